@@ -1,0 +1,46 @@
+#include "cost_model/analytic/attention.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "cost_model/analytic/gemm.h"
+#include "cost_model/analytic/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
+                                     const GpuSpec& gpu, FlopsPerSecond peak) {
+  const std::int64_t s = model.seq_length;
+  const std::int64_t heads = std::int64_t{1} * micro_batch_size * model.num_attention_heads / tp;
+  // Products with an s×s result (QKᵀ, dP) and with an s×width result (PV, dV, dQ, dK).
+  const Seconds to_scores =
+      matmul_time({.m = s, .n = s, .k = model.kv_channels, .batch = heads}, gpu, peak);
+  const Seconds from_scores =
+      matmul_time({.m = s, .n = model.kv_channels, .k = s, .batch = heads}, gpu, peak);
+  const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false);
+  return {.forward = to_scores + from_scores + memory_bound_time(traffic.attention_forward, gpu),
+          .backward =
+              to_scores + 3.0 * from_scores + memory_bound_time(traffic.attention_backward, gpu)};
+}
+
+}  // namespace
+
+AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
+                             const GpuSpec& gpu, const StackSpec& stack) {
+  const FlopsPerSecond peak = gpu.peak(stack.precision);
+  if (stack.attention == "unfused") {
+    return unfused_attention_time(model, micro_batch_size, tp, gpu, peak);
+  }
+  const auto rate =
+      std::find_if(gpu.attention_rates.begin(), gpu.attention_rates.end(),
+                   [&](const AttentionRate& entry) { return entry.kernel == stack.attention; });
+  assert(rate != gpu.attention_rates.end());
+  const double s = model.seq_length;
+  const Flops causal(2.0 * micro_batch_size * s * s * model.num_attention_heads *
+                     model.kv_channels / tp);
+  return {.forward = causal / FlopsPerSecond(peak.value() * rate->forward),
+          .backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward)};
+}
+
+}  // namespace ptdp

@@ -1,0 +1,44 @@
+// Floating-point operations of a training iteration under each convention of the literature.
+#pragma once
+
+#include <cstdint>
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/transformer_config.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+// Symbols: B global batch [sequences], s sequence length, l layers, h hidden size, V vocabulary.
+// All formulas count matrix products only, attention as if not causal, for GPT models (4h MLP).
+
+/// Model FLOPs: F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing recomputed.
+/// Source: Korthikanti et al. (arXiv:2205.05198) appendix A. The numerator of MFU.
+[[nodiscard]] Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size);
+
+/// SC21's hardware FLOPs: F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass done
+/// twice. Source: SC21 (arXiv:2104.04473) eq. 3.
+[[nodiscard]] Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size);
+
+/// Hardware FLOPs with selective recomputation: F = 72Bslh²(1 + s/(3h) + V/(12lh)).
+/// Source: Korthikanti et al. appendix A. Counting operations gives 4/3·s/(6h) in place of s/(3h),
+/// up to 2 % less; the published HFU figures use the formula as printed, so this does too.
+[[nodiscard]] Flops selective_recompute_flops(const TransformerConfig& model,
+                                              std::int64_t global_batch_size);
+
+/// FLOPs that the hardware executes: one of the three above, by kind of recomputation. The
+/// numerator of HFU, of "% of peak", and of the TFLOP/s that SC21 and this project report.
+[[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
+                                   Recompute recompute);
+
+/// flops / (time · gpus · peak): MFU of model_flops, HFU of hardware_flops. Source: PaLM
+/// (arXiv:2204.02311) appendix B for MFU; Korthikanti et al. section 6.3 for HFU.
+[[nodiscard]] double utilization(Flops flops, Seconds time, std::int64_t gpus, FlopsPerSecond peak);
+
+/// End-to-end training time ≈ 8TP/(nX) for T tokens, P parameters, n GPUs of X achieved FLOP/s
+/// each, counting SC21's hardware FLOPs. Source: SC21 eq. 4. Holds while the terms in s and V are
+/// small.
+[[nodiscard]] Seconds sc21_training_time(double tokens, double parameters, std::int64_t gpus,
+                                         FlopsPerSecond achieved_per_gpu);
+
+}  // namespace ptdp

@@ -1,0 +1,162 @@
+#include "cost_model/analytic/iteration.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kLastBucket = 0.05;     // of an overlapped reduction; nothing is left to hide it
+constexpr double kParameterBytes = 2.0;  // gathered after a sharded optimizer step
+
+/// Messages that block the pacing stage.
+Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
+                              double microbatches) {
+  if (config.pp == 1) {
+    return Seconds(0.0);
+  }
+  const ClusterSpec& cluster = scenario.cluster;
+  const StackSpec& stack = scenario.stack;
+  const RankGrid grid(config);
+  const GroupPlacement pipeline = place_group(grid, Dimension::kPipeline, cluster);
+  const GroupPlacement tensor = place_group(grid, Dimension::kTensor, cluster);
+  const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
+  const Bytes message(2.0 * pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
+  const Bytes shard = message / (is_scattered ? config.tp : 1);
+  const Seconds gather = is_scattered && !config.sequence_parallel
+                             ? all_gather_time(message, tensor, cluster)
+                             : Seconds(0.0);
+  const auto exchange = [&](double messages) {
+    return stack.pipeline_latency + messages * (message_time(shard, pipeline, cluster) + gather);
+  };
+  const double fill = config.pp - 1.0;
+  if (config.vpp == 1) {
+    return (microbatches + fill) * 2.0 * exchange(1.0);
+  }
+  if (stack.pipeline_overlap) {
+    return fill * 2.0 * exchange(1.0);
+  }
+  return (microbatches * config.vpp + fill) * exchange(2.0);
+}
+
+/// Gradient reduction and parameter gathering that compute does not hide.
+Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
+                           const StageCosts& stage, double parameters) {
+  if (config.dp == 1) {
+    return Seconds(0.0);
+  }
+  const ClusterSpec& cluster = scenario.cluster;
+  const StackSpec& stack = scenario.stack;
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kData, cluster);
+  const Bytes gradients(parameters * stack.reduced_gradient_bytes);
+  const bool is_sharded = config.zero_stage >= 1;
+  const Seconds reduction = is_sharded ? reduce_scatter_time(gradients, group, cluster)
+                                       : all_reduce_time(gradients, group, cluster);
+  const Seconds gathering =
+      is_sharded ? all_gather_time(Bytes(parameters * kParameterBytes), group, cluster)
+                 : Seconds(0.0);
+
+  const bool is_overlapped =
+      stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
+      (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && config.pp == 1);
+  if (!is_overlapped) {
+    return reduction + gathering +
+           memory_bound_time(Bytes(parameters * stack.gradient_staging_traffic), cluster.gpu);
+  }
+  // One microbatch's passes through this stage hide what they can: the backward one (which starts
+  // with the recomputation) the reduction, the next iteration's first forward one the gathering.
+  const auto exposed = [&](Seconds communication, Seconds compute) {
+    const Seconds hidden = std::min(communication * (1.0 - kLastBucket), compute);
+    return communication - hidden + stack.overlap_slowdown * hidden;
+  };
+  return exposed(reduction, stage.backward.total() + stage.recompute.total()) +
+         exposed(gathering, stage.forward.total());
+}
+
+}  // namespace
+
+Seconds CostBreakdown::total() const {
+  Seconds sum;
+  for (const CostTerm& term : kCostTerms) {
+    sum += this->*term.time;
+  }
+  return sum;
+}
+
+CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const StageCosts stage = stage_costs(scenario, config, costs);
+  const PassTime passes = (stage.forward + stage.backward) * microbatches;
+  const double parameters = std::max(stage_parameters(scenario.job.model, config, 0),
+                                     stage_parameters(scenario.job.model, config, config.pp - 1));
+
+  CostBreakdown cost;
+  cost.matmul = passes.matmul;
+  cost.attention = passes.attention;
+  cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * stage.gradient_accumulation;
+  cost.launch = passes.launch + microbatches * stage.overhead;
+  cost.tensor_parallel = passes.tensor_parallel;
+  cost.recompute = microbatches * stage.recompute.total();
+  cost.embedding_and_logits = microbatches * (stage.slowest(config.pp) - stage.middle());
+  cost.bubble = (config.pp - 1.0) / config.vpp * stage.mean(config.pp);
+  cost.pipeline_messages = pipeline_message_time(scenario, config, microbatches);
+  cost.data_parallel = data_parallel_time(scenario, config, stage, parameters);
+  if (config.pp > 1) {
+    // Two members: the ring's factor 2(n−1)/n is 1.
+    const Bytes gradient(static_cast<double>(padded_vocab_size(scenario.job.model, config.tp)) *
+                         scenario.job.model.hidden_size / config.tp *
+                         scenario.stack.reduced_gradient_bytes);
+    const GroupPlacement pipeline = place_group(RankGrid(config), Dimension::kPipeline, cluster);
+    cost.embedding_all_reduce =
+        cluster.collective_launch + message_time(gradient, pipeline, cluster);
+  }
+  const double optimizer_shards = config.zero_stage >= 1 ? config.dp : 1.0;
+  cost.optimizer = memory_bound_time(
+      Bytes(parameters * scenario.stack.optimizer_traffic / optimizer_shards), cluster.gpu);
+  return cost;
+}
+
+CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config) {
+  return iteration_cost(scenario, config, microbatch_costs(scenario, config));
+}
+
+Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time) {
+  const TransformerConfig& model = scenario.job.model;
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const double layers = 1.0 * model.num_layers / config.pp;
+  Traffic traffic;
+  traffic.tensor_parallel =
+      Bytes(2.0 * microbatches * layers *
+            tensor_parallel_elements(model, config.micro_batch_size, config.tp, config.recompute));
+  if (config.pp > 1) {
+    const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
+    const double elements =
+        pipeline_elements(model, config.micro_batch_size, config.vpp, is_scattered ? config.tp : 1);
+    traffic.pipeline = Bytes(2.0 * 2.0 * microbatches * elements);
+    // Every tp and dp rank has a link through the cut; interleaving crosses it once per chunk.
+    traffic.pipeline_bisection = traffic.pipeline * config.tp * config.dp / time;
+  }
+  const double parameters =
+      std::max(stage_parameters(model, config, 0), stage_parameters(model, config, config.pp - 1));
+  if (config.zero_stage >= 1) {
+    traffic.data_parallel =
+        ring_reduce_scatter_volume(Bytes(parameters * scenario.stack.reduced_gradient_bytes),
+                                   config.dp) +
+        ring_all_gather_volume(Bytes(parameters * kParameterBytes), config.dp);
+  } else {
+    traffic.data_parallel = ring_all_reduce_volume(
+        Bytes(parameters * scenario.stack.reduced_gradient_bytes), config.dp);
+  }
+  traffic.data_parallel_total =
+      traffic.data_parallel * static_cast<double>(config.world_size()) / time;
+  return traffic;
+}
+
+}  // namespace ptdp

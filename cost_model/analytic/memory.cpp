@@ -1,0 +1,158 @@
+#include "cost_model/analytic/memory.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/pipeline.h"
+#include "cost_model/analytic/stage.h"
+
+namespace ptdp {
+namespace {
+
+// Per logit: the 2-byte product, its fp32 copy and the fp32 exponentials that the backward pass
+// needs. Source: Megatron-LM de7dc40f88, megatron/mpu/cross_entropy.py.
+constexpr double kBytesPerLogit = 10.0;
+
+double sbh(const TransformerConfig& model, int micro_batch_size) {
+  return 1.0 * model.seq_length * micro_batch_size * model.hidden_size;
+}
+
+bool stores_scores(const StackSpec& stack) {
+  return stack.attention == "unfused";
+}
+
+/// Activations of the layers and, on the first stage, the embedding's dropout masks.
+Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const TransformerConfig& model = scenario.job.model;
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Bytes per_layer =
+      layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
+                        config.sequence_parallel, stores_scores(scenario.stack));
+  const double layers_per_chunk = 1.0 * model.num_layers / config.pp / config.vpp;
+  const double chunks = chunks_in_flight(config.pp, config.vpp, stage, microbatches);
+  Bytes kept = chunks * layers_per_chunk * per_layer;
+  if (stage == 0) {
+    const double in_flight = std::min<double>(config.pp, microbatches);
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    kept += Bytes(in_flight * sbh(model, config.micro_batch_size) / shards);
+  }
+  return kept;
+}
+
+/// The largest set of tensors that live only during one pass.
+Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const TransformerConfig& model = scenario.job.model;
+  const bool keeps_scores = stores_scores(scenario.stack);
+  Bytes largest;
+  if (config.recompute != Recompute::kNone) {
+    const auto activations = [&](Recompute kind) {
+      return layer_activations(model, config.micro_batch_size, config.tp, kind,
+                               config.sequence_parallel, keeps_scores);
+    };
+    largest = activations(Recompute::kNone) - activations(config.recompute);
+  }
+  if (stage == config.pp - 1) {
+    const double tokens = 1.0 * config.micro_batch_size * model.seq_length;
+    const double logits =
+        tokens * static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
+    // The inputs of the final norm and of the logits are kept beside the loss.
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    const double inputs = 4.0 * sbh(model, config.micro_batch_size) / shards;
+    largest = std::max(largest, Bytes(kBytesPerLogit * logits + inputs));
+  }
+  return largest;
+}
+
+Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double parameters) {
+  Bytes total;
+  if (config.pp > 1) {
+    // One message received and one sent, in each direction at once in the steady state.
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    total += Bytes(4.0 * 2.0 * sbh(scenario.job.model, config.micro_batch_size) / shards);
+  }
+  if (config.dp > 1 && config.pp == 1) {
+    total += Bytes(parameters * scenario.stack.gradient_bucket_bytes);
+  }
+  return total;
+}
+
+}  // namespace
+
+Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
+                        Recompute recompute, bool is_sequence_parallel, bool stores_scores) {
+  const double unit = sbh(model, micro_batch_size);
+  const double t = tp;
+  const double scores =
+      recompute == Recompute::kNone && stores_scores
+          ? 5.0 * model.num_attention_heads * model.seq_length / (model.hidden_size * t)
+          : 0.0;
+  if (recompute == Recompute::kFull) {
+    return Bytes(is_sequence_parallel ? 2.0 * unit / t : 2.0 * unit);
+  }
+  return Bytes(unit * ((is_sequence_parallel ? 34.0 / t : 10.0 + 24.0 / t) + scores));
+}
+
+double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
+  const double h = model.hidden_size;
+  const double f = model.ffn_hidden_size;
+  const double layers = 1.0 * model.num_layers / config.pp;
+  const double sharded = (4.0 * h * h + 2.0 * h * f + 3.0 * h + f) / config.tp;
+  const double replicated = 6.0 * h;  // two norms, two row-parallel biases
+  double parameters = layers * (sharded + replicated);
+  const bool is_first = stage == 0;
+  const bool is_last = stage == config.pp - 1;
+  if (is_first || is_last) {
+    parameters += static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
+  }
+  if (is_first) {
+    parameters += model.seq_length * h;
+  }
+  if (is_last) {
+    parameters += 2.0 * h;
+  }
+  return parameters;
+}
+
+double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp) {
+  const double shards = zero_stage >= 1 ? dp : 1.0;
+  return stack.weight_bytes + stack.gradient_bytes + stack.optimizer_bytes / shards;
+}
+
+MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const StackSpec& stack = scenario.stack;
+  const double parameters = stage_parameters(scenario.job.model, config, stage);
+  const double shards = config.zero_stage >= 1 ? config.dp : 1.0;
+  // Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+  return {.weights = Bytes(parameters * stack.weight_bytes),
+          .gradients = Bytes(parameters * stack.gradient_bytes),
+          .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
+          .activations = kept_activations(scenario, config, stage),
+          .working_set = working_set(scenario, config, stage),
+          .buffers = buffers(scenario, config, parameters),
+          .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
+}
+
+std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
+                                             const ParallelConfig& config) {
+  std::vector<MemoryBreakdown> stages;
+  stages.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    stages.push_back(stage_memory(scenario, config, stage));
+  }
+  return stages;
+}
+
+int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
+  const int last = config.pp - 1;
+  if (last == 0 ||
+      stage_memory(scenario, config, 0).total() >= stage_memory(scenario, config, last).total()) {
+    return 0;
+  }
+  return last;
+}
+
+Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config) {
+  return stage_memory(scenario, config, heaviest_stage(scenario, config)).total();
+}
+
+}  // namespace ptdp

@@ -1,0 +1,66 @@
+// Device memory of a GPU, by category and by pipeline stage.
+#pragma once
+
+#include <vector>
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Memory of the GPUs of one stage at their peak.
+struct MemoryBreakdown {
+  Bytes weights;
+  Bytes gradients;
+  Bytes optimizer;
+  Bytes activations;  ///< Kept for backward passes, of all microbatches in flight.
+  Bytes working_set;  ///< Of the pass being run: a recomputed layer, or the logits and the loss.
+  Bytes buffers;      ///< Pipeline messages and gradient buckets.
+  Bytes reserve;      ///< Context, NCCL, allocator slack: the stack's share.
+
+  [[nodiscard]] Bytes total() const {
+    return weights + gradients + optimizer + activations + working_set + buffers + reserve;
+  }
+};
+
+/// Activations that one layer keeps per microbatch for its backward pass, with 2-byte elements and
+/// 1-byte dropout masks:
+///
+///   none       sbh(10 + 24/t + 5as/(ht)),  with sequence parallelism sbh/t·(34 + 5as/h)
+///   selective  sbh(10 + 24/t),             with sequence parallelism sbh/t·34
+///   full       2sbh,                       with sequence parallelism 2sbh/t
+///
+/// The terms 5as/h (attention scores) vanish where a fused kernel never stores them. Source:
+/// Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
+[[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
+                                      Recompute recompute, bool is_sequence_parallel,
+                                      bool stores_scores = true);
+
+/// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers' matrices and column-parallel
+/// biases over t, norms and row-parallel biases in full, and the padded embedding over t on the
+/// first and on the last stage (positions on the first, the final norm on the last).
+[[nodiscard]] double stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
+                                      int stage);
+
+/// Bytes of model state per parameter that a GPU holds: weights + gradients + optimizer, the last
+/// over d with ZeRO stage 1: 18 or 6 + 12/d, 20 or 4 + 16/d. Source: Megatron-LM docs on the
+/// distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
+[[nodiscard]] double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp);
+
+/// The memory of `stage`. The config must satisfy find_violation's divisibility.
+[[nodiscard]] MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config,
+                                           int stage);
+
+/// All stages in order.
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
+                                                           const ParallelConfig& config);
+
+/// The heaviest stage: the first (most microbatches in flight, embedding) or the last (logits);
+/// those between hold less than the first.
+[[nodiscard]] int heaviest_stage(const Scenario& scenario, const ParallelConfig& config);
+
+/// Its total.
+[[nodiscard]] Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config);
+
+}  // namespace ptdp

@@ -1,0 +1,71 @@
+#include "cost_model/analytic/stage.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kEmbeddingPasses = 8.0;  // over 2bsh bytes: gather, positions, dropout, gradients
+constexpr double kFinalNormPasses = 7.0;  // 2 forward, 5 backward
+constexpr std::int64_t kVocabularyMultiple = 128;
+
+}  // namespace
+
+std::int64_t padded_vocab_size(const TransformerConfig& model, int tp) {
+  const std::int64_t multiple = kVocabularyMultiple * tp;
+  return (model.vocab_size + multiple - 1) / multiple * multiple;
+}
+
+MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const ClusterSpec& cluster = scenario.cluster;
+  const GpuSpec& gpu = cluster.gpu;
+  const std::int64_t tokens = std::int64_t{1} * config.micro_batch_size * model.seq_length;
+  const std::int64_t vocabulary = padded_vocab_size(model, config.tp) / config.tp;
+  const Bytes activations(2.0 * static_cast<double>(tokens) * model.hidden_size);
+  const Bytes norms = config.sequence_parallel ? activations / config.tp : activations;
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
+  const Seconds all_reduce = all_reduce_time(activations, group, cluster);
+  const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
+
+  const double table = static_cast<double>(vocabulary) * model.hidden_size;
+  const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(2.0 * table);
+  const Bytes logits_traffic =
+      loss_traffic(static_cast<double>(tokens), static_cast<double>(vocabulary)) +
+      kFinalNormPasses * norms;
+  return {.layer = layer_costs(scenario, config),
+          .embedding = {.memory_bound = memory_bound_time(embedding_traffic, gpu),
+                        .tensor_parallel = all_reduce},
+          .logits = {.matmul = logits.forward + logits.input_gradient + logits.weight_gradient,
+                     .memory_bound = memory_bound_time(logits_traffic, gpu),
+                     .tensor_parallel = all_reduce},
+          .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack)};
+}
+
+Seconds StageCosts::slowest(int pp) const {
+  return middle() + (pp == 1 ? embedding.total() + logits.total()
+                             : std::max(embedding.total(), logits.total()));
+}
+
+Seconds StageCosts::mean(int pp) const {
+  return middle() + (embedding.total() + logits.total()) / pp;
+}
+
+StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
+                       const MicrobatchCosts& costs) {
+  const double layers = 1.0 * scenario.job.model.num_layers / config.pp;
+  const double uses_of_embedding = config.pp == 1 ? 2.0 : 1.0;
+  return {.forward = costs.layer.forward * layers,
+          .backward = costs.layer.backward * layers,
+          .recompute = costs.layer.recompute(config.recompute) * layers,
+          .embedding = costs.embedding,
+          .logits = costs.logits,
+          .gradient_accumulation = layers * costs.layer.gradient_accumulation +
+                                   uses_of_embedding * costs.embedding_accumulation,
+          .overhead = config.vpp * scenario.stack.microbatch_overhead};
+}
+
+}  // namespace ptdp

@@ -1,0 +1,181 @@
+#include "cost_model/analytic/transformer_layer.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/attention.h"
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/gemm.h"
+#include "cost_model/analytic/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kForwardKernels = 30.0;   // launches of one layer's forward pass
+constexpr double kBackwardKernels = 60.0;  // and of its backward pass
+
+/// Exposed communication of one layer.
+struct TensorParallelTime {
+  Seconds forward;
+  Seconds backward;
+};
+
+/// The linear layers of a GPT layer. `column` are the two whose outputs are split over tp (QKV and
+/// h→4h), `row` those whose inputs are (projection and 4h→h).
+struct LinearLayers {
+  LinearTime column;
+  LinearTime row;
+};
+
+LinearTime operator+(const LinearTime& a, const LinearTime& b) {
+  return {.forward = a.forward + b.forward,
+          .input_gradient = a.input_gradient + b.input_gradient,
+          .weight_gradient = a.weight_gradient + b.weight_gradient};
+}
+
+LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const std::int64_t tokens = std::int64_t{1} * config.micro_batch_size * model.seq_length;
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t heads_width = h / config.tp;
+  const std::int64_t ffn = model.ffn_hidden_size / config.tp;
+  const auto linear = [&](std::int64_t outputs, std::int64_t inputs) {
+    return linear_time(tokens, outputs, inputs, gpu, scenario.stack);
+  };
+  return {.column = linear(3 * heads_width, h) + linear(ffn, h),
+          .row = linear(h, heads_width) + linear(h, ffn)};
+}
+
+TensorParallelTime tensor_parallel_time(const Scenario& scenario, const ParallelConfig& config,
+                                        const LinearLayers& linears) {
+  if (config.tp == 1) {
+    return {};
+  }
+  const TransformerConfig& model = scenario.job.model;
+  const ClusterSpec& cluster = scenario.cluster;
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
+  const Bytes activations(2.0 * config.micro_batch_size * model.seq_length * model.hidden_size);
+  const Seconds all_reduce = all_reduce_time(activations, group, cluster);
+  const Seconds all_gather = all_gather_time(activations, group, cluster);
+  const Seconds two_all_reduces = 2.0 * all_reduce;
+
+  // In the backward pass the row-parallel layers gather first (nothing to hide behind), the
+  // column-parallel ones reduce last.
+  const Seconds gathered_before = config.sequence_parallel ? 2.0 * all_gather : Seconds(0.0);
+  const Seconds reduced_after = config.sequence_parallel
+                                    ? 2.0 * reduce_scatter_time(activations, group, cluster)
+                                    : two_all_reduces;
+  const Seconds gathered_again = config.sequence_parallel ? 2.0 * all_gather : Seconds(0.0);
+
+  TensorParallelTime time{.forward = two_all_reduces};
+  if (!scenario.stack.tensor_parallel_overlap) {
+    time.backward = gathered_before + reduced_after + gathered_again;
+    return time;
+  }
+  const auto behind = [&](Seconds communication, Seconds compute) {
+    const Seconds hidden = std::min(communication, compute);
+    return communication - hidden + scenario.stack.overlap_slowdown * hidden;
+  };
+  time.backward = gathered_before + behind(reduced_after, linears.column.weight_gradient) +
+                  behind(gathered_again, linears.column.input_gradient);
+  return time;
+}
+
+/// None where the products accumulate by themselves.
+Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (scenario.stack.fused_gradient_accumulation) {
+    return Seconds(0.0);
+  }
+  const double h = model.hidden_size;
+  const double weights = (4.0 * h * h + 2.0 * h * model.ffn_hidden_size) / config.tp;
+  return gradient_accumulation_time(weights, scenario.cluster.gpu, scenario.stack);
+}
+
+/// Fills in `launch`: the kernels' own latency, or what the host needs beyond their time to launch
+/// them.
+void apply_launch(PassTime& pass, double num_kernels, const GpuSpec& gpu, const StackSpec& stack) {
+  const Seconds kernels = pass.matmul + pass.attention + pass.memory_bound;
+  pass.launch = std::max(num_kernels * gpu.kernel_latency,
+                         num_kernels * stack.host_time_per_kernel - kernels);
+}
+
+}  // namespace
+
+PassTime& PassTime::operator+=(const PassTime& other) {
+  matmul += other.matmul;
+  attention += other.attention;
+  memory_bound += other.memory_bound;
+  tensor_parallel += other.tensor_parallel;
+  launch += other.launch;
+  return *this;
+}
+
+PassTime operator*(PassTime pass, double factor) {
+  return {.matmul = pass.matmul * factor,
+          .attention = pass.attention * factor,
+          .memory_bound = pass.memory_bound * factor,
+          .tensor_parallel = pass.tensor_parallel * factor,
+          .launch = pass.launch * factor};
+}
+
+PassTime LayerCosts::recompute(Recompute kind) const {
+  switch (kind) {
+    case Recompute::kNone:
+      return {};
+    case Recompute::kSelective:
+      return attention_core;
+    case Recompute::kFull:
+      return forward;
+  }
+  return {};
+}
+
+LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                       const GpuSpec& gpu, const StackSpec& stack) {
+  const FlopsPerSecond peak = gpu.peak(stack.precision);
+  const bool is_fused = stack.fused_gradient_accumulation;
+  return {.forward = matmul_time({.m = tokens, .n = outputs, .k = inputs}, gpu, peak),
+          .input_gradient = matmul_time({.m = tokens, .n = inputs, .k = outputs}, gpu, peak),
+          .weight_gradient = matmul_time({.m = outputs,
+                                          .n = inputs,
+                                          .k = tokens,
+                                          .output_bytes = is_fused ? 4 : 2,
+                                          .accumulate = is_fused},
+                                         gpu, peak)};
+}
+
+Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
+  return memory_bound_time(Bytes(weights * (2.0 + 2.0 * stack.gradient_bytes)), gpu);
+}
+
+LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const StackSpec& stack = scenario.stack;
+
+  const LinearLayers linears = linear_layers(scenario, config);
+  const LinearTime all = linears.column + linears.row;
+  const AttentionTime attention =
+      attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
+  const LayerTraffic traffic =
+      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel);
+  const TensorParallelTime communication = tensor_parallel_time(scenario, config, linears);
+
+  LayerCosts costs;
+  costs.forward = {.matmul = all.forward,
+                   .attention = attention.forward,
+                   .memory_bound = memory_bound_time(traffic.forward, gpu),
+                   .tensor_parallel = communication.forward};
+  apply_launch(costs.forward, kForwardKernels, gpu, stack);
+  costs.backward = {.matmul = all.input_gradient + all.weight_gradient,
+                    .attention = attention.backward,
+                    .memory_bound = memory_bound_time(traffic.backward, gpu),
+                    .tensor_parallel = communication.backward};
+  apply_launch(costs.backward, kBackwardKernels, gpu, stack);
+  costs.attention_core = {.attention = attention.forward};
+  costs.gradient_accumulation = layer_gradient_accumulation(scenario, config);
+  return costs;
+}
+
+}  // namespace ptdp

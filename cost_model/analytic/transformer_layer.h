@@ -1,0 +1,71 @@
+// What one transformer layer costs per microbatch under tensor and sequence parallelism.
+#pragma once
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Time of one pass by what it is spent on. The terms follow one another, so they add up.
+struct PassTime {
+  Seconds matmul;           ///< Linear layers.
+  Seconds attention;        ///< The attention core.
+  Seconds memory_bound;     ///< Norms, biases, dropouts, activations.
+  Seconds tensor_parallel;  ///< Collectives that compute does not hide.
+  Seconds launch;           ///< Latency of kernels, or waiting for the host to launch them.
+
+  [[nodiscard]] Seconds total() const {
+    return matmul + attention + memory_bound + tensor_parallel + launch;
+  }
+  PassTime& operator+=(const PassTime& other);
+  friend PassTime operator+(PassTime a, const PassTime& b) { return a += b; }
+  friend PassTime operator*(PassTime pass, double factor);
+};
+
+/// One layer, per microbatch.
+struct LayerCosts {
+  PassTime forward;
+  PassTime backward;
+  PassTime attention_core;        ///< What selective recomputation repeats.
+  Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
+
+  /// What is done again before the backward pass.
+  [[nodiscard]] PassTime recompute(Recompute kind) const;
+};
+
+/// Three products of a linear layer: forward, input gradient, weight gradient.
+struct LinearTime {
+  Seconds forward;
+  Seconds input_gradient;
+  Seconds weight_gradient;
+};
+
+/// A linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
+[[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                                     const GpuSpec& gpu, const StackSpec& stack);
+
+/// Time to add the gradient of `weights` weights to the sum over earlier microbatches: the new one
+/// is read (2 bytes each), the sum read and written.
+[[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
+                                                 const StackSpec& stack);
+
+/// Costs of a layer with the config's tp, cp, micro_batch_size and sequence_parallel; the other
+/// keys don't matter. Structure:
+///   - four linear layers (QKV, projection, h→4h, 4h→h), each with a forward product and two
+///     backward ones;
+///   - the attention core (analytic/attention.h) and the traffic of the rest (memory_bound.h);
+///   - tensor-parallel collectives of 2bsh bytes: two all-reduces in each pass, or with sequence
+///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for
+///     the inputs of each column-parallel weight gradient. A stack that overlaps runs the backward
+///     ones behind the weight gradients of the column-parallel layers (the repeated all-gathers
+///     behind their input gradients), which `overlap_slowdown` of their time costs;
+///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
+///   host
+///     where that takes longer than running them.
+/// Source: SC21 (arXiv:2104.04473) section 2.3; Korthikanti et al. (arXiv:2205.05198) section 4.2;
+/// Megatron-LM megatron/mpu/layers.py at de7dc40f88 and 739cb43dae.
+[[nodiscard]] LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config);
+
+}  // namespace ptdp

@@ -1,0 +1,33 @@
+// The one exception of the project, and the exit statuses that every command shares.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ptdp {
+
+/// Exit statuses of all commands.
+enum class ExitStatus {
+  kDone = 0,
+  kBug = 1,              ///< A fault of ours: please report.
+  kBadInput = 2,         ///< A flag, a file or a value.
+  kNothingFits = 3,      ///< No configuration can run; the tally says why.
+  kRuntimeFault = 4,     ///< Device, rank, network or deadline, while running.
+  kOutputFailed = 5,     ///< Output could not be written; what was there before is intact.
+  kOutsideTolerance = 6  ///< A validation missed the tolerance it was given.
+};
+
+/// A fault of the user's or of the machine's. The message names the place, the value found and
+/// what was expected; `main` prints it and exits with the status.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, ExitStatus status = ExitStatus::kBadInput)
+      : std::runtime_error(message), status_(status) {}
+
+  [[nodiscard]] ExitStatus status() const { return status_; }
+
+ private:
+  ExitStatus status_;
+};
+
+}  // namespace ptdp

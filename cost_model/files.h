@@ -1,0 +1,24 @@
+// Reading and writing of whole files, safe against what users' file systems do.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace ptdp {
+
+/// Largest file that a reader accepts unless it says otherwise. The largest plan (4096 stages) is
+/// below 2 MiB; a file beyond this is not one of ours.
+inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
+
+/// The whole of a regular file. Throws Error when `path` is missing, unreadable, not a regular
+/// file (a directory, a pipe: never blocks on one) or larger than `limit` bytes.
+[[nodiscard]] std::string read_file(const std::filesystem::path& path,
+                                    std::size_t limit = kLargestInputFile);
+
+/// Replaces `path` by `content`: written beside it, synced, renamed, so that a reader sees the old
+/// or the new file and never a part. Throws Error(kOutputFailed), leaving the old file as it was.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+}  // namespace ptdp

@@ -1,0 +1,152 @@
+#include "cost_model/spec/catalog.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <system_error>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/near_miss.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KindTraits {
+  ProfileKind kind;
+  const char* noun;
+  const char* directory;
+  const char* schema;
+};
+constexpr std::array kKinds = {
+    KindTraits{ProfileKind::kModel, "model", "models", "ptdp.model/1"},
+    KindTraits{ProfileKind::kCluster, "cluster", "clusters", "ptdp.cluster/1"},
+    KindTraits{ProfileKind::kStack, "stack", "stacks", "ptdp.stack/1"},
+    KindTraits{ProfileKind::kGpu, "GPU", "gpus", "ptdp.gpu/1"},
+    KindTraits{ProfileKind::kCurve, "curve", "curves", "ptdp.curves/1"}};
+
+const KindTraits& traits_of(ProfileKind kind) {
+  return *std::find_if(kKinds.begin(), kKinds.end(),
+                       [kind](const KindTraits& traits) { return traits.kind == kind; });
+}
+
+bool is_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
+}
+
+/// Opens a profile and checks its schema.
+ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
+  const KindTraits& traits = traits_of(kind);
+  fs::path path = name_or_path;
+  if (!is_path(name_or_path)) {
+    const std::vector<std::string> known = list_profiles(kind);
+    if (std::find(known.begin(), known.end(), name_or_path) == known.end()) {
+      std::string message = "unknown " + std::string(traits.noun) + " \"" + name_or_path + '"' +
+                            did_you_mean(name_or_path, known);
+      if (kind == ProfileKind::kModel || kind == ProfileKind::kCluster ||
+          kind == ProfileKind::kStack) {
+        message += " (`ptdp-plan list " + std::string(traits.directory) +
+                   "` shows all; a path to a "
+                   ".json file works too)";
+      }
+      throw Error(message);
+    }
+    path = profiles_directory() / traits.directory / (name_or_path + ".json");
+  }
+  ObjectReader reader = ObjectReader::from_file(path);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != traits.schema) {
+    throw Error(reader.place_of("schema") + ": expected \"" + traits.schema + "\", got \"" +
+                schema + '"');
+  }
+  return reader;
+}
+
+/// A profile whose fields are those of `Value`.
+template <class Value>
+Value read_profile(ProfileKind kind, const std::string& name_or_path) {
+  ObjectReader reader = open_profile(kind, name_or_path);
+  Value value;
+  describe(reader, value);
+  reader.finish();
+  return value;
+}
+
+}  // namespace
+
+fs::path profiles_directory() {
+  // getenv races only with setenv, which no part of ptdp calls.
+  if (const char* chosen = std::getenv("PTDP_PROFILES")) {  // NOLINT(concurrency-mt-unsafe)
+    if (!fs::is_directory(chosen)) {
+      throw Error("PTDP_PROFILES: expected a directory, got \"" + std::string(chosen) + '"');
+    }
+    return chosen;
+  }
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  fs::path installed = program.parent_path().parent_path() / "share/ptdp/profiles";
+  if (!program.empty() && fs::is_directory(installed)) {
+    return installed;
+  }
+  if (fs::is_directory(PTDP_SOURCE_PROFILES)) {
+    return PTDP_SOURCE_PROFILES;
+  }
+  throw Error("no profiles found: neither " + installed.string() + " nor " +
+              std::string(PTDP_SOURCE_PROFILES) + " is a directory; set PTDP_PROFILES");
+}
+
+std::vector<std::string> list_profiles(ProfileKind kind) {
+  std::vector<std::string> names;
+  const fs::path directory = profiles_directory() / traits_of(kind).directory;
+  if (!fs::is_directory(directory)) {
+    throw Error(directory.string() + ": expected a directory of profiles");
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == ".json") {
+      names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ModelProfile find_model(const std::string& name_or_path) {
+  ObjectReader reader = open_profile(ProfileKind::kModel, name_or_path);
+  ModelProfile profile;
+  reader.name("name", profile.name);
+  reader.text("source", profile.source);
+  reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
+  describe(reader, profile.config);
+  reader.finish();
+  profile.config = resolved(profile.config, reader.place_of(profile.name));
+  (void)parameter_count(profile.config);  // refuses what cannot be counted
+  return profile;
+}
+
+ClusterSpec find_cluster(const std::string& name_or_path) {
+  return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
+}
+
+StackSpec find_stack(const std::string& name_or_path) {
+  return read_profile<StackSpec>(ProfileKind::kStack, name_or_path);
+}
+
+GpuSpec find_gpu(const std::string& name_or_path) {
+  return read_profile<GpuSpec>(ProfileKind::kGpu, name_or_path);
+}
+
+std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path) {
+  ObjectReader reader = open_profile(ProfileKind::kCurve, name_or_path);
+  std::string name;
+  std::string source;
+  reader.name("name", name);
+  reader.text("source", source);
+  std::vector<AllReduceCurve> curves;
+  reader.objects("all_reduce_curves", curves);
+  reader.finish();
+  return curves;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,40 @@
+// The shipped profiles by name, and users' own by path.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/spec/stack_spec.h"
+#include "cost_model/spec/transformer_config.h"
+
+namespace ptdp {
+
+/// A model and the batch it was published with.
+struct ModelProfile {
+  std::string name;
+  std::string source;
+  TransformerConfig config;            ///< Resolved.
+  std::int64_t global_batch_size = 0;  ///< Default; sequences per iteration.
+};
+
+/// Where profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles beside the installed
+/// program, else the source tree it was built from. Throws Error when none of them is a directory.
+[[nodiscard]] std::filesystem::path profiles_directory();
+
+/// A profile by name ("1T"), or by path when `name_or_path` has a slash or ends in .json. Throws
+/// Error with near misses for an unknown name: there is no fallback.
+[[nodiscard]] ModelProfile find_model(const std::string& name_or_path);
+[[nodiscard]] ClusterSpec find_cluster(const std::string& name_or_path);
+[[nodiscard]] StackSpec find_stack(const std::string& name_or_path);
+[[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
+[[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
+
+enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
+
+/// The names of the shipped profiles of a kind, sorted by size of the model or by name.
+[[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);
+
+}  // namespace ptdp

@@ -1,0 +1,133 @@
+#include "cost_model/spec/cluster_spec.h"
+
+#include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
+
+namespace ptdp {
+namespace {
+
+// Ranges that hold every machine there is, with room; a value outside is a unit mistaken.
+constexpr Range kFraction = {1e-6, 1.0, "a fraction of the peak"};
+constexpr Range kTeraflopsRange = {1e-3, 1e6, "TFLOP/s, dense"};
+constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabits"};
+constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
+constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
+constexpr std::int64_t kMostGpus = 100'000'000;
+
+void check_tiers(const ClusterSpec& cluster, const std::string& place) {
+  std::int64_t below = cluster.gpus_per_node;
+  for (const NetworkTier& tier : cluster.network_tiers) {
+    if (tier.gpus <= below) {
+      throw Error(place + ": expected tiers that grow, from more than " + std::to_string(below) +
+                  " GPUs, got one of " + std::to_string(tier.gpus));
+    }
+    below = tier.gpus;
+  }
+}
+
+/// Reads a nested value, or finds the shipped one that a name in its place stands for.
+template <class Value, class Find>
+void object_or_name(ObjectReader& fields, const std::string& key, Value& value, Find find) {
+  if (fields.is_text(key)) {
+    std::string name;
+    fields.name(key, name);
+    value = find(name);
+  } else if constexpr (requires { value.begin(); }) {
+    fields.objects(key, value);
+  } else {
+    fields.object(key, value);
+  }
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, AttentionRate& rate) {
+  fields.name("kernel", rate.kernel);
+  fields.number("forward", rate.forward, kFraction);
+  fields.number("backward", rate.backward, kFraction);
+}
+
+template <class Fields>
+void describe(Fields& fields, GpuSpec& gpu) {
+  fields.name("name", gpu.name);
+  fields.text("source", gpu.source);
+  fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
+  if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
+    fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
+  }
+  fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
+  fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
+  fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
+  fields.number("matmul_efficiency", gpu.matmul_efficiency, kFraction);
+  fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
+  fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
+  fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
+  fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);
+  if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
+    fields.objects("attention_rates", gpu.attention_rates);
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, LinkSpec& link) {
+  fields.quantity("bandwidth_GBps", link.bandwidth, kGiga, kBandwidthRange);
+  fields.number("efficiency", link.efficiency, kFraction);
+  fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
+}
+
+template <class Fields>
+void describe(Fields& fields, AllReduceCurve& curve) {
+  fields.count("ranks", curve.ranks, 2, 100'000);
+  std::vector<MeasuredPoint> points = curve.curve.points();
+  fields.objects("points", points);
+  if constexpr (Fields::kIsReading) {
+    curve.curve = MeasuredCurve(std::move(points), fields.place_of("points"));
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, NetworkTier& tier) {
+  fields.count("gpus", tier.gpus, 1, kMostGpus);
+  fields.number("oversubscription", tier.oversubscription,
+                {1.0, 1e4, "1 where the tier has full bandwidth, 7 for 1:7"});
+}
+
+template <class Fields>
+void describe(Fields& fields, ClusterSpec& cluster) {
+  fields.name("name", cluster.name);
+  fields.text("source", cluster.source);
+  fields.name("default_stack", cluster.default_stack);
+  if constexpr (Fields::kIsReading) {
+    object_or_name(fields, "gpu", cluster.gpu, find_gpu);
+  } else {
+    fields.object("gpu", cluster.gpu);
+  }
+  fields.count("gpus_per_node", cluster.gpus_per_node, 1, 100'000);
+  fields.object("nvlink", cluster.nvlink);
+  fields.object("nic", cluster.nic);
+  fields.quantity("collective_launch_us", cluster.collective_launch, kMicro, kLatencyRange);
+  if (fields.optional("all_reduce_curves", !cluster.all_reduce_curves.empty())) {
+    if constexpr (Fields::kIsReading) {
+      object_or_name(fields, "all_reduce_curves", cluster.all_reduce_curves,
+                     find_all_reduce_curves);
+    } else {
+      fields.objects("all_reduce_curves", cluster.all_reduce_curves);
+    }
+  }
+  if (fields.optional("network_tiers", !cluster.network_tiers.empty())) {
+    fields.objects("network_tiers", cluster.network_tiers);
+  }
+  if constexpr (Fields::kIsReading) {
+    check_tiers(cluster, fields.place_of("network_tiers"));
+  }
+}
+
+template void describe(ObjectReader&, GpuSpec&);
+template void describe(ObjectWriter&, GpuSpec&);
+template void describe(ObjectReader&, AllReduceCurve&);
+template void describe(ObjectWriter&, AllReduceCurve&);
+template void describe(ObjectReader&, ClusterSpec&);
+template void describe(ObjectWriter&, ClusterSpec&);
+
+}  // namespace ptdp

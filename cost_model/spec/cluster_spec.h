@@ -1,0 +1,111 @@
+// The hardware: a GPU, the links between GPUs, and how they form a cluster.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost_model/spec/measured_curve.h"
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Fractions of the GPU's peak that a fused attention kernel reaches.
+struct AttentionRate {
+  std::string kernel;  ///< "flash-1", "flash-2": what a StackSpec names.
+  double forward = 0.0;
+  double backward = 0.0;
+
+  friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
+};
+
+/// One accelerator. Peaks are data-sheet figures without sparsity; efficiencies say what kernels
+/// reach of them and where that was measured (`source`).
+struct GpuSpec {
+  std::string name;
+  std::string source;
+  FlopsPerSecond peak_fp16;
+  FlopsPerSecond peak_bf16;  ///< 0: the GPU has no bf16 matrix units.
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  int num_multiprocessors = 0;
+  double matmul_efficiency = 0.0;     ///< Of peak, for an infinitely long inner dimension.
+  double matmul_startup_depth = 0.0;  ///< Inner-dimension steps that filling a tile's pipe costs.
+  double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
+  double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
+  Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.
+  std::vector<AttentionRate> attention_rates;
+
+  /// Peak of matrix products in `precision`; 0 where the GPU lacks it.
+  [[nodiscard]] FlopsPerSecond peak(Precision precision) const {
+    return precision == Precision::kFp16 ? peak_fp16 : peak_bf16;
+  }
+  friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
+};
+
+/// A link as one GPU sees it, per direction.
+struct LinkSpec {
+  BytesPerSecond bandwidth;  ///< Data-sheet rate.
+  double efficiency = 1.0;   ///< Fraction of it that large messages reach.
+  Seconds hop_latency;       ///< Per step of a ring.
+
+  [[nodiscard]] BytesPerSecond effective_bandwidth() const {
+    return BytesPerSecond(bandwidth.value() * efficiency);
+  }
+  friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
+};
+
+/// Measured all-reduces of `ranks` GPUs of one node.
+struct AllReduceCurve {
+  int ranks = 0;
+  MeasuredCurve curve;
+
+  friend bool operator==(const AllReduceCurve&, const AllReduceCurve&) = default;
+};
+
+/// A level of the network above the node: groups that span at most `gpus` consecutive GPUs have
+/// 1/oversubscription of their NIC's rate.
+struct NetworkTier {
+  std::int64_t gpus = 0;
+  double oversubscription = 1.0;
+
+  friend bool operator==(const NetworkTier&, const NetworkTier&) = default;
+};
+
+/// A cluster of equal nodes.
+struct ClusterSpec {
+  std::string name;
+  std::string source;
+  std::string default_stack;
+  GpuSpec gpu;
+  int gpus_per_node = 0;
+  LinkSpec nvlink;                                ///< Within a node.
+  LinkSpec nic;                                   ///< Each GPU's share of the node's network.
+  Seconds collective_launch;                      ///< Fixed cost of any collective.
+  std::vector<AllReduceCurve> all_reduce_curves;  ///< Within a node; preferred to the formula.
+  std::vector<NetworkTier> network_tiers;         ///< Growing; empty: one flat tier without bound.
+
+  /// GPUs that the network tiers allow; 0: no bound is known.
+  [[nodiscard]] std::int64_t max_gpus() const {
+    return network_tiers.empty() ? 0 : network_tiers.back().gpus;
+  }
+  friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
+};
+
+// The two directions of JSON, for ObjectReader and ObjectWriter. In a cluster, `gpu` and
+// `all_reduce_curves` may also be the names of shipped ones.
+template <class Fields>
+void describe(Fields& fields, AttentionRate& rate);
+template <class Fields>
+void describe(Fields& fields, GpuSpec& gpu);
+template <class Fields>
+void describe(Fields& fields, LinkSpec& link);
+template <class Fields>
+void describe(Fields& fields, AllReduceCurve& curve);
+template <class Fields>
+void describe(Fields& fields, NetworkTier& tier);
+template <class Fields>
+void describe(Fields& fields, ClusterSpec& cluster);
+
+}  // namespace ptdp

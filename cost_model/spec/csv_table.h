@@ -1,0 +1,54 @@
+// Comma-separated values with a header, read strictly.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptdp {
+
+/// A table as in RFC 4180: quoted fields may hold commas, doubled quotes and line breaks. Lines end
+/// in LF or CRLF; a byte-order mark is ignored.
+class CsvTable {
+ public:
+  /// Throws Error for what read_file refuses (64 MiB), invalid UTF-8, an unclosed quote, a repeated
+  /// or empty column name, a row whose number of fields differs from the header's, and a table
+  /// without a header.
+  [[nodiscard]] static CsvTable from_file(const std::filesystem::path& path);
+  [[nodiscard]] static CsvTable from_text(std::string_view text, const std::string& place);
+
+  [[nodiscard]] std::size_t num_rows() const { return rows_.size(); }
+  [[nodiscard]] bool has_column(std::string_view column) const;
+
+  /// The field as it stands; empty where the column is missing and not required.
+  [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
+
+  /// `file: line 12: column`, for messages.
+  [[nodiscard]] std::string place_of(std::size_t row, std::string_view column) const;
+
+  /// Throws Error, with near misses, unless every one of `columns` is there.
+  void require(const std::vector<std::string>& columns) const;
+
+ private:
+  struct Row {
+    std::size_t line = 0;
+    std::vector<std::string> fields;
+  };
+
+  [[nodiscard]] std::size_t index_of(std::string_view column) const;
+
+  std::string place_;
+  std::vector<std::string> columns_;
+  std::vector<Row> rows_;
+};
+
+/// The whole number that `text` spells, from `low` to `high`. Throws Error at `place`.
+[[nodiscard]] std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t high,
+                                       const std::string& place);
+/// The number that `text` spells, from `low` to `high`. Throws Error at `place`.
+[[nodiscard]] double parse_number(std::string_view text, double low, double high,
+                                  const std::string& place);
+
+}  // namespace ptdp

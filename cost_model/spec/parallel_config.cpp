@@ -1,0 +1,77 @@
+#include "cost_model/spec/parallel_config.h"
+
+#include <cassert>
+#include <limits>
+
+namespace ptdp {
+namespace {
+
+constexpr int kLargestDegree = 100'000'000;
+
+}  // namespace
+
+std::string_view name_of(Schedule schedule) {
+  return name_of(schedule, NamedValues<Schedule>(kScheduleNames));
+}
+std::string_view name_of(Recompute recompute) {
+  return name_of(recompute, NamedValues<Recompute>(kRecomputeNames));
+}
+std::string_view name_of(Precision precision) {
+  return name_of(precision, NamedValues<Precision>(kPrecisionNames));
+}
+
+std::int64_t ParallelConfig::world_size() const {
+  std::int64_t product = 1;
+  for (const int degree : {tp, pp, dp, cp}) {
+    if (product > std::numeric_limits<std::int64_t>::max() / degree) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
+    product *= degree;
+  }
+  return product;
+}
+
+std::int64_t num_microbatches(std::int64_t global_batch_size, const ParallelConfig& config) {
+  const std::int64_t per_step = std::int64_t{1} * config.dp * config.micro_batch_size;
+  assert(global_batch_size % per_step == 0);
+  return global_batch_size / per_step;
+}
+
+std::string to_string(const ParallelConfig& config) {
+  std::string text = "tp=" + std::to_string(config.tp) + " pp=" + std::to_string(config.pp) +
+                     " dp=" + std::to_string(config.dp);
+  if (config.vpp > 1) {
+    text += " vpp=" + std::to_string(config.vpp);
+  }
+  text += " b=" + std::to_string(config.micro_batch_size) + " " +
+          std::string(name_of(config.schedule)) +
+          " recompute=" + std::string(name_of(config.recompute));
+  if (config.sequence_parallel) {
+    text += " sequence-parallel";
+  }
+  if (config.zero_stage > 0) {
+    text += " zero=" + std::to_string(config.zero_stage);
+  }
+  return text;
+}
+
+template <class Fields>
+void describe(Fields& fields, ParallelConfig& config) {
+  fields.count("tp", config.tp, 1, kLargestDegree);
+  fields.count("pp", config.pp, 1, kLargestDegree);
+  fields.count("dp", config.dp, 1, kLargestDegree);
+  fields.count("cp", config.cp, 1, kLargestDegree);
+  fields.count("ep", config.ep, 1, kLargestDegree);
+  fields.count("vpp", config.vpp, 1, kLargestDegree);
+  fields.count("micro_batch_size", config.micro_batch_size, 1, kLargestDegree);
+  fields.choice("schedule", config.schedule, NamedValues<Schedule>(kScheduleNames));
+  fields.choice("recompute", config.recompute, NamedValues<Recompute>(kRecomputeNames));
+  fields.flag("sequence_parallel", config.sequence_parallel);
+  fields.count("zero_stage", config.zero_stage, 0, 3);
+  fields.choice("rank_order", config.rank_order, NamedValues<RankOrder>(kRankOrderNames));
+  fields.counts("layers_per_stage", config.layers_per_stage, 1, kLargestDegree);
+}
+template void describe(ObjectReader&, ParallelConfig&);
+template void describe(ObjectWriter&, ParallelConfig&);
+
+}  // namespace ptdp

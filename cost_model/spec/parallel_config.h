@@ -1,0 +1,74 @@
+// How a training job is spread over GPUs: one point of the search space.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost_model/spec/named_values.h"
+#include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/object_writer.h"
+
+namespace ptdp {
+
+enum class Schedule { kOneFOneB, kInterleaved };
+enum class Recompute { kNone, kSelective, kFull };
+enum class Precision { kFp16, kBf16 };
+/// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
+/// group have consecutive ranks and pipeline stages lie farthest apart.
+enum class RankOrder { kTpCpEpDpPp };
+
+inline constexpr std::array kScheduleNames = {
+    NamedValue<Schedule>{Schedule::kOneFOneB, "1f1b"},
+    NamedValue<Schedule>{Schedule::kInterleaved, "interleaved"}};
+inline constexpr std::array kRecomputeNames = {
+    NamedValue<Recompute>{Recompute::kNone, "none"},
+    NamedValue<Recompute>{Recompute::kSelective, "selective"},
+    NamedValue<Recompute>{Recompute::kFull, "full"}};
+inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::kFp16, "fp16"},
+                                               NamedValue<Precision>{Precision::kBf16, "bf16"}};
+inline constexpr std::array kRankOrderNames = {
+    NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
+
+[[nodiscard]] std::string_view name_of(Schedule schedule);
+[[nodiscard]] std::string_view name_of(Recompute recompute);
+[[nodiscard]] std::string_view name_of(Precision precision);
+
+/// In the terms practitioners say aloud: TP8 PP64 DP6. Ordered field by field, so that plans of
+/// equal time have one order.
+struct ParallelConfig {
+  int tp = 1;                ///< Tensor-parallel size: GPUs that share every layer.
+  int pp = 1;                ///< Pipeline-parallel size: GPUs that each hold some of the layers.
+  int dp = 1;                ///< Data-parallel size: replicas of the model.
+  int cp = 1;                ///< Context-parallel size: GPUs that share a sequence.
+  int ep = 1;                ///< Expert-parallel size: GPUs that share the experts.
+  int vpp = 1;               ///< Model chunks per GPU; above 1 the schedule interleaves them.
+  int micro_batch_size = 1;  ///< Sequences per microbatch.
+  Schedule schedule = Schedule::kOneFOneB;
+  Recompute recompute = Recompute::kNone;
+  bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
+  int zero_stage = 0;              ///< 0: replicated; 1: optimizer states sharded over dp.
+  RankOrder rank_order = RankOrder::kTpCpEpDpPp;
+  std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
+
+  /// GPUs in use: tp·pp·dp·cp (experts are carved out of dp); at most the largest int64.
+  [[nodiscard]] std::int64_t world_size() const;
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+  friend std::strong_ordering operator<=>(const ParallelConfig&, const ParallelConfig&) = default;
+};
+
+/// Microbatches per replica and iteration, m = B/(b·d): gradient accumulation. `global_batch_size`
+/// [sequences] must be a multiple of dp·micro_batch_size. Source: SC21 section 2.2.
+[[nodiscard]] std::int64_t num_microbatches(std::int64_t global_batch_size,
+                                            const ParallelConfig& config);
+
+/// "tp=8 pp=64 dp=6 vpp=1 b=1 1f1b recompute=full", for people.
+[[nodiscard]] std::string to_string(const ParallelConfig& config);
+
+/// The two directions of JSON, for ObjectReader and ObjectWriter.
+template <class Fields>
+void describe(Fields& fields, ParallelConfig& config);
+
+}  // namespace ptdp

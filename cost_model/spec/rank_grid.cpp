@@ -1,0 +1,69 @@
+#include "cost_model/spec/rank_grid.h"
+
+#include <algorithm>
+
+namespace ptdp {
+
+RankGrid::RankGrid(const ParallelConfig& config)
+    : sizes_{config.tp, config.cp, config.dp, config.pp} {
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    strides_[i] = world_size_;
+    world_size_ *= sizes_[i];
+  }
+}
+
+std::int64_t RankGrid::size(Dimension dimension) const {
+  return sizes_[static_cast<std::size_t>(dimension)];
+}
+
+std::int64_t RankGrid::stride(Dimension dimension) const {
+  return strides_[static_cast<std::size_t>(dimension)];
+}
+
+RankGrid::Coordinates RankGrid::coordinates(std::int64_t rank) const {
+  Coordinates result{};
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    result[i] = rank / strides_[i] % sizes_[i];
+  }
+  return result;
+}
+
+std::int64_t RankGrid::rank(const Coordinates& coordinates) const {
+  std::int64_t result = 0;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    result += coordinates[i] * strides_[i];
+  }
+  return result;
+}
+
+std::vector<std::int64_t> RankGrid::group(Dimension dimension, std::int64_t rank) const {
+  const auto index = static_cast<std::size_t>(dimension);
+  Coordinates member = coordinates(rank);
+  std::vector<std::int64_t> ranks;
+  for (member[index] = 0; member[index] < sizes_[index]; ++member[index]) {
+    ranks.push_back(this->rank(member));
+  }
+  return ranks;
+}
+
+GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const ClusterSpec& cluster) {
+  const std::int64_t size = grid.size(dimension);
+  const std::int64_t stride = grid.stride(dimension);
+  const std::int64_t node = cluster.gpus_per_node;
+  GroupPlacement placement{.size = size};
+
+  const std::int64_t span = (size - 1) * stride + 1;
+  placement.nodes = stride >= node ? size : (span + node - 1) / node;
+  placement.ranks_per_node = std::clamp<std::int64_t>(node / stride, 1, size);
+  if (placement.nodes > 1) {
+    for (const NetworkTier& tier : cluster.network_tiers) {
+      placement.oversubscription = tier.oversubscription;
+      if (span <= tier.gpus) {
+        break;
+      }
+    }
+  }
+  return placement;
+}
+
+}  // namespace ptdp

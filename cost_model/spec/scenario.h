@@ -1,0 +1,36 @@
+// What is given before anything is chosen: a job, a cluster, a software stack.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/stack_spec.h"
+#include "cost_model/spec/transformer_config.h"
+
+namespace ptdp {
+
+/// A model and the batch it is trained with.
+struct TrainingJob {
+  std::string model_name;
+  TransformerConfig model;             ///< Resolved; model.seq_length is the length trained at.
+  std::int64_t global_batch_size = 0;  ///< Sequences per iteration.
+
+  friend bool operator==(const TrainingJob&, const TrainingJob&) = default;
+};
+
+/// Everything that a cost depends on besides the ParallelConfig.
+struct Scenario {
+  TrainingJob job;
+  ClusterSpec cluster;
+  StackSpec stack;
+
+  friend bool operator==(const Scenario&, const Scenario&) = default;
+};
+
+/// Throws Error where the parts do not go together: a model that the cost model does not cover, a
+/// GPU without the stack's precision or without a rate for its attention kernel.
+void check(const Scenario& scenario);
+
+}  // namespace ptdp

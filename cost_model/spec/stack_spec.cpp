@@ -1,0 +1,52 @@
+#include "cost_model/spec/stack_spec.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
+constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, StackCapabilities& can_run) {
+  fields.choices("schedules", can_run.schedules, NamedValues<Schedule>(kScheduleNames));
+  fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
+  fields.counts("zero_stages", can_run.zero_stages, 0, 3);
+  fields.flag("sequence_parallel", can_run.sequence_parallel);
+  fields.flag("context_parallel", can_run.context_parallel);
+  fields.flag("expert_parallel", can_run.expert_parallel);
+  fields.count("interleaved_min_stages", can_run.interleaved_min_stages, 2, 1000);
+}
+
+template <class Fields>
+void describe(Fields& fields, StackSpec& stack) {
+  fields.name("name", stack.name);
+  fields.text("source", stack.source);
+  fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
+  fields.name("attention", stack.attention);
+  fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
+  fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
+  fields.number("weight_bytes", stack.weight_bytes, kBytesPerParameter);
+  fields.number("gradient_bytes", stack.gradient_bytes, kBytesPerParameter);
+  fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
+  fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kBytesPerParameter);
+  fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
+  fields.number("gradient_staging_traffic", stack.gradient_staging_traffic, kBytesPerParameter);
+  fields.number("optimizer_traffic", stack.optimizer_traffic, kBytesPerParameter);
+  fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
+                NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
+  fields.flag("scatter_gather", stack.scatter_gather);
+  fields.flag("pipeline_overlap", stack.pipeline_overlap);
+  fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);
+  fields.quantity("microbatch_overhead_us", stack.microbatch_overhead, kMicro, kMicroseconds);
+  fields.quantity("host_time_per_kernel_us", stack.host_time_per_kernel, kMicro, kMicroseconds);
+  fields.number("overlap_slowdown", stack.overlap_slowdown, {0.0, 1.0, "a fraction"});
+  fields.number("reserve_fraction", stack.reserve_fraction, {0.0, 0.9, "of device memory"});
+  fields.object("can_run", stack.can_run);
+}
+
+template void describe(ObjectReader&, StackSpec&);
+template void describe(ObjectWriter&, StackSpec&);
+
+}  // namespace ptdp

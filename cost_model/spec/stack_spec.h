@@ -1,0 +1,71 @@
+// The training software: what it does in a step, and what it can run.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// When the gradient reduction runs behind the backward pass.
+enum class DataParallelOverlap {
+  kNever,
+  kSingleStage,  ///< Only without pipelining (Megatron-LM 2021: torch's DDP, else its own).
+  kAlways
+};
+inline constexpr std::array kDataParallelOverlapNames = {
+    NamedValue<DataParallelOverlap>{DataParallelOverlap::kNever, "never"},
+    NamedValue<DataParallelOverlap>{DataParallelOverlap::kSingleStage, "single-stage"},
+    NamedValue<DataParallelOverlap>{DataParallelOverlap::kAlways, "always"}};
+
+/// What a stack can run: constraints of the search.
+struct StackCapabilities {
+  std::vector<Schedule> schedules;
+  std::vector<Recompute> recompute;
+  std::vector<int> zero_stages;
+  bool sequence_parallel = false;
+  bool context_parallel = false;
+  bool expert_parallel = false;
+  int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
+
+  friend bool operator==(const StackCapabilities&, const StackCapabilities&) = default;
+};
+
+/// One version of a training framework. Bytes "per parameter" are per parameter held by a GPU.
+struct StackSpec {
+  std::string name;
+  std::string source;
+  Precision precision = Precision::kBf16;
+  std::string attention = "unfused";         ///< Or a fused kernel that the GPU has a rate for.
+  bool tensor_parallel_overlap = false;      ///< Backward collectives behind the weight gradient.
+  bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
+  double weight_bytes = 2.0;
+  double gradient_bytes = 4.0;
+  double optimizer_bytes = 12.0;          ///< Master weights, two moments, and copies.
+  double reduced_gradient_bytes = 4.0;    ///< Per parameter, in the data-parallel reduction.
+  double gradient_bucket_bytes = 0.0;     ///< Extra copy that an overlapped reduction keeps.
+  double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
+  double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
+  DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;
+  bool scatter_gather = false;    ///< Pipeline messages split over the tensor-parallel group.
+  bool pipeline_overlap = false;  ///< Interleaved: messages behind compute in the steady state.
+  Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
+  Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.
+  Seconds host_time_per_kernel;   ///< A layer runs no faster than the host launches its kernels.
+  double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
+  double reserve_fraction = 0.0;  ///< Of device memory: context, NCCL, allocator slack.
+  StackCapabilities can_run;
+
+  friend bool operator==(const StackSpec&, const StackSpec&) = default;
+};
+
+// The two directions of JSON, for ObjectReader and ObjectWriter.
+template <class Fields>
+void describe(Fields& fields, StackCapabilities& can_run);
+template <class Fields>
+void describe(Fields& fields, StackSpec& stack);
+
+}  // namespace ptdp

@@ -1,0 +1,20 @@
+# What every target of the project compiles with: the interface target ptdp_options.
+
+add_library(ptdp_options INTERFACE)
+target_compile_features(ptdp_options INTERFACE cxx_std_20)
+target_include_directories(ptdp_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(ptdp_options INTERFACE PTDP_VERSION="${PROJECT_VERSION}")
+target_compile_options(ptdp_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                              -Wno-sign-conversion -Wno-missing-field-initializers)
+# g++ 12 reports an overlap that cannot be on `"" + std::string` at -O2 and above.
+target_compile_options(ptdp_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(PTDP_WERROR)
+  target_compile_options(ptdp_options INTERFACE -Werror)
+endif()
+if(PTDP_SANITIZE)
+  target_compile_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE}
+                                                -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE})
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
