@@ -1,0 +1,112 @@
+#include "planner/constraint.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/memory.h"
+
+namespace ptdp {
+namespace {
+
+template <class Value>
+bool contains(const std::vector<Value>& values, Value value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool is_run_by(const StackCapabilities& can_run, const ParallelConfig& config) {
+  return contains(can_run.schedules, config.schedule) &&
+         contains(can_run.recompute, config.recompute) &&
+         contains(can_run.zero_stages, config.zero_stage) &&
+         (can_run.sequence_parallel || !config.sequence_parallel) &&
+         (can_run.context_parallel || config.cp == 1) &&
+         (can_run.expert_parallel || config.ep == 1);
+}
+
+}  // namespace
+
+const ConstraintText& text_of(Constraint constraint) {
+  return *std::find_if(
+      kConstraints.begin(), kConstraints.end(),
+      [constraint](const ConstraintText& entry) { return entry.constraint == constraint; });
+}
+
+std::optional<Constraint> find_layout_violation(const Scenario& scenario,
+                                                const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (model.num_attention_heads % config.tp != 0) {
+    return Constraint::kHeadsByTp;
+  }
+  if (model.ffn_hidden_size % config.tp != 0) {
+    return Constraint::kFfnByTp;
+  }
+  if (model.num_layers % config.pp != 0) {
+    return Constraint::kLayersByPp;
+  }
+  if (config.dp > scenario.job.global_batch_size) {
+    return Constraint::kDpBeyondBatch;
+  }
+  if (scenario.job.global_batch_size % config.dp != 0) {
+    return Constraint::kBatchByDp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_variant_violation(const Scenario& scenario,
+                                                 const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  if (!is_run_by(can_run, config)) {
+    return Constraint::kNotRunByStack;
+  }
+  if (config.sequence_parallel && model.seq_length % config.tp != 0) {
+    return Constraint::kSequenceByTp;
+  }
+  if (model.num_layers / config.pp % config.vpp != 0) {
+    return Constraint::kLayersByPpVpp;
+  }
+  if (config.schedule == Schedule::kInterleaved && config.pp < can_run.interleaved_min_stages) {
+    return Constraint::kInterleavedMinStages;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_microbatch_violation(const Scenario& scenario,
+                                                    const ParallelConfig& config) {
+  const std::int64_t batch_per_replica = scenario.job.global_batch_size / config.dp;
+  if (batch_per_replica % config.micro_batch_size != 0) {
+    return Constraint::kBatchByDp;
+  }
+  if (config.schedule == Schedule::kInterleaved &&
+      batch_per_replica / config.micro_batch_size % config.pp != 0) {
+    return Constraint::kMicrobatchesByPp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_shape_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  if (const auto violation = find_layout_violation(scenario, config)) {
+    return violation;
+  }
+  if (const auto violation = find_variant_violation(scenario, config)) {
+    return violation;
+  }
+  return find_microbatch_violation(scenario, config);
+}
+
+Bytes usable_memory(const GpuSpec& gpu, double headroom) {
+  return gpu.memory * (1.0 - headroom);
+}
+
+std::optional<Constraint> find_violation(const Scenario& scenario, const ParallelConfig& config,
+                                         Bytes capacity) {
+  if (const auto violation = find_shape_violation(scenario, config)) {
+    return violation;
+  }
+  const int heaviest = heaviest_stage(scenario, config);
+  if (stage_memory(scenario, config, heaviest).total() > capacity) {
+    return heaviest == 0 ? Constraint::kMemoryFirstStage : Constraint::kMemoryLastStage;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ptdp

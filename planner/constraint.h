@@ -1,0 +1,84 @@
+// Why a configuration cannot run.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Constraints in the order in which they are checked; a configuration is counted under the first
+/// that it violates.
+enum class Constraint {
+  kHeadsByTp,
+  kFfnByTp,
+  kLayersByPp,
+  kDpBeyondBatch,
+  kBatchByDp,
+  kNotRunByStack,
+  kSequenceByTp,
+  kLayersByPpVpp,
+  kInterleavedMinStages,
+  kMicrobatchesByPp,
+  kMemoryFirstStage,
+  kMemoryLastStage
+};
+
+/// A constraint as it is named in files and described to people.
+struct ConstraintText {
+  Constraint constraint;
+  std::string_view name;
+  std::string_view description;
+};
+inline constexpr std::array kConstraints = {
+    ConstraintText{Constraint::kHeadsByTp, "heads_by_tp", "attention heads not divisible by tp"},
+    ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
+    ConstraintText{Constraint::kLayersByPp, "layers_by_pp", "layers not divisible by pp"},
+    ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
+                   "more replicas than sequences in the batch"},
+    ConstraintText{Constraint::kBatchByDp, "batch_by_dp_b",
+                   "batch not divisible by dp * micro_batch_size"},
+    ConstraintText{Constraint::kNotRunByStack, "not_run_by_stack", "not run by this stack"},
+    ConstraintText{Constraint::kSequenceByTp, "sequence_by_tp",
+                   "sequence length not divisible by tp (sequence parallelism)"},
+    ConstraintText{Constraint::kLayersByPpVpp, "layers_by_pp_vpp",
+                   "layers not divisible by pp * vpp"},
+    ConstraintText{Constraint::kInterleavedMinStages, "interleaved_min_stages",
+                   "too few stages for the stack's interleaved schedule"},
+    ConstraintText{Constraint::kMicrobatchesByPp, "microbatches_by_pp",
+                   "microbatches not divisible by pp (interleaved schedule)"},
+    ConstraintText{Constraint::kMemoryFirstStage, "memory_first_stage",
+                   "out of memory on the first stage"},
+    ConstraintText{Constraint::kMemoryLastStage, "memory_last_stage",
+                   "out of memory on the last stage"}};
+
+[[nodiscard]] const ConstraintText& text_of(Constraint constraint);
+
+/// Checks that depend on tp, pp and dp only.
+[[nodiscard]] std::optional<Constraint> find_layout_violation(const Scenario& scenario,
+                                                              const ParallelConfig& config);
+/// Checks that the microbatch size does not touch; the layout must pass.
+[[nodiscard]] std::optional<Constraint> find_variant_violation(const Scenario& scenario,
+                                                               const ParallelConfig& config);
+/// Checks of the microbatch size, without memory; layout and variant must pass.
+[[nodiscard]] std::optional<Constraint> find_microbatch_violation(const Scenario& scenario,
+                                                                  const ParallelConfig& config);
+/// All of the three above: whether the configuration can be costed.
+[[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
+
+/// Device memory that plans may use: the GPU's, less a fraction `headroom` of it.
+[[nodiscard]] Bytes usable_memory(const GpuSpec& gpu, double headroom);
+
+/// The first constraint that the configuration violates, memory last; a plan of exactly `capacity`
+/// bytes fits.
+[[nodiscard]] std::optional<Constraint> find_violation(const Scenario& scenario,
+                                                       const ParallelConfig& config,
+                                                       Bytes capacity);
+
+}  // namespace ptdp

@@ -1,0 +1,66 @@
+#include "planner/integer_ranges.h"
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/csv_table.h"
+
+namespace ptdp {
+
+IntegerRanges IntegerRanges::parse(std::string_view text, std::int64_t low, std::int64_t high,
+                                   const std::string& place) {
+  IntegerRanges result;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    const std::size_t colon = item.find(':');
+    const std::int64_t first = parse_count(item.substr(0, colon), low, high, place);
+    const std::int64_t last = colon == std::string_view::npos
+                                  ? first
+                                  : parse_count(item.substr(colon + 1), low, high, place);
+    if (last < first) {
+      throw Error(place + ": expected a range low:high, got \"" + std::string(item) + '"');
+    }
+    result.ranges_.emplace_back(first, last);
+    if (comma == std::string_view::npos) {
+      return result;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+bool IntegerRanges::contains(std::int64_t value) const {
+  return is_any() || std::any_of(ranges_.begin(), ranges_.end(), [value](const auto& range) {
+           return value >= range.first && value <= range.second;
+         });
+}
+
+std::vector<std::int64_t> IntegerRanges::values(std::int64_t limit) const {
+  std::vector<std::int64_t> result;
+  const auto append = [&result](std::int64_t first, std::int64_t last) {
+    for (std::int64_t value = first; value <= last; ++value) {
+      result.push_back(value);
+    }
+  };
+  if (is_any()) {
+    append(1, limit);
+  }
+  for (const auto& [first, last] : ranges_) {
+    append(first, first == last ? last : std::min(last, limit));
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+std::vector<std::int64_t> IntegerRanges::numbers() const {
+  std::vector<std::int64_t> result;
+  for (const auto& [first, last] : ranges_) {
+    if (first == last) {
+      result.push_back(first);
+    }
+  }
+  return result;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,223 @@
+#include "planner/plan.h"
+
+#include "cost_model/error.h"
+#include "cost_model/files.h"
+#include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/object_writer.h"
+#include "planner/constraint.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kSecondsRange = {0.0, 1e15, "seconds"};
+constexpr Range kRateRange = {0.0, 1e30};
+constexpr Range kGibiRange = {0.0, 1e15, "GiB"};
+constexpr std::int64_t kMostGpus = 100'000'000;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+/// An estimate as `key` and `interval_key`: [low, high].
+template <class Fields, class Value, class Unit>
+void estimate(Fields& fields, const std::string& key, const std::string& interval_key,
+              Estimate<Value>& value, Unit to_number) {
+  double number = to_number(value.value);
+  std::vector<double> interval = {to_number(value.low), to_number(value.high)};
+  fields.number(key, number, kRateRange);
+  fields.numbers(interval_key, interval, kRateRange);
+  if constexpr (Fields::kIsReading) {
+    if (interval.size() != 2) {
+      throw Error(fields.place_of(interval_key) + ": expected two numbers, got " +
+                  std::to_string(interval.size()));
+    }
+    const double unit = 1.0 / to_number(Value(1.0));
+    value = {.value = Value(number * unit),
+             .low = Value(interval[0] * unit),
+             .high = Value(interval[1] * unit)};
+  }
+}
+
+template <class Fields>
+void describe_traffic(Fields& fields, Traffic& traffic) {
+  fields.quantity("tensor_parallel_bytes", traffic.tensor_parallel, 1.0, kRateRange);
+  fields.quantity("pipeline_bytes", traffic.pipeline, 1.0, kRateRange);
+  fields.quantity("data_parallel_bytes", traffic.data_parallel, 1.0, kRateRange);
+  fields.quantity("pipeline_bisection_GBps", traffic.pipeline_bisection, kGiga, kRateRange);
+  fields.quantity("data_parallel_total_GBps", traffic.data_parallel_total, kGiga, kRateRange);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, Traffic& traffic) {
+  describe_traffic(fields, traffic);
+}
+
+template <class Fields>
+void describe(Fields& fields, CostBreakdown& cost) {
+  for (const CostTerm& term : kCostTerms) {
+    fields.quantity(std::string(term.name), cost.*term.time, 1.0, kSecondsRange);
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, Prediction& prediction) {
+  const auto seconds = [](Seconds value) { return value.value(); };
+  const auto tera = [](FlopsPerSecond value) { return value.value() / kTera; };
+  const auto plain = [](double value) { return value; };
+  estimate(fields, "iteration_time_s", "interval_s", prediction.iteration_time, seconds);
+  fields.number("calibration_factor", prediction.calibration_factor, {1e-3, 1e3});
+  fields.count("calibration_runs", prediction.calibration_runs, 0, 1'000'000);
+  estimate(fields, "tflops_per_gpu", "tflops_per_gpu_interval", prediction.per_gpu, tera);
+  fields.quantity("model_flops", prediction.model_flops, 1.0, kRateRange);
+  fields.quantity("hardware_flops", prediction.hardware_flops, 1.0, kRateRange);
+  estimate(fields, "mfu", "mfu_interval", prediction.mfu, plain);
+  estimate(fields, "hfu", "hfu_interval", prediction.hfu, plain);
+  estimate(fields, "tokens_per_s", "tokens_per_s_interval", prediction.tokens_per_second, plain);
+  fields.object("breakdown_s", prediction.breakdown);
+  fields.object("traffic", prediction.traffic);
+}
+
+template <class Fields>
+void describe(Fields& fields, MemoryBreakdown& memory) {
+  fields.quantity("weights_GiB", memory.weights, kGibi, kGibiRange);
+  fields.quantity("gradients_GiB", memory.gradients, kGibi, kGibiRange);
+  fields.quantity("optimizer_GiB", memory.optimizer, kGibi, kGibiRange);
+  fields.quantity("activations_GiB", memory.activations, kGibi, kGibiRange);
+  fields.quantity("working_set_GiB", memory.working_set, kGibi, kGibiRange);
+  fields.quantity("buffers_GiB", memory.buffers, kGibi, kGibiRange);
+  fields.quantity("reserve_GiB", memory.reserve, kGibi, kGibiRange);
+}
+
+template <class Fields>
+void describe(Fields& fields, PlanMemory& memory) {
+  double peak = memory.stages.empty() ? 0.0 : memory.peak().value() / kGibi;
+  fields.number("peak_GiB", peak, kGibiRange);
+  fields.count("heaviest_stage", memory.heaviest_stage, 0, kMostGpus);
+  fields.objects("stages", memory.stages);
+  if constexpr (Fields::kIsReading) {
+    if (static_cast<std::size_t>(memory.heaviest_stage) >= memory.stages.size()) {
+      throw Error(fields.place_of("heaviest_stage") + ": there is no stage " +
+                  std::to_string(memory.heaviest_stage));
+    }
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, ScheduleRecipe& schedule) {
+  fields.name("generator", schedule.generator);
+  fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
+  fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
+  fields.counts("layers_per_stage", schedule.layers_per_stage, 1, kMostGpus);
+}
+
+/// The inputs, by value.
+template <class Fields>
+void describe(Fields& fields, Plan& plan) {
+  fields.count("gpus", plan.gpus, 1, kMostGpus);
+  fields.number("memory_headroom", plan.memory_headroom, {0.0, 0.999, "a fraction"});
+  fields.name("model_name", plan.scenario.job.model_name);
+  fields.object("model", plan.scenario.job.model);
+  fields.count("global_batch_size", plan.scenario.job.global_batch_size, 1, kLargestBatch);
+  fields.object("cluster", plan.scenario.cluster);
+  fields.object("stack", plan.scenario.stack);
+}
+
+namespace {
+
+template <class Fields>
+void describe_document(Fields& fields, Plan& plan, std::string& schema) {
+  fields.text("schema", schema);
+  if constexpr (Fields::kIsReading) {
+    if (schema != kPlanSchema) {
+      throw Error(fields.place_of("schema") + ": expected \"" + kPlanSchema + "\", got \"" +
+                  schema + "\"; make the plan again with this version of ptdp-plan");
+    }
+  }
+  std::string version = PTDP_VERSION;
+  fields.text("tool_version", version);
+  fields.object("inputs", plan);
+  fields.object("config", plan.config);
+  fields.object("schedule", plan.schedule);
+  fields.object("predicted", plan.predicted);
+  fields.object("memory", plan.memory);
+}
+
+void check_plan(const Plan& plan, const std::string& place) {
+  const auto refuse = [&place](const std::string& why) { throw Error(place + ": " + why); };
+  check(plan.scenario);
+  if (const auto violation = find_shape_violation(plan.scenario, plan.config)) {
+    refuse("config: " + to_string(plan.config) + ": " +
+           std::string(text_of(*violation).description));
+  }
+  if (!plan.config.layers_per_stage.empty()) {
+    refuse("config.layers_per_stage: uneven pipelines are not covered; expected []");
+  }
+  if (plan.config.cp > 1 || plan.config.ep > 1) {
+    refuse("config: context and expert parallelism are not covered; expected cp and ep of 1");
+  }
+  if (plan.config.world_size() > plan.gpus) {
+    refuse("config: uses " + std::to_string(plan.config.world_size()) + " GPUs of " +
+           std::to_string(plan.gpus));
+  }
+  if (plan.schedule != schedule_recipe(plan.scenario, plan.config)) {
+    refuse("schedule: is not the one of this configuration");
+  }
+  if (plan.memory.stages.size() != static_cast<std::size_t>(plan.config.pp)) {
+    refuse("memory.stages: expected " + std::to_string(plan.config.pp) + " stages, got " +
+           std::to_string(plan.memory.stages.size()));
+  }
+}
+
+}  // namespace
+
+ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& config) {
+  const int virtual_stages = config.pp * config.vpp;
+  return {.generator = std::string(name_of(config.schedule)),
+          .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
+          .microbatch_group_size = config.pp,
+          .layers_per_stage = std::vector<int>(static_cast<std::size_t>(virtual_stages),
+                                               scenario.job.model.num_layers / virtual_stages)};
+}
+
+Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
+               const ParallelConfig& config, const Calibration& calibration) {
+  return {.scenario = scenario,
+          .gpus = gpus,
+          .memory_headroom = memory_headroom,
+          .config = config,
+          .schedule = schedule_recipe(scenario, config),
+          .predicted = predict(scenario, config, calibration),
+          .memory = {.heaviest_stage = heaviest_stage(scenario, config),
+                     .stages = memory_by_stage(scenario, config)}};
+}
+
+std::string to_json(const Plan& plan) {
+  Plan copy = plan;  // describe() takes references that it could write to
+  std::string schema = kPlanSchema;
+  ObjectWriter writer;
+  describe_document(writer, copy, schema);
+  return writer.dump();
+}
+
+Plan parse_plan(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  Plan plan;
+  std::string schema;
+  describe_document(reader, plan, schema);
+  reader.finish();
+  plan.scenario.job.model = resolved(plan.scenario.job.model, place + ": inputs.model");
+  check_plan(plan, place);
+  return plan;
+}
+
+Plan read_plan(const std::filesystem::path& path) {
+  return parse_plan(read_file(path), path.string());
+}
+
+void write_plan(const std::filesystem::path& path, const Plan& plan) {
+  write_file_atomically(path, to_json(plan));
+}
+
+template void describe(ObjectWriter&, Prediction&);
+template void describe(ObjectWriter&, PlanMemory&);
+
+}  // namespace ptdp

@@ -1,0 +1,79 @@
+// A plan: what was given, what was chosen, what it is predicted to cost. The interface between
+// planning and executing; its JSON form is documented key by key in planner/README.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cost_model/analytic/memory.h"
+#include "cost_model/spec/scenario.h"
+#include "planner/prediction.h"
+
+namespace ptdp {
+
+/// Memory of a plan, stage by stage.
+struct PlanMemory {
+  int heaviest_stage = 0;
+  std::vector<MemoryBreakdown> stages;
+
+  [[nodiscard]] Bytes peak() const {
+    return stages[static_cast<std::size_t>(heaviest_stage)].total();
+  }
+};
+
+/// How to regenerate the schedule: both simulator and executor build the same orders from it.
+struct ScheduleRecipe {
+  std::string generator;  ///< "1f1b", "interleaved".
+  std::int64_t num_microbatches = 1;
+  int microbatch_group_size = 1;      ///< Microbatches that a chunk runs in a row: pp.
+  std::vector<int> layers_per_stage;  ///< One number per virtual stage, in model order.
+
+  friend bool operator==(const ScheduleRecipe&, const ScheduleRecipe&) = default;
+};
+
+/// Holds its inputs by value, so that it can be costed again without the profiles it came from.
+struct Plan {
+  Scenario scenario;
+  std::int64_t gpus = 0;         ///< Given; config.world_size() of them are used.
+  double memory_headroom = 0.0;  ///< Fraction of device memory left free.
+  ParallelConfig config;
+  ScheduleRecipe schedule;
+  Prediction predicted;
+  PlanMemory memory;
+};
+
+inline constexpr const char* kPlanSchema = "ptdp.plan/1";
+
+/// The plan of a feasible configuration.
+[[nodiscard]] Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
+                             const ParallelConfig& config, const Calibration& calibration);
+
+/// The recipe that a configuration stands for.
+[[nodiscard]] ScheduleRecipe schedule_recipe(const Scenario& scenario,
+                                             const ParallelConfig& config);
+
+/// The plan as JSON text; equal plans give equal bytes.
+[[nodiscard]] std::string to_json(const Plan& plan);
+
+/// Reads a plan and checks that it is one that could have been written: known schema, every key, a
+/// configuration that violates no constraint, the schedule that the configuration stands for, as
+/// many stages as pp. Throws Error naming the place.
+[[nodiscard]] Plan parse_plan(std::string_view text, const std::string& place);
+[[nodiscard]] Plan read_plan(const std::filesystem::path& path);
+
+/// Writes atomically: the file at `path` is the old one or the whole new one.
+void write_plan(const std::filesystem::path& path, const Plan& plan);
+
+// Parts of a plan that other documents repeat.
+template <class Fields>
+void describe(Fields& fields, Prediction& prediction);
+template <class Fields>
+void describe(Fields& fields, PlanMemory& memory);
+template <class Fields>
+void describe(Fields& fields, MemoryBreakdown& memory);
+template <class Fields>
+void describe(Fields& fields, CostBreakdown& cost);
+
+}  // namespace ptdp

@@ -1,0 +1,171 @@
+#include "planner/planning.h"
+
+#include <fmt/format.h>
+
+#include "cost_model/spec/object_writer.h"
+#include "planner/validation.h"
+
+namespace ptdp {
+namespace {
+
+ObjectWriter inputs_json(const PlanningResult& result) {
+  const Scenario& scenario = result.scenario;
+  TransformerConfig model = scenario.job.model;
+  ObjectWriter model_json;
+  model_json.name("name", scenario.job.model_name);
+  model_json.count("parameters", parameter_count(model));
+  describe(model_json, model);
+
+  ObjectWriter inputs;
+  inputs.count("gpus", result.options.gpus);
+  inputs.child("model", std::move(model_json));
+  inputs.count("global_batch_size", scenario.job.global_batch_size);
+  inputs.name("cluster", scenario.cluster.name);
+  inputs.name("gpu", scenario.cluster.gpu.name);
+  inputs.name("stack", scenario.stack.name);
+  inputs.name("objective", result.options.objective == Objective::kTime ? "time" : "cost");
+  inputs.number("memory_headroom", result.options.memory_headroom);
+  return inputs;
+}
+
+ObjectWriter candidates_json(const SearchResult& search) {
+  ObjectWriter violations;
+  for (const ConstraintText& text : kConstraints) {
+    const auto found = search.violations.find(text.constraint);
+    violations.count(std::string(text.name), found == search.violations.end() ? 0 : found->second);
+  }
+  ObjectWriter candidates;
+  candidates.count("enumerated", search.enumerated);
+  candidates.count("feasible", search.feasible);
+  candidates.child("violations", std::move(violations));
+  if (search.shortfall.has_value()) {
+    candidates.number("smallest_shortfall_bytes", search.shortfall->missing.value());
+  }
+  return candidates;
+}
+
+ObjectWriter plan_json(const Plan& plan) {
+  Plan copy = plan;  // describe() takes references that it could write to
+  ObjectWriter json;
+  json.object("config", copy.config);
+  json.count("gpus_used", copy.config.world_size());
+  json.object("predicted", copy.predicted);
+  json.object("memory", copy.memory);
+  return json;
+}
+
+ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
+  ParallelConfig config = candidate.config;
+  ObjectWriter json;
+  json.object("config", config);
+  json.number("iteration_time_s", candidate.time.value() * calibration_factor);
+  json.number("peak_GiB", candidate.memory.value() / kGibi);
+  return json;
+}
+
+std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
+  std::vector<ObjectWriter> baselines;
+  for (const Baseline& baseline : result.baselines) {
+    ObjectWriter json;
+    json.text("name", baseline.name);
+    json.text("source", baseline.source);
+    json.flag("fits", baseline.choice.has_value());
+    if (baseline.choice.has_value()) {
+      json.child("choice", candidate_json(*baseline.choice, result.calibration.factor));
+      if (!result.search.best.empty()) {
+        json.number("slower_by", baseline.choice->time / result.search.best.front().time - 1.0);
+      }
+    }
+    baselines.push_back(std::move(json));
+  }
+  return baselines;
+}
+
+std::vector<ObjectWriter> published_json(const PlanningResult& result) {
+  std::vector<ObjectWriter> published;
+  for (const PublishedComparison& comparison : result.published) {
+    ParallelConfig config = comparison.run.config;
+    Prediction predicted = comparison.predicted;
+    ObjectWriter json;
+    json.text("id", comparison.run.id);
+    json.text("source", comparison.run.source);
+    json.name("cluster", comparison.run.cluster);
+    json.name("stack", comparison.run.stack);
+    json.object("config", config);
+    json.number("measured_iteration_time_s", comparison.run.iteration_time.value());
+    json.object("predicted", predicted);
+    published.push_back(std::move(json));
+  }
+  return published;
+}
+
+}  // namespace
+
+PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options) {
+  check(scenario);
+  PlanningResult result{.scenario = scenario, .options = options};
+  result.search = search(scenario, options);
+  const MeasuredRuns published = read_published_runs();
+  result.calibration = calibrate_by_published(published, scenario, options.gpus);
+  for (const Candidate& candidate : result.search.best) {
+    result.plans.push_back(make_plan(scenario, options.gpus, options.memory_headroom,
+                                     candidate.config, result.calibration));
+  }
+  if (!result.search.best.empty()) {
+    result.baselines = rules_of_thumb(scenario, options);
+  }
+  for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
+    const Scenario as_run = scenario_of(run);
+    const bool is_same_stack =
+        run.cluster == scenario.cluster.name && run.stack == scenario.stack.name;
+    result.published.push_back(
+        {.run = run,
+         .predicted =
+             predict(as_run, run.config, calibrate_by_published(published, as_run, options.gpus)),
+         .is_same_stack = is_same_stack});
+  }
+  return result;
+}
+
+std::string to_json(const PlanningResult& result) {
+  std::vector<ObjectWriter> plans;
+  for (const Plan& plan : result.plans) {
+    plans.push_back(plan_json(plan));
+  }
+  std::vector<ObjectWriter> pareto;
+  for (const Candidate& candidate : result.search.pareto) {
+    pareto.push_back(candidate_json(candidate, result.calibration.factor));
+  }
+  ObjectWriter json;
+  json.text("schema", "ptdp.plans/1");
+  json.text("tool_version", PTDP_VERSION);
+  json.child("inputs", inputs_json(result));
+  json.child("candidates", candidates_json(result.search));
+  json.children("plans", std::move(plans));
+  json.children("pareto", std::move(pareto));
+  json.children("baselines", baselines_json(result));
+  json.children("published", published_json(result));
+  return json.dump();
+}
+
+std::string to_csv(const PlanningResult& result) {
+  std::string text =
+      "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
+      "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
+      "tokens_per_s,peak_GiB\n";
+  for (const Plan& plan : result.plans) {
+    const ParallelConfig& config = plan.config;
+    const Prediction& predicted = plan.predicted;
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+        config.tp, config.pp, config.dp, config.vpp, config.micro_batch_size,
+        name_of(config.schedule), name_of(config.recompute), config.sequence_parallel ? 1 : 0,
+        config.zero_stage, config.world_size(), predicted.iteration_time.value.value(),
+        predicted.iteration_time.low.value(), predicted.iteration_time.high.value(),
+        predicted.per_gpu.value.value() / kTera, predicted.mfu.value, predicted.hfu.value,
+        predicted.tokens_per_second.value, plan.memory.peak().value() / kGibi);
+  }
+  return text;
+}
+
+}  // namespace ptdp

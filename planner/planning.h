@@ -1,0 +1,46 @@
+// The whole answer to "how should I train this model on these GPUs".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost_model/calibration/calibration.h"
+#include "cost_model/calibration/measured_run.h"
+#include "planner/plan.h"
+#include "planner/rules_of_thumb.h"
+#include "planner/search.h"
+
+namespace ptdp {
+
+/// A published run of the same model, batch and number of GPUs, with what we predict for its
+/// configuration and for the best one under the same calibration.
+struct PublishedComparison {
+  MeasuredRun run;
+  Prediction predicted;
+  bool is_same_stack = false;  ///< Run on the cluster and stack that was planned for.
+};
+
+struct PlanningResult {
+  Scenario scenario;
+  SearchOptions options;
+  SearchResult search;
+  Calibration calibration;
+  std::vector<Plan> plans;  ///< Of search.best, in order.
+  std::vector<Baseline> baselines;
+  std::vector<PublishedComparison> published;
+};
+
+/// Searches, calibrates by published runs and sets the result beside the rules of thumb and
+/// published results. Throws Error for a scenario that cannot be costed; that nothing fits is an
+/// answer
+/// (`plans` is empty).
+[[nodiscard]] PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options);
+
+/// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
+[[nodiscard]] std::string to_json(const PlanningResult& result);
+
+/// One line of comma-separated values per plan, with a header.
+[[nodiscard]] std::string to_csv(const PlanningResult& result);
+
+}  // namespace ptdp

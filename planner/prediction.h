@@ -1,0 +1,49 @@
+// What a plan will cost, in the units people compare, with an interval.
+#pragma once
+
+#include <string>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/calibration/calibration.h"
+#include "cost_model/spec/scenario.h"
+
+namespace ptdp {
+
+/// A number that is known to an interval, 90 %.
+template <class Value>
+struct Estimate {
+  Value value{};
+  Value low{};
+  Value high{};
+};
+
+struct Prediction {
+  Estimate<Seconds> iteration_time;
+  CostBreakdown breakdown;  ///< Calibrated too: adds up to iteration_time.value.
+  double calibration_factor = 1.0;
+  int calibration_runs = 0;          ///< 0: data sheets and microbenchmarks only.
+  Flops model_flops;                 ///< Per iteration.
+  Flops hardware_flops;              ///< Per iteration, what is recomputed included.
+  Estimate<FlopsPerSecond> per_gpu;  ///< Of hardware_flops, over the GPUs in use.
+  Estimate<double> mfu;
+  Estimate<double> hfu;  ///< Also "% of peak".
+  Estimate<double> tokens_per_second;
+  Traffic traffic;
+
+  /// "calibrated on 9 published runs", "data sheets and microbenchmarks only".
+  [[nodiscard]] std::string basis() const;
+};
+
+/// The closed form times the calibration's factor. The config must have no shape violation.
+[[nodiscard]] Prediction predict(const Scenario& scenario, const ParallelConfig& config,
+                                 const Calibration& calibration);
+
+/// Training on `tokens` tokens.
+struct TrainingRun {
+  Estimate<Seconds> time;
+  double gpu_hours = 0.0;  ///< Of the GPUs in use.
+};
+[[nodiscard]] TrainingRun training_run(const Prediction& prediction, std::int64_t gpus,
+                                       double tokens);
+
+}  // namespace ptdp

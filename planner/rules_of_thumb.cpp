@@ -1,0 +1,114 @@
+#include "planner/rules_of_thumb.h"
+
+#include <algorithm>
+
+namespace ptdp {
+namespace {
+
+/// A pair that a rule tries; the first that fits is its choice.
+struct ModelParallelism {
+  int tp = 1;
+  int pp = 1;
+};
+
+bool divides_heads(const Scenario& scenario, int tp) {
+  return scenario.job.model.num_attention_heads % tp == 0;
+}
+
+/// Tensor-parallel sizes within a node that the heads allow, ascending.
+std::vector<int> sizes_within_node(const Scenario& scenario) {
+  std::vector<int> sizes;
+  for (int tp = 1; tp <= scenario.cluster.gpus_per_node; ++tp) {
+    if (scenario.cluster.gpus_per_node % tp == 0 && divides_heads(scenario, tp)) {
+      sizes.push_back(tp);
+    }
+  }
+  return sizes;
+}
+
+/// Numbers of stages that the layers allow, ascending.
+std::vector<int> stage_counts(const Scenario& scenario) {
+  std::vector<int> counts;
+  for (int pp = 1; pp <= scenario.job.model.num_layers; ++pp) {
+    if (scenario.job.model.num_layers % pp == 0) {
+      counts.push_back(pp);
+    }
+  }
+  return counts;
+}
+
+/// Tensor parallelism up to the node, then pipeline stages with all of it.
+std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
+  std::vector<ModelParallelism> order;
+  const std::vector<int> sizes = sizes_within_node(scenario);
+  for (const int tp : sizes) {
+    order.push_back({.tp = tp, .pp = 1});
+  }
+  for (const int pp : stage_counts(scenario)) {
+    if (pp > 1) {
+      order.push_back({.tp = sizes.back(), .pp = pp});
+    }
+  }
+  return order;
+}
+
+std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
+                                         const std::vector<ModelParallelism>& order) {
+  const Pins pins = options.pins;
+  options.num_best = 1;
+  options.num_threads = 1;
+  for (const auto& [tp, pp] : order) {
+    if (!pins.tp.contains(tp) || !pins.pp.contains(pp)) {
+      continue;
+    }
+    options.pins.tp = IntegerRanges(tp);
+    options.pins.pp = IntegerRanges(pp);
+    const SearchResult result = search(scenario, options);
+    if (!result.best.empty()) {
+      return result.best.front();
+    }
+  }
+  return std::nullopt;
+}
+
+Baseline table_1(const Scenario& scenario, const SearchOptions& options) {
+  return {.name = "SC21 table 1",
+          .source = "SC21 (arXiv:2104.04473) table 1",
+          .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario))};
+}
+
+Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  const bool can_shard = std::find(can_run.zero_stages.begin(), can_run.zero_stages.end(), 1) !=
+                         can_run.zero_stages.end();
+  if (can_shard && options.pins.zero_stage.is_any()) {
+    options.pins.zero_stage = IntegerRanges(1);
+  }
+  if (can_run.sequence_parallel && !options.pins.sequence_parallel.has_value()) {
+    options.pins.sequence_parallel = true;
+  }
+  return {.name = "don't over-parallelize",
+          .source = "NVIDIA Megatron-Core user guide, parallelism strategies",
+          .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario))};
+}
+
+Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options) {
+  const std::vector<int> counts = stage_counts(scenario);
+  std::vector<ModelParallelism> order;
+  order.reserve(counts.size());
+  for (const int pp : counts) {
+    order.push_back({.tp = sizes_within_node(scenario).back(), .pp = pp});
+  }
+  return {.name = "TP in the node, PP until it fits, then DP",
+          .source = "SC21 (arXiv:2104.04473) takeaways 1 and 2",
+          .choice = first_that_fits(scenario, options, order)};
+}
+
+}  // namespace
+
+std::vector<Baseline> rules_of_thumb(const Scenario& scenario, const SearchOptions& options) {
+  return {table_1(scenario, options), do_not_over_parallelize(scenario, options),
+          full_tensor_parallelism(scenario, options)};
+}
+
+}  // namespace ptdp

@@ -1,0 +1,196 @@
+#include "planner/search.h"
+
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
+
+namespace ptdp {
+namespace {
+
+/// Lower is better.
+double score(const Candidate& candidate, Objective objective) {
+  switch (objective) {
+    case Objective::kTime:
+      return candidate.time.value();
+    case Objective::kCost:
+      return candidate.time.value() * static_cast<double>(candidate.config.world_size());
+  }
+  return 0.0;
+}
+
+bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
+  return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
+}
+
+/// What one tensor-parallel size contributes; merged in order of size, so that the number of
+/// threads leaves no trace.
+struct PartialResult {
+  SearchResult tally;  // without best and pareto
+  std::vector<Candidate> feasible;
+};
+
+/// Searches all candidates of one tensor-parallel size.
+class TensorParallelSearch {
+ public:
+  TensorParallelSearch(const Scenario& scenario, const SearchOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)) {}
+
+  PartialResult run(int tp) {
+    for (const ParallelConfig& layout :
+         enumerate_layouts(scenario_, options_.gpus, options_.pins, tp)) {
+      if (const auto violation = find_layout_violation(scenario_, layout)) {
+        reject(*violation, 1);
+        continue;
+      }
+      const std::vector<int> sizes =
+          enumerate_micro_batch_sizes(scenario_.job.global_batch_size / layout.dp, options_.pins);
+      for (const ParallelConfig& variant : enumerate_variants(scenario_, options_.pins, layout)) {
+        if (const auto violation = find_variant_violation(scenario_, variant)) {
+          reject(*violation, 1);
+        } else {
+          search_micro_batch_sizes(variant, sizes);
+        }
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void search_micro_batch_sizes(ParallelConfig config, const std::vector<int>& sizes) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      config.micro_batch_size = sizes[i];
+      if (const auto violation = find_microbatch_violation(scenario_, config)) {
+        reject(*violation, 1);
+        continue;
+      }
+      const int heaviest = heaviest_stage(scenario_, config);
+      const Bytes memory = stage_memory(scenario_, config, heaviest).total();
+      if (memory > capacity_) {
+        note_shortfall({config, memory - capacity_});
+        reject_larger(config, sizes, i, heaviest);
+        return;
+      }
+      ++result_.tally.enumerated;
+      const Seconds time = iteration_cost(scenario_, config, costs_of(config)).total();
+      result_.feasible.push_back({config, time, memory});
+    }
+  }
+
+  /// Counts the sizes from `first_too_large` on, none of which fits.
+  void reject_larger(ParallelConfig config, const std::vector<int>& sizes,
+                     std::size_t first_too_large, int heaviest) {
+    for (std::size_t i = first_too_large; i < sizes.size(); ++i) {
+      config.micro_batch_size = sizes[i];
+      const auto violation = find_microbatch_violation(scenario_, config);
+      reject(violation.value_or(heaviest == 0 ? Constraint::kMemoryFirstStage
+                                              : Constraint::kMemoryLastStage),
+             1);
+    }
+  }
+
+  void reject(Constraint constraint, std::int64_t count) {
+    result_.tally.enumerated += count;
+    result_.tally.violations[constraint] += count;
+  }
+
+  void note_shortfall(const MemoryShortfall& shortfall) {
+    std::optional<MemoryShortfall>& smallest = result_.tally.shortfall;
+    if (!smallest.has_value() || is_smaller(shortfall, *smallest)) {
+      smallest = shortfall;
+    }
+  }
+
+  /// Costs per microbatch, computed once for each size with and without sequence parallelism.
+  const MicrobatchCosts& costs_of(const ParallelConfig& config) {
+    const std::pair key(config.micro_batch_size, config.sequence_parallel);
+    const auto found = costs_.find(key);
+    return found != costs_.end()
+               ? found->second
+               : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
+  }
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  Bytes capacity_;
+  std::map<std::pair<int, bool>, MicrobatchCosts> costs_;
+  PartialResult result_;
+};
+
+void merge(SearchResult& total, const SearchResult& part) {
+  total.enumerated += part.enumerated;
+  for (const auto& [constraint, count] : part.violations) {
+    total.violations[constraint] += count;
+  }
+  if (part.shortfall.has_value() &&
+      (!total.shortfall.has_value() || is_smaller(*part.shortfall, *total.shortfall))) {
+    total.shortfall = part.shortfall;
+  }
+}
+
+std::vector<Candidate> best_of(std::vector<Candidate>& candidates, const SearchOptions& options) {
+  // Equal scores fall back to the configuration itself, so that a search is reproducible.
+  const auto is_better = [&](const Candidate& a, const Candidate& b) {
+    const double score_a = score(a, options.objective);
+    const double score_b = score(b, options.objective);
+    return score_a != score_b ? score_a < score_b : a.config < b.config;
+  };
+  const auto count = std::min<std::size_t>(options.num_best, candidates.size());
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count),
+                    candidates.end(), is_better);
+  return {candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+std::vector<Candidate> pareto_front(std::vector<Candidate>& candidates) {
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.time, a.memory, a.config) < std::tie(b.time, b.memory, b.config);
+  });
+  std::vector<Candidate> front;
+  for (const Candidate& candidate : candidates) {
+    if (front.empty() || candidate.memory < front.back().memory) {
+      front.push_back(candidate);
+    }
+  }
+  return front;
+}
+
+}  // namespace
+
+SearchResult search(const Scenario& scenario, const SearchOptions& options) {
+  const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
+  std::vector<PartialResult> parts(sizes.size());
+  const auto search_one = [&](std::size_t i) {
+    parts[i] = TensorParallelSearch(scenario, options).run(sizes[i]);
+  };
+  if (options.num_threads == 1) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      search_one(i);
+    }
+  } else {
+    oneapi::tbb::task_arena arena(
+        std::min(options.num_threads, oneapi::tbb::info::default_concurrency()));
+    arena.execute([&] { oneapi::tbb::parallel_for(std::size_t{0}, sizes.size(), search_one); });
+  }
+
+  SearchResult result;
+  std::vector<Candidate> feasible;
+  for (PartialResult& part : parts) {
+    merge(result, part.tally);
+    feasible.insert(feasible.end(), std::make_move_iterator(part.feasible.begin()),
+                    std::make_move_iterator(part.feasible.end()));
+  }
+  result.feasible = static_cast<std::int64_t>(feasible.size());
+  result.best = best_of(feasible, options);
+  result.pareto = pareto_front(feasible);
+  return result;
+}
+
+}  // namespace ptdp

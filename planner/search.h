@@ -1,0 +1,58 @@
+// The exact search for the best configuration.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cost_model/spec/scenario.h"
+#include "planner/constraint.h"
+#include "planner/enumerate.h"
+
+namespace ptdp {
+
+enum class Objective {
+  kTime,  ///< Shortest iteration.
+  kCost   ///< Fewest GPU-seconds per iteration: idle GPUs are not paid for.
+};
+
+struct SearchOptions {
+  std::int64_t gpus = 0;
+  Pins pins;
+  double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
+  Objective objective = Objective::kTime;
+  int num_best = 5;
+  int num_threads = 1;  ///< Never changes the result.
+};
+
+/// A configuration that can run, with what the closed form predicts (not calibrated).
+struct Candidate {
+  ParallelConfig config;
+  Seconds time;
+  Bytes memory;  ///< Of the heaviest stage.
+};
+
+/// The configuration that comes nearest to fitting into memory.
+struct MemoryShortfall {
+  ParallelConfig config;
+  Bytes missing;
+};
+
+struct SearchResult {
+  /// Candidates counted once each, except that a layout or a variant which fails for itself counts
+  /// once and not for every microbatch size: enumerated = feasible + all violations.
+  std::int64_t enumerated = 0;
+  std::int64_t feasible = 0;
+  std::map<Constraint, std::int64_t> violations;
+  std::vector<Candidate> best;    ///< By objective, then by configuration; at most num_best.
+  std::vector<Candidate> pareto;  ///< No other is both faster and smaller; by time.
+  std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
+};
+
+/// Costs every candidate that the pins allow and memory holds. Exact: no sampling, no bound. Memory
+/// grows with the microbatch size, so sizes beyond the first that does not fit are counted without
+/// being looked at. `check(scenario)` must accept the scenario.
+[[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
+
+}  // namespace ptdp

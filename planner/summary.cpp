@@ -1,0 +1,336 @@
+#include "planner/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ptdp {
+namespace {
+
+constexpr double kHour = 3600.0;
+constexpr double kDay = 86400.0;
+constexpr int kBarWidth = 30;
+
+/// "97.4 s", "812 ms", "3.2 days": four digits in the unit that suits.
+std::string duration(Seconds time) {
+  const double seconds = time.value();
+  if (seconds < 1.0) {
+    return fmt::format("{:.4g} ms", seconds * 1e3);
+  }
+  if (seconds < 2.0 * kHour) {
+    return fmt::format("{:.4g} s", seconds);
+  }
+  return seconds < 2.0 * kDay ? fmt::format("{:.4g} hours", seconds / kHour)
+                              : fmt::format("{:.4g} days", seconds / kDay);
+}
+
+/// "3.1 GB", in powers of 1000 as links are rated.
+std::string bytes(Bytes size) {
+  const double value = size.value();
+  if (value >= 1e12) {
+    return fmt::format("{:.3g} TB", value / 1e12);
+  }
+  return value >= 1e9 ? fmt::format("{:.3g} GB", value / 1e9)
+                      : fmt::format("{:.3g} MB", value / 1e6);
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.1f} %", 100.0 * fraction);
+}
+
+template <class Value, class Show>
+std::string with_interval(const Estimate<Value>& estimate, Show show) {
+  return fmt::format("{:<18} {} .. {}", show(estimate.value), show(estimate.low),
+                     show(estimate.high));
+}
+
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<22} {}\n", name, value);
+}
+
+std::string headline(const Plan& plan) {
+  const Scenario& scenario = plan.scenario;
+  const Prediction& predicted = plan.predicted;
+  return fmt::format(
+      "Train {} on {} GPUs ({} with {}) with {}: {} per iteration of {} sequences, {:.4g} TFLOP/s "
+      "per GPU, {} of peak.\n",
+      scenario.job.model_name, plan.gpus, scenario.cluster.name, scenario.stack.name,
+      to_string(plan.config), duration(predicted.iteration_time.value),
+      scenario.job.global_batch_size, predicted.per_gpu.value.value() / kTera,
+      percent(predicted.hfu.value));
+}
+
+std::string configuration(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  const std::string stages = config.vpp == 1
+                                 ? fmt::format("{}", config.pp)
+                                 : fmt::format("{}, {} chunks each", config.pp, config.vpp);
+  return "\nConfiguration\n" + row("tensor parallel", fmt::format("{}", config.tp)) +
+         row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
+         row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
+                                       plan.schedule.num_microbatches)) +
+         row("schedule", name_of(config.schedule)) +
+         row("recomputation", name_of(config.recompute)) +
+         row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
+         row("ZeRO stage", fmt::format("{}", config.zero_stage)) +
+         row("GPUs",
+             fmt::format("{} used, {} idle", config.world_size(), plan.gpus - config.world_size()));
+}
+
+std::string budget_rows(const Plan& plan, const RunBudget& budget) {
+  if (!budget.tokens.has_value()) {
+    return "";
+  }
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens);
+  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
+                         with_interval(run.time, duration)) +
+                     row("GPU-hours", fmt::format("{:.4g}", run.gpu_hours));
+  if (budget.price_per_gpu_hour.has_value()) {
+    text += row("cost", fmt::format("{:.4g} at {:.4g} per GPU-hour",
+                                    run.gpu_hours * *budget.price_per_gpu_hour,
+                                    *budget.price_per_gpu_hour));
+  }
+  return text;
+}
+
+std::string predictions(const Plan& plan, const RunBudget& budget) {
+  const Prediction& predicted = plan.predicted;
+  const auto gpus = static_cast<double>(plan.config.world_size());
+  const auto tera = [](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} TFLOP/s", rate.value() / kTera);
+  };
+  const auto peta = [gpus](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
+  };
+  const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
+  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis()) +
+         row("time per iteration", with_interval(predicted.iteration_time, duration)) +
+         row("per GPU", with_interval(predicted.per_gpu, tera)) +
+         row("all GPUs", with_interval(predicted.per_gpu, peta)) +
+         row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
+         row("MFU", with_interval(predicted.mfu, percent)) +
+         row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
+         budget_rows(plan, budget) +
+         "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);\n"
+         "  MFU counts the model's FLOPs only.\n";
+}
+
+std::string time_breakdown(const Plan& plan) {
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  const Seconds total = cost.total();
+  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
+  std::stable_sort(terms.begin(), terms.end(), [&](const CostTerm& a, const CostTerm& b) {
+    return cost.*a.time > cost.*b.time;
+  });
+  std::string text = "\nWhere the time goes\n";
+  for (const CostTerm& term : terms) {
+    const double share = cost.*term.time / total;
+    if (share < 0.0005) {
+      continue;
+    }
+    text += fmt::format("  {:<22} {:>10} {:>7}  {}\n", term.name, duration(cost.*term.time),
+                        percent(share),
+                        std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#'));
+  }
+  return text;
+}
+
+std::string memory_breakdown(const Plan& plan) {
+  const MemoryBreakdown& memory =
+      plan.memory.stages[static_cast<std::size_t>(plan.memory.heaviest_stage)];
+  const auto gib = [](Bytes size) { return fmt::format("{:>6.2f} GiB", size.value() / kGibi); };
+  return fmt::format("\nMemory of the heaviest stage ({} of 0..{}): {:.2f} of {:.2f} GiB\n",
+                     plan.memory.heaviest_stage, plan.config.pp - 1, memory.total().value() / kGibi,
+                     plan.scenario.cluster.gpu.memory.value() / kGibi) +
+         row("weights", gib(memory.weights)) + row("gradients", gib(memory.gradients)) +
+         row("optimizer", gib(memory.optimizer)) + row("activations", gib(memory.activations)) +
+         row("working set", gib(memory.working_set)) + row("buffers", gib(memory.buffers)) +
+         row("reserve", gib(memory.reserve));
+}
+
+std::string traffic(const Plan& plan) {
+  const Traffic& sent = plan.predicted.traffic;
+  const auto rate = [](BytesPerSecond value) { return bytes(Bytes(value.value())) + "/s"; };
+  std::string text = "\nSent by each GPU per iteration\n";
+  if (plan.config.tp > 1) {
+    text += row("tensor parallel", bytes(sent.tensor_parallel));
+  }
+  if (plan.config.pp > 1) {
+    text += row("pipeline", fmt::format("{} on a middle stage; {} through the pipeline's bisection",
+                                        bytes(sent.pipeline), rate(sent.pipeline_bisection)));
+  }
+  if (plan.config.dp > 1) {
+    text += row("data parallel", fmt::format("{}; {} over all GPUs", bytes(sent.data_parallel),
+                                             rate(sent.data_parallel_total)));
+  }
+  return plan.config.world_size() > 1 ? text : "";
+}
+
+std::string runners_up(const PlanningResult& result) {
+  if (result.plans.size() < 2) {
+    return "";
+  }
+  const Plan& best = result.plans.front();
+  std::string text = "\nRunners-up\n";
+  for (std::size_t i = 1; i < result.plans.size(); ++i) {
+    const Plan& plan = result.plans[i];
+    const Seconds time = plan.predicted.iteration_time.value;
+    const bool is_tie = time <= best.predicted.iteration_time.high;
+    text +=
+        fmt::format("  {}. {}: {} ({:+.1f} %{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
+                    duration(time), 100.0 * (time / best.predicted.iteration_time.value - 1.0),
+                    is_tie ? ", a tie within the interval" : "", plan.memory.peak().value() / kGibi,
+                    describe_differences(plan.predicted.breakdown, best.predicted.breakdown));
+  }
+  return text;
+}
+
+std::string pareto(const PlanningResult& result) {
+  if (result.search.pareto.size() < 2) {
+    return "";
+  }
+  std::string text = "\nLess memory for more time (Pareto front)\n";
+  for (const Candidate& candidate : result.search.pareto) {
+    text += fmt::format("  {:>6.1f} GiB  {:>10}  {}\n", candidate.memory.value() / kGibi,
+                        duration(candidate.time * result.calibration.factor),
+                        to_string(candidate.config));
+  }
+  return text;
+}
+
+std::string baselines(const PlanningResult& result) {
+  std::string text = "\nRules of thumb\n";
+  for (const Baseline& baseline : result.baselines) {
+    if (!baseline.choice.has_value()) {
+      text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
+      continue;
+    }
+    const double loss = baseline.choice->time / result.search.best.front().time - 1.0;
+    text += fmt::format("  {}: {}: {:+.1f} %\n", baseline.name, to_string(baseline.choice->config),
+                        100.0 * loss);
+  }
+  return text;
+}
+
+std::string published(const PlanningResult& result) {
+  if (result.published.empty()) {
+    return "\nPublished\n  no run of this model, batch and number of GPUs is known to us\n";
+  }
+  const Plan& best = result.plans.front();
+  std::string text = "\nPublished (left out of the calibration)\n";
+  for (const PublishedComparison& comparison : result.published) {
+    const MeasuredRun& run = comparison.run;
+    const Prediction& predicted = comparison.predicted;
+    const double rate = predicted.hardware_flops.value() / run.iteration_time.value() /
+                        static_cast<double>(run.config.world_size()) / kTera;
+    text += fmt::format(
+        "  {} ({}, {}): {}: measured {}, {:.4g} TFLOP/s per GPU; predicted {} ({:+.1f} %)\n",
+        run.id, run.source, run.stack, to_string(run.config), duration(run.iteration_time), rate,
+        duration(predicted.iteration_time.value),
+        100.0 * (predicted.iteration_time.value / run.iteration_time - 1.0));
+    if (!comparison.is_same_stack) {
+      text += "    on another cluster or stack than planned for here\n";
+    } else if (run.config == best.config) {
+      text += "    the same configuration as ours\n";
+    } else {
+      text += fmt::format("    ours differs: the published one spends {}\n",
+                          describe_differences(predicted.breakdown, best.predicted.breakdown));
+    }
+  }
+  return text;
+}
+
+std::string lines(std::string_view title, const std::vector<std::string>& items) {
+  if (items.empty()) {
+    return "";
+  }
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& item : items) {
+    text += "  " + item + "\n";
+  }
+  return text;
+}
+
+std::string tally(const SearchResult& result) {
+  std::string text =
+      fmt::format("\nCandidates: {} enumerated, {} fit\n", result.enumerated, result.feasible);
+  for (const ConstraintText& constraint : kConstraints) {
+    const auto found = result.violations.find(constraint.constraint);
+    if (found != result.violations.end()) {
+      text += fmt::format("  {:>9}  {}\n", found->second, constraint.description);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string summarize(const Plan& plan, const RunBudget& budget) {
+  return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
+         memory_breakdown(plan) + traffic(plan);
+}
+
+std::string summarize(const PlanningResult& result, const RunBudget& budget,
+                      const std::vector<std::string>& assumptions, const std::string& next) {
+  return summarize(result.plans.front(), budget) + runners_up(result) + pareto(result) +
+         baselines(result) + published(result) + tally(result.search) +
+         lines("Assumed", assumptions) + lines("Next", {next});
+}
+
+std::string summarize_failure(const PlanningResult& result) {
+  std::string text = fmt::format(
+      "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
+      result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
+      result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
+  if (result.search.enumerated == 0) {
+    return text + "  no configuration matches the pins on this many GPUs\n";
+  }
+  for (const std::string& line : nearest_feasible(result.scenario, result.options, result.search)) {
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
+std::string summarize(const Explanation& explanation, const Scenario& scenario,
+                      const SearchOptions& options, const Calibration& calibration) {
+  if (explanation.matching.best.empty()) {
+    std::string text = "No configuration that matches can run.\n";
+    if (explanation.matching.enumerated == 0) {
+      text += fmt::format("  none matches on {} GPUs\n", options.gpus);
+    }
+    for (const std::string& line : nearest_feasible(scenario, options, explanation.matching)) {
+      text += "  " + line + "\n";
+    }
+    return text;
+  }
+  const auto show = [&](const Candidate& candidate) {
+    return fmt::format("{}: {}, {:.1f} GiB", to_string(candidate.config),
+                       duration(candidate.time * calibration.factor),
+                       candidate.memory.value() / kGibi);
+  };
+  const Candidate& compared = explanation.matching.best.front();
+  std::string text = fmt::format("Best that matches: {}\n", show(compared));
+  if (explanation.all.best.empty() || explanation.all.best.front().config == compared.config) {
+    return text + "It is the best of all.\n";
+  }
+  const Candidate& best = explanation.all.best.front();
+  text += fmt::format("Best of all:       {}\n", show(best));
+  const CostBreakdown compared_cost = predict(scenario, compared.config, calibration).breakdown;
+  const CostBreakdown best_cost = predict(scenario, best.config, calibration).breakdown;
+  text += fmt::format("It loses {} ({:+.1f} %):\n",
+                      duration((compared.time - best.time) * calibration.factor),
+                      100.0 * (compared.time / best.time - 1.0));
+  for (const TermDifference& term : differences(compared_cost, best_cost)) {
+    if (term.difference.value() != 0.0) {
+      text += fmt::format("  {:<22} {:>+9.4g} s\n", term.term, term.difference.value());
+    }
+  }
+  if (compared.time * calibration.factor <=
+      best.time * calibration.factor * calibration.interval.high) {
+    text += "The difference lies within the interval of the prediction: a tie.\n";
+  }
+  return text;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,37 @@
+// The answer of a search as a person reads it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/explain.h"
+#include "planner/plan.h"
+#include "planner/planning.h"
+
+namespace ptdp {
+
+/// What a user told about the whole training run.
+struct RunBudget {
+  std::optional<double> tokens;              ///< To train on.
+  std::optional<double> price_per_gpu_hour;  ///< In any currency.
+};
+
+/// The answer in one sentence; configuration; predictions with intervals; where the time goes;
+/// memory of the heaviest stage; bytes on the links; runners-up; rules of thumb; published results;
+/// what was assumed (`assumptions`, one line each); the command to type next (`next`).
+/// `result.plans` must not be empty.
+[[nodiscard]] std::string summarize(const PlanningResult& result, const RunBudget& budget,
+                                    const std::vector<std::string>& assumptions,
+                                    const std::string& next);
+
+/// One plan without the search around it.
+[[nodiscard]] std::string summarize(const Plan& plan, const RunBudget& budget);
+
+/// Why nothing fits: the tally with the nearest feasible values.
+[[nodiscard]] std::string summarize_failure(const PlanningResult& result);
+
+/// Why a partly given configuration is not the best, or cannot run.
+[[nodiscard]] std::string summarize(const Explanation& explanation, const Scenario& scenario,
+                                    const SearchOptions& options, const Calibration& calibration);
+
+}  // namespace ptdp

@@ -1,0 +1,160 @@
+#include "planner/validation.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
+#include "planner/constraint.h"
+
+namespace ptdp {
+namespace {
+
+bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus) {
+  return run.model == scenario.job.model &&
+         run.global_batch_size == scenario.job.global_batch_size && run.config.world_size() == gpus;
+}
+
+/// Finds profiles once each; a row names them again and again.
+class ProfileCache {
+ public:
+  Scenario scenario_of(const MeasuredRun& run) {
+    Scenario scenario{.job = {.model_name = run.id,
+                              .model = run.model,
+                              .global_batch_size = run.global_batch_size},
+                      .cluster = find(clusters_, run.cluster, find_cluster),
+                      .stack = find(stacks_, run.stack, find_stack)};
+    if (run.data_parallel_overlap.has_value()) {
+      scenario.stack.data_parallel_overlap =
+          *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+    }
+    scenario.stack.precision = run.precision;
+    return scenario;
+  }
+
+ private:
+  template <class Profile>
+  static const Profile& find(std::map<std::string, Profile>& cache, const std::string& name,
+                             Profile (*find_profile)(const std::string&)) {
+    const auto found = cache.find(name);
+    return found != cache.end() ? found->second
+                                : cache.emplace(name, find_profile(name)).first->second;
+  }
+
+  std::map<std::string, ClusterSpec> clusters_;
+  std::map<std::string, StackSpec> stacks_;
+};
+
+/// Indices of runs by (cluster, stack).
+std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> by_stack(
+    const std::vector<CostedRun>& runs) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    groups[{runs[i].run.cluster, runs[i].run.stack}].push_back(i);
+  }
+  return groups;
+}
+
+CalibrationRun calibration_run(const CostedRun& run) {
+  return {.measured = run.run.iteration_time, .predicted = run.predicted};
+}
+
+}  // namespace
+
+Scenario scenario_of(const MeasuredRun& run) {
+  return ProfileCache().scenario_of(run);
+}
+
+CostedRuns cost_runs(const MeasuredRuns& runs) {
+  CostedRuns result{.skipped = runs.skipped};
+  ProfileCache profiles;
+  for (const MeasuredRun& run : runs.runs) {
+    const auto skip = [&](const std::string& reason) {
+      result.skipped.push_back({run.id, run.group, reason});
+    };
+    try {
+      const Scenario scenario = profiles.scenario_of(run);
+      check(scenario);
+      if (const auto violation = find_shape_violation(scenario, run.config)) {
+        skip(std::string(text_of(*violation).description));
+        continue;
+      }
+      result.costed.push_back({run, iteration_cost(scenario, run.config).total()});
+    } catch (const Error& error) {
+      skip(error.what());
+    }
+  }
+  return result;
+}
+
+MeasuredRuns read_published_runs() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(profiles_directory() / "published")) {
+    if (entry.path().extension() == ".csv") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  MeasuredRuns all;
+  for (const std::filesystem::path& file : files) {
+    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
+    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
+    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
+  }
+  return all;
+}
+
+std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
+                                             const Scenario& scenario, std::int64_t gpus) {
+  std::vector<MeasuredRun> found;
+  for (const MeasuredRun& run : published.runs) {
+    if (is_same_job(run, scenario, gpus)) {
+      found.push_back(run);
+    }
+  }
+  return found;
+}
+
+Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
+                                   std::int64_t gpus) {
+  MeasuredRuns relevant;
+  for (const MeasuredRun& run : published.runs) {
+    if (run.cluster == scenario.cluster.name && run.stack == scenario.stack.name &&
+        !is_same_job(run, scenario, gpus)) {
+      relevant.runs.push_back(run);
+    }
+  }
+  std::vector<CalibrationRun> calibration_runs;
+  for (const CostedRun& run : cost_runs(relevant).costed) {
+    calibration_runs.push_back(calibration_run(run));
+  }
+  return calibrate(calibration_runs);
+}
+
+RunErrors errors_of(const std::vector<CostedRun>& runs) {
+  RunErrors errors;
+  errors.in_sample.resize(runs.size());
+  errors.leave_one_out.resize(runs.size());
+  for (const CostedRun& run : runs) {
+    errors.uncalibrated.push_back(run.predicted / run.run.iteration_time - 1.0);
+  }
+  for (const auto& [key, indices] : by_stack(runs)) {
+    std::vector<CalibrationRun> group;
+    for (const std::size_t i : indices) {
+      group.push_back(calibration_run(runs[i]));
+    }
+    const double factor = calibrate(group).factor;
+    const std::vector<double> left_out = leave_one_out_errors(group);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      errors.in_sample[indices[i]] = factor * (group[i].predicted / group[i].measured) - 1.0;
+      errors.leave_one_out[indices[i]] = left_out[i];
+    }
+  }
+  return errors;
+}
+
+}  // namespace ptdp
