@@ -1,0 +1,57 @@
+// What every command shares: flags with suggestions, values with messages, exit statuses.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost_model/spec/named_values.h"
+
+namespace ptdp {
+
+/// The words and flags of a command line, all values as text.
+class CommandLine {
+ public:
+  /// Throws Error, with near misses, for unknown flags, missing values and repetitions. Flags are
+  /// not abbreviated.
+  CommandLine(int argc, const char* const* argv,
+              const boost::program_options::options_description& flags);
+
+  /// Arguments that are no flags, in order.
+  [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+  [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
+  [[nodiscard]] std::optional<std::string> text(const std::string& flag) const;
+  [[nodiscard]] std::optional<std::int64_t> count(const std::string& flag, std::int64_t low,
+                                                  std::int64_t high) const;
+  [[nodiscard]] std::optional<double> number(const std::string& flag, double low,
+                                             double high) const;
+  /// The index in `choices` of the flag's value; throws Error with near misses.
+  [[nodiscard]] std::optional<std::size_t> choice(const std::string& flag,
+                                                  const std::vector<std::string>& choices) const;
+  /// The same for a comma-separated list; empty without the flag.
+  [[nodiscard]] std::vector<std::size_t> choices(const std::string& flag,
+                                                 const std::vector<std::string>& known) const;
+
+ private:
+  std::vector<std::string> words_;
+  boost::program_options::variables_map values_;
+};
+
+/// "450B", "1.5T", "300e9": a number with an optional factor K, M, B or T. Throws Error at `place`.
+[[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);
+
+/// "0.08" or "8%". Throws Error at `place` for anything outside [0, 1).
+[[nodiscard]] double parse_fraction(std::string_view text, const std::string& place);
+
+/// Writes to standard output; throws Error(kOutputFailed) if that is closed or full.
+void print(std::string_view text);
+
+/// Runs a command: prints an exception as one line on standard error after `program`, and returns
+/// the exit status.
+[[nodiscard]] int run_command(const std::string& program, const std::function<int()>& command);
+
+}  // namespace ptdp

@@ -1,0 +1,374 @@
+// ptdp-plan: how to train a model on a number of GPUs, and what that will cost.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
+#include "planner/planning.h"
+#include "planner/summary.h"
+#include "planner/validation.h"
+#include "tools/command_line.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::int64_t kMostGpus = 100'000'000;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+constexpr std::int64_t kLongestSequence = 100'000'000;
+constexpr std::int64_t kMostPlans = 10'000;
+constexpr std::int64_t kMostThreads = 1024;
+
+constexpr const char* kUsage =
+    "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
+    "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
+    "       ptdp-plan show PLAN.json [flags]               a written plan\n"
+    "\n"
+    "examples:\n"
+    "  ptdp-plan --gpus 3072 --model 1T\n"
+    "  ptdp-plan --gpus 64 --model gpt3-175b --stack megatron-lm-2022 -o plan.json\n"
+    "  ptdp-plan --gpus 3072 --model 1T --explain tp=8,pp=64,dp=6\n"
+    "\n";
+
+po::options_description flag_descriptions() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  const auto text = [] { return po::value<std::string>(); };
+  option("gpus", text(), "GPUs to plan for");
+  option("model", text(), "a shipped model, or the path of a model file");
+  option("cluster", text(), "a shipped cluster or a file (default: selene-a100)");
+  option("stack", text(), "a shipped software stack or a file (default: the cluster's)");
+  option("global-batch-size", text(), "sequences per iteration (default: the model's)");
+  option("batch-per-gpu", text(), "sequences per iteration and GPU, in place of the above");
+  option("seq-length", text(), "tokens per sequence (default: the model's)");
+  option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
+  option("pp", text(), "pipeline-parallel sizes");
+  option("dp", text(), "data-parallel sizes (default: as many replicas as fit the GPUs)");
+  option("vpp", text(), "model chunks per GPU");
+  option("micro-batch-size", text(), "sequences per microbatch");
+  option("zero-stage", text(), "ZeRO stages: 0, 1");
+  option("schedule", text(), "1f1b, interleaved");
+  option("recompute", text(), "none, selective, full, or several: none,full");
+  option("sequence-parallel", text(), "on, off");
+  option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
+  option("objective", text(), "time, cost (default: time)");
+  option("tokens", text(), "tokens to train on: 450B");
+  option("price", text(), "price of a GPU-hour");
+  option("top", text(), "plans to show (default: 5)");
+  option("threads", text(), "threads to search with; never changes the result (default: 1)");
+  option("format", text(), "table, json, csv (default: table)");
+  option("output,o", text(), "write the best plan to this file");
+  option("explain", text(), "why not this configuration: tp=8,pp=64,...");
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+/// What is planned for, and what was not said and is therefore assumed.
+struct Request {
+  Scenario scenario;
+  std::int64_t gpus = 0;
+  std::vector<std::string> assumptions;
+};
+
+std::string required(const CommandLine& line, const std::string& flag) {
+  const auto value = line.text(flag);
+  if (!value.has_value()) {
+    throw Error("--" + flag + " is missing (--help shows all flags)");
+  }
+  return *value;
+}
+
+std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model, Request& request) {
+  const auto global = line.count("global-batch-size", 1, kLargestBatch);
+  const auto per_gpu = line.count("batch-per-gpu", 1, kLargestBatch);
+  if (global.has_value() && per_gpu.has_value()) {
+    throw Error("--global-batch-size and --batch-per-gpu: expected one of them");
+  }
+  if (per_gpu.has_value()) {
+    if (*per_gpu > kLargestBatch / request.gpus) {
+      throw Error(fmt::format("--batch-per-gpu: {} on {} GPUs exceeds a batch of {}", *per_gpu,
+                              request.gpus, kLargestBatch));
+    }
+    return *per_gpu * request.gpus;
+  }
+  if (!global.has_value()) {
+    request.assumptions.push_back(
+        fmt::format("global batch size {}: the model's", model.global_batch_size));
+  }
+  return global.value_or(model.global_batch_size);
+}
+
+Request read_request(const CommandLine& line) {
+  Request request;
+  (void)required(line, "gpus");
+  request.gpus = *line.count("gpus", 1, kMostGpus);
+  ModelProfile model = find_model(required(line, "model"));
+  if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
+    model.config.seq_length = static_cast<int>(*length);
+    (void)parameter_count(model.config);
+  } else {
+    request.assumptions.push_back(
+        fmt::format("sequence length {}: the model's", model.config.seq_length));
+  }
+
+  const auto cluster = line.text("cluster");
+  if (!cluster.has_value()) {
+    request.assumptions.emplace_back("cluster selene-a100: the default");
+  }
+  request.scenario.cluster = find_cluster(cluster.value_or("selene-a100"));
+  const auto stack = line.text("stack");
+  if (!stack.has_value()) {
+    request.assumptions.push_back(fmt::format("stack {}: the default of {}",
+                                              request.scenario.cluster.default_stack,
+                                              request.scenario.cluster.name));
+  }
+  request.scenario.stack = find_stack(stack.value_or(request.scenario.cluster.default_stack));
+  request.scenario.job = {.model_name = model.name,
+                          .model = model.config,
+                          .global_batch_size = read_batch_size(line, model, request)};
+  if (const std::int64_t most = request.scenario.cluster.max_gpus();
+      most > 0 && request.gpus > most) {
+    throw Error(fmt::format("--gpus: cluster {} has {} GPUs, got {}", request.scenario.cluster.name,
+                            most, request.gpus));
+  }
+  request.assumptions.push_back(fmt::format(
+      "{:.3g} % of device memory kept for what no formula holds (context, NCCL, allocator)",
+      100.0 * request.scenario.stack.reserve_fraction));
+  return request;
+}
+
+template <class Value>
+std::vector<Value> read_choices(const CommandLine& line, const std::string& flag,
+                                NamedValues<Value> names) {
+  std::vector<Value> values;
+  for (const std::size_t index : line.choices(flag, names_of(names))) {
+    values.push_back(names[index].value);
+  }
+  return values;
+}
+
+IntegerRanges read_ranges(const CommandLine& line, const std::string& flag, std::int64_t low,
+                          std::int64_t high) {
+  const auto text = line.text(flag);
+  return text.has_value() ? IntegerRanges::parse(*text, low, high, "--" + flag) : IntegerRanges();
+}
+
+SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
+  SearchOptions options{.gpus = gpus};
+  options.pins.tp = read_ranges(line, "tp", 1, kMostGpus);
+  options.pins.pp = read_ranges(line, "pp", 1, kMostGpus);
+  options.pins.dp = read_ranges(line, "dp", 1, kMostGpus);
+  options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
+  options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
+  options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);
+  options.pins.schedules = read_choices(line, "schedule", NamedValues<Schedule>(kScheduleNames));
+  options.pins.recompute = read_choices(line, "recompute", NamedValues<Recompute>(kRecomputeNames));
+  if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
+    options.pins.sequence_parallel = *choice == 1;
+  }
+  if (const auto headroom = line.text("memory-headroom")) {
+    options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
+  }
+  options.objective = line.choice("objective", {"time", "cost"}).value_or(0) == 0
+                          ? Objective::kTime
+                          : Objective::kCost;
+  options.num_best = static_cast<int>(line.count("top", 1, kMostPlans).value_or(5));
+  options.num_threads = static_cast<int>(line.count("threads", 1, kMostThreads).value_or(1));
+  return options;
+}
+
+RunBudget read_budget(const CommandLine& line) {
+  RunBudget budget;
+  if (const auto tokens = line.text("tokens")) {
+    budget.tokens = parse_with_suffix(*tokens, "--tokens");
+  }
+  budget.price_per_gpu_hour = line.number("price", 0.0, 1e9);
+  if (budget.price_per_gpu_hour.has_value() && !budget.tokens.has_value()) {
+    throw Error("--price: expected --tokens too, the tokens to train on");
+  }
+  return budget;
+}
+
+std::string list_models() {
+  std::vector<ModelProfile> models;
+  for (const std::string& name : list_profiles(ProfileKind::kModel)) {
+    models.push_back(find_model(name));
+  }
+  std::sort(models.begin(), models.end(), [](const ModelProfile& a, const ModelProfile& b) {
+    return std::pair(parameter_count(a.config), a.name) <
+           std::pair(parameter_count(b.config), b.name);
+  });
+  std::string text =
+      fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6}  {}\n", "name", "parameters",
+                  "layers", "hidden", "heads", "vocab", "seq", "batch", "source");
+  for (const ModelProfile& model : models) {
+    text += fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6}  {}\n", model.name,
+                        parameter_count(model.config), model.config.num_layers,
+                        model.config.hidden_size, model.config.num_attention_heads,
+                        model.config.vocab_size, model.config.seq_length, model.global_batch_size,
+                        model.source);
+  }
+  return text;
+}
+
+std::string list_clusters() {
+  std::string text = fmt::format("{:<16} {:<18} {:>9} {:>12} {:>11}  {}\n", "name", "GPU",
+                                 "GPUs/node", "NVLink GB/s", "NIC GB/s", "default stack");
+  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
+    const ClusterSpec cluster = find_cluster(name);
+    text +=
+        fmt::format("{:<16} {:<18} {:>9} {:>12.4g} {:>11.4g}  {}\n", cluster.name, cluster.gpu.name,
+                    cluster.gpus_per_node, cluster.nvlink.bandwidth.value() / kGiga,
+                    cluster.nic.bandwidth.value() / kGiga, cluster.default_stack);
+  }
+  return text;
+}
+
+template <class Value>
+std::string joined(const std::vector<Value>& values) {
+  std::string text;
+  for (const Value& value : values) {
+    if constexpr (std::is_enum_v<Value>) {
+      text += (text.empty() ? "" : ",") + std::string(name_of(value));
+    } else {
+      text += (text.empty() ? "" : ",") + std::to_string(value);
+    }
+  }
+  return text;
+}
+
+std::string list_stacks() {
+  std::string text =
+      fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", "name", "precision", "attention",
+                  "schedules", "recompute", "ZeRO", "sequence parallel");
+  for (const std::string& name : list_profiles(ProfileKind::kStack)) {
+    const StackSpec stack = find_stack(name);
+    text += fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", stack.name,
+                        name_of(stack.precision), stack.attention, joined(stack.can_run.schedules),
+                        joined(stack.can_run.recompute), joined(stack.can_run.zero_stages),
+                        stack.can_run.sequence_parallel ? "yes" : "no");
+  }
+  return text;
+}
+
+int run_list(const CommandLine& line) {
+  if (line.words().size() == 2) {
+    const std::string& what = line.words()[1];
+    if (what == "models") {
+      print(list_models());
+      return 0;
+    }
+    if (what == "clusters") {
+      print(list_clusters());
+      return 0;
+    }
+    if (what == "stacks") {
+      print(list_stacks());
+      return 0;
+    }
+  }
+  throw Error("list: expected models, clusters or stacks");
+}
+
+int run_show(const CommandLine& line) {
+  if (line.words().size() != 2) {
+    throw Error("show: expected the file of one plan");
+  }
+  const Plan plan = read_plan(line.words()[1]);
+  const auto format = line.choice("format", {"table", "json"}).value_or(0);
+  std::string text = format == 1 ? to_json(plan) : summarize(plan, read_budget(line));
+  const Seconds now = predict(plan.scenario, plan.config, Calibration{}).iteration_time.value *
+                      plan.predicted.calibration_factor;
+  const Seconds then = plan.predicted.iteration_time.value;
+  if (std::abs(now / then - 1.0) > 1e-9) {
+    std::cerr << fmt::format(
+        "ptdp-plan: warning: this version predicts {:.6g} s for this plan, the file says {:.6g} "
+        "s\n",
+        now.value(), then.value());
+  }
+  print(text);
+  return 0;
+}
+
+int run_explain(const Request& request, const SearchOptions& options, const std::string& text) {
+  check(request.scenario);
+  const Pins partial = parse_partial_config(text, "--explain");
+  const Calibration calibration =
+      calibrate_by_published(read_published_runs(), request.scenario, options.gpus);
+  const Explanation explanation = explain(request.scenario, options, partial);
+  print(summarize(explanation, request.scenario, options, calibration));
+  return 0;
+}
+
+int run_search(const CommandLine& line) {
+  const Request request = read_request(line);
+  const SearchOptions options = read_options(line, request.gpus);
+  const RunBudget budget = read_budget(line);
+  const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
+  if (const auto explained = line.text("explain")) {
+    return run_explain(request, options, *explained);
+  }
+
+  const PlanningResult result = plan_training(request.scenario, options);
+  if (result.plans.empty()) {
+    if (format == 1) {
+      print(to_json(result));
+    }
+    throw Error(summarize_failure(result), ExitStatus::kNothingFits);
+  }
+  const auto output = line.text("output");
+  if (output.has_value()) {
+    write_plan(*output, result.plans.front());
+  }
+  if (format == 1) {
+    print(to_json(result));
+  } else if (format == 2) {
+    print(to_csv(result));
+  } else {
+    const std::string next =
+        output.has_value()
+            ? "ptdp-plan show " + *output
+            : fmt::format("ptdp-plan --gpus {} --model {} --cluster {} --stack {} -o plan.json",
+                          request.gpus, *line.text("model"), request.scenario.cluster.name,
+                          request.scenario.stack.name);
+    print(summarize(result, budget, request.assumptions, next));
+  }
+  return 0;
+}
+
+int run(int argc, const char* const* argv) {
+  const po::options_description flags = flag_descriptions();
+  const CommandLine line(argc, argv, flags);
+  if (line.has("help")) {
+    std::ostringstream text;
+    text << kUsage << flags;
+    print(text.str());
+    return 0;
+  }
+  if (line.has("version")) {
+    print(std::string("ptdp-plan ") + PTDP_VERSION + "\n");
+    return 0;
+  }
+  if (line.words().empty()) {
+    return run_search(line);
+  }
+  if (line.words().front() == "list") {
+    return run_list(line);
+  }
+  if (line.words().front() == "show") {
+    return run_show(line);
+  }
+  throw Error("unknown command \"" + line.words().front() +
+              "\"; expected list, show, or flags only (--help shows all)");
+}
+
+}  // namespace
+}  // namespace ptdp
+
+int main(int argc, char** argv) {
+  return ptdp::run_command("ptdp-plan", [&] { return ptdp::run(argc, argv); });
+}
