@@ -1,10 +1,10 @@
 #include "planner/search.h"
 
-#include <oneapi/tbb/info.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/task_arena.h>
-
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -162,23 +162,42 @@ std::vector<Candidate> pareto_front(std::vector<Candidate>& candidates) {
   return front;
 }
 
+/// Runs task(0) to task(count − 1), each once, on up to `num_threads` threads, and throws what the
+/// first of them to fail threw.
+void run_tasks(std::size_t count, int num_threads, const std::function<void(std::size_t)>& task) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> failures(count);
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        task(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;  // joined at the end of the block
+    for (std::size_t i = 1; i < std::min<std::size_t>(num_threads, count); ++i) {
+      helpers.emplace_back(work);
+    }
+    work();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
+  }
+}
+
 }  // namespace
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
   std::vector<PartialResult> parts(sizes.size());
-  const auto search_one = [&](std::size_t i) {
+  run_tasks(sizes.size(), options.num_threads, [&](std::size_t i) {
     parts[i] = TensorParallelSearch(scenario, options).run(sizes[i]);
-  };
-  if (options.num_threads == 1) {
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      search_one(i);
-    }
-  } else {
-    oneapi::tbb::task_arena arena(
-        std::min(options.num_threads, oneapi::tbb::info::default_concurrency()));
-    arena.execute([&] { oneapi::tbb::parallel_for(std::size_t{0}, sizes.size(), search_one); });
-  }
+  });
 
   SearchResult result;
   std::vector<Candidate> feasible;
