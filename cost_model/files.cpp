@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 #include "cost_model/error.h"
 
@@ -78,6 +80,13 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
                                                : "expected a regular file, found a pipe or device");
   }
 
+  const auto refuse_size = [&] {
+    fail_to_read(path, "larger than the limit of " + std::to_string(limit) + " bytes");
+  };
+  if (static_cast<std::uintmax_t>(status.st_size) > limit) {
+    refuse_size();
+  }
+
   std::string content;
   std::string block(std::size_t{64} * 1024, '\0');
   while (true) {
@@ -92,27 +101,35 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
       return content;
     }
     content.append(block, 0, static_cast<std::size_t>(count));
-    if (content.size() > limit) {
-      fail_to_read(path, "larger than the limit of " + std::to_string(limit) + " bytes");
+    if (content.size() > limit) {  // it grew since
+      refuse_size();
     }
   }
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const auto fail = [&path](const char* step, int cause) {
-    throw Error(path.string() + ": cannot " + step + ": " + std::strerror(cause),
-                ExitStatus::kOutputFailed);
+  const auto fail = [&path](const char* step, const std::string& cause) {
+    throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
   };
-  if (std::filesystem::is_directory(path)) {
-    fail("write", EISDIR);
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(path, error);  // follows links to what they name
+  if (error) {
+    fail("write", error.message());
+  }
+  const fs::file_status existing = fs::status(target, error);
+  if (fs::exists(existing) && !fs::is_regular_file(existing)) {
+    fail("write", "it is no regular file");
   }
 
-  std::string temporary = path.string() + ".XXXXXX";
+  const fs::path directory = target.parent_path();
+  std::string temporary = (directory / ".ptdp.XXXXXX").string();
   Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (file.get() < 0) {
-    fail("create a file beside it", errno);
+    fail("create a file beside it", std::strerror(errno));
   }
-  const auto fail_and_clean_up = [&](const char* step, int cause) {
+  const auto fail_and_clean_up = [&](const char* step) {
+    const std::string cause = std::strerror(errno);
     ::unlink(temporary.c_str());
     fail(step, cause);
   };
@@ -120,25 +137,26 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
   // mkostemp gives 0600; a plan is shared like any other file of the user's.
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  if (::fchmod(file.get(), 0666 & ~mask) != 0 || !write_all(file.get(), content)) {
-    fail_and_clean_up("write", errno);
+  const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
+                                           : static_cast<mode_t>(0666 & ~mask);
+  if (::fchmod(file.get(), mode) != 0 || !write_all(file.get(), content)) {
+    fail_and_clean_up("write");
   }
   if (::fsync(file.get()) != 0) {
-    fail_and_clean_up("sync", errno);
+    fail_and_clean_up("sync");
   }
   if (!file.close_checked()) {
-    fail_and_clean_up("close", errno);
+    fail_and_clean_up("close");
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    fail_and_clean_up("rename onto it", errno);
+  if (::rename(temporary.c_str(), target.c_str()) != 0) {
+    fail_and_clean_up("rename onto it");
   }
 
   // The rename itself is durable only once the directory is synced. Some file systems refuse to
   // sync a directory; the file is whole either way, so that is no failure.
-  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
-  const Descriptor directory = open_descriptor(parent, O_RDONLY | O_DIRECTORY);
-  if (directory.get() >= 0) {
-    (void)::fsync(directory.get());
+  const Descriptor synced = open_descriptor(directory, O_RDONLY | O_DIRECTORY);
+  if (synced.get() >= 0) {
+    (void)::fsync(synced.get());
   }
 }
 

@@ -18,7 +18,9 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
                                     std::size_t limit = kLargestInputFile);
 
 /// Replaces `path` by `content`: written beside it, synced, renamed, so that a reader sees the old
-/// or the new file and never a part. Throws Error(kOutputFailed), leaving the old file as it was.
+/// or the new file and never a part. Keeps the mode of an existing file and follows links. Throws
+/// Error(kOutputFailed), leaving the old file as it was; also where `path` is a directory, a pipe
+/// or a device.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 }  // namespace ptdp

@@ -5,6 +5,24 @@
 namespace ptdp {
 namespace {
 
+/// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
+/// types a number wants to hear about it. Ascending.
+std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
+  std::vector<std::int64_t> result = set.numbers();
+  for (std::int64_t low = 1; low * low <= number; ++low) {
+    if (number % low == 0) {
+      for (const std::int64_t divisor : {low, number / low}) {
+        if (set.contains(divisor)) {
+          result.push_back(divisor);
+        }
+      }
+    }
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
 std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int dp) {
   if (!pins.zero_stage.is_any()) {
     std::vector<int> stages;
@@ -71,7 +89,8 @@ std::vector<ParallelConfig> enumerate_layouts(const Scenario& scenario, std::int
       continue;
     }
     const std::vector<std::int64_t> degrees =
-        pins.dp.is_any() ? std::vector<std::int64_t>{replicas} : pins.dp.values(replicas);
+        pins.dp.is_any() ? std::vector<std::int64_t>{replicas}
+                         : divisors_in(scenario.job.global_batch_size, pins.dp);
     for (const std::int64_t dp : degrees) {
       if (dp <= replicas) {
         result.push_back({.tp = tp, .pp = static_cast<int>(pp), .dp = static_cast<int>(dp)});
@@ -104,21 +123,9 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
 
 std::vector<int> enumerate_micro_batch_sizes(std::int64_t batch_per_replica, const Pins& pins) {
   std::vector<int> sizes;
-  for (const std::int64_t size : pins.micro_batch_size.numbers()) {
+  for (const std::int64_t size : divisors_in(batch_per_replica, pins.micro_batch_size)) {
     sizes.push_back(static_cast<int>(size));
   }
-  for (std::int64_t low = 1; low * low <= batch_per_replica; ++low) {
-    if (batch_per_replica % low != 0) {
-      continue;
-    }
-    for (const std::int64_t size : {low, batch_per_replica / low}) {
-      if (pins.micro_batch_size.contains(size)) {
-        sizes.push_back(static_cast<int>(size));
-      }
-    }
-  }
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
 }
 

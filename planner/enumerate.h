@@ -29,7 +29,8 @@ struct Pins {
                                             const Pins& pins);
 
 /// The (tp, pp, dp) with this tp: pp from 1 to the number of layers, and dp = floor(gpus/(tp·pp)),
-/// so that fewer GPUs stay idle than one replica needs. A pinned dp may leave more idle.
+/// so that fewer GPUs stay idle than one replica needs. A pinned dp may leave more idle; of a
+/// range, only the divisors of the batch are candidates.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_layouts(const Scenario& scenario,
                                                             std::int64_t gpus, const Pins& pins,
                                                             int tp);

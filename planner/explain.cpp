@@ -8,6 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/spec/csv_table.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
@@ -61,26 +62,7 @@ std::int64_t nearest_batch_size(const Scenario& scenario, const SearchOptions& o
 template <class Value>
 std::vector<Value> parse_choice(std::string_view text, NamedValues<Value> names,
                                 const std::string& place) {
-  for (const NamedValue<Value>& entry : names) {
-    if (entry.name == text) {
-      return {entry.value};
-    }
-  }
-  std::string known;
-  for (const NamedValue<Value>& entry : names) {
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw Error(place + ": expected one of " + known + ", got \"" + std::string(text) + '"');
-}
-
-bool parse_flag(std::string_view text, const std::string& place) {
-  if (text == "true" || text == "on" || text == "1") {
-    return true;
-  }
-  if (text == "false" || text == "off" || text == "0") {
-    return false;
-  }
-  throw Error(place + ": expected on or off, got \"" + std::string(text) + '"');
+  return {names[find_choice(text, names_of(names), place)].value};
 }
 
 void apply(Pins& pins, std::string_view key, std::string_view value, const std::string& place) {
@@ -104,7 +86,8 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
   } else if (key == "recompute") {
     pins.recompute = parse_choice(value, NamedValues<Recompute>(kRecomputeNames), place);
   } else if (key == "sequence_parallel") {
-    pins.sequence_parallel = parse_flag(value, place);
+    static const std::vector<std::string> off_and_on = {"off", "on"};
+    pins.sequence_parallel = find_choice(value, off_and_on, place) == 1;
   } else if (key == "zero_stage") {
     pins.zero_stage = IntegerRanges(parse_count(value, 0, 3, place));
   } else {
@@ -150,7 +133,7 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
     const std::string_view item = text.substr(0, comma);
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos) {
-      throw Error(place + ": expected key=value, got \"" + std::string(item) + '"');
+      throw Error(place + ": expected key=value, got " + in_quotes(item));
     }
     const std::string_view key = item.substr(0, equals);
     const std::string key_place = place + ": " + std::string(key);
@@ -168,7 +151,8 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
 Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {
   SearchOptions matching = options;
   matching.pins = partial;
-  return {.matching = search(scenario, matching), .all = search(scenario, options)};
+  return {
+      .partial = partial, .matching = search(scenario, matching), .all = search(scenario, options)};
 }
 
 std::vector<std::string> nearest_feasible(const Scenario& scenario, const SearchOptions& options,

@@ -27,6 +27,7 @@ struct TermDifference {
 
 /// The answer to "why not X", where X may leave keys open.
 struct Explanation {
+  Pins partial;           ///< X.
   SearchResult matching;  ///< The search over what matches X; its best is the one compared.
   SearchResult all;       ///< The search without X.
 };

@@ -4,6 +4,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/spec/csv_table.h"
+#include "cost_model/spec/in_quotes.h"
 
 namespace ptdp {
 
@@ -19,7 +20,7 @@ IntegerRanges IntegerRanges::parse(std::string_view text, std::int64_t low, std:
                                   ? first
                                   : parse_count(item.substr(colon + 1), low, high, place);
     if (last < first) {
-      throw Error(place + ": expected a range low:high, got \"" + std::string(item) + '"');
+      throw Error(place + ": expected a range low:high, got " + in_quotes(item));
     }
     result.ranges_.emplace_back(first, last);
     if (comma == std::string_view::npos) {
@@ -51,6 +52,11 @@ std::vector<std::int64_t> IntegerRanges::values(std::int64_t limit) const {
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
+}
+
+std::int64_t IntegerRanges::smallest() const {
+  const auto least = std::min_element(ranges_.begin(), ranges_.end());
+  return is_any() ? 1 : least->first;
 }
 
 std::vector<std::int64_t> IntegerRanges::numbers() const {

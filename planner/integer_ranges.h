@@ -29,6 +29,8 @@ class IntegerRanges {
   /// who types a number wants to hear about it. For "any": 1 to `limit`.
   [[nodiscard]] std::vector<std::int64_t> values(std::int64_t limit) const;
 
+  /// The least member; 1 for "any".
+  [[nodiscard]] std::int64_t smallest() const;
   /// Those typed as single numbers.
   [[nodiscard]] std::vector<std::int64_t> numbers() const;
 

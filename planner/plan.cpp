@@ -1,7 +1,10 @@
 #include "planner/plan.h"
 
+#include <cmath>
+
 #include "cost_model/error.h"
 #include "cost_model/files.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
 #include "planner/constraint.h"
@@ -14,6 +17,12 @@ constexpr Range kRateRange = {0.0, 1e30};
 constexpr Range kGibiRange = {0.0, 1e15, "GiB"};
 constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+constexpr double kRounding = 1e-9;  // numbers are written with 15 digits
+
+bool is_close(double a, double b) {
+  return std::abs(a - b) <= kRounding * std::abs(b);
+}
 
 /// An estimate as `key` and `interval_key`: [low, high].
 template <class Fields, class Value, class Unit>
@@ -29,6 +38,10 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
                   std::to_string(interval.size()));
     }
     const double unit = 1.0 / to_number(Value(1.0));
+    if (!(number > 0.0 && interval[0] <= number && number <= interval[1])) {
+      throw Error(fields.place_of(interval_key) + ": expected an interval around " + key +
+                  ", which is above 0");
+    }
     value = {.value = Value(number * unit),
              .low = Value(interval[0] * unit),
              .high = Value(interval[1] * unit)};
@@ -74,17 +87,14 @@ void describe(Fields& fields, Prediction& prediction) {
   estimate(fields, "tokens_per_s", "tokens_per_s_interval", prediction.tokens_per_second, plain);
   fields.object("breakdown_s", prediction.breakdown);
   fields.object("traffic", prediction.traffic);
+  fields.texts("extrapolations", prediction.extrapolations);
 }
 
 template <class Fields>
 void describe(Fields& fields, MemoryBreakdown& memory) {
-  fields.quantity("weights_GiB", memory.weights, kGibi, kGibiRange);
-  fields.quantity("gradients_GiB", memory.gradients, kGibi, kGibiRange);
-  fields.quantity("optimizer_GiB", memory.optimizer, kGibi, kGibiRange);
-  fields.quantity("activations_GiB", memory.activations, kGibi, kGibiRange);
-  fields.quantity("working_set_GiB", memory.working_set, kGibi, kGibiRange);
-  fields.quantity("buffers_GiB", memory.buffers, kGibi, kGibiRange);
-  fields.quantity("reserve_GiB", memory.reserve, kGibi, kGibiRange);
+  for (const MemoryTerm& term : kMemoryTerms) {
+    fields.quantity(std::string(term.name) + "_GiB", memory.*term.size, kGibi, kGibiRange);
+  }
 }
 
 template <class Fields>
@@ -97,6 +107,9 @@ void describe(Fields& fields, PlanMemory& memory) {
     if (static_cast<std::size_t>(memory.heaviest_stage) >= memory.stages.size()) {
       throw Error(fields.place_of("heaviest_stage") + ": there is no stage " +
                   std::to_string(memory.heaviest_stage));
+    }
+    if (!is_close(peak, memory.peak().value() / kGibi)) {
+      throw Error(fields.place_of("peak_GiB") + ": is not the sum of its stage");
     }
   }
 }
@@ -113,7 +126,7 @@ void describe(Fields& fields, ScheduleRecipe& schedule) {
 template <class Fields>
 void describe(Fields& fields, Plan& plan) {
   fields.count("gpus", plan.gpus, 1, kMostGpus);
-  fields.number("memory_headroom", plan.memory_headroom, {0.0, 0.999, "a fraction"});
+  fields.number("memory_headroom", plan.memory_headroom, {0.0, 0.9999, "a fraction"});
   fields.name("model_name", plan.scenario.job.model_name);
   fields.object("model", plan.scenario.job.model);
   fields.count("global_batch_size", plan.scenario.job.global_batch_size, 1, kLargestBatch);
@@ -128,12 +141,11 @@ void describe_document(Fields& fields, Plan& plan, std::string& schema) {
   fields.text("schema", schema);
   if constexpr (Fields::kIsReading) {
     if (schema != kPlanSchema) {
-      throw Error(fields.place_of("schema") + ": expected \"" + kPlanSchema + "\", got \"" +
-                  schema + "\"; make the plan again with this version of ptdp-plan");
+      throw Error(fields.place_of("schema") + ": expected \"" + kPlanSchema + "\", got " +
+                  in_quotes(schema) + "; make the plan again with this version of ptdp-plan");
     }
   }
-  std::string version = PTDP_VERSION;
-  fields.text("tool_version", version);
+  fields.name("tool_version", plan.tool_version);
   fields.object("inputs", plan);
   fields.object("config", plan.config);
   fields.object("schedule", plan.schedule);
@@ -141,29 +153,80 @@ void describe_document(Fields& fields, Plan& plan, std::string& schema) {
   fields.object("memory", plan.memory);
 }
 
+/// Whether the configuration can run as the plan says.
+void check_config(const Plan& plan, const std::string& place) {
+  const ParallelConfig& config = plan.config;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(place + ": config: " + to_string(config) + ": " + why);
+  };
+  if (config.cp > 1 || config.ep > 1) {
+    refuse("context and expert parallelism are not covered; expected cp and ep of 1");
+  }
+  if (!config.layers_per_stage.empty()) {
+    refuse("layers_per_stage: uneven pipelines are not covered; expected []");
+  }
+  if ((config.vpp > 1) != (config.schedule == Schedule::kInterleaved)) {
+    refuse("expected the interleaved schedule where vpp is above 1, and only there");
+  }
+  if (const auto violation = find_shape_violation(plan.scenario, config)) {
+    refuse(std::string(text_of(*violation).description));
+  }
+  if (config.world_size() > plan.gpus) {
+    refuse("uses " + std::to_string(config.world_size()) + " GPUs of " + std::to_string(plan.gpus));
+  }
+  const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
+  if (const auto violation = find_violation(plan.scenario, config, capacity)) {
+    refuse(std::string(text_of(*violation).description));
+  }
+}
+
+/// Whether what the plan predicts follows from its inputs.
+void check_derived(const Plan& plan, const std::string& place) {
+  const Estimate<Seconds>& time = plan.predicted.iteration_time;
+  const Plan again =
+      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config,
+                {.num_runs = plan.predicted.calibration_runs,
+                 .factor = plan.predicted.calibration_factor,
+                 .interval = {.low = time.low / time.value, .high = time.high / time.value}});
+  const auto compare = [&](const std::string& key, double found, double expected) {
+    if (!is_close(found, expected)) {
+      throw Error(place + ": " + key + ": does not follow from the inputs; was the plan edited?");
+    }
+  };
+  for (const CostTerm& term : kCostTerms) {
+    compare("predicted.breakdown_s." + std::string(term.name),
+            (plan.predicted.breakdown.*term.time).value(),
+            (again.predicted.breakdown.*term.time).value());
+  }
+  compare("predicted.iteration_time_s", time.value.value(),
+          again.predicted.iteration_time.value.value());
+  compare("predicted.tflops_per_gpu", plan.predicted.per_gpu.value.value(),
+          again.predicted.per_gpu.value.value());
+  compare("predicted.mfu", plan.predicted.mfu.value, again.predicted.mfu.value);
+  compare("predicted.hfu", plan.predicted.hfu.value, again.predicted.hfu.value);
+  compare("predicted.tokens_per_s", plan.predicted.tokens_per_second.value,
+          again.predicted.tokens_per_second.value);
+  for (std::size_t stage = 0; stage < again.memory.stages.size(); ++stage) {
+    for (const MemoryTerm& term : kMemoryTerms) {
+      compare("memory.stages[" + std::to_string(stage) + "]." + std::string(term.name) + "_GiB",
+              (plan.memory.stages[stage].*term.size).value(),
+              (again.memory.stages[stage].*term.size).value());
+    }
+  }
+}
+
 void check_plan(const Plan& plan, const std::string& place) {
-  const auto refuse = [&place](const std::string& why) { throw Error(place + ": " + why); };
   check(plan.scenario);
-  if (const auto violation = find_shape_violation(plan.scenario, plan.config)) {
-    refuse("config: " + to_string(plan.config) + ": " +
-           std::string(text_of(*violation).description));
-  }
-  if (!plan.config.layers_per_stage.empty()) {
-    refuse("config.layers_per_stage: uneven pipelines are not covered; expected []");
-  }
-  if (plan.config.cp > 1 || plan.config.ep > 1) {
-    refuse("config: context and expert parallelism are not covered; expected cp and ep of 1");
-  }
-  if (plan.config.world_size() > plan.gpus) {
-    refuse("config: uses " + std::to_string(plan.config.world_size()) + " GPUs of " +
-           std::to_string(plan.gpus));
-  }
+  check_config(plan, place);
   if (plan.schedule != schedule_recipe(plan.scenario, plan.config)) {
-    refuse("schedule: is not the one of this configuration");
+    throw Error(place + ": schedule: is not the one of this configuration");
   }
   if (plan.memory.stages.size() != static_cast<std::size_t>(plan.config.pp)) {
-    refuse("memory.stages: expected " + std::to_string(plan.config.pp) + " stages, got " +
-           std::to_string(plan.memory.stages.size()));
+    throw Error(place + ": memory.stages: expected " + std::to_string(plan.config.pp) +
+                " stages, got " + std::to_string(plan.memory.stages.size()));
+  }
+  if (plan.tool_version == PTDP_VERSION) {
+    check_derived(plan, place);
   }
 }
 

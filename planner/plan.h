@@ -35,6 +35,7 @@ struct ScheduleRecipe {
 
 /// Holds its inputs by value, so that it can be costed again without the profiles it came from.
 struct Plan {
+  std::string tool_version = PTDP_VERSION;  ///< Of the ptdp-plan that made it.
   Scenario scenario;
   std::int64_t gpus = 0;         ///< Given; config.world_size() of them are used.
   double memory_headroom = 0.0;  ///< Fraction of device memory left free.
@@ -58,8 +59,9 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 [[nodiscard]] std::string to_json(const Plan& plan);
 
 /// Reads a plan and checks that it is one that could have been written: known schema, every key, a
-/// configuration that violates no constraint, the schedule that the configuration stands for, as
-/// many stages as pp. Throws Error naming the place.
+/// configuration that violates no constraint and fits, the schedule that it stands for, as many
+/// stages as pp; and where this version of ptdp-plan made it, the prediction and the memory that
+/// follow from its inputs. Throws Error naming the place.
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& place);
 [[nodiscard]] Plan read_plan(const std::filesystem::path& path);
 

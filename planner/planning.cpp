@@ -28,22 +28,6 @@ ObjectWriter inputs_json(const PlanningResult& result) {
   return inputs;
 }
 
-ObjectWriter candidates_json(const SearchResult& search) {
-  ObjectWriter violations;
-  for (const ConstraintText& text : kConstraints) {
-    const auto found = search.violations.find(text.constraint);
-    violations.count(std::string(text.name), found == search.violations.end() ? 0 : found->second);
-  }
-  ObjectWriter candidates;
-  candidates.count("enumerated", search.enumerated);
-  candidates.count("feasible", search.feasible);
-  candidates.child("violations", std::move(violations));
-  if (search.shortfall.has_value()) {
-    candidates.number("smallest_shortfall_bytes", search.shortfall->missing.value());
-  }
-  return candidates;
-}
-
 ObjectWriter plan_json(const Plan& plan) {
   Plan copy = plan;  // describe() takes references that it could write to
   ObjectWriter json;
@@ -51,15 +35,6 @@ ObjectWriter plan_json(const Plan& plan) {
   json.count("gpus_used", copy.config.world_size());
   json.object("predicted", copy.predicted);
   json.object("memory", copy.memory);
-  return json;
-}
-
-ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
-  ParallelConfig config = candidate.config;
-  ObjectWriter json;
-  json.object("config", config);
-  json.number("iteration_time_s", candidate.time.value() * calibration_factor);
-  json.number("peak_GiB", candidate.memory.value() / kGibi);
   return json;
 }
 
@@ -125,6 +100,31 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
          .is_same_stack = is_same_stack});
   }
   return result;
+}
+
+ObjectWriter candidates_json(const SearchResult& search) {
+  ObjectWriter violations;
+  for (const ConstraintText& text : kConstraints) {
+    const auto found = search.violations.find(text.constraint);
+    violations.count(std::string(text.name), found == search.violations.end() ? 0 : found->second);
+  }
+  ObjectWriter candidates;
+  candidates.count("enumerated", search.enumerated);
+  candidates.count("feasible", search.feasible);
+  candidates.child("violations", std::move(violations));
+  if (search.shortfall.has_value()) {
+    candidates.number("smallest_shortfall_bytes", search.shortfall->missing.value());
+  }
+  return candidates;
+}
+
+ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
+  ParallelConfig config = candidate.config;
+  ObjectWriter json;
+  json.object("config", config);
+  json.number("iteration_time_s", candidate.time.value() * calibration_factor);
+  json.number("peak_GiB", candidate.memory.value() / kGibi);
+  return json;
 }
 
 std::string to_json(const PlanningResult& result) {

@@ -7,6 +7,7 @@
 
 #include "cost_model/calibration/calibration.h"
 #include "cost_model/calibration/measured_run.h"
+#include "cost_model/spec/object_writer.h"
 #include "planner/plan.h"
 #include "planner/rules_of_thumb.h"
 #include "planner/search.h"
@@ -36,6 +37,11 @@ struct PlanningResult {
 /// answer
 /// (`plans` is empty).
 [[nodiscard]] PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options);
+
+/// Counts of a search, for documents that hold one.
+[[nodiscard]] ObjectWriter candidates_json(const SearchResult& search);
+/// A costed configuration, calibrated, for documents that hold one.
+[[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 
 /// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result);

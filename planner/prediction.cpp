@@ -1,8 +1,41 @@
 #include "planner/prediction.h"
 
+#include <fmt/format.h>
+
+#include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/flops.h"
+#include "cost_model/analytic/memory.h"
 
 namespace ptdp {
+namespace {
+
+/// A line for a collective whose size lies beyond the measured curve that times it.
+void note_extrapolation(std::vector<std::string>& notes, std::string_view what, Bytes size,
+                        const GroupPlacement& group, const ClusterSpec& cluster) {
+  const MeasuredCurve* curve = group.size > 1 ? measured_curve(group, cluster) : nullptr;
+  if (curve != nullptr && !curve->covers(size)) {
+    notes.push_back(fmt::format(
+        "{} all-reduces of {:.4g} MB lie outside the measured {:.4g} to {:.4g} MB of {}", what,
+        size.value() / 1e6, curve->points().front().size.value() / 1e6,
+        curve->points().back().size.value() / 1e6, cluster.name));
+  }
+}
+
+std::vector<std::string> find_extrapolations(const Scenario& scenario,
+                                             const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const RankGrid grid(config);
+  const Bytes activations(2.0 * config.micro_batch_size * model.seq_length * model.hidden_size);
+  const Bytes gradients(stage_parameters(model, config, 0) * scenario.stack.reduced_gradient_bytes);
+  std::vector<std::string> notes;
+  note_extrapolation(notes, "tensor-parallel", activations,
+                     place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);
+  note_extrapolation(notes, "data-parallel", gradients,
+                     place_group(grid, Dimension::kData, scenario.cluster), scenario.cluster);
+  return notes;
+}
+
+}  // namespace
 
 std::string Prediction::basis() const {
   return calibration_runs == 0
@@ -45,6 +78,7 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
       over_time([&](Seconds t) { return utilization(prediction.hardware_flops, t, gpus, peak); });
   prediction.tokens_per_second = over_time([&](Seconds t) { return tokens / t.value(); });
   prediction.traffic = iteration_traffic(scenario, config, time);
+  prediction.extrapolations = find_extrapolations(scenario, config);
   return prediction;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/calibration/calibration.h"
@@ -29,6 +30,7 @@ struct Prediction {
   Estimate<double> hfu;  ///< Also "% of peak".
   Estimate<double> tokens_per_second;
   Traffic traffic;
+  std::vector<std::string> extrapolations;  ///< Where it rests on no measurement, one line each.
 
   /// "calibrated on 9 published runs", "data sheets and microbenchmarks only".
   [[nodiscard]] std::string basis() const;

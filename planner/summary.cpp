@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/spec/object_writer.h"
+
 namespace ptdp {
 namespace {
 
@@ -47,6 +49,17 @@ std::string with_interval(const Estimate<Value>& estimate, Show show) {
 
 std::string row(std::string_view name, std::string_view value) {
   return fmt::format("  {:<22} {}\n", name, value);
+}
+
+std::string lines(std::string_view title, const std::vector<std::string>& items) {
+  if (items.empty()) {
+    return "";
+  }
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& item : items) {
+    text += "  " + item + "\n";
+  }
+  return text;
 }
 
 std::string headline(const Plan& plan) {
@@ -137,16 +150,15 @@ std::string time_breakdown(const Plan& plan) {
 }
 
 std::string memory_breakdown(const Plan& plan) {
-  const MemoryBreakdown& memory =
-      plan.memory.stages[static_cast<std::size_t>(plan.memory.heaviest_stage)];
-  const auto gib = [](Bytes size) { return fmt::format("{:>6.2f} GiB", size.value() / kGibi); };
-  return fmt::format("\nMemory of the heaviest stage ({} of 0..{}): {:.2f} of {:.2f} GiB\n",
-                     plan.memory.heaviest_stage, plan.config.pp - 1, memory.total().value() / kGibi,
-                     plan.scenario.cluster.gpu.memory.value() / kGibi) +
-         row("weights", gib(memory.weights)) + row("gradients", gib(memory.gradients)) +
-         row("optimizer", gib(memory.optimizer)) + row("activations", gib(memory.activations)) +
-         row("working set", gib(memory.working_set)) + row("buffers", gib(memory.buffers)) +
-         row("reserve", gib(memory.reserve));
+  const int heaviest = plan.memory.heaviest_stage;
+  const MemoryBreakdown& memory = plan.memory.stages[static_cast<std::size_t>(heaviest)];
+  std::string text = fmt::format("\nMemory of the heaviest stage, {} of {}: {:.2f} of {:.2f} GiB\n",
+                                 heaviest + 1, plan.config.pp, memory.total().value() / kGibi,
+                                 plan.scenario.cluster.gpu.memory.value() / kGibi);
+  for (const MemoryTerm& term : kMemoryTerms) {
+    text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
+  }
+  return text;
 }
 
 std::string traffic(const Plan& plan) {
@@ -186,17 +198,18 @@ std::string runners_up(const PlanningResult& result) {
   return text;
 }
 
+/// The front as far as a person would follow it: up to twice the best time.
 std::string pareto(const PlanningResult& result) {
-  if (result.search.pareto.size() < 2) {
-    return "";
+  const std::vector<Candidate>& front = result.search.pareto;
+  std::string text;
+  for (const Candidate& candidate : front) {
+    if (candidate.time <= 2.0 * front.front().time) {
+      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}\n", candidate.memory.value() / kGibi,
+                          duration(candidate.time * result.calibration.factor),
+                          to_string(candidate.config));
+    }
   }
-  std::string text = "\nLess memory for more time (Pareto front)\n";
-  for (const Candidate& candidate : result.search.pareto) {
-    text += fmt::format("  {:>6.1f} GiB  {:>10}  {}\n", candidate.memory.value() / kGibi,
-                        duration(candidate.time * result.calibration.factor),
-                        to_string(candidate.config));
-  }
-  return text;
+  return front.size() < 2 ? "" : "\nLess memory for more time (Pareto front)\n" + text;
 }
 
 std::string baselines(const PlanningResult& result) {
@@ -241,13 +254,40 @@ std::string published(const PlanningResult& result) {
   return text;
 }
 
-std::string lines(std::string_view title, const std::vector<std::string>& items) {
-  if (items.empty()) {
-    return "";
+/// Why no configuration can match the pins, whatever the model; empty where some can.
+std::string contradiction(const SearchOptions& options) {
+  const Pins& pins = options.pins;
+  const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
+  const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
+  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
+      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
+    return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
   }
-  std::string text = fmt::format("\n{}\n", title);
-  for (const std::string& item : items) {
-    text += "  " + item + "\n";
+  const std::int64_t tp = pins.tp.smallest();
+  const std::int64_t pp = pins.pp.smallest();
+  const std::int64_t dp = pins.dp.smallest();
+  if (tp > options.gpus / pp / dp) {
+    return fmt::format("tp={} pp={} dp={}, the smallest asked for, need more than {} GPUs", tp, pp,
+                       dp, options.gpus);
+  }
+  return "";
+}
+
+/// What a search without a result says: a contradiction among the pins, or the tally of constraints
+/// with the nearest feasible values.
+std::string reasons(const Scenario& scenario, const SearchOptions& options,
+                    const SearchResult& result) {
+  const std::string contradicted = contradiction(options);
+  if (!contradicted.empty()) {
+    return "  " + contradicted + "\n";
+  }
+  if (result.enumerated == 0) {
+    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
+                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
+  }
+  std::string text;
+  for (const std::string& line : nearest_feasible(scenario, options, result)) {
+    text += "  " + line + "\n";
   }
   return text;
 }
@@ -268,7 +308,8 @@ std::string tally(const SearchResult& result) {
 
 std::string summarize(const Plan& plan, const RunBudget& budget) {
   return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
-         memory_breakdown(plan) + traffic(plan);
+         memory_breakdown(plan) + traffic(plan) +
+         lines("Extrapolated", plan.predicted.extrapolations);
 }
 
 std::string summarize(const PlanningResult& result, const RunBudget& budget,
@@ -279,30 +320,20 @@ std::string summarize(const PlanningResult& result, const RunBudget& budget,
 }
 
 std::string summarize_failure(const PlanningResult& result) {
-  std::string text = fmt::format(
+  const std::string text = fmt::format(
       "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
       result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
       result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
-  if (result.search.enumerated == 0) {
-    return text + "  no configuration matches the pins on this many GPUs\n";
-  }
-  for (const std::string& line : nearest_feasible(result.scenario, result.options, result.search)) {
-    text += "  " + line + "\n";
-  }
-  return text;
+  return text + reasons(result.scenario, result.options, result.search);
 }
 
 std::string summarize(const Explanation& explanation, const Scenario& scenario,
                       const SearchOptions& options, const Calibration& calibration) {
   if (explanation.matching.best.empty()) {
-    std::string text = "No configuration that matches can run.\n";
-    if (explanation.matching.enumerated == 0) {
-      text += fmt::format("  none matches on {} GPUs\n", options.gpus);
-    }
-    for (const std::string& line : nearest_feasible(scenario, options, explanation.matching)) {
-      text += "  " + line + "\n";
-    }
-    return text;
+    SearchOptions asked = options;
+    asked.pins = explanation.partial;
+    return "No configuration that matches can run.\n" +
+           reasons(scenario, asked, explanation.matching);
   }
   const auto show = [&](const Candidate& candidate) {
     return fmt::format("{}: {}, {:.1f} GiB", to_string(candidate.config),
@@ -331,6 +362,33 @@ std::string summarize(const Explanation& explanation, const Scenario& scenario,
     text += "The difference lies within the interval of the prediction: a tie.\n";
   }
   return text;
+}
+
+std::string to_json(const Explanation& explanation, const Scenario& scenario,
+                    const Calibration& calibration) {
+  ObjectWriter json;
+  json.text("schema", "ptdp.explanation/1");
+  json.text("tool_version", PTDP_VERSION);
+  json.child("candidates", candidates_json(explanation.matching));
+  const std::vector<Candidate>& matching = explanation.matching.best;
+  const std::vector<Candidate>& all = explanation.all.best;
+  if (!matching.empty()) {
+    json.child("matching", candidate_json(matching.front(), calibration.factor));
+  }
+  if (!all.empty()) {
+    json.child("best", candidate_json(all.front(), calibration.factor));
+  }
+  if (!matching.empty() && !all.empty()) {
+    ObjectWriter terms;
+    for (const TermDifference& term :
+         differences(predict(scenario, matching.front().config, calibration).breakdown,
+                     predict(scenario, all.front().config, calibration).breakdown)) {
+      terms.number(std::string(term.term), term.difference.value());
+    }
+    json.number("slower_by", matching.front().time / all.front().time - 1.0);
+    json.child("differences_s", std::move(terms));
+  }
+  return json.dump();
 }
 
 }  // namespace ptdp

@@ -92,8 +92,11 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
 
 MeasuredRuns read_published_runs() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(profiles_directory() / "published")) {
+  const std::filesystem::path directory = profiles_directory() / "published";
+  if (!std::filesystem::is_directory(directory)) {
+    throw Error(directory.string() + ": expected a directory of published runs");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() == ".csv") {
       files.push_back(entry.path());
     }

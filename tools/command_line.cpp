@@ -1,10 +1,14 @@
 #include "tools/command_line.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <csignal>
 #include <iostream>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/csv_table.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
@@ -13,6 +17,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr double kMostTokens = 1e18;
+constexpr double kLargestFraction = 0.9999;
 
 std::vector<std::string> flag_names(const po::options_description& flags) {
   std::vector<std::string> names;
@@ -22,23 +27,38 @@ std::vector<std::string> flag_names(const po::options_description& flags) {
   return names;
 }
 
-std::size_t index_of_choice(const std::string& value, const std::vector<std::string>& choices,
-                            const std::string& place) {
-  const auto found = std::find(choices.begin(), choices.end(), value);
-  if (found == choices.end()) {
-    std::string known;
-    for (const std::string& choice : choices) {
-      known += (known.empty() ? "" : ", ") + choice;
-    }
-    throw Error(place + ": expected one of " + known + ", got \"" + value + '"' +
-                did_you_mean(value, choices));
+/// `argument` as a shell would take it back.
+std::string shell_quoted(const std::string& argument) {
+  const bool is_plain =
+      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
+      });
+  if (is_plain) {
+    return argument;
   }
-  return static_cast<std::size_t>(found - choices.begin());
+  std::string result = "'";
+  for (const char c : argument) {
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return result + "'";
+}
+
+/// `text` without characters that a terminal would act upon; line breaks stay where `keeps_lines`.
+std::string without_controls(std::string_view text, bool keeps_lines) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_shown = (byte >= 0x20 && byte != 0x7F) || (c == '\n' && keeps_lines);
+    result += is_shown ? std::string(1, c) : in_quotes(std::string_view(&c, 1)).substr(1, 4);
+  }
+  return result;
 }
 
 }  // namespace
 
-CommandLine::CommandLine(int argc, const char* const* argv, const po::options_description& flags) {
+CommandLine::CommandLine(int argc, const char* const* argv, const po::options_description& flags)
+    : arguments_(argv + 1, argv + std::max(argc, 1)) {
   po::options_description all;
   all.add(flags);
   all.add_options()("word", po::value<std::vector<std::string>>(&words_));
@@ -57,6 +77,18 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
   } catch (const po::error& error) {
     throw Error(error.what());
   }
+}
+
+std::string CommandLine::quoted_arguments_without(const std::string& flag) const {
+  std::string text;
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i] == "--" + flag) {
+      ++i;  // its value
+    } else if (!arguments_[i].starts_with("--" + flag + "=")) {
+      text += (text.empty() ? "" : " ") + shell_quoted(arguments_[i]);
+    }
+  }
+  return text;
 }
 
 std::optional<std::string> CommandLine::text(const std::string& flag) const {
@@ -82,7 +114,7 @@ std::optional<double> CommandLine::number(const std::string& flag, double low, d
 std::optional<std::size_t> CommandLine::choice(const std::string& flag,
                                                const std::vector<std::string>& choices) const {
   const auto value = text(flag);
-  return value.has_value() ? std::optional(index_of_choice(*value, choices, "--" + flag))
+  return value.has_value() ? std::optional(find_choice(*value, choices, "--" + flag))
                            : std::nullopt;
 }
 
@@ -92,7 +124,7 @@ std::vector<std::size_t> CommandLine::choices(const std::string& flag,
   auto rest = text(flag);
   while (rest.has_value()) {
     const std::size_t comma = rest->find(',');
-    indices.push_back(index_of_choice(rest->substr(0, comma), known, "--" + flag));
+    indices.push_back(find_choice(rest->substr(0, comma), known, "--" + flag));
     rest = comma == std::string::npos ? std::nullopt : std::optional(rest->substr(comma + 1));
   }
   return indices;
@@ -119,14 +151,29 @@ double parse_with_suffix(std::string_view text, const std::string& place) {
     }
   }
   const std::string_view digits = factor == 1.0 ? text : text.substr(0, text.size() - 1);
-  return factor * parse_number(digits, 1e-6, kMostTokens / factor, place);
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_number || !(number * factor >= 1.0 && number * factor <= kMostTokens)) {
+    throw Error(place +
+                ": expected a number from 1 to 1e18, with K, M, B or T behind it if you like, " +
+                "got " + in_quotes(text));
+  }
+  return number * factor;
 }
 
 double parse_fraction(std::string_view text, const std::string& place) {
   const bool is_percent = text.ends_with('%');
   const std::string_view digits = is_percent ? text.substr(0, text.size() - 1) : text;
-  return is_percent ? parse_number(digits, 0.0, 99.9, place) / 100.0
-                    : parse_number(digits, 0.0, 0.999, place);
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  const double fraction = is_percent ? number / 100.0 : number;
+  if (!is_number || !(fraction >= 0.0 && fraction <= kLargestFraction)) {
+    throw Error(place + ": expected a fraction from 0 to 0.9999 or a percentage, got " +
+                in_quotes(text));
+  }
+  return fraction;
 }
 
 void print(std::string_view text) {
@@ -137,13 +184,18 @@ void print(std::string_view text) {
 }
 
 int run_command(const std::string& program, const std::function<int()>& command) {
+  // A write beyond a file size limit then fails like any other, and nothing is left behind.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return command();
   } catch (const Error& error) {
-    std::cerr << program << ": " << error.what() << '\n';
+    const bool keeps_lines = error.status() == ExitStatus::kNothingFits;
+    std::cerr << program << ": " << without_controls(error.what(), keeps_lines) << '\n';
     return static_cast<int>(error.status());
   } catch (const std::exception& error) {
-    std::cerr << program << ": a bug of ours, please report it: " << error.what() << '\n';
+    std::cerr << program
+              << ": a bug of ours, please report it: " << without_controls(error.what(), false)
+              << '\n';
     return static_cast<int>(ExitStatus::kBug);
   }
 }

@@ -21,6 +21,8 @@ class CommandLine {
   CommandLine(int argc, const char* const* argv,
               const boost::program_options::options_description& flags);
 
+  /// The whole line but for one flag and its value, quoted for a shell.
+  [[nodiscard]] std::string quoted_arguments_without(const std::string& flag) const;
   /// Arguments that are no flags, in order.
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
@@ -37,6 +39,7 @@ class CommandLine {
                                                  const std::vector<std::string>& known) const;
 
  private:
+  std::vector<std::string> arguments_;
   std::vector<std::string> words_;
   boost::program_options::variables_map values_;
 };
@@ -50,8 +53,9 @@ class CommandLine {
 /// Writes to standard output; throws Error(kOutputFailed) if that is closed or full.
 void print(std::string_view text);
 
-/// Runs a command: prints an exception as one line on standard error after `program`, and returns
-/// the exit status.
+/// Runs a command: prints an exception on standard error after `program`, without control
+/// characters and on one line (a tally of what does not fit may have more), and returns the exit
+/// status.
 [[nodiscard]] int run_command(const std::string& program, const std::function<int()>& command);
 
 }  // namespace ptdp

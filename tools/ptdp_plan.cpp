@@ -6,6 +6,9 @@
 
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/object_writer.h"
 #include "planner/planning.h"
 #include "planner/summary.h"
 #include "planner/validation.h"
@@ -193,7 +196,7 @@ RunBudget read_budget(const CommandLine& line) {
   return budget;
 }
 
-std::string list_models() {
+std::vector<ModelProfile> models_by_size() {
   std::vector<ModelProfile> models;
   for (const std::string& name : list_profiles(ProfileKind::kModel)) {
     models.push_back(find_model(name));
@@ -202,6 +205,43 @@ std::string list_models() {
     return std::pair(parameter_count(a.config), a.name) <
            std::pair(parameter_count(b.config), b.name);
   });
+  return models;
+}
+
+std::string list_json(const std::string& kind, std::vector<ObjectWriter> entries) {
+  ObjectWriter json;
+  json.text("schema", "ptdp.list/1");
+  json.children(kind, std::move(entries));
+  return json.dump();
+}
+
+std::string models_json() {
+  std::vector<ObjectWriter> entries;
+  for (ModelProfile& model : models_by_size()) {
+    ObjectWriter& entry = entries.emplace_back();
+    entry.name("name", model.name);
+    entry.text("source", model.source);
+    entry.count("parameters", parameter_count(model.config));
+    entry.count("global_batch_size", model.global_batch_size);
+    describe(entry, model.config);
+  }
+  return list_json("models", std::move(entries));
+}
+
+/// Profiles that are written as they are read.
+template <class Profile>
+std::string profiles_json(const std::string& kind, ProfileKind profile_kind,
+                          Profile (*find_profile)(const std::string&)) {
+  std::vector<ObjectWriter> entries;
+  for (const std::string& name : list_profiles(profile_kind)) {
+    Profile profile = find_profile(name);
+    describe(entries.emplace_back(), profile);
+  }
+  return list_json(kind, std::move(entries));
+}
+
+std::string list_models() {
+  const std::vector<ModelProfile> models = models_by_size();
   std::string text =
       fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6}  {}\n", "name", "parameters",
                   "layers", "hidden", "heads", "vocab", "seq", "batch", "source");
@@ -255,28 +295,39 @@ std::string list_stacks() {
   return text;
 }
 
-int run_list(const CommandLine& line) {
-  if (line.words().size() == 2) {
-    const std::string& what = line.words()[1];
-    if (what == "models") {
-      print(list_models());
-      return 0;
-    }
-    if (what == "clusters") {
-      print(list_clusters());
-      return 0;
-    }
-    if (what == "stacks") {
-      print(list_stacks());
-      return 0;
-    }
+/// The words behind a command, for messages.
+std::string joined_words(const CommandLine& line) {
+  std::string text;
+  for (std::size_t i = 1; i < line.words().size(); ++i) {
+    text += (i == 1 ? "" : " ") + line.words()[i];
   }
-  throw Error("list: expected models, clusters or stacks");
+  return in_quotes(text);
+}
+
+int run_list(const CommandLine& line) {
+  static const std::vector<std::string> kinds = {"models", "clusters", "stacks"};
+  if (line.words().size() != 2) {
+    throw Error("list: expected one of models, clusters, stacks, got " + joined_words(line));
+  }
+  const bool as_json = line.choice("format", {"table", "json"}).value_or(0) == 1;
+  switch (find_choice(line.words()[1], kinds, "list")) {
+    case 0:
+      print(as_json ? models_json() : list_models());
+      break;
+    case 1:
+      print(as_json ? profiles_json<ClusterSpec>("clusters", ProfileKind::kCluster, find_cluster)
+                    : list_clusters());
+      break;
+    default:
+      print(as_json ? profiles_json<StackSpec>("stacks", ProfileKind::kStack, find_stack)
+                    : list_stacks());
+  }
+  return 0;
 }
 
 int run_show(const CommandLine& line) {
   if (line.words().size() != 2) {
-    throw Error("show: expected the file of one plan");
+    throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
   const Plan plan = read_plan(line.words()[1]);
   const auto format = line.choice("format", {"table", "json"}).value_or(0);
@@ -294,13 +345,15 @@ int run_show(const CommandLine& line) {
   return 0;
 }
 
-int run_explain(const Request& request, const SearchOptions& options, const std::string& text) {
+int run_explain(const Request& request, const SearchOptions& options, const std::string& text,
+                bool as_json) {
   check(request.scenario);
   const Pins partial = parse_partial_config(text, "--explain");
   const Calibration calibration =
       calibrate_by_published(read_published_runs(), request.scenario, options.gpus);
   const Explanation explanation = explain(request.scenario, options, partial);
-  print(summarize(explanation, request.scenario, options, calibration));
+  print(as_json ? to_json(explanation, request.scenario, calibration)
+                : summarize(explanation, request.scenario, options, calibration));
   return 0;
 }
 
@@ -309,8 +362,15 @@ int run_search(const CommandLine& line) {
   const SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
   const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
+  const auto output = line.text("output");
+  if (output.has_value() && output->empty()) {
+    throw Error("--output: expected the name of a file, got \"\"");
+  }
   if (const auto explained = line.text("explain")) {
-    return run_explain(request, options, *explained);
+    if (output.has_value() || format == 2) {
+      throw Error("--explain writes no plan and no csv; leave out --output and --format csv");
+    }
+    return run_explain(request, options, *explained, format == 1);
   }
 
   const PlanningResult result = plan_training(request.scenario, options);
@@ -320,7 +380,6 @@ int run_search(const CommandLine& line) {
     }
     throw Error(summarize_failure(result), ExitStatus::kNothingFits);
   }
-  const auto output = line.text("output");
   if (output.has_value()) {
     write_plan(*output, result.plans.front());
   }
@@ -332,9 +391,7 @@ int run_search(const CommandLine& line) {
     const std::string next =
         output.has_value()
             ? "ptdp-plan show " + *output
-            : fmt::format("ptdp-plan --gpus {} --model {} --cluster {} --stack {} -o plan.json",
-                          request.gpus, *line.text("model"), request.scenario.cluster.name,
-                          request.scenario.stack.name);
+            : "ptdp-plan " + line.quoted_arguments_without("threads") + " -o plan.json";
     print(summarize(result, budget, request.assumptions, next));
   }
   return 0;
@@ -362,8 +419,8 @@ int run(int argc, const char* const* argv) {
   if (line.words().front() == "show") {
     return run_show(line);
   }
-  throw Error("unknown command \"" + line.words().front() +
-              "\"; expected list, show, or flags only (--help shows all)");
+  throw Error("unknown command " + in_quotes(line.words().front()) +
+              "; expected list, show, or flags only (--help shows all)");
 }
 
 }  // namespace

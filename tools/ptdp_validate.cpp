@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
 #include "planner/validation_report.h"
 #include "tools/command_line.h"
 
@@ -36,12 +37,38 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-/// Throws Error(kOutsideTolerance) where `error` [fraction] exceeds the flag's value [%].
-void check_tolerance(const CommandLine& line, const std::string& flag, double error) {
-  const auto tolerance = line.number(flag, 0.0, 1e6);
-  if (tolerance.has_value() && 100.0 * error > *tolerance) {
-    throw Error(fmt::format("--{}: {:.2f} % exceeds {} %", flag, 100.0 * error, *tolerance),
-                ExitStatus::kOutsideTolerance);
+/// A tolerance that was given, and the error that it is for.
+struct Tolerance {
+  std::string flag;
+  double percent = 0.0;
+  double ErrorSummary::*error = nullptr;
+  ErrorSummary GroupErrors::*kind = nullptr;
+};
+
+std::vector<Tolerance> read_tolerances(const CommandLine& line) {
+  std::vector<Tolerance> tolerances;
+  const auto add = [&](const std::string& flag, double ErrorSummary::*error,
+                       ErrorSummary GroupErrors::*kind) {
+    if (const auto percent = line.number(flag, 0.0, 1e6)) {
+      tolerances.push_back({flag, *percent, error, kind});
+    }
+  };
+  add("max-mape", &ErrorSummary::mean_absolute, &GroupErrors::uncalibrated);
+  add("max-error", &ErrorSummary::max_absolute, &GroupErrors::uncalibrated);
+  add("max-mape-loo", &ErrorSummary::mean_absolute, &GroupErrors::leave_one_out);
+  add("max-error-loo", &ErrorSummary::max_absolute, &GroupErrors::leave_one_out);
+  return tolerances;
+}
+
+/// Throws Error(kOutsideTolerance) at the first tolerance that is missed.
+void check_tolerances(const std::vector<Tolerance>& tolerances, const GroupErrors& errors) {
+  for (const Tolerance& tolerance : tolerances) {
+    const double percent = 100.0 * (errors.*tolerance.kind).*tolerance.error;
+    if (percent > tolerance.percent) {
+      throw Error(
+          fmt::format("--{}: {:.2f} % exceeds {} %", tolerance.flag, percent, tolerance.percent),
+          ExitStatus::kOutsideTolerance);
+    }
   }
 }
 
@@ -59,9 +86,10 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   if (!line.words().empty()) {
-    throw Error("unexpected word \"" + line.words().front() + "\" (--help shows the flags)");
+    throw Error("unexpected word " + in_quotes(line.words().front()) + " (--help shows the flags)");
   }
   const auto format = line.choice("format", {"table", "json"}).value_or(0);
+  const std::vector<Tolerance> tolerances = read_tolerances(line);
   const auto file = line.text("runs");
   const ValidationReport report = make_validation_report(
       file.has_value() ? read_measured_runs(CsvTable::from_file(*file)) : read_published_runs());
@@ -69,11 +97,7 @@ int run(int argc, const char* const* argv) {
   if (report.runs.costed.empty()) {
     throw Error("no run could be costed; the reasons are listed above");
   }
-  const GroupErrors& all = report.groups.back();
-  check_tolerance(line, "max-mape", all.uncalibrated.mean_absolute);
-  check_tolerance(line, "max-error", all.uncalibrated.max_absolute);
-  check_tolerance(line, "max-mape-loo", all.leave_one_out.mean_absolute);
-  check_tolerance(line, "max-error-loo", all.leave_one_out.max_absolute);
+  check_tolerances(tolerances, report.groups.back());
   return 0;
 }
 

@@ -15,18 +15,6 @@ BytesPerSecond nic_rate(const GroupPlacement& group, const ClusterSpec& cluster)
   return BytesPerSecond(cluster.nic.effective_bandwidth().value() / group.oversubscription);
 }
 
-const MeasuredCurve* find_curve(const GroupPlacement& group, const ClusterSpec& cluster) {
-  if (!group.is_within_node()) {
-    return nullptr;
-  }
-  for (const AllReduceCurve& measured : cluster.all_reduce_curves) {
-    if (measured.ranks == group.size) {
-      return &measured.curve;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 Bytes ring_all_reduce_volume(Bytes size, std::int64_t ranks) {
@@ -53,11 +41,23 @@ double pipeline_elements(const TransformerConfig& model, int micro_batch_size, i
   return 1.0 * micro_batch_size * model.seq_length * model.hidden_size * vpp / scattered_over;
 }
 
+const MeasuredCurve* measured_curve(const GroupPlacement& group, const ClusterSpec& cluster) {
+  if (!group.is_within_node()) {
+    return nullptr;
+  }
+  for (const AllReduceCurve& measured : cluster.all_reduce_curves) {
+    if (measured.ranks == group.size) {
+      return &measured.curve;
+    }
+  }
+  return nullptr;
+}
+
 Seconds all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
   if (group.size == 1) {
     return Seconds(0.0);
   }
-  if (const MeasuredCurve* curve = find_curve(group, cluster)) {
+  if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
     return curve->time(size);
   }
   const auto steps_between_nodes = 2.0 * static_cast<double>(group.nodes - 1);

@@ -48,6 +48,9 @@ namespace ptdp {
 /// Holds where NCCL picks Ring/Simple, above some MiB.
 [[nodiscard]] Seconds all_reduce_time(Bytes size, const GroupPlacement& group,
                                       const ClusterSpec& cluster);
+/// The measured curve that all_reduce_time follows for this group; nullptr: the formula.
+[[nodiscard]] const MeasuredCurve* measured_curve(const GroupPlacement& group,
+                                                  const ClusterSpec& cluster);
 /// Half of an all-reduce, by the same model: a ring's all-reduce is a reduce-scatter and then an
 /// all-gather. `size` is the whole buffer.
 [[nodiscard]] Seconds all_gather_time(Bytes size, const GroupPlacement& group,

@@ -78,6 +78,14 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double par
 
 }  // namespace
 
+Bytes MemoryBreakdown::total() const {
+  Bytes sum;
+  for (const MemoryTerm& term : kMemoryTerms) {
+    sum += this->*term.size;
+  }
+  return sum;
+}
+
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                         Recompute recompute, bool is_sequence_parallel, bool stores_scores) {
   const double unit = sbh(model, micro_batch_size);

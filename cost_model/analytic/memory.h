@@ -1,6 +1,8 @@
 // Device memory of a GPU, by category and by pipeline stage.
 #pragma once
 
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "cost_model/spec/parallel_config.h"
@@ -19,10 +21,22 @@ struct MemoryBreakdown {
   Bytes buffers;      ///< Pipeline messages and gradient buckets.
   Bytes reserve;      ///< Context, NCCL, allocator slack: the stack's share.
 
-  [[nodiscard]] Bytes total() const {
-    return weights + gradients + optimizer + activations + working_set + buffers + reserve;
-  }
+  [[nodiscard]] Bytes total() const;
 };
+
+/// A category of MemoryBreakdown with its name.
+struct MemoryTerm {
+  std::string_view name;
+  Bytes MemoryBreakdown::*size;
+};
+inline constexpr std::array kMemoryTerms = {
+    MemoryTerm{"weights", &MemoryBreakdown::weights},
+    MemoryTerm{"gradients", &MemoryBreakdown::gradients},
+    MemoryTerm{"optimizer", &MemoryBreakdown::optimizer},
+    MemoryTerm{"activations", &MemoryBreakdown::activations},
+    MemoryTerm{"working_set", &MemoryBreakdown::working_set},
+    MemoryTerm{"buffers", &MemoryBreakdown::buffers},
+    MemoryTerm{"reserve", &MemoryBreakdown::reserve}};
 
 /// Activations that one layer keeps per microbatch for its backward pass, with 2-byte elements and
 /// 1-byte dropout masks:

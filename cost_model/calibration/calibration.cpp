@@ -13,16 +13,31 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
 }
 
-/// Logarithms of measured/predicted, without run `left_out` (an index past the end leaves out
-/// none).
-std::vector<double> log_ratios(std::span<const CalibrationRun> runs, std::size_t left_out) {
+/// Logarithms of measured/predicted, in order of the runs.
+std::vector<double> log_ratios(std::span<const CalibrationRun> runs) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (i != left_out) {
-      ratios.push_back(std::log(runs[i].measured / runs[i].predicted));
-    }
+  ratios.reserve(runs.size());
+  for (const CalibrationRun& run : runs) {
+    ratios.push_back(std::log(run.measured / run.predicted));
   }
   return ratios;
+}
+
+/// For each value the median of all the others; at least two values.
+std::vector<double> medians_of_others(const std::vector<double>& values) {
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t others = values.size() - 1;
+  std::vector<double> medians;
+  medians.reserve(values.size());
+  for (const double value : values) {
+    const auto left_out = static_cast<std::size_t>(
+        std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
+    const auto other = [&](std::size_t i) { return sorted[i < left_out ? i : i + 1]; };
+    const std::size_t middle = others / 2;
+    medians.push_back(others % 2 == 1 ? other(middle) : (other(middle - 1) + other(middle)) / 2.0);
+  }
+  return medians;
 }
 
 /// The 95th percentile of Student's t for 1, 2, ... 30 degrees of freedom (standard tables).
@@ -43,26 +58,28 @@ Calibration calibrate(std::span<const CalibrationRun> runs) {
   if (runs.size() < static_cast<std::size_t>(kFewestCalibrationRuns)) {
     return {.interval = kUncalibratedInterval};
   }
+  const std::vector<double> ratios = log_ratios(runs);
+  const std::vector<double> medians = medians_of_others(ratios);
   double squares = 0.0;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const double residual =
-        std::log(runs[i].measured / runs[i].predicted) - median(log_ratios(runs, i));
-    squares += residual * residual;
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    squares += (ratios[i] - medians[i]) * (ratios[i] - medians[i]);
   }
   const auto n = static_cast<double>(runs.size());
   const double spread = std::sqrt(squares / n);
   const double half_width = student_t95(runs.size() - 1) * spread * std::sqrt(1.0 + 1.0 / n);
   return {.num_runs = static_cast<int>(runs.size()),
-          .factor = std::exp(median(log_ratios(runs, runs.size()))),
+          .factor = std::exp(median(ratios)),
           .interval = {std::exp(-half_width), std::exp(half_width)}};
 }
 
 std::vector<double> leave_one_out_errors(std::span<const CalibrationRun> runs) {
+  const bool is_enough = runs.size() > static_cast<std::size_t>(kFewestCalibrationRuns);
+  const std::vector<double> logarithms =
+      is_enough ? medians_of_others(log_ratios(runs)) : std::vector<double>(runs.size(), 0.0);
   std::vector<double> errors;
+  errors.reserve(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const bool is_enough = runs.size() > static_cast<std::size_t>(kFewestCalibrationRuns);
-    const double factor = is_enough ? std::exp(median(log_ratios(runs, i))) : 1.0;
-    errors.push_back(factor * (runs[i].predicted / runs[i].measured) - 1.0);
+    errors.push_back(std::exp(logarithms[i]) * (runs[i].predicted / runs[i].measured) - 1.0);
   }
   return errors;
 }

@@ -24,7 +24,7 @@ struct RelativeInterval {
 /// The fit of one (cluster, stack).
 struct Calibration {
   int num_runs = 0;     ///< 0: not calibrated; the factor is then 1.
-  double factor = 1.0;  ///< Median of measured/predicted.
+  double factor = 1.0;  ///< Median of measured/predicted, of logarithms.
   RelativeInterval interval;
 
   [[nodiscard]] bool is_calibrated() const { return num_runs > 0; }

@@ -1,14 +1,84 @@
 #include "cost_model/calibration/measured_run.h"
 
+#include <algorithm>
 #include <set>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
 namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
+
+const std::vector<std::string>& required_columns() {
+  static const std::vector<std::string> columns = {
+      "id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
+      "tp", "pp",     "dp",     "vpp",   "mbs",   "gbs", "recompute",   "iter_time_best_s"};
+  return columns;
+}
+
+const std::vector<std::string>& optional_columns() {
+  static const std::vector<std::string> columns = {
+      "kv_heads", "head_dim",  "ffn",          "gated",     "n_experts",  "cp",
+      "ep",       "schedule",  "seq_parallel", "zero",      "dp_overlap", "holdout_group",
+      "source",   "precision", "gpu_count",    "source_ref"};
+  return columns;
+}
+
+/// Columns that collections of runs have and costing does not use.
+const std::vector<std::string>& other_columns() {
+  static const std::vector<std::string> columns = {"confidence",
+                                                   "framework",
+                                                   "model",
+                                                   "topk",
+                                                   "moe_ffn",
+                                                   "params_B",
+                                                   "gpu",
+                                                   "gpus_per_node",
+                                                   "cluster",
+                                                   "n_microbatches",
+                                                   "tp_overlap",
+                                                   "iter_time_s",
+                                                   "tflops_per_gpu",
+                                                   "flop_convention",
+                                                   "tokens_s_gpu",
+                                                   "samples_s",
+                                                   "mfu_pct",
+                                                   "hfu_pct",
+                                                   "memory_GB",
+                                                   "iter_time_origin",
+                                                   "hw_tflops_calc",
+                                                   "check_ratio",
+                                                   "check_note",
+                                                   "fully_specified",
+                                                   "assumed",
+                                                   "missing",
+                                                   "notes",
+                                                   "model_tflops_calc",
+                                                   "model_tflops_calc_causal"};
+  return columns;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A column of an unknown name is ignored, unless it looks like one that would change the cost.
+void refuse_misspelt_columns(const CsvTable& table) {
+  for (const std::string& column : table.columns()) {
+    const bool is_known = contains(required_columns(), column) ||
+                          contains(optional_columns(), column) || contains(other_columns(), column);
+    const std::optional<std::string> meant =
+        is_known ? std::nullopt : nearest(column, optional_columns());
+    if (meant.has_value() && !table.has_column(*meant)) {
+      throw Error(table.place() + ": line 1: unknown column " + in_quotes(column) +
+                  "; did you mean " + in_quotes(*meant) + "?");
+    }
+  }
+}
 
 /// Thrown inside read_run only: the row is well formed but nothing that can be costed.
 struct Skip {
@@ -23,37 +93,52 @@ class RowReader {
   [[nodiscard]] const std::string& text(std::string_view column) const {
     return table_.text(row_, column);
   }
-  [[nodiscard]] bool is_known(std::string_view column) const {
-    return !text(column).empty() && text(column) != "?";
+  /// Whether the source gives the field. "?" stands for what it is known to leave out.
+  [[nodiscard]] bool is_given(std::string_view column) const {
+    if (text(column) == "?") {
+      throw Skip{std::string(column) + " is not given"};
+    }
+    return !text(column).empty();
+  }
+  /// The text, which must be on one line: it is printed in tables.
+  [[nodiscard]] const std::string& line(std::string_view column) const {
+    const std::string& value = text(column);
+    const bool has_controls = std::any_of(
+        value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    if (has_controls) {
+      throw Error(table_.place_of(row_, column) + ": expected printable text, got " +
+                  in_quotes(value));
+    }
+    return value;
+  }
+  /// Text that costing needs.
+  [[nodiscard]] const std::string& required_text(std::string_view column) const {
+    if (!is_given(column)) {
+      throw Skip{std::string(column) + " is not given"};
+    }
+    return line(column);
   }
   /// A number that costing needs.
-  [[nodiscard]] int count(std::string_view column) const {
-    if (!is_known(column)) {
-      throw Skip{std::string(column) + " is not given"};
-    }
-    return count_or(column, 0);
-  }
-  [[nodiscard]] int count_or(std::string_view column, int otherwise) const {
-    if (!is_known(column)) {
-      return otherwise;
-    }
+  [[nodiscard]] int count(std::string_view column, std::int64_t low) const {
     return static_cast<int>(
-        parse_count(text(column), 0, kLargestCount, table_.place_of(row_, column)));
+        parse_count(required_text(column), low, kLargestCount, table_.place_of(row_, column)));
+  }
+  /// A number from `otherwise` on, which it is where the source does not say.
+  [[nodiscard]] int count_or(std::string_view column, int otherwise) const {
+    return is_given(column) ? count(column, otherwise) : otherwise;
   }
   [[nodiscard]] double seconds(std::string_view column) const {
-    if (!is_known(column)) {
-      throw Skip{std::string(column) + " is not given"};
-    }
-    return parse_number(text(column), 1e-6, kLongestIteration, table_.place_of(row_, column));
+    return parse_number(required_text(column), 1e-6, kLongestIteration,
+                        table_.place_of(row_, column));
   }
   /// "y" or "n"; nothing where the source does not say.
   [[nodiscard]] std::optional<bool> flag(std::string_view column) const {
-    if (!is_known(column)) {
+    if (!is_given(column)) {
       return std::nullopt;
     }
     if (text(column) != "y" && text(column) != "n") {
-      throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got ")" + text(column) +
-                  '"');
+      throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got )" +
+                  in_quotes(text(column)));
     }
     return text(column) == "y";
   }
@@ -65,23 +150,17 @@ class RowReader {
 
 TransformerConfig read_model(const RowReader& row, const std::string& place) {
   TransformerConfig model;
-  model.num_layers = row.count("layers");
-  model.hidden_size = row.count("hidden");
-  model.num_attention_heads = row.count("heads");
+  model.num_layers = row.count("layers", 1);
+  model.hidden_size = row.count("hidden", 1);
+  model.num_attention_heads = row.count("heads", 1);
   model.num_query_groups = row.count_or("kv_heads", 0);
   model.kv_channels = row.count_or("head_dim", 0);
   model.ffn_hidden_size = row.count_or("ffn", 0);
-  model.vocab_size = row.count("vocab");
-  model.seq_length = row.count("seq");
+  model.vocab_size = row.count("vocab", 1);
+  model.seq_length = row.count("seq", 1);
   model.gated_linear_unit = row.flag("gated").value_or(false);
   if (row.count_or("n_experts", 0) > 0) {
     throw Skip{"mixture of experts is not covered"};
-  }
-  for (const int value : {model.num_layers, model.hidden_size, model.num_attention_heads,
-                          model.vocab_size, model.seq_length}) {
-    if (value == 0) {
-      throw Error(place + ": expected a model without zeros");
-    }
   }
   model = resolved(model, place);
   const std::string uncovered = find_uncovered_feature(model);
@@ -97,7 +176,7 @@ Recompute read_recompute(const std::string& text) {
       return entry.value;
     }
   }
-  throw Skip{"recompute \"" + text + "\" is not covered"};
+  throw Skip{"recompute " + in_quotes(text) + " is not covered"};
 }
 
 /// 1F1B and its interleaved form under the spellings that sources use; "none" means no pipeline.
@@ -105,36 +184,28 @@ Schedule read_schedule(const std::string& text, int pp, int vpp) {
   static const std::set<std::string> covered = {
       "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved"};
   if (!covered.contains(text) && !(text == "none" && pp == 1)) {
-    throw Skip{"schedule \"" + text + "\" is not covered"};
+    throw Skip{"schedule " + in_quotes(text) + " is not covered"};
   }
   return vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
 }
 
-ParallelConfig read_config(const RowReader& row, const std::string& place) {
+ParallelConfig read_config(const RowReader& row) {
   ParallelConfig config;
-  config.tp = row.count("tp");
-  config.pp = row.count("pp");
-  config.dp = row.count("dp");
+  config.tp = row.count("tp", 1);
+  config.pp = row.count("pp", 1);
+  config.dp = row.count("dp", 1);
   config.cp = row.count_or("cp", 1);
   config.ep = row.count_or("ep", 1);
-  config.vpp = row.count("vpp");
-  config.micro_batch_size = row.count("mbs");
-  for (const int value : {config.tp, config.pp, config.dp, config.cp, config.ep, config.vpp,
-                          config.micro_batch_size}) {
-    if (value == 0) {
-      throw Error(place + ": expected degrees and microbatch of at least 1, got 0");
-    }
-  }
+  config.vpp = row.count("vpp", 1);
+  config.micro_batch_size = row.count("mbs", 1);
   if (config.cp > 1 || config.ep > 1) {
     throw Skip{"context and expert parallelism are not covered"};
   }
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
   config.recompute = read_recompute(row.text("recompute"));
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
-  if (row.text("zero") == "?") {
-    throw Skip{"zero is not given"};
-  }
-  config.zero_stage = config.dp > 1 ? row.count_or("zero", 0) : 0;
+  const int zero_stage = row.count_or("zero", 0);
+  config.zero_stage = config.dp > 1 ? zero_stage : 0;
   if (config.zero_stage > 1) {
     throw Skip{"ZeRO stage " + std::to_string(config.zero_stage) + " is not covered"};
   }
@@ -143,29 +214,31 @@ ParallelConfig read_config(const RowReader& row, const std::string& place) {
 
 MeasuredRun read_run(const RowReader& row, const std::string& place) {
   MeasuredRun run;
-  run.id = row.text("id");
-  run.group = row.text("holdout_group");
+  run.id = row.line("id");
+  run.group = row.line("holdout_group");
   run.source = row.text("source");
-  if (row.is_known("source_ref")) {
+  if (!row.text("source_ref").empty()) {
     run.source += ", " + row.text("source_ref");
   }
-  run.cluster = row.text("cluster_key");
-  run.stack = row.text("stack_key");
+  run.cluster = row.required_text("cluster_key");
+  run.stack = row.required_text("stack_key");
   run.model = read_model(row, place);
-  run.global_batch_size = row.count("gbs");
-  run.config = read_config(row, place);
+  run.global_batch_size = row.count("gbs", 1);
+  run.config = read_config(row);
   const std::string& precision = row.text("precision");
   if (precision == "bf16") {
     run.precision = Precision::kBf16;
   } else if (precision != "fp16" && !precision.empty()) {
-    throw Skip{"precision \"" + precision + "\" is not covered"};
+    throw Skip{"precision " + in_quotes(precision) + " is not covered"};
   }
   const std::int64_t gpus = row.count_or("gpu_count", 0);
   if (gpus != 0 && gpus != run.config.world_size()) {
     throw Skip{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
                " GPUs, gpu_count is " + std::to_string(gpus)};
   }
-  run.data_parallel_overlap = row.flag("dp_overlap");
+  if (row.text("dp_overlap") != "?") {
+    run.data_parallel_overlap = row.flag("dp_overlap");
+  }
   run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
   return run;
 }
@@ -173,8 +246,8 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
 }  // namespace
 
 MeasuredRuns read_measured_runs(const CsvTable& table) {
-  table.require({"id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
-                 "tp", "pp", "dp", "vpp", "mbs", "gbs", "recompute", "iter_time_best_s"});
+  table.require(required_columns());
+  refuse_misspelt_columns(table);
   MeasuredRuns result;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
     const RowReader reader(table, row);

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
@@ -42,7 +43,7 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
   if (!is_path(name_or_path)) {
     const std::vector<std::string> known = list_profiles(kind);
     if (std::find(known.begin(), known.end(), name_or_path) == known.end()) {
-      std::string message = "unknown " + std::string(traits.noun) + " \"" + name_or_path + '"' +
+      std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name_or_path) +
                             did_you_mean(name_or_path, known);
       if (kind == ProfileKind::kModel || kind == ProfileKind::kCluster ||
           kind == ProfileKind::kStack) {
@@ -58,8 +59,8 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
   std::string schema;
   reader.text("schema", schema);
   if (schema != traits.schema) {
-    throw Error(reader.place_of("schema") + ": expected \"" + traits.schema + "\", got \"" +
-                schema + '"');
+    throw Error(reader.place_of("schema") + ": expected \"" + traits.schema + "\", got " +
+                in_quotes(schema));
   }
   return reader;
 }
@@ -80,7 +81,7 @@ fs::path profiles_directory() {
   // getenv races only with setenv, which no part of ptdp calls.
   if (const char* chosen = std::getenv("PTDP_PROFILES")) {  // NOLINT(concurrency-mt-unsafe)
     if (!fs::is_directory(chosen)) {
-      throw Error("PTDP_PROFILES: expected a directory, got \"" + std::string(chosen) + '"');
+      throw Error("PTDP_PROFILES: expected a directory, got " + in_quotes(chosen));
     }
     return chosen;
   }

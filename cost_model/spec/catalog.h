@@ -34,7 +34,7 @@ struct ModelProfile {
 
 enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 
-/// The names of the shipped profiles of a kind, sorted by size of the model or by name.
+/// The names of the shipped profiles of a kind, sorted by name.
 [[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);
 
 }  // namespace ptdp

@@ -1,7 +1,10 @@
 #include "cost_model/spec/cluster_spec.h"
 
+#include <algorithm>
+
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
+#include "cost_model/spec/in_quotes.h"
 
 namespace ptdp {
 namespace {
@@ -25,12 +28,28 @@ void check_tiers(const ClusterSpec& cluster, const std::string& place) {
   }
 }
 
+void check_curves(const ClusterSpec& cluster, const std::string& place) {
+  std::vector<int> ranks;
+  for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
+    ranks.push_back(curve.ranks);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  const auto repeated = std::adjacent_find(ranks.begin(), ranks.end());
+  if (repeated != ranks.end()) {
+    throw Error(place + ": two curves of " + std::to_string(*repeated) + " ranks");
+  }
+}
+
 /// Reads a nested value, or finds the shipped one that a name in its place stands for.
 template <class Value, class Find>
 void object_or_name(ObjectReader& fields, const std::string& key, Value& value, Find find) {
   if (fields.is_text(key)) {
     std::string name;
     fields.name(key, name);
+    if (name.ends_with(".json")) {
+      throw Error(fields.place_of(key) +
+                  ": expected an object or the name of a shipped profile, got " + in_quotes(name));
+    }
     value = find(name);
   } else if constexpr (requires { value.begin(); }) {
     fields.objects(key, value);
@@ -120,6 +139,7 @@ void describe(Fields& fields, ClusterSpec& cluster) {
   }
   if constexpr (Fields::kIsReading) {
     check_tiers(cluster, fields.place_of("network_tiers"));
+    check_curves(cluster, fields.place_of("all_reduce_curves"));
   }
 }
 

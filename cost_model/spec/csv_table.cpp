@@ -1,11 +1,13 @@
 #include "cost_model/spec/csv_table.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
@@ -13,25 +15,55 @@ namespace {
 
 constexpr std::size_t kLargestTable = std::size_t{64} * 1024 * 1024;
 
-/// Whether `text` is well-formed UTF-8 without NUL.
-bool is_clean_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead == 0) {
-      return false;
-    }
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || i + length > text.size()) {
-      return false;
-    }
-    for (std::size_t j = 1; j < length; ++j) {
-      if ((static_cast<unsigned char>(text[i + j]) & 0xC0U) != 0x80U) {
-        return false;
-      }
-    }
-    i += length;
+/// Length of the well-formed UTF-8 sequence that `text` begins with; 0 where it begins with none.
+/// The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF
+/// (Unicode 15, table 3-7).
+std::size_t utf8_sequence_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) {
+    return lead == 0 ? 0 : 1;
   }
-  return true;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || length > text.size()) {
+    return 0;
+  }
+  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) {
+    return 0;
+  }
+  for (std::size_t i = 2; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) {
+      return 0;
+    }
+  }
+  return length;
+}
+
+/// Whether the sequence of `length` bytes that `text` begins with is a control character other than
+/// a tab or a line break.
+bool is_control(std::string_view text, std::size_t length) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (length == 2) {
+    return first == 0xC2 && static_cast<unsigned char>(text[1]) <= 0x9F;
+  }
+  return length == 1 &&
+         (first == 0x7F || (first < 0x20 && first != '\t' && first != '\n' && first != '\r'));
+}
+
+/// Throws Error unless `text` is well-formed UTF-8 without control characters.
+void check_text(std::string_view text, const std::string& place) {
+  std::size_t line = 1;
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence_length(text);
+    if (length == 0 || is_control(text, length)) {
+      throw Error(place + ": line " + std::to_string(line) + ": " +
+                  (length == 0 ? "expected UTF-8 text" : "a control character"));
+    }
+    line += text[0] == '\n' ? 1 : 0;
+    text.remove_prefix(length);
+  }
 }
 
 /// Splits text into records, keeping the line on which each begins.
@@ -93,9 +125,7 @@ CsvTable CsvTable::from_text(std::string_view text, const std::string& place) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     text.remove_prefix(3);
   }
-  if (!is_clean_utf8(text)) {
-    throw Error(place + ": expected UTF-8 text");
-  }
+  check_text(text, place);
   CsvTable table;
   table.place_ = place;
   Splitter splitter(text, table.place_);
@@ -160,7 +190,7 @@ std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t h
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
     throw Error(place + ": expected a whole number from " + std::to_string(low) + " to " +
-                std::to_string(high) + ", got \"" + std::string(text.substr(0, 60)) + '"');
+                std::to_string(high) + ", got " + in_quotes(text));
   }
   return value;
 }
@@ -175,7 +205,7 @@ double parse_number(std::string_view text, double low, double high, const std::s
     std::to_chars(low_text.data(), low_text.data() + low_text.size() - 1, low);
     std::to_chars(high_text.data(), high_text.data() + high_text.size() - 1, high);
     throw Error(place + ": expected a number from " + low_text.data() + " to " + high_text.data() +
-                ", got \"" + std::string(text.substr(0, 60)) + '"');
+                ", got " + in_quotes(text));
   }
   return value;
 }

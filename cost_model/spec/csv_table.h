@@ -13,18 +13,21 @@ namespace ptdp {
 /// in LF or CRLF; a byte-order mark is ignored.
 class CsvTable {
  public:
-  /// Throws Error for what read_file refuses (64 MiB), invalid UTF-8, an unclosed quote, a repeated
-  /// or empty column name, a row whose number of fields differs from the header's, and a table
-  /// without a header.
+  /// Throws Error for what read_file refuses (64 MiB), invalid UTF-8, control characters, an
+  /// unclosed quote, a repeated or empty column name, a row whose number of fields differs from the
+  /// header's, and a table without a header.
   [[nodiscard]] static CsvTable from_file(const std::filesystem::path& path);
   [[nodiscard]] static CsvTable from_text(std::string_view text, const std::string& place);
 
   [[nodiscard]] std::size_t num_rows() const { return rows_.size(); }
   [[nodiscard]] bool has_column(std::string_view column) const;
+  [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
 
   /// The field as it stands; empty where the column is missing and not required.
   [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
 
+  /// The file, for messages.
+  [[nodiscard]] const std::string& place() const { return place_; }
   /// `file: line 12: column`, for messages.
   [[nodiscard]] std::string place_of(std::size_t row, std::string_view column) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <iomanip>
 #include <sstream>
 
 #include "cost_model/error.h"
@@ -16,6 +17,7 @@ constexpr double kSteepestGrowth = 4.0;  // times the growth of the size
 
 std::string point_text(const MeasuredPoint& point) {
   std::ostringstream text;
+  text << std::setprecision(15);
   text << point.size.value() << " bytes in " << point.time.value() / kMicro << " us";
   return text.str();
 }

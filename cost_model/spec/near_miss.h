@@ -1,6 +1,8 @@
 // Suggestions for misspelt names.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,5 +15,14 @@ namespace ptdp {
 /// A tail for an error message: `; did you mean "1T" or "1.7B"?`, empty when nothing in `known` is
 /// near. At most three names, nearest first, equal distances in the order of `known`.
 [[nodiscard]] std::string did_you_mean(std::string_view found, std::span<const std::string> known);
+
+/// The name in `known` that is nearest to `found`, if any is near.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view found,
+                                                 std::span<const std::string> known);
+
+/// The index of `found` in `choices`. Throws Error at `place`, with all choices, where it is not
+/// there.
+[[nodiscard]] std::size_t find_choice(std::string_view found, std::span<const std::string> choices,
+                                      const std::string& place);
 
 }  // namespace ptdp

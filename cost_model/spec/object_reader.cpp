@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
+#include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
 namespace ptdp {
@@ -28,13 +30,13 @@ std::string shown(const json& value) {
   return text;
 }
 
+/// Where the character at `offset` stands, counted from 1.
 std::string line_and_column(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const std::size_t start = before.rfind('\n');
-  const std::size_t column = before.size() - (start == std::string_view::npos ? 0 : start + 1);
-  return "line " + std::to_string(line) + ", column " +
-         std::to_string(std::max<std::size_t>(column, 1));
+  const std::size_t line_break = before.rfind('\n');
+  const std::size_t start = line_break == std::string_view::npos ? 0 : line_break + 1;
+  return "line " + std::to_string(line) + ", column " + std::to_string(before.size() - start + 1);
 }
 
 /// Refuses, while parsing, what the library would accept in silence: duplicate keys, unbounded
@@ -43,38 +45,79 @@ class ParseGuard {
  public:
   explicit ParseGuard(const std::string& place) : place_(place) {}
 
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kDeepestNesting) {
-      throw Error(place_ + ": nested deeper than " + std::to_string(kDeepestNesting) + " levels");
-    }
-    if (++num_events_ > 2 * kMostValues) {
-      throw Error(place_ + ": more than " + std::to_string(kMostValues) + " values");
-    }
+  bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
     switch (event) {
       case json::parse_event_t::object_start:
-        keys_.emplace_back();
-        break;
-      case json::parse_event_t::object_end:
-        keys_.pop_back();
-        break;
-      case json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.get<std::string>()).second) {
-          throw Error(place_ + ": duplicate key " + shown(parsed));
-        }
+        enter();
+        objects_.emplace_back();
         break;
       case json::parse_event_t::array_start:
+        enter();
+        break;
+      case json::parse_event_t::object_end:
+        objects_.pop_back();
+        --depth_;
+        break;
       case json::parse_event_t::array_end:
+        --depth_;
+        break;
+      case json::parse_event_t::key:
+        open_key(parsed.get<std::string>());
+        break;
       case json::parse_event_t::value:
+        count();
         break;
     }
     return true;
   }
 
  private:
+  void enter() {
+    count();
+    if (++depth_ > kDeepestNesting) {
+      throw Error(place_ + ": nested deeper than " + std::to_string(kDeepestNesting) + " levels");
+    }
+  }
+  void open_key(const std::string& key) {
+    objects_.back().current = key;
+    if (!objects_.back().keys.insert(key).second) {
+      std::string path;
+      for (const Object& object : objects_) {
+        path += (path.empty() ? "" : ".") + object.current;
+      }
+      throw Error(place_ + ": duplicate key " + in_quotes(path));
+    }
+  }
+  void count() {
+    if (++num_values_ > kMostValues) {
+      throw Error(place_ + ": more than " + std::to_string(kMostValues) + " values");
+    }
+  }
+
+  /// An object that is being read.
+  struct Object {
+    std::set<std::string> keys = {};
+    std::string current = {};
+  };
+
   const std::string& place_;
-  std::vector<std::set<std::string>> keys_;
-  std::size_t num_events_ = 0;
+  std::vector<Object> objects_;
+  int depth_ = 0;
+  std::size_t num_values_ = 0;
 };
+
+/// `: line 3, column 9: number 1e400 is out of range`, from the library's message, which quotes the
+/// number.
+std::string number_out_of_range(std::string_view text, std::string_view message) {
+  const std::size_t open = message.find('\'');
+  const std::size_t close = message.rfind('\'');
+  if (open == close) {
+    return ": a number is out of range";
+  }
+  const std::string_view number = message.substr(open + 1, close - open - 1);
+  return ": " + line_and_column(text, text.find(number)) + ": number " + in_quotes(number) +
+         " is out of range";
+}
 
 json parse_strictly(std::string_view text, const std::string& place) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
@@ -84,19 +127,30 @@ json parse_strictly(std::string_view text, const std::string& place) {
       text.substr(0, 4).find('\0') != std::string_view::npos) {
     throw Error(place + ": looks like UTF-16; expected UTF-8");
   }
+  if (text.find('\0') != std::string_view::npos) {
+    throw Error(place + ": " + line_and_column(text, text.find('\0')) +
+                ": not valid JSON: a NUL character");
+  }
   try {
     return json::parse(text, ParseGuard(place));
   } catch (const json::parse_error& error) {
-    throw Error(place + ": " + line_and_column(text, error.byte) + ": not valid JSON");
-  } catch (const json::exception& error) {
-    throw Error(place + ": not valid JSON: a number is out of range");
+    throw Error(place + ": " + line_and_column(text, error.byte - 1) + ": not valid JSON");
+  } catch (const json::out_of_range& error) {
+    throw Error(place + number_out_of_range(text, error.what()));
   }
 }
 
+/// Whether `text` holds no control characters: ASCII's and, in UTF-8, U+0080 to U+009F.
 bool is_printable(const std::string& text) {
-  return !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
+  unsigned char before = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F || (before == 0xC2 && byte <= 0x9F)) {
+      return false;
+    }
+    before = byte;
+  }
+  return !text.empty();
 }
 
 bool is_name(const std::string& text) {
@@ -132,9 +186,20 @@ struct ObjectReader::State {
     asked.insert(key);
     const auto found = object->find(key);
     if (found == object->end()) {
-      throw Error(place_of(key) + ": missing");
+      throw Error(place_of(key) + ": missing" + misspelt(key));
     }
     return *found;
+  }
+  /// A hint at a key that is there, was not asked for and looks like `key`.
+  [[nodiscard]] std::string misspelt(const std::string& key) const {
+    std::vector<std::string> others;
+    for (const auto& item : object->items()) {
+      if (!asked.contains(item.key())) {
+        others.push_back(item.key());
+      }
+    }
+    const std::optional<std::string> other = nearest(key, others);
+    return other.has_value() ? "; there is " + in_quotes(*other) : "";
   }
   [[nodiscard]] std::string place_of(const std::string& key) const {
     return file + ": " + path + key;
@@ -161,7 +226,7 @@ struct ObjectReader::State {
   [[nodiscard]] double number(const std::string& key, const json& value, const Range& range) const {
     const bool is_within =
         value.is_number() && value.get<double>() >= range.low && value.get<double>() <= range.high;
-    if (!is_within) {
+    if (!is_within || std::fpclassify(value.get<double>()) == FP_SUBNORMAL) {
       refuse(key,
              "a number from " + number_text(range.low) + " to " + number_text(range.high) +
                  (range.hint.empty() ? "" : " (" + std::string(range.hint) + ")"),
@@ -229,6 +294,16 @@ void ObjectReader::text(const std::string& key, std::string& value) {
     state_->refuse(key, "printable text", found);
   }
   value = found.get<std::string>();
+}
+
+void ObjectReader::texts(const std::string& key, std::vector<std::string>& values) {
+  values.clear();
+  for (const json& item : state_->array(key)) {
+    if (!item.is_string() || !is_printable(item.get_ref<const std::string&>())) {
+      state_->refuse(key, "printable texts", item);
+    }
+    values.push_back(item.get<std::string>());
+  }
 }
 
 void ObjectReader::name(const std::string& key, std::string& value) {

@@ -53,6 +53,7 @@ class ObjectReader {
 
   /// Printable text, not empty.
   void text(const std::string& key, std::string& value);
+  void texts(const std::string& key, std::vector<std::string>& values);
   /// A word of letters, digits and `._+-`: safe as part of a file name.
   void name(const std::string& key, std::string& value);
   void flag(const std::string& key, bool& value);

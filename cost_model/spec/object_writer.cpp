@@ -17,8 +17,8 @@ double rounded(double value) {
   const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value,
                                      std::chars_format::scientific, kSignificantDigits - 1);
   double result = 0.0;
-  std::from_chars(digits.data(), written.ptr, result);
-  return result;
+  const auto read = std::from_chars(digits.data(), written.ptr, result);
+  return read.ec == std::errc() ? result : value;  // the largest doubles round beyond the largest
 }
 
 nlohmann::ordered_json checked(const std::string& key, double value) {

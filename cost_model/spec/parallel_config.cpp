@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <limits>
+#include <utility>
 
 namespace ptdp {
 namespace {
@@ -38,19 +39,25 @@ std::int64_t num_microbatches(std::int64_t global_batch_size, const ParallelConf
 }
 
 std::string to_string(const ParallelConfig& config) {
-  std::string text = "tp=" + std::to_string(config.tp) + " pp=" + std::to_string(config.pp) +
-                     " dp=" + std::to_string(config.dp);
-  if (config.vpp > 1) {
-    text += " vpp=" + std::to_string(config.vpp);
+  const auto key = [](const char* name, int value) {
+    return name + std::string("=") + std::to_string(value);
+  };
+  std::string text = key("tp", config.tp) + ' ' + key("pp", config.pp) + ' ' + key("dp", config.dp);
+  for (const auto& [name, degree] :
+       {std::pair{"cp", config.cp}, std::pair{"ep", config.ep}, std::pair{"vpp", config.vpp}}) {
+    if (degree > 1) {
+      text += ' ' + key(name, degree);
+    }
   }
-  text += " b=" + std::to_string(config.micro_batch_size) + " " +
-          std::string(name_of(config.schedule)) +
-          " recompute=" + std::string(name_of(config.recompute));
+  text += ' ' + key("b", config.micro_batch_size) + ' ';
+  text += name_of(config.schedule);
+  text += " recompute=";
+  text += name_of(config.recompute);
   if (config.sequence_parallel) {
     text += " sequence-parallel";
   }
   if (config.zero_stage > 0) {
-    text += " zero=" + std::to_string(config.zero_stage);
+    text += ' ' + key("zero", config.zero_stage);
   }
   return text;
 }

@@ -56,6 +56,7 @@ struct ParallelConfig {
   /// GPUs in use: tp·pp·dp·cp (experts are carved out of dp); at most the largest int64.
   [[nodiscard]] std::int64_t world_size() const;
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+  // NOLINTNEXTLINE(readability-implicit-bool-conversion): clang-tidy 14 takes <=> of bool for one
   friend std::strong_ordering operator<=>(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
@@ -64,7 +65,8 @@ struct ParallelConfig {
 [[nodiscard]] std::int64_t num_microbatches(std::int64_t global_batch_size,
                                             const ParallelConfig& config);
 
-/// "tp=8 pp=64 dp=6 vpp=1 b=1 1f1b recompute=full", for people.
+/// "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved recompute=full", for people; what is 1 or off beyond the
+/// first three degrees is left out.
 [[nodiscard]] std::string to_string(const ParallelConfig& config);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.

@@ -54,7 +54,8 @@ GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const Clus
 
   const std::int64_t span = (size - 1) * stride + 1;
   placement.nodes = stride >= node ? size : (span + node - 1) / node;
-  placement.ranks_per_node = std::clamp<std::int64_t>(node / stride, 1, size);
+  placement.ranks_per_node =
+      placement.nodes == 1 ? size : std::clamp<std::int64_t>(node / stride, 1, size);
   if (placement.nodes > 1) {
     for (const NetworkTier& tier : cluster.network_tiers) {
       placement.oversubscription = tier.oversubscription;

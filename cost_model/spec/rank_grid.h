@@ -40,10 +40,10 @@ class RankGrid {
 /// How a group of `size` ranks, `stride` apart, lies on nodes of consecutive ranks.
 struct GroupPlacement {
   std::int64_t size = 1;
-  std::int64_t ranks_per_node = 1;  ///< Members on one node, the fewest over the nodes it touches
-                                    ///< fully; what a ring gathers NICs from.
-  std::int64_t nodes = 1;           ///< Nodes that it touches.
-  double oversubscription = 1.0;    ///< Of the network tier that spans it.
+  /// Members that every node between its ends has at least: what a ring gathers NICs from.
+  std::int64_t ranks_per_node = 1;
+  std::int64_t nodes = 1;         ///< Nodes that it touches.
+  double oversubscription = 1.0;  ///< Of the network tier that spans it.
 
   [[nodiscard]] bool is_within_node() const { return nodes == 1; }
 };

@@ -1,10 +1,23 @@
 #include "cost_model/spec/stack_spec.h"
 
+#include <algorithm>
+
+#include "cost_model/error.h"
+
 namespace ptdp {
 namespace {
 
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
+
+/// A list of choices that is empty or names one twice is a slip.
+template <class Value>
+void check_choices(std::vector<Value> values, const std::string& place) {
+  std::sort(values.begin(), values.end());
+  if (values.empty() || std::adjacent_find(values.begin(), values.end()) != values.end()) {
+    throw Error(place + ": expected at least one choice and none twice");
+  }
+}
 
 }  // namespace
 
@@ -17,6 +30,11 @@ void describe(Fields& fields, StackCapabilities& can_run) {
   fields.flag("context_parallel", can_run.context_parallel);
   fields.flag("expert_parallel", can_run.expert_parallel);
   fields.count("interleaved_min_stages", can_run.interleaved_min_stages, 2, 1000);
+  if constexpr (Fields::kIsReading) {
+    check_choices(can_run.schedules, fields.place_of("schedules"));
+    check_choices(can_run.recompute, fields.place_of("recompute"));
+    check_choices(can_run.zero_stages, fields.place_of("zero_stages"));
+  }
 }
 
 template <class Fields>
