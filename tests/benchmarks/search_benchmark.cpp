@@ -1,0 +1,80 @@
+// Speed of the search. Goals: 1T on 3072 GPUs within 5 ms, 2^20 GPUs within 1 s, two million fully
+// costed candidates per second and core.
+#include <benchmark/benchmark.h>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
+#include "planner/planning.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+/// The whole search for the 1T model; items are candidates that fit and were costed.
+void search_1t(benchmark::State& state, const char* stack) {
+  const Scenario scenario = shipped_scenario("1T", "selene-a100", stack);
+  const SearchOptions options{.gpus = state.range(0)};
+  std::int64_t costed = 0;
+  for (auto _ : state) {
+    const SearchResult result = search(scenario, options);
+    benchmark::DoNotOptimize(result.best.data());
+    costed += result.feasible;
+  }
+  state.SetItemsProcessed(costed);
+}
+BENCHMARK_CAPTURE(search_1t, megatron_lm_2021, "megatron-lm-2021")
+    ->Arg(384)
+    ->Arg(3072)
+    ->Arg(1 << 20)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(search_1t, megatron_lm_2022, "megatron-lm-2022")
+    ->Arg(3072)
+    ->Arg(1 << 20)
+    ->Unit(benchmark::kMicrosecond);
+
+/// A small model on many GPUs: nearly every candidate fits, so this is the rate of full costing,
+/// the search around it included.
+void search_18b(benchmark::State& state) {
+  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 5040);
+  std::int64_t costed = 0;
+  for (auto _ : state) {
+    const SearchResult result = search(scenario, {.gpus = 5040});
+    benchmark::DoNotOptimize(result.best.data());
+    costed += result.feasible;
+  }
+  state.SetItemsProcessed(costed);
+}
+BENCHMARK(search_18b)->Unit(benchmark::kMicrosecond);
+
+/// Memory of the heaviest stage and time of one candidate whose microbatch costs are known.
+void cost_one_candidate(benchmark::State& state) {
+  const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  const ParallelConfig config{.tp = 8,
+                              .pp = 64,
+                              .dp = 6,
+                              .vpp = 2,
+                              .schedule = Schedule::kInterleaved,
+                              .recompute = Recompute::kSelective,
+                              .sequence_parallel = true,
+                              .zero_stage = 1};
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(peak_memory(scenario, config));
+    benchmark::DoNotOptimize(iteration_cost(scenario, config, costs).total());
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(cost_one_candidate);
+
+/// What depends on (tp, b, sequence parallelism) only: 15 matrix products over eight tiles.
+void microbatch_costs_of_one_size(benchmark::State& state) {
+  const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        microbatch_costs(scenario, {.tp = 8, .sequence_parallel = true}).layer.forward.total());
+  }
+}
+BENCHMARK(microbatch_costs_of_one_size);
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,80 @@
+#include "cost_model/analytic/flops.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/spec/catalog.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kTokens = 450e9;
+constexpr double kDay = 86400.0;
+
+// SC21 (arXiv:2104.04473) table 1: achieved TFLOP/s per GPU and PFLOP/s in all are printed for the
+// batch and the number of GPUs; eq. 3 gives the FLOPs between them. 1T: 163 TFLOP/s, 502 PFLOP/s.
+TEST(Sc21Flops, ReproduceTheAggregateOfTheTrillionParameterRun) {
+  const ModelProfile model = find_model("1T");
+  const Flops flops = sc21_flops(model.config, 3072);
+  // 96 · 3072 · 2048 · 128 · 25600² · (1 + 2048/(6·25600) + 51200/(16·128·25600))
+  const double by_hand = 96.0 * 3072 * 2048 * 128 * 25600.0 * 25600.0 *
+                         (1.0 + 2048.0 / 153600.0 + 51200.0 / 52428800.0);
+  EXPECT_NEAR(flops.value() / by_hand, 1.0, 1e-12);
+  // 502 PFLOP/s for the measured 102.6 s is off by the rounding of 163 to an integer, 0.3 %.
+  EXPECT_NEAR(flops.value() / 102.63 / kPeta, 502.0, 2.0);
+}
+
+// Korthikanti et al. (arXiv:2205.05198) table 5 times with the MFU and HFU of Megatron-LM's README.
+TEST(Utilization, ReproducesThePublishedMfuAndHfu) {
+  struct Row {
+    const char* model;
+    std::int64_t batch;
+    std::int64_t gpus;
+    double seconds;
+    double mfu;
+    double hfu;
+  };
+  for (const Row& row :
+       {Row{"22B", 4, 8, 1.10, 41.5, 43.7}, Row{"gpt3-175b", 64, 64, 13.75, 51.4, 52.8},
+        Row{"530B", 280, 280, 37.83, 56.0, 57.0}, Row{"1T", 512, 512, 71.49, 56.3, 57.0}}) {
+    const TransformerConfig model = find_model(row.model).config;
+    const FlopsPerSecond peak = teraflops(312.0);
+    const Seconds time(row.seconds);
+    EXPECT_NEAR(100.0 * utilization(model_flops(model, row.batch), time, row.gpus, peak), row.mfu,
+                0.25)
+        << row.model;
+    EXPECT_NEAR(100.0 * utilization(hardware_flops(model, row.batch, Recompute::kSelective), time,
+                                    row.gpus, peak),
+                row.hfu, 0.25)
+        << row.model;
+  }
+}
+
+TEST(HardwareFlops, FollowTheKindOfRecomputation) {
+  const TransformerConfig model = find_model("145B").config;
+  EXPECT_EQ(hardware_flops(model, 8, Recompute::kNone), model_flops(model, 8));
+  EXPECT_EQ(hardware_flops(model, 8, Recompute::kSelective), selective_recompute_flops(model, 8));
+  EXPECT_EQ(hardware_flops(model, 8, Recompute::kFull), sc21_flops(model, 8));
+}
+
+// Counting products: a layer's forward pass is 24bsh² + 4bs²h, the logits 2bshV; backward is twice
+// that, and full recomputation repeats the layers only.
+TEST(Flops, AreTheSumOfTheProducts) {
+  const TransformerConfig model = find_model("7.5B").config;
+  const double b = 3.0;
+  const double s = model.seq_length;
+  const double h = model.hidden_size;
+  const double layers = model.num_layers * (24.0 * b * s * h * h + 4.0 * b * s * s * h);
+  const double logits = 2.0 * b * s * h * model.vocab_size;
+  EXPECT_NEAR(model_flops(model, 3).value() / (3.0 * (layers + logits)), 1.0, 1e-12);
+  EXPECT_NEAR(sc21_flops(model, 3).value() / (4.0 * layers + 3.0 * logits), 1.0, 1e-12);
+}
+
+// SC21 section 5.1: GPT-3 on 1024 A100s at 140 TFLOP/s takes 34 days for 300 B tokens, the 1T model
+// on 3072 at 163 TFLOP/s 84 days for 450 B.
+TEST(TrainingTime, ReproducesThePaperExamples) {
+  EXPECT_NEAR(sc21_training_time(300e9, 175e9, 1024, teraflops(140.0)).value() / kDay, 34.0, 0.5);
+  EXPECT_NEAR(sc21_training_time(kTokens, 1e12, 3072, teraflops(163.0)).value() / kDay, 84.0, 1.0);
+}
+
+}  // namespace
+}  // namespace ptdp

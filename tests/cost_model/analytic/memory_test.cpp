@@ -1,0 +1,168 @@
+#include "cost_model/analytic/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+Scenario selene_2022(const std::string& model, std::int64_t batch) {
+  return shipped_scenario(model, "selene-a100", "megatron-lm-2022", batch);
+}
+
+// 18 bytes for each of 340 billion parameters; ZeRO-1 over 64 replicas leaves 6 + 12/64.
+TEST(StateBytes, AreTheNumbersOfTheField) {
+  const StackSpec mixed{.weight_bytes = 2.0, .gradient_bytes = 4.0, .optimizer_bytes = 12.0};
+  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(mixed, 0, 64) * 340e9 / 1e9, 6120.0);
+  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(mixed, 1, 64), 6.0 + 12.0 / 64.0);
+  const StackSpec fp16{.weight_bytes = 2.0, .gradient_bytes = 2.0, .optimizer_bytes = 16.0};
+  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(fp16, 0, 8), 20.0);
+  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(fp16, 1, 8), 4.0 + 16.0 / 8.0);
+}
+
+// SC21 section 3.5 and Korthikanti et al. section 4.1: (10 + 24/t) per sbh, (10 + 24)/t with
+// sequence parallelism.
+TEST(LayerActivations, AreTheCoefficientsOfThePapers) {
+  TransformerConfig model = find_model("22B").config;
+  const double sbh = 2048.0 * 4 * 6144;
+  const auto coefficient = [&](Recompute recompute, int tp, bool is_sequence_parallel) {
+    return layer_activations(model, 4, tp, recompute, is_sequence_parallel).value() / sbh;
+  };
+  EXPECT_DOUBLE_EQ(coefficient(Recompute::kSelective, 8, false), 10.0 + 24.0 / 8);
+  EXPECT_DOUBLE_EQ(coefficient(Recompute::kSelective, 8, true), (10.0 + 24.0) / 8);
+  EXPECT_DOUBLE_EQ(coefficient(Recompute::kFull, 8, false), 2.0);
+  // 5as/h = 5·64·2048/6144
+  EXPECT_DOUBLE_EQ(coefficient(Recompute::kNone, 1, false), 34.0 + 5.0 * 64 * 2048 / 6144);
+}
+
+TEST(LayerActivations, LackTheScoresUnderFusedAttention) {
+  const TransformerConfig model = find_model("22B").config;
+  EXPECT_EQ(layer_activations(model, 1, 8, Recompute::kNone, true, false),
+            layer_activations(model, 1, 8, Recompute::kSelective, true));
+}
+
+// Korthikanti et al. figure 1, in GiB as listed in calculon's validation.py: parameters and
+// optimizer, activations without recomputation, activations with both techniques. The figure counts
+// 12lh²/t parameters on each of p stages, and activations of l(1 + (p−1)/(pv)) layers.
+TEST(Memory, ReproducesFigureOneOfKorthikanti) {
+  struct Row {
+    const char* model;
+    int batch;
+    int micro_batch_size;
+    int pp;
+    int vpp;
+    double state;
+    double none;
+    double both;
+  };
+  for (const Row& row : {Row{"22B", 4, 4, 1, 1, 45.56, 59.25, 9.56},
+                         Row{"gpt3-175b", 64, 1, 8, 3, 45.56, 66.84, 12.35},
+                         Row{"530B", 280, 1, 35, 3, 31.64, 114.02, 23.08},
+                         Row{"1T", 512, 1, 64, 1, 32.96, 131.25, 26.56}}) {
+    const Scenario scenario = selene_2022(row.model, row.batch);
+    ParallelConfig config{.tp = 8,
+                          .pp = row.pp,
+                          .vpp = row.vpp,
+                          .micro_batch_size = row.micro_batch_size,
+                          .schedule = row.vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB};
+    const TransformerConfig& model = scenario.job.model;
+    const double matrices =
+        12.0 * model.num_layers * model.hidden_size * model.hidden_size / (8.0 * row.pp);
+    EXPECT_NEAR(matrices * state_bytes_per_parameter(scenario.stack, 0, 1) / kGibi / row.state, 1.0,
+                1e-3)
+        << row.model;
+
+    // Ours adds the embedding's dropout masks on the first stage, which the figure leaves out.
+    const auto activations = [&](Recompute recompute, bool is_sequence_parallel) {
+      config.recompute = recompute;
+      config.sequence_parallel = is_sequence_parallel;
+      const double shards = is_sequence_parallel ? 8.0 : 1.0;
+      const double masks = 1.0 * std::min(row.pp, row.batch / row.micro_batch_size) *
+                           row.micro_batch_size * model.seq_length * model.hidden_size / shards;
+      return (stage_memory(scenario, config, 0).activations.value() - masks) / kGibi;
+    };
+    EXPECT_NEAR(activations(Recompute::kNone, false) / row.none, 1.0, 1e-3) << row.model;
+    EXPECT_NEAR(activations(Recompute::kSelective, true) / row.both, 1.0, 1e-3) << row.model;
+  }
+}
+
+TEST(PeakMemory, IsTheSameForAnyBatchFromTheDepthOn) {
+  const ParallelConfig config{.tp = 8, .pp = 8, .recompute = Recompute::kFull};
+  const auto peak = [&](std::int64_t batch) {
+    return peak_memory(selene_2021("145B", batch), config);
+  };
+  EXPECT_EQ(peak(8), peak(16));
+  EXPECT_EQ(peak(8), peak(64));
+  EXPECT_LT(peak(4), peak(8));
+}
+
+TEST(StageParameters, AddUpToTheModelAndTheSecondEmbedding) {
+  const TransformerConfig model = find_model("145B").config;
+  ParallelConfig config{.pp = 8};
+  double total = 0.0;
+  for (int stage = 0; stage < config.pp; ++stage) {
+    total += stage_parameters(model, config, stage);
+  }
+  const double second_embedding = 51200.0 * model.hidden_size;  // 51200 needs no padding
+  EXPECT_DOUBLE_EQ(total, static_cast<double>(parameter_count(model)) + second_embedding);
+  config.pp = 1;
+  EXPECT_DOUBLE_EQ(stage_parameters(model, config, 0), static_cast<double>(parameter_count(model)));
+}
+
+TEST(HeaviestStage, IsTheMaximumOverAllStages) {
+  for (const char* name : {"18B", "145B", "1T", "gpt2-1.5b"}) {
+    const Scenario scenario = selene_2022(name, 512);
+    for (const int pp : {1, 2, 8}) {
+      for (const Recompute recompute :
+           {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        const ParallelConfig config{
+            .tp = 1, .pp = pp, .micro_batch_size = 2, .recompute = recompute};
+        const std::vector<MemoryBreakdown> stages = memory_by_stage(scenario, config);
+        const auto heaviest = std::max_element(
+            stages.begin(), stages.end(), [](const MemoryBreakdown& a, const MemoryBreakdown& b) {
+              return a.total() < b.total();
+            });
+        EXPECT_EQ(peak_memory(scenario, config), heaviest->total())
+            << name << " pp " << pp << ' ' << name_of(recompute);
+      }
+    }
+  }
+}
+
+TEST(PeakMemory, GrowsWithTheMicrobatchSize) {
+  for (const int vpp : {1, 2}) {
+    Bytes before;
+    for (const int micro_batch_size : {1, 2, 4, 8, 16}) {
+      const Bytes peak =
+          peak_memory(selene_2021("145B", 2304),
+                      {.tp = 8,
+                       .pp = 8,
+                       .dp = 18,
+                       .vpp = vpp,
+                       .micro_batch_size = micro_batch_size,
+                       .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+                       .recompute = Recompute::kFull});
+      EXPECT_GE(peak, before) << "vpp " << vpp << " b " << micro_batch_size;
+      before = peak;
+    }
+  }
+}
+
+TEST(StageMemory, ShardsOnlyTheOptimizerUnderZeroOne) {
+  const Scenario scenario = selene_2022("22B", 64);
+  const ParallelConfig replicated{.tp = 8, .dp = 16};
+  ParallelConfig sharded = replicated;
+  sharded.zero_stage = 1;
+  const MemoryBreakdown before = stage_memory(scenario, replicated, 0);
+  const MemoryBreakdown after = stage_memory(scenario, sharded, 0);
+  EXPECT_EQ(after.optimizer, before.optimizer / 16.0);
+  EXPECT_EQ(after.weights, before.weights);
+  EXPECT_EQ(after.gradients, before.gradients);
+  EXPECT_EQ(after.activations, before.activations);
+}
+
+}  // namespace
+}  // namespace ptdp

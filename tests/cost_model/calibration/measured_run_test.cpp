@@ -1,0 +1,302 @@
+#include "cost_model/calibration/measured_run.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/cost_model/spec/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Fields of a row by column, those of the first published run: SC21 table 1, 1.7B.
+using Row = std::map<std::string, std::string>;
+
+Row published_row() {
+  return {{"id", "run-1"},       {"layers", "24"},      {"hidden", "2304"},
+          {"heads", "24"},       {"vocab", "51200"},    {"seq", "2048"},
+          {"cluster_key", "c"},  {"stack_key", "s"},    {"tp", "2"},
+          {"pp", "4"},           {"dp", "8"},           {"vpp", "1"},
+          {"mbs", "16"},         {"gbs", "512"},        {"recompute", "full"},
+          {"zero", "0"},         {"schedule", "1f1b"},  {"precision", "fp16"},
+          {"seq_parallel", "n"}, {"gpu_count", "64"},   {"iter_time_best_s", "3.5"},
+          {"gated", "n"},        {"n_experts", "0"},    {"cp", "1"},
+          {"ep", "1"},           {"dp_overlap", "y"},   {"holdout_group", "group"},
+          {"source", "paper"},   {"source_ref", "t. 1"}};
+}
+
+/// The published row with other fields.
+Row row_with(const Row& changes) {
+  Row row = changes;
+  row.merge(published_row());
+  return row;
+}
+
+CsvTable table_of(const Row& row) {
+  std::string header;
+  std::string fields;
+  for (const auto& [column, field] : row) {
+    header += (header.empty() ? "" : ",") + column;
+    fields += (fields.empty() ? "\"" : ",\"") + field + '"';
+  }
+  return CsvTable::from_text(header + '\n' + fields + '\n', "runs.csv");
+}
+
+MeasuredRun run_of(const Row& row) {
+  const MeasuredRuns read = read_measured_runs(table_of(row));
+  EXPECT_THAT(read.skipped, IsEmpty()) << read.skipped.front().reason;
+  return read.runs.at(0);
+}
+
+/// Why the row is skipped.
+std::string skip_of(const Row& row) {
+  const MeasuredRuns read = read_measured_runs(table_of(row));
+  EXPECT_EQ(read.runs.size() + read.skipped.size(), 1U);
+  return read.skipped.empty() ? "not skipped" : read.skipped.front().reason;
+}
+
+std::string refusal(const Row& row) {
+  return message_of([&] { return read_measured_runs(table_of(row)); });
+}
+
+MeasuredRuns published(const std::string& file) {
+  return read_measured_runs(CsvTable::from_file(PTDP_SOURCE_DIR "/profiles/published/" + file));
+}
+
+const MeasuredRun& find_run(const MeasuredRuns& runs, const std::string& id) {
+  return *std::find_if(runs.runs.begin(), runs.runs.end(),
+                       [&](const MeasuredRun& run) { return run.id == id; });
+}
+
+// SC21 has ten rows in table 1; Korthikanti et al. have eight in table 5 and one in section 6.3.
+TEST(PublishedRuns, AreReadToTheLast) {
+  EXPECT_THAT(published("sc21-table-1.csv").runs, SizeIs(10));
+  EXPECT_THAT(published("sc21-table-1.csv").skipped, IsEmpty());
+  EXPECT_THAT(published("korthikanti-table-5.csv").runs, SizeIs(9));
+  EXPECT_THAT(published("korthikanti-table-5.csv").skipped, IsEmpty());
+}
+
+// SC21 (arXiv:2104.04473) table 1, last row.
+TEST(PublishedRuns, HoldTheTrillionOfSc21) {
+  const MeasuredRuns runs = published("sc21-table-1.csv");
+  const MeasuredRun& run = find_run(runs, "sc21-t1-1T");
+  EXPECT_EQ(run.config,
+            (ParallelConfig{.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull}));
+  EXPECT_EQ(run.model.num_layers, 128);
+  EXPECT_EQ(run.global_batch_size, 3072);
+  EXPECT_EQ(run.precision, Precision::kFp16);
+  EXPECT_EQ(run.data_parallel_overlap, false);
+}
+
+// Korthikanti et al. (arXiv:2205.05198) table 5: 175B with selective recomputation, 13.75 s; 3
+// interleaved chunks (table 3).
+TEST(PublishedRuns, HoldTheSelectiveRunsOfKorthikanti) {
+  const MeasuredRuns runs = published("korthikanti-table-5.csv");
+  const MeasuredRun& run = find_run(runs, "seqsel-175B-selSP");
+  EXPECT_EQ(run.config, (ParallelConfig{.tp = 8,
+                                        .pp = 8,
+                                        .vpp = 3,
+                                        .schedule = Schedule::kInterleaved,
+                                        .recompute = Recompute::kSelective,
+                                        .sequence_parallel = true}));
+  EXPECT_EQ(run.iteration_time, Seconds(13.75));
+}
+
+TEST(MeasuredRun, HoldsTheFieldsOfItsRow) {
+  const MeasuredRun run = run_of(published_row());
+  EXPECT_EQ(run.id, "run-1");
+  EXPECT_EQ(run.group, "group");
+  EXPECT_EQ(run.source, "paper, t. 1");
+  EXPECT_EQ(run.cluster, "c");
+  EXPECT_EQ(run.stack, "s");
+  EXPECT_EQ(run.global_batch_size, 512);
+  EXPECT_EQ(run.iteration_time, Seconds(3.5));
+  EXPECT_EQ(run.data_parallel_overlap, true);
+  EXPECT_EQ(run.config,
+            (ParallelConfig{
+                .tp = 2, .pp = 4, .dp = 8, .micro_batch_size = 16, .recompute = Recompute::kFull}));
+}
+
+TEST(MeasuredRun, HasAResolvedModel) {
+  const TransformerConfig expected = resolved({.num_layers = 24,
+                                               .hidden_size = 2304,
+                                               .num_attention_heads = 24,
+                                               .vocab_size = 51200,
+                                               .seq_length = 2048},
+                                              "test");
+  EXPECT_EQ(run_of(published_row()).model, expected);
+}
+
+TEST(MeasuredRun, TakesTheSpellingsOfItsSources) {
+  EXPECT_EQ(run_of(row_with({{"precision", "bf16"}})).precision, Precision::kBf16);
+  EXPECT_EQ(run_of(row_with({{"recompute", "none"}})).config.recompute, Recompute::kNone);
+  for (const std::string schedule : {"1F1B-I", "1f1b-interleaved", "interleaved"}) {
+    const MeasuredRun run = run_of(row_with({{"schedule", schedule}, {"vpp", "2"}}));
+    EXPECT_EQ(run.config.schedule, Schedule::kInterleaved) << schedule;
+  }
+  const MeasuredRun alone =
+      run_of(row_with({{"schedule", "none"}, {"pp", "1"}, {"gpu_count", "16"}}));
+  EXPECT_EQ(alone.config.schedule, Schedule::kOneFOneB);
+}
+
+// With one GPU per layer there is nothing to split along the sequence, with one replica nothing to
+// shard.
+TEST(MeasuredRun, LeavesOutWhatOneGpuCannotShare) {
+  const MeasuredRun run = run_of(row_with(
+      {{"seq_parallel", "y"}, {"zero", "1"}, {"tp", "1"}, {"dp", "1"}, {"gpu_count", "4"}}));
+  EXPECT_FALSE(run.config.sequence_parallel);
+  EXPECT_EQ(run.config.zero_stage, 0);
+}
+
+TEST(MeasuredRun, KeepsWhatManyGpusShare) {
+  const MeasuredRun run = run_of(row_with({{"seq_parallel", "y"}, {"zero", "1"}}));
+  EXPECT_TRUE(run.config.sequence_parallel);
+  EXPECT_EQ(run.config.zero_stage, 1);
+}
+
+TEST(MeasuredRun, LeavesOverlapToTheStackWhereTheRowDoes) {
+  EXPECT_EQ(run_of(row_with({{"dp_overlap", ""}})).data_parallel_overlap, std::nullopt);
+  EXPECT_EQ(run_of(row_with({{"dp_overlap", "?"}})).data_parallel_overlap, std::nullopt);
+}
+
+TEST(MeasuredRun, IsReadFromTheRequiredColumnsAlone) {
+  Row row = published_row();
+  for (const std::string column :
+       {"zero", "schedule", "precision", "seq_parallel", "gpu_count", "gated", "n_experts", "cp",
+        "ep", "dp_overlap", "holdout_group", "source", "source_ref"}) {
+    row.erase(column);
+  }
+  EXPECT_EQ(run_of(row).config, run_of(published_row()).config);
+}
+
+TEST(MeasuredRun, NeedsItsRequiredColumns) {
+  for (const std::string column :
+       {"id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key", "tp", "pp",
+        "dp", "vpp", "mbs", "gbs", "recompute", "iter_time_best_s"}) {
+    Row row = published_row();
+    row.erase(column);
+    EXPECT_THAT(refusal(row), testing::StartsWith("runs.csv: line 1: no column " + column));
+  }
+}
+
+TEST(SkippedRun, SaysWhichRowItWas) {
+  const MeasuredRuns read = read_measured_runs(table_of(row_with({{"tp", "?"}})));
+  ASSERT_THAT(read.skipped, SizeIs(1));
+  EXPECT_EQ(read.skipped[0].id, "run-1");
+  EXPECT_EQ(read.skipped[0].group, "group");
+}
+
+TEST(SkippedRun, LacksAFieldThatCostingNeeds) {
+  for (const std::string column : {"layers", "hidden", "heads", "vocab", "seq", "tp", "pp", "dp",
+                                   "vpp", "mbs", "gbs", "iter_time_best_s"}) {
+    for (const std::string unknown : {"", "?"}) {
+      EXPECT_EQ(skip_of(row_with({{column, unknown}})), column + " is not given");
+    }
+  }
+  EXPECT_EQ(skip_of(row_with({{"zero", "?"}})), "zero is not given");
+}
+
+TEST(SkippedRun, LacksItsClusterOrStack) {
+  for (const std::string column : {"cluster_key", "stack_key"}) {
+    for (const std::string unknown : {"", "?"}) {
+      EXPECT_EQ(skip_of(row_with({{column, unknown}})), column + " is not given");
+    }
+  }
+}
+
+TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
+  struct Expectation {
+    Row changes;
+    std::string reason;
+  };
+  for (const auto& [changes, reason] : std::vector<Expectation>{
+           {{{"n_experts", "8"}}, "mixture of experts is not covered"},
+           {{{"gated", "y"}}, "the model has gated linear units"},
+           {{{"kv_heads", "8"}}, "the model has 8 query groups for 24 heads"},
+           {{{"head_dim", "128"}},
+            "the model has heads whose widths do not add up to the hidden size"},
+           {{{"cp", "2"}}, "context and expert parallelism are not covered"},
+           {{{"ep", "2"}}, "context and expert parallelism are not covered"},
+           {{{"schedule", "gpipe"}}, "schedule \"gpipe\" is not covered"},
+           {{{"schedule", "none"}}, "schedule \"none\" is not covered"},
+           {{{"recompute", "block"}}, "recompute \"block\" is not covered"},
+           {{{"recompute", "?"}}, "recompute \"?\" is not covered"},
+           {{{"precision", "fp8"}}, "precision \"fp8\" is not covered"},
+           {{{"precision", "?"}}, "precision \"?\" is not covered"},
+           {{{"zero", "3"}}, "ZeRO stage 3 is not covered"}}) {
+    EXPECT_EQ(skip_of(row_with(changes)), reason);
+  }
+}
+
+// 2·4·8 GPUs.
+TEST(SkippedRun, ContradictsItsNumberOfGpus) {
+  EXPECT_EQ(skip_of(row_with({{"gpu_count", "65"}})),
+            "tp, pp, dp and cp make 64 GPUs, gpu_count is 65");
+}
+
+/// A column of whole numbers, and the least of them that can be.
+struct CountColumn {
+  std::string name;
+  int least;
+};
+const std::vector<CountColumn>& count_columns() {
+  static const std::vector<CountColumn> columns = {
+      {"layers", 1}, {"hidden", 1}, {"heads", 1},     {"vocab", 1},    {"seq", 1},
+      {"tp", 1},     {"pp", 1},     {"dp", 1},        {"cp", 1},       {"ep", 1},
+      {"vpp", 1},    {"mbs", 1},    {"gbs", 1},       {"kv_heads", 0}, {"head_dim", 0},
+      {"ffn", 0},    {"zero", 0},   {"n_experts", 0}, {"gpu_count", 0}};
+  return columns;
+}
+
+TEST(MeasuredRun, RefusesMalformedNumbersByLineAndColumn) {
+  for (const CountColumn& column : count_columns()) {
+    for (const std::string field : {"x", "1.5", "-1", "1000000001"}) {
+      EXPECT_EQ(refusal(row_with({{column.name, field}})),
+                "runs.csv: line 2: " + column.name + ": expected a whole number from " +
+                    std::to_string(column.least) + " to 1000000000, got \"" + field + '"');
+    }
+  }
+}
+
+TEST(MeasuredRun, RefusesZerosWhereSomethingMustBe) {
+  for (const CountColumn& column : count_columns()) {
+    if (column.least == 1) {
+      EXPECT_EQ(refusal(row_with({{column.name, "0"}})),
+                "runs.csv: line 2: " + column.name +
+                    ": expected a whole number from 1 to 1000000000, got \"0\"");
+    }
+  }
+}
+
+TEST(MeasuredRun, RefusesAMalformedZeroStageWithoutReplicasToo) {
+  EXPECT_EQ(refusal(row_with({{"zero", "x"}, {"dp", "1"}, {"gpu_count", "8"}})),
+            "runs.csv: line 2: zero: expected a whole number from 0 to 1000000000, got \"x\"");
+}
+
+TEST(MeasuredRun, RefusesATimeThatCannotBe) {
+  for (const std::string field : {"x", "0", "-1", "1e7", "nan"}) {
+    EXPECT_EQ(refusal(row_with({{"iter_time_best_s", field}})),
+              "runs.csv: line 2: iter_time_best_s: expected a number from 1e-06 to 1e+06, got \"" +
+                  field + '"');
+  }
+}
+
+TEST(MeasuredRun, RefusesAFlagThatIsNeitherYesNorNo) {
+  for (const std::string column : {"gated", "seq_parallel", "dp_overlap"}) {
+    EXPECT_EQ(refusal(row_with({{column, "yes"}})),
+              "runs.csv: line 2: " + column + ": expected \"y\" or \"n\", got \"yes\"");
+  }
+}
+
+TEST(MeasuredRun, RefusesAModelThatContradictsItself) {
+  EXPECT_EQ(refusal(row_with({{"heads", "7"}})),
+            "runs.csv: line 2: run-1: num_attention_heads 7 does not divide hidden_size 2304; give "
+            "kv_channels if that is meant");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,184 @@
+#include "cost_model/spec/cluster_spec.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/spec/catalog.h"
+#include "tests/cost_model/spec/round_trip.h"
+#include "tests/cost_model/spec/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+MeasuredCurve two_points() {
+  return {{MeasuredPoint{.size = Bytes(1e6), .time = microseconds(44.21)},
+           MeasuredPoint{.size = Bytes(2e6), .time = microseconds(53.43)}},
+          "test"};
+}
+
+/// Every field away from its default.
+GpuSpec unusual_gpu() {
+  const AttentionRate rate = {.kernel = "flash-2", .forward = 0.5, .backward = 0.4};
+  return {.name = "g",
+          .source = "a test",
+          .peak_fp16 = teraflops(100.0),
+          .peak_bf16 = teraflops(50.0),
+          .memory = gibibytes(40.0),
+          .memory_bandwidth = gigabytes_per_second(1500.5),
+          .num_multiprocessors = 99,
+          .matmul_efficiency = 0.9,
+          .matmul_startup_depth = 100.0,
+          .matmul_memory_efficiency = 0.8,
+          .memory_efficiency = 0.7,
+          .kernel_latency = microseconds(2.5),
+          .attention_rates = {rate}};
+}
+
+/// The same.
+ClusterSpec unusual() {
+  return {.name = "x",
+          .source = "a test",
+          .default_stack = "some-stack",
+          .gpu = unusual_gpu(),
+          .gpus_per_node = 4,
+          .nvlink = {.bandwidth = gigabytes_per_second(300.0),
+                     .efficiency = 0.77,
+                     .hop_latency = microseconds(3.4)},
+          .nic = {.bandwidth = gigabytes_per_second(25.0),
+                  .efficiency = 0.74,
+                  .hop_latency = microseconds(14.0)},
+          .collective_launch = microseconds(18.0),
+          .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()}},
+          .network_tiers = {NetworkTier{.gpus = 16, .oversubscription = 1.0},
+                            NetworkTier{.gpus = 4096, .oversubscription = 7.0}}};
+}
+
+std::string refusal(const std::string& from, const std::string& to) {
+  return message_of([&] { return parse<ClusterSpec>(replaced(dump(unusual()), from, to)); });
+}
+
+// A GPU without an object: {"name": ..., ..., "attention_rates": [...]}.
+std::string with_gpu_name(const std::string& name) {
+  const std::string text = dump(unusual());
+  const std::size_t start = text.find("{\n    \"name\"");
+  const std::size_t end = text.find("},\n  \"gpus_per_node\"");
+  EXPECT_NE(start, std::string::npos);
+  EXPECT_NE(end, std::string::npos);
+  return text.substr(0, start) + '"' + name + '"' + text.substr(end + 1);
+}
+
+TEST(GpuSpec, HasAPeakForEachPrecision) {
+  EXPECT_EQ(unusual().gpu.peak(Precision::kFp16), teraflops(100.0));
+  EXPECT_EQ(unusual().gpu.peak(Precision::kBf16), teraflops(50.0));
+}
+
+// NVIDIA's V100 data sheet: tensor cores for fp16 only.
+TEST(GpuSpec, OfAV100HasNoBf16) {
+  EXPECT_EQ(find_gpu("v100-32gb-sxm2").peak(Precision::kBf16), FlopsPerSecond(0.0));
+}
+
+TEST(LinkSpec, ReachesAFractionOfItsRate) {
+  EXPECT_DOUBLE_EQ(unusual().nvlink.effective_bandwidth().value(), 231e9);  // 300·0.77
+}
+
+TEST(ClusterSpec, ReachesAsFarAsItsHighestTier) {
+  EXPECT_EQ(unusual().max_gpus(), 4096);
+  EXPECT_EQ(ClusterSpec{}.max_gpus(), 0);
+}
+
+TEST(ClusterSpecJson, ReadsBackAsItWas) {
+  const std::string text = dump(unusual());
+  EXPECT_EQ(parse<ClusterSpec>(text), unusual()) << text;
+  EXPECT_EQ(dump(parse<ClusterSpec>(text)), text);
+}
+
+TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
+  ClusterSpec plain = unusual();
+  plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
+  plain.gpu.attention_rates.clear();
+  plain.all_reduce_curves.clear();
+  plain.network_tiers.clear();
+  const std::string text = dump(plain);
+  for (const std::string key :
+       {"peak_bf16_TFLOPs", "attention_rates", "all_reduce_curves", "network_tiers"}) {
+    EXPECT_THAT(text, testing::Not(HasSubstr(key)));
+  }
+  EXPECT_EQ(parse<ClusterSpec>(text), plain);
+}
+
+TEST(ClusterSpecJson, TakesTheNameOfAShippedGpu) {
+  EXPECT_EQ(parse<ClusterSpec>(with_gpu_name("a100-80gb-sxm")).gpu, find_gpu("a100-80gb-sxm"));
+}
+
+TEST(ClusterSpecJson, RefusesTheNameOfAGpuThatIsNotShipped) {
+  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("a100-80gb-sxn")); }),
+              StartsWith("unknown GPU \"a100-80gb-sxn\"; did you mean \"a100-80gb-sxm\""));
+}
+
+TEST(ClusterSpecJson, RefusesAPathWhereTheNameOfAGpuBelongs) {
+  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("../gpu.json")); }),
+              StartsWith("test.json: gpu: expected a name of letters, digits and . _ + -"));
+}
+
+TEST(ClusterSpecJson, TakesTheNameOfShippedCurves) {
+  ClusterSpec cluster = unusual();
+  cluster.all_reduce_curves.clear();
+  const std::string text = replaced(dump(cluster), "\"network_tiers\"",
+                                    R"("all_reduce_curves": "a100-nvswitch", "network_tiers")");
+  EXPECT_EQ(parse<ClusterSpec>(text).all_reduce_curves, find_all_reduce_curves("a100-nvswitch"));
+}
+
+TEST(ClusterSpecJson, RefusesTiersThatDoNotGrow) {
+  EXPECT_EQ(refusal("\"gpus\": 4096", "\"gpus\": 16"),
+            "test.json: network_tiers: expected tiers that grow, from more than 16 GPUs, got one "
+            "of 16");
+  EXPECT_EQ(refusal("\"gpus\": 16,", "\"gpus\": 4,"),
+            "test.json: network_tiers: expected tiers that grow, from more than 4 GPUs, got one of "
+            "4");
+}
+
+TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {
+  EXPECT_THAT(refusal("\"time_us\": 53.43", "\"time_us\": 5.343"),
+              StartsWith("test.json: all_reduce_curves[0].points: the larger message is faster"));
+}
+
+// 200 Gb/s typed where GB/s belong is found by nobody, 200,000 MB/s is.
+TEST(ClusterSpecJson, SaysWhichUnitIsMeant) {
+  EXPECT_EQ(refusal("\"bandwidth_GBps\": 25.0", "\"bandwidth_GBps\": 200000"),
+            "test.json: nic.bandwidth_GBps: expected a number from 0.001 to 100000.0 (gigabytes "
+            "per second, not gigabits), got 200000");
+  EXPECT_THAT(refusal("\"memory_GiB\": 40.0", "\"memory_GiB\": 42949672960"),
+              StartsWith("test.json: gpu.memory_GiB: expected a number from 1e-06 to 1000000.0 "
+                         "(GiB)"));
+  EXPECT_THAT(refusal("\"peak_fp16_TFLOPs\": 100.0", "\"peak_fp16_TFLOPs\": 1e14"),
+              HasSubstr("(TFLOP/s, dense), got 100000000000000.0"));
+  EXPECT_THAT(refusal("\"hop_latency_us\": 3.4", "\"hop_latency_us\": -1"),
+              HasSubstr("nvlink.hop_latency_us: expected a number from 0.0 to 1000000.0 "
+                        "(microseconds), got -1"));
+  EXPECT_THAT(refusal("\"matmul_efficiency\": 0.9", "\"matmul_efficiency\": 90"),
+              HasSubstr("(a fraction of the peak), got 90"));
+  EXPECT_THAT(refusal("\"oversubscription\": 7.0", "\"oversubscription\": 0.14"),
+              HasSubstr("network_tiers[1].oversubscription: expected a number from 1.0 to 10000.0 "
+                        "(1 where the tier has full bandwidth, 7 for 1:7), got 0.14"));
+}
+
+TEST(ClusterSpecJson, RefusesCountsThatNoMachineHas) {
+  EXPECT_THAT(refusal("\"gpus_per_node\": 4", "\"gpus_per_node\": 0"),
+              HasSubstr("gpus_per_node: expected a whole number from 1 to 100000, got 0"));
+  EXPECT_THAT(refusal("\"ranks\": 2", "\"ranks\": 1"),
+              HasSubstr("all_reduce_curves[0].ranks: expected a whole number from 2 to 100000"));
+  EXPECT_THAT(refusal("\"num_multiprocessors\": 99", "\"num_multiprocessors\": 0"),
+              HasSubstr("gpu.num_multiprocessors: expected a whole number from 1 to 100000"));
+}
+
+TEST(ClusterSpecJson, RefusesAMissingAndAMisspeltKey) {
+  EXPECT_EQ(refusal("\"collective_launch_us\": 18.0,", ""),
+            "test.json: collective_launch_us: missing");
+  EXPECT_EQ(refusal("\"network_tiers\"", "\"network_tier\""),
+            "test.json: \"network_tier\": unknown key; did you mean \"network_tiers\"?");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,150 @@
+#include "cost_model/spec/parallel_config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/cost_model/spec/round_trip.h"
+#include "tests/cost_model/spec/thrown.h"
+
+namespace ptdp {
+namespace {
+
+/// Every field away from its default, where it has another value.
+ParallelConfig unusual() {
+  return {.tp = 8,
+          .pp = 12,
+          .dp = 6,
+          .cp = 2,
+          .ep = 3,
+          .vpp = 4,
+          .micro_batch_size = 5,
+          .schedule = Schedule::kInterleaved,
+          .recompute = Recompute::kSelective,
+          .sequence_parallel = true,
+          .zero_stage = 1,
+          .rank_order = RankOrder::kTpCpEpDpPp,
+          .layers_per_stage = {2, 1, 3}};
+}
+
+std::string refusal(const std::string& from, const std::string& to) {
+  return message_of([&] { return parse<ParallelConfig>(replaced(dump(unusual()), from, to)); });
+}
+
+// 8·12·6·2; the experts' 3 are carved out of dp.
+TEST(WorldSize, IsTheProductOfTheDegreesButExperts) {
+  EXPECT_EQ(unusual().world_size(), 1152);
+  EXPECT_EQ(ParallelConfig{}.world_size(), 1);
+}
+
+// (10^8)² = 10^16, which an int does not hold; (10^8)³ = 10^24, which nothing holds.
+TEST(WorldSize, IsAtMostTheLargestNumber) {
+  constexpr int most = 100'000'000;
+  EXPECT_EQ((ParallelConfig{.tp = most, .pp = most}).world_size(), 10'000'000'000'000'000);
+  EXPECT_EQ((ParallelConfig{.tp = most, .pp = most, .dp = most, .cp = most}).world_size(),
+            std::numeric_limits<std::int64_t>::max());
+}
+
+// SC21 table 1, row 1T: a batch of 3072 on 6 replicas is 512 microbatches of one; row 1.7B: 512 on
+// 32 replicas is one of 16.
+TEST(NumMicrobatches, MatchesThePublishedRuns) {
+  EXPECT_EQ(num_microbatches(3072, {.tp = 8, .pp = 64, .dp = 6}), 512);
+  EXPECT_EQ(num_microbatches(512, {.dp = 32, .micro_batch_size = 16}), 1);
+}
+
+TEST(NumMicrobatches, HoldsProductsBeyondAnInt) {
+  EXPECT_EQ(num_microbatches(30'000'000'000, {.dp = 100'000, .micro_batch_size = 100'000}), 3);
+}
+
+TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
+  ParallelConfig config = unusual();
+  config.cp = 1;
+  config.ep = 1;
+  EXPECT_EQ(to_string(config),
+            "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1");
+}
+
+TEST(ParallelConfig, IsOrderedFieldByField) {
+  const std::vector<ParallelConfig> ascending = {
+      {.tp = 1, .pp = 1, .dp = 9},
+      {.tp = 1, .pp = 2, .dp = 1},
+      {.tp = 1, .pp = 2, .dp = 3},
+      {.tp = 2, .pp = 1, .dp = 1},
+      {.tp = 2, .recompute = Recompute::kFull},
+      {.tp = 2, .zero_stage = 1, .layers_per_stage = {}}};
+  EXPECT_LT(ascending[0], ascending[1]);
+  EXPECT_LT(ascending[1], ascending[2]);
+  EXPECT_LT(ascending[2], ascending[3]);
+  EXPECT_LT(ascending[3], ascending[4]);
+  EXPECT_LT(ascending[5], ascending[4]);
+}
+
+TEST(ParallelConfigName, OfEveryEnumeratorIsItsSpelling) {
+  EXPECT_EQ(name_of(Schedule::kOneFOneB), "1f1b");
+  EXPECT_EQ(name_of(Schedule::kInterleaved), "interleaved");
+  EXPECT_EQ(name_of(Recompute::kNone), "none");
+  EXPECT_EQ(name_of(Recompute::kSelective), "selective");
+  EXPECT_EQ(name_of(Recompute::kFull), "full");
+  EXPECT_EQ(name_of(Precision::kFp16), "fp16");
+  EXPECT_EQ(name_of(Precision::kBf16), "bf16");
+}
+
+TEST(ParallelConfigJson, ReadsBackAsItWas) {
+  for (const ParallelConfig& config : {ParallelConfig{}, unusual()}) {
+    const std::string text = dump(config);
+    EXPECT_EQ(parse<ParallelConfig>(text), config) << text;
+    EXPECT_EQ(dump(parse<ParallelConfig>(text)), text);
+  }
+}
+
+TEST(ParallelConfigJson, HasEveryKeyAlways) {
+  EXPECT_EQ(dump(ParallelConfig{}), R"({
+  "tp": 1,
+  "pp": 1,
+  "dp": 1,
+  "cp": 1,
+  "ep": 1,
+  "vpp": 1,
+  "micro_batch_size": 1,
+  "schedule": "1f1b",
+  "recompute": "none",
+  "sequence_parallel": false,
+  "zero_stage": 0,
+  "rank_order": "tp-cp-ep-dp-pp",
+  "layers_per_stage": []
+}
+)");
+}
+
+TEST(ParallelConfigJson, RefusesDegreesOfNothing) {
+  for (const std::string edit : {"\"tp\": 8", "\"pp\": 12", "\"dp\": 6", "\"cp\": 2", "\"ep\": 3",
+                                 "\"vpp\": 4", "\"micro_batch_size\": 5"}) {
+    const std::string key = edit.substr(1, edit.find(':') - 2);
+    EXPECT_EQ(refusal(edit, '"' + key + "\": 0"),
+              "test.json: " + key + ": expected a whole number from 1 to 100000000, got 0");
+  }
+}
+
+TEST(ParallelConfigJson, RefusesWhatIsOutOfRange) {
+  EXPECT_EQ(refusal("\"zero_stage\": 1", "\"zero_stage\": 4"),
+            "test.json: zero_stage: expected a whole number from 0 to 3, got 4");
+  EXPECT_EQ(refusal("    3\n", "    0\n"),
+            "test.json: layers_per_stage: expected a whole number from 1 to 100000000, got 0");
+  EXPECT_EQ(refusal("\"tp-cp-ep-dp-pp\"", "\"pp-tp\""),
+            "test.json: rank_order: expected one of tp-cp-ep-dp-pp, got \"pp-tp\"");
+  EXPECT_EQ(refusal("\"selective\"", "\"some\""),
+            "test.json: recompute: expected one of none, selective, full, got \"some\"");
+}
+
+TEST(ParallelConfigJson, RefusesAMissingKey) {
+  EXPECT_EQ(refusal("\"ep\": 3,", ""), "test.json: ep: missing");
+}
+
+TEST(ParallelConfigJson, RefusesAMisspeltKey) {
+  EXPECT_EQ(refusal("\"vpp\": 4,", "\"vpp\": 4, \"vpps\": 2,"),
+            "test.json: \"vpps\": unknown key; did you mean \"vpp\"?");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,290 @@
+#include "cost_model/spec/rank_grid.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace ptdp {
+namespace {
+
+using testing::ElementsAre;
+
+using Coordinates = RankGrid::Coordinates;
+using Ranks = std::vector<std::int64_t>;
+
+constexpr std::array kDimensions = {Dimension::kTensor, Dimension::kContext, Dimension::kData,
+                                    Dimension::kPipeline};
+
+/// Every rank's coordinates, by counting: Megatron-LM's order, tensor fastest, pipeline slowest.
+std::vector<Coordinates> counted_coordinates(const ParallelConfig& config) {
+  std::vector<Coordinates> all;
+  for (int pp = 0; pp < config.pp; ++pp) {
+    for (int dp = 0; dp < config.dp; ++dp) {
+      for (int cp = 0; cp < config.cp; ++cp) {
+        for (int tp = 0; tp < config.tp; ++tp) {
+          all.push_back({tp, cp, dp, pp});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// The ranks whose coordinates differ from those of `rank` along `dimension` alone.
+Ranks counted_group(const std::vector<Coordinates>& all, Dimension dimension, std::size_t rank) {
+  const auto without = [dimension](Coordinates coordinates) {
+    coordinates[static_cast<std::size_t>(dimension)] = 0;
+    return coordinates;
+  };
+  Ranks members;
+  for (std::size_t other = 0; other < all.size(); ++other) {
+    if (without(all[other]) == without(all[rank])) {
+      members.push_back(static_cast<std::int64_t>(other));
+    }
+  }
+  return members;
+}
+
+/// Every grid with degrees from 1 to 3, and some beyond.
+std::vector<ParallelConfig> small_grids() {
+  std::vector<ParallelConfig> grids = {{.tp = 8, .pp = 2, .dp = 5}, {.tp = 5, .dp = 7, .cp = 2}};
+  for (int i = 0; i < 81; ++i) {
+    grids.push_back({.tp = 1 + i % 3, .pp = 1 + i / 3 % 3, .dp = 1 + i / 9 % 3, .cp = 1 + i / 27});
+  }
+  return grids;
+}
+
+ClusterSpec nodes_of(int gpus) {
+  ClusterSpec cluster;
+  cluster.gpus_per_node = gpus;
+  return cluster;
+}
+
+/// The group of rank 0 as members per node.
+struct CountedPlacement {
+  std::int64_t nodes = 0;
+  std::int64_t ranks_per_node = 0;  ///< Fewest over the nodes that lie between its ends.
+};
+CountedPlacement counted_placement(const Ranks& group, std::int64_t node) {
+  std::map<std::int64_t, std::int64_t> members;
+  for (const std::int64_t rank : group) {
+    ++members[rank / node];
+  }
+  CountedPlacement placement{.nodes = static_cast<std::int64_t>(members.size()),
+                             .ranks_per_node = members.begin()->second};
+  for (const auto& [number, count] : members) {
+    if ((number + 1) * node - 1 <= group.back()) {
+      placement.ranks_per_node = std::min(placement.ranks_per_node, count);
+    }
+  }
+  return placement;
+}
+
+/// Groups of up to 12 members, 1 to 12 ranks apart, on nodes of 1 to 12 GPUs, to the first failure.
+template <class Check>
+void for_every_small_group(const Check& check) {
+  for (int stride = 1; stride <= 12; ++stride) {
+    for (int size = 1; size <= 12; ++size) {
+      for (int node = 1; node <= 12; ++node) {
+        const ParallelConfig config = {.tp = stride, .dp = size};
+        const CountedPlacement expected = counted_placement(
+            counted_group(counted_coordinates(config), Dimension::kData, 0), node);
+        const GroupPlacement placement =
+            place_group(RankGrid(config), Dimension::kData, nodes_of(node));
+        SCOPED_TRACE(testing::Message()
+                     << size << " ranks, " << stride << " apart, on nodes of " << node << " GPUs");
+        const bool is_divisible = stride % node == 0 || node % stride == 0;
+        check(placement, expected, is_divisible);
+        if (testing::Test::HasFailure()) {
+          return;
+        }
+      }
+    }
+  }
+}
+
+/// Every small grid along each of its dimensions.
+template <class Check>
+void for_every_dimension(const Check& check) {
+  for (const ParallelConfig& config : small_grids()) {
+    for (const Dimension dimension : kDimensions) {
+      SCOPED_TRACE(testing::Message() << to_string(config) << " cp=" << config.cp << " dimension "
+                                      << static_cast<int>(dimension));
+      check(config, dimension);
+    }
+  }
+}
+
+TEST(RankGrid, CountsItsRanks) {
+  for (const ParallelConfig& config : small_grids()) {
+    EXPECT_EQ(RankGrid(config).world_size(), counted_coordinates(config).size())
+        << to_string(config);
+  }
+}
+
+TEST(RankGrid, CountsRanksBeyondAnInt) {
+  EXPECT_EQ(RankGrid({.tp = 100'000, .pp = 100'000, .dp = 100'000}).world_size(),
+            1'000'000'000'000'000);
+}
+
+TEST(RankGrid, OrdersRanksAsMegatronDoes) {
+  for (const ParallelConfig& config : small_grids()) {
+    const RankGrid grid(config);
+    const std::vector<Coordinates> counted = counted_coordinates(config);
+    for (std::size_t rank = 0; rank < counted.size(); ++rank) {
+      EXPECT_EQ(grid.coordinates(static_cast<std::int64_t>(rank)), counted[rank])
+          << to_string(config) << " cp=" << config.cp << " rank " << rank;
+    }
+  }
+}
+
+TEST(RankGrid, GivesEveryRankItsCoordinatesBack) {
+  for (const ParallelConfig& config : small_grids()) {
+    const RankGrid grid(config);
+    for (std::int64_t rank = 0; rank < grid.world_size(); ++rank) {
+      EXPECT_EQ(grid.rank(grid.coordinates(rank)), rank) << to_string(config);
+    }
+  }
+}
+
+TEST(RankGrid, GroupsTheRanksThatDifferInOneCoordinate) {
+  for_every_dimension([](const ParallelConfig& config, Dimension dimension) {
+    const std::vector<Coordinates> counted = counted_coordinates(config);
+    for (std::size_t rank = 0; rank < counted.size(); ++rank) {
+      EXPECT_EQ(RankGrid(config).group(dimension, static_cast<std::int64_t>(rank)),
+                counted_group(counted, dimension, rank))
+          << "rank " << rank;
+    }
+  });
+}
+
+TEST(RankGrid, PartitionsTheRanksIntoGroups) {
+  for_every_dimension([](const ParallelConfig& config, Dimension dimension) {
+    const RankGrid grid(config);
+    std::set<Ranks> groups;
+    for (std::int64_t rank = 0; rank < grid.world_size(); ++rank) {
+      groups.insert(grid.group(dimension, rank));
+    }
+    std::multiset<std::int64_t> members;
+    for (const Ranks& group : groups) {
+      members.insert(group.begin(), group.end());
+    }
+    EXPECT_EQ(members.size(), grid.world_size());
+    EXPECT_EQ(std::set<std::int64_t>(members.begin(), members.end()).size(), grid.world_size());
+  });
+}
+
+TEST(RankGrid, PutsNeighboursOfAGroupAStrideApart) {
+  for_every_dimension([](const ParallelConfig& config, Dimension dimension) {
+    const RankGrid grid(config);
+    const Ranks group = grid.group(dimension, 0);
+    ASSERT_EQ(group.size(), grid.size(dimension));
+    for (std::size_t i = 1; i < group.size(); ++i) {
+      EXPECT_EQ(group[i] - group[i - 1], grid.stride(dimension));
+    }
+  });
+}
+
+// Megatron-LM, parallel_state.py, initialize_model_parallel: the groups of tp=2 pp=2 dp=2.
+TEST(RankGrid, HasTheGroupsOfMegatron) {
+  const RankGrid grid({.tp = 2, .pp = 2, .dp = 2});
+  EXPECT_THAT(grid.group(Dimension::kTensor, 0), ElementsAre(0, 1));
+  EXPECT_THAT(grid.group(Dimension::kTensor, 2), ElementsAre(2, 3));
+  EXPECT_THAT(grid.group(Dimension::kTensor, 5), ElementsAre(4, 5));
+  EXPECT_THAT(grid.group(Dimension::kTensor, 7), ElementsAre(6, 7));
+  EXPECT_THAT(grid.group(Dimension::kData, 0), ElementsAre(0, 2));
+  EXPECT_THAT(grid.group(Dimension::kData, 3), ElementsAre(1, 3));
+  EXPECT_THAT(grid.group(Dimension::kData, 4), ElementsAre(4, 6));
+  EXPECT_THAT(grid.group(Dimension::kData, 5), ElementsAre(5, 7));
+  EXPECT_THAT(grid.group(Dimension::kPipeline, 0), ElementsAre(0, 4));
+  EXPECT_THAT(grid.group(Dimension::kPipeline, 1), ElementsAre(1, 5));
+  EXPECT_THAT(grid.group(Dimension::kPipeline, 6), ElementsAre(2, 6));
+  EXPECT_THAT(grid.group(Dimension::kPipeline, 7), ElementsAre(3, 7));
+  EXPECT_THAT(grid.group(Dimension::kContext, 5), ElementsAre(5));
+}
+
+// The same with cp=2 in front of dp: context groups are two apart, data groups four.
+TEST(RankGrid, PutsContextBetweenTensorAndData) {
+  const RankGrid grid({.tp = 2, .dp = 2, .cp = 2});
+  EXPECT_THAT(grid.group(Dimension::kContext, 0), ElementsAre(0, 2));
+  EXPECT_THAT(grid.group(Dimension::kContext, 7), ElementsAre(5, 7));
+  EXPECT_THAT(grid.group(Dimension::kData, 3), ElementsAre(3, 7));
+}
+
+TEST(PlaceGroup, CountsTheMembers) {
+  const RankGrid grid({.tp = 2, .pp = 3, .dp = 5, .cp = 7});
+  EXPECT_EQ(place_group(grid, Dimension::kTensor, nodes_of(8)).size, 2);
+  EXPECT_EQ(place_group(grid, Dimension::kPipeline, nodes_of(8)).size, 3);
+  EXPECT_EQ(place_group(grid, Dimension::kData, nodes_of(8)).size, 5);
+  EXPECT_EQ(place_group(grid, Dimension::kContext, nodes_of(8)).size, 7);
+}
+
+TEST(PlaceGroup, CountsTheNodesThatAGroupTouches) {
+  for_every_small_group(
+      [](const GroupPlacement& placement, const CountedPlacement& expected, bool /*is_divisible*/) {
+        EXPECT_EQ(placement.nodes, expected.nodes);
+        EXPECT_EQ(placement.is_within_node(), expected.nodes == 1);
+      });
+}
+
+TEST(PlaceGroup, CountsTheMembersPerNodeWhereSizesDivide) {
+  for_every_small_group(
+      [](const GroupPlacement& placement, const CountedPlacement& expected, bool is_divisible) {
+        if (is_divisible) {
+          EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node);
+        }
+      });
+}
+
+// Other groups of the grid may begin in the middle of a node, so the promise is what every node
+// has.
+TEST(PlaceGroup, NeverCountsMoreMembersPerNodeThanThereAre) {
+  for_every_small_group(
+      [](const GroupPlacement& placement, const CountedPlacement& expected, bool is_divisible) {
+        if (!is_divisible) {
+          EXPECT_LE(placement.ranks_per_node, expected.ranks_per_node);
+          EXPECT_GE(placement.ranks_per_node, 1);
+        }
+      });
+}
+
+TEST(PlaceGroup, CountsAllMembersOfAGroupWithinANode) {
+  for_every_small_group(
+      [](const GroupPlacement& placement, const CountedPlacement& expected, bool /*is_divisible*/) {
+        if (expected.nodes == 1) {
+          EXPECT_EQ(placement.ranks_per_node, placement.size);
+        }
+      });
+}
+
+// By hand on nodes of 8: replicas of a node each, so a group of d spans 8·(d−1) + 1 GPUs.
+TEST(PlaceGroup, FindsTheTierThatSpansTheGroup) {
+  ClusterSpec cluster = nodes_of(8);
+  cluster.network_tiers = {{.gpus = 16, .oversubscription = 1.5},
+                           {.gpus = 64, .oversubscription = 2.0},
+                           {.gpus = 4096, .oversubscription = 7.0}};
+  const auto oversubscription = [&](const ParallelConfig& config) {
+    return place_group(RankGrid(config), Dimension::kData, cluster).oversubscription;
+  };
+  EXPECT_EQ(oversubscription({.tp = 8, .dp = 2}), 1.5);   // 9 GPUs
+  EXPECT_EQ(oversubscription({.tp = 8, .dp = 3}), 2.0);   // 17
+  EXPECT_EQ(oversubscription({.tp = 1, .dp = 16}), 1.5);  // 16
+  EXPECT_EQ(oversubscription({.tp = 1, .dp = 64}), 2.0);  // 64
+  EXPECT_EQ(oversubscription({.tp = 1, .dp = 65}), 7.0);  // 65
+}
+
+TEST(PlaceGroup, WithinANodeMeetsNoNetwork) {
+  ClusterSpec cluster = nodes_of(8);
+  cluster.network_tiers = {{.gpus = 16, .oversubscription = 2.0}};
+  EXPECT_EQ(place_group(RankGrid({.tp = 8}), Dimension::kTensor, cluster).oversubscription, 1.0);
+}
+
+TEST(PlaceGroup, OfAFlatNetworkHasItsFullRate) {
+  EXPECT_EQ(place_group(RankGrid({.dp = 512}), Dimension::kData, nodes_of(8)).oversubscription,
+            1.0);
+}
+
+}  // namespace
+}  // namespace ptdp

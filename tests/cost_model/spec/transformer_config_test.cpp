@@ -1,0 +1,351 @@
+#include "cost_model/spec/transformer_config.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+#include "cost_model/spec/catalog.h"
+#include "tests/cost_model/spec/round_trip.h"
+#include "tests/cost_model/spec/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kMillion = 1'000'000;
+
+TransformerConfig gpt2() {
+  return {.num_layers = 12,
+          .hidden_size = 768,
+          .num_attention_heads = 12,
+          .vocab_size = 50257,
+          .seq_length = 1024};
+}
+
+/// The common features of Llama and Mistral; sizes are up to the caller.
+TransformerConfig llama(TransformerConfig sizes) {
+  sizes.seq_length = 4096;
+  sizes.gated_linear_unit = true;
+  sizes.add_bias_linear = false;
+  sizes.untied_embeddings = true;
+  sizes.position_embedding = PositionEmbedding::kRope;
+  sizes.normalization = Normalization::kRmsNorm;
+  return sizes;
+}
+
+/// Every field away from its default.
+TransformerConfig unusual() {
+  return {.num_layers = 2,
+          .hidden_size = 64,
+          .num_attention_heads = 8,
+          .num_query_groups = 2,
+          .kv_channels = 16,
+          .ffn_hidden_size = 100,
+          .vocab_size = 1000,
+          .seq_length = 128,
+          .gated_linear_unit = true,
+          .add_bias_linear = false,
+          .untied_embeddings = true,
+          .position_embedding = PositionEmbedding::kNone,
+          .normalization = Normalization::kRmsNorm,
+          .num_experts = 4,
+          .moe_router_topk = 2,
+          .moe_ffn_hidden_size = 50};
+}
+
+std::string refusal(const TransformerConfig& model) {
+  return message_of([&] { return resolved(model, "m.json: m"); });
+}
+
+// Narayanan et al., SC'21 (arXiv:2104.04473), table 1, which rounds to 0.1 billion.
+TEST(ParameterCount, MatchesTableOneOfSc21) {
+  struct Row {
+    std::string model;
+    double billions;
+  };
+  for (const Row& row : std::vector<Row>{{"1.7B", 1.7},
+                                         {"3.6B", 3.6},
+                                         {"7.5B", 7.5},
+                                         {"18B", 18.4},
+                                         {"39B", 39.1},
+                                         {"76B", 76.1},
+                                         {"145B", 145.6},
+                                         {"310B", 310.1},
+                                         {"530B", 529.6},
+                                         {"1T", 1008.0}}) {
+    const auto count = static_cast<double>(parameter_count(find_model(row.model).config));
+    EXPECT_NEAR(count / 1e9, row.billions, 0.05) << row.model;
+  }
+}
+
+// The released weights of GPT-2 hold 124,439,808 numbers (n_positions 1024, vocabulary 50257).
+TEST(ParameterCount, MatchesTheReleasedGpt2) {
+  EXPECT_EQ(parameter_count(resolved(gpt2(), "test")), 124'439'808);
+}
+
+// `num_parameters` of the released checkpoints (Hugging Face model cards of meta-llama and
+// mistralai).
+TEST(ParameterCount, MatchesTheReleasedLlamasAndMistrals) {
+  struct Row {
+    std::string name;
+    TransformerConfig model;
+    std::int64_t parameters;
+  };
+  const std::vector<Row> rows = {{"Llama-2-7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .ffn_hidden_size = 11008,
+                                   .vocab_size = 32000},
+                                  6'738'415'616},
+                                 {"Llama-3-8B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 128256},
+                                  8'030'261'248},
+                                 {"Llama-3-70B",
+                                  {.num_layers = 80,
+                                   .hidden_size = 8192,
+                                   .num_attention_heads = 64,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 28672,
+                                   .vocab_size = 128256},
+                                  70'553'706'496},
+                                 {"Llama-3.1-405B",
+                                  {.num_layers = 126,
+                                   .hidden_size = 16384,
+                                   .num_attention_heads = 128,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 53248,
+                                   .vocab_size = 128256},
+                                  405'853'388'800},
+                                 {"Mistral-7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 32000},
+                                  7'241'732'096},
+                                 {"Mixtral-8x7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 32000,
+                                   .num_experts = 8,
+                                   .moe_router_topk = 2},
+                                  46'702'792'704}};
+  for (const Row& row : rows) {
+    EXPECT_EQ(parameter_count(resolved(llama(row.model), row.name)), row.parameters) << row.name;
+  }
+}
+
+// By hand, h=4, one layer, one head, vocabulary 10, no positions, biases and layer norms:
+// attention 4·4·4 + 16, MLP 2·4·16 + 20, three norms of 8, embedding 40.
+TEST(ParameterCount, LeavesOutPositionsWhereThereAreNone) {
+  const TransformerConfig model = {.num_layers = 1,
+                                   .hidden_size = 4,
+                                   .num_attention_heads = 1,
+                                   .vocab_size = 10,
+                                   .seq_length = 1000,
+                                   .position_embedding = PositionEmbedding::kNone};
+  EXPECT_EQ(parameter_count(resolved(model, "test")), 64 + 16 + 128 + 20 + 24 + 40);
+}
+
+// By hand, h=8, one layer: 2 heads of width 3 and one group: q 8·6, k and v 8·3 each, out 6·8.
+// An expert of width 5 has 2·8·5, two of them and a router of 8 each; norms 3·8, embedding 80.
+TEST(ParameterCount, TakesHeadWidthAndExpertWidthAsGiven) {
+  const TransformerConfig model = {.num_layers = 1,
+                                   .hidden_size = 8,
+                                   .num_attention_heads = 2,
+                                   .num_query_groups = 1,
+                                   .kv_channels = 3,
+                                   .vocab_size = 10,
+                                   .seq_length = 1000,
+                                   .add_bias_linear = false,
+                                   .position_embedding = PositionEmbedding::kRope,
+                                   .normalization = Normalization::kRmsNorm,
+                                   .num_experts = 2,
+                                   .moe_router_topk = 1,
+                                   .moe_ffn_hidden_size = 5};
+  EXPECT_EQ(parameter_count(resolved(model, "test")), 48 + 48 + 48 + 2 * (80 + 8) + 24 + 80);
+}
+
+// 12·10^5·(10^6)² = 1.2e18, and the widest model that JSON may spell.
+TEST(ParameterCount, RefusesMoreThanAQuintillion) {
+  const TransformerConfig large = {.num_layers = 100'000,
+                                   .hidden_size = kMillion,
+                                   .num_attention_heads = 1000,
+                                   .vocab_size = 1,
+                                   .seq_length = 1};
+  const TransformerConfig largest = {.num_layers = 100'000,
+                                     .hidden_size = 10 * kMillion,
+                                     .num_attention_heads = 10 * kMillion,
+                                     .kv_channels = 10 * kMillion,
+                                     .ffn_hidden_size = 10 * kMillion,
+                                     .vocab_size = 10 * kMillion,
+                                     .seq_length = 100 * kMillion,
+                                     .num_experts = 100'000,
+                                     .moe_router_topk = 1};
+  for (const TransformerConfig& model : {large, largest}) {
+    EXPECT_EQ(message_of([&] { return parameter_count(resolved(model, "test")); }),
+              "the model has more than 1e18 parameters");
+  }
+}
+
+// Eq. 2 leaves out the final norm, 2h. In doubles, 1e12 is exact to 1e-4.
+TEST(Sc21ParameterCount, IsTheExactCountLessTheFinalNorm) {
+  for (const std::string model : {"1.7B", "18B", "145B", "1T", "gpt2-124m"}) {
+    const TransformerConfig config = find_model(model).config;
+    EXPECT_NEAR(sc21_parameter_count(config) + 2.0 * config.hidden_size,
+                static_cast<double>(parameter_count(config)), 0.01)
+        << model;
+  }
+}
+
+TEST(Resolved, FillsInWhatFollowsFromTheOthers) {
+  TransformerConfig expected = gpt2();
+  expected.num_query_groups = 12;
+  expected.kv_channels = 64;
+  expected.ffn_hidden_size = 3072;
+  EXPECT_EQ(resolved(gpt2(), "test"), expected);
+}
+
+TEST(Resolved, GivesExpertsTheWidthOfTheMlp) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 8;
+  model.moe_router_topk = 2;
+  EXPECT_EQ(resolved(model, "test").moe_ffn_hidden_size, 3072);
+}
+
+TEST(Resolved, KeepsWhatIsGiven) {
+  EXPECT_EQ(resolved(unusual(), "test"), unusual());
+}
+
+TEST(Resolved, ChangesNothingTheSecondTime) {
+  const TransformerConfig once = resolved(gpt2(), "test");
+  EXPECT_EQ(resolved(once, "test"), once);
+}
+
+TEST(Resolved, RefusesHeadsThatDoNotFit) {
+  TransformerConfig model = gpt2();
+  model.num_attention_heads = 7;
+  EXPECT_EQ(refusal(model),
+            "m.json: m: num_attention_heads 7 does not divide hidden_size 768; give kv_channels if "
+            "that is meant");
+  model.kv_channels = 100;
+  EXPECT_EQ(refusal(model), "nothing was thrown");
+}
+
+TEST(Resolved, RefusesGroupsThatDoNotFit) {
+  TransformerConfig model = gpt2();
+  model.num_query_groups = 5;
+  EXPECT_EQ(refusal(model), "m.json: m: num_query_groups 5 does not divide num_attention_heads 12");
+}
+
+TEST(Resolved, RefusesAWidthWhoseFourfoldIsOutOfRange) {
+  TransformerConfig model = gpt2();
+  model.hidden_size = 3 * kMillion;
+  EXPECT_EQ(
+      refusal(model),
+      "m.json: m: hidden_size 3000000 is too wide for the usual ffn_hidden_size of four times "
+      "that");
+}
+
+TEST(Resolved, RefusesExpertsThatContradictEachOther) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 4;
+  EXPECT_EQ(refusal(model),
+            "m.json: m: num_experts needs moe_router_topk, the experts each token visits");
+  model.moe_router_topk = 5;
+  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk 5 exceeds num_experts 4");
+  model.num_experts = 0;
+  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+  model.moe_router_topk = 0;
+  model.moe_ffn_hidden_size = 64;
+  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+}
+
+TEST(FindUncoveredFeature, FindsNothingInGpt) {
+  EXPECT_EQ(find_uncovered_feature(resolved(gpt2(), "test")), "");
+}
+
+TEST(FindUncoveredFeature, NamesTheFeature) {
+  using Config = TransformerConfig;
+  struct Row {
+    void (*change)(Config&);
+    std::string text;
+  };
+  for (const Row& row : std::vector<Row>{
+           {[](Config& m) { m.num_experts = 8; }, "has 8 experts"},
+           {[](Config& m) { m.num_query_groups = 4; }, "has 4 query groups for 12 heads"},
+           {[](Config& m) { m.gated_linear_unit = true; }, "has gated linear units"},
+           {[](Config& m) { m.add_bias_linear = false; }, "has linear layers without bias"},
+           {[](Config& m) { m.untied_embeddings = true; }, "has untied embeddings"},
+           {[](Config& m) { m.position_embedding = PositionEmbedding::kRope; },
+            "has no learned position embedding"},
+           {[](Config& m) { m.position_embedding = PositionEmbedding::kNone; },
+            "has no learned position embedding"},
+           {[](Config& m) { m.normalization = Normalization::kRmsNorm; }, "has RMS norms"},
+           {[](Config& m) { m.kv_channels = 65; },
+            "has heads whose widths do not add up to the hidden size"}}) {
+    Config model = resolved(gpt2(), "test");
+    row.change(model);
+    EXPECT_EQ(find_uncovered_feature(model), row.text);
+  }
+}
+
+TEST(TransformerConfigJson, ReadsBackAsItWas) {
+  for (const TransformerConfig& model : {gpt2(), resolved(gpt2(), "test"), unusual()}) {
+    const std::string text = dump(model);
+    EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
+    EXPECT_EQ(dump(parse<TransformerConfig>(text)), text);
+  }
+}
+
+TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
+  EXPECT_EQ(dump(gpt2()), R"({
+  "num_layers": 12,
+  "hidden_size": 768,
+  "num_attention_heads": 12,
+  "vocab_size": 50257,
+  "seq_length": 1024
+}
+)");
+}
+
+TEST(TransformerConfigJson, RefusesNumbersOutOfRange) {
+  const std::string text = dump(unusual());
+  for (const std::string key :
+       {"num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels",
+        "ffn_hidden_size", "vocab_size", "seq_length", "num_experts", "moe_router_topk",
+        "moe_ffn_hidden_size"}) {
+    for (const std::string value : {"0", "1000000000"}) {
+      const std::string start = '"' + key + "\": ";
+      const std::string edited = replaced(text, start, start + value + ", \"rest\": ");
+      EXPECT_THAT(message_of([&] { return parse<TransformerConfig>(edited); }),
+                  HasSubstr("test.json: " + key + ": expected a whole number from 1 to "))
+          << value;
+    }
+  }
+}
+
+TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
+  const std::string text = dump(unusual());
+  EXPECT_EQ(
+      message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"alibi\"")); }),
+      "test.json: position_embedding: expected one of learned, rope, none, got \"alibi\"");
+  EXPECT_EQ(message_of([&] {
+              return parse<TransformerConfig>(replaced(text, "\"rms-norm\"", "\"rms\""));
+            }),
+            "test.json: normalization: expected one of layer-norm, rms-norm, got \"rms\"");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,15 @@
+// What people type behind flags is refused or understood: sets of numbers, partial configurations.
+#include "planner/explain.h"
+#include "tests/fuzz/fuzzing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  (void)ptdp::fuzz(data, size, [](std::string_view text) {
+    const ptdp::IntegerRanges ranges = ptdp::IntegerRanges::parse(text, 1, 100'000'000, "--tp");
+    for (const std::int64_t value : ranges.values(1000)) {
+      ptdp::require(ranges.contains(value));
+    }
+  });
+  return ptdp::fuzz(data, size, [](std::string_view text) {
+    (void)ptdp::parse_partial_config(text, "--explain");
+  });
+}

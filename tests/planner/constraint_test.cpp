@@ -1,0 +1,101 @@
+#include "planner/constraint.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/analytic/memory.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+/// A configuration of the 1T model that violates nothing.
+ParallelConfig valid() {
+  return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
+}
+
+std::optional<Constraint> violation(const ParallelConfig& config) {
+  const Scenario scenario = selene_2021("1T");
+  return find_violation(scenario, config, usable_memory(scenario.cluster.gpu, 0.0));
+}
+
+TEST(FindViolation, FindsNothingInThePublishedConfiguration) {
+  EXPECT_EQ(violation(valid()), std::nullopt);
+}
+
+// The 1T model: 160 heads, MLP width 102400, 128 layers, batch 3072, 2048 tokens.
+TEST(FindViolation, NamesTheConstraint) {
+  const auto changed = [](auto change) {
+    ParallelConfig config = valid();
+    change(config);
+    return violation(config);
+  };
+  using C = ParallelConfig;
+  EXPECT_EQ(changed([](C& c) { c.tp = 3; }), Constraint::kHeadsByTp);
+  EXPECT_EQ(changed([](C& c) { c.pp = 3; }), Constraint::kLayersByPp);
+  EXPECT_EQ(changed([](C& c) { c.dp = 4096; }), Constraint::kDpBeyondBatch);
+  EXPECT_EQ(changed([](C& c) { c.dp = 5; }), Constraint::kBatchByDp);
+  EXPECT_EQ(changed([](C& c) { c.micro_batch_size = 5; }), Constraint::kBatchByDp);
+  EXPECT_EQ(changed([](C& c) { c.recompute = Recompute::kSelective; }), Constraint::kNotRunByStack);
+  EXPECT_EQ(changed([](C& c) { c.zero_stage = 1; }), Constraint::kNotRunByStack);
+  EXPECT_EQ(changed([](C& c) { c.sequence_parallel = true; }), Constraint::kNotRunByStack);
+  EXPECT_EQ(changed([](C& c) {
+              c.vpp = 3;
+              c.schedule = Schedule::kInterleaved;
+            }),
+            Constraint::kLayersByPpVpp);
+  EXPECT_EQ(changed([](C& c) {
+              c.pp = 2;
+              c.vpp = 2;
+              c.schedule = Schedule::kInterleaved;
+            }),
+            Constraint::kInterleavedMinStages);
+  EXPECT_EQ(changed([](C& c) {
+              c.vpp = 2;
+              c.schedule = Schedule::kInterleaved;
+              c.micro_batch_size = 16;  // 32 microbatches for 64 stages
+            }),
+            Constraint::kMicrobatchesByPp);
+  EXPECT_EQ(changed([](C& c) { c.recompute = Recompute::kNone; }), Constraint::kMemoryFirstStage);
+}
+
+TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
+  Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  scenario.job.model.ffn_hidden_size = 4 * 25600 + 4;
+  EXPECT_EQ(find_shape_violation(scenario, valid()), Constraint::kFfnByTp);
+  scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  scenario.job.model.seq_length = 2044;
+  ParallelConfig config = valid();
+  config.sequence_parallel = true;
+  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kSequenceByTp);
+}
+
+TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
+  // A wide vocabulary on a shallow model: the last stage holds ten bytes per logit.
+  Scenario scenario = selene_2021("gpt2-124m", 64);
+  scenario.job.model.vocab_size = 5'000'000;
+  const ParallelConfig config{.pp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull};
+  EXPECT_EQ(find_violation(scenario, config, usable_memory(scenario.cluster.gpu, 0.0)),
+            Constraint::kMemoryLastStage);
+}
+
+TEST(FindViolation, AcceptsTheLastByteAndRefusesTheNext) {
+  const Scenario scenario = selene_2021("1T");
+  const Bytes peak = peak_memory(scenario, valid());
+  EXPECT_EQ(find_violation(scenario, valid(), peak), std::nullopt);
+  EXPECT_EQ(find_violation(scenario, valid(), peak - Bytes(1.0)), Constraint::kMemoryFirstStage);
+}
+
+TEST(UsableMemory, LeavesTheHeadroom) {
+  const GpuSpec gpu = find_gpu("a100-80gb-sxm");
+  EXPECT_EQ(usable_memory(gpu, 0.0), gpu.memory);
+  EXPECT_DOUBLE_EQ(usable_memory(gpu, 0.08) / gpu.memory, 0.92);
+}
+
+TEST(Constraints, HaveOneTextEach) {
+  for (const ConstraintText& text : kConstraints) {
+    EXPECT_EQ(&text_of(text.constraint), &text) << text.name;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

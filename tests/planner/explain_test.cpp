@@ -1,0 +1,101 @@
+#include "planner/explain.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/error.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ParsePartialConfig, ReadsEveryKey) {
+  const Pins pins = parse_partial_config(
+      "tp=8,pp=64,dp=6,vpp=2,b=1,schedule=interleaved,recompute=full,sequence_parallel=off,"
+      "zero_stage=0",
+      "--explain");
+  EXPECT_EQ(pins.tp, IntegerRanges(8));
+  EXPECT_EQ(pins.pp, IntegerRanges(64));
+  EXPECT_EQ(pins.dp, IntegerRanges(6));
+  EXPECT_EQ(pins.vpp, IntegerRanges(2));
+  EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
+  EXPECT_EQ(pins.zero_stage, IntegerRanges(0));
+  EXPECT_THAT(pins.schedules, testing::ElementsAre(Schedule::kInterleaved));
+  EXPECT_THAT(pins.recompute, testing::ElementsAre(Recompute::kFull));
+  EXPECT_EQ(pins.sequence_parallel, false);
+}
+
+TEST(ParsePartialConfig, RefusesWhatItCannotRead) {
+  struct Row {
+    const char* text;
+    const char* message;
+  };
+  for (const Row& row :
+       {Row{"", "expected key=value"}, Row{"tp", "expected key=value"}, Row{"tp=", "--explain: tp"},
+        Row{"tp=0", "from 1"}, Row{"tp=x", "\"x\""}, Row{"tpp=8", "did you mean"},
+        Row{"recompute=some", "none, selective, full"}, Row{"tp=8,tp=4", "given twice"},
+        Row{"b=1,micro_batch_size=1", "given twice"},
+        Row{"sequence_parallel=maybe", "one of off, on"}, Row{"tp=8,", "expected key=value"}}) {
+    try {
+      (void)parse_partial_config(row.text, "--explain");
+      ADD_FAILURE() << row.text << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(row.message)) << row.text;
+    }
+  }
+}
+
+TEST(Differences, AddUpToTheDifferenceOfTheTotals) {
+  const Scenario scenario = selene_2021("1T");
+  const CostBreakdown slow =
+      iteration_cost(scenario, {.tp = 8, .pp = 128, .dp = 3, .recompute = Recompute::kFull});
+  const CostBreakdown fast =
+      iteration_cost(scenario, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
+  double sum = 0.0;
+  double before = 1e300;
+  for (const TermDifference& term : differences(slow, fast)) {
+    sum += term.difference.value();
+    EXPECT_LE(std::abs(term.difference.value()), before) << term.term;
+    before = std::abs(term.difference.value());
+  }
+  EXPECT_NEAR(sum, (slow.total() - fast.total()).value(), 1e-9);
+}
+
+// Twice the stages for the same number of microbatches: twice the bubble, and fewer GPUs per layer.
+TEST(DescribeDifferences, NamesTheBubbleOfADeeperPipeline) {
+  const Scenario scenario = selene_2021("1T");
+  const auto cost = [&](int tp, int pp) {
+    return iteration_cost(scenario, {.tp = tp, .pp = pp, .dp = 6, .recompute = Recompute::kFull});
+  };
+  EXPECT_THAT(describe_differences(cost(4, 128), cost(8, 64)), testing::StartsWith("+"));
+  EXPECT_THAT(describe_differences(cost(4, 128), cost(8, 64)), HasSubstr(" s bubble"));
+}
+
+TEST(Explain, FindsTheBestCompletionOfWhatIsGiven) {
+  const Scenario scenario = selene_2021("1T");
+  const Explanation explanation =
+      explain(scenario, {.gpus = 3072}, parse_partial_config("tp=8,pp=128", "--explain"));
+  ASSERT_FALSE(explanation.matching.best.empty());
+  EXPECT_EQ(explanation.matching.best.front().config.pp, 128);
+  EXPECT_LT(explanation.all.best.front().time, explanation.matching.best.front().time);
+}
+
+TEST(NearestFeasible, SaysWhichValuesWouldDo) {
+  const Scenario scenario = selene_2021("1.7B", 512);  // 24 heads, 24 layers
+  const auto first_line = [&](const Pins& pins, std::int64_t gpus) {
+    const SearchOptions options{.gpus = gpus, .pins = pins};
+    const SearchResult result = search(scenario, options);
+    EXPECT_TRUE(result.best.empty());
+    return nearest_feasible(scenario, options, result).front();
+  };
+  EXPECT_THAT(first_line({.tp = IntegerRanges(7)}, 64),
+              HasSubstr("tp can be 1, 2, 3, 4, 6, 8, 12, 24"));
+  EXPECT_THAT(first_line({.tp = IntegerRanges(1), .pp = IntegerRanges(5)}, 64),
+              HasSubstr("pp can be 1, 2, 3, 4, 6, 8, 12, 24"));
+  // 7 replicas: 511 = 7·73 is the nearest batch.
+  EXPECT_THAT(first_line({.tp = IntegerRanges(1), .pp = IntegerRanges(1)}, 7), HasSubstr("is 511"));
+}
+
+}  // namespace
+}  // namespace ptdp

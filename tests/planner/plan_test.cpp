@@ -1,0 +1,87 @@
+#include "planner/plan.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/error.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+Plan trillion_plan() {
+  return make_plan(selene_2021("1T"), 3079, 0.01,
+                   {.tp = 8,
+                    .pp = 64,
+                    .dp = 6,
+                    .vpp = 2,
+                    .schedule = Schedule::kInterleaved,
+                    .recompute = Recompute::kFull},
+                   {.num_runs = 9, .factor = 1.035, .interval = {0.96, 1.04}});
+}
+
+std::string message_of(const std::string& text) {
+  try {
+    (void)parse_plan(text, "plan.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// The plan with the first `from` replaced.
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = to_json(trillion_plan());
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Plan, ReadsBackAsTheSameBytes) {
+  const std::string text = to_json(trillion_plan());
+  EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
+}
+
+TEST(Plan, HoldsItsInputsByValue) {
+  const Plan plan = parse_plan(to_json(trillion_plan()), "plan.json");
+  EXPECT_EQ(plan.scenario, selene_2021("1T"));
+  EXPECT_EQ(plan.gpus, 3079);
+  // Costing it again from what it holds gives what it says.
+  const Prediction again =
+      predict(plan.scenario, plan.config, {.factor = plan.predicted.calibration_factor});
+  EXPECT_NEAR(again.iteration_time.value / plan.predicted.iteration_time.value, 1.0, 1e-12);
+}
+
+// 128 layers in 64·2 virtual stages.
+TEST(Plan, HoldsTheRecipeOfTheSchedule) {
+  const Plan plan = trillion_plan();
+  EXPECT_EQ(plan.schedule.generator, "interleaved");
+  EXPECT_EQ(plan.schedule.num_microbatches, 512);
+  EXPECT_EQ(plan.schedule.microbatch_group_size, 64);
+  EXPECT_EQ(plan.schedule.layers_per_stage, std::vector<int>(128, 1));
+  EXPECT_EQ(plan.memory.stages.size(), 64U);
+}
+
+TEST(Plan, RefusesOtherVersions) {
+  EXPECT_THAT(message_of(edited("ptdp.plan/1", "ptdp.plan/2")),
+              HasSubstr("make the plan again with this version"));
+}
+
+TEST(Plan, RefusesEditsThatCannotBe) {
+  EXPECT_THAT(message_of(edited("\"tp\": 8", "\"tp\": 7")), HasSubstr("not divisible by tp"));
+  EXPECT_THAT(message_of(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
+  EXPECT_THAT(message_of(edited("\"cp\": 1", "\"cp\": 2")),
+              HasSubstr("context and expert parallelism are not covered"));
+  EXPECT_THAT(message_of(edited("\"num_microbatches\": 512", "\"num_microbatches\": 511")),
+              HasSubstr("schedule"));
+  EXPECT_THAT(message_of(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),
+              HasSubstr("there is no stage 64"));
+  EXPECT_THAT(message_of(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
+              HasSubstr("uneven"));
+  EXPECT_THAT(message_of(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
+}
+
+}  // namespace
+}  // namespace ptdp

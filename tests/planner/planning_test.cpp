@@ -1,0 +1,86 @@
+#include "planner/planning.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cost_model/error.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+PlanningResult trillion() {
+  return plan_training(selene_2021("1T"), {.gpus = 3072});
+}
+
+TEST(PlanTraining, LeavesThePublishedRunOutOfItsOwnCalibration) {
+  // Ten rows in SC21 table 1, one of them this very run.
+  EXPECT_EQ(trillion().calibration.num_runs, 9);
+  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs, 10);
+}
+
+TEST(PlanTraining, SetsThePublishedRunBesideIt) {
+  const PlanningResult result = trillion();
+  ASSERT_EQ(result.published.size(), 1U);
+  EXPECT_EQ(result.published.front().run.id, "sc21-t1-1T");
+  EXPECT_TRUE(result.published.front().is_same_stack);
+}
+
+TEST(PlanTraining, IsNotCalibratedWhereNothingIsPublished) {
+  const PlanningResult result =
+      plan_training(shipped_scenario("18B", "dgx-h100", "megatron-core-2024"), {.gpus = 64});
+  EXPECT_FALSE(result.calibration.is_calibrated());
+  EXPECT_EQ(result.calibration.factor, 1.0);
+}
+
+TEST(PlanTraining, RefusesWhatTheGpuCannotRun) {
+  EXPECT_THROW((void)plan_training(shipped_scenario("1.7B", "jean-zay-v100", "megatron-core-2024"),
+                                   {.gpus = 8}),
+               Error);
+}
+
+TEST(PlanningJson, HasTheKeysThatToolsRead) {
+  const json document = json::parse(to_json(trillion()));
+  EXPECT_EQ(document["schema"], "ptdp.plans/1");
+  // 12lh² + 13lh + (V+s)h + 2h
+  EXPECT_EQ(document["inputs"]["model"]["parameters"].get<std::int64_t>(),
+            12LL * 128 * 25600 * 25600 + 13LL * 128 * 25600 + 53248LL * 25600 + 2LL * 25600);
+  const json& candidates = document["candidates"];
+  std::int64_t rejected = 0;
+  for (const auto& violation : candidates["violations"].items()) {
+    rejected += violation.value().get<std::int64_t>();
+  }
+  EXPECT_EQ(candidates["enumerated"].get<std::int64_t>(),
+            candidates["feasible"].get<std::int64_t>() + rejected);
+  const json& plan = document["plans"].at(0);
+  for (const char* key : {"tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch_size", "schedule",
+                          "recompute", "sequence_parallel", "zero_stage"}) {
+    EXPECT_TRUE(plan["config"].contains(key)) << key;
+  }
+  for (const char* key : {"iteration_time_s", "interval_s", "tflops_per_gpu", "mfu", "hfu",
+                          "tokens_per_s", "breakdown_s"}) {
+    EXPECT_TRUE(plan["predicted"].contains(key)) << key;
+  }
+  for (const char* key : {"peak_GiB", "heaviest_stage", "stages"}) {
+    EXPECT_TRUE(plan["memory"].contains(key)) << key;
+  }
+  double sum = 0.0;
+  for (const auto& term : plan["predicted"]["breakdown_s"].items()) {
+    sum += term.value().get<double>();
+  }
+  EXPECT_NEAR(sum, plan["predicted"]["iteration_time_s"].get<double>(), 1e-9);
+}
+
+TEST(PlanningCsv, HasOneLinePerPlan) {
+  const std::string text = to_csv(trillion());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 5);
+  EXPECT_THAT(text, HasSubstr("\n8,64,6,2,1,interleaved,full,0,0,3072,"));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,161 @@
+#include "planner/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
+#include "planner/planning.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+/// Every configuration of small degrees, costed one by one, without the search's shortcuts.
+std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) {
+  std::vector<Candidate> feasible;
+  const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+  const auto try_one = [&](const ParallelConfig& config) {
+    if (!find_violation(scenario, config, capacity).has_value()) {
+      feasible.push_back(
+          {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
+    }
+  };
+  for (int tp = 1; tp <= gpus; ++tp) {
+    for (int pp = 1; tp * pp <= gpus; ++pp) {
+      const int dp = static_cast<int>(gpus) / (tp * pp);
+      for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
+        for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
+          for (const Recompute recompute :
+               {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+            for (const bool is_sequence_parallel : {false, true}) {
+              for (const int zero_stage : {0, 1}) {
+                // Names of one and the same thing: nothing to split, shard or interleave.
+                if ((is_sequence_parallel && tp == 1) || (zero_stage == 1 && dp == 1) ||
+                    (vpp > 1 && pp == 1)) {
+                  continue;
+                }
+                try_one({.tp = tp,
+                         .pp = pp,
+                         .dp = dp,
+                         .vpp = vpp,
+                         .micro_batch_size = b,
+                         .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+                         .recompute = recompute,
+                         .sequence_parallel = is_sequence_parallel,
+                         .zero_stage = zero_stage});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  std::sort(feasible.begin(), feasible.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.time, a.config) < std::tie(b.time, b.config);
+  });
+  return feasible;
+}
+
+TEST(Search, FindsWhatBruteForceFinds) {
+  struct Row {
+    const char* model;
+    const char* stack;
+    std::int64_t gpus;
+    std::int64_t batch;
+  };
+  for (const Row& row :
+       {Row{"gpt2-1.5b", "megatron-lm-2021", 16, 16}, Row{"gpt2-1.5b", "megatron-lm-2022", 12, 24},
+        Row{"7.5B", "megatron-lm-2022", 8, 12}, Row{"3.6B", "megatron-lm-2021", 13, 12}}) {
+    const Scenario scenario = shipped_scenario(row.model, "selene-a100", row.stack, row.batch);
+    const std::vector<Candidate> expected = brute_force(scenario, row.gpus);
+    ASSERT_FALSE(expected.empty()) << row.model;
+    const SearchResult found = search(scenario, {.gpus = row.gpus, .num_best = 1'000'000});
+    ASSERT_EQ(found.best.size(), expected.size()) << row.model << ' ' << row.stack;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found.best[i].config, expected[i].config) << row.model << " place " << i;
+      EXPECT_EQ(found.best[i].time, expected[i].time);
+      EXPECT_EQ(found.best[i].memory, expected[i].memory);
+    }
+  }
+}
+
+TEST(Search, CountsEveryCandidateOnce) {
+  for (const char* model : {"1T", "18B", "gpt2-124m"}) {
+    const SearchResult result = search(selene_2021(model), {.gpus = 1024});
+    std::int64_t rejected = 0;
+    for (const auto& [constraint, count] : result.violations) {
+      rejected += count;
+    }
+    EXPECT_EQ(result.enumerated, result.feasible + rejected) << model;
+  }
+}
+
+TEST(Search, ParetoFrontIsWhatNoOtherBeatsInBoth) {
+  const SearchResult result = search(selene_2021("76B"), {.gpus = 1024, .num_best = 1'000'000});
+  ASSERT_FALSE(result.pareto.empty());
+  EXPECT_EQ(result.pareto.front().config, result.best.front().config);
+  for (const Candidate& on_front : result.pareto) {
+    for (const Candidate& other : result.best) {
+      const bool is_no_worse = other.time <= on_front.time && other.memory <= on_front.memory;
+      const bool is_better = other.time < on_front.time || other.memory < on_front.memory;
+      EXPECT_FALSE(is_no_worse && is_better)
+          << to_string(other.config) << " beats " << to_string(on_front.config);
+    }
+  }
+}
+
+TEST(Search, GivesTheSameBytesForAnyNumberOfThreads) {
+  const Scenario scenario = shipped_scenario("gpt3-175b", "selene-a100", "megatron-lm-2022");
+  const auto json = [&](int threads) {
+    return to_json(plan_training(scenario, {.gpus = 1024, .num_best = 50, .num_threads = threads}));
+  };
+  const std::string one = json(1);
+  for (const int threads : {2, 3, 8}) {
+    EXPECT_EQ(json(threads), one) << threads << " threads";
+  }
+}
+
+TEST(Search, HasAnAnswerForAPrimeNumberOfGpus) {
+  const SearchResult result = search(selene_2021("1T"), {.gpus = 3079});
+  ASSERT_FALSE(result.best.empty());
+  EXPECT_EQ(result.best.front().config.world_size(), 3072);
+}
+
+TEST(Search, PaysOnlyForGpusInUseUnderTheCostObjective) {
+  const Scenario scenario = selene_2021("7.5B");
+  const SearchResult by_time =
+      search(scenario, {.gpus = 100, .objective = Objective::kTime, .num_best = 1});
+  const SearchResult by_cost =
+      search(scenario, {.gpus = 100, .objective = Objective::kCost, .num_best = 1});
+  const auto cost = [](const SearchResult& result) {
+    const Candidate& best = result.best.front();
+    return best.time.value() * static_cast<double>(best.config.world_size());
+  };
+  EXPECT_LE(cost(by_cost), cost(by_time));
+  EXPECT_LE(by_time.best.front().time, by_cost.best.front().time);
+}
+
+TEST(Search, KeepsTheHeadroomFree) {
+  const Scenario scenario = selene_2021("1T");
+  const SearchResult result =
+      search(scenario, {.gpus = 3072, .memory_headroom = 0.1, .num_best = 1000});
+  for (const Candidate& candidate : result.best) {
+    EXPECT_LE(candidate.memory, 0.9 * scenario.cluster.gpu.memory);
+  }
+}
+
+TEST(Search, ReportsTheSmallestShortfallWhereNothingFits) {
+  Scenario scenario = selene_2021("1.7B", 8);
+  scenario.cluster.gpu.memory = Bytes(1024.0 * 1024.0);
+  const SearchResult result = search(scenario, {.gpus = 8});
+  EXPECT_TRUE(result.best.empty());
+  ASSERT_TRUE(result.shortfall.has_value());
+  const ParallelConfig& config = result.shortfall->config;
+  EXPECT_EQ(result.shortfall->missing, peak_memory(scenario, config) - scenario.cluster.gpu.memory);
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,84 @@
+#include "planner/summary.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+std::string summary(const Scenario& scenario, const SearchOptions& options,
+                    const RunBudget& budget = {}) {
+  return summarize(plan_training(scenario, options), budget, {"an assumption"}, "a command");
+}
+
+TEST(Summary, AnswersInItsFirstLine) {
+  EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}),
+              StartsWith("Train 1T on 3072 GPUs (selene-a100 with megatron-lm-2021) with tp=8 "
+                         "pp=64 dp=6 vpp=2 b=1 interleaved recompute=full: "));
+}
+
+TEST(Summary, HasEverySection) {
+  EXPECT_THAT(
+      summary(selene_2021("1T"), {.gpus = 3072}),
+      AllOf(HasSubstr("\nConfiguration\n"), HasSubstr("\nPredicted (90 % interval; "),
+            HasSubstr("\nWhere the time goes\n"), HasSubstr("\nMemory of the heaviest"),
+            HasSubstr("\nSent by each GPU"), HasSubstr("\nRunners-up\n"),
+            HasSubstr("\nRules of thumb\n"), HasSubstr("sc21-t1-1T"), HasSubstr("\nCandidates: "),
+            HasSubstr("an assumption"), HasSubstr("\nNext\n  a command\n")));
+}
+
+TEST(Summary, SaysHowManyGpusStayIdle) {
+  const SearchOptions options{.gpus = 2560,
+                              .pins = {.tp = IntegerRanges(8), .pp = IntegerRanges(35)}};
+  EXPECT_THAT(summary(selene_2021("530B"), options), HasSubstr("2520 used, 40 idle"));
+}
+
+TEST(Summary, GivesDaysAndCostForABudget) {
+  const std::string text =
+      summary(selene_2021("1T"), {.gpus = 3072}, {.tokens = 450e9, .price_per_gpu_hour = 2.0});
+  EXPECT_THAT(text, AllOf(HasSubstr("450 B tokens"), HasSubstr("days"), HasSubstr("GPU-hours"),
+                          HasSubstr("at 2 per GPU-hour")));
+}
+
+TEST(Summary, CallsRunnersUpWithinTheIntervalTies) {
+  EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}), HasSubstr("a tie within the interval"));
+}
+
+TEST(Summary, SaysThatNothingIsPublishedWhereNothingIs) {
+  EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 1536}),
+              HasSubstr("no run of this model, batch and number of GPUs"));
+}
+
+TEST(SummarizeFailure, NamesTheShortfallInBytes) {
+  const PlanningResult result = plan_training(selene_2021("1T"), {.gpus = 8});
+  EXPECT_THAT(summarize_failure(result),
+              AllOf(StartsWith("nothing fits: 1T on 8 GPUs"), HasSubstr(" bytes ("),
+                    HasSubstr("heads not divisible by tp")));
+}
+
+TEST(SummarizeExplanation, NamesTheTermsThatLose) {
+  const Scenario scenario = selene_2021("1T");
+  const SearchOptions options{.gpus = 3072};
+  const Explanation lost =
+      explain(scenario, options, parse_partial_config("tp=4,pp=128", "--explain"));
+  EXPECT_THAT(summarize(lost, scenario, options, {}),
+              AllOf(HasSubstr("Best that matches: tp=4 pp=128 dp=6"), HasSubstr("It loses"),
+                    HasSubstr("bubble")));
+  const Explanation best =
+      explain(scenario, options, parse_partial_config("tp=8,pp=64", "--explain"));
+  EXPECT_THAT(summarize(best, scenario, options, {}), HasSubstr("It is the best of all."));
+  const Explanation impossible =
+      explain(scenario, options, parse_partial_config("tp=3", "--explain"));
+  EXPECT_THAT(summarize(impossible, scenario, options, {}),
+              AllOf(HasSubstr("No configuration that matches can run."),
+                    HasSubstr("heads not divisible by tp"), Not(HasSubstr("Best of all"))));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,265 @@
+// Flags and words that no command takes, and values that no flag takes.
+#include <gtest/gtest.h>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+/// `ptdp-plan --gpus 8 --model gpt-tiny` and more.
+ProgramRun run_tiny(const std::vector<std::string>& more) {
+  return run_plan_with({.flags = more});
+}
+
+TEST(Flag, ThatIsUnknownIsRefusedWithANearMiss) {
+  struct Row {
+    const char* flag;
+    const char* meant;
+  };
+  for (const Row& row :
+       {Row{"--gpu", "--gpus"}, Row{"--modle", "--model"}, Row{"--clutser", "--cluster"},
+        Row{"--stck", "--stack"}, Row{"--global_batch_size", "--global-batch-size"},
+        Row{"--formta", "--format"}, Row{"--outptu", "--output"}, Row{"--GPUS", "--gpus"}}) {
+    const std::string meant = '"' + std::string(row.meant) + '"';
+    EXPECT_TRUE(is_refused(run_plan({row.flag, "8"}), {row.flag, meant})) << row.flag;
+  }
+  EXPECT_TRUE(is_refused(run_validate({"--run", "x.csv"}), {"--run", "\"--runs\""}));
+  EXPECT_TRUE(is_refused(run_validate({"--max-errors", "5"}), {"--max-errors", "\"--max-error\""}));
+}
+
+TEST(Flag, ThatIsLikeNoneIsRefusedWithoutASuggestion) {
+  for (const char* flag : {"--zzzzzzzzzz", "-x", "---", "-"}) {
+    const ProgramRun run = run_tiny({flag});
+    EXPECT_TRUE(is_refused(run, {flag})) << flag;
+    EXPECT_EQ(run.errors.find("did you mean"), std::string::npos) << run.errors;
+  }
+}
+
+// An abbreviation would change its meaning with the next flag that begins alike.
+TEST(Flag, IsNotAbbreviated) {
+  for (const char* flag : {"--mod", "--recomp", "--mem"}) {
+    EXPECT_TRUE(is_refused(run_tiny({flag, "1"}), {flag})) << flag;
+  }
+}
+
+TEST(Flag, GivenTwiceIsRefusedNamingIt) {
+  struct Row {
+    const char* flag;
+    const char* value;
+  };
+  for (const Row& row : {Row{"--gpus", "8"}, Row{"--model", "gpt-tiny"}, Row{"--tp", "2"},
+                         Row{"--format", "json"}, Row{"--threads", "2"}, Row{"--top", "1"}}) {
+    const std::vector<std::string> flags = {row.flag, row.value, row.flag, row.value};
+    EXPECT_TRUE(is_refused(run_tiny(flags), {row.flag})) << row.flag;
+  }
+  EXPECT_TRUE(is_refused(run_validate({"--runs", "a", "--runs", "b"}), {"--runs"}));
+}
+
+TEST(Flag, WithoutItsValueIsRefusedNamingIt) {
+  for (const char* flag : {"--tp", "--output", "--explain", "--format"}) {
+    EXPECT_TRUE(is_refused(run_tiny({flag}), {flag})) << flag;
+  }
+}
+
+TEST(Flag, ThatIsRequiredAndMissingIsRefusedNamingIt) {
+  EXPECT_TRUE(is_refused(run_plan({}), {"--gpus"}));
+  EXPECT_TRUE(is_refused(run_plan({"--model", "1T"}), {"--gpus"}));
+  EXPECT_TRUE(is_refused(run_plan({"--gpus", "8"}), {"--model"}));
+}
+
+TEST(Flag, ThatExcludesAnotherIsRefusedNamingBoth) {
+  EXPECT_TRUE(is_refused(run_tiny({"--global-batch-size", "16", "--batch-per-gpu", "2"}),
+                         {"--global-batch-size", "--batch-per-gpu"}));
+}
+
+TEST(Flag, ThatNeedsAnotherIsRefusedNamingBoth) {
+  EXPECT_TRUE(is_refused(run_tiny({"--price", "2"}), {"--price", "--tokens"}));
+}
+
+TEST(Word, ThatIsNoCommandIsRefusedShowingIt) {
+  EXPECT_TRUE(is_refused(run_plan({"shwo", "plan.json"}), {"shwo"}));
+  EXPECT_TRUE(is_refused(run_plan({"list", "modles"}), {"modles", "models"}));
+  EXPECT_TRUE(is_refused(run_plan({"list"}), {"list", "models"}));
+  EXPECT_TRUE(is_refused(run_plan({"list", "models", "extra"}), {"extra"}));
+  EXPECT_TRUE(is_refused(run_plan({"show"}), {"show"}));
+  EXPECT_TRUE(is_refused(run_plan({"show", "a.json", "b.json"}), {"b.json"}));
+  EXPECT_TRUE(is_refused(run_tiny({"extra"}), {"extra"}));
+  EXPECT_TRUE(is_refused(run_validate({"runs.csv"}), {"runs.csv"}));
+}
+
+TEST(CountFlag, ThatIsNoPositiveWholeNumberIsRefusedShowingIt) {
+  for (const char* flag : {"--tp", "--pp", "--dp", "--vpp", "--micro-batch-size", "--top",
+                           "--threads", "--global-batch-size", "--batch-per-gpu", "--seq-length"}) {
+    for (const char* value : {"0", "-1", "1.5", "abc", "", " 8", "+8", "1e3", "nan", "4294967297",
+                              "9223372036854775808", "18446744073709551617"}) {
+      ASSERT_TRUE(is_refused(run_tiny({flag, value}), {flag, value})) << flag << " " << value;
+    }
+  }
+}
+
+TEST(NumberOfGpus, ThatIsNoPositiveWholeNumberIsRefusedShowingIt) {
+  for (const char* value : {"0", "-1", "1.5", "abc", "", " 8", "8 ", "+8", "1e3", "nan", "inf",
+                            "4294967297", "9223372036854775808", "18446744073709551617"}) {
+    EXPECT_TRUE(is_refused(run_plan_with({.gpus = value}), {"--gpus", value})) << value;
+  }
+}
+
+TEST(RangeFlag, ThatIsNoRangeIsRefusedShowingIt) {
+  for (const char* flag : {"--tp", "--pp", "--dp", "--vpp", "--micro-batch-size", "--zero-stage"}) {
+    for (const char* value : {"8:4", ":4", "4:", ":", ",", "2,,4", "1:2:3", "2-4", "2;4"}) {
+      EXPECT_TRUE(is_refused(run_tiny({flag, value}), {flag})) << flag << " " << value;
+    }
+  }
+}
+
+TEST(ChoiceFlag, ThatIsUnknownIsRefusedWithTheKnownOnes) {
+  struct Row {
+    const char* flag;
+    const char* value;
+    const char* known;
+  };
+  for (const Row& row :
+       {Row{"--format", "yaml", "json"}, Row{"--format", "", "json"},
+        Row{"--objective", "tme", "did you mean \"time\""}, Row{"--schedule", "gpipe", "1f1b"},
+        Row{"--schedule", "1f1b,", "interleaved"}, Row{"--recompute", "ful", "\"full\""},
+        Row{"--sequence-parallel", "yes", "on"}, Row{"--zero-stage", "4", "3"}}) {
+    EXPECT_TRUE(is_refused(run_tiny({row.flag, row.value}), {row.flag, row.known})) << row.flag;
+  }
+}
+
+TEST(FractionFlag, OutsideOfZeroToOneIsRefusedShowingIt) {
+  for (const char* value : {"1", "-0.1", "100%", "-1%", "nan", "inf", "1e400", "abc", "%", "",
+                            "8%%", "0,08", "5e-400"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--memory-headroom", value}), {"--memory-headroom", value}))
+        << value;
+  }
+}
+
+TEST(TokensFlag, ThatIsNoAmountIsRefusedShowingIt) {
+  for (const char* value : {"0", "-1", "nan", "inf", "1e400", "B", "", "300GB", "300g", "1e30",
+                            "3 00B", "0B", "-0.0"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--tokens", value}), {"--tokens", value})) << value;
+  }
+}
+
+TEST(PriceFlag, ThatIsNoAmountIsRefusedShowingIt) {
+  for (const char* value : {"-1", "nan", "inf", "1e400", "2.5$", "", "2,5"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--tokens", "1B", "--price", value}), {"--price", value}))
+        << value;
+  }
+}
+
+TEST(ToleranceFlag, ThatIsNoPercentageIsRefusedShowingIt) {
+  for (const char* flag : {"--max-mape", "--max-error", "--max-mape-loo", "--max-error-loo"}) {
+    for (const char* value : {"-1", "nan", "inf", "1e400", "abc", "", "5%"}) {
+      ASSERT_TRUE(is_refused(run_validate({flag, value}), {flag, value})) << flag << " " << value;
+    }
+  }
+}
+
+TEST(Name, ThatIsUnknownIsRefusedWithANearMiss) {
+  struct Row {
+    const char* flag;
+    const char* name;
+    const char* meant;
+  };
+  for (const Row& row :
+       {Row{"--model", "gpt3-175", "gpt3-175b"}, Row{"--model", "GPT-TINY", "gpt-tiny"},
+        Row{"--model", "2T", "1T"}, Row{"--cluster", "selene", "selene-a100"},
+        Row{"--cluster", "dgx-h10", "dgx-h100"}, Row{"--stack", "megatron", "megatron-lm-2022"}}) {
+    std::vector<std::string> arguments = {"--gpus", "8", row.flag, row.name};
+    if (std::string(row.flag) != "--model") {
+      arguments.insert(arguments.end(), {"--model", "gpt-tiny"});
+    }
+    const std::string meant = '"' + std::string(row.meant) + '"';
+    EXPECT_TRUE(is_refused(run_plan(arguments), {row.name, meant})) << row.name;
+  }
+}
+
+TEST(Name, ThatLeadsOutOfTheProfilesIsRefused) {
+  for (const char* name : {"..", ".", "", "/", "../models/1T", "~", "1T\\0"}) {
+    EXPECT_TRUE(is_refused(run_plan({"--gpus", "8", "--model", name}))) << name;
+  }
+}
+
+// A value from a script may hold anything; the message is one line of text all the same.
+TEST(Value, WithControlCharactersIsRefusedInPrintableText) {
+  for (const std::string value : {"a\nb", "a\rb", "\x1B[2J", "a\tb", "a\x7F"}) {
+    const std::vector<std::vector<std::string>> rows = {
+        {"--gpus", value, "--model", "1T"},
+        {"--gpus", "8", "--model", value},
+        {"--gpus", "8", "--model", "./" + value},
+        {"--gpus", "8", "--model", "1T", "--explain", value + "=1"},
+        {"--gpus", "8", "--model", "1T", "--format", value},
+        {"--" + value},
+        {value}};
+    for (const std::vector<std::string>& row : rows) {
+      EXPECT_TRUE(is_refused(run_plan(row)));
+    }
+    EXPECT_TRUE(is_refused(run_validate({"--runs", value})));
+  }
+}
+
+TEST(Value, OfMegabytesIsRefusedWithAShortMessage) {
+  const std::string value(100'000, 'x');
+  for (const char* flag : {"--gpus", "--model", "--format", "--tokens", "--explain"}) {
+    const ProgramRun run = run_plan({"--gpus", "8", flag, value});
+    EXPECT_TRUE(is_refused(run)) << flag;
+    EXPECT_LT(run.errors.size(), 1000U) << flag;
+  }
+}
+
+TEST(Explain, OfWhatIsNoConfigurationIsRefusedNamingTheKey) {
+  struct Row {
+    const char* text;
+    const char* named;
+  };
+  for (const Row& row :
+       {Row{"", "key=value"}, Row{"tp", "\"tp\""}, Row{"tp=", "tp"}, Row{"tp=0", "tp"},
+        Row{"tp=-1", "tp"}, Row{"tp=1.5", "tp"}, Row{"tp=4294967297", "tp"}, Row{"=8", "key"},
+        Row{"tp=2,", "key=value"}, Row{"tp=2,tp=4", "twice"}, Row{"tpp=2", "did you mean \"tp\""},
+        Row{"b=1,micro_batch_size=1", "twice"}, Row{"schedule=gpipe", "1f1b"},
+        Row{"recompute=ful", "full"}, Row{"sequence_parallel=2", "on"}, Row{"zero_stage=4", "3"},
+        Row{"tp==2", "tp"}, Row{"tp=2 pp=2", "tp"}}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--explain", row.text}), {"--explain", row.named}))
+        << row.text;
+  }
+}
+
+// A flag that is taken and then ignored is a silent fallback: the user believes the plan written.
+TEST(Explain, DoesNotIgnoreTheOutputFile) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  const ProgramRun run = run_tiny({"--explain", "tp=2", "-o", file});
+  EXPECT_TRUE(run.status == kBadInput || std::filesystem::exists(file)) << run.status;
+}
+
+TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", tiny_plan()).string();
+  const std::vector<std::vector<std::string>> rows = {
+      {"list", "models"},
+      {"list", "clusters"},
+      {"list", "stacks"},
+      {"show", plan},
+      {"--gpus", "8", "--model", "gpt-tiny"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--explain", "tp=2"}};
+  for (std::vector<std::string> row : rows) {
+    row.insert(row.end(), {"--format", "json"});
+    const ProgramRun run = run_plan(row);
+    EXPECT_TRUE(run.status == kBadInput || is_finite_json(run.output)) << run.command;
+  }
+}
+
+TEST(Help, NamesEveryFlagAndEndsWell) {
+  const ProgramRun run = run_plan({"--help"});
+  EXPECT_TRUE(succeeds(run));
+  for (const char* flag : {"--gpus", "--model", "--explain", "--output", "--threads"}) {
+    EXPECT_NE(run.output.find(flag), std::string::npos) << flag;
+  }
+  EXPECT_TRUE(succeeds(run_validate({"-h"})));
+  EXPECT_TRUE(succeeds(run_plan({"--version"})));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,228 @@
+// Good input for which there is no plan: status 3, what stands in the way, and what would be near.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+
+/// Status 3, nothing on standard output, a message that begins well and holds every mention.
+testing::AssertionResult fits_nowhere(const ProgramRun& run,
+                                      const std::vector<std::string>& mentions) {
+  if (const testing::AssertionResult result = ends_with(run, kNothingFits); !result) {
+    return result;
+  }
+  if (!run.output.empty() || !run.errors.starts_with("ptdp-plan: nothing fits")) {
+    return testing::AssertionFailure() << run.output << run.errors;
+  }
+  for (const std::string& mention : mentions) {
+    if (run.errors.find(mention) == std::string::npos) {
+      return testing::AssertionFailure() << "expected \"" << mention << "\" in:\n" << run.errors;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+ProgramRun run_tiny(const std::vector<std::string>& flags, const std::string& gpus = "8") {
+  return run_plan_with({.gpus = gpus, .flags = flags});
+}
+
+/// The text after `before`, as far as it is a number.
+std::string number_after(const std::string& text, const std::string& before) {
+  std::smatch found;
+  return std::regex_search(text, found, std::regex(before + "([0-9]+)")) ? found[1].str() : "";
+}
+
+/// Selene with this much device memory, and a stack that reserves none of it.
+ProgramRun run_with_memory(double bytes, const std::string& model,
+                           std::vector<std::string> flags = {}) {
+  ordered_json cluster = selene_cluster();
+  cluster["gpu"]["memory_GiB"] = bytes / kGibi;
+  ordered_json stack = megatron_stack();
+  stack["reserve_fraction"] = 0.0;
+  flags.insert(flags.end(), {"--format", "json"});
+  return run_plan_with({.model = source_file("profiles/models/" + model + ".json"),
+                        .cluster = cluster.dump(),
+                        .stack = stack.dump(),
+                        .flags = flags});
+}
+
+TEST(Model, ThatFitsNowhereNamesTheSmallestShortfallInBytes) {
+  ordered_json cluster = selene_cluster();
+  cluster["gpu"]["memory_GiB"] = 1.0 / 1024.0;
+  const ProgramRun run = run_plan_with(
+      {.model = source_file("profiles/models/gpt2-1.5b.json"), .cluster = cluster.dump()});
+  EXPECT_TRUE(fits_nowhere(run, {"out of memory", " bytes"}));
+  EXPECT_FALSE(number_after(run.errors, "by ").empty()) << run.errors;
+}
+
+TEST(Shortfall, AddedToTheMemoryIsJustEnough) {
+  const double memory = 1024.0 * 1024.0;
+  for (const char* model : {"gpt-tiny", "gpt2-1.5b"}) {
+    const ProgramRun misses = run_with_memory(memory, model);
+    ASSERT_EQ(misses.status, kNothingFits) << misses.errors;
+    const std::string missing = number_after(misses.errors, "by ");
+    ASSERT_FALSE(missing.empty()) << misses.errors;
+    const double bytes = memory + std::stod(missing);
+    EXPECT_TRUE(ends_with(run_with_memory(bytes, model), kDone)) << model;
+    EXPECT_TRUE(ends_with(run_with_memory(bytes - 1.0, model), kNothingFits)) << model;
+  }
+}
+
+TEST(Headroom, TakesItsFractionOfTheMemory) {
+  const double memory = 256.0 * 1024.0 * 1024.0;
+  ASSERT_TRUE(ends_with(run_with_memory(memory, "gpt-tiny"), kDone));
+  const ProgramRun half = run_with_memory(memory, "gpt-tiny", {"--memory-headroom", "50%"});
+  const ProgramRun none = run_with_memory(memory / 2.0, "gpt-tiny");
+  ASSERT_TRUE(ends_with(half, kDone));
+  ASSERT_TRUE(ends_with(none, kDone));
+  EXPECT_EQ(json::parse(half.output)["candidates"], json::parse(none.output)["candidates"]);
+}
+
+TEST(Headroom, OfNearlyEverythingLeavesNoPlan) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--memory-headroom", "99.9%"}), {"out of memory", "bytes"}));
+}
+
+TEST(TensorParallelSize, ThatDoesNotDivideTheHeadsNamesThoseThatDo) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--tp", "3"}), {"heads", "tp", "1, 2, 4"}));
+}
+
+TEST(PipelineParallelSize, ThatDoesNotDivideTheLayersNamesThoseThatDo) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "3"}), {"layers", "pp", "1, 2, 4"}));
+}
+
+TEST(PipelineParallelSize, BeyondTheLayersNamesThoseThatDivideThem) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "8"}), {"layers", "pp", "1, 2, 4"}));
+}
+
+TEST(VirtualStages, BeyondTheLayersNameWhatDividesThem) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "4", "--vpp", "2"}), {"layers", "vpp", "1, 2, 4"}));
+}
+
+TEST(Interleaving, OfFewerMicrobatchesThanStagesIsNamed) {
+  const std::string model = replaced(tiny_model(), "\"num_layers\": 4", "\"num_layers\": 8");
+  const ProgramRun run =
+      run_plan_with({.model = model,
+                     .flags = {"--tp", "1", "--pp", "4", "--dp", "1", "--vpp", "2",
+                               "--micro-batch-size", "1", "--global-batch-size", "6"}});
+  EXPECT_TRUE(fits_nowhere(run, {"microbatches", "pp"}));
+}
+
+TEST(BatchSize, ThatNoLayoutDividesNamesTheNearestThatOneDoes) {
+  const std::vector<std::string> pins = {"--tp", "1", "--pp", "1"};
+  const ProgramRun run = run_tiny(pins, "7");
+  EXPECT_TRUE(fits_nowhere(run, {"batch"}));
+  // 16 sequences on 7 replicas: 14 is nearer than 21.
+  EXPECT_EQ(number_after(run.errors, "divides is "), "14") << run.errors;
+}
+
+TEST(BatchSize, NamedAsNearestIsOneThatCanRun) {
+  struct Row {
+    const char* gpus;
+    const char* batch;
+  };
+  for (const Row& row : {Row{"10000000", "3072"}, Row{"99999989", "3072"}, Row{"1009", "1009"},
+                         Row{"3079", "3083"}}) {
+    const std::vector<std::string> arguments = {"--gpus", row.gpus, "--model", "1T",
+                                                "--global-batch-size"};
+    std::vector<std::string> as_given = arguments;
+    as_given.emplace_back(row.batch);
+    const ProgramRun run = run_plan(as_given);
+    ASSERT_TRUE(answers(run));
+    const std::string nearest = number_after(run.errors, "divides is ");
+    if (run.status == kNothingFits && !nearest.empty()) {
+      std::vector<std::string> as_told = arguments;
+      as_told.push_back(nearest);
+      EXPECT_TRUE(ends_with(run_plan(as_told), kDone)) << row.gpus << " GPUs, batch " << nearest;
+    }
+  }
+}
+
+TEST(Replicas, BeyondTheBatchAreNamed) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--dp", "32"}, "32"), {"replicas", "batch", "16"}));
+}
+
+TEST(Pins, ThatMatchNothingFitNowhere) {
+  for (const std::vector<std::string>& pins :
+       std::vector<std::vector<std::string>>{{"--tp", "16"},
+                                             {"--tp", "4", "--pp", "4"},
+                                             {"--dp", "9"},
+                                             {"--pp", "5:7"},
+                                             {"--micro-batch-size", "100:200"},
+                                             {"--schedule", "1f1b", "--vpp", "2"}}) {
+    EXPECT_TRUE(fits_nowhere(run_tiny(pins), {})) << testing::PrintToString(pins);
+  }
+}
+
+// "Nothing fits" names what stands in the way, here the pins themselves.
+TEST(Pins, ThatMatchNothingAreNamed) {
+  struct Row {
+    std::vector<std::string> pins;
+    const char* named;
+  };
+  for (const Row& row :
+       {Row{{"--tp", "16"}, "tp"}, Row{{"--tp", "4", "--pp", "4"}, "pp"}, Row{{"--dp", "9"}, "dp"},
+        Row{{"--schedule", "1f1b", "--vpp", "2"}, "vpp"}}) {
+    const std::string errors = run_tiny(row.pins).errors;
+    const std::string after_first_line = errors.substr(std::min(errors.find('\n'), errors.size()));
+    EXPECT_NE(after_first_line.find(row.named), std::string::npos) << errors;
+  }
+}
+
+TEST(Stack, ThatCannotRunWhatIsAskedSaysSo) {
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--zero-stage", "3"}), {"stack"}));
+  ordered_json stack = megatron_stack();
+  stack["can_run"]["schedules"] = ordered_json::array();
+  const ProgramRun run = run_plan_with({.stack = stack.dump()});
+  EXPECT_TRUE(run.status == kBadInput ? is_refused(run, {"schedules"})
+                                      : fits_nowhere(run, {"stack"}));
+}
+
+TEST(NothingFits, TalliesEveryCandidate) {
+  const ProgramRun run =
+      run_plan({"--gpus", "127", "--model", "1T", "--cluster", "selene-a100", "--format", "json"});
+  ASSERT_TRUE(ends_with(run, kNothingFits));
+  ASSERT_TRUE(is_finite_json(run.output));
+  const json candidates = json::parse(run.output)["candidates"];
+  std::int64_t violations = 0;
+  for (const auto& item : candidates["violations"].items()) {
+    violations += item.value().get<std::int64_t>();
+  }
+  EXPECT_EQ(candidates["feasible"], 0);
+  EXPECT_EQ(candidates["enumerated"], violations);
+}
+
+TEST(NothingFits, LeavesTheOutputFileAsItWas) {
+  const TemporaryDirectory directory;
+  const auto old = directory.file("old.json", "old");
+  EXPECT_TRUE(fits_nowhere(run_tiny({"--tp", "3", "-o", old.string()}), {}));
+  EXPECT_TRUE(
+      fits_nowhere(run_tiny({"--tp", "3", "-o", (directory.path() / "new.json").string()}), {}));
+  EXPECT_EQ(entries_of(directory.path()), std::vector<std::string>{"old.json"});
+  EXPECT_EQ(content_of(old), "old");
+}
+
+TEST(Explain, OfWhatCannotRunNamesTheConstraintAndWhatCan) {
+  const ProgramRun run = run_tiny({"--explain", "tp=3"});
+  EXPECT_TRUE(answers(run));
+  const std::string text = run.output + run.errors;
+  EXPECT_NE(text.find("heads"), std::string::npos) << text;
+  EXPECT_NE(text.find("1, 2, 4"), std::string::npos) << text;
+}
+
+TEST(Explain, OfWhatMatchesNothingSaysSo) {
+  for (const char* config : {"tp=16", "dp=9", "tp=100000000", "tp=8,pp=8", "vpp=2,schedule=1f1b"}) {
+    EXPECT_TRUE(answers(run_tiny({"--explain", config}))) << config;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

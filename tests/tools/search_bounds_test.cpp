@@ -1,0 +1,186 @@
+// Sizes at which counts overflow and searches run away: F12 to F14 of the list of bad inputs.
+#include <gtest/gtest.h>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+/// Answers within so many seconds of CPU time of an optimised build, in numbers.
+testing::AssertionResult answers_within(const ProgramRun& run, double seconds) {
+  if (run.cpu_seconds > seconds * kSlowdown) {
+    return testing::AssertionFailure() << run.command << " took " << run.cpu_seconds << " s";
+  }
+  if (const testing::AssertionResult numbers = has_only_numbers(run.output + run.errors);
+      !numbers) {
+    return numbers;
+  }
+  return answers(run);
+}
+
+TEST(NumberOfGpus, OfOneGivesAPlanWithoutParallelism) {
+  const ProgramRun run = run_plan({"--gpus", "1", "--model", "gpt-tiny", "--format", "json"});
+  ASSERT_TRUE(succeeds(run));
+  const json result = json::parse(run.output);
+  for (const json& plan : result["plans"]) {
+    EXPECT_EQ(plan["gpus_used"], 1);
+    for (const char* degree : {"tp", "pp", "dp"}) {
+      EXPECT_EQ(plan["config"][degree], 1) << degree;
+    }
+  }
+}
+
+TEST(NumberOfGpus, OfAnySizeIsAnsweredInBoundedTime) {
+  for (const char* gpus : {"1", "2", "7", "127", "1009", "3079", "65536", "999983", "1000000",
+                           "1048576", "10000000", "10000019", "99999989", "100000000"}) {
+    for (const char* model : {"gpt-tiny", "1T"}) {
+      EXPECT_TRUE(answers_within(run_plan({"--gpus", gpus, "--model", model}), 10.0))
+          << gpus << " " << model;
+    }
+  }
+}
+
+TEST(NumberOfGpus, IsNeverExceededByAPlan) {
+  for (const int gpus : {1, 7, 127, 1009, 3079, 1'000'000, 1'048'576}) {
+    const ProgramRun run = run_plan({"--gpus", std::to_string(gpus), "--model", "gpt-tiny",
+                                     "--batch-per-gpu", "2", "--format", "json"});
+    ASSERT_TRUE(answers(run)) << gpus;
+    ASSERT_TRUE(is_finite_json(run.output)) << gpus;
+    const json result = json::parse(run.output);
+    for (const json& plan : result["plans"]) {
+      EXPECT_LE(plan["gpus_used"], gpus);
+    }
+  }
+}
+
+// The FLOPs of an iteration exceed 2^64 by far: 72 B l h² s (1 + s/6h + V/12lh), SC21 eq. 3 without
+// recomputation.
+TEST(Flops, BeyondSixtyFourBitsAreExact) {
+  const ProgramRun run = run_plan(
+      {"--gpus", "1048576", "--model", "1T", "--global-batch-size", "1048576", "--format", "json"});
+  ASSERT_TRUE(ends_with(run, kDone));
+  const double batch = 1048576;
+  const double l = 128;
+  const double h = 25600;
+  const double s = 2048;
+  const double vocab = 51200;
+  const double flops =
+      72.0 * batch * l * h * h * s * (1.0 + s / (6.0 * h) + vocab / (12.0 * l * h));
+  const json plan = json::parse(run.output)["plans"][0];
+  EXPECT_NEAR(plan["predicted"]["model_flops"].get<double>() / flops, 1.0, 1e-9);
+}
+
+// 2·p·v·m = 2·4096·4·2^19 = 2^34 actions: they are counted, never made.
+TEST(Schedule, OfMoreActionsThanThirtyTwoBitsHasTheRightNumberOfMicrobatches) {
+  ordered_json model = ordered_json::parse(tiny_model());
+  model["num_layers"] = 16384;
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "plan.json";
+  const ProgramRun run = run_plan_with(
+      {.model = model.dump(),
+       .gpus = "4096",
+       .flags = {"--tp", "1", "--pp", "4096", "--dp", "1", "--vpp", "4", "--micro-batch-size", "1",
+                 "--global-batch-size", "524288", "-o", file.string()}});
+  ASSERT_TRUE(answers_within(run, 1.0));
+  ASSERT_EQ(run.status, kDone) << run.errors;
+  const json plan = json::parse(content_of(file));
+  EXPECT_EQ(plan["schedule"]["num_microbatches"], 524288);
+  EXPECT_EQ(plan["schedule"]["layers_per_stage"].size(), 16384U);
+}
+
+TEST(Schedule, OfMoreActionsThanThirtyTwoBitsIsReadBack) {
+  ordered_json model = ordered_json::parse(tiny_model());
+  model["num_layers"] = 16384;
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "plan.json";
+  const ProgramRun made =
+      run_plan_with({.model = model.dump(),
+                     .gpus = "4096",
+                     .flags = {"--pp", "4096", "--vpp", "4", "--micro-batch-size", "1",
+                               "--global-batch-size", "524288", "-o", file.string()}});
+  ASSERT_EQ(made.status, kDone) << made.errors;
+  const ProgramRun shown = run_plan({"show", file.string(), "--format", "json"});
+  EXPECT_TRUE(succeeds(shown));
+  EXPECT_TRUE(shown.output == content_of(file));
+}
+
+TEST(TensorParallelSize, BeyondTheNodeIsPlannedOrTallied) {
+  EXPECT_TRUE(
+      answers_within(run_plan({"--gpus", "32", "--model", "gpt3-175b", "--tp", "16"}), 1.0));
+  EXPECT_TRUE(
+      answers_within(run_plan({"--gpus", "96", "--model", "gpt3-175b", "--tp", "96"}), 1.0));
+}
+
+TEST(Batch, OfManySequencesIsAnsweredInBoundedTime) {
+  // 735134400 has 1344 divisors, more than any other number below a billion; 999999937 is prime.
+  for (const char* batch : {"1", "735134400", "999999937", "1000000000"}) {
+    for (const char* gpus : {"1", "1000000"}) {
+      EXPECT_TRUE(answers_within(
+          run_plan({"--gpus", gpus, "--model", "gpt-tiny", "--global-batch-size", batch}), 10.0))
+          << batch << " " << gpus;
+    }
+  }
+}
+
+TEST(Pins, OfWideRangesAreAnsweredInBoundedTime) {
+  for (const char* flag : {"--tp", "--pp", "--dp", "--vpp", "--micro-batch-size"}) {
+    EXPECT_TRUE(
+        answers_within(run_plan({"--gpus", "100000", "--model", "1T", flag, "1:100000000"}), 10.0))
+        << flag;
+  }
+}
+
+TEST(Pins, OfAllReplicasOfTheLargestClusterAreAnsweredInBoundedMemory) {
+  if (kIsSanitized) {
+    GTEST_SKIP() << "a sanitizer needs more address space than the limit set here";
+  }
+  const ProgramRun run =
+      run_program("/bin/sh", {"-c", R"(ulimit -v 2000000; exec "$0" "$@")", plan_program().string(),
+                              "--gpus", "100000000", "--model", "gpt-tiny", "--dp", "1:100000000"});
+  EXPECT_TRUE(run.status == kBadInput || answers_within(run, 10.0)) << run.errors;
+}
+
+TEST(Model, OfManyLayersAndHeadsIsAnsweredInBoundedTime) {
+  ordered_json model = ordered_json::parse(tiny_model());
+  model["num_layers"] = 100'000;
+  model["hidden_size"] = 100'000;
+  model["num_attention_heads"] = 100'000;
+  const ProgramRun run = run_plan_with({.model = model.dump(), .gpus = "1000"});
+  EXPECT_TRUE(answers_within(run, 10.0));
+}
+
+TEST(Top, OfMorePlansThanThereAreShowsThemAll) {
+  const ProgramRun run =
+      run_plan({"--gpus", "8", "--model", "gpt-tiny", "--top", "10000", "--format", "json"});
+  ASSERT_TRUE(succeeds(run));
+  const json result = json::parse(run.output);
+  EXPECT_EQ(result["plans"].size(), result["candidates"]["feasible"]);
+}
+
+TEST(Output, OfEveryFormatIsInNumbers) {
+  for (const char* model : {"gpt-tiny", "1T", "gpt3-175b"}) {
+    for (const char* format : {"table", "json", "csv"}) {
+      const ProgramRun run = run_plan({"--gpus", "1024", "--model", model, "--tokens", "450B",
+                                       "--price", "0", "--format", format});
+      EXPECT_TRUE(answers_within(run, 10.0)) << model << " " << format;
+    }
+  }
+}
+
+TEST(Latency, OfNothingAnywhereGivesNumbers) {
+  ordered_json cluster = selene_cluster();
+  cluster["nvlink"]["hop_latency_us"] = 0;
+  cluster["nic"]["hop_latency_us"] = 0;
+  cluster["collective_launch_us"] = 0;
+  cluster.erase("all_reduce_curves");
+  const ProgramRun run =
+      run_plan_with({.cluster = cluster.dump(), .gpus = "64", .flags = {"--format", "json"}});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_TRUE(is_finite_json(run.output));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,148 @@
+// The accuracy that the README states, held against published measurements.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cost_model/analytic/flops.h"
+#include "cost_model/analytic/iteration.h"
+#include "planner/prediction.h"
+#include "planner/search.h"
+#include "planner/validation.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kDay = 86400.0;
+
+/// The shipped published runs of one group, costed; all of them for an empty name.
+std::vector<CostedRun> published(const std::string& group) {
+  MeasuredRuns runs = read_published_runs();
+  EXPECT_TRUE(runs.skipped.empty());
+  std::vector<CostedRun> selected;
+  for (const CostedRun& run : cost_runs(runs).costed) {
+    if (group.empty() || run.run.group == group) {
+      selected.push_back(run);
+    }
+  }
+  return selected;
+}
+
+ParallelConfig trillion() {
+  return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
+}
+
+Prediction predicted_trillion(const Calibration& calibration) {
+  return predict(selene_2021("1T"), trillion(), calibration);
+}
+
+Calibration without_the_trillion_row() {
+  return calibrate_by_published(read_published_runs(), selene_2021("1T"), 3072);
+}
+
+TEST(Table1, IsPredictedWithoutCalibration) {
+  const std::vector<CostedRun> runs = published("sc21-t1");
+  ASSERT_EQ(runs.size(), 10U);
+  const ErrorSummary errors = summarize(errors_of(runs).uncalibrated);
+  EXPECT_LE(errors.mean_absolute, 0.09);
+  EXPECT_LE(errors.max_absolute, 0.13);
+}
+
+TEST(Table1AndKorthikantiTable5, ArePredictedByTheFactorOfTheOtherRows) {
+  const std::vector<CostedRun> runs = published("");
+  ASSERT_EQ(runs.size(), 19U);
+  const ErrorSummary errors = summarize(errors_of(runs).leave_one_out);
+  EXPECT_LE(errors.mean_absolute, 0.03);
+  EXPECT_LE(errors.max_absolute, 0.07);
+}
+
+TEST(TrillionParameterRun, IsPredictedWithinFivePercent) {
+  for (const Calibration& calibration : {Calibration{}, without_the_trillion_row()}) {
+    EXPECT_NEAR(predicted_trillion(calibration).iteration_time.value.value(), 102.6, 0.05 * 102.6);
+  }
+}
+
+TEST(TrillionParameterRun, LiesInItsInterval) {
+  const Prediction prediction = predicted_trillion(without_the_trillion_row());
+  EXPECT_LT(prediction.iteration_time.low, Seconds(102.6));
+  EXPECT_GT(prediction.iteration_time.high, Seconds(102.6));
+}
+
+// SC21 table 1 and section 5.1: 502 PFLOP/s in all, 84 days for 450 B tokens.
+TEST(TrillionParameterRun, HasThePublishedAggregateAndDuration) {
+  for (const Calibration& calibration : {Calibration{}, without_the_trillion_row()}) {
+    const Prediction prediction = predicted_trillion(calibration);
+    EXPECT_NEAR(prediction.per_gpu.value.value() * 3072.0 / kPeta, 502.0, 0.06 * 502.0);
+    EXPECT_NEAR(training_run(prediction, 3072, 450e9).time.value.value() / kDay, 84.0, 5.0);
+  }
+}
+
+// SC21 table 1: 163 and 137 TFLOP/s per GPU, the superlinear scaling of the paper's title figure.
+TEST(Scaling, FromTheSmallestToTheLargestModelIsThePublishedOne) {
+  const Prediction small = predict(
+      selene_2021("1.7B"), {.dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull}, {});
+  EXPECT_NEAR(predicted_trillion({}).per_gpu.value / small.per_gpu.value, 1.19, 0.05);
+}
+
+// SC21 figure 16: the 91B model with (t, p) = (8, 8) is fastest at b = 2 for both batches. We agree
+// at 128; at 512 we find b = 4 half a percent faster. Measured, a sequence takes 4 % longer at b =
+// 4 than at b = 2, which no term of the model does.
+TEST(Figure16, HasItsOptimumAtAMicrobatchOfTwo) {
+  const auto time = [](std::int64_t batch, int micro_batch_size) {
+    return iteration_cost(selene_2021("91B", batch), {.tp = 8,
+                                                      .pp = 8,
+                                                      .micro_batch_size = micro_batch_size,
+                                                      .recompute = Recompute::kFull})
+        .total();
+  };
+  for (const int other : {1, 4, 8}) {
+    EXPECT_LT(time(128, 2), time(128, other)) << other;
+    EXPECT_LT(time(512, 2), 1.01 * time(512, other)) << other;
+  }
+}
+
+/// Where a published (t, p, d, b) stands in our order, and how much slower than our best it is.
+struct Standing {
+  int place = 0;
+  double loss = 0.0;
+};
+
+Standing standing_of(const CostedRun& run, const Pins& pins) {
+  const ParallelConfig& published_config = run.run.config;
+  const SearchResult result =
+      search(scenario_of(run.run),
+             {.gpus = published_config.world_size(), .pins = pins, .num_best = 100'000});
+  const auto found =
+      std::find_if(result.best.begin(), result.best.end(), [&](const Candidate& candidate) {
+        const ParallelConfig& config = candidate.config;
+        return config.tp == published_config.tp && config.pp == published_config.pp &&
+               config.dp == published_config.dp &&
+               config.micro_batch_size == published_config.micro_batch_size;
+      });
+  if (found == result.best.end()) {
+    return {.place = 1'000'000, .loss = 1e9};
+  }
+  return {.place = static_cast<int>(found - result.best.begin()) + 1,
+          .loss = found->time / result.best.front().time - 1.0};
+}
+
+// With recomputation as published, seven of the ten published choices are among our best three or
+// within 5 % of our best. Of the other three (18B, 39B, 145B) we prefer less tensor and more
+// (interleaved) pipeline parallelism; the README says by how much. Over all kinds of recomputation,
+// models that fit without it are planned without it: SC21 figure 17 measured that as 23 % less
+// time.
+TEST(PublishedChoices, AreAmongOurBest) {
+  for (const CostedRun& run : published("sc21-t1")) {
+    const std::string& id = run.run.id;
+    const bool is_exception = id == "sc21-t1-18B" || id == "sc21-t1-39B" || id == "sc21-t1-145B";
+    const Standing standing = standing_of(run, {.recompute = {Recompute::kFull}});
+    const bool is_among_best = standing.place <= 3 || standing.loss <= 0.05;
+    EXPECT_EQ(is_among_best, !is_exception)
+        << id << ": place " << standing.place << ", " << 100.0 * standing.loss << " % slower";
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
