@@ -41,6 +41,7 @@ std::vector<int> stage_counts(const Scenario& scenario) {
 std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   std::vector<ModelParallelism> order;
   const std::vector<int> sizes = sizes_within_node(scenario);
+  order.reserve(sizes.size());
   for (const int tp : sizes) {
     order.push_back({.tp = tp, .pp = 1});
   }

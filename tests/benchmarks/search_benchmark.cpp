@@ -15,7 +15,7 @@ void search_1t(benchmark::State& state, const char* stack) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", stack);
   const SearchOptions options{.gpus = state.range(0)};
   std::int64_t costed = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const SearchResult result = search(scenario, options);
     benchmark::DoNotOptimize(result.best.data());
     costed += result.feasible;
@@ -37,7 +37,7 @@ BENCHMARK_CAPTURE(search_1t, megatron_lm_2022, "megatron-lm-2022")
 void search_18b(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 5040);
   std::int64_t costed = 0;
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const SearchResult result = search(scenario, {.gpus = 5040});
     benchmark::DoNotOptimize(result.best.data());
     costed += result.feasible;
@@ -58,7 +58,7 @@ void cost_one_candidate(benchmark::State& state) {
                               .sequence_parallel = true,
                               .zero_stage = 1};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(peak_memory(scenario, config));
     benchmark::DoNotOptimize(iteration_cost(scenario, config, costs).total());
   }
@@ -69,7 +69,7 @@ BENCHMARK(cost_one_candidate);
 /// What depends on (tp, b, sequence parallelism) only: 15 matrix products over eight tiles.
 void microbatch_costs_of_one_size(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(
         microbatch_costs(scenario, {.tp = 8, .sequence_parallel = true}).layer.forward.total());
   }

@@ -24,7 +24,7 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) 
     }
   };
   for (int tp = 1; tp <= gpus; ++tp) {
-    for (int pp = 1; tp * pp <= gpus; ++pp) {
+    for (int pp = 1; std::int64_t{tp} * pp <= gpus; ++pp) {
       const int dp = static_cast<int>(gpus) / (tp * pp);
       for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
         for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
