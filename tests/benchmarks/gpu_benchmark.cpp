@@ -3,6 +3,7 @@
 // results.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <iostream>
 #include <set>
 #include <string>
@@ -25,8 +26,9 @@ struct ProfileOfGpu {
   const char* device;
   const char* profile;
 };
-constexpr ProfileOfGpu kProfiles[] = {
-    {"A100", "a100-80gb-sxm"}, {"H100", "h100-80gb-sxm"}, {"H200", "h100-80gb-sxm"}};
+constexpr std::array kProfiles = {ProfileOfGpu{"A100", "a100-80gb-sxm"},
+                                  ProfileOfGpu{"H100", "h100-80gb-sxm"},
+                                  ProfileOfGpu{"H200", "h100-80gb-sxm"}};
 
 struct Linear {
   LinearProduct product;
@@ -34,7 +36,7 @@ struct Linear {
   std::int64_t outputs;
   std::int64_t inputs;
 
-  auto key() const { return std::tuple(product, tokens, outputs, inputs); }
+  [[nodiscard]] auto key() const { return std::tuple(product, tokens, outputs, inputs); }
   friend bool operator<(const Linear& a, const Linear& b) { return a.key() < b.key(); }
 };
 
