@@ -28,13 +28,29 @@ ObjectWriter inputs_json(const PlanningResult& result) {
   return inputs;
 }
 
-ObjectWriter plan_json(const Plan& plan) {
+ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens);
+  ObjectWriter json;
+  json.number("tokens", *budget.tokens);
+  json.number("time_s", run.time.value.value());
+  json.numbers("interval_s", {run.time.low.value(), run.time.high.value()});
+  json.number("gpu_hours", run.gpu_hours);
+  if (budget.price_per_gpu_hour.has_value()) {
+    json.number("cost", run.gpu_hours * *budget.price_per_gpu_hour);
+  }
+  return json;
+}
+
+ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   Plan copy = plan;  // describe() takes references that it could write to
   ObjectWriter json;
   json.object("config", copy.config);
   json.count("gpus_used", copy.config.world_size());
   json.object("predicted", copy.predicted);
   json.object("memory", copy.memory);
+  if (budget.tokens.has_value()) {
+    json.child("training", training_json(plan, budget));
+  }
   return json;
 }
 
@@ -127,10 +143,10 @@ ObjectWriter candidate_json(const Candidate& candidate, double calibration_facto
   return json;
 }
 
-std::string to_json(const PlanningResult& result) {
+std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   std::vector<ObjectWriter> plans;
   for (const Plan& plan : result.plans) {
-    plans.push_back(plan_json(plan));
+    plans.push_back(plan_json(plan, budget));
   }
   std::vector<ObjectWriter> pareto;
   for (const Candidate& candidate : result.search.pareto) {

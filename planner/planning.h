@@ -44,7 +44,7 @@ struct PlanningResult {
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 
 /// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
-[[nodiscard]] std::string to_json(const PlanningResult& result);
+[[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 
 /// One line of comma-separated values per plan, with a header.
 [[nodiscard]] std::string to_csv(const PlanningResult& result);

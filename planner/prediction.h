@@ -1,6 +1,7 @@
 // What a plan will cost, in the units people compare, with an interval.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,12 @@ struct Prediction {
 /// The closed form times the calibration's factor. The config must have no shape violation.
 [[nodiscard]] Prediction predict(const Scenario& scenario, const ParallelConfig& config,
                                  const Calibration& calibration);
+
+/// What a user told about the whole training run.
+struct RunBudget {
+  std::optional<double> tokens;              ///< To train on.
+  std::optional<double> price_per_gpu_hour;  ///< In any currency.
+};
 
 /// Training on `tokens` tokens.
 struct TrainingRun {

@@ -1,20 +1,14 @@
 // The answer of a search as a person reads it.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/explain.h"
 #include "planner/plan.h"
 #include "planner/planning.h"
 
 namespace ptdp {
-
-/// What a user told about the whole training run.
-struct RunBudget {
-  std::optional<double> tokens;              ///< To train on.
-  std::optional<double> price_per_gpu_hour;  ///< In any currency.
-};
 
 /// The answer in one sentence; configuration; predictions with intervals; where the time goes;
 /// memory of the heaviest stage; bytes on the links; runners-up; rules of thumb; published results;

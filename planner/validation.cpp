@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -88,6 +89,11 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
     }
   }
   return result;
+}
+
+double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
+  return hardware_flops(run.model, run.global_batch_size, run.config.recompute).value() /
+         time.value() / static_cast<double>(run.config.world_size()) / kTera;
 }
 
 MeasuredRuns read_published_runs() {

@@ -29,6 +29,9 @@ struct CostedRuns {
 /// cost, is skipped with the reason.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs);
 
+/// Hardware TFLOP/s per GPU of a run whose iteration takes `time`.
+[[nodiscard]] double tflops_per_gpu(const MeasuredRun& run, Seconds time);
+
 /// The shipped published runs (profiles/published/*.csv).
 [[nodiscard]] MeasuredRuns read_published_runs();
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "cost_model/analytic/flops.h"
 #include "cost_model/spec/object_writer.h"
 
 namespace ptdp {
@@ -37,11 +36,6 @@ ObjectWriter summary_json(const ErrorSummary& summary) {
   json.number("max", summary.max_absolute);
   json.number("bias", summary.bias);
   return json;
-}
-
-double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
-  return hardware_flops(run.model, run.global_batch_size, run.config.recompute).value() /
-         time.value() / static_cast<double>(run.config.world_size()) / kTera;
 }
 
 ObjectWriter run_json(const ValidationReport& report, std::size_t i) {

@@ -1,18 +1,17 @@
 // ptdp-plan: how to train a model on a number of GPUs, and what that will cost.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
-#include "cost_model/spec/object_writer.h"
 #include "planner/planning.h"
 #include "planner/summary.h"
 #include "planner/validation.h"
 #include "tools/command_line.h"
+#include "tools/list_profiles.h"
 
 namespace ptdp {
 namespace {
@@ -196,105 +195,6 @@ RunBudget read_budget(const CommandLine& line) {
   return budget;
 }
 
-std::vector<ModelProfile> models_by_size() {
-  std::vector<ModelProfile> models;
-  for (const std::string& name : list_profiles(ProfileKind::kModel)) {
-    models.push_back(find_model(name));
-  }
-  std::sort(models.begin(), models.end(), [](const ModelProfile& a, const ModelProfile& b) {
-    return std::pair(parameter_count(a.config), a.name) <
-           std::pair(parameter_count(b.config), b.name);
-  });
-  return models;
-}
-
-std::string list_json(const std::string& kind, std::vector<ObjectWriter> entries) {
-  ObjectWriter json;
-  json.text("schema", "ptdp.list/1");
-  json.children(kind, std::move(entries));
-  return json.dump();
-}
-
-std::string models_json() {
-  std::vector<ObjectWriter> entries;
-  for (ModelProfile& model : models_by_size()) {
-    ObjectWriter& entry = entries.emplace_back();
-    entry.name("name", model.name);
-    entry.text("source", model.source);
-    entry.count("parameters", parameter_count(model.config));
-    entry.count("global_batch_size", model.global_batch_size);
-    describe(entry, model.config);
-  }
-  return list_json("models", std::move(entries));
-}
-
-/// Profiles that are written as they are read.
-template <class Profile>
-std::string profiles_json(const std::string& kind, ProfileKind profile_kind,
-                          Profile (*find_profile)(const std::string&)) {
-  std::vector<ObjectWriter> entries;
-  for (const std::string& name : list_profiles(profile_kind)) {
-    Profile profile = find_profile(name);
-    describe(entries.emplace_back(), profile);
-  }
-  return list_json(kind, std::move(entries));
-}
-
-std::string list_models() {
-  const std::vector<ModelProfile> models = models_by_size();
-  std::string text =
-      fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6}  {}\n", "name", "parameters",
-                  "layers", "hidden", "heads", "vocab", "seq", "batch", "source");
-  for (const ModelProfile& model : models) {
-    text += fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6}  {}\n", model.name,
-                        parameter_count(model.config), model.config.num_layers,
-                        model.config.hidden_size, model.config.num_attention_heads,
-                        model.config.vocab_size, model.config.seq_length, model.global_batch_size,
-                        model.source);
-  }
-  return text;
-}
-
-std::string list_clusters() {
-  std::string text = fmt::format("{:<16} {:<18} {:>9} {:>12} {:>11}  {}\n", "name", "GPU",
-                                 "GPUs/node", "NVLink GB/s", "NIC GB/s", "default stack");
-  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
-    const ClusterSpec cluster = find_cluster(name);
-    text +=
-        fmt::format("{:<16} {:<18} {:>9} {:>12.4g} {:>11.4g}  {}\n", cluster.name, cluster.gpu.name,
-                    cluster.gpus_per_node, cluster.nvlink.bandwidth.value() / kGiga,
-                    cluster.nic.bandwidth.value() / kGiga, cluster.default_stack);
-  }
-  return text;
-}
-
-template <class Value>
-std::string joined(const std::vector<Value>& values) {
-  std::string text;
-  for (const Value& value : values) {
-    if constexpr (std::is_enum_v<Value>) {
-      text += (text.empty() ? "" : ",") + std::string(name_of(value));
-    } else {
-      text += (text.empty() ? "" : ",") + std::to_string(value);
-    }
-  }
-  return text;
-}
-
-std::string list_stacks() {
-  std::string text =
-      fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", "name", "precision", "attention",
-                  "schedules", "recompute", "ZeRO", "sequence parallel");
-  for (const std::string& name : list_profiles(ProfileKind::kStack)) {
-    const StackSpec stack = find_stack(name);
-    text += fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", stack.name,
-                        name_of(stack.precision), stack.attention, joined(stack.can_run.schedules),
-                        joined(stack.can_run.recompute), joined(stack.can_run.zero_stages),
-                        stack.can_run.sequence_parallel ? "yes" : "no");
-  }
-  return text;
-}
-
 /// The words behind a command, for messages.
 std::string joined_words(const CommandLine& line) {
   std::string text;
@@ -312,15 +212,13 @@ int run_list(const CommandLine& line) {
   const bool as_json = line.choice("format", {"table", "json"}).value_or(0) == 1;
   switch (find_choice(line.words()[1], kinds, "list")) {
     case 0:
-      print(as_json ? models_json() : list_models());
+      print(as_json ? models_json() : models_table());
       break;
     case 1:
-      print(as_json ? profiles_json<ClusterSpec>("clusters", ProfileKind::kCluster, find_cluster)
-                    : list_clusters());
+      print(as_json ? clusters_json() : clusters_table());
       break;
     default:
-      print(as_json ? profiles_json<StackSpec>("stacks", ProfileKind::kStack, find_stack)
-                    : list_stacks());
+      print(as_json ? stacks_json() : stacks_table());
   }
   return 0;
 }
@@ -376,7 +274,7 @@ int run_search(const CommandLine& line) {
   const PlanningResult result = plan_training(request.scenario, options);
   if (result.plans.empty()) {
     if (format == 1) {
-      print(to_json(result));
+      print(to_json(result, budget));
     }
     throw Error(summarize_failure(result), ExitStatus::kNothingFits);
   }
@@ -384,7 +282,7 @@ int run_search(const CommandLine& line) {
     write_plan(*output, result.plans.front());
   }
   if (format == 1) {
-    print(to_json(result));
+    print(to_json(result, budget));
   } else if (format == 2) {
     print(to_csv(result));
   } else {

@@ -76,6 +76,20 @@ TEST(PlanningJson, HasTheKeysThatToolsRead) {
   EXPECT_NEAR(sum, plan["predicted"]["iteration_time_s"].get<double>(), 1e-9);
 }
 
+// By hand: tokens over tokens/s; 3072 GPUs for that time; 2 per GPU-hour.
+TEST(PlanningJson, HoldsTheWholeTrainingWhereTokensAreGiven) {
+  const json plan =
+      json::parse(to_json(trillion(), {.tokens = 450e9, .price_per_gpu_hour = 2.0}))["plans"].at(0);
+  const json& training = plan["training"];
+  const double seconds = 450e9 / plan["predicted"]["tokens_per_s"].get<double>();
+  EXPECT_NEAR(training["time_s"].get<double>(), seconds, 1e-6 * seconds);
+  EXPECT_NEAR(training["gpu_hours"].get<double>(), 3072.0 * seconds / 3600.0, 1e-3 * seconds);
+  EXPECT_NEAR(training["cost"].get<double>(), 2.0 * 3072.0 * seconds / 3600.0, 1e-3 * seconds);
+  EXPECT_LT(training["interval_s"][0], training["time_s"]);
+  EXPECT_GT(training["interval_s"][1], training["time_s"]);
+  EXPECT_FALSE(json::parse(to_json(trillion()))["plans"].at(0).contains("training"));
+}
+
 TEST(PlanningCsv, HasOneLinePerPlan) {
   const std::string text = to_csv(trillion());
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 5);

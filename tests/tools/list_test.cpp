@@ -1,0 +1,59 @@
+// `ptdp-plan list`: what it tells of a profile.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+
+/// The entry of this name in `list <kind>`.
+json listed(const std::string& kind, const std::string& name) {
+  const ProgramRun run = run_plan({"list", kind, "--format", "json"});
+  EXPECT_TRUE(succeeds(run));
+  const json document = json::parse(run.output);
+  EXPECT_EQ(document["schema"], "ptdp.list/1");
+  const json& entries = document[kind];
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const json& entry) { return entry["name"] == name; });
+  EXPECT_NE(found, entries.end()) << name;
+  return found == entries.end() ? json() : *found;
+}
+
+// SC21 table 1: 163 TFLOP/s per GPU on 3072 GPUs. Korthikanti et al. table 5: the same shape on 512
+// GPUs in 94.42 and 71.49 s.
+TEST(ListModels, HoldsThePublishedRunsOfAModel) {
+  const json model = listed("models", "1T");
+  ASSERT_EQ(model["published"].size(), 3U);
+  const auto on_3072 =
+      std::find_if(model["published"].begin(), model["published"].end(),
+                   [](const json& run) { return run["global_batch_size"] == 3072; });
+  ASSERT_NE(on_3072, model["published"].end());
+  EXPECT_EQ((*on_3072)["config"]["pp"], 64);
+  EXPECT_NEAR((*on_3072)["tflops_per_gpu"].get<double>(), 163.0, 0.05);
+}
+
+TEST(ListModels, SaysWhereNothingIsPublished) {
+  EXPECT_TRUE(listed("models", "gpt-tiny")["published"].empty());
+}
+
+TEST(ListModels, ShowsTheBestThroughput) {
+  const ProgramRun run = run_plan({"list", "models"});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_NE(run.output.find("137 on 32 GPUs"), std::string::npos);  // 1.7B, SC21 table 1
+}
+
+TEST(ListStacks, SaysWhatAStackCanRun) {
+  EXPECT_EQ(listed("stacks", "megatron-lm-2021")["can_run"]["zero_stages"], json({0}));
+  EXPECT_EQ(listed("stacks", "megatron-core-2024")["can_run"]["sequence_parallel"], true);
+}
+
+TEST(ListClusters, NamesTheDefaultStack) {
+  EXPECT_EQ(listed("clusters", "selene-a100")["default_stack"], "megatron-lm-2021");
+}
+
+}  // namespace
+}  // namespace ptdp
