@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMostTerms = 3;
 constexpr std::size_t kMostValues = 24;
+constexpr std::int64_t kMostGpusToTry = 1 << 24;  // more than any cluster has
 constexpr std::int64_t kLargestDegree = 100'000'000;
 
 std::string join(const std::vector<std::int64_t>& values) {
@@ -153,6 +154,20 @@ Explanation explain(const Scenario& scenario, const SearchOptions& options, cons
   matching.pins = partial;
   return {
       .partial = partial, .matching = search(scenario, matching), .all = search(scenario, options)};
+}
+
+std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {
+  const std::int64_t cluster_size = scenario.cluster.max_gpus();
+  const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
+  options.num_best = 1;
+  while (options.gpus <= most / 2) {
+    options.gpus *= 2;
+    const SearchResult result = search(scenario, options);
+    if (!result.best.empty()) {
+      return LargerCluster{.gpus = options.gpus, .config = result.best.front().config};
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<std::string> nearest_feasible(const Scenario& scenario, const SearchOptions& options,

@@ -40,6 +40,17 @@ struct Explanation {
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,
                                   const Pins& partial);
 
+/// A number of GPUs that would do, and the best configuration on them.
+struct LargerCluster {
+  std::int64_t gpus = 0;
+  ParallelConfig config;
+};
+
+/// The first of 2, 4, 8, ... times as many GPUs, as far as the cluster reaches, on which something
+/// fits; nothing where more GPUs don't help.
+[[nodiscard]] std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario,
+                                                              SearchOptions options);
+
 /// For every violated constraint of a search without result, most frequent first: what is violated,
 /// and the nearest values that are not.
 [[nodiscard]] std::vector<std::string> nearest_feasible(const Scenario& scenario,

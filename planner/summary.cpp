@@ -320,11 +320,15 @@ std::string summarize(const PlanningResult& result, const RunBudget& budget,
 }
 
 std::string summarize_failure(const PlanningResult& result) {
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
       result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
       result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
-  return text + reasons(result.scenario, result.options, result.search);
+  text += reasons(result.scenario, result.options, result.search);
+  if (const auto larger = gpus_that_would_do(result.scenario, result.options)) {
+    text += fmt::format("  {} GPUs would do: {}\n", larger->gpus, to_string(larger->config));
+  }
+  return text;
 }
 
 std::string summarize(const Explanation& explanation, const Scenario& scenario,

@@ -21,7 +21,7 @@ namespace ptdp {
 /// One plan without the search around it.
 [[nodiscard]] std::string summarize(const Plan& plan, const RunBudget& budget);
 
-/// Why nothing fits: the tally with the nearest feasible values.
+/// Why nothing fits: the tally with the nearest feasible values, and how many GPUs would do.
 [[nodiscard]] std::string summarize_failure(const PlanningResult& result);
 
 /// The comparison as `ptdp.explanation/1`, described in planner/README.md.

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <csignal>
 #include <iostream>
+#include <sstream>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/csv_table.h"
@@ -174,6 +175,20 @@ double parse_fraction(std::string_view text, const std::string& place) {
                 in_quotes(text));
   }
   return fraction;
+}
+
+std::optional<std::string> standard_answer(
+    const CommandLine& line, const std::string& program, std::string_view usage,
+    const boost::program_options::options_description& flags) {
+  if (line.has("help")) {
+    std::ostringstream text;
+    text << usage << flags;
+    return text.str();
+  }
+  if (line.has("version")) {
+    return program + " " + PTDP_VERSION + "\n";
+  }
+  return std::nullopt;
 }
 
 void print(std::string_view text) {

@@ -50,6 +50,12 @@ class CommandLine {
 /// "0.08" or "8%". Throws Error at `place` for anything outside [0, 1).
 [[nodiscard]] double parse_fraction(std::string_view text, const std::string& place);
 
+/// What --help and --version ask for, if one of them is there: the usage with all flags, or the
+/// program's name and version.
+[[nodiscard]] std::optional<std::string> standard_answer(
+    const CommandLine& line, const std::string& program, std::string_view usage,
+    const boost::program_options::options_description& flags);
+
 /// Writes to standard output; throws Error(kOutputFailed) if that is closed or full.
 void print(std::string_view text);
 

@@ -24,6 +24,7 @@ constexpr std::int64_t kLongestSequence = 100'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
 
+constexpr const char* kProgram = "ptdp-plan";
 constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
@@ -276,7 +277,9 @@ int run_search(const CommandLine& line) {
     if (format == 1) {
       print(to_json(result, budget));
     }
-    throw Error(summarize_failure(result), ExitStatus::kNothingFits);
+    std::string reasons = summarize_failure(result);
+    reasons.pop_back();  // run_command ends the line
+    throw Error(reasons, ExitStatus::kNothingFits);
   }
   if (output.has_value()) {
     write_plan(*output, result.plans.front());
@@ -298,14 +301,8 @@ int run_search(const CommandLine& line) {
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
-  if (line.has("help")) {
-    std::ostringstream text;
-    text << kUsage << flags;
-    print(text.str());
-    return 0;
-  }
-  if (line.has("version")) {
-    print(std::string("ptdp-plan ") + PTDP_VERSION + "\n");
+  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+    print(*answer);
     return 0;
   }
   if (line.words().empty()) {
@@ -325,5 +322,5 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_command("ptdp-plan", [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
 }

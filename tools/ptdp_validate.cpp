@@ -1,8 +1,6 @@
 // ptdp-validate: predicted against measured, run by run.
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "planner/validation_report.h"
@@ -13,6 +11,7 @@ namespace {
 
 namespace po = boost::program_options;
 
+constexpr const char* kProgram = "ptdp-validate";
 constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv] [flags]\n"
     "\n"
@@ -75,14 +74,8 @@ void check_tolerances(const std::vector<Tolerance>& tolerances, const GroupError
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
-  if (line.has("help")) {
-    std::ostringstream text;
-    text << kUsage << flags;
-    print(text.str());
-    return 0;
-  }
-  if (line.has("version")) {
-    print(std::string("ptdp-validate ") + PTDP_VERSION + "\n");
+  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+    print(*answer);
     return 0;
   }
   if (!line.words().empty()) {
@@ -105,5 +98,5 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_command("ptdp-validate", [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
 }

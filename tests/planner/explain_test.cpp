@@ -81,6 +81,29 @@ TEST(Explain, FindsTheBestCompletionOfWhatIsGiven) {
   EXPECT_LT(explanation.all.best.front().time, explanation.matching.best.front().time);
 }
 
+// 1T keeps 20 bytes of state per parameter: 18.8 TiB, and 80 GiB less the reserve hold 70.3 of
+// them. So no fewer than 274 GPUs will do, and 512 are the first power of two.
+TEST(GpusThatWouldDo, AreTheFirstMultipleThatFits) {
+  const Scenario scenario = selene_2021("1T");
+  const auto found = gpus_that_would_do(scenario, {.gpus = 8});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->gpus, 512);
+  EXPECT_EQ(find_violation(scenario, found->config, usable_memory(scenario.cluster.gpu, 0.0)),
+            std::nullopt);
+}
+
+TEST(GpusThatWouldDo, AreNoneWhereMoreDoNotHelp) {
+  // 7 does not divide 160 heads on any number of GPUs.
+  EXPECT_FALSE(
+      gpus_that_would_do(selene_2021("1T"), {.gpus = 8, .pins = {.tp = IntegerRanges(7)}}));
+}
+
+TEST(GpusThatWouldDo, AreNoMoreThanTheClusterHas) {
+  Scenario scenario = selene_2021("1T");
+  scenario.cluster.network_tiers = {{.gpus = 256, .oversubscription = 1.0}};
+  EXPECT_FALSE(gpus_that_would_do(scenario, {.gpus = 8}));
+}
+
 TEST(NearestFeasible, SaysWhichValuesWouldDo) {
   const Scenario scenario = selene_2021("1.7B", 512);  // 24 heads, 24 layers
   const auto first_line = [&](const Pins& pins, std::int64_t gpus) {
