@@ -81,8 +81,8 @@ TEST(Explain, FindsTheBestCompletionOfWhatIsGiven) {
   EXPECT_LT(explanation.all.best.front().time, explanation.matching.best.front().time);
 }
 
-// 1T keeps 20 bytes of state per parameter: 18.8 TiB, and 80 GiB less the reserve hold 70.3 of
-// them. So no fewer than 274 GPUs will do, and 512 are the first power of two.
+// 1T keeps 20 bytes of state per parameter, 18776 GiB in all, and a GPU holds 70.3 GiB beside the
+// reserve: no fewer than 268 GPUs will do, and 512 are the first power of two.
 TEST(GpusThatWouldDo, AreTheFirstMultipleThatFits) {
   const Scenario scenario = selene_2021("1T");
   const auto found = gpus_that_would_do(scenario, {.gpus = 8});
