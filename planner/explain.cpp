@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kMostTerms = 3;
 constexpr std::size_t kMostValues = 24;
-constexpr std::int64_t kMostGpusToTry = 1 << 24;  // more than any cluster has
+constexpr std::int64_t kMostGpusToTry = 1 << 24;        // more than any cluster has
+constexpr std::int64_t kMostCandidatesToTry = 200'000;  // tens of milliseconds
 constexpr std::int64_t kLargestDegree = 100'000'000;
 
 std::string join(const std::vector<std::int64_t>& values) {
@@ -160,12 +161,14 @@ std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, Search
   const std::int64_t cluster_size = scenario.cluster.max_gpus();
   const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
   options.num_best = 1;
-  while (options.gpus <= most / 2) {
+  std::int64_t enumerated = 0;
+  while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry) {
     options.gpus *= 2;
     const SearchResult result = search(scenario, options);
     if (!result.best.empty()) {
       return LargerCluster{.gpus = options.gpus, .config = result.best.front().config};
     }
+    enumerated += result.enumerated;
   }
   return std::nullopt;
 }

@@ -46,8 +46,8 @@ struct LargerCluster {
   ParallelConfig config;
 };
 
-/// The first of 2, 4, 8, ... times as many GPUs, as far as the cluster reaches, on which something
-/// fits; nothing where more GPUs don't help.
+/// The first of 2, 4, 8, ... times as many GPUs, as far as the cluster reaches and the answer takes
+/// no longer than a search, on which something fits; nothing where more GPUs don't help.
 [[nodiscard]] std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario,
                                                               SearchOptions options);
 
