@@ -29,8 +29,8 @@ const ConstraintText& text_of(Constraint constraint) {
       [constraint](const ConstraintText& entry) { return entry.constraint == constraint; });
 }
 
-std::optional<Constraint> find_layout_violation(const Scenario& scenario,
-                                                const ParallelConfig& config) {
+std::optional<Constraint> find_split_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   if (model.num_attention_heads % config.tp != 0) {
     return Constraint::kHeadsByTp;
@@ -40,12 +40,6 @@ std::optional<Constraint> find_layout_violation(const Scenario& scenario,
   }
   if (model.num_layers % config.pp != 0) {
     return Constraint::kLayersByPp;
-  }
-  if (config.dp > scenario.job.global_batch_size) {
-    return Constraint::kDpBeyondBatch;
-  }
-  if (scenario.job.global_batch_size % config.dp != 0) {
-    return Constraint::kBatchByDp;
   }
   return std::nullopt;
 }
@@ -69,10 +63,14 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   return std::nullopt;
 }
 
-std::optional<Constraint> find_microbatch_violation(const Scenario& scenario,
-                                                    const ParallelConfig& config) {
-  const std::int64_t batch_per_replica = scenario.job.global_batch_size / config.dp;
-  if (batch_per_replica % config.micro_batch_size != 0) {
+std::optional<Constraint> find_batch_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  if (config.dp > batch) {
+    return Constraint::kDpBeyondBatch;
+  }
+  const std::int64_t batch_per_replica = batch / config.dp;
+  if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
     return Constraint::kBatchByDp;
   }
   if (config.schedule == Schedule::kInterleaved &&
@@ -84,13 +82,13 @@ std::optional<Constraint> find_microbatch_violation(const Scenario& scenario,
 
 std::optional<Constraint> find_shape_violation(const Scenario& scenario,
                                                const ParallelConfig& config) {
-  if (const auto violation = find_layout_violation(scenario, config)) {
+  if (const auto violation = find_split_violation(scenario, config)) {
     return violation;
   }
   if (const auto violation = find_variant_violation(scenario, config)) {
     return violation;
   }
-  return find_microbatch_violation(scenario, config);
+  return find_batch_violation(scenario, config);
 }
 
 Bytes usable_memory(const GpuSpec& gpu, double headroom) {

@@ -18,12 +18,12 @@ enum class Constraint {
   kHeadsByTp,
   kFfnByTp,
   kLayersByPp,
-  kDpBeyondBatch,
-  kBatchByDp,
   kNotRunByStack,
   kSequenceByTp,
   kLayersByPpVpp,
   kInterleavedMinStages,
+  kDpBeyondBatch,
+  kBatchByDp,
   kMicrobatchesByPp,
   kMemoryFirstStage,
   kMemoryLastStage
@@ -39,10 +39,6 @@ inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kHeadsByTp, "heads_by_tp", "attention heads not divisible by tp"},
     ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
     ConstraintText{Constraint::kLayersByPp, "layers_by_pp", "layers not divisible by pp"},
-    ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
-                   "more replicas than sequences in the batch"},
-    ConstraintText{Constraint::kBatchByDp, "batch_by_dp_b",
-                   "batch not divisible by dp * micro_batch_size"},
     ConstraintText{Constraint::kNotRunByStack, "not_run_by_stack", "not run by this stack"},
     ConstraintText{Constraint::kSequenceByTp, "sequence_by_tp",
                    "sequence length not divisible by tp (sequence parallelism)"},
@@ -50,6 +46,10 @@ inline constexpr std::array kConstraints = {
                    "layers not divisible by pp * vpp"},
     ConstraintText{Constraint::kInterleavedMinStages, "interleaved_min_stages",
                    "too few stages for the stack's interleaved schedule"},
+    ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
+                   "more replicas than sequences in the batch"},
+    ConstraintText{Constraint::kBatchByDp, "batch_by_dp_b",
+                   "batch not divisible by dp * micro_batch_size"},
     ConstraintText{Constraint::kMicrobatchesByPp, "microbatches_by_pp",
                    "microbatches not divisible by pp (interleaved schedule)"},
     ConstraintText{Constraint::kMemoryFirstStage, "memory_first_stage",
@@ -59,15 +59,15 @@ inline constexpr std::array kConstraints = {
 
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
-/// Checks that depend on tp, pp and dp only.
-[[nodiscard]] std::optional<Constraint> find_layout_violation(const Scenario& scenario,
-                                                              const ParallelConfig& config);
-/// Checks that the microbatch size does not touch; the layout must pass.
+/// Checks that depend on tp and pp only.
+[[nodiscard]] std::optional<Constraint> find_split_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
+/// Checks that neither dp nor the microbatch size touch; the split must pass.
 [[nodiscard]] std::optional<Constraint> find_variant_violation(const Scenario& scenario,
                                                                const ParallelConfig& config);
-/// Checks of the microbatch size, without memory; layout and variant must pass.
-[[nodiscard]] std::optional<Constraint> find_microbatch_violation(const Scenario& scenario,
-                                                                  const ParallelConfig& config);
+/// Checks of dp and the microbatch size, without memory; split and variant must pass.
+[[nodiscard]] std::optional<Constraint> find_batch_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
 /// All of the three above: whether the configuration can be costed.
 [[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);

@@ -5,6 +5,11 @@
 namespace ptdp {
 namespace {
 
+template <class Value>
+bool contains(const std::vector<Value>& values, Value value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
 /// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
 /// types a number wants to hear about it. Ascending.
 std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
@@ -23,23 +28,22 @@ std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& 
   return result;
 }
 
-std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int dp) {
-  if (!pins.zero_stage.is_any()) {
-    std::vector<int> stages;
-    for (int stage = 0; stage <= 3; ++stage) {
-      if (pins.zero_stage.contains(stage)) {
-        stages.push_back(stage);
-      }
-    }
-    return stages;
+std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins) {
+  if (pins.zero_stage.is_any()) {
+    return scenario.stack.can_run.zero_stages;
   }
-  // With one replica there is nothing to shard over: all stages are the same.
-  return dp > 1 ? scenario.stack.can_run.zero_stages : std::vector<int>{0};
+  std::vector<int> stages;
+  for (int stage = 0; stage <= 3; ++stage) {
+    if (pins.zero_stage.contains(stage)) {
+      stages.push_back(stage);
+    }
+  }
+  return stages;
 }
 
 std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins& pins, int tp) {
   if (pins.sequence_parallel.has_value()) {
-    return {*pins.sequence_parallel && tp > 1};
+    return {*pins.sequence_parallel};
   }
   if (tp > 1 && scenario.stack.can_run.sequence_parallel) {
     return {false, true};
@@ -49,17 +53,14 @@ std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins
 
 /// The virtual stages with the schedule that each implies, as far as the pins allow both.
 std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& pins,
-                                          const ParallelConfig& layout) {
+                                          const ParallelConfig& split) {
   std::vector<ParallelConfig> result;
-  const int layers_per_stage = scenario.job.model.num_layers / layout.pp;
-  for (const std::int64_t vpp : pins.vpp.values(layout.pp == 1 ? 1 : layers_per_stage)) {
-    ParallelConfig config = layout;
+  const int layers_per_stage = scenario.job.model.num_layers / split.pp;
+  for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : layers_per_stage)) {
+    ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
     config.schedule = vpp == 1 ? Schedule::kOneFOneB : Schedule::kInterleaved;
-    const bool is_wanted =
-        pins.schedules.empty() || std::find(pins.schedules.begin(), pins.schedules.end(),
-                                            config.schedule) != pins.schedules.end();
-    if (is_wanted) {
+    if (pins.schedules.empty() || contains(pins.schedules, config.schedule)) {
       result.push_back(config);
     }
   }
@@ -72,43 +73,35 @@ std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const
   std::vector<int> result;
   const std::int64_t heads = scenario.job.model.num_attention_heads;
   for (const std::int64_t tp : pins.tp.values(std::min(gpus, heads))) {
-    if (tp <= gpus) {
+    // One GPU has no sequence to split: asked for sequence parallelism, it is no candidate.
+    if (tp <= gpus && (tp > 1 || !pins.sequence_parallel.value_or(false))) {
       result.push_back(static_cast<int>(tp));
     }
   }
   return result;
 }
 
-std::vector<ParallelConfig> enumerate_layouts(const Scenario& scenario, std::int64_t gpus,
-                                              const Pins& pins, int tp) {
+std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
+                                             const Pins& pins, int tp) {
   std::vector<ParallelConfig> result;
   const std::int64_t layers = scenario.job.model.num_layers;
   for (const std::int64_t pp : pins.pp.values(std::min(gpus / tp, layers))) {
-    const std::int64_t replicas = gpus / (tp * pp);
-    if (replicas == 0) {
-      continue;
-    }
-    const std::vector<std::int64_t> degrees =
-        pins.dp.is_any() ? std::vector<std::int64_t>{replicas}
-                         : divisors_in(scenario.job.global_batch_size, pins.dp);
-    for (const std::int64_t dp : degrees) {
-      if (dp <= replicas) {
-        result.push_back({.tp = tp, .pp = static_cast<int>(pp), .dp = static_cast<int>(dp)});
-      }
+    if (tp * pp <= gpus) {
+      result.push_back({.tp = tp, .pp = static_cast<int>(pp)});
     }
   }
   return result;
 }
 
 std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const Pins& pins,
-                                               const ParallelConfig& layout) {
+                                               const ParallelConfig& split) {
   const std::vector<Recompute>& recomputes =
       pins.recompute.empty() ? scenario.stack.can_run.recompute : pins.recompute;
   std::vector<ParallelConfig> result;
-  for (const ParallelConfig& interleaving : interleavings(scenario, pins, layout)) {
+  for (const ParallelConfig& interleaving : interleavings(scenario, pins, split)) {
     for (const Recompute recompute : recomputes) {
-      for (const bool is_sequence_parallel : sequence_parallel_choices(scenario, pins, layout.tp)) {
-        for (const int zero_stage : zero_stages(scenario, pins, layout.dp)) {
+      for (const bool is_sequence_parallel : sequence_parallel_choices(scenario, pins, split.tp)) {
+        for (const int zero_stage : zero_stages(scenario, pins)) {
           ParallelConfig config = interleaving;
           config.recompute = recompute;
           config.sequence_parallel = is_sequence_parallel;
@@ -121,12 +114,29 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
   return result;
 }
 
-std::vector<int> enumerate_micro_batch_sizes(std::int64_t batch_per_replica, const Pins& pins) {
-  std::vector<int> sizes;
-  for (const std::int64_t size : divisors_in(batch_per_replica, pins.micro_batch_size)) {
-    sizes.push_back(static_cast<int>(size));
+std::vector<Replicas> enumerate_replicas(const Scenario& scenario, std::int64_t gpus,
+                                         const Pins& pins) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  std::vector<Replicas> result;
+  for (const std::int64_t dp : divisors_in(batch, pins.dp)) {
+    if (dp > gpus) {
+      break;
+    }
+    Replicas& replicas = result.emplace_back(Replicas{.dp = static_cast<int>(dp)});
+    const std::int64_t batch_per_replica = std::max<std::int64_t>(batch / dp, 1);
+    for (const std::int64_t size : divisors_in(batch_per_replica, pins.micro_batch_size)) {
+      replicas.micro_batch_sizes.push_back(static_cast<int>(size));
+    }
   }
-  return sizes;
+  return result;
+}
+
+bool is_candidate(const Scenario& scenario, const ParallelConfig& config, std::int64_t gpus,
+                  const Pins& pins) {
+  const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
+  const bool can_leave_whole = pins.zero_stage.is_any() && contains(stages, 0);
+  return config.world_size() <= gpus &&
+         (config.dp > 1 || config.zero_stage == 0 || !can_leave_whole);
 }
 
 }  // namespace ptdp

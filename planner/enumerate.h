@@ -28,22 +28,34 @@ struct Pins {
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,
                                             const Pins& pins);
 
-/// The (tp, pp, dp) with this tp: pp from 1 to the number of layers, and dp = floor(gpus/(tp·pp)),
-/// so that fewer GPUs stay idle than one replica needs. A pinned dp may leave more idle; of a
-/// range, only the divisors of the batch are candidates.
-[[nodiscard]] std::vector<ParallelConfig> enumerate_layouts(const Scenario& scenario,
-                                                            std::int64_t gpus, const Pins& pins,
-                                                            int tp);
+/// The ways to split a model with this tp: pp from 1 to the number of layers, on at most `gpus`.
+[[nodiscard]] std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario,
+                                                           std::int64_t gpus, const Pins& pins,
+                                                           int tp);
 
-/// The layout with every vpp (1 to the layers per stage), schedule, recomputation, sequence
+/// The split with every vpp (1 to the layers per stage), schedule, recomputation, sequence
 /// parallelism and ZeRO stage that the stack can run or that is pinned.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,
                                                              const Pins& pins,
-                                                             const ParallelConfig& layout);
+                                                             const ParallelConfig& split);
 
-/// The microbatch sizes that divide the batch of a replica, and those pinned as single numbers,
-/// ascending.
-[[nodiscard]] std::vector<int> enumerate_micro_batch_sizes(std::int64_t batch_per_replica,
-                                                           const Pins& pins);
+/// A number of replicas, and the microbatch sizes that divide the batch of each.
+struct Replicas {
+  int dp = 1;
+  std::vector<int> micro_batch_sizes;  ///< Ascending.
+};
+
+/// Every dp up to `gpus` that divides the batch, ascending, with the microbatch sizes that divide
+/// the batch of a replica; and those pinned as single numbers, whether they divide or not. Fewer
+/// replicas than there is room for leave GPUs idle: they win where the batch does not divide by
+/// more, or where every GPU costs.
+[[nodiscard]] std::vector<Replicas> enumerate_replicas(const Scenario& scenario, std::int64_t gpus,
+                                                       const Pins& pins);
+
+/// Whether a variant with its number of replicas is a candidate: it uses at most `gpus`, and ZeRO
+/// has something to shard over. With one replica all stages are the same, so stage 0 stands for
+/// them where it may be chosen.
+[[nodiscard]] bool is_candidate(const Scenario& scenario, const ParallelConfig& config,
+                                std::int64_t gpus, const Pins& pins);
 
 }  // namespace ptdp

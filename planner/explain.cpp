@@ -38,22 +38,20 @@ std::vector<std::int64_t> divisors(std::int64_t number) {
   return result;
 }
 
-/// The batch size nearest to the scenario's that some layout on these GPUs divides.
-std::int64_t nearest_batch_size(const Scenario& scenario, const SearchOptions& options) {
+/// The batch nearest to the scenario's that a pinned dp and a pinned microbatch size divide.
+std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
+  const auto pinned = [](const IntegerRanges& pin) {
+    return pin.numbers().empty() ? std::vector<std::int64_t>{1} : pin.numbers();
+  };
   const std::int64_t batch = scenario.job.global_batch_size;
   std::int64_t nearest = 0;
-  for (const int tp : enumerate_tp(scenario, options.gpus, options.pins)) {
-    for (const ParallelConfig& layout :
-         enumerate_layouts(scenario, options.gpus, options.pins, tp)) {
-      const auto violation = find_layout_violation(scenario, layout);
-      if (violation.has_value() && *violation != Constraint::kBatchByDp &&
-          *violation != Constraint::kDpBeyondBatch) {
-        continue;
-      }
-      const std::int64_t below = batch / layout.dp * layout.dp;
-      for (const std::int64_t size : {below, below + layout.dp}) {
-        if (size > 0 && (nearest == 0 || std::abs(size - batch) < std::abs(nearest - batch))) {
-          nearest = size;
+  for (const std::int64_t dp : pinned(pins.dp)) {
+    for (const std::int64_t size : pinned(pins.micro_batch_size)) {
+      const std::int64_t step = dp * size;
+      for (const std::int64_t multiple : {batch / step * step, batch / step * step + step}) {
+        if (multiple > 0 &&
+            (nearest == 0 || std::abs(multiple - batch) < std::abs(nearest - batch))) {
+          nearest = multiple;
         }
       }
     }
@@ -81,7 +79,7 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
     pins.dp = degree();
   } else if (key == "vpp") {
     pins.vpp = degree();
-  } else if (key == "b" || key == "micro_batch_size") {
+  } else if (key == "micro_batch_size") {
     pins.micro_batch_size = degree();
   } else if (key == "schedule") {
     pins.schedules = parse_choice(value, NamedValues<Schedule>(kScheduleNames), place);
@@ -113,7 +111,21 @@ std::vector<TermDifference> differences(const CostBreakdown& compared,
   return result;
 }
 
-std::string describe_differences(const CostBreakdown& compared, const CostBreakdown& reference) {
+CostBreakdown counted(CostBreakdown cost, const ParallelConfig& config, Objective objective) {
+  if (objective == Objective::kCost) {
+    for (const CostTerm& term : kCostTerms) {
+      cost.*term.time = cost.*term.time * static_cast<double>(config.world_size());
+    }
+  }
+  return cost;
+}
+
+std::string_view unit_of(Objective objective) {
+  return objective == Objective::kCost ? "GPU-s" : "s";
+}
+
+std::string describe_differences(const CostBreakdown& compared, const CostBreakdown& reference,
+                                 std::string_view unit) {
   const std::vector<TermDifference> terms = differences(compared, reference);
   const double largest = std::abs(terms.front().difference.value());
   std::string text;
@@ -122,27 +134,50 @@ std::string describe_differences(const CostBreakdown& compared, const CostBreakd
     if (seconds == 0.0 || std::abs(seconds) < 0.1 * largest) {
       break;
     }
-    text += fmt::format("{}{:+.3g} s {}", i == 0 ? "" : ", ", seconds, terms[i].term);
+    text += fmt::format("{}{:+.3g} {} {}", i == 0 ? "" : ", ", seconds, unit, terms[i].term);
   }
   return text.empty() ? "no term differs" : text;
 }
+
+namespace {
+
+/// "tp=8" as its two halves; "interleaved" and "sequence-parallel", as plans are printed, as
+/// schedule=interleaved and sequence_parallel=on.
+std::pair<std::string_view, std::string_view> key_and_value(std::string_view item,
+                                                            const std::string& place) {
+  const std::size_t equals = item.find('=');
+  if (equals != std::string_view::npos) {
+    const std::string_view key = item.substr(0, equals);
+    return {key == "b"      ? "micro_batch_size"
+            : key == "zero" ? "zero_stage"
+                            : key,
+            item.substr(equals + 1)};
+  }
+  for (const NamedValue<Schedule>& schedule : kScheduleNames) {
+    if (item == schedule.name) {
+      return {"schedule", item};
+    }
+  }
+  if (item == "sequence-parallel") {
+    return {"sequence_parallel", "on"};
+  }
+  throw Error(place + ": expected key=value, got " + in_quotes(item));
+}
+
+}  // namespace
 
 Pins parse_partial_config(std::string_view text, const std::string& place) {
   Pins pins;
   std::set<std::string_view> seen;
   while (true) {
-    const std::size_t comma = text.find(',');
+    const std::size_t comma = text.find_first_of(", ");
     const std::string_view item = text.substr(0, comma);
-    const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos) {
-      throw Error(place + ": expected key=value, got " + in_quotes(item));
-    }
-    const std::string_view key = item.substr(0, equals);
+    const auto [key, value] = key_and_value(item, place);
     const std::string key_place = place + ": " + std::string(key);
-    if (!seen.insert(key == "b" ? "micro_batch_size" : key).second) {
+    if (!seen.insert(key).second) {
       throw Error(key_place + ": given twice");
     }
-    apply(pins, key, item.substr(equals + 1), key_place);
+    apply(pins, key, value, key_place);
     if (comma == std::string_view::npos) {
       return pins;
     }
@@ -150,11 +185,36 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
   }
 }
 
+namespace {
+
+/// `pins` with what `partial` fixes in their place.
+Pins overlay(Pins pins, const Pins& partial) {
+  for (IntegerRanges Pins::*pin :
+       {&Pins::tp, &Pins::pp, &Pins::dp, &Pins::vpp, &Pins::micro_batch_size, &Pins::zero_stage}) {
+    if (!(partial.*pin).is_any()) {
+      pins.*pin = partial.*pin;
+    }
+  }
+  if (!partial.schedules.empty()) {
+    pins.schedules = partial.schedules;
+  }
+  if (!partial.recompute.empty()) {
+    pins.recompute = partial.recompute;
+  }
+  if (partial.sequence_parallel.has_value()) {
+    pins.sequence_parallel = partial.sequence_parallel;
+  }
+  return pins;
+}
+
+}  // namespace
+
 Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {
   SearchOptions matching = options;
-  matching.pins = partial;
-  return {
-      .partial = partial, .matching = search(scenario, matching), .all = search(scenario, options)};
+  matching.pins = overlay(options.pins, partial);
+  return {.matching_options = matching,
+          .matching = search(scenario, matching),
+          .all = search(scenario, options)};
 }
 
 std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {
@@ -171,6 +231,33 @@ std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, Search
     enumerated += result.enumerated;
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// Why no configuration can match the pins, whatever the model; empty where some can.
+std::string contradiction(const SearchOptions& options) {
+  const Pins& pins = options.pins;
+  const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
+  const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
+  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
+      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
+    return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
+  }
+  if (wants_interleaving && pins.pp == IntegerRanges(1)) {
+    return "schedule interleaved and pp=1 contradict each other: there is nothing to interleave";
+  }
+  if (pins.sequence_parallel.value_or(false) && pins.tp == IntegerRanges(1)) {
+    return "sequence parallelism and tp=1 contradict each other: it splits over tp";
+  }
+  const std::int64_t tp = pins.tp.smallest();
+  const std::int64_t pp = pins.pp.smallest();
+  const std::int64_t dp = pins.dp.smallest();
+  if (tp > options.gpus / pp / dp) {
+    return fmt::format("tp={} pp={} dp={}, the smallest asked for, need more than {} GPUs", tp, pp,
+                       dp, options.gpus);
+  }
+  return "";
 }
 
 std::vector<std::string> nearest_feasible(const Scenario& scenario, const SearchOptions& options,
@@ -198,8 +285,12 @@ std::vector<std::string> nearest_feasible(const Scenario& scenario, const Search
         break;
       case Constraint::kDpBeyondBatch:
       case Constraint::kBatchByDp:
-        line += fmt::format("; the nearest batch that some layout divides is {}",
-                            nearest_batch_size(scenario, options));
+        line += fmt::format("; dp * micro_batch_size can be {}",
+                            join(divisors(scenario.job.global_batch_size)));
+        if (const std::int64_t nearest = nearest_batch_size(scenario, options.pins);
+            nearest != scenario.job.global_batch_size) {
+          line += fmt::format("; the nearest batch that would do is {}", nearest);
+        }
         break;
       case Constraint::kNotRunByStack:
         line += fmt::format("; stack {} can run what `ptdp-plan list stacks` shows",
@@ -225,6 +316,25 @@ std::vector<std::string> nearest_feasible(const Scenario& scenario, const Search
     lines.push_back(line);
   }
   return lines;
+}
+
+}  // namespace
+
+std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
+                             const SearchResult& result) {
+  const std::string contradicted = contradiction(options);
+  if (!contradicted.empty()) {
+    return "  " + contradicted + "\n";
+  }
+  if (result.enumerated == 0) {
+    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
+                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
+  }
+  std::string text;
+  for (const std::string& line : nearest_feasible(scenario, options, result)) {
+    text += "  " + line + "\n";
+  }
+  return text;
 }
 
 }  // namespace ptdp

@@ -20,21 +20,28 @@ struct TermDifference {
 [[nodiscard]] std::vector<TermDifference> differences(const CostBreakdown& compared,
                                                       const CostBreakdown& reference);
 
+/// The breakdown of one iteration in what the objective counts: seconds, or GPU-seconds.
+[[nodiscard]] CostBreakdown counted(CostBreakdown cost, const ParallelConfig& config,
+                                    Objective objective);
+/// "s" or "GPU-s".
+[[nodiscard]] std::string_view unit_of(Objective objective);
+
 /// One line naming the terms that make up most of the difference: "+4.2 s bubble, +1.0 s
 /// tensor_parallel".
 [[nodiscard]] std::string describe_differences(const CostBreakdown& compared,
-                                               const CostBreakdown& reference);
+                                               const CostBreakdown& reference,
+                                               std::string_view unit = "s");
 
 /// The answer to "why not X", where X may leave keys open.
 struct Explanation {
-  Pins partial;           ///< X.
-  SearchResult matching;  ///< The search over what matches X; its best is the one compared.
-  SearchResult all;       ///< The search without X.
+  SearchOptions matching_options;  ///< Those of the search, with X in place of what it fixes.
+  SearchResult matching;           ///< The search over what matches X; its best is compared.
+  SearchResult all;                ///< The search without X.
 };
 
 /// Reads "tp=8,pp=64,recompute=full" (keys tp pp dp vpp b micro_batch_size schedule recompute
-/// sequence_parallel zero_stage, in any order). Throws Error for unknown keys, values that cannot
-/// be, and a key that is there twice.
+/// sequence_parallel zero_stage, in any order), or a configuration as to_string() prints it. Throws
+/// Error for unknown keys, values that cannot be, and a key that is there twice.
 [[nodiscard]] Pins parse_partial_config(std::string_view text, const std::string& place);
 
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,
@@ -51,10 +58,10 @@ struct LargerCluster {
 [[nodiscard]] std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario,
                                                               SearchOptions options);
 
-/// For every violated constraint of a search without result, most frequent first: what is violated,
-/// and the nearest values that are not.
-[[nodiscard]] std::vector<std::string> nearest_feasible(const Scenario& scenario,
-                                                        const SearchOptions& options,
-                                                        const SearchResult& result);
+/// Why a search has no result: a contradiction among the pins, or for every violated constraint,
+/// most frequent first, a line with what is violated and the nearest values that are not. Lines are
+/// indented and end in a newline.
+[[nodiscard]] std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
+                                           const SearchResult& result);
 
 }  // namespace ptdp

@@ -1,6 +1,8 @@
 #include "planner/plan.h"
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
@@ -180,38 +182,42 @@ void check_config(const Plan& plan, const std::string& place) {
   }
 }
 
+/// The first place where two documents differ by more than rounding; empty where they agree.
+std::string first_difference(const nlohmann::json& found, const nlohmann::json& expected) {
+  const nlohmann::json flat_found = found.flatten();
+  const nlohmann::json flat_expected = expected.flatten();
+  for (const auto& [pointer, value] : flat_expected.items()) {
+    const auto other = flat_found.find(pointer);
+    const bool is_there = other != flat_found.end();
+    const bool agrees = is_there && (value.is_number() && other->is_number()
+                                         ? is_close(other->get<double>(), value.get<double>())
+                                         : *other == value);
+    if (!agrees) {
+      std::string place = pointer.substr(1);
+      std::replace(place.begin(), place.end(), '/', '.');
+      return place;
+    }
+  }
+  return flat_found.size() == flat_expected.size() ? "" : "a key";
+}
+
 /// Whether what the plan predicts follows from its inputs.
 void check_derived(const Plan& plan, const std::string& place) {
-  const Estimate<Seconds>& time = plan.predicted.iteration_time;
-  const Plan again =
-      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config,
-                {.num_runs = plan.predicted.calibration_runs,
-                 .factor = plan.predicted.calibration_factor,
-                 .interval = {.low = time.low / time.value, .high = time.high / time.value}});
-  const auto compare = [&](const std::string& key, double found, double expected) {
-    if (!is_close(found, expected)) {
-      throw Error(place + ": " + key + ": does not follow from the inputs; was the plan edited?");
-    }
-  };
-  for (const CostTerm& term : kCostTerms) {
-    compare("predicted.breakdown_s." + std::string(term.name),
-            (plan.predicted.breakdown.*term.time).value(),
-            (again.predicted.breakdown.*term.time).value());
+  const Prediction& predicted = plan.predicted;
+  const Estimate<Seconds>& time = predicted.iteration_time;
+  Calibration calibration = calibrate({});
+  if (predicted.calibration_runs > 0) {
+    calibration = {.num_runs = predicted.calibration_runs,
+                   .factor = predicted.calibration_factor,
+                   .interval = {.low = time.low / time.value, .high = time.high / time.value}};
   }
-  compare("predicted.iteration_time_s", time.value.value(),
-          again.predicted.iteration_time.value.value());
-  compare("predicted.tflops_per_gpu", plan.predicted.per_gpu.value.value(),
-          again.predicted.per_gpu.value.value());
-  compare("predicted.mfu", plan.predicted.mfu.value, again.predicted.mfu.value);
-  compare("predicted.hfu", plan.predicted.hfu.value, again.predicted.hfu.value);
-  compare("predicted.tokens_per_s", plan.predicted.tokens_per_second.value,
-          again.predicted.tokens_per_second.value);
-  for (std::size_t stage = 0; stage < again.memory.stages.size(); ++stage) {
-    for (const MemoryTerm& term : kMemoryTerms) {
-      compare("memory.stages[" + std::to_string(stage) + "]." + std::string(term.name) + "_GiB",
-              (plan.memory.stages[stage].*term.size).value(),
-              (again.memory.stages[stage].*term.size).value());
-    }
+  const Plan again =
+      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config, calibration);
+  const std::string different =
+      first_difference(nlohmann::json::parse(to_json(plan)), nlohmann::json::parse(to_json(again)));
+  if (!different.empty()) {
+    throw Error(place + ": " + different +
+                ": does not follow from the inputs; was the plan edited?");
   }
 }
 
@@ -224,6 +230,10 @@ void check_plan(const Plan& plan, const std::string& place) {
   if (plan.memory.stages.size() != static_cast<std::size_t>(plan.config.pp)) {
     throw Error(place + ": memory.stages: expected " + std::to_string(plan.config.pp) +
                 " stages, got " + std::to_string(plan.memory.stages.size()));
+  }
+  const Seconds total = plan.predicted.breakdown.total();
+  if (!is_close(total.value(), plan.predicted.iteration_time.value.value())) {
+    throw Error(place + ": predicted.breakdown_s: does not add up to iteration_time_s");
   }
   if (plan.tool_version == PTDP_VERSION) {
     check_derived(plan, place);

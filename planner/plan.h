@@ -60,8 +60,9 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 
 /// Reads a plan and checks that it is one that could have been written: known schema, every key, a
 /// configuration that violates no constraint and fits, the schedule that it stands for, as many
-/// stages as pp; and where this version of ptdp-plan made it, the prediction and the memory that
-/// follow from its inputs. Throws Error naming the place.
+/// stages as pp, a breakdown that adds up; and where this version of ptdp-plan made it, that
+/// everything predicted follows from its inputs and its calibration, which are believed. Throws
+/// Error naming the place.
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& place);
 [[nodiscard]] Plan read_plan(const std::filesystem::path& path);
 

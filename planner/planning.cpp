@@ -34,9 +34,12 @@ ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
   json.number("tokens", *budget.tokens);
   json.number("time_s", run.time.value.value());
   json.numbers("interval_s", {run.time.low.value(), run.time.high.value()});
-  json.number("gpu_hours", run.gpu_hours);
+  json.number("gpu_hours", run.gpu_hours.value);
+  json.numbers("gpu_hours_interval", {run.gpu_hours.low, run.gpu_hours.high});
   if (budget.price_per_gpu_hour.has_value()) {
-    json.number("cost", run.gpu_hours * *budget.price_per_gpu_hour);
+    const double price = *budget.price_per_gpu_hour;
+    json.number("cost", run.gpu_hours.value * price);
+    json.numbers("cost_interval", {run.gpu_hours.low * price, run.gpu_hours.high * price});
   }
   return json;
 }
@@ -64,7 +67,8 @@ std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
     if (baseline.choice.has_value()) {
       json.child("choice", candidate_json(*baseline.choice, result.calibration.factor));
       if (!result.search.best.empty()) {
-        json.number("slower_by", baseline.choice->time / result.search.best.front().time - 1.0);
+        json.number("loss",
+                    loss(*baseline.choice, result.search.best.front(), result.options.objective));
       }
     }
     baselines.push_back(std::move(json));
@@ -107,13 +111,11 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   }
   for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
-    const bool is_same_stack =
-        run.cluster == scenario.cluster.name && run.stack == scenario.stack.name;
     result.published.push_back(
         {.run = run,
          .predicted =
              predict(as_run, run.config, calibrate_by_published(published, as_run, options.gpus)),
-         .is_same_stack = is_same_stack});
+         .is_same_stack = is_run_on(run, scenario)});
   }
   return result;
 }

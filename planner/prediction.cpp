@@ -39,7 +39,7 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
 
 std::string Prediction::basis() const {
   return calibration_runs == 0
-             ? "data sheets and microbenchmarks only"
+             ? "not calibrated: data sheets and published measurements of parts"
              : "calibrated on " + std::to_string(calibration_runs) + " published runs";
 }
 
@@ -84,11 +84,18 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
 
 TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double tokens) {
   const Estimate<double>& rate = prediction.tokens_per_second;
-  const TrainingRun run{.time = {.value = Seconds(tokens / rate.value),
-                                 .low = Seconds(tokens / rate.high),
-                                 .high = Seconds(tokens / rate.low)}};
-  return {.time = run.time,
-          .gpu_hours = run.time.value.value() / 3600.0 * static_cast<double>(gpus)};
+  const auto seconds_at = [&](double tokens_per_second) {
+    return Seconds(tokens / tokens_per_second);
+  };
+  const auto hours_at = [&](double tokens_per_second) {
+    return seconds_at(tokens_per_second).value() / 3600.0 * static_cast<double>(gpus);
+  };
+  return {
+      .time = {.value = seconds_at(rate.value),
+               .low = seconds_at(rate.high),
+               .high = seconds_at(rate.low)},
+      .gpu_hours = {
+          .value = hours_at(rate.value), .low = hours_at(rate.high), .high = hours_at(rate.low)}};
 }
 
 }  // namespace ptdp

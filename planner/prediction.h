@@ -23,7 +23,7 @@ struct Prediction {
   Estimate<Seconds> iteration_time;
   CostBreakdown breakdown;  ///< Calibrated too: adds up to iteration_time.value.
   double calibration_factor = 1.0;
-  int calibration_runs = 0;          ///< 0: data sheets and microbenchmarks only.
+  int calibration_runs = 0;          ///< 0: not calibrated.
   Flops model_flops;                 ///< Per iteration.
   Flops hardware_flops;              ///< Per iteration, what is recomputed included.
   Estimate<FlopsPerSecond> per_gpu;  ///< Of hardware_flops, over the GPUs in use.
@@ -33,7 +33,7 @@ struct Prediction {
   Traffic traffic;
   std::vector<std::string> extrapolations;  ///< Where it rests on no measurement, one line each.
 
-  /// "calibrated on 9 published runs", "data sheets and microbenchmarks only".
+  /// "calibrated on 9 published runs", "not calibrated: ...".
   [[nodiscard]] std::string basis() const;
 };
 
@@ -50,7 +50,7 @@ struct RunBudget {
 /// Training on `tokens` tokens.
 struct TrainingRun {
   Estimate<Seconds> time;
-  double gpu_hours = 0.0;  ///< Of the GPUs in use.
+  Estimate<double> gpu_hours;  ///< Of the GPUs in use.
 };
 [[nodiscard]] TrainingRun training_run(const Prediction& prediction, std::int64_t gpus,
                                        double tokens);

@@ -5,10 +5,11 @@
 namespace ptdp {
 namespace {
 
-/// A pair that a rule tries; the first that fits is its choice.
+/// What a rule tries; the first that fits is its choice.
 struct ModelParallelism {
   int tp = 1;
   int pp = 1;
+  bool sequence_parallel = false;  ///< The rule insists on it; else it is free.
 };
 
 bool divides_heads(const Scenario& scenario, int tp) {
@@ -58,12 +59,20 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
   const Pins pins = options.pins;
   options.num_best = 1;
   options.num_threads = 1;
-  for (const auto& [tp, pp] : order) {
+  for (const auto& [tp, pp, sequence_parallel] : order) {
     if (!pins.tp.contains(tp) || !pins.pp.contains(pp)) {
       continue;
     }
     options.pins.tp = IntegerRanges(tp);
     options.pins.pp = IntegerRanges(pp);
+    const std::vector<Replicas> replicas =
+        enumerate_replicas(scenario, options.gpus / (std::int64_t{tp} * pp), pins);
+    if (replicas.empty()) {
+      continue;
+    }
+    options.pins.dp = IntegerRanges(replicas.back().dp);
+    options.pins.sequence_parallel =
+        sequence_parallel ? std::optional(true) : pins.sequence_parallel;
     const SearchResult result = search(scenario, options);
     if (!result.best.empty()) {
       return result.best.front();
@@ -85,12 +94,15 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
   if (can_shard && options.pins.zero_stage.is_any()) {
     options.pins.zero_stage = IntegerRanges(1);
   }
+  std::vector<ModelParallelism> order = tensor_then_pipeline(scenario);
   if (can_run.sequence_parallel && !options.pins.sequence_parallel.has_value()) {
-    options.pins.sequence_parallel = true;
+    for (ModelParallelism& split : order) {
+      split.sequence_parallel = split.tp > 1;
+    }
   }
   return {.name = "don't over-parallelize",
           .source = "NVIDIA Megatron-Core user guide, parallelism strategies",
-          .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario))};
+          .choice = first_that_fits(scenario, options, order)};
 }
 
 Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options) {

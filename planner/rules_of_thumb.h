@@ -9,8 +9,8 @@
 
 namespace ptdp {
 
-/// What a heuristic chooses; whatever it leaves open (microbatch size, interleaving, recomputation)
-/// is chosen optimally.
+/// What a heuristic chooses. Data parallelism takes what GPUs are left; whatever the rule leaves
+/// open (microbatch size, interleaving, recomputation) is chosen optimally.
 struct Baseline {
   std::string name;
   std::string source;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -13,17 +14,6 @@
 
 namespace ptdp {
 namespace {
-
-/// Lower is better.
-double score(const Candidate& candidate, Objective objective) {
-  switch (objective) {
-    case Objective::kTime:
-      return candidate.time.value();
-    case Objective::kCost:
-      return candidate.time.value() * static_cast<double>(candidate.config.world_size());
-  }
-  return 0.0;
-}
 
 bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
   return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
@@ -39,25 +29,25 @@ struct PartialResult {
 /// Searches all candidates of one tensor-parallel size.
 class TensorParallelSearch {
  public:
-  TensorParallelSearch(const Scenario& scenario, const SearchOptions& options)
+  TensorParallelSearch(const Scenario& scenario, const SearchOptions& options,
+                       const std::vector<Replicas>& replicas)
       : scenario_(scenario),
         options_(options),
+        replicas_(replicas),
         capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)) {}
 
   PartialResult run(int tp) {
-    for (const ParallelConfig& layout :
-         enumerate_layouts(scenario_, options_.gpus, options_.pins, tp)) {
-      if (const auto violation = find_layout_violation(scenario_, layout)) {
-        reject(*violation, 1);
+    for (const ParallelConfig& split :
+         enumerate_splits(scenario_, options_.gpus, options_.pins, tp)) {
+      if (const auto violation = find_split_violation(scenario_, split)) {
+        reject(*violation);
         continue;
       }
-      const std::vector<int> sizes =
-          enumerate_micro_batch_sizes(scenario_.job.global_batch_size / layout.dp, options_.pins);
-      for (const ParallelConfig& variant : enumerate_variants(scenario_, options_.pins, layout)) {
+      for (const ParallelConfig& variant : enumerate_variants(scenario_, options_.pins, split)) {
         if (const auto violation = find_variant_violation(scenario_, variant)) {
-          reject(*violation, 1);
+          reject(*violation);
         } else {
-          search_micro_batch_sizes(variant, sizes);
+          search_replicas(variant);
         }
       }
     }
@@ -65,18 +55,27 @@ class TensorParallelSearch {
   }
 
  private:
+  void search_replicas(ParallelConfig config) {
+    for (const Replicas& replicas : replicas_) {
+      config.dp = replicas.dp;
+      if (is_candidate(scenario_, config, options_.gpus, options_.pins)) {
+        search_micro_batch_sizes(config, replicas.micro_batch_sizes);
+      }
+    }
+  }
+
   void search_micro_batch_sizes(ParallelConfig config, const std::vector<int>& sizes) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       config.micro_batch_size = sizes[i];
-      if (const auto violation = find_microbatch_violation(scenario_, config)) {
-        reject(*violation, 1);
+      if (const auto violation = find_batch_violation(scenario_, config)) {
+        reject(*violation);
         continue;
       }
       const int heaviest = heaviest_stage(scenario_, config);
       const Bytes memory = stage_memory(scenario_, config, heaviest).total();
       if (memory > capacity_) {
         note_shortfall({config, memory - capacity_});
-        reject_larger(config, sizes, i, heaviest);
+        reject_larger(config, sizes, i);
         return;
       }
       ++result_.tally.enumerated;
@@ -87,19 +86,19 @@ class TensorParallelSearch {
 
   /// Counts the sizes from `first_too_large` on, none of which fits.
   void reject_larger(ParallelConfig config, const std::vector<int>& sizes,
-                     std::size_t first_too_large, int heaviest) {
+                     std::size_t first_too_large) {
     for (std::size_t i = first_too_large; i < sizes.size(); ++i) {
       config.micro_batch_size = sizes[i];
-      const auto violation = find_microbatch_violation(scenario_, config);
-      reject(violation.value_or(heaviest == 0 ? Constraint::kMemoryFirstStage
-                                              : Constraint::kMemoryLastStage),
-             1);
+      const auto violation = find_batch_violation(scenario_, config);
+      reject(violation.value_or(heaviest_stage(scenario_, config) == 0
+                                    ? Constraint::kMemoryFirstStage
+                                    : Constraint::kMemoryLastStage));
     }
   }
 
-  void reject(Constraint constraint, std::int64_t count) {
-    result_.tally.enumerated += count;
-    result_.tally.violations[constraint] += count;
+  void reject(Constraint constraint) {
+    ++result_.tally.enumerated;
+    ++result_.tally.violations[constraint];
   }
 
   void note_shortfall(const MemoryShortfall& shortfall) {
@@ -109,19 +108,26 @@ class TensorParallelSearch {
     }
   }
 
-  /// Costs per microbatch, computed once for each size with and without sequence parallelism.
+  /// Costs per microbatch, computed once for each size with and without sequence parallelism, and
+  /// for each way in which tensor-parallel groups lie on nodes.
   const MicrobatchCosts& costs_of(const ParallelConfig& config) {
-    const std::pair key(config.micro_batch_size, config.sequence_parallel);
+    const GroupPlacement tensor =
+        place_group(RankGrid(config), Dimension::kTensor, scenario_.cluster);
+    const CostKey key = {config.micro_batch_size, config.sequence_parallel, tensor.nodes,
+                         tensor.ranks_per_node};
     const auto found = costs_.find(key);
     return found != costs_.end()
                ? found->second
                : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
   }
 
+  using CostKey = std::tuple<int, bool, std::int64_t, std::int64_t>;
+
   const Scenario& scenario_;
   const SearchOptions& options_;
+  const std::vector<Replicas>& replicas_;
   Bytes capacity_;
-  std::map<std::pair<int, bool>, MicrobatchCosts> costs_;
+  std::map<CostKey, MicrobatchCosts> costs_;
   PartialResult result_;
 };
 
@@ -139,8 +145,8 @@ void merge(SearchResult& total, const SearchResult& part) {
 std::vector<Candidate> best_of(std::vector<Candidate>& candidates, const SearchOptions& options) {
   // Equal scores fall back to the configuration itself, so that a search is reproducible.
   const auto is_better = [&](const Candidate& a, const Candidate& b) {
-    const double score_a = score(a, options.objective);
-    const double score_b = score(b, options.objective);
+    const double score_a = score(a.time, a.config, options.objective);
+    const double score_b = score(b.time, b.config, options.objective);
     return score_a != score_b ? score_a < score_b : a.config < b.config;
   };
   const auto count = std::min<std::size_t>(options.num_best, candidates.size());
@@ -178,8 +184,12 @@ void run_tasks(std::size_t count, int num_threads, const std::function<void(std:
   };
   {
     std::vector<std::jthread> helpers;  // joined at the end of the block
-    for (std::size_t i = 1; i < std::min<std::size_t>(num_threads, count); ++i) {
-      helpers.emplace_back(work);
+    try {
+      for (std::size_t i = 1; i < std::min<std::size_t>(num_threads, count); ++i) {
+        helpers.emplace_back(work);
+      }
+    } catch (const std::system_error&) {
+      // The system has no more threads to give; those that run do the work.
     }
     work();
   }
@@ -192,11 +202,23 @@ void run_tasks(std::size_t count, int num_threads, const std::function<void(std:
 
 }  // namespace
 
+double score(Seconds time, const ParallelConfig& config, Objective objective) {
+  const bool counts_gpus = objective == Objective::kCost;
+  return time.value() * (counts_gpus ? static_cast<double>(config.world_size()) : 1.0);
+}
+
+double loss(const Candidate& candidate, const Candidate& best, Objective objective) {
+  return score(candidate.time, candidate.config, objective) /
+             score(best.time, best.config, objective) -
+         1.0;
+}
+
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
+  const std::vector<Replicas> replicas = enumerate_replicas(scenario, options.gpus, options.pins);
   std::vector<PartialResult> parts(sizes.size());
   run_tasks(sizes.size(), options.num_threads, [&](std::size_t i) {
-    parts[i] = TensorParallelSearch(scenario, options).run(sizes[i]);
+    parts[i] = TensorParallelSearch(scenario, options, replicas).run(sizes[i]);
   });
 
   SearchResult result;

@@ -33,6 +33,11 @@ struct Candidate {
   Bytes memory;  ///< Of the heaviest stage.
 };
 
+/// What the objective minimises, lower is better: seconds of an iteration, or GPU-seconds.
+[[nodiscard]] double score(Seconds time, const ParallelConfig& config, Objective objective);
+/// By how much worse than `best` a candidate is under the objective, as a fraction.
+[[nodiscard]] double loss(const Candidate& candidate, const Candidate& best, Objective objective);
+
 /// The configuration that comes nearest to fitting into memory.
 struct MemoryShortfall {
   ParallelConfig config;
@@ -40,8 +45,8 @@ struct MemoryShortfall {
 };
 
 struct SearchResult {
-  /// Candidates counted once each, except that a layout or a variant which fails for itself counts
-  /// once and not for every microbatch size: enumerated = feasible + all violations.
+  /// Candidates counted once each, except that a split or a variant which fails for itself counts
+  /// once and not for every dp and microbatch size: enumerated = feasible + all violations.
   std::int64_t enumerated = 0;
   std::int64_t feasible = 0;
   std::map<Constraint, std::int64_t> violations;

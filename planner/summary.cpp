@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/spec/object_writer.h"
-
 namespace ptdp {
 namespace {
 
@@ -96,13 +94,17 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
     return "";
   }
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens);
-  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
-                         with_interval(run.time, duration)) +
-                     row("GPU-hours", fmt::format("{:.4g}", run.gpu_hours));
+  std::string text =
+      row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
+          with_interval(run.time, duration)) +
+      row("GPU-hours",
+          with_interval(run.gpu_hours, [](double hours) { return fmt::format("{:.4g}", hours); }));
   if (budget.price_per_gpu_hour.has_value()) {
-    text += row("cost", fmt::format("{:.4g} at {:.4g} per GPU-hour",
-                                    run.gpu_hours * *budget.price_per_gpu_hour,
-                                    *budget.price_per_gpu_hour));
+    const double price = *budget.price_per_gpu_hour;
+    text += row(fmt::format("cost at {:.4g} per GPU-hour", price),
+                with_interval(run.gpu_hours, [price](double hours) {
+                  return fmt::format("{:.4g}", price * hours);
+                }));
   }
   return text;
 }
@@ -152,9 +154,13 @@ std::string time_breakdown(const Plan& plan) {
 std::string memory_breakdown(const Plan& plan) {
   const int heaviest = plan.memory.heaviest_stage;
   const MemoryBreakdown& memory = plan.memory.stages[static_cast<std::size_t>(heaviest)];
-  std::string text = fmt::format("\nMemory of the heaviest stage, {} of {}: {:.2f} of {:.2f} GiB\n",
-                                 heaviest + 1, plan.config.pp, memory.total().value() / kGibi,
-                                 plan.scenario.cluster.gpu.memory.value() / kGibi);
+  const double capacity = plan.scenario.cluster.gpu.memory.value() / kGibi;
+  std::string text =
+      fmt::format("\nMemory of the heaviest stage, {} of {}: {:.2f} of {:.2f} GiB{}\n",
+                  heaviest + 1, plan.config.pp, memory.total().value() / kGibi, capacity,
+                  plan.memory_headroom == 0.0
+                      ? ""
+                      : fmt::format(", {:.2f} of them left free", plan.memory_headroom * capacity));
   for (const MemoryTerm& term : kMemoryTerms) {
     text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
   }
@@ -169,31 +175,42 @@ std::string traffic(const Plan& plan) {
     text += row("tensor parallel", bytes(sent.tensor_parallel));
   }
   if (plan.config.pp > 1) {
-    text += row("pipeline", fmt::format("{} on a middle stage; {} through the pipeline's bisection",
+    text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
                                         bytes(sent.pipeline), rate(sent.pipeline_bisection)));
   }
   if (plan.config.dp > 1) {
-    text += row("data parallel", fmt::format("{}; {} over all GPUs", bytes(sent.data_parallel),
-                                             rate(sent.data_parallel_total)));
+    text += row("data parallel",
+                fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
+                            rate(sent.data_parallel_total)));
   }
   return plan.config.world_size() > 1 ? text : "";
+}
+
+/// The breakdown in what the objective counts: seconds, or GPU-seconds.
+CostBreakdown cost_of(const Plan& plan, Objective objective) {
+  return counted(plan.predicted.breakdown, plan.config, objective);
 }
 
 std::string runners_up(const PlanningResult& result) {
   if (result.plans.size() < 2) {
     return "";
   }
+  const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
   std::string text = "\nRunners-up\n";
   for (std::size_t i = 1; i < result.plans.size(); ++i) {
     const Plan& plan = result.plans[i];
     const Seconds time = plan.predicted.iteration_time.value;
-    const bool is_tie = time <= best.predicted.iteration_time.high;
-    text +=
-        fmt::format("  {}. {}: {} ({:+.1f} %{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
-                    duration(time), 100.0 * (time / best.predicted.iteration_time.value - 1.0),
-                    is_tie ? ", a tie within the interval" : "", plan.memory.peak().value() / kGibi,
-                    describe_differences(plan.predicted.breakdown, best.predicted.breakdown));
+    const double loss = score(time, plan.config, objective) /
+                            score(best.predicted.iteration_time.value, best.config, objective) -
+                        1.0;
+    text += fmt::format(
+        "  {}. {}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
+        duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
+        1.0 + loss <= result.calibration.interval.high ? ", a tie within the interval" : "",
+        plan.memory.peak().value() / kGibi,
+        describe_differences(cost_of(plan, objective), cost_of(best, objective),
+                             unit_of(objective)));
   }
   return text;
 }
@@ -219,9 +236,10 @@ std::string baselines(const PlanningResult& result) {
       text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
       continue;
     }
-    const double loss = baseline.choice->time / result.search.best.front().time - 1.0;
-    text += fmt::format("  {}: {}: {:+.1f} %\n", baseline.name, to_string(baseline.choice->config),
-                        100.0 * loss);
+    text += fmt::format(
+        "  {}: {}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
+        100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
+        result.options.objective == Objective::kCost ? " cost" : "");
   }
   return text;
 }
@@ -250,44 +268,6 @@ std::string published(const PlanningResult& result) {
       text += fmt::format("    ours differs: the published one spends {}\n",
                           describe_differences(predicted.breakdown, best.predicted.breakdown));
     }
-  }
-  return text;
-}
-
-/// Why no configuration can match the pins, whatever the model; empty where some can.
-std::string contradiction(const SearchOptions& options) {
-  const Pins& pins = options.pins;
-  const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
-  const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
-  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
-      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
-    return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
-  }
-  const std::int64_t tp = pins.tp.smallest();
-  const std::int64_t pp = pins.pp.smallest();
-  const std::int64_t dp = pins.dp.smallest();
-  if (tp > options.gpus / pp / dp) {
-    return fmt::format("tp={} pp={} dp={}, the smallest asked for, need more than {} GPUs", tp, pp,
-                       dp, options.gpus);
-  }
-  return "";
-}
-
-/// What a search without a result says: a contradiction among the pins, or the tally of constraints
-/// with the nearest feasible values.
-std::string reasons(const Scenario& scenario, const SearchOptions& options,
-                    const SearchResult& result) {
-  const std::string contradicted = contradiction(options);
-  if (!contradicted.empty()) {
-    return "  " + contradicted + "\n";
-  }
-  if (result.enumerated == 0) {
-    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
-                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
-  }
-  std::string text;
-  for (const std::string& line : nearest_feasible(scenario, options, result)) {
-    text += "  " + line + "\n";
   }
   return text;
 }
@@ -324,75 +304,11 @@ std::string summarize_failure(const PlanningResult& result) {
       "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
       result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
       result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
-  text += reasons(result.scenario, result.options, result.search);
+  text += why_nothing_fits(result.scenario, result.options, result.search);
   if (const auto larger = gpus_that_would_do(result.scenario, result.options)) {
     text += fmt::format("  {} GPUs would do: {}\n", larger->gpus, to_string(larger->config));
   }
   return text;
-}
-
-std::string summarize(const Explanation& explanation, const Scenario& scenario,
-                      const SearchOptions& options, const Calibration& calibration) {
-  if (explanation.matching.best.empty()) {
-    SearchOptions asked = options;
-    asked.pins = explanation.partial;
-    return "No configuration that matches can run.\n" +
-           reasons(scenario, asked, explanation.matching);
-  }
-  const auto show = [&](const Candidate& candidate) {
-    return fmt::format("{}: {}, {:.1f} GiB", to_string(candidate.config),
-                       duration(candidate.time * calibration.factor),
-                       candidate.memory.value() / kGibi);
-  };
-  const Candidate& compared = explanation.matching.best.front();
-  std::string text = fmt::format("Best that matches: {}\n", show(compared));
-  if (explanation.all.best.empty() || explanation.all.best.front().config == compared.config) {
-    return text + "It is the best of all.\n";
-  }
-  const Candidate& best = explanation.all.best.front();
-  text += fmt::format("Best of all:       {}\n", show(best));
-  const CostBreakdown compared_cost = predict(scenario, compared.config, calibration).breakdown;
-  const CostBreakdown best_cost = predict(scenario, best.config, calibration).breakdown;
-  text += fmt::format("It loses {} ({:+.1f} %):\n",
-                      duration((compared.time - best.time) * calibration.factor),
-                      100.0 * (compared.time / best.time - 1.0));
-  for (const TermDifference& term : differences(compared_cost, best_cost)) {
-    if (term.difference.value() != 0.0) {
-      text += fmt::format("  {:<22} {:>+9.4g} s\n", term.term, term.difference.value());
-    }
-  }
-  if (compared.time * calibration.factor <=
-      best.time * calibration.factor * calibration.interval.high) {
-    text += "The difference lies within the interval of the prediction: a tie.\n";
-  }
-  return text;
-}
-
-std::string to_json(const Explanation& explanation, const Scenario& scenario,
-                    const Calibration& calibration) {
-  ObjectWriter json;
-  json.text("schema", "ptdp.explanation/1");
-  json.text("tool_version", PTDP_VERSION);
-  json.child("candidates", candidates_json(explanation.matching));
-  const std::vector<Candidate>& matching = explanation.matching.best;
-  const std::vector<Candidate>& all = explanation.all.best;
-  if (!matching.empty()) {
-    json.child("matching", candidate_json(matching.front(), calibration.factor));
-  }
-  if (!all.empty()) {
-    json.child("best", candidate_json(all.front(), calibration.factor));
-  }
-  if (!matching.empty() && !all.empty()) {
-    ObjectWriter terms;
-    for (const TermDifference& term :
-         differences(predict(scenario, matching.front().config, calibration).breakdown,
-                     predict(scenario, all.front().config, calibration).breakdown)) {
-      terms.number(std::string(term.term), term.difference.value());
-    }
-    json.number("slower_by", matching.front().time / all.front().time - 1.0);
-    json.child("differences_s", std::move(terms));
-  }
-  return json.dump();
 }
 
 }  // namespace ptdp

@@ -24,12 +24,4 @@ namespace ptdp {
 /// Why nothing fits: the tally with the nearest feasible values, and how many GPUs would do.
 [[nodiscard]] std::string summarize_failure(const PlanningResult& result);
 
-/// The comparison as `ptdp.explanation/1`, described in planner/README.md.
-[[nodiscard]] std::string to_json(const Explanation& explanation, const Scenario& scenario,
-                                  const Calibration& calibration);
-
-/// Why a partly given configuration is not the best, or cannot run.
-[[nodiscard]] std::string summarize(const Explanation& explanation, const Scenario& scenario,
-                                    const SearchOptions& options, const Calibration& calibration);
-
 }  // namespace ptdp

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -19,15 +20,44 @@ bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t 
          run.global_batch_size == scenario.job.global_batch_size && run.config.world_size() == gpus;
 }
 
+// Names and sources are labels: what they are put on decides whether runs say something about it.
+bool is_same(GpuSpec a, GpuSpec b) {
+  a.name = b.name;
+  a.source = b.source;
+  return a == b;
+}
+bool is_same(ClusterSpec a, ClusterSpec b) {
+  const bool is_same_gpu = is_same(a.gpu, b.gpu);
+  a.gpu = b.gpu;
+  a.name = b.name;
+  a.source = b.source;
+  a.default_stack = b.default_stack;
+  return is_same_gpu && a == b;
+}
+bool is_same(StackSpec a, StackSpec b) {
+  a.name = b.name;
+  a.source = b.source;
+  return a == b;
+}
+
+/// Runs of models up to so many times larger or smaller than another tell how it will run: small
+/// ones are bound by launches, not by products.
+constexpr double kLikeSize = 2.0;
+
 /// Finds profiles once each; a row names them again and again.
 class ProfileCache {
  public:
+  const ClusterSpec& cluster_of(const MeasuredRun& run) {
+    return find(clusters_, run.cluster, find_cluster);
+  }
+  const StackSpec& stack_of(const MeasuredRun& run) { return find(stacks_, run.stack, find_stack); }
+
   Scenario scenario_of(const MeasuredRun& run) {
     Scenario scenario{.job = {.model_name = run.id,
                               .model = run.model,
                               .global_batch_size = run.global_batch_size},
-                      .cluster = find(clusters_, run.cluster, find_cluster),
-                      .stack = find(stacks_, run.stack, find_stack)};
+                      .cluster = cluster_of(run),
+                      .stack = stack_of(run)};
     if (run.data_parallel_overlap.has_value()) {
       scenario.stack.data_parallel_overlap =
           *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
@@ -128,18 +158,35 @@ std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
   return found;
 }
 
+bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+  ProfileCache profiles;
+  return is_same(profiles.cluster_of(run), scenario.cluster) &&
+         is_same(profiles.stack_of(run), scenario.stack);
+}
+
 Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
                                    std::int64_t gpus) {
+  ProfileCache profiles;
   MeasuredRuns relevant;
   for (const MeasuredRun& run : published.runs) {
-    if (run.cluster == scenario.cluster.name && run.stack == scenario.stack.name &&
-        !is_same_job(run, scenario, gpus)) {
+    if (is_same(profiles.cluster_of(run), scenario.cluster) &&
+        is_same(profiles.stack_of(run), scenario.stack) && !is_same_job(run, scenario, gpus)) {
       relevant.runs.push_back(run);
     }
   }
   std::vector<CalibrationRun> calibration_runs;
+  double smallest = std::numeric_limits<double>::infinity();
+  double largest = 0.0;
   for (const CostedRun& run : cost_runs(relevant).costed) {
     calibration_runs.push_back(calibration_run(run));
+    const auto parameters = static_cast<double>(parameter_count(run.run.model));
+    smallest = std::min(smallest, parameters);
+    largest = std::max(largest, parameters);
+  }
+  const auto parameters = static_cast<double>(parameter_count(scenario.job.model));
+  const bool is_like_size = smallest / kLikeSize <= parameters && parameters <= largest * kLikeSize;
+  if (!is_like_size) {
+    calibration_runs.clear();
   }
   return calibrate(calibration_runs);
 }

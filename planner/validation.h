@@ -40,9 +40,13 @@ struct CostedRuns {
                                                            const Scenario& scenario,
                                                            std::int64_t gpus);
 
+/// Whether a run's cluster and stack are those of the scenario, whatever they are called.
+[[nodiscard]] bool is_run_on(const MeasuredRun& run, const Scenario& scenario);
+
 /// The calibration of the scenario's (cluster, stack) by published runs, leaving out those of this
 /// very model, batch and number of GPUs: a prediction that stands beside a measurement was not
-/// fitted to it.
+/// fitted to it. Not calibrated for models that are less than half as large as any of those runs'
+/// or more than twice as large.
 [[nodiscard]] Calibration calibrate_by_published(const MeasuredRuns& published,
                                                  const Scenario& scenario, std::int64_t gpus);
 

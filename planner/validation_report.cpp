@@ -103,7 +103,7 @@ std::string to_table(const ValidationReport& report) {
                     tflops_per_gpu(costed.run, costed.predicted));
   }
   text +=
-      "\nerror: data sheets and microbenchmarks only; l-o-o: times one factor per cluster and "
+      "\nerror: uncalibrated, of the closed form as it is; l-o-o: times one factor per cluster and "
       "stack,\n"
       "fitted to the other runs of that cluster and stack (leave-one-out). TFLOP/s per GPU, "
       "hardware\n"

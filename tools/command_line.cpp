@@ -92,6 +92,14 @@ std::string CommandLine::quoted_arguments_without(const std::string& flag) const
   return text;
 }
 
+void CommandLine::allow_only(const std::vector<std::string>& flags) const {
+  for (const auto& [name, value] : values_) {
+    if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {
+      throw Error("--" + name + ": not used by `" + words_.front() + "`");
+    }
+  }
+}
+
 std::optional<std::string> CommandLine::text(const std::string& flag) const {
   if (!has(flag)) {
     return std::nullopt;
@@ -207,6 +215,9 @@ int run_command(const std::string& program, const std::function<int()>& command)
     const bool keeps_lines = error.status() == ExitStatus::kNothingFits;
     std::cerr << program << ": " << without_controls(error.what(), keeps_lines) << '\n';
     return static_cast<int>(error.status());
+  } catch (const std::bad_alloc&) {
+    std::cerr << program << ": out of memory\n";
+    return static_cast<int>(ExitStatus::kRuntimeFault);
   } catch (const std::exception& error) {
     std::cerr << program
               << ": a bug of ours, please report it: " << without_controls(error.what(), false)

@@ -1,12 +1,14 @@
 // ptdp-plan: how to train a model on a number of GPUs, and what that will cost.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "planner/explanation_report.h"
 #include "planner/planning.h"
 #include "planner/summary.h"
 #include "planner/validation.h"
@@ -33,7 +35,7 @@ constexpr const char* kUsage =
     "examples:\n"
     "  ptdp-plan --gpus 3072 --model 1T\n"
     "  ptdp-plan --gpus 64 --model gpt3-175b --stack megatron-lm-2022 -o plan.json\n"
-    "  ptdp-plan --gpus 3072 --model 1T --explain tp=8,pp=64,dp=6\n"
+    "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
     "\n";
 
 po::options_description flag_descriptions() {
@@ -149,7 +151,9 @@ std::vector<Value> read_choices(const CommandLine& line, const std::string& flag
                                 NamedValues<Value> names) {
   std::vector<Value> values;
   for (const std::size_t index : line.choices(flag, names_of(names))) {
-    values.push_back(names[index].value);
+    if (std::find(values.begin(), values.end(), names[index].value) == values.end()) {
+      values.push_back(names[index].value);
+    }
   }
   return values;
 }
@@ -206,6 +210,7 @@ std::string joined_words(const CommandLine& line) {
 }
 
 int run_list(const CommandLine& line) {
+  line.allow_only({"format"});
   static const std::vector<std::string> kinds = {"models", "clusters", "stacks"};
   if (line.words().size() != 2) {
     throw Error("list: expected one of models, clusters, stacks, got " + joined_words(line));
@@ -225,6 +230,7 @@ int run_list(const CommandLine& line) {
 }
 
 int run_show(const CommandLine& line) {
+  line.allow_only({"format", "tokens", "price"});
   if (line.words().size() != 2) {
     throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
@@ -252,7 +258,7 @@ int run_explain(const Request& request, const SearchOptions& options, const std:
       calibrate_by_published(read_published_runs(), request.scenario, options.gpus);
   const Explanation explanation = explain(request.scenario, options, partial);
   print(as_json ? to_json(explanation, request.scenario, calibration)
-                : summarize(explanation, request.scenario, options, calibration));
+                : summarize(explanation, request.scenario, calibration));
   return 0;
 }
 
@@ -262,12 +268,18 @@ int run_search(const CommandLine& line) {
   const RunBudget budget = read_budget(line);
   const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
   const auto output = line.text("output");
-  if (output.has_value() && output->empty()) {
-    throw Error("--output: expected the name of a file, got \"\"");
+  if (output.has_value() && (output->empty() || *output == "-")) {
+    throw Error("--output: expected the name of a file, got " + in_quotes(*output) +
+                "; --format json writes to standard output");
   }
   if (const auto explained = line.text("explain")) {
-    if (output.has_value() || format == 2) {
-      throw Error("--explain writes no plan and no csv; leave out --output and --format csv");
+    for (const char* flag : {"output", "top", "tokens", "price"}) {
+      if (line.has(flag)) {
+        throw Error(std::string("--") + flag + ": not used by --explain");
+      }
+    }
+    if (format == 2) {
+      throw Error("--format: expected table or json for --explain, got csv");
     }
     return run_explain(request, options, *explained, format == 1);
   }

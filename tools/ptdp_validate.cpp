@@ -88,7 +88,9 @@ int run(int argc, const char* const* argv) {
       file.has_value() ? read_measured_runs(CsvTable::from_file(*file)) : read_published_runs());
   print(format == 1 ? to_json(report) : to_table(report));
   if (report.runs.costed.empty()) {
-    throw Error("no run could be costed; the reasons are listed above");
+    throw Error(report.runs.skipped.empty()
+                    ? "no runs in " + in_quotes(file.value_or("the shipped runs"))
+                    : "no run could be costed; the reasons are listed above");
   }
   check_tolerances(tolerances, report.groups.back());
   return 0;

@@ -24,10 +24,13 @@ namespace ptdp {
 
 /// Elements that tensor parallelism makes each GPU send per layer and microbatch: 8bsh(t−1)/t (two
 /// all-reduces forward, two backward), 12bsh(t−1)/t with full recomputation. Sequence parallelism
-/// (an all-gather and a reduce-scatter for each all-reduce) sends the same. Source: SC21 section
-/// 3.2; six all-reduces with --checkpoint-activations in Megatron-LM de7dc40f88.
+/// sends the same (an all-gather and a reduce-scatter for each all-reduce), and 2bsh(t−1)/t more:
+/// the inputs of the two column-parallel layers are gathered again for their weight gradients.
+/// Source: SC21 section 3.2; six all-reduces with --checkpoint-activations in Megatron-LM
+/// de7dc40f88; its mpu/layers.py at 739cb43dae.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model, int micro_batch_size,
-                                              int tp, Recompute recompute);
+                                              int tp, Recompute recompute,
+                                              bool is_sequence_parallel);
 
 /// Elements between two consecutive stages, per direction and microbatch: bsh, times v for the v
 /// crossings of an interleaved schedule, over t where the message is scattered over the

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kLastBucket = 0.05;     // of an overlapped reduction; nothing is left to hide it
 constexpr double kParameterBytes = 2.0;  // gathered after a sharded optimizer step
+constexpr double kBucketPasses = 4.0;    // into the bucket and back, reading and writing
 
 /// Messages that block the pacing stage.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
@@ -72,8 +73,9 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
     const Seconds hidden = std::min(communication * (1.0 - kLastBucket), compute);
     return communication - hidden + stack.overlap_slowdown * hidden;
   };
+  const Bytes copied(kBucketPasses * parameters * stack.gradient_bucket_bytes);
   return exposed(reduction, stage.backward.total() + stage.recompute.total()) +
-         exposed(gathering, stage.forward.total());
+         exposed(gathering, stage.forward.total()) + memory_bound_time(copied, cluster.gpu);
 }
 
 }  // namespace
@@ -134,28 +136,37 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   Traffic traffic;
   traffic.tensor_parallel =
       Bytes(2.0 * microbatches * layers *
-            tensor_parallel_elements(model, config.micro_batch_size, config.tp, config.recompute));
+            tensor_parallel_elements(model, config.micro_batch_size, config.tp, config.recompute,
+                                     config.sequence_parallel));
   if (config.pp > 1) {
     const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
     const double elements =
-        pipeline_elements(model, config.micro_batch_size, config.vpp, is_scattered ? config.tp : 1);
-    traffic.pipeline = Bytes(2.0 * 2.0 * microbatches * elements);
-    // Every tp and dp rank has a link through the cut; interleaving crosses it once per chunk.
-    traffic.pipeline_bisection = traffic.pipeline * config.tp * config.dp / time;
+        pipeline_elements(model, config.micro_batch_size, 1, is_scattered ? config.tp : 1);
+    // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
+    // passes; the first and the last, which is all there are of two stages, one less in one of
+    // them.
+    const Bytes message(2.0 * microbatches * elements);
+    const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - 1.0;
+    traffic.pipeline = message * sent;
+    // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
+    // forth, and v − 1 times back between the last stage and the first.
+    const double crossings = 2.0 * (2.0 * config.vpp - 1.0);
+    traffic.pipeline_bisection = message * crossings * config.tp * config.dp / time;
   }
-  const double parameters =
-      std::max(stage_parameters(model, config, 0), stage_parameters(model, config, config.pp - 1));
-  if (config.zero_stage >= 1) {
-    traffic.data_parallel =
-        ring_reduce_scatter_volume(Bytes(parameters * scenario.stack.reduced_gradient_bytes),
-                                   config.dp) +
-        ring_all_gather_volume(Bytes(parameters * kParameterBytes), config.dp);
-  } else {
-    traffic.data_parallel = ring_all_reduce_volume(
-        Bytes(parameters * scenario.stack.reduced_gradient_bytes), config.dp);
+  // What a rank of each stage sends to reduce its gradients, and to gather parameters from shards.
+  Bytes of_all_stages;
+  for (int stage = 0; stage < config.pp; ++stage) {
+    const double parameters = stage_parameters(model, config, stage);
+    const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
+    const Bytes sent =
+        config.zero_stage >= 1
+            ? ring_reduce_scatter_volume(gradients, config.dp) +
+                  ring_all_gather_volume(Bytes(parameters * kParameterBytes), config.dp)
+            : ring_all_reduce_volume(gradients, config.dp);
+    traffic.data_parallel = std::max(traffic.data_parallel, sent);
+    of_all_stages += sent;
   }
-  traffic.data_parallel_total =
-      traffic.data_parallel * static_cast<double>(config.world_size()) / time;
+  traffic.data_parallel_total = of_all_stages * config.tp * config.dp / time;
   return traffic;
 }
 

@@ -46,9 +46,13 @@ double best_num_checkpoints(int num_layers, Bytes input, Bytes intermediate) {
 }
 
 double chunks_in_flight(int pp, int vpp, int rank, double num_microbatches) {
+  const double all_chunks = num_microbatches * vpp;
+  if (vpp > 1 && num_microbatches == pp) {
+    return all_chunks;
+  }
   const double later_stages = pp - 1.0 - rank;
   const double warm_up = vpp == 1 ? later_stages : (vpp - 1.0) * pp + 2.0 * later_stages;
-  return std::min(num_microbatches * vpp, warm_up + 1.0);
+  return std::min(all_chunks, warm_up + 1.0);
 }
 
 }  // namespace ptdp

@@ -49,7 +49,8 @@ struct MicrobatchTime {
 /// Chunks of a model (l/(p·v) layers each) whose activations a stage holds at its peak, for
 /// microbatches m:
 ///   1F1B:         min(p − r, m) of the one chunk of rank r;
-///   interleaved:  min(m·v, (v−1)p + 2(p−1−r) + 1); on rank 0 that is l(1 + (p−1)/(pv)) layers.
+///   interleaved:  min(m·v, (v−1)p + 2(p−1−r) + 1); on rank 0 that is l(1 + (p−1)/(pv)) layers;
+///                 all m·v where m = p: Megatron-LM then runs every forward pass first.
 /// Source: Megatron-LM schedules.py (warm-up microbatches plus one); Korthikanti et al.
 /// (arXiv:2205.05198) section 4.2.3.
 [[nodiscard]] double chunks_in_flight(int pp, int vpp, int rank, double num_microbatches);

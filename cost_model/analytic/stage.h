@@ -6,7 +6,8 @@
 namespace ptdp {
 
 /// Costs per microbatch of everything that does not depend on how layers are spread over stages:
-/// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel).
+/// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) whose
+/// tensor-parallel groups lie on nodes alike.
 struct MicrobatchCosts {
   LayerCosts layer;
   PassTime embedding;  ///< First stage, forward and backward.

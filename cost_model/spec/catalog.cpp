@@ -45,8 +45,9 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
     if (std::find(known.begin(), known.end(), name_or_path) == known.end()) {
       std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name_or_path) +
                             did_you_mean(name_or_path, known);
-      if (kind == ProfileKind::kModel || kind == ProfileKind::kCluster ||
-          kind == ProfileKind::kStack) {
+      if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
+        message += " (profiles/" + std::string(traits.directory) + " holds all)";
+      } else {
         message += " (`ptdp-plan list " + std::string(traits.directory) +
                    "` shows all; a path to a "
                    ".json file works too)";

@@ -18,13 +18,17 @@ constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
 constexpr std::int64_t kMostGpus = 100'000'000;
 
 void check_tiers(const ClusterSpec& cluster, const std::string& place) {
-  std::int64_t below = cluster.gpus_per_node;
+  NetworkTier below = {.gpus = cluster.gpus_per_node, .oversubscription = 1.0};
   for (const NetworkTier& tier : cluster.network_tiers) {
-    if (tier.gpus <= below) {
-      throw Error(place + ": expected tiers that grow, from more than " + std::to_string(below) +
-                  " GPUs, got one of " + std::to_string(tier.gpus));
+    if (tier.gpus <= below.gpus) {
+      throw Error(place + ": expected tiers that grow, from more than " +
+                  std::to_string(below.gpus) + " GPUs, got one of " + std::to_string(tier.gpus));
     }
-    below = tier.gpus;
+    if (tier.oversubscription < below.oversubscription) {
+      throw Error(place + ": the tier of " + std::to_string(tier.gpus) +
+                  " GPUs is less oversubscribed than the one below it");
+    }
+    below = tier;
   }
 }
 
@@ -50,7 +54,11 @@ void object_or_name(ObjectReader& fields, const std::string& key, Value& value, 
       throw Error(fields.place_of(key) +
                   ": expected an object or the name of a shipped profile, got " + in_quotes(name));
     }
-    value = find(name);
+    try {
+      value = find(name);
+    } catch (const Error& error) {
+      throw Error(fields.place_of(key) + ": " + error.what());
+    }
   } else if constexpr (requires { value.begin(); }) {
     fields.objects(key, value);
   } else {

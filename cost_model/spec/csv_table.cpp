@@ -13,7 +13,8 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kLargestTable = std::size_t{64} * 1024 * 1024;
+constexpr std::size_t kLargestTable = std::size_t{16} * 1024 * 1024;
+constexpr std::size_t kMostColumns = 1000;
 
 /// Length of the well-formed UTF-8 sequence that `text` begins with; 0 where it begins with none.
 /// The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF
@@ -81,6 +82,10 @@ class Splitter {
       if (c == '"' && fields.back().empty()) {
         quoted(fields.back());
       } else if (c == ',') {
+        if (fields.size() == kMostColumns) {
+          throw Error(place_ + ": line " + std::to_string(line_) + ": more than " +
+                      std::to_string(kMostColumns) + " fields");
+        }
         fields.emplace_back();
       } else if (c == '\n') {
         ++line_;

@@ -39,46 +39,30 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
   return "line " + std::to_string(line) + ", column " + std::to_string(before.size() - start + 1);
 }
 
-/// Refuses, while parsing, what the library would accept in silence: duplicate keys, unbounded
-/// nesting and unbounded size.
-class ParseGuard {
+/// Refuses what the library would accept in silence: duplicate keys, unbounded nesting and
+/// unbounded size. It runs before the parser proper, whose own callback takes quadratic time.
+class ParseGuard : public nlohmann::json_sax<json> {
  public:
   explicit ParseGuard(const std::string& place) : place_(place) {}
 
-  bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-        enter();
-        objects_.emplace_back();
-        break;
-      case json::parse_event_t::array_start:
-        enter();
-        break;
-      case json::parse_event_t::object_end:
-        objects_.pop_back();
-        --depth_;
-        break;
-      case json::parse_event_t::array_end:
-        --depth_;
-        break;
-      case json::parse_event_t::key:
-        open_key(parsed.get<std::string>());
-        break;
-      case json::parse_event_t::value:
-        count();
-        break;
-    }
-    return true;
+  bool null() override { return count(); }
+  bool boolean(bool /*value*/) override { return count(); }
+  bool number_integer(std::int64_t /*value*/) override { return count(); }
+  bool number_unsigned(std::uint64_t /*value*/) override { return count(); }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return count(); }
+  bool string(std::string& /*value*/) override { return count(); }
+  bool binary(json::binary_t& /*value*/) override { return count(); }
+  bool start_array(std::size_t /*size*/) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool start_object(std::size_t /*size*/) override {
+    objects_.emplace_back();
+    return enter();
   }
-
- private:
-  void enter() {
-    count();
-    if (++depth_ > kDeepestNesting) {
-      throw Error(place_ + ": nested deeper than " + std::to_string(kDeepestNesting) + " levels");
-    }
+  bool end_object() override {
+    objects_.pop_back();
+    return leave();
   }
-  void open_key(const std::string& key) {
+  bool key(std::string& key) override {
     objects_.back().current = key;
     if (!objects_.back().keys.insert(key).second) {
       std::string path;
@@ -87,11 +71,30 @@ class ParseGuard {
       }
       throw Error(place_ + ": duplicate key " + in_quotes(path));
     }
+    return true;
   }
-  void count() {
+  /// Stops; the parser proper will say the same.
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool count() {
     if (++num_values_ > kMostValues) {
       throw Error(place_ + ": more than " + std::to_string(kMostValues) + " values");
     }
+    return true;
+  }
+  bool enter() {
+    if (++depth_ > kDeepestNesting) {
+      throw Error(place_ + ": nested deeper than " + std::to_string(kDeepestNesting) + " levels");
+    }
+    return count();
+  }
+  bool leave() {
+    --depth_;
+    return true;
   }
 
   /// An object that is being read.
@@ -132,7 +135,9 @@ json parse_strictly(std::string_view text, const std::string& place) {
                 ": not valid JSON: a NUL character");
   }
   try {
-    return json::parse(text, ParseGuard(place));
+    ParseGuard guard(place);
+    (void)json::sax_parse(text, &guard);
+    return json::parse(text);
   } catch (const json::parse_error& error) {
     throw Error(place + ": " + line_and_column(text, error.byte - 1) + ": not valid JSON");
   } catch (const json::out_of_range& error) {

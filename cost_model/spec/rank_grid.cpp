@@ -1,6 +1,7 @@
 #include "cost_model/spec/rank_grid.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ptdp {
 
@@ -50,12 +51,32 @@ GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const Clus
   const std::int64_t size = grid.size(dimension);
   const std::int64_t stride = grid.stride(dimension);
   const std::int64_t node = cluster.gpus_per_node;
-  GroupPlacement placement{.size = size};
-
+  GroupPlacement placement{.size = size, .ranks_per_node = size};
+  if (size == 1) {
+    return placement;
+  }
   const std::int64_t span = (size - 1) * stride + 1;
-  placement.nodes = stride >= node ? size : (span + node - 1) / node;
-  placement.ranks_per_node =
-      placement.nodes == 1 ? size : std::clamp<std::int64_t>(node / stride, 1, size);
+  if (stride >= node) {
+    placement.nodes = size;
+    placement.ranks_per_node = 1;
+  } else {
+    // Groups begin at every rank of a stride, in blocks of size * stride ranks; where in a node
+    // they begin repeats itself.
+    const std::int64_t block = size * stride;
+    const std::int64_t blocks = std::min(grid.world_size() / block, node / std::gcd(block, node));
+    for (std::int64_t first = 0; first < blocks * stride; ++first) {
+      const std::int64_t begin = (first / stride * block + first % stride) % node;
+      const std::int64_t end = begin + span - 1;
+      const std::int64_t nodes = end / node + 1;
+      if (nodes > 1) {
+        const std::int64_t on_first = (node - 1 - begin) / stride + 1;
+        const std::int64_t on_last = end % node / stride + 1;
+        const std::int64_t between = nodes > 2 ? node / stride : size;
+        placement.nodes = std::max(placement.nodes, nodes);
+        placement.ranks_per_node = std::min({placement.ranks_per_node, on_first, on_last, between});
+      }
+    }
+  }
   if (placement.nodes > 1) {
     for (const NetworkTier& tier : cluster.network_tiers) {
       placement.oversubscription = tier.oversubscription;

@@ -37,19 +37,22 @@ class RankGrid {
   std::int64_t world_size_ = 1;
 };
 
-/// How a group of `size` ranks, `stride` apart, lies on nodes of consecutive ranks.
+/// How the groups along a dimension lie on nodes of consecutive ranks: all of them wait for the one
+/// that lies worst.
 struct GroupPlacement {
   std::int64_t size = 1;
-  /// Members that every node between its ends has at least: what a ring gathers NICs from.
+  /// Members on the node that has fewest of them: the NICs that a ring across nodes can use.
   std::int64_t ranks_per_node = 1;
-  std::int64_t nodes = 1;         ///< Nodes that it touches.
+  std::int64_t nodes = 1;         ///< Nodes that a group touches, at most.
   double oversubscription = 1.0;  ///< Of the network tier that spans it.
 
   [[nodiscard]] bool is_within_node() const { return nodes == 1; }
 };
 
-/// Placement of the groups along a dimension of `grid` on `cluster`, for the group that starts at
-/// rank 0; where sizes do not divide the node, other groups may straddle one node more.
+/// Placement of the groups along a dimension of `grid` on `cluster`. Where sizes do not divide the
+/// node, groups straddle nodes: of three ranks on nodes of eight, ranks 6 to 8 do, with one member
+/// on the second. `ranks_per_node` is exact where the stride divides the node or reaches beyond it,
+/// else a lower bound.
 [[nodiscard]] GroupPlacement place_group(const RankGrid& grid, Dimension dimension,
                                          const ClusterSpec& cluster);
 

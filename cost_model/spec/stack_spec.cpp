@@ -8,6 +8,8 @@ namespace ptdp {
 namespace {
 
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
+constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
+constexpr int kHighestZeroStage = 1;  // that the cost model covers
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
 /// A list of choices that is empty or names one twice is a slip.
@@ -25,7 +27,7 @@ template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run) {
   fields.choices("schedules", can_run.schedules, NamedValues<Schedule>(kScheduleNames));
   fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
-  fields.counts("zero_stages", can_run.zero_stages, 0, 3);
+  fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
   fields.flag("sequence_parallel", can_run.sequence_parallel);
   fields.flag("context_parallel", can_run.context_parallel);
   fields.flag("expert_parallel", can_run.expert_parallel);
@@ -45,10 +47,10 @@ void describe(Fields& fields, StackSpec& stack) {
   fields.name("attention", stack.attention);
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
-  fields.number("weight_bytes", stack.weight_bytes, kBytesPerParameter);
-  fields.number("gradient_bytes", stack.gradient_bytes, kBytesPerParameter);
+  fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
+  fields.number("gradient_bytes", stack.gradient_bytes, kStoredBytes);
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
-  fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kBytesPerParameter);
+  fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
   fields.number("gradient_staging_traffic", stack.gradient_staging_traffic, kBytesPerParameter);
   fields.number("optimizer_traffic", stack.optimizer_traffic, kBytesPerParameter);

@@ -44,9 +44,9 @@ struct StackSpec {
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
   double gradient_bytes = 4.0;
-  double optimizer_bytes = 12.0;          ///< Master weights, two moments, and copies.
-  double reduced_gradient_bytes = 4.0;    ///< Per parameter, in the data-parallel reduction.
-  double gradient_bucket_bytes = 0.0;     ///< Extra copy that an overlapped reduction keeps.
+  double optimizer_bytes = 12.0;        ///< Master weights, two moments, and copies.
+  double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
+  double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
   double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
   double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
   DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;

@@ -109,6 +109,9 @@ std::string find_uncovered_feature(const TransformerConfig& model) {
   if (model.gated_linear_unit) {
     return "has gated linear units";
   }
+  if (model.ffn_hidden_size != 4LL * model.hidden_size) {
+    return "has an MLP " + std::to_string(model.ffn_hidden_size) + " wide; expected 4 hidden_size";
+  }
   if (!model.add_bias_linear) {
     return "has linear layers without bias";
   }

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <set>
-
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -12,37 +10,73 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(EnumerateLayouts, LeaveFewerGpusIdleThanAReplicaNeeds) {
-  const Scenario scenario = selene_2021("530B");
-  for (const std::int64_t gpus : {1, 7, 64, 2560, 3079}) {
-    for (const int tp : enumerate_tp(scenario, gpus, {})) {
-      for (const ParallelConfig& layout : enumerate_layouts(scenario, gpus, {}, tp)) {
-        const std::int64_t idle = gpus - layout.world_size();
-        EXPECT_GE(idle, 0) << to_string(layout);
-        EXPECT_LT(idle, layout.tp * layout.pp) << to_string(layout);
-      }
-    }
-  }
+TEST(EnumerateSplits, HaveRoomForOneReplica) {
+  const Scenario scenario = selene_2021("530B");  // 105 layers
+  EXPECT_EQ(enumerate_splits(scenario, 10'000, {}, 8).size(), 105U);
+  EXPECT_EQ(enumerate_splits(scenario, 64, {}, 8).size(), 8U);
+  EXPECT_EQ(enumerate_splits(scenario, 64, {.pp = IntegerRanges(9)}, 8).size(), 0U);
 }
 
-// SC21 trained the 530B model with (8, 35, 9) on 2520 GPUs.
-TEST(EnumerateLayouts, FindThePublishedOneWithFortyGpusToSpare) {
-  const Scenario scenario = selene_2021("530B");
-  std::set<int> replicas;
-  for (const ParallelConfig& layout : enumerate_layouts(scenario, 2560, {}, 8)) {
-    if (layout.pp == 35) {
-      replicas.insert(layout.dp);
-    }
+std::vector<int> replicas_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
+  std::vector<int> degrees;
+  for (const Replicas& replicas : enumerate_replicas(scenario, gpus, pins)) {
+    degrees.push_back(replicas.dp);
   }
-  EXPECT_THAT(replicas, ElementsAre(9));
+  return degrees;
 }
 
-TEST(EnumerateLayouts, TakeAPinnedNumberOfReplicasAsItIs) {
+// 2520 = 2^3·3^2·5·7. SC21 trained the 530B model with (8, 35, 9) on 2520 GPUs: 9 is the most that
+// 2560 GPUs have room for.
+TEST(EnumerateReplicas, AreTheDivisorsOfTheBatchThatThereIsRoomFor) {
   const Scenario scenario = selene_2021("530B");
-  const Pins pins{.pp = IntegerRanges(35), .dp = IntegerRanges(4)};
-  const std::vector<ParallelConfig> layouts = enumerate_layouts(scenario, 2560, pins, 8);
-  ASSERT_EQ(layouts.size(), 1U);
-  EXPECT_EQ(layouts.front().dp, 4);
+  EXPECT_THAT(replicas_of(scenario, 2560 / (8 * 35), {}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(replicas_of(scenario, 13, {}), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12));
+}
+
+TEST(EnumerateReplicas, TakeAPinnedNumberAsItIs) {
+  const Scenario scenario = selene_2021("530B");
+  EXPECT_THAT(replicas_of(scenario, 13, {.dp = IntegerRanges(11)}), ElementsAre(11));
+  EXPECT_THAT(replicas_of(scenario, 13, {.dp = IntegerRanges(14)}), IsEmpty());
+}
+
+// A replica of 4 has 12/4 = 3 sequences.
+TEST(EnumerateReplicas, HaveTheMicrobatchSizesThatDivideTheirBatch) {
+  const std::vector<Replicas> replicas = enumerate_replicas(selene_2021("530B", 12), 4, {});
+  ASSERT_EQ(replicas.size(), 4U);
+  EXPECT_THAT(replicas.front().micro_batch_sizes, ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(replicas.back().micro_batch_sizes, ElementsAre(1, 3));
+}
+
+// The whole batch of 36 goes to one replica.
+TEST(EnumerateReplicas, TakeTheMicrobatchSizesThatArePinned) {
+  const Scenario scenario = selene_2021("18B", 36);
+  const auto sizes = [&](const IntegerRanges& pinned) {
+    return enumerate_replicas(scenario, 1, {.micro_batch_size = pinned}).front().micro_batch_sizes;
+  };
+  EXPECT_THAT(sizes({}), ElementsAre(1, 2, 3, 4, 6, 9, 12, 18, 36));
+  EXPECT_THAT(sizes(IntegerRanges::parse("2:6", 1, 99, "b")), ElementsAre(2, 3, 4, 6));
+  // A single number is a wish to hear about, even where it does not divide.
+  EXPECT_THAT(sizes(IntegerRanges(5)), ElementsAre(5));
+}
+
+TEST(IsCandidate, UsesNoMoreGpusThanThereAre) {
+  const Scenario scenario = selene_2021("530B");
+  EXPECT_TRUE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 9}, 2520, {}));
+  EXPECT_FALSE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 9}, 2519, {}));
+}
+
+TEST(IsCandidate, HasSomethingToShardOverUnlessItMust) {
+  Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022");
+  EXPECT_FALSE(is_candidate(scenario, {.dp = 1, .zero_stage = 1}, 8, {}));
+  EXPECT_TRUE(is_candidate(scenario, {.dp = 2, .zero_stage = 1}, 8, {}));
+  EXPECT_TRUE(
+      is_candidate(scenario, {.dp = 1, .zero_stage = 1}, 8, {.zero_stage = IntegerRanges(1)}));
+  scenario.stack.can_run.zero_stages = {1};
+  EXPECT_TRUE(is_candidate(scenario, {.dp = 1, .zero_stage = 1}, 8, {}));
+}
+
+TEST(EnumerateTp, LeavesOneOutWhereSequenceParallelismIsAskedFor) {
+  EXPECT_EQ(enumerate_tp(selene_2021("1.7B"), 8, {.sequence_parallel = true}).front(), 2);
 }
 
 TEST(EnumerateTp, GoesAcrossNodesAndUpToTheHeads) {
@@ -64,10 +98,9 @@ TEST(EnumerateVariants, AreWhatTheStackCanRun) {
       10U * 3 * 2 * 2);
 }
 
-TEST(EnumerateVariants, DoNotShardOverOneReplicaNorSplitTheSequenceOverOneGpu) {
+TEST(EnumerateVariants, DoNotSplitTheSequenceOverOneGpu) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022");
   for (const ParallelConfig& config : enumerate_variants(scenario, {}, {.tp = 1, .pp = 4})) {
-    EXPECT_EQ(config.zero_stage, 0);
     EXPECT_FALSE(config.sequence_parallel);
   }
 }
@@ -88,17 +121,6 @@ TEST(EnumerateVariants, KeepToThePins) {
                                               .schedule = Schedule::kInterleaved,
                                               .recompute = Recompute::kFull,
                                               .zero_stage = 1}));
-}
-
-TEST(EnumerateMicroBatchSizes, AreTheDivisorsInOrder) {
-  EXPECT_THAT(enumerate_micro_batch_sizes(36, {}), ElementsAre(1, 2, 3, 4, 6, 9, 12, 18, 36));
-  EXPECT_THAT(enumerate_micro_batch_sizes(1, {}), ElementsAre(1));
-  EXPECT_THAT(enumerate_micro_batch_sizes(
-                  36, {.micro_batch_size = IntegerRanges::parse("2:6", 1, 99, "b")}),
-              ElementsAre(2, 3, 4, 6));
-  // A single number is a wish to hear about, even where it does not divide.
-  EXPECT_THAT(enumerate_micro_batch_sizes(36, {.micro_batch_size = IntegerRanges(5)}),
-              ElementsAre(5));
 }
 
 }  // namespace

@@ -104,20 +104,69 @@ TEST(GpusThatWouldDo, AreNoMoreThanTheClusterHas) {
   EXPECT_FALSE(gpus_that_would_do(scenario, {.gpus = 8}));
 }
 
-TEST(NearestFeasible, SaysWhichValuesWouldDo) {
+TEST(WhyNothingFits, SaysWhichValuesWouldDo) {
   const Scenario scenario = selene_2021("1.7B", 512);  // 24 heads, 24 layers
-  const auto first_line = [&](const Pins& pins, std::int64_t gpus) {
+  const auto why = [&](const Pins& pins, std::int64_t gpus) {
     const SearchOptions options{.gpus = gpus, .pins = pins};
     const SearchResult result = search(scenario, options);
     EXPECT_TRUE(result.best.empty());
-    return nearest_feasible(scenario, options, result).front();
+    return why_nothing_fits(scenario, options, result);
   };
-  EXPECT_THAT(first_line({.tp = IntegerRanges(7)}, 64),
-              HasSubstr("tp can be 1, 2, 3, 4, 6, 8, 12, 24"));
-  EXPECT_THAT(first_line({.tp = IntegerRanges(1), .pp = IntegerRanges(5)}, 64),
+  EXPECT_THAT(why({.tp = IntegerRanges(7)}, 64), HasSubstr("tp can be 1, 2, 3, 4, 6, 8, 12, 24"));
+  EXPECT_THAT(why({.tp = IntegerRanges(1), .pp = IntegerRanges(5)}, 64),
               HasSubstr("pp can be 1, 2, 3, 4, 6, 8, 12, 24"));
   // 7 replicas: 511 = 7·73 is the nearest batch.
-  EXPECT_THAT(first_line({.tp = IntegerRanges(1), .pp = IntegerRanges(1)}, 7), HasSubstr("is 511"));
+  const std::string seven = why({.dp = IntegerRanges(7)}, 7);
+  EXPECT_THAT(seven, HasSubstr("dp * micro_batch_size can be 1, 2, 4, 8,"));
+  EXPECT_THAT(seven, HasSubstr("the nearest batch that would do is 511"));
+  // The batch that was given is no advice.
+  EXPECT_THAT(why({.dp = IntegerRanges(4), .micro_batch_size = IntegerRanges(256)}, 64),
+              HasSubstr("the nearest batch that would do is 1024"));
+}
+
+TEST(WhyNothingFits, NamesPinsThatContradictEachOther) {
+  const Scenario scenario = selene_2021("1.7B", 512);
+  const auto why = [&](const Pins& pins) {
+    const SearchOptions options{.gpus = 64, .pins = pins};
+    return why_nothing_fits(scenario, options, search(scenario, options));
+  };
+  EXPECT_THAT(why({.vpp = IntegerRanges(2), .schedules = {Schedule::kOneFOneB}}),
+              HasSubstr("schedule and vpp contradict"));
+  EXPECT_THAT(why({.pp = IntegerRanges(1), .schedules = {Schedule::kInterleaved}}),
+              HasSubstr("interleaved and pp=1 contradict"));
+  EXPECT_THAT(why({.tp = IntegerRanges(1), .sequence_parallel = true}),
+              HasSubstr("sequence parallelism and tp=1 contradict"));
+}
+
+TEST(Explain, KeepsToThePinsOfTheSearch) {
+  const Scenario scenario = selene_2021("18B");
+  const SearchOptions options{.gpus = 256, .pins = {.recompute = {Recompute::kFull}}};
+  const Explanation explanation =
+      explain(scenario, options, parse_partial_config("tp=8", "--explain"));
+  EXPECT_EQ(explanation.matching.best.front().config.tp, 8);
+  EXPECT_EQ(explanation.matching.best.front().config.recompute, Recompute::kFull);
+  EXPECT_GE(explanation.matching.best.front().time, explanation.all.best.front().time);
+}
+
+TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
+  const ParallelConfig config{.tp = 8,
+                              .pp = 64,
+                              .dp = 6,
+                              .vpp = 2,
+                              .schedule = Schedule::kInterleaved,
+                              .recompute = Recompute::kSelective,
+                              .sequence_parallel = true,
+                              .zero_stage = 1};
+  const Pins pins = parse_partial_config(to_string(config), "--explain");
+  EXPECT_EQ(pins.tp, IntegerRanges(8));
+  EXPECT_EQ(pins.pp, IntegerRanges(64));
+  EXPECT_EQ(pins.dp, IntegerRanges(6));
+  EXPECT_EQ(pins.vpp, IntegerRanges(2));
+  EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
+  EXPECT_EQ(pins.schedules, std::vector<Schedule>{Schedule::kInterleaved});
+  EXPECT_EQ(pins.recompute, std::vector<Recompute>{Recompute::kSelective});
+  EXPECT_EQ(pins.sequence_parallel, true);
+  EXPECT_EQ(pins.zero_stage, IntegerRanges(1));
 }
 
 }  // namespace

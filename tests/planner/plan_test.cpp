@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cost_model/error.h"
 #include "tests/cost_model/scenarios.h"
 
@@ -81,6 +83,38 @@ TEST(Plan, RefusesEditsThatCannotBe) {
   EXPECT_THAT(message_of(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
               HasSubstr("uneven"));
   EXPECT_THAT(message_of(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
+}
+
+TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
+  using nlohmann::ordered_json;
+  const ordered_json plan = ordered_json::parse(to_json(trillion_plan()));
+  const auto with = [&](const char* pointer, const ordered_json& value) {
+    ordered_json edited = plan;
+    edited[ordered_json::json_pointer(pointer)] = value;
+    return message_of(edited.dump());
+  };
+  EXPECT_THAT(with("/predicted/hardware_flops", 1e3), HasSubstr("predicted.hardware_flops"));
+  EXPECT_THAT(with("/predicted/model_flops", 1e3), HasSubstr("predicted.model_flops"));
+  EXPECT_THAT(with("/predicted/traffic/pipeline_bytes", 1.0), HasSubstr("traffic.pipeline_bytes"));
+  EXPECT_THAT(with("/predicted/extrapolations", {"none"}), HasSubstr("predicted.extrapolations"));
+  EXPECT_THAT(with("/predicted/mfu_interval", {0.1, 0.9}), HasSubstr("predicted.mfu_interval"));
+  EXPECT_THAT(with("/memory/heaviest_stage", 3), HasSubstr("memory"));
+  EXPECT_THAT(with("/memory/stages/5/weights_GiB", 1.0), HasSubstr("memory.stages.5.weights_GiB"));
+  // Of another version only what it says of itself can be checked.
+  ordered_json older = plan;
+  older["tool_version"] = "0.0.9";
+  older["predicted"]["breakdown_s"]["matmul"] = 1.0;
+  EXPECT_THAT(message_of(older.dump()), HasSubstr("does not add up"));
+}
+
+TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
+  const std::string calibrated = to_json(trillion_plan());
+  EXPECT_EQ(message_of(calibrated), "accepted");
+  nlohmann::ordered_json bare = nlohmann::ordered_json::parse(
+      to_json(make_plan(selene_2021("1T"), 3072, 0.0, trillion_plan().config, calibrate({}))));
+  EXPECT_EQ(message_of(bare.dump()), "accepted");
+  bare["predicted"]["interval_s"] = {1.0, 1e6};
+  EXPECT_THAT(message_of(bare.dump()), HasSubstr("interval_s"));
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ PlanningResult trillion() {
 }
 
 TEST(PlanTraining, LeavesThePublishedRunOutOfItsOwnCalibration) {
-  // Ten rows in SC21 table 1, one of them this very run.
-  EXPECT_EQ(trillion().calibration.num_runs, 9);
-  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs, 10);
+  // Ten rows of SC21 table 1 and 49 of its figures, one of them this very run.
+  EXPECT_EQ(trillion().calibration.num_runs, 58);
+  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs, 59);
 }
 
 TEST(PlanTraining, SetsThePublishedRunBesideIt) {
@@ -29,6 +29,32 @@ TEST(PlanTraining, SetsThePublishedRunBesideIt) {
   ASSERT_EQ(result.published.size(), 1U);
   EXPECT_EQ(result.published.front().run.id, "sc21-t1-1T");
   EXPECT_TRUE(result.published.front().is_same_stack);
+}
+
+// What a profile is called says nothing of what it describes.
+TEST(PlanTraining, IsCalibratedByRunsOnTheSameHardwareAndSoftwareOnly) {
+  const SearchOptions options{.gpus = 3072};
+  Scenario slower = selene_2021("1T");
+  slower.cluster.nic.bandwidth = gigabytes_per_second(3.0);
+  EXPECT_EQ(plan_training(slower, options).calibration.num_runs, 0);
+  EXPECT_FALSE(plan_training(slower, options).published.front().is_same_stack);
+  Scenario faster = selene_2021("1T");
+  faster.stack.fused_gradient_accumulation = true;
+  EXPECT_EQ(plan_training(faster, options).calibration.num_runs, 0);
+  Scenario renamed = selene_2021("1T");
+  renamed.cluster.name = "ours";
+  renamed.cluster.gpu.name = "our-gpu";
+  renamed.stack.name = "our-stack";
+  EXPECT_EQ(plan_training(renamed, options).calibration.num_runs, 58);
+}
+
+// The smallest run of that cluster and stack has 1.7 billion parameters.
+TEST(PlanTraining, IsNotCalibratedByRunsOfMuchLargerModels) {
+  const PlanningResult tiny = plan_training(selene_2021("gpt-tiny"), {.gpus = 1});
+  EXPECT_EQ(tiny.calibration.num_runs, 0);
+  EXPECT_LT(tiny.plans.front().predicted.iteration_time.low,
+            tiny.plans.front().predicted.iteration_time.high);
+  EXPECT_EQ(plan_training(selene_2021("gpt2-1.5b"), {.gpus = 8}).calibration.num_runs, 59);
 }
 
 TEST(PlanTraining, IsNotCalibratedWhereNothingIsPublished) {

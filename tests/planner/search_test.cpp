@@ -25,27 +25,28 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) 
   };
   for (int tp = 1; tp <= gpus; ++tp) {
     for (int pp = 1; std::int64_t{tp} * pp <= gpus; ++pp) {
-      const int dp = static_cast<int>(gpus) / (tp * pp);
-      for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
-        for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
-          for (const Recompute recompute :
-               {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-            for (const bool is_sequence_parallel : {false, true}) {
-              for (const int zero_stage : {0, 1}) {
-                // Names of one and the same thing: nothing to split, shard or interleave.
-                if ((is_sequence_parallel && tp == 1) || (zero_stage == 1 && dp == 1) ||
-                    (vpp > 1 && pp == 1)) {
-                  continue;
+      for (int dp = 1; std::int64_t{tp} * pp * dp <= gpus; ++dp) {
+        for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
+          for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
+            for (const Recompute recompute :
+                 {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+              for (const bool is_sequence_parallel : {false, true}) {
+                for (const int zero_stage : {0, 1}) {
+                  // Names of one and the same thing: nothing to split, shard or interleave.
+                  if ((is_sequence_parallel && tp == 1) || (zero_stage == 1 && dp == 1) ||
+                      (vpp > 1 && pp == 1)) {
+                    continue;
+                  }
+                  try_one({.tp = tp,
+                           .pp = pp,
+                           .dp = dp,
+                           .vpp = vpp,
+                           .micro_batch_size = b,
+                           .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+                           .recompute = recompute,
+                           .sequence_parallel = is_sequence_parallel,
+                           .zero_stage = zero_stage});
                 }
-                try_one({.tp = tp,
-                         .pp = pp,
-                         .dp = dp,
-                         .vpp = vpp,
-                         .micro_batch_size = b,
-                         .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
-                         .recompute = recompute,
-                         .sequence_parallel = is_sequence_parallel,
-                         .zero_stage = zero_stage});
               }
             }
           }
@@ -124,18 +125,49 @@ TEST(Search, HasAnAnswerForAPrimeNumberOfGpus) {
   EXPECT_EQ(result.best.front().config.world_size(), 3072);
 }
 
+// One replica of the 7.5B model with 4 sequences keeps few GPUs busy: by cost, most of 64 stay
+// idle.
 TEST(Search, PaysOnlyForGpusInUseUnderTheCostObjective) {
-  const Scenario scenario = selene_2021("7.5B");
-  const SearchResult by_time =
-      search(scenario, {.gpus = 100, .objective = Objective::kTime, .num_best = 1});
-  const SearchResult by_cost =
-      search(scenario, {.gpus = 100, .objective = Objective::kCost, .num_best = 1});
-  const auto cost = [](const SearchResult& result) {
-    const Candidate& best = result.best.front();
-    return best.time.value() * static_cast<double>(best.config.world_size());
+  const Scenario scenario = selene_2021("7.5B", 4);
+  const auto best = [&](Objective objective) {
+    return search(scenario, {.gpus = 64, .objective = objective, .num_best = 1}).best.front();
   };
-  EXPECT_LE(cost(by_cost), cost(by_time));
-  EXPECT_LE(by_time.best.front().time, by_cost.best.front().time);
+  const Candidate by_time = best(Objective::kTime);
+  const Candidate by_cost = best(Objective::kCost);
+  EXPECT_LT(by_cost.config.world_size(), by_time.config.world_size());
+  EXPECT_LT(by_cost.time.value() * static_cast<double>(by_cost.config.world_size()),
+            0.8 * by_time.time.value() * static_cast<double>(by_time.config.world_size()));
+  EXPECT_LT(by_time.time, by_cost.time);
+}
+
+// More GPUs can only help: what fewer can run, more can.
+TEST(Search, IsNeverSlowerOnMoreGpus) {
+  for (const char* model : {"18B", "39B", "1T"}) {
+    const Scenario scenario = selene_2021(model);
+    Seconds before(1e30);
+    for (std::int64_t gpus = 400; gpus <= 4000; gpus += 117) {
+      const SearchResult result = search(scenario, {.gpus = gpus, .num_best = 1});
+      if (!result.best.empty()) {
+        EXPECT_LE(result.best.front().time, before) << model << " on " << gpus;
+        before = result.best.front().time;
+      }
+    }
+  }
+}
+
+// Pins only take candidates away.
+TEST(Search, IsNeverFasterUnderPins) {
+  const Scenario scenario = selene_2021("39B");
+  for (const std::int64_t gpus : {472, 509, 1008}) {
+    const Seconds free = search(scenario, {.gpus = gpus, .num_best = 1}).best.front().time;
+    for (const char* range : {"1:1008", "2:64", "16", "32"}) {
+      const Pins pins{.dp = IntegerRanges::parse(range, 1, 2000, "dp")};
+      const SearchResult pinned = search(scenario, {.gpus = gpus, .pins = pins, .num_best = 1});
+      if (!pinned.best.empty()) {
+        EXPECT_LE(free, pinned.best.front().time) << gpus << " GPUs, dp " << range;
+      }
+    }
+  }
 }
 
 TEST(Search, KeepsTheHeadroomFree) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "planner/explanation_report.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -67,15 +68,14 @@ TEST(SummarizeExplanation, NamesTheTermsThatLose) {
   const SearchOptions options{.gpus = 3072};
   const Explanation lost =
       explain(scenario, options, parse_partial_config("tp=4,pp=128", "--explain"));
-  EXPECT_THAT(summarize(lost, scenario, options, {}),
-              AllOf(HasSubstr("Best that matches: tp=4 pp=128 dp=6"), HasSubstr("It loses"),
-                    HasSubstr("bubble")));
+  EXPECT_THAT(summarize(lost, scenario, {}), AllOf(HasSubstr("Best that matches: tp=4 pp=128 dp=6"),
+                                                   HasSubstr("It loses"), HasSubstr("bubble")));
   const Explanation best =
       explain(scenario, options, parse_partial_config("tp=8,pp=64", "--explain"));
-  EXPECT_THAT(summarize(best, scenario, options, {}), HasSubstr("It is the best of all."));
+  EXPECT_THAT(summarize(best, scenario, {}), HasSubstr("It is the best of all."));
   const Explanation impossible =
       explain(scenario, options, parse_partial_config("tp=3", "--explain"));
-  EXPECT_THAT(summarize(impossible, scenario, options, {}),
+  EXPECT_THAT(summarize(impossible, scenario, {}),
               AllOf(HasSubstr("No configuration that matches can run."),
                     HasSubstr("heads not divisible by tp"), Not(HasSubstr("Best of all"))));
 }

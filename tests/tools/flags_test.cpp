@@ -220,7 +220,7 @@ TEST(Explain, OfWhatIsNoConfigurationIsRefusedNamingTheKey) {
         Row{"tp=2,", "key=value"}, Row{"tp=2,tp=4", "twice"}, Row{"tpp=2", "did you mean \"tp\""},
         Row{"b=1,micro_batch_size=1", "twice"}, Row{"schedule=gpipe", "1f1b"},
         Row{"recompute=ful", "full"}, Row{"sequence_parallel=2", "on"}, Row{"zero_stage=4", "3"},
-        Row{"tp==2", "tp"}, Row{"tp=2 pp=2", "tp"}}) {
+        Row{"tp==2", "tp"}, Row{"tp=2;pp=2", "tp"}, Row{"interleaving", "key=value"}}) {
     EXPECT_TRUE(is_refused(run_tiny({"--explain", row.text}), {"--explain", row.named}))
         << row.text;
   }

@@ -116,34 +116,12 @@ TEST(Interleaving, OfFewerMicrobatchesThanStagesIsNamed) {
   EXPECT_TRUE(fits_nowhere(run, {"microbatches", "pp"}));
 }
 
-TEST(BatchSize, ThatNoLayoutDividesNamesTheNearestThatOneDoes) {
-  const std::vector<std::string> pins = {"--tp", "1", "--pp", "1"};
-  const ProgramRun run = run_tiny(pins, "7");
+TEST(BatchSize, ThatPinnedReplicasDoNotDivideNamesTheNearestOne) {
+  const ProgramRun run = run_tiny({"--dp", "7"}, "7");
   EXPECT_TRUE(fits_nowhere(run, {"batch"}));
   // 16 sequences on 7 replicas: 14 is nearer than 21.
-  EXPECT_EQ(number_after(run.errors, "divides is "), "14") << run.errors;
-}
-
-TEST(BatchSize, NamedAsNearestIsOneThatCanRun) {
-  struct Row {
-    const char* gpus;
-    const char* batch;
-  };
-  for (const Row& row : {Row{"10000000", "3072"}, Row{"99999989", "3072"}, Row{"1009", "1009"},
-                         Row{"3079", "3083"}}) {
-    const std::vector<std::string> arguments = {"--gpus", row.gpus, "--model", "1T",
-                                                "--global-batch-size"};
-    std::vector<std::string> as_given = arguments;
-    as_given.emplace_back(row.batch);
-    const ProgramRun run = run_plan(as_given);
-    ASSERT_TRUE(answers(run));
-    const std::string nearest = number_after(run.errors, "divides is ");
-    if (run.status == kNothingFits && !nearest.empty()) {
-      std::vector<std::string> as_told = arguments;
-      as_told.push_back(nearest);
-      EXPECT_TRUE(ends_with(run_plan(as_told), kDone)) << row.gpus << " GPUs, batch " << nearest;
-    }
-  }
+  EXPECT_EQ(number_after(run.errors, "would do is "), "14") << run.errors;
+  EXPECT_TRUE(ends_with(run_tiny({"--dp", "7", "--global-batch-size", "14"}, "7"), kDone));
 }
 
 TEST(Replicas, BeyondTheBatchAreNamed) {

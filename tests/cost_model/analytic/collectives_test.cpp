@@ -50,9 +50,12 @@ TEST(Elements, MatchTheHandCount) {
   TransformerConfig model;
   model.seq_length = 4;
   model.hidden_size = 8;
-  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kNone), 8 * 64 * 0.75);
-  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kSelective), 8 * 64 * 0.75);
-  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kFull), 12 * 64 * 0.75);
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kNone, false), 8 * 64 * 0.75);
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kSelective, false),
+                   8 * 64 * 0.75);
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kFull, false), 12 * 64 * 0.75);
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, 2, 4, Recompute::kSelective, true),
+                   10 * 64 * 0.75);
   EXPECT_DOUBLE_EQ(pipeline_elements(model, 2, 1, 1), 64.0);
   EXPECT_DOUBLE_EQ(pipeline_elements(model, 2, 3, 4), 64.0 * 3 / 4);
 }

@@ -81,9 +81,9 @@ TEST_F(FormulaVectors, Communication) {
   for_each_row([&] {
     // The vectors count the four all-reduces without recomputation, and one crossing per
     // microbatch.
-    expect_ratio_of_one(
-        tensor_parallel_elements(model(), count("micro_batch"), count("tp"), Recompute::kNone),
-        "tp_elements_per_layer_microbatch");
+    expect_ratio_of_one(tensor_parallel_elements(model(), count("micro_batch"), count("tp"),
+                                                 Recompute::kNone, false),
+                        "tp_elements_per_layer_microbatch");
     expect_ratio_of_one(pipeline_elements(model(), count("micro_batch"), 1, 1), "p2p_elements");
     expect_ratio_of_one(pipeline_elements(model(), count("micro_batch"), 1, count("tp")),
                         "p2p_elements_scatter_gather");

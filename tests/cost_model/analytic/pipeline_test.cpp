@@ -77,8 +77,11 @@ TEST(ChunksInFlight, AreWhatTheScheduleHoldsAtItsPeak) {
       for (const int groups : {1, 2, 4}) {
         const int microbatches = groups * pp;
         for (int rank = 0; rank < pp; ++rank) {
-          // Warm-up as in Megatron-LM schedules.py, both schedules.
-          const int warm_up = vpp == 1 ? pp - rank - 1 : 2 * (pp - rank - 1) + (vpp - 1) * pp;
+          // Warm-up as in Megatron-LM schedules.py, both schedules; the interleaved one warms up
+          // with everything where there are as many microbatches as stages.
+          const int interleaved =
+              microbatches == pp ? microbatches * vpp : 2 * (pp - rank - 1) + (vpp - 1) * pp;
+          const int warm_up = vpp == 1 ? pp - rank - 1 : interleaved;
           EXPECT_DOUBLE_EQ(chunks_in_flight(pp, vpp, rank, microbatches),
                            peak_of_walk(warm_up, microbatches * vpp))
               << "pp " << pp << " vpp " << vpp << " m " << microbatches << " rank " << rank;
@@ -86,6 +89,13 @@ TEST(ChunksInFlight, AreWhatTheScheduleHoldsAtItsPeak) {
       }
     }
   }
+}
+
+// By hand: 4 stages of 2 chunks and 4 microbatches hold 8 chunks each; with 8 microbatches the last
+// rank warms up with 4 and holds one more.
+TEST(ChunksInFlight, AreAllOfThemWhereMicrobatchesAreAsManyAsStages) {
+  EXPECT_DOUBLE_EQ(chunks_in_flight(4, 2, 3, 4.0), 8.0);
+  EXPECT_DOUBLE_EQ(chunks_in_flight(4, 2, 3, 8.0), 5.0);
 }
 
 TEST(ChunksInFlight, AreTheSameForAnyNumberOfMicrobatchesFromTheDepthOn) {

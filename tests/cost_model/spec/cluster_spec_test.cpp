@@ -113,8 +113,9 @@ TEST(ClusterSpecJson, TakesTheNameOfAShippedGpu) {
 }
 
 TEST(ClusterSpecJson, RefusesTheNameOfAGpuThatIsNotShipped) {
-  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("a100-80gb-sxn")); }),
-              StartsWith("unknown GPU \"a100-80gb-sxn\"; did you mean \"a100-80gb-sxm\""));
+  EXPECT_THAT(
+      message_of([] { return parse<ClusterSpec>(with_gpu_name("a100-80gb-sxn")); }),
+      StartsWith("test.json: gpu: unknown GPU \"a100-80gb-sxn\"; did you mean \"a100-80gb-sxm\""));
 }
 
 TEST(ClusterSpecJson, RefusesAPathWhereTheNameOfAGpuBelongs) {

@@ -62,40 +62,46 @@ ClusterSpec nodes_of(int gpus) {
   return cluster;
 }
 
-/// The group of rank 0 as members per node.
+/// Members per node, counted over all groups along a dimension.
 struct CountedPlacement {
-  std::int64_t nodes = 0;
-  std::int64_t ranks_per_node = 0;  ///< Fewest over the nodes that lie between its ends.
+  std::int64_t nodes = 0;           ///< Most nodes of a group.
+  std::int64_t ranks_per_node = 0;  ///< Fewest members on a node that a group across nodes touches.
 };
-CountedPlacement counted_placement(const Ranks& group, std::int64_t node) {
-  std::map<std::int64_t, std::int64_t> members;
-  for (const std::int64_t rank : group) {
-    ++members[rank / node];
-  }
-  CountedPlacement placement{.nodes = static_cast<std::int64_t>(members.size()),
-                             .ranks_per_node = members.begin()->second};
-  for (const auto& [number, count] : members) {
-    if ((number + 1) * node - 1 <= group.back()) {
-      placement.ranks_per_node = std::min(placement.ranks_per_node, count);
+CountedPlacement counted_placement(const ParallelConfig& config, Dimension dimension,
+                                   std::int64_t node) {
+  const std::vector<Coordinates> all = counted_coordinates(config);
+  CountedPlacement worst{.nodes = 1, .ranks_per_node = RankGrid(config).size(dimension)};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][static_cast<std::size_t>(dimension)] != 0) {
+      continue;  // its group was counted from another rank
+    }
+    std::map<std::int64_t, std::int64_t> members;
+    for (const std::int64_t member : counted_group(all, dimension, rank)) {
+      ++members[member / node];
+    }
+    if (members.size() > 1) {
+      worst.nodes = std::max(worst.nodes, static_cast<std::int64_t>(members.size()));
+      for (const auto& [number, count] : members) {
+        worst.ranks_per_node = std::min(worst.ranks_per_node, count);
+      }
     }
   }
-  return placement;
+  return worst;
 }
 
-/// Groups of up to 12 members, 1 to 12 ranks apart, on nodes of 1 to 12 GPUs, to the first failure.
+/// Data-parallel groups of up to 9 members, 1 to 9 ranks apart, in up to 5 stages, on nodes of 1 to
+/// 9 GPUs, to the first failure.
 template <class Check>
 void for_every_small_group(const Check& check) {
-  for (int stride = 1; stride <= 12; ++stride) {
-    for (int size = 1; size <= 12; ++size) {
-      for (int node = 1; node <= 12; ++node) {
-        const ParallelConfig config = {.tp = stride, .dp = size};
-        const CountedPlacement expected = counted_placement(
-            counted_group(counted_coordinates(config), Dimension::kData, 0), node);
+  for (int stride = 1; stride <= 9; ++stride) {
+    for (int size = 1; size <= 9; ++size) {
+      for (int node = 1; node <= 9; ++node) {
+        const ParallelConfig config = {.tp = stride, .pp = 1 + (size + node) % 5, .dp = size};
+        const CountedPlacement expected = counted_placement(config, Dimension::kData, node);
         const GroupPlacement placement =
             place_group(RankGrid(config), Dimension::kData, nodes_of(node));
-        SCOPED_TRACE(testing::Message()
-                     << size << " ranks, " << stride << " apart, on nodes of " << node << " GPUs");
-        const bool is_divisible = stride % node == 0 || node % stride == 0;
+        SCOPED_TRACE(testing::Message() << to_string(config) << " on nodes of " << node << " GPUs");
+        const bool is_divisible = stride >= node || node % stride == 0;
         check(placement, expected, is_divisible);
         if (testing::Test::HasFailure()) {
           return;
@@ -238,8 +244,6 @@ TEST(PlaceGroup, CountsTheMembersPerNodeWhereSizesDivide) {
       });
 }
 
-// Other groups of the grid may begin in the middle of a node, so the promise is what every node
-// has.
 TEST(PlaceGroup, NeverCountsMoreMembersPerNodeThanThereAre) {
   for_every_small_group(
       [](const GroupPlacement& placement, const CountedPlacement& expected, bool is_divisible) {
@@ -257,6 +261,22 @@ TEST(PlaceGroup, CountsAllMembersOfAGroupWithinANode) {
           EXPECT_EQ(placement.ranks_per_node, placement.size);
         }
       });
+}
+
+// By hand on nodes of 8: ranks 6, 7 | 8 of a group of three; ranks 0 to 7 | 8, 9 of one of ten;
+// four groups of two and one of eight lie within theirs.
+TEST(PlaceGroup, OfTensorParallelRanksIsTheWorst) {
+  const auto place = [](int tp, int dp) {
+    return place_group(RankGrid({.tp = tp, .dp = dp}), Dimension::kTensor, nodes_of(8));
+  };
+  EXPECT_EQ(place(3, 8).nodes, 2);
+  EXPECT_EQ(place(3, 8).ranks_per_node, 1);
+  EXPECT_EQ(place(3, 2).nodes, 1);  // ranks 0 to 5 only
+  EXPECT_EQ(place(10, 4).nodes, 2);
+  EXPECT_EQ(place(10, 4).ranks_per_node, 2);
+  EXPECT_EQ(place(2, 4).nodes, 1);
+  EXPECT_EQ(place(8, 4).nodes, 1);
+  EXPECT_EQ(place(16, 4).ranks_per_node, 8);
 }
 
 // By hand on nodes of 8: replicas of a node each, so a group of d spans 8·(d−1) + 1 GPUs.

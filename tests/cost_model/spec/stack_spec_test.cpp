@@ -75,9 +75,10 @@ TEST(StackSpecJson, RefusesNumbersOutOfRange) {
             "got 12.1");
   EXPECT_EQ(refusal("\"overlap_slowdown\": 0.15", "\"overlap_slowdown\": 15"),
             "test.json: overlap_slowdown: expected a number from 0.0 to 1.0 (a fraction), got 15");
-  EXPECT_EQ(refusal("\"weight_bytes\": 1.0", "\"weight_bytes\": -1"),
-            "test.json: weight_bytes: expected a number from 0.0 to 10000.0 (bytes per parameter), "
-            "got -1");
+  EXPECT_EQ(
+      refusal("\"weight_bytes\": 1.0", "\"weight_bytes\": -1"),
+      "test.json: weight_bytes: expected a number from 0.25 to 10000.0 (bytes per parameter), "
+      "got -1");
   EXPECT_EQ(refusal("\"pipeline_latency_us\": 30.0", "\"pipeline_latency_us\": 1e7"),
             "test.json: pipeline_latency_us: expected a number from 0.0 to 1000000.0 "
             "(microseconds), got 10000000.0");
@@ -85,7 +86,7 @@ TEST(StackSpecJson, RefusesNumbersOutOfRange) {
             "test.json: can_run.interleaved_min_stages: expected a whole number from 2 to 1000, "
             "got 1");
   EXPECT_EQ(refusal("      1\n", "      4\n"),
-            "test.json: can_run.zero_stages: expected a whole number from 0 to 3, got 4");
+            "test.json: can_run.zero_stages: expected a whole number from 0 to 1, got 4");
 }
 
 TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {
