@@ -107,6 +107,14 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
   return global.value_or(model.global_batch_size);
 }
 
+StackSpec find_default_stack(const ClusterSpec& cluster) {
+  try {
+    return find_stack(cluster.default_stack);
+  } catch (const Error& error) {
+    throw Error("cluster " + cluster.name + ": default_stack: " + error.what());
+  }
+}
+
 Request read_request(const CommandLine& line) {
   Request request;
   (void)required(line, "gpus");
@@ -131,7 +139,8 @@ Request read_request(const CommandLine& line) {
                                               request.scenario.cluster.default_stack,
                                               request.scenario.cluster.name));
   }
-  request.scenario.stack = find_stack(stack.value_or(request.scenario.cluster.default_stack));
+  request.scenario.stack =
+      stack.has_value() ? find_stack(*stack) : find_default_stack(request.scenario.cluster);
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
                           .global_batch_size = read_batch_size(line, model, request)};

@@ -201,6 +201,9 @@ TEST(StackNumber, OutsideItsRangeIsRefusedNamingTheKey) {
           << key << " " << literal;
     }
   }
+  for (const char* key : {"weight_bytes", "gradient_bytes", "reduced_gradient_bytes"}) {
+    EXPECT_TRUE(is_refused(run_stack("/" + std::string(key), "0"), {"stack.json", key})) << key;
+  }
 }
 
 TEST(StackChoice, ThatIsUnknownIsRefusedListingTheKnown) {

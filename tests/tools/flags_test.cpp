@@ -72,6 +72,26 @@ TEST(Flag, ThatExcludesAnotherIsRefusedNamingBoth) {
                          {"--global-batch-size", "--batch-per-gpu"}));
 }
 
+TEST(Flag, ThatACommandDoesNotUseIsRefused) {
+  for (const char* flag : {"--gpus", "--tp", "--objective", "--output", "--explain"}) {
+    EXPECT_TRUE(is_refused(run_plan({"list", "models", flag, "8"}), {flag, "list"})) << flag;
+    EXPECT_TRUE(is_refused(run_plan({"show", "plan.json", flag, "8"}), {flag, "show"})) << flag;
+  }
+  for (const char* flag : {"--top", "--tokens", "--output"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--explain", "tp=2", flag, "8"}), {flag, "--explain"}))
+        << flag;
+  }
+}
+
+TEST(Flag, ThatNamesAChoiceTwiceCountsItOnce) {
+  EXPECT_EQ(run_tiny({"--recompute", "none,none", "--format", "json"}).output,
+            run_tiny({"--recompute", "none", "--format", "json"}).output);
+}
+
+TEST(Output, ToStandardOutputIsRefusedNamingTheFormat) {
+  EXPECT_TRUE(is_refused(run_tiny({"-o", "-"}), {"--output", "--format json"}));
+}
+
 TEST(Flag, ThatNeedsAnotherIsRefusedNamingBoth) {
   EXPECT_TRUE(is_refused(run_tiny({"--price", "2"}), {"--price", "--tokens"}));
 }

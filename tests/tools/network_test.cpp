@@ -53,6 +53,12 @@ TEST(NetworkTiers, SmallerThanWhatLiesBelowThemAreRefused) {
   }
 }
 
+TEST(NetworkTiers, LessOversubscribedThanTheOneBelowAreRefused) {
+  EXPECT_TRUE(is_refused(
+      run_tiers(R"([{"gpus": 64, "oversubscription": 4}, {"gpus": 128, "oversubscription": 2}])"),
+      {"cluster.json", "network_tiers", "128", "less oversubscribed"}));
+}
+
 TEST(NetworkTiers, WithAPartMissingOrStrangeAreRefused) {
   for (const char* tiers :
        {R"([{"gpus": 160}])", R"([{"oversubscription": 1}])", "[{}]", "[160]", "160", "null", "{}",

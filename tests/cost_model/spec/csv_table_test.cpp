@@ -211,5 +211,11 @@ TEST(ParseNumber, ShowsBoundsOfAnyLength) {
             "got \"x\"");
 }
 
+TEST(CsvTable, RefusesMoreColumnsThanATableHas) {
+  const std::string commas(1000, ',');
+  EXPECT_EQ(message_of([&] { return CsvTable::from_text("a" + commas, "t.csv"); }),
+            "t.csv: line 1: more than 1000 fields");
+}
+
 }  // namespace
 }  // namespace ptdp

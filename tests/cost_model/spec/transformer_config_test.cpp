@@ -286,6 +286,8 @@ TEST(FindUncoveredFeature, NamesTheFeature) {
            {[](Config& m) { m.num_experts = 8; }, "has 8 experts"},
            {[](Config& m) { m.num_query_groups = 4; }, "has 4 query groups for 12 heads"},
            {[](Config& m) { m.gated_linear_unit = true; }, "has gated linear units"},
+           {[](Config& m) { m.ffn_hidden_size = 2048; },
+            "has an MLP 2048 wide; expected 4 hidden_size"},
            {[](Config& m) { m.add_bias_linear = false; }, "has linear layers without bias"},
            {[](Config& m) { m.untied_embeddings = true; }, "has untied embeddings"},
            {[](Config& m) { m.position_embedding = PositionEmbedding::kRope; },
