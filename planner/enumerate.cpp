@@ -14,13 +14,9 @@ bool contains(const std::vector<Value>& values, Value value) {
 /// types a number wants to hear about it. Ascending.
 std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
   std::vector<std::int64_t> result = set.numbers();
-  for (std::int64_t low = 1; low * low <= number; ++low) {
-    if (number % low == 0) {
-      for (const std::int64_t divisor : {low, number / low}) {
-        if (set.contains(divisor)) {
-          result.push_back(divisor);
-        }
-      }
+  for (const std::int64_t divisor : divisors(number)) {
+    if (set.contains(divisor)) {
+      result.push_back(divisor);
     }
   }
   std::sort(result.begin(), result.end());

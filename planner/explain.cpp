@@ -28,16 +28,6 @@ std::string join(const std::vector<std::int64_t>& values) {
   return values.size() > kMostValues ? text + ", ..." : text;
 }
 
-std::vector<std::int64_t> divisors(std::int64_t number) {
-  std::vector<std::int64_t> result;
-  for (std::int64_t candidate = 1; candidate <= number; ++candidate) {
-    if (number % candidate == 0) {
-      result.push_back(candidate);
-    }
-  }
-  return result;
-}
-
 /// The batch nearest to the scenario's that a pinned dp and a pinned microbatch size divide.
 std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
   const auto pinned = [](const IntegerRanges& pin) {

@@ -8,6 +8,20 @@
 
 namespace ptdp {
 
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t low = 1; low * low <= number; ++low) {
+    if (number % low == 0) {
+      result.push_back(low);
+      if (low != number / low) {
+        result.push_back(number / low);
+      }
+    }
+  }
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
 IntegerRanges IntegerRanges::parse(std::string_view text, std::int64_t low, std::int64_t high,
                                    const std::string& place) {
   IntegerRanges result;

@@ -9,6 +9,9 @@
 
 namespace ptdp {
 
+/// The divisors of a positive number, ascending.
+[[nodiscard]] std::vector<std::int64_t> divisors(std::int64_t number);
+
 /// A set of positive numbers. The empty set stands for "any".
 class IntegerRanges {
  public:

@@ -27,17 +27,6 @@ std::vector<int> sizes_within_node(const Scenario& scenario) {
   return sizes;
 }
 
-/// Numbers of stages that the layers allow, ascending.
-std::vector<int> stage_counts(const Scenario& scenario) {
-  std::vector<int> counts;
-  for (int pp = 1; pp <= scenario.job.model.num_layers; ++pp) {
-    if (scenario.job.model.num_layers % pp == 0) {
-      counts.push_back(pp);
-    }
-  }
-  return counts;
-}
-
 /// Tensor parallelism up to the node, then pipeline stages with all of it.
 std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   std::vector<ModelParallelism> order;
@@ -46,9 +35,9 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   for (const int tp : sizes) {
     order.push_back({.tp = tp, .pp = 1});
   }
-  for (const int pp : stage_counts(scenario)) {
+  for (const std::int64_t pp : divisors(scenario.job.model.num_layers)) {
     if (pp > 1) {
-      order.push_back({.tp = sizes.back(), .pp = pp});
+      order.push_back({.tp = sizes.back(), .pp = static_cast<int>(pp)});
     }
   }
   return order;
@@ -106,11 +95,12 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
 }
 
 Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options) {
-  const std::vector<int> counts = stage_counts(scenario);
+  const int tp = sizes_within_node(scenario).back();
+  const std::vector<std::int64_t> counts = divisors(scenario.job.model.num_layers);
   std::vector<ModelParallelism> order;
   order.reserve(counts.size());
-  for (const int pp : counts) {
-    order.push_back({.tp = sizes_within_node(scenario).back(), .pp = pp});
+  for (const std::int64_t pp : counts) {
+    order.push_back({.tp = tp, .pp = static_cast<int>(pp)});
   }
   return {.name = "TP in the node, PP until it fits, then DP",
           .source = "SC21 (arXiv:2104.04473) takeaways 1 and 2",

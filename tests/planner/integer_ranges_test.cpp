@@ -14,6 +14,12 @@ IntegerRanges parse(const char* text) {
   return IntegerRanges::parse(text, 1, 1000, "--tp");
 }
 
+TEST(Divisors, AreAllInOrder) {
+  EXPECT_THAT(divisors(1), testing::ElementsAre(1));
+  EXPECT_THAT(divisors(36), testing::ElementsAre(1, 2, 3, 4, 6, 9, 12, 18, 36));
+  EXPECT_THAT(divisors(999'999'937), testing::ElementsAre(1, 999'999'937));  // a prime
+}
+
 TEST(IntegerRanges, ReadNumbersListsAndRanges) {
   EXPECT_THAT(parse("8").values(100), ElementsAre(8));
   EXPECT_THAT(parse("8,4").values(100), ElementsAre(4, 8));
