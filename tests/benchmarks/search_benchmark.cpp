@@ -66,7 +66,7 @@ void cost_one_candidate(benchmark::State& state) {
 }
 BENCHMARK(cost_one_candidate);
 
-/// What depends on (tp, b, sequence parallelism) only: 15 matrix products over eight tiles.
+/// What depends on (tp, b, sequence parallelism) only: 15 matrix products.
 void microbatch_costs_of_one_size(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   while (state.KeepRunning()) {
