@@ -29,7 +29,8 @@ struct MatmulShape {
 /// dimension may be split over up to four multiprocessors:
 ///
 ///   t = min over split of max(waves · 2·256·128·(k/split + K0) / (e·peak/SMs),
-///                             bytes / (e_mem·bandwidth)),   waves = ceil(tiles·batch·split / SMs)
+///                             (bytes + 8·m·n·batch·(split−1)) / (e_mem·bandwidth)),
+///   waves = ceil(tiles·batch·split / SMs); 8 bytes: fp32 partial sums out and in
 ///
 /// with K0 = matmul_startup_depth and e = matmul_efficiency. Dimensions that are no multiple of 8
 /// run at half rate, off the tensor cores' fast path. Source: tile and wave quantisation as in
