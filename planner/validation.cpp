@@ -21,12 +21,12 @@ bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t 
 }
 
 // Names and sources are labels: what they are put on decides whether runs say something about it.
-bool is_same(GpuSpec a, GpuSpec b) {
+bool is_same(GpuSpec a, const GpuSpec& b) {
   a.name = b.name;
   a.source = b.source;
   return a == b;
 }
-bool is_same(ClusterSpec a, ClusterSpec b) {
+bool is_same(ClusterSpec a, const ClusterSpec& b) {
   const bool is_same_gpu = is_same(a.gpu, b.gpu);
   a.gpu = b.gpu;
   a.name = b.name;
@@ -34,7 +34,7 @@ bool is_same(ClusterSpec a, ClusterSpec b) {
   a.default_stack = b.default_stack;
   return is_same_gpu && a == b;
 }
-bool is_same(StackSpec a, StackSpec b) {
+bool is_same(StackSpec a, const StackSpec& b) {
   a.name = b.name;
   a.source = b.source;
   return a == b;
