@@ -15,6 +15,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kMostTerms = 3;
+constexpr double kRounding = 1e-12;  // of the total: what is left of equal terms
 constexpr std::size_t kMostValues = 24;
 constexpr std::int64_t kMostGpusToTry = 1 << 24;        // more than any cluster has
 constexpr std::int64_t kMostCandidatesToTry = 200'000;  // tens of milliseconds
@@ -98,6 +99,11 @@ std::vector<TermDifference> differences(const CostBreakdown& compared,
                    [](const TermDifference& a, const TermDifference& b) {
                      return std::abs(a.difference.value()) > std::abs(b.difference.value());
                    });
+  for (TermDifference& term : result) {
+    if (std::abs(term.difference.value()) < kRounding * reference.total().value()) {
+      term.difference = Seconds(0.0);
+    }
+  }
   return result;
 }
 

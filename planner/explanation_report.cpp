@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cost_model/spec/object_writer.h"
 #include "planner/planning.h"
 
@@ -36,13 +38,16 @@ std::string summarize(const Explanation& explanation, const Scenario& scenario,
   };
   const Candidate& compared = explanation.matching.best.front();
   std::string text = fmt::format("Best that matches: {}\n", show(compared));
-  if (explanation.all.best.empty() || explanation.all.best.front().config == compared.config) {
-    return text + "It is the best of all.\n";
+  if (explanation.all.best.empty()) {
+    return text + "Without it, nothing that the other flags allow can run.\n";
+  }
+  if (explanation.all.best.front().config == compared.config) {
+    return text + "It is the best that the other flags allow.\n";
   }
   const Candidate& best = explanation.all.best.front();
   const double lost = loss(compared, best, objective);
-  text += fmt::format("Best of all:       {}\n", show(best));
-  text += fmt::format("It loses {:+.1f} %{}:\n", 100.0 * lost,
+  text += fmt::format("Best without it:   {}\n", show(best));
+  text += fmt::format("It {} {:.1f} %{}:\n", lost < 0.0 ? "gains" : "loses", 100.0 * std::abs(lost),
                       objective == Objective::kCost ? " cost" : "");
   for (const TermDifference& term : lost_terms(explanation, scenario, calibration)) {
     if (term.difference.value() != 0.0) {
@@ -50,7 +55,7 @@ std::string summarize(const Explanation& explanation, const Scenario& scenario,
                           unit_of(objective));
     }
   }
-  if (1.0 + lost <= calibration.interval.high) {
+  if (std::abs(lost) <= calibration.interval.high - 1.0) {
     text += "The difference lies within the interval of the prediction: a tie.\n";
   }
   return text;

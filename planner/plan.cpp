@@ -20,6 +20,7 @@ constexpr Range kGibiRange = {0.0, 1e15, "GiB"};
 constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
+constexpr double kWidestInterval = 1e3;
 constexpr double kRounding = 1e-9;  // numbers are written with 15 digits
 
 bool is_close(double a, double b) {
@@ -40,9 +41,10 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
                   std::to_string(interval.size()));
     }
     const double unit = 1.0 / to_number(Value(1.0));
-    if (!(number > 0.0 && interval[0] <= number && number <= interval[1])) {
+    if (!(number > 0.0 && number / kWidestInterval <= interval[0] && interval[0] <= number &&
+          number <= interval[1] && interval[1] <= number * kWidestInterval)) {
       throw Error(fields.place_of(interval_key) + ": expected an interval around " + key +
-                  ", which is above 0");
+                  ", which is above 0, and no wider than a factor of 1000 either way");
     }
     value = {.value = Value(number * unit),
              .low = Value(interval[0] * unit),
@@ -234,6 +236,11 @@ void check_plan(const Plan& plan, const std::string& place) {
   const Seconds total = plan.predicted.breakdown.total();
   if (!is_close(total.value(), plan.predicted.iteration_time.value.value())) {
     throw Error(place + ": predicted.breakdown_s: does not add up to iteration_time_s");
+  }
+  const int runs = plan.predicted.calibration_runs;
+  if (runs > 0 && runs < kFewestCalibrationRuns) {
+    throw Error(place + ": predicted.calibration_runs: expected 0, or at least " +
+                std::to_string(kFewestCalibrationRuns) + ", got " + std::to_string(runs));
   }
   if (plan.tool_version == PTDP_VERSION) {
     check_derived(plan, place);

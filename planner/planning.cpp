@@ -166,22 +166,32 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   return json.dump();
 }
 
-std::string to_csv(const PlanningResult& result) {
+std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   std::string text =
       "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB\n";
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
     text += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+        "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},",
         config.tp, config.pp, config.dp, config.vpp, config.micro_batch_size,
         name_of(config.schedule), name_of(config.recompute), config.sequence_parallel ? 1 : 0,
         config.zero_stage, config.world_size(), predicted.iteration_time.value.value(),
         predicted.iteration_time.low.value(), predicted.iteration_time.high.value(),
         predicted.per_gpu.value.value() / kTera, predicted.mfu.value, predicted.hfu.value,
         predicted.tokens_per_second.value, plan.memory.peak().value() / kGibi);
+    if (budget.tokens.has_value()) {
+      const TrainingRun run = training_run(predicted, config.world_size(), *budget.tokens);
+      text += fmt::format("{:.6g},{:.6g},", run.time.value.value(), run.gpu_hours.value);
+      text += budget.price_per_gpu_hour.has_value()
+                  ? fmt::format("{:.6g}", run.gpu_hours.value * *budget.price_per_gpu_hour)
+                  : "";
+    } else {
+      text += ",,";
+    }
+    text += "\n";
   }
   return text;
 }

@@ -46,7 +46,8 @@ struct PlanningResult {
 /// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 
-/// One line of comma-separated values per plan, with a header.
-[[nodiscard]] std::string to_csv(const PlanningResult& result);
+/// One line of comma-separated values per plan, with a header; the last three columns are empty
+/// without a budget.
+[[nodiscard]] std::string to_csv(const PlanningResult& result, const RunBudget& budget = {});
 
 }  // namespace ptdp

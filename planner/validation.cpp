@@ -20,23 +20,30 @@ bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t 
          run.global_batch_size == scenario.job.global_batch_size && run.config.world_size() == gpus;
 }
 
-// Names and sources are labels: what they are put on decides whether runs say something about it.
-bool is_same(GpuSpec a, const GpuSpec& b) {
+// Whether runs on one say something about the other: names, sources, and what decides whether a
+// plan fits but not how long it takes, do not matter. Nor do precision and overlap, which rows
+// state themselves.
+bool takes_as_long(GpuSpec a, const GpuSpec& b) {
   a.name = b.name;
   a.source = b.source;
+  a.memory = b.memory;
   return a == b;
 }
-bool is_same(ClusterSpec a, const ClusterSpec& b) {
-  const bool is_same_gpu = is_same(a.gpu, b.gpu);
+bool takes_as_long(ClusterSpec a, const ClusterSpec& b) {
+  const bool is_like_gpu = takes_as_long(a.gpu, b.gpu);
   a.gpu = b.gpu;
   a.name = b.name;
   a.source = b.source;
   a.default_stack = b.default_stack;
-  return is_same_gpu && a == b;
+  return is_like_gpu && a == b;
 }
-bool is_same(StackSpec a, const StackSpec& b) {
+bool takes_as_long(StackSpec a, const StackSpec& b) {
   a.name = b.name;
   a.source = b.source;
+  a.can_run = b.can_run;
+  a.reserve_fraction = b.reserve_fraction;
+  a.precision = b.precision;
+  a.data_parallel_overlap = b.data_parallel_overlap;
   return a == b;
 }
 
@@ -160,8 +167,8 @@ std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
 
 bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
   ProfileCache profiles;
-  return is_same(profiles.cluster_of(run), scenario.cluster) &&
-         is_same(profiles.stack_of(run), scenario.stack);
+  return takes_as_long(profiles.cluster_of(run), scenario.cluster) &&
+         takes_as_long(profiles.stack_of(run), scenario.stack);
 }
 
 Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
@@ -169,8 +176,9 @@ Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario
   ProfileCache profiles;
   MeasuredRuns relevant;
   for (const MeasuredRun& run : published.runs) {
-    if (is_same(profiles.cluster_of(run), scenario.cluster) &&
-        is_same(profiles.stack_of(run), scenario.stack) && !is_same_job(run, scenario, gpus)) {
+    if (takes_as_long(profiles.cluster_of(run), scenario.cluster) &&
+        takes_as_long(profiles.stack_of(run), scenario.stack) &&
+        !is_same_job(run, scenario, gpus)) {
       relevant.runs.push_back(run);
     }
   }

@@ -95,7 +95,7 @@ std::string CommandLine::quoted_arguments_without(const std::string& flag) const
 void CommandLine::allow_only(const std::vector<std::string>& flags) const {
   for (const auto& [name, value] : values_) {
     if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {
-      throw Error("--" + name + ": not used by `" + words_.front() + "`");
+      throw Error("--" + name + ": not used by `" + words_.front() + "` here");
     }
   }
 }

@@ -51,7 +51,7 @@ po::options_description flag_descriptions() {
   option("seq-length", text(), "tokens per sequence (default: the model's)");
   option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
   option("pp", text(), "pipeline-parallel sizes");
-  option("dp", text(), "data-parallel sizes (default: as many replicas as fit the GPUs)");
+  option("dp", text(), "data-parallel sizes (default: all that divide the batch)");
   option("vpp", text(), "model chunks per GPU");
   option("micro-batch-size", text(), "sequences per microbatch");
   option("zero-stage", text(), "ZeRO stages: 0, 1");
@@ -243,8 +243,11 @@ int run_show(const CommandLine& line) {
   if (line.words().size() != 2) {
     throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
-  const Plan plan = read_plan(line.words()[1]);
   const auto format = line.choice("format", {"table", "json"}).value_or(0);
+  if (format == 1) {
+    line.allow_only({"format"});
+  }
+  const Plan plan = read_plan(line.words()[1]);
   std::string text = format == 1 ? to_json(plan) : summarize(plan, read_budget(line));
   const Seconds now = predict(plan.scenario, plan.config, Calibration{}).iteration_time.value *
                       plan.predicted.calibration_factor;
@@ -308,7 +311,7 @@ int run_search(const CommandLine& line) {
   if (format == 1) {
     print(to_json(result, budget));
   } else if (format == 2) {
-    print(to_csv(result));
+    print(to_csv(result, budget));
   } else {
     const std::string next =
         output.has_value()

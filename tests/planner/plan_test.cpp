@@ -100,6 +100,9 @@ TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
   EXPECT_THAT(with("/predicted/mfu_interval", {0.1, 0.9}), HasSubstr("predicted.mfu_interval"));
   EXPECT_THAT(with("/memory/heaviest_stage", 3), HasSubstr("memory"));
   EXPECT_THAT(with("/memory/stages/5/weights_GiB", 1.0), HasSubstr("memory.stages.5.weights_GiB"));
+  EXPECT_THAT(with("/predicted/interval_s", {0.0, 200.0}), HasSubstr("predicted.interval_s"));
+  EXPECT_THAT(with("/predicted/interval_s", {1.0, 1e9}), HasSubstr("predicted.interval_s"));
+  EXPECT_THAT(with("/predicted/calibration_runs", 2), HasSubstr("predicted.calibration_runs"));
   // Of another version only what it says of itself can be checked.
   ordered_json older = plan;
   older["tool_version"] = "0.0.9";

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +31,8 @@ TEST(PlanTraining, SetsThePublishedRunBesideIt) {
   ASSERT_EQ(result.published.size(), 1U);
   EXPECT_EQ(result.published.front().run.id, "sc21-t1-1T");
   EXPECT_TRUE(result.published.front().is_same_stack);
+  // Its prediction is calibrated as ours is, whatever the row says of overlap.
+  EXPECT_EQ(result.published.front().predicted.calibration_runs, 58);
 }
 
 // What a profile is called says nothing of what it describes.
@@ -45,6 +49,8 @@ TEST(PlanTraining, IsCalibratedByRunsOnTheSameHardwareAndSoftwareOnly) {
   renamed.cluster.name = "ours";
   renamed.cluster.gpu.name = "our-gpu";
   renamed.stack.name = "our-stack";
+  renamed.stack.reserve_fraction = 0.1;
+  renamed.stack.can_run.recompute = {Recompute::kFull};
   EXPECT_EQ(plan_training(renamed, options).calibration.num_runs, 58);
 }
 
@@ -120,6 +126,16 @@ TEST(PlanningCsv, HasOneLinePerPlan) {
   const std::string text = to_csv(trillion());
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 5);
   EXPECT_THAT(text, HasSubstr("\n8,64,6,2,1,interleaved,full,0,0,3072,"));
+}
+
+TEST(PlanningCsv, HasAsManyFieldsInEveryLine) {
+  for (const RunBudget& budget : {RunBudget{}, RunBudget{.tokens = 1e9},
+                                  RunBudget{.tokens = 1e9, .price_per_gpu_hour = 2.0}}) {
+    std::istringstream lines(to_csv(trillion(), budget));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_EQ(std::count(line.begin(), line.end(), ','), 20) << line;
+    }
+  }
 }
 
 }  // namespace

@@ -72,12 +72,20 @@ TEST(SummarizeExplanation, NamesTheTermsThatLose) {
                                                    HasSubstr("It loses"), HasSubstr("bubble")));
   const Explanation best =
       explain(scenario, options, parse_partial_config("tp=8,pp=64", "--explain"));
-  EXPECT_THAT(summarize(best, scenario, {}), HasSubstr("It is the best of all."));
+  EXPECT_THAT(summarize(best, scenario, {}),
+              HasSubstr("It is the best that the other flags allow."));
   const Explanation impossible =
       explain(scenario, options, parse_partial_config("tp=3", "--explain"));
   EXPECT_THAT(summarize(impossible, scenario, {}),
               AllOf(HasSubstr("No configuration that matches can run."),
-                    HasSubstr("heads not divisible by tp"), Not(HasSubstr("Best of all"))));
+                    HasSubstr("heads not divisible by tp"), Not(HasSubstr("Best without it"))));
+  // What was asked for is better than what the flags allow, or they allow nothing.
+  const SearchOptions pinned{.gpus = 3072, .pins = {.tp = IntegerRanges(4)}};
+  const Explanation better = explain(scenario, pinned, parse_partial_config("tp=8", "--explain"));
+  EXPECT_THAT(summarize(better, scenario, {}), HasSubstr("It gains"));
+  const SearchOptions nothing{.gpus = 3072, .pins = {.tp = IntegerRanges(3)}};
+  const Explanation only = explain(scenario, nothing, parse_partial_config("tp=8", "--explain"));
+  EXPECT_THAT(summarize(only, scenario, {}), HasSubstr("Without it, nothing"));
 }
 
 }  // namespace
