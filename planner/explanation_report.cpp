@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost_model/spec/object_writer.h"
+#include "planner/nothing_fits.h"
 #include "planner/planning.h"
 
 namespace ptdp {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/nothing_fits.h"
+
 namespace ptdp {
 namespace {
 

@@ -81,63 +81,6 @@ TEST(Explain, FindsTheBestCompletionOfWhatIsGiven) {
   EXPECT_LT(explanation.all.best.front().time, explanation.matching.best.front().time);
 }
 
-// 1T keeps 20 bytes of state per parameter, 18776 GiB in all, and a GPU holds 70.3 GiB beside the
-// reserve: no fewer than 268 GPUs will do, and 512 are the first power of two.
-TEST(GpusThatWouldDo, AreTheFirstMultipleThatFits) {
-  const Scenario scenario = selene_2021("1T");
-  const auto found = gpus_that_would_do(scenario, {.gpus = 8});
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->gpus, 512);
-  EXPECT_EQ(find_violation(scenario, found->config, usable_memory(scenario.cluster.gpu, 0.0)),
-            std::nullopt);
-}
-
-TEST(GpusThatWouldDo, AreNoneWhereMoreDoNotHelp) {
-  // 7 does not divide 160 heads on any number of GPUs.
-  EXPECT_FALSE(
-      gpus_that_would_do(selene_2021("1T"), {.gpus = 8, .pins = {.tp = IntegerRanges(7)}}));
-}
-
-TEST(GpusThatWouldDo, AreNoMoreThanTheClusterHas) {
-  Scenario scenario = selene_2021("1T");
-  scenario.cluster.network_tiers = {{.gpus = 256, .oversubscription = 1.0}};
-  EXPECT_FALSE(gpus_that_would_do(scenario, {.gpus = 8}));
-}
-
-TEST(WhyNothingFits, SaysWhichValuesWouldDo) {
-  const Scenario scenario = selene_2021("1.7B", 512);  // 24 heads, 24 layers
-  const auto why = [&](const Pins& pins, std::int64_t gpus) {
-    const SearchOptions options{.gpus = gpus, .pins = pins};
-    const SearchResult result = search(scenario, options);
-    EXPECT_TRUE(result.best.empty());
-    return why_nothing_fits(scenario, options, result);
-  };
-  EXPECT_THAT(why({.tp = IntegerRanges(7)}, 64), HasSubstr("tp can be 1, 2, 3, 4, 6, 8, 12, 24"));
-  EXPECT_THAT(why({.tp = IntegerRanges(1), .pp = IntegerRanges(5)}, 64),
-              HasSubstr("pp can be 1, 2, 3, 4, 6, 8, 12, 24"));
-  // 7 replicas: 511 = 7·73 is the nearest batch.
-  const std::string seven = why({.dp = IntegerRanges(7)}, 7);
-  EXPECT_THAT(seven, HasSubstr("dp * micro_batch_size can be 1, 2, 4, 8,"));
-  EXPECT_THAT(seven, HasSubstr("the nearest batch that would do is 511"));
-  // The batch that was given is no advice.
-  EXPECT_THAT(why({.dp = IntegerRanges(4), .micro_batch_size = IntegerRanges(256)}, 64),
-              HasSubstr("the nearest batch that would do is 1024"));
-}
-
-TEST(WhyNothingFits, NamesPinsThatContradictEachOther) {
-  const Scenario scenario = selene_2021("1.7B", 512);
-  const auto why = [&](const Pins& pins) {
-    const SearchOptions options{.gpus = 64, .pins = pins};
-    return why_nothing_fits(scenario, options, search(scenario, options));
-  };
-  EXPECT_THAT(why({.vpp = IntegerRanges(2), .schedules = {Schedule::kOneFOneB}}),
-              HasSubstr("schedule and vpp contradict"));
-  EXPECT_THAT(why({.pp = IntegerRanges(1), .schedules = {Schedule::kInterleaved}}),
-              HasSubstr("interleaved and pp=1 contradict"));
-  EXPECT_THAT(why({.tp = IntegerRanges(1), .sequence_parallel = true}),
-              HasSubstr("sequence parallelism and tp=1 contradict"));
-}
-
 TEST(Explain, KeepsToThePinsOfTheSearch) {
   const Scenario scenario = selene_2021("18B");
   const SearchOptions options{.gpus = 256, .pins = {.recompute = {Recompute::kFull}}};

@@ -1,0 +1,167 @@
+#include "planner/nothing_fits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kMostValues = 24;
+constexpr std::int64_t kMostGpusToTry = 1 << 24;        // more than any cluster has
+constexpr std::int64_t kMostCandidatesToTry = 200'000;  // tens of milliseconds
+
+std::string join(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return values.size() > kMostValues ? text + ", ..." : text;
+}
+
+/// The batch nearest to the scenario's that a pinned dp and a pinned microbatch size divide.
+std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
+  const auto pinned = [](const IntegerRanges& pin) {
+    return pin.numbers().empty() ? std::vector<std::int64_t>{1} : pin.numbers();
+  };
+  const std::int64_t batch = scenario.job.global_batch_size;
+  std::int64_t nearest = 0;
+  for (const std::int64_t dp : pinned(pins.dp)) {
+    for (const std::int64_t size : pinned(pins.micro_batch_size)) {
+      const std::int64_t step = dp * size;
+      for (const std::int64_t multiple : {batch / step * step, batch / step * step + step}) {
+        if (multiple > 0 &&
+            (nearest == 0 || std::abs(multiple - batch) < std::abs(nearest - batch))) {
+          nearest = multiple;
+        }
+      }
+    }
+  }
+  return nearest;
+}
+
+/// The microbatch sizes times dp that divide the batch, and where other pins stand in the way, the
+/// batch that they would divide.
+std::string batches(const Scenario& scenario, const Pins& pins) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  const std::int64_t nearest = nearest_batch_size(scenario, pins);
+  return fmt::format("dp * micro_batch_size can be {}", join(divisors(batch))) +
+         (nearest == batch ? "" : fmt::format("; the nearest batch that would do is {}", nearest));
+}
+
+/// "1f1b, recompute none or full, ZeRO 0, no sequence parallelism".
+std::string capabilities(const StackCapabilities& can_run) {
+  const auto one_of = [](const auto& values, const auto& name) {
+    std::string text;
+    for (const auto& value : values) {
+      text += (text.empty() ? "" : " or ") + std::string(name(value));
+    }
+    return text;
+  };
+  return one_of(can_run.schedules, [](Schedule schedule) { return name_of(schedule); }) +
+         ", recompute " +
+         one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
+         ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
+         (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism");
+}
+
+/// Why no configuration can match the pins, whatever the model; empty where some can.
+std::string contradiction(const SearchOptions& options) {
+  const Pins& pins = options.pins;
+  const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
+  const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
+  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
+      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
+    return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
+  }
+  if (wants_interleaving && pins.pp == IntegerRanges(1)) {
+    return "schedule interleaved and pp=1 contradict each other: there is nothing to interleave";
+  }
+  if (pins.sequence_parallel.value_or(false) && pins.tp == IntegerRanges(1)) {
+    return "sequence parallelism and tp=1 contradict each other: it splits over tp";
+  }
+  const std::int64_t tp = pins.tp.smallest();
+  const std::int64_t pp = pins.pp.smallest();
+  const std::int64_t dp = pins.dp.smallest();
+  if (tp > options.gpus / pp / dp) {
+    return fmt::format("tp={} pp={} dp={}, the smallest asked for, need more than {} GPUs", tp, pp,
+                       dp, options.gpus);
+  }
+  return "";
+}
+
+/// The nearest values that do not violate the constraint.
+std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
+                             const SearchOptions& options, const SearchResult& result) {
+  const TransformerConfig& model = scenario.job.model;
+  switch (constraint) {
+    case Constraint::kHeadsByTp:
+      return fmt::format("tp can be {}", join(divisors(model.num_attention_heads)));
+    case Constraint::kFfnByTp:
+      return fmt::format("tp must divide {}", model.ffn_hidden_size);
+    case Constraint::kLayersByPp:
+    case Constraint::kLayersByPpVpp:
+      return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
+                         join(divisors(model.num_layers)));
+    case Constraint::kDpBeyondBatch:
+    case Constraint::kBatchByDp:
+      return batches(scenario, options.pins);
+    case Constraint::kNotRunByStack:
+      return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run);
+    case Constraint::kSequenceByTp:
+      return fmt::format("tp must divide {}", model.seq_length);
+    case Constraint::kInterleavedMinStages:
+      return fmt::format("it needs pp >= {}", scenario.stack.can_run.interleaved_min_stages);
+    case Constraint::kMicrobatchesByPp:
+      return "batch / (dp * micro_batch_size) must be a multiple of pp";
+    case Constraint::kMemoryFirstStage:
+    case Constraint::kMemoryLastStage:
+      return fmt::format(
+          "{} misses the least, by {:.0f} bytes ({:.2f} GiB)", to_string(result.shortfall->config),
+          std::ceil(result.shortfall->missing.value()), result.shortfall->missing.value() / kGibi);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
+                             const SearchResult& result) {
+  const std::string contradicted = contradiction(options);
+  if (!contradicted.empty()) {
+    return "  " + contradicted + "\n";
+  }
+  if (result.enumerated == 0) {
+    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
+                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
+  }
+  std::vector<std::pair<Constraint, std::int64_t>> violated(result.violations.begin(),
+                                                            result.violations.end());
+  std::stable_sort(violated.begin(), violated.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [constraint, count] : violated) {
+    text += fmt::format("  {}: {}; {}\n", text_of(constraint).description, count,
+                        nearest_feasible(constraint, scenario, options, result));
+  }
+  return text;
+}
+
+std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {
+  const std::int64_t cluster_size = scenario.cluster.max_gpus();
+  const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
+  options.num_best = 1;
+  std::int64_t enumerated = 0;
+  while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry) {
+    options.gpus *= 2;
+    const SearchResult result = search(scenario, options);
+    if (!result.best.empty()) {
+      return LargerCluster{.gpus = options.gpus, .config = result.best.front().config};
+    }
+    enumerated += result.enumerated;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ptdp
