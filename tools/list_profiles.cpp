@@ -110,12 +110,12 @@ std::string models_table() {
 }
 
 std::string clusters_table() {
-  std::string text = fmt::format("{:<16} {:<18} {:>9} {:>12} {:>11}  {}\n", "name", "GPU",
+  std::string text = fmt::format("{:<22} {:<16} {:>9} {:>12} {:>11}  {}\n", "name", "GPU",
                                  "GPUs/node", "NVLink GB/s", "NIC GB/s", "default stack");
   for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
     const ClusterSpec cluster = find_cluster(name);
     text +=
-        fmt::format("{:<16} {:<18} {:>9} {:>12.4g} {:>11.4g}  {}\n", cluster.name, cluster.gpu.name,
+        fmt::format("{:<22} {:<16} {:>9} {:>12.4g} {:>11.4g}  {}\n", cluster.name, cluster.gpu.name,
                     cluster.gpus_per_node, cluster.nvlink.bandwidth.value() / kGiga,
                     cluster.nic.bandwidth.value() / kGiga, cluster.default_stack);
   }
