@@ -100,9 +100,11 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
   if (const auto violation = find_shape_violation(scenario, config)) {
     return violation;
   }
-  const int heaviest = heaviest_stage(scenario, config);
-  if (stage_memory(scenario, config, heaviest).total() > capacity) {
-    return heaviest == 0 ? Constraint::kMemoryFirstStage : Constraint::kMemoryLastStage;
+  if (stage_memory(scenario, config, 0).total() > capacity) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (stage_memory(scenario, config, config.pp - 1).total() > capacity) {
+    return Constraint::kMemoryLastStage;
   }
   return std::nullopt;
 }

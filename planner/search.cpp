@@ -71,11 +71,12 @@ class TensorParallelSearch {
         reject(*violation);
         continue;
       }
-      const int heaviest = heaviest_stage(scenario_, config);
-      const Bytes memory = stage_memory(scenario_, config, heaviest).total();
+      const Bytes first = stage_memory(scenario_, config, 0).total();
+      const Bytes last = stage_memory(scenario_, config, config.pp - 1).total();
+      const Bytes memory = std::max(first, last);
       if (memory > capacity_) {
         note_shortfall({config, memory - capacity_});
-        reject_larger(config, sizes, i);
+        reject_larger(config, sizes, i, first > capacity_);
         return;
       }
       ++result_.tally.enumerated;
@@ -84,15 +85,18 @@ class TensorParallelSearch {
     }
   }
 
-  /// Counts the sizes from `first_too_large` on, none of which fits.
-  void reject_larger(ParallelConfig config, const std::vector<int>& sizes,
-                     std::size_t first_too_large) {
-    for (std::size_t i = first_too_large; i < sizes.size(); ++i) {
+  /// Counts the sizes from `too_large` on, none of which fits; where the first stage does not, it
+  /// does not for any larger one.
+  void reject_larger(ParallelConfig config, const std::vector<int>& sizes, std::size_t too_large,
+                     bool is_first_stage) {
+    for (std::size_t i = too_large; i < sizes.size(); ++i) {
       config.micro_batch_size = sizes[i];
-      const auto violation = find_batch_violation(scenario_, config);
-      reject(violation.value_or(heaviest_stage(scenario_, config) == 0
-                                    ? Constraint::kMemoryFirstStage
-                                    : Constraint::kMemoryLastStage));
+      if (const auto violation = find_batch_violation(scenario_, config)) {
+        reject(*violation);
+        continue;
+      }
+      is_first_stage = is_first_stage || stage_memory(scenario_, config, 0).total() > capacity_;
+      reject(is_first_stage ? Constraint::kMemoryFirstStage : Constraint::kMemoryLastStage);
     }
   }
 

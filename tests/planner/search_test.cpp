@@ -83,6 +83,37 @@ TEST(Search, FindsWhatBruteForceFinds) {
   }
 }
 
+// The tally counts what find_violation finds, one candidate at a time.
+TEST(Search, TalliesMemoryByTheStageThatIsOutOfIt) {
+  const Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2022", 64);
+  const SearchOptions options{
+      .gpus = 8, .pins = {.pp = IntegerRanges(2), .vpp = IntegerRanges(1)}, .memory_headroom = 0.6};
+  const Bytes capacity = usable_memory(scenario.cluster.gpu, options.memory_headroom);
+  std::map<Constraint, std::int64_t> expected;
+  for (const int tp : enumerate_tp(scenario, options.gpus, options.pins)) {
+    for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, options.pins)) {
+      for (ParallelConfig config :
+           enumerate_variants(scenario, options.pins, {.tp = tp, .pp = 2})) {
+        config.dp = replicas.dp;
+        for (const int size : replicas.micro_batch_sizes) {
+          config.micro_batch_size = size;
+          const auto violation = find_violation(scenario, config, capacity);
+          if (is_candidate(scenario, config, options.gpus, options.pins) &&
+              (violation == Constraint::kMemoryFirstStage ||
+               violation == Constraint::kMemoryLastStage)) {
+            ++expected[*violation];
+          }
+        }
+      }
+    }
+  }
+  const SearchResult found = search(scenario, options);
+  for (const Constraint stage : {Constraint::kMemoryFirstStage, Constraint::kMemoryLastStage}) {
+    ASSERT_GT(expected[stage], 0);
+    EXPECT_EQ(found.violations.at(stage), expected[stage]);
+  }
+}
+
 TEST(Search, CountsEveryCandidateOnce) {
   for (const char* model : {"1T", "18B", "gpt2-124m"}) {
     const SearchResult result = search(selene_2021(model), {.gpus = 1024});
