@@ -29,17 +29,17 @@ ObjectWriter inputs_json(const PlanningResult& result) {
 }
 
 ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
-  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens);
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
   ObjectWriter json;
   json.number("tokens", *budget.tokens);
   json.number("time_s", run.time.value.value());
   json.numbers("interval_s", {run.time.low.value(), run.time.high.value()});
   json.number("gpu_hours", run.gpu_hours.value);
   json.numbers("gpu_hours_interval", {run.gpu_hours.low, run.gpu_hours.high});
-  if (budget.price_per_gpu_hour.has_value()) {
-    const double price = *budget.price_per_gpu_hour;
-    json.number("cost", run.gpu_hours.value * price);
-    json.numbers("cost_interval", {run.gpu_hours.low * price, run.gpu_hours.high * price});
+  if (run.cost.has_value()) {
+    json.number("cost", run.cost->value);
+    json.numbers("cost_interval", {run.cost->low, run.cost->high});
   }
   return json;
 }
@@ -111,11 +111,13 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   }
   for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
-    result.published.push_back(
-        {.run = run,
-         .predicted =
-             predict(as_run, run.config, calibrate_by_published(published, as_run, options.gpus)),
-         .is_same_stack = is_run_on(run, scenario)});
+    const bool is_same_stack = is_run_on(run, scenario);
+    const Calibration calibration = is_same_stack
+                                        ? result.calibration
+                                        : calibrate_by_published(published, as_run, options.gpus);
+    result.published.push_back({.run = run,
+                                .predicted = predict(as_run, run.config, calibration),
+                                .is_same_stack = is_same_stack});
   }
   return result;
 }
@@ -183,11 +185,10 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
         predicted.per_gpu.value.value() / kTera, predicted.mfu.value, predicted.hfu.value,
         predicted.tokens_per_second.value, plan.memory.peak().value() / kGibi);
     if (budget.tokens.has_value()) {
-      const TrainingRun run = training_run(predicted, config.world_size(), *budget.tokens);
+      const TrainingRun run =
+          training_run(predicted, config.world_size(), *budget.tokens, budget.price_per_gpu_hour);
       text += fmt::format("{:.6g},{:.6g},", run.time.value.value(), run.gpu_hours.value);
-      text += budget.price_per_gpu_hour.has_value()
-                  ? fmt::format("{:.6g}", run.gpu_hours.value * *budget.price_per_gpu_hour)
-                  : "";
+      text += run.cost.has_value() ? fmt::format("{:.6g}", run.cost->value) : "";
     } else {
       text += ",,";
     }

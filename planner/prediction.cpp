@@ -82,7 +82,8 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
   return prediction;
 }
 
-TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double tokens) {
+TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double tokens,
+                         std::optional<double> price_per_gpu_hour) {
   const Estimate<double>& rate = prediction.tokens_per_second;
   const auto seconds_at = [&](double tokens_per_second) {
     return Seconds(tokens / tokens_per_second);
@@ -90,12 +91,18 @@ TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double
   const auto hours_at = [&](double tokens_per_second) {
     return seconds_at(tokens_per_second).value() / 3600.0 * static_cast<double>(gpus);
   };
-  return {
+  TrainingRun run{
       .time = {.value = seconds_at(rate.value),
                .low = seconds_at(rate.high),
                .high = seconds_at(rate.low)},
       .gpu_hours = {
           .value = hours_at(rate.value), .low = hours_at(rate.high), .high = hours_at(rate.low)}};
+  if (price_per_gpu_hour.has_value()) {
+    run.cost = {.value = run.gpu_hours.value * *price_per_gpu_hour,
+                .low = run.gpu_hours.low * *price_per_gpu_hour,
+                .high = run.gpu_hours.high * *price_per_gpu_hour};
+  }
+  return run;
 }
 
 }  // namespace ptdp

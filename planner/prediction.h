@@ -50,9 +50,11 @@ struct RunBudget {
 /// Training on `tokens` tokens.
 struct TrainingRun {
   Estimate<Seconds> time;
-  Estimate<double> gpu_hours;  ///< Of the GPUs in use.
+  Estimate<double> gpu_hours;            ///< Of the GPUs in use.
+  std::optional<Estimate<double>> cost;  ///< Where a price is known.
 };
 [[nodiscard]] TrainingRun training_run(const Prediction& prediction, std::int64_t gpus,
-                                       double tokens);
+                                       double tokens,
+                                       std::optional<double> price_per_gpu_hour = {});
 
 }  // namespace ptdp

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/nothing_fits.h"
+#include "planner/validation.h"
 
 namespace ptdp {
 namespace {
@@ -95,18 +96,15 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
   if (!budget.tokens.has_value()) {
     return "";
   }
-  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens);
-  std::string text =
-      row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
-          with_interval(run.time, duration)) +
-      row("GPU-hours",
-          with_interval(run.gpu_hours, [](double hours) { return fmt::format("{:.4g}", hours); }));
-  if (budget.price_per_gpu_hour.has_value()) {
-    const double price = *budget.price_per_gpu_hour;
-    text += row(fmt::format("cost at {:.4g} per GPU-hour", price),
-                with_interval(run.gpu_hours, [price](double hours) {
-                  return fmt::format("{:.4g}", price * hours);
-                }));
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
+  const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
+  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
+                         with_interval(run.time, duration)) +
+                     row("GPU-hours", with_interval(run.gpu_hours, plain));
+  if (run.cost.has_value()) {
+    text += row(fmt::format("cost at {:.4g} per GPU-hour", *budget.price_per_gpu_hour),
+                with_interval(*run.cost, plain));
   }
   return text;
 }
@@ -255,12 +253,10 @@ std::string published(const PlanningResult& result) {
   for (const PublishedComparison& comparison : result.published) {
     const MeasuredRun& run = comparison.run;
     const Prediction& predicted = comparison.predicted;
-    const double rate = predicted.hardware_flops.value() / run.iteration_time.value() /
-                        static_cast<double>(run.config.world_size()) / kTera;
     text += fmt::format(
         "  {} ({}, {}): {}: measured {}, {:.4g} TFLOP/s per GPU; predicted {} ({:+.1f} %)\n",
-        run.id, run.source, run.stack, to_string(run.config), duration(run.iteration_time), rate,
-        duration(predicted.iteration_time.value),
+        run.id, run.source, run.stack, to_string(run.config), duration(run.iteration_time),
+        tflops_per_gpu(run, run.iteration_time), duration(predicted.iteration_time.value),
         100.0 * (predicted.iteration_time.value / run.iteration_time - 1.0));
     if (!comparison.is_same_stack) {
       text += "    on another cluster or stack than planned for here\n";

@@ -58,6 +58,10 @@ class ProfileCache {
     return find(clusters_, run.cluster, find_cluster);
   }
   const StackSpec& stack_of(const MeasuredRun& run) { return find(stacks_, run.stack, find_stack); }
+  bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+    return takes_as_long(cluster_of(run), scenario.cluster) &&
+           takes_as_long(stack_of(run), scenario.stack);
+  }
 
   Scenario scenario_of(const MeasuredRun& run) {
     Scenario scenario{.job = {.model_name = run.id,
@@ -166,9 +170,7 @@ std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
 }
 
 bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
-  ProfileCache profiles;
-  return takes_as_long(profiles.cluster_of(run), scenario.cluster) &&
-         takes_as_long(profiles.stack_of(run), scenario.stack);
+  return ProfileCache().is_run_on(run, scenario);
 }
 
 Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario& scenario,
@@ -176,9 +178,7 @@ Calibration calibrate_by_published(const MeasuredRuns& published, const Scenario
   ProfileCache profiles;
   MeasuredRuns relevant;
   for (const MeasuredRun& run : published.runs) {
-    if (takes_as_long(profiles.cluster_of(run), scenario.cluster) &&
-        takes_as_long(profiles.stack_of(run), scenario.stack) &&
-        !is_same_job(run, scenario, gpus)) {
+    if (profiles.is_run_on(run, scenario) && !is_same_job(run, scenario, gpus)) {
       relevant.runs.push_back(run);
     }
   }
@@ -211,7 +211,8 @@ RunErrors errors_of(const std::vector<CostedRun>& runs) {
     for (const std::size_t i : indices) {
       group.push_back(calibration_run(runs[i]));
     }
-    const double factor = calibrate(group).factor;
+    errors.factors.push_back({key.first, key.second, calibrate(group)});
+    const double factor = errors.factors.back().calibration.factor;
     const std::vector<double> left_out = leave_one_out_errors(group);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       errors.in_sample[indices[i]] = factor * (group[i].predicted / group[i].measured) - 1.0;

@@ -50,6 +50,13 @@ struct CostedRuns {
 [[nodiscard]] Calibration calibrate_by_published(const MeasuredRuns& published,
                                                  const Scenario& scenario, std::int64_t gpus);
 
+/// The factor of one (cluster, stack), fitted to all runs given: in-sample by nature.
+struct FittedFactor {
+  std::string cluster;
+  std::string stack;
+  Calibration calibration;
+};
+
 /// Errors (predicted/measured − 1) of costed runs, in their order: as the closed form gives them;
 /// with one factor per (cluster, stack) fitted to all of them (in-sample); and with the factor of
 /// the other runs of that (cluster, stack) (leave-one-out).
@@ -57,6 +64,7 @@ struct RunErrors {
   std::vector<double> uncalibrated;
   std::vector<double> in_sample;
   std::vector<double> leave_one_out;
+  std::vector<FittedFactor> factors;  ///< Behind in_sample.
 };
 [[nodiscard]] RunErrors errors_of(const std::vector<CostedRun>& runs);
 

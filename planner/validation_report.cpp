@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <utility>
 
 #include "cost_model/spec/object_writer.h"
 
@@ -70,22 +69,15 @@ ValidationReport make_validation_report(const MeasuredRuns& runs) {
   report.errors = errors_of(report.runs.costed);
 
   std::map<std::string, std::vector<std::size_t>> by_group;
-  std::map<std::pair<std::string, std::string>, std::vector<CalibrationRun>> by_stack;
   std::vector<std::size_t> all;
   for (std::size_t i = 0; i < report.runs.costed.size(); ++i) {
-    const CostedRun& costed = report.runs.costed[i];
-    by_group[costed.run.group].push_back(i);
-    by_stack[{costed.run.cluster, costed.run.stack}].push_back(
-        {.measured = costed.run.iteration_time, .predicted = costed.predicted});
+    by_group[report.runs.costed[i].run.group].push_back(i);
     all.push_back(i);
   }
   for (const auto& [group, indices] : by_group) {
     report.groups.push_back(errors_of_group(group, report.errors, indices));
   }
   report.groups.push_back(errors_of_group("all", report.errors, all));
-  for (const auto& [key, calibration_runs] : by_stack) {
-    report.factors.push_back({key.first, key.second, calibrate(calibration_runs)});
-  }
   return report;
 }
 
@@ -120,7 +112,7 @@ std::string to_table(const ValidationReport& report) {
   }
 
   text += "\nfactors fitted to all runs above (in-sample)\n";
-  for (const FittedFactor& fitted : report.factors) {
+  for (const FittedFactor& fitted : report.errors.factors) {
     if (fitted.calibration.is_calibrated()) {
       text += fmt::format("  {} + {}: x{:.3f} on {} runs\n", fitted.cluster, fitted.stack,
                           fitted.calibration.factor, fitted.calibration.num_runs);
@@ -170,7 +162,7 @@ std::string to_json(const ValidationReport& report) {
     groups.push_back(std::move(json));
   }
   std::vector<ObjectWriter> factors;
-  for (const FittedFactor& fitted : report.factors) {
+  for (const FittedFactor& fitted : report.errors.factors) {
     ObjectWriter json;
     json.text("cluster", fitted.cluster);
     json.text("stack", fitted.stack);

@@ -16,18 +16,10 @@ struct GroupErrors {
   ErrorSummary leave_one_out;
 };
 
-/// The factor of one (cluster, stack), fitted to all runs given: in-sample by nature.
-struct FittedFactor {
-  std::string cluster;
-  std::string stack;
-  Calibration calibration;
-};
-
 struct ValidationReport {
   CostedRuns runs;
   RunErrors errors;                 ///< Of runs.costed, in order.
   std::vector<GroupErrors> groups;  ///< By name; the last one, "all", holds every run.
-  std::vector<FittedFactor> factors;
 };
 
 [[nodiscard]] ValidationReport make_validation_report(const MeasuredRuns& runs);
