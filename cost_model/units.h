@@ -67,6 +67,7 @@ constexpr FlopsPerSecond operator/(Flops work, Seconds time) {
 }
 
 inline constexpr double kMicro = 1e-6;
+inline constexpr double kMega = 1e6;
 inline constexpr double kGiga = 1e9;
 inline constexpr double kTera = 1e12;
 inline constexpr double kPeta = 1e15;

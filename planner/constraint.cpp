@@ -1,6 +1,7 @@
 #include "planner/constraint.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cost_model/analytic/memory.h"
 
@@ -13,12 +14,19 @@ bool contains(const std::vector<Value>& values, Value value) {
 }
 
 bool is_run_by(const StackCapabilities& can_run, const ParallelConfig& config) {
-  return contains(can_run.schedules, config.schedule) &&
+  return (config.pp == 1 || contains(can_run.schedules, config.schedule)) &&
          contains(can_run.recompute, config.recompute) &&
          contains(can_run.zero_stages, config.zero_stage) &&
          (can_run.sequence_parallel || !config.sequence_parallel) &&
          (can_run.context_parallel || config.cp == 1) &&
          (can_run.expert_parallel || config.ep == 1);
+}
+
+/// Whether layers_per_stage has a number for each virtual stage and holds all layers.
+bool is_spread(const ParallelConfig& config, std::int64_t num_layers) {
+  const std::vector<int>& layers = config.layers_per_stage;
+  return static_cast<std::int64_t>(layers.size()) == std::int64_t{config.pp} * config.vpp &&
+         std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == num_layers;
 }
 
 }  // namespace
@@ -38,24 +46,42 @@ std::optional<Constraint> find_split_violation(const Scenario& scenario,
   if (model.ffn_hidden_size % config.tp != 0) {
     return Constraint::kFfnByTp;
   }
-  if (model.num_layers % config.pp != 0) {
+  if (model.num_query_groups % config.tp != 0) {
+    return Constraint::kGroupsByTp;
+  }
+  if (config.layers_per_stage.empty() && model.num_layers % config.pp != 0) {
     return Constraint::kLayersByPp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_spread_violation(const Scenario& scenario,
+                                                const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (config.zero_stage > kCoveredZeroStage) {
+    return Constraint::kNotCovered;
+  }
+  if (config.sequence_parallel && model.seq_length % config.tp != 0) {
+    return Constraint::kSequenceByTp;
+  }
+  if (!config.layers_per_stage.empty()) {
+    if (!is_spread(config, model.num_layers)) {
+      return Constraint::kLayersPerStage;
+    }
+  } else if (model.num_layers / config.pp % config.vpp != 0) {
+    return Constraint::kLayersByPpVpp;
   }
   return std::nullopt;
 }
 
 std::optional<Constraint> find_variant_violation(const Scenario& scenario,
                                                  const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
   const StackCapabilities& can_run = scenario.stack.can_run;
   if (!is_run_by(can_run, config)) {
     return Constraint::kNotRunByStack;
   }
-  if (config.sequence_parallel && model.seq_length % config.tp != 0) {
-    return Constraint::kSequenceByTp;
-  }
-  if (model.num_layers / config.pp % config.vpp != 0) {
-    return Constraint::kLayersByPpVpp;
+  if (const auto violation = find_spread_violation(scenario, config)) {
+    return violation;
   }
   if (config.schedule == Schedule::kInterleaved && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
@@ -78,6 +104,17 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
     return Constraint::kMicrobatchesByPp;
   }
   return std::nullopt;
+}
+
+std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
+                                                      const ParallelConfig& config) {
+  if (const auto violation = find_split_violation(scenario, config)) {
+    return violation;
+  }
+  if (const auto violation = find_spread_violation(scenario, config)) {
+    return violation;
+  }
+  return find_batch_violation(scenario, config);
 }
 
 std::optional<Constraint> find_shape_violation(const Scenario& scenario,
@@ -105,6 +142,9 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
   }
   if (stage_memory(scenario, config, config.pp - 1).total() > capacity) {
     return Constraint::kMemoryLastStage;
+  }
+  if (peak_memory(scenario, config) > capacity) {
+    return Constraint::kMemoryMiddleStage;
   }
   return std::nullopt;
 }

@@ -17,16 +17,20 @@ namespace ptdp {
 enum class Constraint {
   kHeadsByTp,
   kFfnByTp,
+  kGroupsByTp,
   kLayersByPp,
   kNotRunByStack,
+  kNotCovered,
   kSequenceByTp,
   kLayersByPpVpp,
+  kLayersPerStage,
   kInterleavedMinStages,
   kDpBeyondBatch,
   kBatchByDp,
   kMicrobatchesByPp,
   kMemoryFirstStage,
-  kMemoryLastStage
+  kMemoryLastStage,
+  kMemoryMiddleStage
 };
 
 /// A constraint as it is named in files and described to people.
@@ -38,12 +42,17 @@ struct ConstraintText {
 inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kHeadsByTp, "heads_by_tp", "attention heads not divisible by tp"},
     ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
+    ConstraintText{Constraint::kGroupsByTp, "groups_by_tp", "query groups not divisible by tp"},
     ConstraintText{Constraint::kLayersByPp, "layers_by_pp", "layers not divisible by pp"},
     ConstraintText{Constraint::kNotRunByStack, "not_run_by_stack", "not run by this stack"},
+    ConstraintText{Constraint::kNotCovered, "not_covered",
+                   "ZeRO stage not covered by the cost model"},
     ConstraintText{Constraint::kSequenceByTp, "sequence_by_tp",
                    "sequence length not divisible by tp (sequence parallelism)"},
     ConstraintText{Constraint::kLayersByPpVpp, "layers_by_pp_vpp",
                    "layers not divisible by pp * vpp"},
+    ConstraintText{Constraint::kLayersPerStage, "layers_per_stage",
+                   "layers_per_stage is not one number per virtual stage, adding up to the layers"},
     ConstraintText{Constraint::kInterleavedMinStages, "interleaved_min_stages",
                    "too few stages for the stack's interleaved schedule"},
     ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
@@ -55,7 +64,9 @@ inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kMemoryFirstStage, "memory_first_stage",
                    "out of memory on the first stage"},
     ConstraintText{Constraint::kMemoryLastStage, "memory_last_stage",
-                   "out of memory on the last stage"}};
+                   "out of memory on the last stage"},
+    ConstraintText{Constraint::kMemoryMiddleStage, "memory_middle_stage",
+                   "out of memory on a stage between the first and the last"}};
 
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
@@ -68,7 +79,11 @@ inline constexpr std::array kConstraints = {
 /// Checks of dp and the microbatch size, without memory; split and variant must pass.
 [[nodiscard]] std::optional<Constraint> find_batch_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);
-/// All of the three above: whether the configuration can be costed.
+/// What of these concerns numbers only, whatever the stack can run: whether a configuration that
+/// somebody did run can be costed.
+[[nodiscard]] std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
+                                                                    const ParallelConfig& config);
+/// All of the three above: whether the configuration can be planned.
 [[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);
 

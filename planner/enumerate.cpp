@@ -25,10 +25,15 @@ std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& 
 }
 
 std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins) {
-  if (pins.zero_stage.is_any()) {
-    return scenario.stack.can_run.zero_stages;
-  }
   std::vector<int> stages;
+  if (pins.zero_stage.is_any()) {
+    for (const int stage : scenario.stack.can_run.zero_stages) {
+      if (stage <= kCoveredZeroStage) {
+        stages.push_back(stage);
+      }
+    }
+    return stages;
+  }
   for (int stage = 0; stage <= 3; ++stage) {
     if (pins.zero_stage.contains(stage)) {
       stages.push_back(stage);

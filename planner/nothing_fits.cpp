@@ -59,7 +59,9 @@ std::string capabilities(const StackCapabilities& can_run) {
     }
     return text;
   };
-  return one_of(can_run.schedules, [](Schedule schedule) { return name_of(schedule); }) +
+  return (can_run.schedules.empty()
+              ? "no pipeline"
+              : one_of(can_run.schedules, [](Schedule schedule) { return name_of(schedule); })) +
          ", recompute " +
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
@@ -67,8 +69,15 @@ std::string capabilities(const StackCapabilities& can_run) {
 }
 
 /// Why no configuration can match the pins, whatever the model; empty where some can.
-std::string contradiction(const SearchOptions& options) {
+std::string contradiction(const Scenario& scenario, const SearchOptions& options) {
   const Pins& pins = options.pins;
+  const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
+  if (pins.zero_stage.is_any() &&
+      *std::min_element(stages.begin(), stages.end()) > kCoveredZeroStage) {
+    return fmt::format("stack {} runs nothing below ZeRO stage {}; the cost model covers up to {}",
+                       scenario.stack.name, *std::min_element(stages.begin(), stages.end()),
+                       kCoveredZeroStage);
+  }
   const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
   const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
   if ((wants_one_chunk && !pins.vpp.contains(1)) ||
@@ -100,15 +109,21 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return fmt::format("tp can be {}", join(divisors(model.num_attention_heads)));
     case Constraint::kFfnByTp:
       return fmt::format("tp must divide {}", model.ffn_hidden_size);
+    case Constraint::kGroupsByTp:
+      return fmt::format("tp can be {}", join(divisors(model.num_query_groups)));
     case Constraint::kLayersByPp:
     case Constraint::kLayersByPpVpp:
       return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
                          join(divisors(model.num_layers)));
+    case Constraint::kLayersPerStage:
+      return fmt::format("the numbers must add up to {}", model.num_layers);
     case Constraint::kDpBeyondBatch:
     case Constraint::kBatchByDp:
       return batches(scenario, options.pins);
     case Constraint::kNotRunByStack:
       return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run);
+    case Constraint::kNotCovered:
+      return fmt::format("it covers ZeRO stages up to {}", kCoveredZeroStage);
     case Constraint::kSequenceByTp:
       return fmt::format("tp must divide {}", model.seq_length);
     case Constraint::kInterleavedMinStages:
@@ -117,6 +132,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return "batch / (dp * micro_batch_size) must be a multiple of pp";
     case Constraint::kMemoryFirstStage:
     case Constraint::kMemoryLastStage:
+    case Constraint::kMemoryMiddleStage:
       return fmt::format(
           "{} misses the least, by {:.0f} bytes ({:.2f} GiB)", to_string(result.shortfall->config),
           std::ceil(result.shortfall->missing.value()), result.shortfall->missing.value() / kGibi);
@@ -128,7 +144,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
 
 std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
                              const SearchResult& result) {
-  const std::string contradicted = contradiction(options);
+  const std::string contradicted = contradiction(scenario, options);
   if (!contradicted.empty()) {
     return "  " + contradicted + "\n";
   }

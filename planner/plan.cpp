@@ -166,9 +166,6 @@ void check_config(const Plan& plan, const std::string& place) {
   if (config.cp > 1 || config.ep > 1) {
     refuse("context and expert parallelism are not covered; expected cp and ep of 1");
   }
-  if (!config.layers_per_stage.empty()) {
-    refuse("layers_per_stage: uneven pipelines are not covered; expected []");
-  }
   if ((config.vpp > 1) != (config.schedule == Schedule::kInterleaved)) {
     refuse("expected the interleaved schedule where vpp is above 1, and only there");
   }
@@ -251,11 +248,12 @@ void check_plan(const Plan& plan, const std::string& place) {
 
 ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& config) {
   const int virtual_stages = config.pp * config.vpp;
+  const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
+                               scenario.job.model.num_layers / virtual_stages);
   return {.generator = std::string(name_of(config.schedule)),
           .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
           .microbatch_group_size = config.pp,
-          .layers_per_stage = std::vector<int>(static_cast<std::size_t>(virtual_stages),
-                                               scenario.job.model.num_layers / virtual_stages)};
+          .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage};
 }
 
 Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,

@@ -120,7 +120,7 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
     try {
       const Scenario scenario = profiles.scenario_of(run);
       check(scenario);
-      if (const auto violation = find_shape_violation(scenario, run.config)) {
+      if (const auto violation = find_divisibility_violation(scenario, run.config)) {
         skip(std::string(text_of(*violation).description));
         continue;
       }

@@ -10,7 +10,8 @@ namespace ptdp {
 namespace {
 
 AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
-                                     const GpuSpec& gpu, FlopsPerSecond peak) {
+                                     const GpuSpec& gpu, const StackSpec& stack) {
+  const FlopsPerSecond peak = gpu.peak(stack.precision);
   const std::int64_t s = model.seq_length;
   const std::int64_t heads = std::int64_t{1} * micro_batch_size * model.num_attention_heads / tp;
   // Products with an s×s result (QKᵀ, dP) and with an s×width result (PV, dV, dQ, dK).
@@ -18,7 +19,8 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
       matmul_time({.m = s, .n = s, .k = model.kv_channels, .batch = heads}, gpu, peak);
   const Seconds from_scores =
       matmul_time({.m = s, .n = model.kv_channels, .k = s, .batch = heads}, gpu, peak);
-  const LayerTraffic traffic = layer_traffic(model, micro_batch_size, tp, false);
+  const LayerTraffic traffic =
+      layer_traffic(model, micro_batch_size, tp, false, stack.fused_element_wise);
   return {.forward = to_scores + from_scores + memory_bound_time(traffic.attention_forward, gpu),
           .backward =
               to_scores + 3.0 * from_scores + memory_bound_time(traffic.attention_backward, gpu)};
@@ -28,10 +30,10 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
 
 AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size, int tp,
                              const GpuSpec& gpu, const StackSpec& stack) {
-  const FlopsPerSecond peak = gpu.peak(stack.precision);
   if (stack.attention == "unfused") {
-    return unfused_attention_time(model, micro_batch_size, tp, gpu, peak);
+    return unfused_attention_time(model, micro_batch_size, tp, gpu, stack);
   }
+  const FlopsPerSecond peak = gpu.peak(stack.precision);
   const auto rate =
       std::find_if(gpu.attention_rates.begin(), gpu.attention_rates.end(),
                    [&](const AttentionRate& entry) { return entry.kernel == stack.attention; });

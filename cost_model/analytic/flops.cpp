@@ -3,30 +3,32 @@
 namespace ptdp {
 namespace {
 
-/// factor · Bslh² · (1 + s/(attention·h) + V/(logits·lh)), the shape that all conventions share.
-Flops convention(const TransformerConfig& model, std::int64_t global_batch_size, double factor,
-                 double attention, double logits) {
+constexpr double kLogitPasses = 3.0;  // forward, input gradient, weight gradient
+
+/// 2Bs·(l·(layer_passes·W + attention_passes·2s·Q) + 3Vh), the shape that all conventions share: W
+/// weights of a layer's matrices, Q the width of its queries.
+Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
+                 double layer_passes, double attention_passes) {
   const auto batch = static_cast<double>(global_batch_size);
   const double s = model.seq_length;
-  const double l = model.num_layers;
   const double h = model.hidden_size;
-  const double vocab = model.vocab_size;
-  return Flops(factor * batch * s * l * h * h *
-               (1.0 + s / (attention * h) + vocab / (logits * l * h)));
+  const auto queries = static_cast<double>(query_width(model));
+  const double layer = layer_passes * layer_weights(model) + attention_passes * 2.0 * s * queries;
+  return Flops(2.0 * batch * s * (model.num_layers * layer + kLogitPasses * model.vocab_size * h));
 }
 
 }  // namespace
 
 Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
-  return convention(model, global_batch_size, 72.0, 6.0, 12.0);
+  return convention(model, global_batch_size, 3.0, 3.0);
 }
 
 Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
-  return convention(model, global_batch_size, 96.0, 6.0, 16.0);
+  return convention(model, global_batch_size, 4.0, 4.0);
 }
 
 Flops selective_recompute_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
-  return convention(model, global_batch_size, 72.0, 3.0, 12.0);
+  return convention(model, global_batch_size, 3.0, 6.0);
 }
 
 Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,

@@ -10,7 +10,9 @@
 namespace ptdp {
 
 // Symbols: B global batch [sequences], s sequence length, l layers, h hidden size, V vocabulary.
-// All formulas count matrix products only, attention as if not causal, for GPT models (4h MLP).
+// All formulas count matrix products only, attention as if not causal. They are written for GPT (h
+// wide heads together, an MLP of 4h); query groups, gated MLPs and other widths are counted alike,
+// product by product.
 
 /// Model FLOPs: F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing recomputed.
 /// Source: Korthikanti et al. (arXiv:2205.05198) appendix A. The numerator of MFU.

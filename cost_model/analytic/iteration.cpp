@@ -1,6 +1,7 @@
 #include "cost_model/analytic/iteration.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/memory.h"
@@ -9,9 +10,18 @@
 namespace ptdp {
 namespace {
 
-constexpr double kLastBucket = 0.05;     // of an overlapped reduction; nothing is left to hide it
 constexpr double kParameterBytes = 2.0;  // gathered after a sharded optimizer step
-constexpr double kBucketPasses = 4.0;    // into the bucket and back, reading and writing
+constexpr Bytes kOverflowFlag(4.0);
+constexpr double kBucketPasses = 4.0;  // into the bucket and back, reading and writing
+
+/// Of the stage that holds most.
+double most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
+  double most = 0.0;
+  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+    most = std::max(most, stage_parameters(model, config, stage));
+  }
+  return most;
+}
 
 /// Messages that block the pacing stage.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
@@ -54,28 +64,55 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kData, cluster);
   const Bytes gradients(parameters * stack.reduced_gradient_bytes);
   const bool is_sharded = config.zero_stage >= 1;
-  const Seconds reduction = is_sharded ? reduce_scatter_time(gradients, group, cluster)
-                                       : all_reduce_time(gradients, group, cluster);
-  const Seconds gathering =
-      is_sharded ? all_gather_time(Bytes(parameters * kParameterBytes), group, cluster)
-                 : Seconds(0.0);
+  const auto reduction = [&](double pieces) {
+    return is_sharded ? reduce_scatter_time(gradients / pieces, group, cluster)
+                      : all_reduce_time(gradients / pieces, group, cluster);
+  };
+  const auto gathering = [&](double pieces) {
+    return is_sharded
+               ? all_gather_time(Bytes(parameters * kParameterBytes / pieces), group, cluster)
+               : Seconds(0.0);
+  };
 
   const bool is_overlapped =
       stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
       (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && config.pp == 1);
   if (!is_overlapped) {
-    return reduction + gathering +
+    return reduction(1.0) + gathering(1.0) +
            memory_bound_time(Bytes(parameters * stack.gradient_staging_traffic), cluster.gpu);
   }
-  // One microbatch's passes through this stage hide what they can: the backward one (which starts
-  // with the recomputation) the reduction, the next iteration's first forward one the gathering.
-  const auto exposed = [&](Seconds communication, Seconds compute) {
-    const Seconds hidden = std::min(communication * (1.0 - kLastBucket), compute);
-    return communication - hidden + stack.overlap_slowdown * hidden;
+  // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
+  // through this stage hide what they can of the others: the backward one (which starts with the
+  // recomputation) the reduction, the next iteration's first forward one the gathering.
+  const double buckets = stack.gradient_bucket_size.value() > 0.0
+                             ? std::max(std::ceil(gradients / stack.gradient_bucket_size), 1.0)
+                             : 1.0;
+  const auto exposed = [&](Seconds of_bucket, Seconds compute) {
+    const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
+    return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
   };
   const Bytes copied(kBucketPasses * parameters * stack.gradient_bucket_bytes);
-  return exposed(reduction, stage.backward.total() + stage.recompute.total()) +
-         exposed(gathering, stage.forward.total()) + memory_bound_time(copied, cluster.gpu);
+  return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
+         exposed(gathering(buckets), stage.forward.total()) +
+         memory_bound_time(copied, cluster.gpu);
+}
+
+/// The optimizer's step on its shard. With fp16 it first looks for overflows, of which all GPUs of
+/// a replica have to know before any may go on.
+Seconds optimizer_time(const Scenario& scenario, const ParallelConfig& config, double parameters) {
+  const StackSpec& stack = scenario.stack;
+  const double shards = config.zero_stage >= 1 ? config.dp : 1.0;
+  const bool is_scaled = stack.precision == Precision::kFp16;
+  const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
+  Seconds time = memory_bound_time(Bytes(parameters * traffic / shards), scenario.cluster.gpu);
+  if (is_scaled && stack.loss_scaling_traffic > 0.0) {
+    const RankGrid grid(config);
+    for (const Dimension dimension : {Dimension::kTensor, Dimension::kPipeline}) {
+      const GroupPlacement group = place_group(grid, dimension, scenario.cluster);
+      time += all_reduce_time(kOverflowFlag, group, scenario.cluster);
+    }
+  }
+  return time;
 }
 
 }  // namespace
@@ -93,10 +130,10 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   const ClusterSpec& cluster = scenario.cluster;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const StageCosts stage = stage_costs(scenario, config, costs);
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  const StageCosts& stage = pipeline.slowest;
   const PassTime passes = (stage.forward + stage.backward) * microbatches;
-  const double parameters = std::max(stage_parameters(scenario.job.model, config, 0),
-                                     stage_parameters(scenario.job.model, config, config.pp - 1));
+  const double parameters = most_parameters(scenario.job.model, config);
 
   CostBreakdown cost;
   cost.matmul = passes.matmul;
@@ -105,22 +142,19 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.recompute = microbatches * stage.recompute.total();
-  cost.embedding_and_logits = microbatches * (stage.slowest(config.pp) - stage.middle());
-  cost.bubble = (config.pp - 1.0) / config.vpp * stage.mean(config.pp);
+  cost.embedding_and_logits = microbatches * stage.ends.total();
+  cost.bubble = (config.pp - 1.0) / config.vpp * pipeline.mean;
   cost.pipeline_messages = pipeline_message_time(scenario, config, microbatches);
   cost.data_parallel = data_parallel_time(scenario, config, stage, parameters);
-  if (config.pp > 1) {
+  if (config.pp > 1 && !scenario.job.model.untied_embeddings) {
     // Two members: the ring's factor 2(n−1)/n is 1.
     const Bytes gradient(static_cast<double>(padded_vocab_size(scenario.job.model, config.tp)) *
                          scenario.job.model.hidden_size / config.tp *
                          scenario.stack.reduced_gradient_bytes);
-    const GroupPlacement pipeline = place_group(RankGrid(config), Dimension::kPipeline, cluster);
-    cost.embedding_all_reduce =
-        cluster.collective_launch + message_time(gradient, pipeline, cluster);
+    const GroupPlacement stages = place_group(RankGrid(config), Dimension::kPipeline, cluster);
+    cost.embedding_all_reduce = cluster.collective_launch + message_time(gradient, stages, cluster);
   }
-  const double optimizer_shards = config.zero_stage >= 1 ? config.dp : 1.0;
-  cost.optimizer = memory_bound_time(
-      Bytes(parameters * scenario.stack.optimizer_traffic / optimizer_shards), cluster.gpu);
+  cost.optimizer = optimizer_time(scenario, config, parameters);
   return cost;
 }
 
@@ -132,7 +166,10 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const double layers = 1.0 * model.num_layers / config.pp;
+  double layers = 0.0;
+  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+    layers = std::max(layers, layers_of_stage(model, config, stage));
+  }
   Traffic traffic;
   traffic.tensor_parallel =
       Bytes(2.0 * microbatches * layers *

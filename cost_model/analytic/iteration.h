@@ -64,13 +64,14 @@ struct Traffic {
 /// messages: 1F1B blocks twice per microbatch (one exchange forward, one backward), also while it
 /// fills and drains; interleaved once per chunk and microbatch with both messages at once, or only
 /// in fill and drain where the stack overlaps them. Data parallelism: all of the reduction, or what
-/// the last microbatch's backward pass does not hide, and at least the last bucket (5 %); and the
-/// copies of gradients into buckets and back, where the stack keeps both (torch's DDP,
-/// reducer.cpp). Source: SC21 (arXiv:2104.04473) sections 2.2, 3 and 4.1. Against a walk through
-/// 1F1B with a last stage up to 30 % heavier the first two terms are 0.5 % off on average and 4.2 %
-/// at most (tests/cost_model/analytic/iteration_test.cpp). The gradient accumulation of fill and
-/// drain, up to 2.4 % of the time, is left out: runs that are bound by the bubble (SC21 figures 12
-/// and 17) are measured 3 to 5 % faster than predicted as it is.
+/// the last microbatch's backward pass does not hide, and at least the last bucket: small buckets
+/// cost latencies, large ones leave more exposed; and the copies of gradients into buckets and
+/// back, where the stack keeps both (torch's DDP, reducer.cpp). Source: SC21 (arXiv:2104.04473)
+/// sections 2.2, 3 and 4.1. Against a walk through 1F1B with a last stage up to 30 % heavier the
+/// first two terms are 0.5 % off on average and 4.2 % at most
+/// (tests/cost_model/analytic/iteration_test.cpp). The gradient accumulation of fill and drain, up
+/// to 2.4 % of the time, is left out: runs that are bound by the bubble (SC21 figures 12 and 17)
+/// are measured 3 to 5 % faster than predicted as it is.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
                                            const MicrobatchCosts& costs);
 

@@ -28,10 +28,10 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const Bytes per_layer =
       layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
                         config.sequence_parallel, stores_scores(scenario.stack));
-  const double layers_per_chunk = 1.0 * model.num_layers / config.pp / config.vpp;
+  const double layers_per_chunk = layers_of_stage(model, config, stage) / config.vpp;
   const double chunks = chunks_in_flight(config.pp, config.vpp, stage, microbatches);
   Bytes kept = chunks * layers_per_chunk * per_layer;
-  if (stage == 0) {
+  if (stage == 0 && has_dropout(model)) {
     const double in_flight = std::min<double>(config.pp, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     kept += Bytes(in_flight * sbh(model, config.micro_batch_size) / shards);
@@ -88,35 +88,46 @@ Bytes MemoryBreakdown::total() const {
 
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                         Recompute recompute, bool is_sequence_parallel, bool stores_scores) {
-  const double unit = sbh(model, micro_batch_size);
-  const double t = tp;
-  const double scores =
-      recompute == Recompute::kNone && stores_scores
-          ? 5.0 * model.num_attention_heads * model.seq_length / (model.hidden_size * t)
-          : 0.0;
+  const double tokens = 1.0 * model.seq_length * micro_batch_size;
+  const double h = model.hidden_size;
   if (recompute == Recompute::kFull) {
-    return Bytes(is_sequence_parallel ? 2.0 * unit / t : 2.0 * unit);
+    return Bytes(2.0 * tokens * h / (is_sequence_parallel ? tp : 1));
   }
-  return Bytes(unit * ((is_sequence_parallel ? 34.0 / t : 10.0 + 24.0 / t) + scores));
+  const auto queries = static_cast<double>(query_width(model));
+  const auto keys = static_cast<double>(key_width(model));
+  const double scores = recompute == Recompute::kNone && stores_scores
+                            ? 5.0 * model.num_attention_heads * model.seq_length
+                            : 0.0;
+  // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
+  // rest.
+  const double whole = (has_dropout(model) ? 10.0 : 8.0) * h;
+  const double split = 2.0 * (queries + 2.0 * keys) + 2.0 * queries +
+                       2.0 * static_cast<double>(mlp_up_width(model)) +
+                       2.0 * model.ffn_hidden_size + scores;
+  return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));
 }
 
 double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
   const double h = model.hidden_size;
-  const double f = model.ffn_hidden_size;
-  const double layers = 1.0 * model.num_layers / config.pp;
-  const double sharded = (4.0 * h * h + 2.0 * h * f + 3.0 * h + f) / config.tp;
-  const double replicated = 6.0 * h;  // two norms, two row-parallel biases
+  const double layers = layers_of_stage(model, config, stage);
+  const double norm = model.normalization == Normalization::kLayerNorm ? 2.0 * h : h;
+  const double split_biases =
+      static_cast<double>(query_width(model) + 2 * key_width(model) + mlp_up_width(model));
+  const double biases = model.add_bias_linear ? 1.0 : 0.0;
+  const double sharded = (layer_weights(model) + biases * split_biases) / config.tp;
+  const double replicated = 2.0 * norm + biases * 2.0 * h;  // row-parallel layers' biases
   double parameters = layers * (sharded + replicated);
   const bool is_first = stage == 0;
   const bool is_last = stage == config.pp - 1;
+  const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
   if (is_first || is_last) {
-    parameters += static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
+    parameters += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
   }
-  if (is_first) {
+  if (is_first && model.position_embedding == PositionEmbedding::kLearned) {
     parameters += model.seq_length * h;
   }
   if (is_last) {
-    parameters += 2.0 * h;
+    parameters += norm;
   }
   return parameters;
 }
@@ -151,12 +162,16 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
 }
 
 int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
-  const int last = config.pp - 1;
-  if (last == 0 ||
-      stage_memory(scenario, config, 0).total() >= stage_memory(scenario, config, last).total()) {
-    return 0;
+  int heaviest = 0;
+  Bytes most;
+  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+    const Bytes memory = stage_memory(scenario, config, stage).total();
+    if (memory > most) {
+      heaviest = stage;
+      most = memory;
+    }
   }
-  return last;
+  return heaviest;
 }
 
 Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config) {

@@ -45,15 +45,16 @@ inline constexpr std::array kMemoryTerms = {
 ///   selective  sbh(10 + 24/t),             with sequence parallelism sbh/t·34
 ///   full       2sbh,                       with sequence parallelism 2sbh/t
 ///
-/// The terms 5as/h (attention scores) vanish where a fused kernel never stores them. Source:
-/// Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
+/// for GPT; other widths are counted alike, tensor by tensor, without masks where there is no
+/// dropout. The terms 5as/h (attention scores) vanish where a fused kernel never stores them.
+/// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                                       Recompute recompute, bool is_sequence_parallel,
                                       bool stores_scores = true);
 
 /// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers' matrices and column-parallel
 /// biases over t, norms and row-parallel biases in full, and the padded embedding over t on the
-/// first and on the last stage (positions on the first, the final norm on the last).
+/// first and on the last stage (learned positions on the first, the final norm on the last).
 [[nodiscard]] double stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
                                       int stage);
 
@@ -70,8 +71,8 @@ inline constexpr std::array kMemoryTerms = {
 [[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
                                                            const ParallelConfig& config);
 
-/// The heaviest stage: the first (most microbatches in flight, embedding) or the last (logits);
-/// those between hold less than the first.
+/// The heaviest stage: with equal layers the first (most microbatches in flight, embedding) or the
+/// last (logits), for those between hold less than the first.
 [[nodiscard]] int heaviest_stage(const Scenario& scenario, const ParallelConfig& config);
 
 /// Its total.

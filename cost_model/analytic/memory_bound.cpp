@@ -3,20 +3,35 @@
 namespace ptdp {
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
-                           bool is_sequence_parallel) {
+                           bool is_sequence_parallel, bool is_element_wise_fused) {
   const double s = model.seq_length;
-  const Bytes activations(2.0 * micro_batch_size * s * model.hidden_size);
-  const Bytes shard = activations / tp;
-  const Bytes norms = is_sequence_parallel ? shard : activations;
+  const double per_width = 2.0 * micro_batch_size * s;  // bytes of a pass over one feature
+  const Bytes norms(per_width * model.hidden_size / (is_sequence_parallel ? tp : 1));
+  const Bytes queries(per_width * static_cast<double>(query_width(model)) / tp);
+  const Bytes keys(per_width * static_cast<double>(key_width(model)) / tp);
+  const Bytes mlp(per_width * model.ffn_hidden_size / tp);
   const Bytes scores(2.0 * micro_batch_size * (1.0 * model.num_attention_heads / tp) * s * s);
-  return {.forward = 11.0 * norms + 16.0 * shard,
-          .backward = 23.0 * norms + 27.0 * shard,
-          .attention_forward = 4.5 * scores,
-          .attention_backward = 5.5 * scores};
-}
+  const Bytes all_heads = queries + 2.0 * keys;
+  const Bytes rotary =
+      model.position_embedding == PositionEmbedding::kRope ? 2.0 * (queries + keys) : Bytes(0.0);
 
-Bytes loss_traffic(double tokens, double vocabulary) {
-  return Bytes(52.0 * tokens * vocabulary);
+  LayerTraffic traffic{.forward = (has_dropout(model) ? 11.0 : 10.0) * norms + rotary +
+                                  2.0 * queries + (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
+                       .backward = (has_dropout(model) ? 23.0 : 16.0) * norms + 2.0 * all_heads +
+                                   rotary + 2.0 * queries +
+                                   (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
+                       .attention_forward = 4.5 * scores,
+                       .attention_backward = 5.5 * scores};
+  if (model.add_bias_linear) {
+    traffic.forward += 2.0 * all_heads;
+    traffic.backward += all_heads;
+  }
+  if (!is_element_wise_fused) {
+    traffic.forward += 8.0 * norms + 2.0 * mlp;
+    traffic.attention_forward += 16.0 * scores;
+    traffic.attention_backward += 17.0 * scores;
+  }
+  return traffic;
 }
 
 Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu) {

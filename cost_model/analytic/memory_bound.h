@@ -7,20 +7,23 @@
 
 namespace ptdp {
 
-/// HBM traffic of one layer and microbatch outside the matrix products, with the kernels that
-/// Megatron-LM fuses (bias-GELU, bias-dropout-add, scale-mask-softmax) fused. In units of
-/// A = 2bsh (the layer's activations; A/t on the sequence-parallel part), A/t, and
-/// S = 2b(a/t)s² (attention scores):
+/// HBM traffic of one layer and microbatch outside the matrix products, in units of A = 2bsh (the
+/// layer's activations; A/t on the sequence-parallel part), Q, K and F (2bs times the width of all
+/// queries, of all keys, of the MLP, over t) and S = 2b(a/t)s² (attention scores):
 ///
-///   forward   layer norm ×2: 4A, bias-dropout-add ×2: 7A; QKV bias 6A/t, context transpose 2A/t,
-///             bias-GELU 8A/t
-///   backward  layer norm ×2: 10A, bias-dropout-add ×2 with the bias gradient: 7A, residual
-///             gradients ×2: 6A; bias-GELU with the bias gradient 16A/t, QKV split and bias
-///             gradient 9A/t, context transpose 2A/t
+///   forward   norms ×2: 4A; bias-dropout-add ×2: 7A (6A without dropout); QKV bias 2(Q+2K);
+///             rotary positions 2(Q+K); context transpose 2Q; bias-GELU 2F, or gate 3F
+///   backward  norms ×2: 10A; bias-dropout-add ×2 with the bias gradient: 7A (0 without dropout);
+///             residual gradients ×2: 6A; QKV split 2(Q+2K) and its bias gradient Q+2K; rotary
+///             positions 2(Q+K); context transpose 2Q; bias-GELU with the bias gradient 4F, or gate
+///             5F
 ///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward
 ///
-/// so 11A + 16A/t and 23A + 27A/t. Source: counted from Megatron-LM de7dc40f88,
-/// megatron/model/transformer.py, with one-byte dropout masks.
+/// which is 11A + 16A/t and 23A + 27A/t for GPT. Where the stack fuses no element-wise operations
+/// (SC21 section 5.8), each is a kernel of its own: 8A and 2F more forward, and 16S and 17S more
+/// for scores that are converted, scaled, masked and converted back in fp32. Source: counted from
+/// Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with one-byte dropout
+/// masks.
 struct LayerTraffic {
   Bytes forward;
   Bytes backward;
@@ -28,13 +31,8 @@ struct LayerTraffic {
   Bytes attention_backward;
 };
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
-                                         int tp, bool is_sequence_parallel);
-
-/// Traffic of the loss over `tokens` of which this GPU holds `vocabulary` logits each, forward and
-/// backward: 52 bytes per logit (fp32 copy 6, maximum 4, shift 8, exponential 8, sum 4, division 8,
-/// gradient 8, and back to 2 bytes 6). Source: counted from Megatron-LM de7dc40f88,
-/// megatron/mpu/cross_entropy.py.
-[[nodiscard]] Bytes loss_traffic(double tokens, double vocabulary);
+                                         int tp, bool is_sequence_parallel,
+                                         bool is_element_wise_fused = true);
 
 /// Time to move `traffic` by element-wise kernels: bytes / (memory_efficiency · bandwidth).
 [[nodiscard]] Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu);

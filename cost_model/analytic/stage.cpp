@@ -33,9 +33,9 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
 
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(2.0 * table);
-  const Bytes logits_traffic =
-      loss_traffic(static_cast<double>(tokens), static_cast<double>(vocabulary)) +
-      kFinalNormPasses * norms;
+  const Bytes logits_traffic = Bytes(scenario.stack.loss_traffic * static_cast<double>(tokens) *
+                                     static_cast<double>(vocabulary)) +
+                               kFinalNormPasses * norms;
   return {.layer = layer_costs(scenario, config),
           .embedding = {.memory_bound = memory_bound_time(embedding_traffic, gpu),
                         .tensor_parallel = all_reduce},
@@ -45,27 +45,56 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
           .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack)};
 }
 
-Seconds StageCosts::slowest(int pp) const {
-  return middle() + (pp == 1 ? embedding.total() + logits.total()
-                             : std::max(embedding.total(), logits.total()));
+double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config, int stage) {
+  if (config.layers_per_stage.empty()) {
+    return 1.0 * model.num_layers / config.pp;
+  }
+  int layers = 0;
+  for (int chunk = 0; chunk < config.vpp; ++chunk) {
+    layers += config.layers_per_stage[static_cast<std::size_t>(chunk) * config.pp + stage];
+  }
+  return layers;
 }
 
-Seconds StageCosts::mean(int pp) const {
-  return middle() + (embedding.total() + logits.total()) / pp;
+int stage_step(const ParallelConfig& config) {
+  return config.layers_per_stage.empty() ? std::max(config.pp - 1, 1) : 1;
 }
 
 StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
-                       const MicrobatchCosts& costs) {
-  const double layers = 1.0 * scenario.job.model.num_layers / config.pp;
-  const double uses_of_embedding = config.pp == 1 ? 2.0 : 1.0;
-  return {.forward = costs.layer.forward * layers,
-          .backward = costs.layer.backward * layers,
-          .recompute = costs.layer.recompute(config.recompute) * layers,
-          .embedding = costs.embedding,
-          .logits = costs.logits,
-          .gradient_accumulation = layers * costs.layer.gradient_accumulation +
-                                   uses_of_embedding * costs.embedding_accumulation,
-          .overhead = config.vpp * scenario.stack.microbatch_overhead};
+                       const MicrobatchCosts& costs, int stage) {
+  const double layers = layers_of_stage(scenario.job.model, config, stage);
+  StageCosts result{.forward = costs.layer.forward * layers,
+                    .backward = costs.layer.backward * layers,
+                    .recompute = costs.layer.recompute(config.recompute) * layers,
+                    .gradient_accumulation = layers * costs.layer.gradient_accumulation,
+                    .overhead = config.vpp * scenario.stack.microbatch_overhead};
+  if (stage == 0) {
+    result.ends += costs.embedding;
+    result.gradient_accumulation += costs.embedding_accumulation;
+  }
+  if (stage == config.pp - 1) {
+    result.ends += costs.logits;
+    result.gradient_accumulation += costs.embedding_accumulation;
+  }
+  return result;
+}
+
+PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  PipelineCosts result{.slowest = stage_costs(scenario, config, costs, 0)};
+  for (int stage = stage_step(config); stage < config.pp; stage += stage_step(config)) {
+    const StageCosts candidate = stage_costs(scenario, config, costs, stage);
+    if (candidate.total() > result.slowest.total()) {
+      result.slowest = candidate;
+    }
+  }
+  const LayerCosts& layer = costs.layer;
+  const Seconds of_a_layer =
+      layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
+  const Seconds all = 1.0 * scenario.job.model.num_layers * of_a_layer + costs.embedding.total() +
+                      costs.logits.total();
+  result.mean = all / config.pp + result.slowest.overhead;
+  return result;
 }
 
 }  // namespace ptdp

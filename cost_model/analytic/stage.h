@@ -17,37 +17,49 @@ struct MicrobatchCosts {
 
 /// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over 2bsh bytes), a
 /// dense gradient of the table that starts from zeros, and one all-reduce over tp. Logits: a linear
-/// layer to V/t features, the loss (loss_traffic), the final norm (7 passes) and one all-reduce of
-/// its input gradient. Neither is recomputed. The vocabulary is padded to a multiple of 128·t.
-/// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
+/// layer to V/t features, the loss (the stack's loss_traffic per logit), the final norm (7 passes)
+/// and one all-reduce of its input gradient. Neither is recomputed. The vocabulary is padded to a
+/// multiple of 128·t. Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py,
+/// gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);
 
 /// V rounded up to a multiple of 128·t, as Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
 
-/// Per-microbatch time of the stages of one pipeline.
-struct StageCosts {
-  PassTime forward;  ///< The layers of one stage.
-  PassTime backward;
-  PassTime recompute;  ///< Their recomputation.
-  PassTime embedding;
-  PassTime logits;
-  Seconds gradient_accumulation;  ///< Per microbatch after the first, on the slowest stage.
-  Seconds overhead;               ///< The stack's, per microbatch: once for each chunk.
+/// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks.
+[[nodiscard]] double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
+                                     int stage);
 
-  /// A stage that holds layers only.
-  [[nodiscard]] Seconds middle() const {
-    return forward.total() + backward.total() + recompute.total() + overhead;
+/// Distance between the stages to look at when the heaviest is sought: where all have equal layers
+/// it is the first or the last, else it may be any.
+[[nodiscard]] int stage_step(const ParallelConfig& config);
+
+/// Per-microbatch time of one stage of a pipeline.
+struct StageCosts {
+  PassTime forward;  ///< The stage's layers.
+  PassTime backward;
+  PassTime recompute;             ///< Their recomputation.
+  PassTime ends;                  ///< Embedding on the first stage, logits and loss on the last.
+  Seconds gradient_accumulation;  ///< Per microbatch after the first.
+  Seconds overhead;               ///< The stack's: once for each chunk.
+
+  [[nodiscard]] Seconds total() const {
+    return forward.total() + backward.total() + recompute.total() + ends.total() + overhead;
   }
-  /// The stage that paces the pipeline: with a single stage, all of it.
-  [[nodiscard]] Seconds slowest(int pp) const;
-  [[nodiscard]] Seconds mean(int pp) const;
 };
 
-/// Stages of num_layers/pp layers each. The tied embedding's gradient comes from both of its uses,
-/// which a single stage accumulates twice.
+/// Costs of `stage`. The tied embedding's gradient comes from both of its uses, which a single
+/// stage accumulates twice.
 [[nodiscard]] StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
-                                     const MicrobatchCosts& costs);
+                                     const MicrobatchCosts& costs, int stage);
+
+/// The stage that paces the pipeline, and the mean time of all.
+struct PipelineCosts {
+  StageCosts slowest;
+  Seconds mean;
+};
+[[nodiscard]] PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
+                                           const MicrobatchCosts& costs);
 
 }  // namespace ptdp

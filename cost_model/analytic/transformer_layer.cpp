@@ -19,8 +19,8 @@ struct TensorParallelTime {
   Seconds backward;
 };
 
-/// The linear layers of a GPT layer. `column` are the two whose outputs are split over tp (QKV and
-/// h→4h), `row` those whose inputs are (projection and 4h→h).
+/// The linear layers of a transformer layer. `column` are the two whose outputs are split over tp
+/// (QKV and h→4h), `row` those whose inputs are (projection and 4h→h).
 struct LinearLayers {
   LinearTime column;
   LinearTime row;
@@ -37,13 +37,14 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
   const GpuSpec& gpu = scenario.cluster.gpu;
   const std::int64_t tokens = std::int64_t{1} * config.micro_batch_size * model.seq_length;
   const std::int64_t h = model.hidden_size;
-  const std::int64_t heads_width = h / config.tp;
+  const std::int64_t queries = query_width(model) / config.tp;
+  const std::int64_t keys = key_width(model) / config.tp;
   const std::int64_t ffn = model.ffn_hidden_size / config.tp;
   const auto linear = [&](std::int64_t outputs, std::int64_t inputs) {
     return linear_time(tokens, outputs, inputs, gpu, scenario.stack);
   };
-  return {.column = linear(3 * heads_width, h) + linear(ffn, h),
-          .row = linear(h, heads_width) + linear(h, ffn)};
+  return {.column = linear(queries + 2 * keys, h) + linear(mlp_up_width(model) / config.tp, h),
+          .row = linear(h, queries) + linear(h, ffn)};
 }
 
 TensorParallelTime tensor_parallel_time(const Scenario& scenario, const ParallelConfig& config,
@@ -87,17 +88,17 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
   if (scenario.stack.fused_gradient_accumulation) {
     return Seconds(0.0);
   }
-  const double h = model.hidden_size;
-  const double weights = (4.0 * h * h + 2.0 * h * model.ffn_hidden_size) / config.tp;
+  const double weights = layer_weights(model) / config.tp;
   return gradient_accumulation_time(weights, scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `launch`: the kernels' own latency, or what the host needs beyond their time to launch
-/// them.
+/// Fills in `launch`: the kernels' own latency, or what the host needs to launch them beyond the time
+/// that the device spends on them and on collectives.
 void apply_launch(PassTime& pass, double num_kernels, const GpuSpec& gpu, const StackSpec& stack) {
-  const Seconds kernels = pass.matmul + pass.attention + pass.memory_bound;
+  const Seconds device =
+      pass.matmul + pass.attention + pass.memory_bound + pass.tensor_parallel;
   pass.launch = std::max(num_kernels * gpu.kernel_latency,
-                         num_kernels * stack.host_time_per_kernel - kernels);
+                         num_kernels * stack.host_time_per_kernel - device);
 }
 
 }  // namespace
@@ -158,8 +159,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   const LinearTime all = linears.column + linears.row;
   const AttentionTime attention =
       attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
-  const LayerTraffic traffic =
-      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel);
+  const LayerTraffic traffic = layer_traffic(model, config.micro_batch_size, config.tp,
+                                             config.sequence_parallel, stack.fused_element_wise);
   const TensorParallelTime communication = tensor_parallel_time(scenario, config, linears);
 
   LayerCosts costs;

@@ -22,9 +22,9 @@ const std::vector<std::string>& required_columns() {
 
 const std::vector<std::string>& optional_columns() {
   static const std::vector<std::string> columns = {
-      "kv_heads", "head_dim",  "ffn",          "gated",     "n_experts",  "cp",
-      "ep",       "schedule",  "seq_parallel", "zero",      "dp_overlap", "holdout_group",
-      "source",   "precision", "gpu_count",    "source_ref"};
+      "kv_heads", "head_dim",  "ffn",          "gated",      "n_experts",  "cp",
+      "ep",       "schedule",  "seq_parallel", "zero",       "dp_overlap", "holdout_group",
+      "source",   "precision", "gpu_count",    "source_ref", "tp_overlap", "n_microbatches"};
   return columns;
 }
 
@@ -39,8 +39,6 @@ const std::vector<std::string>& other_columns() {
                                                    "gpu",
                                                    "gpus_per_node",
                                                    "cluster",
-                                                   "n_microbatches",
-                                                   "tp_overlap",
                                                    "iter_time_s",
                                                    "tflops_per_gpu",
                                                    "flop_convention",
@@ -162,6 +160,13 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
   if (row.count_or("n_experts", 0) > 0) {
     throw Skip{"mixture of experts is not covered"};
   }
+  if (model.gated_linear_unit) {
+    // The columns do not say it: those that gate are of Llama's kind throughout.
+    model.add_bias_linear = false;
+    model.untied_embeddings = true;
+    model.position_embedding = PositionEmbedding::kRope;
+    model.normalization = Normalization::kRmsNorm;
+  }
   model = resolved(model, place);
   const std::string uncovered = find_uncovered_feature(model);
   if (!uncovered.empty()) {
@@ -189,7 +194,28 @@ Schedule read_schedule(const std::string& text, int pp, int vpp) {
   return vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
 }
 
-ParallelConfig read_config(const RowReader& row) {
+/// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot
+/// if that comes out even (Megatron-LM and DeepSpeed count them so where they are told to), else
+/// the first stages hold one layer more.
+std::vector<int> spread_layers(int layers, int virtual_stages) {
+  std::vector<int> spread;
+  if (layers % virtual_stages == 0) {
+    return spread;
+  }
+  const bool has_slots = (layers + 2) % virtual_stages == 0;
+  const int slots = has_slots ? layers + 2 : layers;
+  spread.assign(static_cast<std::size_t>(virtual_stages), slots / virtual_stages);
+  if (has_slots) {
+    --spread.front();
+    --spread.back();
+  }
+  for (int stage = 0; stage < slots % virtual_stages; ++stage) {
+    ++spread[static_cast<std::size_t>(stage)];
+  }
+  return spread;
+}
+
+ParallelConfig read_config(const RowReader& row, int num_layers) {
   ParallelConfig config;
   config.tp = row.count("tp", 1);
   config.pp = row.count("pp", 1);
@@ -206,10 +232,27 @@ ParallelConfig read_config(const RowReader& row) {
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
   config.zero_stage = config.dp > 1 ? zero_stage : 0;
-  if (config.zero_stage > 1) {
+  if (config.zero_stage > kCoveredZeroStage) {
     throw Skip{"ZeRO stage " + std::to_string(config.zero_stage) + " is not covered"};
   }
+  if (config.tp > 1 && row.flag("tp_overlap").value_or(false)) {
+    throw Skip{"tensor-parallel overlap within products is not covered"};
+  }
+  const std::int64_t virtual_stages = std::int64_t{config.pp} * config.vpp;
+  if (virtual_stages <= num_layers + 2) {
+    config.layers_per_stage = spread_layers(num_layers, static_cast<int>(virtual_stages));
+  }
   return config;
+}
+
+/// Skips a row whose number of microbatches contradicts its batch.
+void check_microbatches(const RowReader& row, const MeasuredRun& run) {
+  const int given = row.count_or("n_microbatches", 0);
+  const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;
+  if (given != 0 && run.global_batch_size % slots == 0 && run.global_batch_size / slots != given) {
+    throw Skip{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
+               " microbatches, n_microbatches is " + std::to_string(given)};
+  }
 }
 
 MeasuredRun read_run(const RowReader& row, const std::string& place) {
@@ -224,7 +267,7 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   run.stack = row.required_text("stack_key");
   run.model = read_model(row, place);
   run.global_batch_size = row.count("gbs", 1);
-  run.config = read_config(row);
+  run.config = read_config(row, run.model.num_layers);
   const std::string& precision = row.text("precision");
   if (precision == "bf16") {
     run.precision = Precision::kBf16;
@@ -239,6 +282,7 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   if (row.text("dp_overlap") != "?") {
     run.data_parallel_overlap = row.flag("dp_overlap");
   }
+  check_microbatches(row, run);
   run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
   return run;
 }

@@ -12,7 +12,7 @@ constexpr int kLargestDegree = 100'000'000;
 }  // namespace
 
 std::string_view name_of(Schedule schedule) {
-  return name_of(schedule, NamedValues<Schedule>(kScheduleNames));
+  return name_of(schedule, NamedValues<Schedule>(kStackScheduleNames));
 }
 std::string_view name_of(Recompute recompute) {
   return name_of(recompute, NamedValues<Recompute>(kRecomputeNames));
@@ -76,7 +76,7 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.flag("sequence_parallel", config.sequence_parallel);
   fields.count("zero_stage", config.zero_stage, 0, 3);
   fields.choice("rank_order", config.rank_order, NamedValues<RankOrder>(kRankOrderNames));
-  fields.counts("layers_per_stage", config.layers_per_stage, 1, kLargestDegree);
+  fields.counts("layers_per_stage", config.layers_per_stage, 0, kLargestDegree);
 }
 template void describe(ObjectReader&, ParallelConfig&);
 template void describe(ObjectWriter&, ParallelConfig&);

@@ -13,16 +13,24 @@
 
 namespace ptdp {
 
-enum class Schedule { kOneFOneB, kInterleaved };
+/// The first two are covered by the cost model; the rest is what stacks can run besides.
+enum class Schedule { kOneFOneB, kInterleaved, kGPipe, kLoopedBfs, kZbH1, kZbH2, kZbV };
 enum class Recompute { kNone, kSelective, kFull };
 enum class Precision { kFp16, kBf16 };
 /// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
 /// group have consecutive ranks and pipeline stages lie farthest apart.
 enum class RankOrder { kTpCpEpDpPp };
 
-inline constexpr std::array kScheduleNames = {
+inline constexpr std::array kStackScheduleNames = {
     NamedValue<Schedule>{Schedule::kOneFOneB, "1f1b"},
-    NamedValue<Schedule>{Schedule::kInterleaved, "interleaved"}};
+    NamedValue<Schedule>{Schedule::kInterleaved, "interleaved"},
+    NamedValue<Schedule>{Schedule::kGPipe, "gpipe"},
+    NamedValue<Schedule>{Schedule::kLoopedBfs, "looped-bfs"},
+    NamedValue<Schedule>{Schedule::kZbH1, "zb-h1"},
+    NamedValue<Schedule>{Schedule::kZbH2, "zb-h2"},
+    NamedValue<Schedule>{Schedule::kZbV, "zb-v"}};
+inline constexpr NamedValues<Schedule> kScheduleNames =
+    NamedValues<Schedule>(kStackScheduleNames).first(2);  ///< Those that the cost model covers.
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},

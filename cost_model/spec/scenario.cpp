@@ -13,7 +13,7 @@ void check(const Scenario& scenario) {
   const std::string uncovered = find_uncovered_feature(job.model);
   if (!uncovered.empty()) {
     throw Error("model " + job.model_name + " " + uncovered +
-                ": the cost model covers dense GPT models only");
+                ": the cost model covers dense models only");
   }
   if (cluster.gpu.peak(stack.precision).value() <= 0.0) {
     throw Error("stack " + stack.name + " trains in " + std::string(name_of(stack.precision)) +

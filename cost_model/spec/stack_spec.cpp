@@ -9,14 +9,18 @@ namespace {
 
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
-constexpr int kHighestZeroStage = 1;  // that the cost model covers
+constexpr int kHighestZeroStage = 3;
+constexpr Range kMegabytes = {0.0, 1e6, "megabytes"};
+constexpr double kUsualLossTraffic = StackSpec{}.loss_traffic;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
-/// A list of choices that is empty or names one twice is a slip.
+/// A list of choices that names one twice is a slip; so is an empty one, unless that says
+/// something.
 template <class Value>
-void check_choices(std::vector<Value> values, const std::string& place) {
+void check_choices(std::vector<Value> values, const std::string& place, bool may_be_empty = false) {
   std::sort(values.begin(), values.end());
-  if (values.empty() || std::adjacent_find(values.begin(), values.end()) != values.end()) {
+  if ((values.empty() && !may_be_empty) ||
+      std::adjacent_find(values.begin(), values.end()) != values.end()) {
     throw Error(place + ": expected at least one choice and none twice");
   }
 }
@@ -25,7 +29,7 @@ void check_choices(std::vector<Value> values, const std::string& place) {
 
 template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run) {
-  fields.choices("schedules", can_run.schedules, NamedValues<Schedule>(kScheduleNames));
+  fields.choices("schedules", can_run.schedules, NamedValues<Schedule>(kStackScheduleNames));
   fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
   fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
   fields.flag("sequence_parallel", can_run.sequence_parallel);
@@ -33,7 +37,7 @@ void describe(Fields& fields, StackCapabilities& can_run) {
   fields.flag("expert_parallel", can_run.expert_parallel);
   fields.count("interleaved_min_stages", can_run.interleaved_min_stages, 2, 1000);
   if constexpr (Fields::kIsReading) {
-    check_choices(can_run.schedules, fields.place_of("schedules"));
+    check_choices(can_run.schedules, fields.place_of("schedules"), true);
     check_choices(can_run.recompute, fields.place_of("recompute"));
     check_choices(can_run.zero_stages, fields.place_of("zero_stages"));
   }
@@ -45,6 +49,9 @@ void describe(Fields& fields, StackSpec& stack) {
   fields.text("source", stack.source);
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
+  if (fields.optional("fused_element_wise", !stack.fused_element_wise)) {
+    fields.flag("fused_element_wise", stack.fused_element_wise);
+  }
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
@@ -52,8 +59,17 @@ void describe(Fields& fields, StackSpec& stack) {
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
+  if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size.value() != 0.0)) {
+    fields.quantity("gradient_bucket_MB", stack.gradient_bucket_size, kMega, kMegabytes);
+  }
   fields.number("gradient_staging_traffic", stack.gradient_staging_traffic, kBytesPerParameter);
   fields.number("optimizer_traffic", stack.optimizer_traffic, kBytesPerParameter);
+  if (fields.optional("loss_scaling_traffic", stack.loss_scaling_traffic != 0.0)) {
+    fields.number("loss_scaling_traffic", stack.loss_scaling_traffic, kBytesPerParameter);
+  }
+  if (fields.optional("loss_traffic", stack.loss_traffic != kUsualLossTraffic)) {
+    fields.number("loss_traffic", stack.loss_traffic, kBytesPerParameter);
+  }
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
   fields.flag("scatter_gather", stack.scatter_gather);

@@ -10,6 +10,9 @@
 
 namespace ptdp {
 
+/// The highest ZeRO stage that the cost model covers.
+inline constexpr int kCoveredZeroStage = 1;
+
 /// When the gradient reduction runs behind the backward pass.
 enum class DataParallelOverlap {
   kNever,
@@ -23,9 +26,9 @@ inline constexpr std::array kDataParallelOverlapNames = {
 
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
-  std::vector<Schedule> schedules;
+  std::vector<Schedule> schedules;  ///< Empty: it has no pipeline parallelism.
   std::vector<Recompute> recompute;
-  std::vector<int> zero_stages;
+  std::vector<int> zero_stages;  ///< Of which the cost model covers those up to kCoveredZeroStage.
   bool sequence_parallel = false;
   bool context_parallel = false;
   bool expert_parallel = false;
@@ -40,6 +43,7 @@ struct StackSpec {
   std::string source;
   Precision precision = Precision::kBf16;
   std::string attention = "unfused";         ///< Or a fused kernel that the GPU has a rate for.
+  bool fused_element_wise = true;            ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
   bool tensor_parallel_overlap = false;      ///< Backward collectives behind the weight gradient.
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
@@ -47,8 +51,11 @@ struct StackSpec {
   double optimizer_bytes = 12.0;        ///< Master weights, two moments, and copies.
   double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
   double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
+  Bytes gradient_bucket_size;           ///< Of one bucket; 0: an overlapped reduction is one piece.
   double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
   double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
+  double loss_scaling_traffic = 0.0;      ///< And of looking for overflows in it, with fp16.
+  double loss_traffic = 52.0;             ///< HBM bytes per logit, forward and backward.
   DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;
   bool scatter_gather = false;    ///< Pipeline messages split over the tensor-parallel group.
   bool pipeline_overlap = false;  ///< Interleaved: messages behind compute in the steady state.

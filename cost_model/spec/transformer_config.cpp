@@ -102,32 +102,6 @@ std::string find_uncovered_feature(const TransformerConfig& model) {
   if (model.num_experts > 0) {
     return "has " + std::to_string(model.num_experts) + " experts";
   }
-  if (model.num_query_groups != model.num_attention_heads) {
-    return "has " + std::to_string(model.num_query_groups) + " query groups for " +
-           std::to_string(model.num_attention_heads) + " heads";
-  }
-  if (model.gated_linear_unit) {
-    return "has gated linear units";
-  }
-  if (model.ffn_hidden_size != 4LL * model.hidden_size) {
-    return "has an MLP " + std::to_string(model.ffn_hidden_size) + " wide; expected 4 hidden_size";
-  }
-  if (!model.add_bias_linear) {
-    return "has linear layers without bias";
-  }
-  if (model.untied_embeddings) {
-    return "has untied embeddings";
-  }
-  if (model.position_embedding != PositionEmbedding::kLearned) {
-    return "has no learned position embedding";
-  }
-  if (model.normalization != Normalization::kLayerNorm) {
-    return "has RMS norms";
-  }
-  if (static_cast<std::int64_t>(model.kv_channels) * model.num_attention_heads !=
-      model.hidden_size) {
-    return "has heads whose widths do not add up to the hidden size";
-  }
   return "";
 }
 

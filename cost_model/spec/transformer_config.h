@@ -44,6 +44,30 @@ struct TransformerConfig {
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 };
 
+/// Width of all query heads together.
+[[nodiscard]] constexpr std::int64_t query_width(const TransformerConfig& model) {
+  return std::int64_t{1} * model.num_attention_heads * model.kv_channels;
+}
+/// Width of all key heads together; the same for the value heads.
+[[nodiscard]] constexpr std::int64_t key_width(const TransformerConfig& model) {
+  return std::int64_t{1} * model.num_query_groups * model.kv_channels;
+}
+/// Outputs of the MLP's first linear layer: gate and value where it is gated.
+[[nodiscard]] constexpr std::int64_t mlp_up_width(const TransformerConfig& model) {
+  return (model.gated_linear_unit ? std::int64_t{2} : std::int64_t{1}) * model.ffn_hidden_size;
+}
+/// Weights of the matrices of one dense layer, without biases and norms; 12h² for GPT.
+[[nodiscard]] constexpr double layer_weights(const TransformerConfig& model) {
+  return static_cast<double>(2 * query_width(model) + 2 * key_width(model) + mlp_up_width(model) +
+                             model.ffn_hidden_size) *
+         model.hidden_size;
+}
+/// Whether dropout is trained with: models of GPT-2's kind, with learned positions, are; later ones
+/// are not.
+[[nodiscard]] constexpr bool has_dropout(const TransformerConfig& model) {
+  return model.position_embedding == PositionEmbedding::kLearned;
+}
+
 /// The config with every zero that "follows from the others" replaced. Throws Error, naming
 /// `place`, where the numbers contradict each other (heads that do not divide the hidden size,
 /// ...).
@@ -59,7 +83,7 @@ struct TransformerConfig {
 [[nodiscard]] double sc21_parameter_count(const TransformerConfig& model);
 
 /// What of `model` the time and memory models do not cover yet, as the end of a sentence ("has 8
-/// experts, ..."); empty for dense GPT models.
+/// experts"); empty for dense models.
 [[nodiscard]] std::string find_uncovered_feature(const TransformerConfig& model);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.

@@ -81,7 +81,7 @@ TEST(Plan, RefusesEditsThatCannotBe) {
   EXPECT_THAT(message_of(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),
               HasSubstr("there is no stage 64"));
   EXPECT_THAT(message_of(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
-              HasSubstr("uneven"));
+              HasSubstr("layers_per_stage"));
   EXPECT_THAT(message_of(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
 }
 

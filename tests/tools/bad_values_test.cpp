@@ -214,9 +214,9 @@ TEST(StackChoice, ThatIsUnknownIsRefusedListingTheKnown) {
   };
   for (const Row& row :
        {Row{"/precision", "\"fp8\"", "bf16"}, Row{"/data_parallel_overlap", "\"maybe\"", "never"},
-        Row{"/can_run/schedules", "[\"gpipe\"]", "1f1b"},
+        Row{"/can_run/schedules", "[\"pipe\"]", "1f1b"},
         Row{"/can_run/recompute", "[\"block\"]", "selective"},
-        Row{"/can_run/zero_stages", "[2]", "1"}, Row{"/can_run/zero_stages", "[-1]", "0"},
+        Row{"/can_run/zero_stages", "[4]", "3"}, Row{"/can_run/zero_stages", "[-1]", "0"},
         Row{"/can_run/sequence_parallel", "\"yes\"", "true or false"},
         Row{"/scatter_gather", "1", "true or false"}}) {
     EXPECT_TRUE(is_refused(run_stack(row.pointer, row.literal), {key_of(row.pointer), row.known}))

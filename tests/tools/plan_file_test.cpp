@@ -128,7 +128,7 @@ TEST(PlanFile, WithAConfigurationThatCannotRunIsRefusedNamingIt) {
                   {"/config/cp", "2", "config"},
                   {"/config/ep", "2", "config"},
                   {"/config/rank_order", "\"tp-dp-pp\"", "rank_order"},
-                  {"/config/layers_per_stage", "[3, 1]", "layers_per_stage"},
+                  {"/config/layers_per_stage", "[3, 2]", "layers_per_stage"},
                   {"/config/sequence_parallel", "true", "config"},
                   {"/inputs/model/num_layers", "5", "layers"},
                   {"/inputs/gpus", "7", "config"}});

@@ -76,5 +76,23 @@ TEST(TrainingTime, ReproducesThePaperExamples) {
   EXPECT_NEAR(sc21_training_time(kTokens, 1e12, 3072, teraflops(163.0)).value() / kDay, 84.0, 1.0);
 }
 
+// By hand for Llama 2 70B (80 layers, h = 8192, 64 heads in 8 groups, MLP 28672, V = 32000) and one
+// sequence of 4096: per token and layer 2·(8192·(8192 + 2·1024) + 8192² + 3·8192·28672) FLOPs of
+// products and 4·4096·8192 of attention, 2·32000·8192 for the logits, three times over.
+TEST(ModelFlops, CountQueryGroupsAndGates) {
+  TransformerConfig model;
+  model.num_layers = 80;
+  model.hidden_size = 8192;
+  model.num_attention_heads = 64;
+  model.num_query_groups = 8;
+  model.ffn_hidden_size = 28672;
+  model.gated_linear_unit = true;
+  model.vocab_size = 32000;
+  model.seq_length = 4096;
+  const double layer = 2.0 * (8192.0 * 10240 + 8192.0 * 8192 + 3.0 * 8192 * 28672);
+  const double token = 80.0 * (layer + 4.0 * 4096 * 8192) + 2.0 * 32000 * 8192;
+  EXPECT_NEAR(model_flops(resolved(model, "test"), 1) / Flops(3.0 * 4096 * token), 1.0, 1e-12);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -141,6 +141,7 @@ TEST(IterationCost, PipelineTermIsThatOfASimulation) {
 
 TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes) {
   Scenario scenario = selene_2021("3.6B");
+  scenario.stack.gradient_bucket_bytes = 0.0;  // nothing is copied, whenever it is reduced
   const ParallelConfig config{
       .tp = 2, .dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull};
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
@@ -149,6 +150,37 @@ TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes)
   const Seconds hidden = iteration_cost(scenario, config).data_parallel;
   EXPECT_LT(hidden, 0.3 * exposed);
   EXPECT_GT(hidden, Seconds(0.0));  // the last bucket has nothing to hide behind
+}
+
+// Many small buckets pay for their latencies, a single one has nothing to hide behind.
+TEST(IterationCost, ExposesLeastOfTheReductionWithBucketsOfMiddlingSize) {
+  Scenario scenario = selene_2021("3.6B");
+  const ParallelConfig config{.tp = 2, .dp = 32, .micro_batch_size = 4};
+  const auto exposed = [&](double megabytes) {
+    scenario.stack.gradient_bucket_size = Bytes(megabytes * kMega);
+    return iteration_cost(scenario, config).data_parallel;
+  };
+  EXPECT_GT(exposed(1.0), 2.0 * exposed(100.0));
+  EXPECT_GT(exposed(10000.0), 1.5 * exposed(100.0));
+  EXPECT_EQ(exposed(10000.0), exposed(0.0));  // no buckets: one piece
+}
+
+// By hand: with fp16, 8 bytes per parameter more pass through memory at 0.7 · 2039 GB/s; the flag
+// of an overflow goes round 8 tensor-parallel ranks and 64 stages.
+TEST(IterationCost, LooksForOverflowsWithFp16Only) {
+  Scenario scenario = selene_2021("1T");
+  const auto optimizer = [&] { return iteration_cost(scenario, trillion()).optimizer; };
+  const Seconds with_fp16 = optimizer();
+  scenario.stack.precision = Precision::kBf16;
+  const Seconds with_bf16 = optimizer();
+  const RankGrid grid(trillion());
+  Seconds flags;
+  for (const Dimension dimension : {Dimension::kTensor, Dimension::kPipeline}) {
+    flags += all_reduce_time(Bytes(4.0), place_group(grid, dimension, scenario.cluster),
+                             scenario.cluster);
+  }
+  const double parameters = stage_parameters(scenario.job.model, trillion(), 0);
+  EXPECT_NEAR((with_fp16 - with_bf16 - flags).value(), 8.0 * parameters / (0.7 * 2.039e12), 1e-9);
 }
 
 // By hand: 2-byte gradients into buckets and back are 8 bytes per parameter, at 70 % of 2039 GB/s.

@@ -8,7 +8,10 @@ namespace {
 TransformerConfig small_model() {
   TransformerConfig model;
   model.num_attention_heads = 4;
+  model.num_query_groups = 4;
+  model.kv_channels = 2;
   model.hidden_size = 8;
+  model.ffn_hidden_size = 32;
   model.seq_length = 16;
   return model;
 }
@@ -30,15 +33,36 @@ TEST(LayerTraffic, IsSplitEntirelyBySequenceParallelism) {
   EXPECT_EQ(split.backward, whole.backward / 4.0);
 }
 
+// By hand: a pass over one feature is 2·2·16 = 64 bytes; h = 8, queries 8, keys 4, MLP 24. Norms
+// 4h, residuals 6h, rotary 2(8 + 4), transpose 2·8, gate 3·24 forward; norms 10h, residuals 6h,
+// split 2(8 + 2·4), rotary 24, transpose 16, gate 5·24 backward.
+TEST(LayerTraffic, OfAGatedModelWithQueryGroupsMatchesTheHandCount) {
+  TransformerConfig model = small_model();
+  model.num_query_groups = 2;
+  model.ffn_hidden_size = 24;
+  model.gated_linear_unit = true;
+  model.add_bias_linear = false;
+  model.position_embedding = PositionEmbedding::kRope;
+  const LayerTraffic traffic = layer_traffic(model, 2, 1, false);
+  EXPECT_EQ(traffic.forward, Bytes(64.0 * (10 * 8 + 24 + 16 + 72)));
+  EXPECT_EQ(traffic.backward, Bytes(64.0 * (16 * 8 + 32 + 24 + 16 + 120)));
+}
+
+// By hand, A and F are 512 and 2048 bytes here, S is 4096: every operation a kernel of its own.
+TEST(LayerTraffic, GrowsWhereNothingIsFused) {
+  const LayerTraffic fused = layer_traffic(small_model(), 2, 1, false, true);
+  const LayerTraffic unfused = layer_traffic(small_model(), 2, 1, false, false);
+  EXPECT_EQ(unfused.forward - fused.forward, Bytes(8.0 * 512 + 2.0 * 2048));
+  EXPECT_EQ(unfused.backward, fused.backward);
+  EXPECT_EQ(unfused.attention_forward - fused.attention_forward, Bytes(16.0 * 4096));
+  EXPECT_EQ(unfused.attention_backward - fused.attention_backward, Bytes(17.0 * 4096));
+}
+
 TEST(MemoryBoundTime, IsBytesOverAchievedBandwidth) {
   GpuSpec gpu;
   gpu.memory_bandwidth = gigabytes_per_second(1000.0);
   gpu.memory_efficiency = 0.5;
   EXPECT_DOUBLE_EQ(memory_bound_time(Bytes(1e9), gpu).value(), 0.002);
-}
-
-TEST(LossTraffic, IsFiftyTwoBytesPerLogit) {
-  EXPECT_EQ(loss_traffic(10.0, 100.0), Bytes(52000.0));
 }
 
 }  // namespace

@@ -164,5 +164,58 @@ TEST(StageMemory, ShardsOnlyTheOptimizerUnderZeroOne) {
   EXPECT_EQ(after.activations, before.activations);
 }
 
+/// A model of Llama's kind, small enough to count by hand.
+TransformerConfig small_llama() {
+  TransformerConfig model;
+  model.num_layers = 4;
+  model.hidden_size = 512;
+  model.num_attention_heads = 8;
+  model.num_query_groups = 2;
+  model.ffn_hidden_size = 1024;
+  model.vocab_size = 1024;
+  model.seq_length = 256;
+  model.gated_linear_unit = true;
+  model.add_bias_linear = false;
+  model.untied_embeddings = true;
+  model.position_embedding = PositionEmbedding::kRope;
+  model.normalization = Normalization::kRmsNorm;
+  return resolved(model, "test");
+}
+
+// parameter_count() is the oracle: it counts the model as a whole. Tied embeddings stand on two
+// stages; these are not tied.
+TEST(StageParameters, OfAllStagesOfALlamaAreItsParameters) {
+  const auto all = static_cast<double>(parameter_count(small_llama()));
+  for (const int pp : {1, 2, 4}) {
+    double sum = 0.0;
+    for (int stage = 0; stage < pp; ++stage) {
+      sum += stage_parameters(small_llama(), {.pp = pp}, stage);
+    }
+    EXPECT_EQ(sum, all) << pp;
+  }
+  const ParallelConfig uneven{.pp = 2, .layers_per_stage = {3, 1}};
+  EXPECT_EQ(stage_parameters(small_llama(), uneven, 0) + stage_parameters(small_llama(), uneven, 1),
+            all);
+}
+
+// By hand, per token: inputs of norms and of column-parallel layers 8·512; QKV 2·(512 + 2·128), the
+// attention's result 2·512, gate and value 2·2048, their product 2·1024; no masks.
+TEST(LayerActivations, OfALlamaAreTheTensorsItKeeps) {
+  const double tokens = 3.0 * 256;
+  EXPECT_EQ(layer_activations(small_llama(), 3, 1, Recompute::kNone, false, false),
+            Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024)));
+  EXPECT_EQ(layer_activations(small_llama(), 3, 2, Recompute::kNone, true, false),
+            Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024) / 2));
+}
+
+// A middle stage of an uneven pipeline can hold most: here 40 of 42 layers.
+TEST(HeaviestStage, OfAnUnevenPipelineMayBeAnyOne) {
+  Scenario scenario = selene_2021("1T");
+  scenario.job.model.num_layers = 42;
+  const ParallelConfig config{.tp = 8, .pp = 3, .dp = 6, .layers_per_stage = {1, 40, 1}};
+  EXPECT_EQ(heaviest_stage(scenario, config), 1);
+  EXPECT_EQ(peak_memory(scenario, config), stage_memory(scenario, config, 1).total());
+}
+
 }  // namespace
 }  // namespace ptdp

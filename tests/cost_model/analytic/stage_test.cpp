@@ -18,9 +18,9 @@ TEST(StageCosts, OfOneStageHoldEverything) {
   const Scenario scenario = selene_2021("1.7B");
   const ParallelConfig config{.dp = 32, .micro_batch_size = 16};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const StageCosts stage = stage_costs(scenario, config, costs);
-  EXPECT_EQ(stage.slowest(1), stage.mean(1));
-  EXPECT_NEAR(stage.slowest(1).value(),
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  EXPECT_NEAR(pipeline.slowest.total().value(), pipeline.mean.value(), 1e-12);
+  EXPECT_NEAR(pipeline.mean.value(),
               (24.0 * (costs.layer.forward.total() + costs.layer.backward.total()) +
                costs.embedding.total() + costs.logits.total() + scenario.stack.microbatch_overhead)
                   .value(),
@@ -30,17 +30,43 @@ TEST(StageCosts, OfOneStageHoldEverything) {
 TEST(StageCosts, AreHeaviestOnTheLastStage) {
   const Scenario scenario = selene_2021("145B");
   const ParallelConfig config{.tp = 8, .pp = 8, .dp = 24, .recompute = Recompute::kFull};
-  const StageCosts stage = stage_costs(scenario, config, microbatch_costs(scenario, config));
-  EXPECT_EQ(stage.slowest(8), stage.middle() + stage.logits.total());
-  EXPECT_LT(stage.mean(8), stage.slowest(8));
-  EXPECT_GT(stage.mean(8), stage.middle());
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  const Seconds middle = stage_costs(scenario, config, costs, 3).total();
+  EXPECT_EQ(pipeline.slowest.total(), stage_costs(scenario, config, costs, 7).total());
+  EXPECT_NEAR((pipeline.slowest.total() - middle).value(), costs.logits.total().value(), 1e-12);
+  EXPECT_LT(pipeline.mean, pipeline.slowest.total());
+  EXPECT_GT(pipeline.mean, middle);
+}
+
+// Embedding and head each in a layer's slot: 30 layers over 8 stages of 4 slots.
+TEST(StageCosts, OfAnUnevenPipelineFollowTheLayersOfEachStage) {
+  Scenario scenario = selene_2021("145B");
+  scenario.job.model.num_layers = 30;
+  ParallelConfig config{.tp = 8, .pp = 8, .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3}};
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  const Seconds layer = costs.layer.forward.total() + costs.layer.backward.total();
+  const Seconds overhead = scenario.stack.microbatch_overhead;
+  const auto total = [&](int stage) {
+    return stage_costs(scenario, config, costs, stage).total().value();
+  };
+  EXPECT_NEAR(total(0), (3.0 * layer + costs.embedding.total() + overhead).value(), 1e-12);
+  EXPECT_NEAR(total(1), (4.0 * layer + overhead).value(), 1e-12);
+  EXPECT_NEAR(total(7), (3.0 * layer + costs.logits.total() + overhead).value(), 1e-12);
+  EXPECT_EQ(pipeline_costs(scenario, config, costs).slowest.total().value(), total(1));
+
+  // Two chunks per stage: stage r holds virtual stages r and r + 4.
+  config = {.tp = 8, .pp = 4, .vpp = 2, .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3}};
+  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 0), 7.0);
+  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 1), 8.0);
+  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 3), 7.0);
 }
 
 TEST(StageCosts, PayTheOverheadOfAMicrobatchForEachChunk) {
   const Scenario scenario = selene_2021("145B");
   const auto overhead = [&](int vpp) {
     const ParallelConfig config{.tp = 8, .pp = 8, .dp = 24, .vpp = vpp};
-    return stage_costs(scenario, config, microbatch_costs(scenario, config)).overhead;
+    return stage_costs(scenario, config, microbatch_costs(scenario, config), 0).overhead;
   };
   EXPECT_EQ(overhead(1), scenario.stack.microbatch_overhead);
   EXPECT_EQ(overhead(5), 5.0 * scenario.stack.microbatch_overhead);
@@ -50,9 +76,18 @@ TEST(StageCosts, PayTheOverheadOfAMicrobatchForEachChunk) {
 // plus that of 24 layers of 12h².
 TEST(StageCosts, AccumulateTheGradientsOfBothUsesOfTheEmbedding) {
   const Scenario scenario = selene_2021("1.7B");
-  const StageCosts stage = stage_costs(scenario, {}, microbatch_costs(scenario, {}));
+  const StageCosts stage = stage_costs(scenario, {}, microbatch_costs(scenario, {}), 0);
   const double weights = 2.0 * 51200 * 2304 + 24.0 * 12 * 2304 * 2304;
   EXPECT_NEAR(stage.gradient_accumulation.value(), weights * 6 / (0.7 * 2039e9), 1e-9);
+}
+
+// By hand: 2048 tokens of 51200 logits, one byte of traffic each more, at 0.7 · 2039 GB/s.
+TEST(MicrobatchCosts, MoveTheLogitsAsOftenAsTheStackDoes) {
+  Scenario scenario = selene_2021("1.7B");
+  const Seconds before = microbatch_costs(scenario, {}).logits.memory_bound;
+  scenario.stack.loss_traffic += 1.0;
+  const Seconds after = microbatch_costs(scenario, {}).logits.memory_bound;
+  EXPECT_NEAR((after - before).value(), 2048.0 * 51200 / (0.7 * 2039e9), 1e-12);
 }
 
 }  // namespace

@@ -129,8 +129,8 @@ TEST(ParallelConfigJson, RefusesDegreesOfNothing) {
 TEST(ParallelConfigJson, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(refusal("\"zero_stage\": 1", "\"zero_stage\": 4"),
             "test.json: zero_stage: expected a whole number from 0 to 3, got 4");
-  EXPECT_EQ(refusal("    3\n", "    0\n"),
-            "test.json: layers_per_stage: expected a whole number from 1 to 100000000, got 0");
+  EXPECT_EQ(refusal("    3\n", "    -1\n"),
+            "test.json: layers_per_stage: expected a whole number from 0 to 100000000, got -1");
   EXPECT_EQ(refusal("\"tp-cp-ep-dp-pp\"", "\"pp-tp\""),
             "test.json: rank_order: expected one of tp-cp-ep-dp-pp, got \"pp-tp\"");
   EXPECT_EQ(refusal("\"selective\"", "\"some\""),

@@ -26,8 +26,7 @@ TEST(CheckScenario, AcceptsEveryClusterWithItsDefaultStack) {
 TEST(CheckScenario, RefusesAModelThatIsNotCovered) {
   Scenario scenario = selene_2021("1T");
   scenario.job.model.num_experts = 8;
-  EXPECT_EQ(verdict(scenario),
-            "model 1T has 8 experts: the cost model covers dense GPT models only");
+  EXPECT_EQ(verdict(scenario), "model 1T has 8 experts: the cost model covers dense models only");
 }
 
 TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {

@@ -63,8 +63,9 @@ TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
             "\"sometimes\"");
   EXPECT_EQ(refusal("\"fp16\"", "\"fp32\""),
             "test.json: precision: expected one of fp16, bf16, got \"fp32\"");
-  EXPECT_EQ(refusal("\"interleaved\"", "\"gpipe\""),
-            "test.json: can_run.schedules: expected one of 1f1b, interleaved, got \"gpipe\"");
+  EXPECT_EQ(refusal("\"interleaved\"", "\"pipe\""),
+            "test.json: can_run.schedules: expected one of 1f1b, interleaved, gpipe, looped-bfs, "
+            "zb-h1, zb-h2, zb-v, got \"pipe\"");
   EXPECT_EQ(refusal("\"selective\"", "\"some\""),
             "test.json: can_run.recompute: expected one of none, selective, full, got \"some\"");
 }
@@ -86,7 +87,7 @@ TEST(StackSpecJson, RefusesNumbersOutOfRange) {
             "test.json: can_run.interleaved_min_stages: expected a whole number from 2 to 1000, "
             "got 1");
   EXPECT_EQ(refusal("      1\n", "      4\n"),
-            "test.json: can_run.zero_stages: expected a whole number from 0 to 1, got 4");
+            "test.json: can_run.zero_stages: expected a whole number from 0 to 3, got 4");
 }
 
 TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {

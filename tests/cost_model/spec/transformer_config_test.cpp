@@ -272,35 +272,39 @@ TEST(Resolved, RefusesExpertsThatContradictEachOther) {
   EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
 }
 
-TEST(FindUncoveredFeature, FindsNothingInGpt) {
-  EXPECT_EQ(find_uncovered_feature(resolved(gpt2(), "test")), "");
+TEST(FindUncoveredFeature, FindsNothingInDenseModels) {
+  TransformerConfig llama = gpt2();
+  llama.num_query_groups = 4;
+  llama.gated_linear_unit = true;
+  llama.ffn_hidden_size = 2048;
+  llama.add_bias_linear = false;
+  llama.untied_embeddings = true;
+  llama.position_embedding = PositionEmbedding::kRope;
+  llama.normalization = Normalization::kRmsNorm;
+  llama.kv_channels = 65;
+  for (const TransformerConfig& model : {gpt2(), llama}) {
+    EXPECT_EQ(find_uncovered_feature(resolved(model, "test")), "");
+  }
 }
 
-TEST(FindUncoveredFeature, NamesTheFeature) {
-  using Config = TransformerConfig;
-  struct Row {
-    void (*change)(Config&);
-    std::string text;
-  };
-  for (const Row& row : std::vector<Row>{
-           {[](Config& m) { m.num_experts = 8; }, "has 8 experts"},
-           {[](Config& m) { m.num_query_groups = 4; }, "has 4 query groups for 12 heads"},
-           {[](Config& m) { m.gated_linear_unit = true; }, "has gated linear units"},
-           {[](Config& m) { m.ffn_hidden_size = 2048; },
-            "has an MLP 2048 wide; expected 4 hidden_size"},
-           {[](Config& m) { m.add_bias_linear = false; }, "has linear layers without bias"},
-           {[](Config& m) { m.untied_embeddings = true; }, "has untied embeddings"},
-           {[](Config& m) { m.position_embedding = PositionEmbedding::kRope; },
-            "has no learned position embedding"},
-           {[](Config& m) { m.position_embedding = PositionEmbedding::kNone; },
-            "has no learned position embedding"},
-           {[](Config& m) { m.normalization = Normalization::kRmsNorm; }, "has RMS norms"},
-           {[](Config& m) { m.kv_channels = 65; },
-            "has heads whose widths do not add up to the hidden size"}}) {
-    Config model = resolved(gpt2(), "test");
-    row.change(model);
-    EXPECT_EQ(find_uncovered_feature(model), row.text);
-  }
+TEST(FindUncoveredFeature, NamesExperts) {
+  TransformerConfig model = resolved(gpt2(), "test");
+  model.num_experts = 8;
+  EXPECT_EQ(find_uncovered_feature(model), "has 8 experts");
+}
+
+// By hand, 4 heads and 2 groups of width 3 on h = 8, an MLP of 10: QKV 8·(12 + 2·6), projection
+// 12·8, gate, up and down 3·8·10.
+TEST(LayerWeights, CountQueryGroupsAndGates) {
+  TransformerConfig model;
+  model.hidden_size = 8;
+  model.num_attention_heads = 4;
+  model.num_query_groups = 2;
+  model.kv_channels = 3;
+  model.ffn_hidden_size = 10;
+  model.gated_linear_unit = true;
+  EXPECT_EQ(layer_weights(model), 8 * 24 + 12 * 8 + 3 * 80);
+  EXPECT_EQ(layer_weights(resolved(gpt2(), "test")), 12.0 * 768 * 768);
 }
 
 TEST(TransformerConfigJson, ReadsBackAsItWas) {
