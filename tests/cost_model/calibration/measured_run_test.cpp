@@ -74,15 +74,15 @@ const MeasuredRun& find_run(const MeasuredRuns& runs, const std::string& id) {
 
 // SC21 has ten rows in table 1; Korthikanti et al. have eight in table 5 and one in section 6.3.
 TEST(PublishedRuns, AreReadToTheLast) {
-  EXPECT_THAT(published("sc21-table-1.csv").runs, SizeIs(10));
-  EXPECT_THAT(published("sc21-table-1.csv").skipped, IsEmpty());
-  EXPECT_THAT(published("korthikanti-table-5.csv").runs, SizeIs(9));
-  EXPECT_THAT(published("korthikanti-table-5.csv").skipped, IsEmpty());
+  EXPECT_THAT(published("sc21-t1.csv").runs, SizeIs(10));
+  EXPECT_THAT(published("sc21-t1.csv").skipped, IsEmpty());
+  EXPECT_THAT(published("korthikanti.csv").runs, SizeIs(9));
+  EXPECT_THAT(published("korthikanti.csv").skipped, IsEmpty());
 }
 
 // SC21 (arXiv:2104.04473) table 1, last row.
 TEST(PublishedRuns, HoldTheTrillionOfSc21) {
-  const MeasuredRuns runs = published("sc21-table-1.csv");
+  const MeasuredRuns runs = published("sc21-t1.csv");
   const MeasuredRun& run = find_run(runs, "sc21-t1-1T");
   EXPECT_EQ(run.config,
             (ParallelConfig{.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull}));
@@ -95,7 +95,7 @@ TEST(PublishedRuns, HoldTheTrillionOfSc21) {
 // Korthikanti et al. (arXiv:2205.05198) table 5: 175B with selective recomputation, 13.75 s; 3
 // interleaved chunks (table 3).
 TEST(PublishedRuns, HoldTheSelectiveRunsOfKorthikanti) {
-  const MeasuredRuns runs = published("korthikanti-table-5.csv");
+  const MeasuredRuns runs = published("korthikanti.csv");
   const MeasuredRun& run = find_run(runs, "seqsel-175B-selSP");
   EXPECT_EQ(run.config, (ParallelConfig{.tp = 8,
                                         .pp = 8,
@@ -215,10 +215,7 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   };
   for (const auto& [changes, reason] : std::vector<Expectation>{
            {{{"n_experts", "8"}}, "mixture of experts is not covered"},
-           {{{"gated", "y"}}, "the model has gated linear units"},
-           {{{"kv_heads", "8"}}, "the model has 8 query groups for 24 heads"},
-           {{{"head_dim", "128"}},
-            "the model has heads whose widths do not add up to the hidden size"},
+           {{{"tp_overlap", "y"}}, "tensor-parallel overlap within products is not covered"},
            {{{"cp", "2"}}, "context and expert parallelism are not covered"},
            {{{"ep", "2"}}, "context and expert parallelism are not covered"},
            {{{"schedule", "gpipe"}}, "schedule \"gpipe\" is not covered"},
@@ -236,6 +233,34 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
 TEST(SkippedRun, ContradictsItsNumberOfGpus) {
   EXPECT_EQ(skip_of(row_with({{"gpu_count", "65"}})),
             "tp, pp, dp and cp make 64 GPUs, gpu_count is 65");
+}
+
+// 512 sequences over 8 replicas and microbatches of 16.
+TEST(SkippedRun, ContradictsItsNumberOfMicrobatches) {
+  EXPECT_EQ(skip_of(row_with({{"n_microbatches", "4"}})), "not skipped");
+  EXPECT_EQ(skip_of(row_with({{"n_microbatches", "5"}})),
+            "gbs, dp and mbs make 4 microbatches, n_microbatches is 5");
+}
+
+TEST(MeasuredRun, OfAGatedModelIsOfLlamasKind) {
+  const MeasuredRun run = run_of(row_with({{"gated", "y"}, {"kv_heads", "8"}, {"ffn", "6144"}}));
+  EXPECT_TRUE(run.model.gated_linear_unit);
+  EXPECT_TRUE(run.model.untied_embeddings);
+  EXPECT_FALSE(run.model.add_bias_linear);
+  EXPECT_EQ(run.model.position_embedding, PositionEmbedding::kRope);
+  EXPECT_EQ(run.model.normalization, Normalization::kRmsNorm);
+  EXPECT_EQ(run.model.num_query_groups, 8);
+}
+
+// Over 4 stages: 24 layers are even; 30 and the slots of embedding and head make 8 each; 27 do not,
+// and the first three stages hold one more.
+TEST(MeasuredRun, SpreadsLayersThatStagesDoNotDivide) {
+  const auto layers_per_stage = [](const std::string& layers) {
+    return run_of(row_with({{"layers", layers}})).config.layers_per_stage;
+  };
+  EXPECT_THAT(layers_per_stage("24"), IsEmpty());
+  EXPECT_THAT(layers_per_stage("30"), testing::ElementsAre(7, 8, 8, 7));
+  EXPECT_THAT(layers_per_stage("27"), testing::ElementsAre(7, 7, 7, 6));
 }
 
 /// A column of whole numbers, and the least of them that can be.
