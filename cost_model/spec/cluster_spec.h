@@ -13,7 +13,7 @@ namespace ptdp {
 
 /// Fractions of the GPU's peak that a fused attention kernel reaches.
 struct AttentionRate {
-  std::string kernel;  ///< "flash-1", "flash-2": what a StackSpec names.
+  std::string kernel;  ///< "flash-1", "flash-2", "cudnn": what a StackSpec names.
   double forward = 0.0;
   double backward = 0.0;
 
