@@ -1,17 +1,32 @@
 #include "cost_model/analytic/gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 namespace ptdp {
 namespace {
 
-constexpr double kLongSide = 256.0;  // of a tile, along either dimension of the result
-constexpr double kShortSide = 128.0;
+/// A block of the result that one multiprocessor computes.
+struct Tile {
+  double rows = 0.0;
+  double columns = 0.0;
+  double rate = 0.0;  ///< Of that of the largest; smaller tiles reload their operands more often.
+};
+
+constexpr std::array<Tile, 3> kTiles = {Tile{256.0, 128.0, 1.0}, Tile{128.0, 256.0, 1.0},
+                                        Tile{128.0, 128.0, 0.8}};
 constexpr int kMostSplits = 4;
-constexpr double kShortestSplit = 256.0;    // inner-dimension steps; shorter splits never pay
+constexpr double kShortestSplit = 8192.0;   // inner-dimension steps; cuBLAS makes no shorter parts
 constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
+
+/// Rounds of `tiles` tiles over the GPU, of which the last costs less where it is not full.
+double waves(double tiles, const GpuSpec& gpu) {
+  const double exact = tiles / gpu.num_multiprocessors;
+  const double rounded = std::ceil(exact);
+  return std::max(1.0, rounded - gpu.matmul_wave_overlap * (rounded - exact));
+}
 
 }  // namespace
 
@@ -38,20 +53,23 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
   const auto k = static_cast<double>(shape.k);
   const auto batch = static_cast<double>(shape.batch);
   const double partial_sums = kPartialSumTraffic * m * n * batch;
+  const double output_passes = shape.accumulate ? 2.0 : 1.0;
+  const double startup_depth =
+      gpu.matmul_startup_depth + gpu.matmul_output_depth * shape.output_bytes * output_passes;
 
-  const double tall_tiles = std::ceil(m / kLongSide) * std::ceil(n / kShortSide);
-  const double wide_tiles = std::ceil(m / kShortSide) * std::ceil(n / kLongSide);
-  const double tiles = std::min(tall_tiles, wide_tiles) * batch;
   double best = std::numeric_limits<double>::infinity();
-  for (int split = 1; split <= kMostSplits; ++split) {
-    if (split > 1 && k / split < kShortestSplit) {
-      break;
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
+    const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
+    for (int split = 1; split <= kMostSplits; ++split) {
+      if (split > 1 && k / split < kShortestSplit) {
+        break;
+      }
+      const double compute =
+          waves(tiles * split, gpu) * flops_per_step * (k / split + startup_depth) / rate;
+      const double memory = (bytes + partial_sums * (split - 1)) / bandwidth;
+      best = std::min(best, std::max(compute, memory));
     }
-    const double waves = std::ceil(tiles * split / gpu.num_multiprocessors);
-    const double compute =
-        waves * 2.0 * kLongSide * kShortSide * (k / split + gpu.matmul_startup_depth) / rate;
-    const double memory = (bytes + partial_sums * (split - 1)) / bandwidth;
-    best = std::min(best, std::max(compute, memory));
   }
   const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
   return Seconds(is_aligned ? best : 2.0 * best);

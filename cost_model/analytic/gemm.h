@@ -24,19 +24,31 @@ struct MatmulShape {
 /// Elements read once and results written once (and read, if accumulated).
 [[nodiscard]] Bytes matmul_bytes(const MatmulShape& shape);
 
-/// Time of the product on one GPU. Its result is cut into tiles of 256×128 or 128×256, whichever
-/// are fewer; one tile occupies a multiprocessor, so the kernel runs in waves; and the inner
-/// dimension may be split over up to four multiprocessors:
+/// Time of the product on one GPU under sustained load. Its result is cut into tiles, 256×128
+/// either way round at full rate or 128×128 at 0.8 of it. One tile occupies a multiprocessor, so
+/// the kernel runs in waves, and a long inner dimension may be split over up to four
+/// multiprocessors:
 ///
-///   t = min over split of max(waves · 2·256·128·(k/split + K0) / (e·peak/SMs),
-///                             (bytes + 8·m·n·batch·(split−1)) / (e_mem·bandwidth)),
-///   waves = ceil(tiles·batch·split / SMs); 8 bytes: fp32 partial sums out and in
+///   t = min over tiles and splits of
+///       max(waves · 2·rows·columns·(k/split + K0) / (rate·e·peak/SMs),
+///           (bytes + 8·m·n·batch·(split−1)) / (e_mem·bandwidth)),
+///   waves = max(1, ⌈w⌉ − o·(⌈w⌉ − w)), w = tiles·batch·split / SMs,
+///   K0 = K_start + K_out · bytes written (and read, if accumulated) per element of the result
 ///
-/// with K0 = matmul_startup_depth and e = matmul_efficiency. Dimensions that are no multiple of 8
-/// run at half rate, off the tensor cores' fast path. Source: tile and wave quantisation as in
-/// NVIDIA's "Matrix Multiplication Background"; e and K0 fitted to 183 products measured on an
-/// A100-PCIe by SimuMax (configs/system/a100_pcie.json): mean error 4.3 %, worst 28 %. Smaller
-/// tiles improve that fit by nothing and make small products far too fast.
+/// with e = matmul_efficiency, K_start = matmul_startup_depth, K_out = matmul_output_depth and
+/// o = matmul_wave_overlap; k/split is at least 8192; 8 bytes: fp32 partial sums out and in.
+/// Dimensions that are no multiple of 8 run at half rate, off the tensor cores' fast path. Source:
+/// tile and wave quantisation as in NVIDIA's "Matrix Multiplication Background".
+///
+/// The constants are fitted, once per GPU, to products that SimuMax measured
+/// (MooreThreads/SimuMax configs/system):
+///
+/// A100-PCIe, 183 products, four constants: mean error 2.5 %, worst 27 %; 2.7 % where one half of
+/// the shapes is fitted and the other predicted. Above 1 ms: mean 1.0 %, worst 4 %. The shortest
+/// split is the best of 2048, 4096, 8192 and 16384. Square products (NVIDIA's figure, n = 512 to
+/// 8192, another card), not fitted: mean 10 %; tiles of 128×128 at 0.75 to 0.9 do equally well. But
+/// a 1024³ product that EleutherAI/cookbook reports at 59.9 TFLOP/s is predicted at 109,
+/// figure: 89.
 [[nodiscard]] Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu,
                                   FlopsPerSecond peak);
 

@@ -88,6 +88,8 @@ void describe(Fields& fields, GpuSpec& gpu) {
   fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
   fields.number("matmul_efficiency", gpu.matmul_efficiency, kFraction);
   fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
+  fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
+  fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
   fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
   fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
   fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);

@@ -13,7 +13,7 @@ namespace ptdp {
 
 /// Fractions of the GPU's peak that a fused attention kernel reaches.
 struct AttentionRate {
-  std::string kernel;  ///< "flash-1", "flash-2": what a StackSpec names.
+  std::string kernel;  ///< "flash-1", "flash-2", "cudnn": what a StackSpec names.
   double forward = 0.0;
   double backward = 0.0;
 
@@ -32,6 +32,8 @@ struct GpuSpec {
   int num_multiprocessors = 0;
   double matmul_efficiency = 0.0;     ///< Of peak, for an infinitely long inner dimension.
   double matmul_startup_depth = 0.0;  ///< Inner-dimension steps that filling a tile's pipe costs.
+  double matmul_output_depth = 0.0;   ///< Steps per byte of an element of the result, out and in.
+  double matmul_wave_overlap = 0.0;   ///< Of the unfilled part of a last wave, what costs no time.
   double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
   double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
   Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.

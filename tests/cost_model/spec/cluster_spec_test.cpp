@@ -30,6 +30,8 @@ GpuSpec unusual_gpu() {
           .num_multiprocessors = 99,
           .matmul_efficiency = 0.9,
           .matmul_startup_depth = 100.0,
+          .matmul_output_depth = 30.0,
+          .matmul_wave_overlap = 0.25,
           .matmul_memory_efficiency = 0.8,
           .memory_efficiency = 0.7,
           .kernel_latency = microseconds(2.5),
