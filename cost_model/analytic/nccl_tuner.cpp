@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <limits>
 
 namespace ptdp {
 namespace {
@@ -247,26 +246,32 @@ std::optional<NcclCost> nccl_cost(const NcclGraph& graph, const NcclCall& call, 
                   .bandwidth = gigabytes_per_second(bandwidth)};
 }
 
-std::optional<Seconds> nccl_time(Bytes size, const NcclGraph& graph, const NcclCall& call,
-                                 NcclMethod method) {
+std::optional<NcclTime> nccl_time(Bytes size, const NcclGraph& graph, const NcclCall& call,
+                                  NcclMethod method) {
   const std::optional<NcclCost> cost = nccl_cost(graph, call, method);
   if (!cost) {
     return std::nullopt;
   }
   const auto bytes = static_cast<std::uint64_t>(size.value());
-  return latency_factor(bytes, graph, call, method) * cost->latency +
-         size / cost->bandwidth / size_correction(bytes, graph, call, method);
+  return NcclTime{.latency = latency_factor(bytes, graph, call, method) * cost->latency,
+                  .transfer = size / cost->bandwidth / size_correction(bytes, graph, call, method)};
 }
 
 NcclChoice nccl_choice(Bytes size, const NcclGraph& graph, const NcclCall& call) {
-  NcclChoice best{.time = Seconds(std::numeric_limits<double>::infinity())};
+  assert(graph.enabled.algorithms[index_of(NcclAlgorithm::kRing)]);
+  std::optional<NcclChoice> best;
   for (const NcclMethod method : kNcclMethods) {
-    const std::optional<Seconds> time = nccl_time(size, graph, call, method);
-    if (time && *time < best.time) {
+    if (!graph.enabled.algorithms[index_of(method.algorithm)] ||
+        !graph.enabled.protocols[index_of(method.protocol)]) {
+      continue;
+    }
+    const std::optional<NcclTime> time = nccl_time(size, graph, call, method);
+    if (time && (!best || time->total() < best->time.total())) {
       best = {.method = method, .time = *time};
     }
   }
-  return best;
+  assert(best);
+  return best.value_or(NcclChoice{});
 }
 
 }  // namespace ptdp

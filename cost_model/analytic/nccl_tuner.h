@@ -11,8 +11,6 @@
 namespace ptdp {
 
 enum class Collective { kAllReduce, kAllGather, kReduceScatter };
-enum class NcclAlgorithm { kTree, kRing, kNvls, kNvlsTree, kPat };
-enum class NcclProtocol { kLl, kLl128, kSimple };
 
 /// How NCCL may carry out a collective.
 struct NcclMethod {
@@ -50,13 +48,21 @@ struct NcclCost {
 
 /// What NCCL's model says of a method before it knows the size; none where NCCL does not offer it:
 /// trees and NVLSTree only all-reduce, NVLS stays within a node and NVLSTree does not, PAT gathers
-/// and scatters with one GPU per node.
+/// and scatters with one GPU per node. What the graph enables does not matter here.
 ///
 /// CollNet (SHARP in the switches) is left out, and LL128 is taken to be enabled, as it is on
 /// NVLink and up to a PCIe switch between GPU and NIC. Source: ncclTopoTuneModel in NCCL 2.30.7
 /// (src/graph/tuning.cc), formulas and constants.
 [[nodiscard]] std::optional<NcclCost> nccl_cost(const NcclGraph& graph, const NcclCall& call,
                                                 NcclMethod method);
+
+/// Time of a method at a size, in its two parts.
+struct NcclTime {
+  Seconds latency;
+  Seconds transfer;
+
+  [[nodiscard]] Seconds total() const { return latency + transfer; }
+};
 
 /// Time that NCCL's model gives a method:
 ///
@@ -68,15 +74,16 @@ struct NcclCost {
 ///
 /// It is a prior that picks the method rather than a prediction: 40 H100 on 5 nodes took 11.0 ms
 /// for 1 GiB (model: 11.4) and 355 us for 1 MiB (model: 191; NVIDIA/nccl issue 1368).
-[[nodiscard]] std::optional<Seconds> nccl_time(Bytes size, const NcclGraph& graph,
-                                               const NcclCall& call, NcclMethod method);
+[[nodiscard]] std::optional<NcclTime> nccl_time(Bytes size, const NcclGraph& graph,
+                                                const NcclCall& call, NcclMethod method);
 
 struct NcclChoice {
   NcclMethod method;
-  Seconds time;
+  NcclTime time;
 };
 
-/// The method that NCCL takes, the fastest by its model. Ring is always offered.
+/// The method that NCCL takes: the fastest by its model, of those that the graph enables. Ring and
+/// some protocol must be among them.
 [[nodiscard]] NcclChoice nccl_choice(Bytes size, const NcclGraph& graph, const NcclCall& call);
 
 }  // namespace ptdp

@@ -99,7 +99,7 @@ TEST_F(TunerVectors, HaveOurTimes) {
   for_each_row([&] {
     const auto microseconds_of = [&](double bytes) {
       const auto time = nccl_time(Bytes(bytes), graph(), call(), method());
-      return time ? time->value() / kMicro : 0.0;
+      return time ? time->total().value() / kMicro : 0.0;
     };
     expect(microseconds_of(8 * kKibi), "t_8KiB", 5e-4);
     expect(microseconds_of(kMebi), "t_1MiB", 5e-4);
@@ -139,7 +139,7 @@ TEST(NcclChoice, IsTheFastestMethod) {
   };
   EXPECT_EQ(best(8 * kKibi, h100(), 8, 1).method,
             (NcclMethod{NcclAlgorithm::kRing, NcclProtocol::kLl}));
-  EXPECT_NEAR(best(8 * kKibi, h100(), 8, 1).time.value() / kMicro, 15.102, 5e-4);
+  EXPECT_NEAR(best(8 * kKibi, h100(), 8, 1).time.total().value() / kMicro, 15.102, 5e-4);
   EXPECT_EQ(best(1024 * kMebi, h100(), 8, 1).method.algorithm, NcclAlgorithm::kNvls);
   EXPECT_EQ(best(kMebi, h100_nodes(), 64, 8).method,
             (NcclMethod{NcclAlgorithm::kTree, NcclProtocol::kLl128}));
@@ -164,9 +164,20 @@ TEST(NcclChoice, OfAReduceScatterIsThatOfAnAllGather) {
           nccl_choice(Bytes(size), h100(),
                       {.collective = Collective::kReduceScatter, .ranks = 8, .nodes = nodes});
       EXPECT_EQ(gather.method, scatter.method);
-      EXPECT_EQ(gather.time, scatter.time);
+      EXPECT_EQ(gather.time.total(), scatter.time.total());
     }
   }
+}
+
+TEST(NcclChoice, IsAmongWhatIsEnabled) {
+  NcclGraph graph = h100();
+  const auto best = [&](double bytes) {
+    return nccl_choice(Bytes(bytes), graph, {.ranks = 8, .nodes = 1}).method;
+  };
+  graph.enabled.algorithms[static_cast<std::size_t>(NcclAlgorithm::kNvls)] = false;
+  EXPECT_EQ(best(1024 * kMebi), kRingSimple);
+  graph.enabled.protocols[static_cast<std::size_t>(NcclProtocol::kLl)] = false;
+  EXPECT_EQ(best(8 * kKibi), (NcclMethod{NcclAlgorithm::kTree, NcclProtocol::kLl128}));
 }
 
 // By hand for 8 GPUs, one per node, two channels of 24 GB/s: 8 + 3·(14/3.5) + 8·2.8 = 42.4 us, and
@@ -208,7 +219,7 @@ TEST(NcclTime, OfARingAcrossNodesHasAPlateau) {
   const NcclCall pair = {.ranks = 2, .nodes = 2};
   const auto latency = [&](double bytes) {
     const auto time = nccl_time(Bytes(bytes), graph, pair, kRingSimple);
-    return time ? time->value() / kMicro - bytes / 24e3 : 0.0;
+    return time ? time->latency.value() / kMicro : 0.0;
   };
   EXPECT_NEAR(latency(255), 36.4, 1e-9);
   EXPECT_NEAR(latency(256), 1.9 * 36.4, 1e-9);
