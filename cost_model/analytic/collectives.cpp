@@ -1,18 +1,106 @@
 #include "cost_model/analytic/collectives.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "cost_model/analytic/nccl_tuner.h"
 
 namespace ptdp {
 namespace {
+
+constexpr std::int64_t kMostNcclChannels = 64;  // MAXCHANNELS of src/include/device.h
 
 /// (n−1)/n.
 double share_sent(std::int64_t ranks) {
   return 1.0 - 1.0 / static_cast<double>(ranks);
 }
 
-/// Rate of a GPU's NIC in the tier that the group spans.
-BytesPerSecond nic_rate(const GroupPlacement& group, const ClusterSpec& cluster) {
-  return BytesPerSecond(cluster.nic.effective_bandwidth().value() / group.oversubscription);
+/// What the NICs of a group's members on a node carry, in the tier that the group spans.
+BytesPerSecond nic_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
+  return BytesPerSecond(cluster.nic.collective_bandwidth().value() / group.oversubscription *
+                        static_cast<double>(group.ranks_per_node));
+}
+
+BytesPerSecond rate_of_each(BytesPerSecond total, int channels) {
+  return BytesPerSecond(total.value() / channels);
+}
+
+/// What NCCL's topology search finds for a group, with rates that were measured in place of its
+/// table of speeds.
+NcclGraph nccl_graph(const NcclSpec& nccl, const GroupPlacement& group,
+                     const ClusterSpec& cluster) {
+  NcclGraph graph{.compute_capability = nccl.compute_capability,
+                  .cpu = nccl.cpu,
+                  .node_link = nccl.node_link,
+                  .nic_latency = nccl.nic_latency,
+                  .enabled = nccl.enabled};
+  const BytesPerSecond ring = bus_bandwidth(group, cluster);
+  graph.ring.count =
+      group.is_within_node()
+          ? nccl.channels
+          : static_cast<int>(std::min(std::int64_t{nccl.channels_per_nic} * group.ranks_per_node,
+                                      kMostNcclChannels));
+  graph.ring.within = graph.ring.between = rate_of_each(ring, graph.ring.count);
+  if (nccl.nvls.channels > 0 && group.ranks_per_node == cluster.gpus_per_node) {
+    // The two halves of an all-reduce between two nodes take both ways of the NICs: NCCL doubles
+    // the rate between nodes, which the switches in the nodes still bound.
+    const BytesPerSecond nvls =
+        group.nodes == 2 ? BytesPerSecond(nccl.nvls.bandwidth.value() / 2.0) : nccl.nvls.bandwidth;
+    graph.nvls.count = nccl.nvls.channels;
+    graph.nvls.within = rate_of_each(nccl.nvls.bandwidth, nccl.nvls.channels);
+    graph.nvls.between =
+        group.is_within_node()
+            ? graph.nvls.within
+            : rate_of_each(std::min(nvls, nic_bandwidth(group, cluster)), nccl.nvls.channels);
+  }
+  return graph;
+}
+
+Seconds nccl_collective_time(Collective collective, Bytes size, const GroupPlacement& group,
+                             const ClusterSpec& cluster) {
+  const NcclSpec& nccl = *cluster.nccl;
+  const NcclChoice choice =
+      nccl_choice(size, nccl_graph(nccl, group, cluster),
+                  {.collective = collective, .ranks = group.size, .nodes = group.nodes});
+  const double ramped = std::sqrt(choice.time.transfer.value()) + std::sqrt(nccl.ramp.value());
+  return nccl.launch + choice.time.latency + Seconds(ramped * ramped);
+}
+
+Seconds ring_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
+  const auto steps_between_nodes = 2.0 * static_cast<double>(group.nodes - 1);
+  const double steps_within = 2.0 * static_cast<double>(group.size - 1) - steps_between_nodes;
+  return cluster.collective_launch + steps_within * cluster.nvlink.hop_latency +
+         steps_between_nodes * cluster.nic.hop_latency +
+         ring_all_reduce_volume(size, group.size) / bus_bandwidth(group, cluster);
+}
+
+/// By a curve, the tuner or a ring: not hierarchical.
+Seconds flat_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
+  if (group.size == 1) {
+    return Seconds(0.0);
+  }
+  if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
+    return curve->time(size);
+  }
+  return cluster.nccl ? nccl_collective_time(Collective::kAllReduce, size, group, cluster)
+                      : ring_all_reduce_time(size, group, cluster);
+}
+
+/// Several members on each of several nodes, equally many.
+bool has_levels(const GroupPlacement& group) {
+  return group.nodes > 1 && group.ranks_per_node > 1 &&
+         group.nodes * group.ranks_per_node == group.size;
+}
+
+/// An all-gather or a reduce-scatter.
+Seconds half_time(Collective collective, Bytes size, const GroupPlacement& group,
+                  const ClusterSpec& cluster) {
+  const bool is_without_ring_curve = cluster.nccl && (cluster.nccl->nvls.channels > 0 ||
+                                                      measured_curve(group, cluster) == nullptr);
+  if (group.size > 1 && is_without_ring_curve) {
+    return nccl_collective_time(collective, size, group, cluster);
+  }
+  return flat_all_reduce_time(size, group, cluster) / 2.0;
 }
 
 }  // namespace
@@ -43,48 +131,66 @@ double pipeline_elements(const TransformerConfig& model, int micro_batch_size, i
 }
 
 const MeasuredCurve* measured_curve(const GroupPlacement& group, const ClusterSpec& cluster) {
-  if (!group.is_within_node()) {
-    return nullptr;
-  }
   for (const AllReduceCurve& measured : cluster.all_reduce_curves) {
-    if (measured.ranks == group.size) {
+    if (measured.ranks == group.size && measured.nodes == group.nodes &&
+        group.size == group.nodes * group.ranks_per_node && group.oversubscription == 1.0) {
       return &measured.curve;
     }
   }
   return nullptr;
 }
 
+BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
+  if (group.is_within_node()) {
+    return cluster.nvlink.collective_bandwidth();
+  }
+  const BytesPerSecond nics = nic_bandwidth(group, cluster);
+  return group.ranks_per_node > 1 ? std::min(cluster.nvlink.collective_bandwidth(), nics) : nics;
+}
+
 Seconds all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
-  if (group.size == 1) {
-    return Seconds(0.0);
+  const Seconds flat = flat_all_reduce_time(size, group, cluster);
+  if (cluster.all_reduce_across_nodes == AllReduceAcrossNodes::kFlat || !has_levels(group) ||
+      measured_curve(group, cluster) != nullptr) {
+    return flat;
   }
-  if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
-    return curve->time(size);
+  const Seconds hierarchical = hierarchical_all_reduce_time(size, group, cluster);
+  return cluster.all_reduce_across_nodes == AllReduceAcrossNodes::kFaster
+             ? std::min(hierarchical, flat)
+             : hierarchical;
+}
+
+Seconds hierarchical_all_reduce_time(Bytes size, const GroupPlacement& group,
+                                     const ClusterSpec& cluster) {
+  if (!has_levels(group)) {
+    return flat_all_reduce_time(size, group, cluster);
   }
-  const auto steps_between_nodes = 2.0 * static_cast<double>(group.nodes - 1);
-  const double steps_within = 2.0 * static_cast<double>(group.size - 1) - steps_between_nodes;
-  BytesPerSecond bandwidth = cluster.nvlink.effective_bandwidth();
-  if (!group.is_within_node()) {
-    const BytesPerSecond nics(nic_rate(group, cluster).value() *
-                              static_cast<double>(group.ranks_per_node));
-    bandwidth = group.ranks_per_node > 1 ? std::min(bandwidth, nics) : nics;
-  }
-  return cluster.collective_launch + steps_within * cluster.nvlink.hop_latency +
-         steps_between_nodes * cluster.nic.hop_latency +
-         ring_all_reduce_volume(size, group.size) / bandwidth;
+  const auto members = static_cast<double>(group.ranks_per_node);
+  const GroupPlacement within = {.size = group.ranks_per_node,
+                                 .ranks_per_node = group.ranks_per_node};
+  const GroupPlacement between = {.size = group.nodes,
+                                  .ranks_per_node = 1,
+                                  .nodes = group.nodes,
+                                  .oversubscription = group.oversubscription};
+  return half_time(Collective::kReduceScatter, size, within, cluster) +
+         flat_all_reduce_time(size / members, between, cluster) +
+         half_time(Collective::kAllGather, size, within, cluster);
 }
 
 Seconds all_gather_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
-  return all_reduce_time(size, group, cluster) / 2.0;
+  return half_time(Collective::kAllGather, size, group, cluster);
 }
 
 Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
-  return all_reduce_time(size, group, cluster) / 2.0;
+  return half_time(Collective::kReduceScatter, size, group, cluster);
 }
 
 Seconds message_time(Bytes size, const GroupPlacement& pipeline, const ClusterSpec& cluster) {
-  return size / (pipeline.is_within_node() ? cluster.nvlink.effective_bandwidth()
-                                           : nic_rate(pipeline, cluster));
+  if (pipeline.is_within_node()) {
+    return size / cluster.nvlink.effective_bandwidth();
+  }
+  return size /
+         BytesPerSecond(cluster.nic.effective_bandwidth().value() / pipeline.oversubscription);
 }
 
 }  // namespace ptdp

@@ -40,22 +40,56 @@ namespace ptdp {
 
 // --- times on a cluster ---
 
-/// Time of an all-reduce over a group.
+/// Bus bandwidth of a large collective over a group, β = min(NVLink, k·NIC/o): k members on each
+/// node bring their NICs, and o is the oversubscription of the network tier.
 ///
-///   t = t_launch + steps·hops + 2(n−1)/n · S/β
+/// The sibling groups of a strategy communicate at the same time. A node of G GPUs holds k members
+/// of each of G/k siblings, and each GPU has its share of the node's NICs, so that all G shares are
+/// taken: what one group alone could get of idle siblings' NICs is not counted.
+[[nodiscard]] BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster);
+
+/// Time of an all-reduce over a group: by the first of these that the cluster has.
 ///
-/// Within a node, a measured curve of that many ranks takes its place where the cluster has one.
-/// Across nodes a ring runs at β = min(NVLink, k·NIC/o), where k members per node bring their NICs
-/// and o is the oversubscription of the network tier; 2(N−1) of its 2(n−1) steps cross nodes.
-/// Source: NCCL's ring model, src/graph/tuning.cc; busbw as in nccl-tests doc/PERFORMANCE.md.
-/// Holds where NCCL picks Ring/Simple, above some MiB.
+/// 1. A measured curve of as many ranks on as many nodes.
+/// 2. `nccl`: the method that NCCL's tuner chooses (nccl_tuner.h) on channels that share β (NVLS
+///    has its own rate), with latency λ and transfer time x:
+///
+///      t = t_launch + λ + (√x + √τ)²
+///
+///    A buffer runs through the machine in pieces. With m of them, each of which costs o beyond its
+///    transfer, and k to fill the pipeline, t = (m + k)(o + x/m), least at m = √(kx/o), where it is
+///    (√x + √(ko))²; τ = ko is the cluster's `ramp`. Source: the optimum packet size of Johnsson &
+///    Ho, IEEE ToC 38 (1989); that NCCL's cut is near it is an assumption that the curves bear out.
+/// 3. One ring, t = t_launch + steps·hops + 2(n−1)/n · S/β, of whose 2(n−1) steps 2(N−1) cross
+///    nodes. Source: NCCL's ring model, src/graph/tuning.cc; bus bandwidth as in nccl-tests
+///    doc/PERFORMANCE.md. Holds where NCCL picks Ring/Simple, above some MiB.
+///
+/// Where the cluster's all_reduce_across_nodes says so, hierarchical_all_reduce_time() takes the
+/// place of 2 and 3.
+///
+/// Measured against published curves from 1 MiB on (tests/validation/collectives_test.cpp prints
+/// every point): see cost_model/README.md.
 [[nodiscard]] Seconds all_reduce_time(Bytes size, const GroupPlacement& group,
                                       const ClusterSpec& cluster);
-/// The measured curve that all_reduce_time follows for this group; nullptr: the formula.
+/// The measured curve that all_reduce_time follows for this group; nullptr: a model.
 [[nodiscard]] const MeasuredCurve* measured_curve(const GroupPlacement& group,
                                                   const ClusterSpec& cluster);
-/// Half of an all-reduce, by the same model: a ring's all-reduce is a reduce-scatter and then an
-/// all-gather. `size` is the whole buffer.
+
+/// Time of an all-reduce in three steps: reduce-scatter among the k members in each node,
+/// all-reduce of the k-th part between nodes, each member over its own NIC, all-gather in each
+/// node:
+///
+///   t = t_RS(S; k ranks, 1 node) + t_AR(S/k; N ranks, N nodes) + t_AG(S; k ranks, 1 node)
+///
+/// which has 2(k−1) + 2(N−1) steps instead of a ring's 2(kN−1). Source: Mikami et al.,
+/// arXiv:1811.05233 (2D-Torus all-reduce). Needs equally many members on each node, as a group
+/// with k·N = n has; others are reduced as a flat group.
+[[nodiscard]] Seconds hierarchical_all_reduce_time(Bytes size, const GroupPlacement& group,
+                                                   const ClusterSpec& cluster);
+
+/// All-gather and reduce-scatter of a whole buffer of `size`: half of an all-reduce, because a
+/// ring's all-reduce is a reduce-scatter and then an all-gather; with `nccl`, the tuner's own where
+/// no curve is measured, or NVLS may have made it, which all-reduces alone gain from.
 [[nodiscard]] Seconds all_gather_time(Bytes size, const GroupPlacement& group,
                                       const ClusterSpec& cluster);
 [[nodiscard]] Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group,

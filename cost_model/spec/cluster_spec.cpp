@@ -1,6 +1,8 @@
 #include "cost_model/spec/cluster_spec.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -16,6 +18,11 @@ constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabit
 constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
 constexpr std::int64_t kMostGpus = 100'000'000;
+
+constexpr std::array<NamedValue<AllReduceAcrossNodes>, 3> kAllReducesAcrossNodes = {
+    {{AllReduceAcrossNodes::kFlat, "flat"},
+     {AllReduceAcrossNodes::kHierarchical, "hierarchical"},
+     {AllReduceAcrossNodes::kFaster, "faster"}}};
 
 void check_tiers(const ClusterSpec& cluster, const std::string& place) {
   NetworkTier below = {.gpus = cluster.gpus_per_node, .oversubscription = 1.0};
@@ -33,14 +40,19 @@ void check_tiers(const ClusterSpec& cluster, const std::string& place) {
 }
 
 void check_curves(const ClusterSpec& cluster, const std::string& place) {
-  std::vector<int> ranks;
+  std::vector<std::pair<int, int>> groups;
   for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
-    ranks.push_back(curve.ranks);
+    groups.emplace_back(curve.ranks, curve.nodes);
+    if (curve.ranks % curve.nodes != 0) {
+      throw Error(place + ": " + std::to_string(curve.ranks) + " ranks are not equally many on " +
+                  std::to_string(curve.nodes) + " nodes");
+    }
   }
-  std::sort(ranks.begin(), ranks.end());
-  const auto repeated = std::adjacent_find(ranks.begin(), ranks.end());
-  if (repeated != ranks.end()) {
-    throw Error(place + ": two curves of " + std::to_string(*repeated) + " ranks");
+  std::sort(groups.begin(), groups.end());
+  const auto repeated = std::adjacent_find(groups.begin(), groups.end());
+  if (repeated != groups.end()) {
+    throw Error(place + ": two curves of " + std::to_string(repeated->first) + " ranks on " +
+                std::to_string(repeated->second) + " nodes");
   }
 }
 
@@ -102,12 +114,20 @@ template <class Fields>
 void describe(Fields& fields, LinkSpec& link) {
   fields.quantity("bandwidth_GBps", link.bandwidth, kGiga, kBandwidthRange);
   fields.number("efficiency", link.efficiency, kFraction);
+  if (fields.optional("collective_efficiency", link.collective_efficiency.has_value())) {
+    double fraction = link.collective_efficiency.value_or(0.0);
+    fields.number("collective_efficiency", fraction, kFraction);
+    link.collective_efficiency = fraction;
+  }
   fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
 }
 
 template <class Fields>
 void describe(Fields& fields, AllReduceCurve& curve) {
   fields.count("ranks", curve.ranks, 2, 100'000);
+  if (fields.optional("nodes", curve.nodes > 1)) {
+    fields.count("nodes", curve.nodes, 1, 100'000);
+  }
   std::vector<MeasuredPoint> points = curve.curve.points();
   fields.objects("points", points);
   if constexpr (Fields::kIsReading) {
@@ -143,6 +163,16 @@ void describe(Fields& fields, ClusterSpec& cluster) {
     } else {
       fields.objects("all_reduce_curves", cluster.all_reduce_curves);
     }
+  }
+  if (fields.optional("nccl", cluster.nccl.has_value())) {
+    NcclSpec nccl = cluster.nccl.value_or(NcclSpec{});
+    fields.object("nccl", nccl);
+    cluster.nccl = nccl;
+  }
+  if (fields.optional("all_reduce_across_nodes",
+                      cluster.all_reduce_across_nodes != AllReduceAcrossNodes::kFlat)) {
+    fields.choice("all_reduce_across_nodes", cluster.all_reduce_across_nodes,
+                  NamedValues<AllReduceAcrossNodes>(kAllReducesAcrossNodes));
   }
   if (fields.optional("network_tiers", !cluster.network_tiers.empty())) {
     fields.objects("network_tiers", cluster.network_tiers);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cost_model/spec/measured_curve.h"
+#include "cost_model/spec/nccl_graph.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/units.h"
 
@@ -50,17 +52,24 @@ struct GpuSpec {
 struct LinkSpec {
   BytesPerSecond bandwidth;  ///< Data-sheet rate.
   double efficiency = 1.0;   ///< Fraction of it that large messages reach.
-  Seconds hop_latency;       ///< Per step of a ring.
+  /// The same of large collectives, which keep a link busier than messages between neighbours do;
+  /// none: `efficiency`.
+  std::optional<double> collective_efficiency = std::nullopt;
+  Seconds hop_latency;  ///< Per step of a ring.
 
   [[nodiscard]] BytesPerSecond effective_bandwidth() const {
     return BytesPerSecond(bandwidth.value() * efficiency);
   }
+  [[nodiscard]] BytesPerSecond collective_bandwidth() const {
+    return BytesPerSecond(bandwidth.value() * collective_efficiency.value_or(efficiency));
+  }
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
-/// Measured all-reduces of `ranks` GPUs of one node.
+/// Measured all-reduces of `ranks` GPUs, equally many on each of `nodes`.
 struct AllReduceCurve {
   int ranks = 0;
+  int nodes = 1;
   MeasuredCurve curve;
 
   friend bool operator==(const AllReduceCurve&, const AllReduceCurve&) = default;
@@ -75,6 +84,13 @@ struct NetworkTier {
   friend bool operator==(const NetworkTier&, const NetworkTier&) = default;
 };
 
+/// How all-reduces with several members on each of several nodes are carried out.
+enum class AllReduceAcrossNodes {
+  kFlat,          ///< As one group, the way the software's library does it.
+  kHierarchical,  ///< Reduce-scatter in each node, all-reduce between nodes, all-gather in each.
+  kFaster,        ///< Whichever of the two takes less.
+};
+
 /// A cluster of equal nodes.
 struct ClusterSpec {
   std::string name;
@@ -85,8 +101,10 @@ struct ClusterSpec {
   LinkSpec nvlink;                                ///< Within a node.
   LinkSpec nic;                                   ///< Each GPU's share of the node's network.
   Seconds collective_launch;                      ///< Fixed cost of any collective.
-  std::vector<AllReduceCurve> all_reduce_curves;  ///< Within a node; preferred to the formula.
-  std::vector<NetworkTier> network_tiers;         ///< Growing; empty: one flat tier without bound.
+  std::vector<AllReduceCurve> all_reduce_curves;  ///< Preferred to any model.
+  std::optional<NcclSpec> nccl;                   ///< For its tuner; none: one ring.
+  AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
+  std::vector<NetworkTier> network_tiers;  ///< Growing; empty: one flat tier without bound.
 
   /// GPUs that the network tiers allow; 0: no bound is known.
   [[nodiscard]] std::int64_t max_gpus() const {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cost_model/spec/catalog.h"
 
 namespace ptdp {
@@ -113,6 +115,179 @@ TEST(AllReduceTime, WithinANodeFollowsTheMeasuredCurve) {
   };
   EXPECT_EQ(time(2), microseconds(50.0));
   EXPECT_NE(time(4), microseconds(50.0));  // no curve of four ranks: the formula
+}
+
+TEST(AllReduceTime, AcrossNodesFollowsTheMeasuredCurveOfAsManyNodes) {
+  ClusterSpec cluster = small_cluster();
+  const MeasuredCurve curve({{.size = Bytes(1e6), .time = microseconds(50.0)},
+                             {.size = Bytes(4e6), .time = microseconds(80.0)}},
+                            "test");
+  cluster.all_reduce_curves.push_back({.ranks = 8, .nodes = 2, .curve = curve});
+  cluster.network_tiers = {{.gpus = 16, .oversubscription = 1.0},
+                           {.gpus = 1024, .oversubscription = 7.0}};
+  const auto time = [&](const ParallelConfig& config) {
+    return all_reduce_time(Bytes(1e6), group(config, Dimension::kData, cluster), cluster);
+  };
+  EXPECT_EQ(time({.dp = 8}), microseconds(50.0));
+  EXPECT_NE(time({.tp = 4, .dp = 8}), microseconds(50.0));  // eight ranks on eight nodes
+  EXPECT_NE(time({.tp = 2, .dp = 8}), microseconds(50.0));  // on four
+  cluster.network_tiers.front().oversubscription = 2.0;     // not the network that was measured
+  EXPECT_NE(time({.dp = 8}), microseconds(50.0));
+}
+
+// Nodes of 4 GPUs and 4 NICs of 10 GB/s. Whatever tp is, the 4/k sibling groups of dp with k
+// members each use the node's 40 GB/s together, and none of it twice.
+TEST(BusBandwidth, OfSiblingGroupsAddsUpToTheNicsOfANode) {
+  const ClusterSpec cluster = small_cluster();
+  for (const int tp : {1, 2, 4}) {
+    const GroupPlacement placement = group({.tp = tp, .dp = 8}, Dimension::kData, cluster);
+    EXPECT_EQ(placement.ranks_per_node, 4 / tp);
+    const double siblings = tp;  // on every node: one for each rank of a tensor-parallel group
+    EXPECT_DOUBLE_EQ(siblings * bus_bandwidth(placement, cluster).value(), 40e9) << tp;
+  }
+}
+
+// Pipelines of two stages in a node, each with its dp groups: 2 stages · 2 tp ranks = 4 siblings of
+// one member on each node.
+TEST(BusBandwidth, OfSiblingGroupsOfSeveralStagesDoesTheSame) {
+  const ClusterSpec cluster = small_cluster();
+  const GroupPlacement placement = group({.tp = 4, .pp = 2, .dp = 8}, Dimension::kData, cluster);
+  EXPECT_EQ(placement.ranks_per_node, 1);
+  EXPECT_EQ(bus_bandwidth(placement, cluster), gigabytes_per_second(10.0));
+}
+
+TEST(BusBandwidth, IsBoundByNvlinkWhereMembersShareANode) {
+  ClusterSpec cluster = small_cluster();
+  cluster.nic.bandwidth = gigabytes_per_second(50.0);
+  EXPECT_EQ(bus_bandwidth(group({.dp = 8}, Dimension::kData, cluster), cluster),
+            gigabytes_per_second(100.0));  // not the 200 of four NICs
+}
+
+// 0.5 of 10 GB/s for messages, 0.9 for collectives.
+TEST(BusBandwidth, IsThatOfCollectivesRatherThanOfMessages) {
+  ClusterSpec cluster = small_cluster();
+  cluster.nic.efficiency = 0.5;
+  cluster.nic.collective_efficiency = 0.9;
+  const ParallelConfig config = {.tp = 4, .pp = 2, .dp = 2};
+  EXPECT_EQ(bus_bandwidth(group(config, Dimension::kData, cluster), cluster),
+            gigabytes_per_second(9.0));
+  EXPECT_DOUBLE_EQ(
+      message_time(Bytes(1e9), group(config, Dimension::kPipeline, cluster), cluster).value(), 0.2);
+}
+
+// By hand, 8 ranks on 2 nodes of 4: reduce-scatter and all-gather of S in the nodes, 6 hops of 1 us
+// and 1.5·S at 100 GB/s; S/4 between two ranks, 2 hops of 10 us and S/4 at 10 GB/s.
+TEST(HierarchicalAllReduceTime, MatchesTheHandComputedTime) {
+  const ClusterSpec cluster = small_cluster();
+  const GroupPlacement eight = group({.dp = 8}, Dimension::kData, cluster);
+  EXPECT_NEAR(hierarchical_all_reduce_time(Bytes(1e9), eight, cluster).value(),
+              6e-6 + 0.015 + 20e-6 + 0.025, 1e-12);
+}
+
+TEST(HierarchicalAllReduceTime, OfOneMemberPerNodeOrOneNodeIsAFlatOne) {
+  const ClusterSpec cluster = small_cluster();
+  for (const ParallelConfig& config : {ParallelConfig{.tp = 4, .dp = 8}, ParallelConfig{.dp = 4}}) {
+    const GroupPlacement placement = group(config, Dimension::kData, cluster);
+    EXPECT_EQ(hierarchical_all_reduce_time(Bytes(1e9), placement, cluster),
+              all_reduce_time(Bytes(1e9), placement, cluster));
+  }
+}
+
+// By hand, 64 ranks on 16 nodes of 4. Flat: 126 steps of which 30 cross, 96 + 300 us, and
+// 2·63/64·S/40 GB/s. In three steps: 6 + 300 us, and 1.5·S/100 GB/s + 2·15/16·(S/4)/10 GB/s. The
+// hops that it saves are worth more than its passes within the nodes up to some MB.
+TEST(AllReduceTime, AcrossNodesIsHierarchicalWhereTheClusterSaysSo) {
+  ClusterSpec cluster = small_cluster();
+  const GroupPlacement placement = group({.dp = 64}, Dimension::kData, cluster);
+  const auto time = [&](double size, AllReduceAcrossNodes across) {
+    cluster.all_reduce_across_nodes = across;
+    return all_reduce_time(Bytes(size), placement, cluster).value();
+  };
+  const auto flat = [](double size) { return 396e-6 + 126.0 / 64.0 * size / 40e9; };
+  const auto levels = [](double size) {
+    return 306e-6 + 1.5 * size / 100e9 + 30.0 / 16.0 * size / 40e9;
+  };
+  for (const double size : {1e5, 1e8}) {
+    EXPECT_NEAR(time(size, AllReduceAcrossNodes::kFlat), flat(size), 1e-12);
+    EXPECT_NEAR(time(size, AllReduceAcrossNodes::kHierarchical), levels(size), 1e-12);
+  }
+  EXPECT_LT(levels(1e5), flat(1e5));
+  EXPECT_NEAR(time(1e5, AllReduceAcrossNodes::kFaster), levels(1e5), 1e-12);
+  EXPECT_GT(levels(1e8), flat(1e8));
+  EXPECT_NEAR(time(1e8, AllReduceAcrossNodes::kFaster), flat(1e8), 1e-12);
+}
+
+/// small_cluster() with a tuner that knows rings and Simple alone.
+ClusterSpec small_cluster_with_nccl() {
+  ClusterSpec cluster = small_cluster();
+  cluster.nccl = NcclSpec{.compute_capability = 80,
+                          .channels = 4,
+                          .channels_per_nic = 2,
+                          .launch = microseconds(10.0),
+                          .ramp = microseconds(4.0),
+                          .enabled = {.algorithms = {false, true, true, true, false},
+                                      .protocols = {false, false, true}}};
+  return cluster;
+}
+
+// By hand: NCCL's 8.4 + 6·3.4 = 28.8 us for a ring of four; 3/2 of 10 MB at 100 GB/s = 150 us,
+// with a ramp of 4 us (√150 + 2)² us.
+TEST(AllReduceTime, OfATunerIsItsLatencyAndARampedTransfer) {
+  const ClusterSpec cluster = small_cluster_with_nccl();
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  const double ramped = (std::sqrt(150.0) + 2.0) * (std::sqrt(150.0) + 2.0);
+  EXPECT_NEAR(all_reduce_time(Bytes(1e7), four, cluster).value() / kMicro, 10.0 + 28.8 + ramped,
+              1e-6);
+}
+
+// By hand, 8 ranks on 2 nodes: 8.4 + 12·3.4 + 2·14 = 77.2 us, times 1.4; 7/4 of 10 MB at 40 GB/s =
+// 437.5 us.
+TEST(AllReduceTime, OfATunerAcrossNodesSharesTheNicsOfItsMembers) {
+  ClusterSpec cluster = small_cluster_with_nccl();
+  cluster.nccl->ramp = Seconds(0.0);
+  const GroupPlacement eight = group({.dp = 8}, Dimension::kData, cluster);
+  EXPECT_NEAR(all_reduce_time(Bytes(1e7), eight, cluster).value() / kMicro,
+              10.0 + 1.4 * 77.2 + 437.5, 1e-6);
+}
+
+// By hand: NVLS takes 25 us, and 3/2 of 10 MB at 150 GB/s = 100 us; half a node has none.
+TEST(AllReduceTime, OfATunerTakesNvlsOverAWholeNode) {
+  ClusterSpec cluster = small_cluster_with_nccl();
+  cluster.nccl->compute_capability = 90;
+  cluster.nccl->ramp = Seconds(0.0);
+  cluster.nccl->nvls = {.channels = 4, .bandwidth = gigabytes_per_second(150.0)};
+  const auto time = [&](int tp) {
+    return all_reduce_time(Bytes(1e7), group({.tp = tp}, Dimension::kTensor, cluster), cluster)
+               .value() /
+           kMicro;
+  };
+  EXPECT_NEAR(time(4), 10.0 + 25.0 + 100.0, 1e-6);
+  EXPECT_NEAR(time(2), 10.0 + 8.4 + 2.0 * 3.4 + 100.0, 1e-6);  // 10 MB at 100 GB/s
+}
+
+// By hand: 8.4 + 3·3.4 = 18.6 us, and 3/4 of 10 MB at 100 GB/s = 75 us.
+TEST(AllGatherTime, OfATunerIsItsOwn) {
+  ClusterSpec cluster = small_cluster_with_nccl();
+  cluster.nccl->ramp = Seconds(0.0);
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  EXPECT_NEAR(all_gather_time(Bytes(1e7), four, cluster).value() / kMicro, 10.0 + 18.6 + 75.0,
+              1e-6);
+  EXPECT_EQ(reduce_scatter_time(Bytes(1e7), four, cluster),
+            all_gather_time(Bytes(1e7), four, cluster));
+  EXPECT_EQ(all_gather_time(Bytes(1e7), group({}, Dimension::kTensor, cluster), cluster),
+            Seconds(0.0));
+}
+
+// ml-engineering, network/README.md at 744d01e, 16 GiB on 8 H200: 361.4 GB/s of bus bandwidth for
+// an all-gather, which cannot use the switches that make the all-reduces of the cluster's curve
+// faster (482 GB/s). By the curve's half it would be a third too fast.
+TEST(AllGatherTime, OnEightH200IsThePublishedOne) {
+  const ClusterSpec cluster = find_cluster("hgx-h200");
+  const Bytes size = gibibytes(16.0);
+  const Seconds time =
+      all_gather_time(size, group({.tp = 8}, Dimension::kTensor, cluster), cluster);
+  const double bus_bandwidth = (ring_all_gather_volume(size, 8) / time).value() / kGiga;
+  EXPECT_NEAR(bus_bandwidth, 361.4, 0.03 * 361.4);
 }
 
 // vTrain trace/a100 (a100-nvswitch.json): 8 GPUs, 64 MiB in 573 us; ml-engineering measured 685 us

@@ -39,6 +39,21 @@ GpuSpec unusual_gpu() {
 }
 
 /// The same.
+NcclSpec unusual_nccl() {
+  return {.compute_capability = 90,
+          .cpu = CpuVendor::kAmd,
+          .node_link = NodeLink::kPci,
+          .channels = 16,
+          .channels_per_nic = 2,
+          .nvls = {.channels = 12, .bandwidth = gigabytes_per_second(480.0)},
+          .nic_latency = microseconds(5.0),
+          .launch = microseconds(13.0),
+          .ramp = microseconds(2.5),
+          .enabled = {.algorithms = {false, true, true, false, false},
+                      .protocols = {true, false, true}}};
+}
+
+/// The same.
 ClusterSpec unusual() {
   return {.name = "x",
           .source = "a test",
@@ -50,9 +65,13 @@ ClusterSpec unusual() {
                      .hop_latency = microseconds(3.4)},
           .nic = {.bandwidth = gigabytes_per_second(25.0),
                   .efficiency = 0.74,
+                  .collective_efficiency = 0.96,
                   .hop_latency = microseconds(14.0)},
           .collective_launch = microseconds(18.0),
-          .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()}},
+          .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()},
+                                AllReduceCurve{.ranks = 8, .nodes = 2, .curve = two_points()}},
+          .nccl = unusual_nccl(),
+          .all_reduce_across_nodes = AllReduceAcrossNodes::kFaster,
           .network_tiers = {NetworkTier{.gpus = 16, .oversubscription = 1.0},
                             NetworkTier{.gpus = 4096, .oversubscription = 7.0}}};
 }
@@ -85,6 +104,11 @@ TEST(LinkSpec, ReachesAFractionOfItsRate) {
   EXPECT_DOUBLE_EQ(unusual().nvlink.effective_bandwidth().value(), 231e9);  // 300·0.77
 }
 
+TEST(LinkSpec, ReachesAnotherFractionInCollectivesWhereOneIsGiven) {
+  EXPECT_DOUBLE_EQ(unusual().nic.collective_bandwidth().value(), 24e9);  // 25·0.96
+  EXPECT_EQ(unusual().nvlink.collective_bandwidth(), unusual().nvlink.effective_bandwidth());
+}
+
 TEST(ClusterSpec, ReachesAsFarAsItsHighestTier) {
   EXPECT_EQ(unusual().max_gpus(), 4096);
   EXPECT_EQ(ClusterSpec{}.max_gpus(), 0);
@@ -102,12 +126,45 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.gpu.attention_rates.clear();
   plain.all_reduce_curves.clear();
   plain.network_tiers.clear();
+  plain.nic.collective_efficiency.reset();
+  plain.nccl.reset();
+  plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   const std::string text = dump(plain);
   for (const std::string key :
-       {"peak_bf16_TFLOPs", "attention_rates", "all_reduce_curves", "network_tiers"}) {
+       {"peak_bf16_TFLOPs", "attention_rates", "all_reduce_curves", "network_tiers", "nccl",
+        "collective_efficiency", "all_reduce_across_nodes"}) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), plain);
+}
+
+TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
+  ClusterSpec cluster = unusual();
+  cluster.nccl = NcclSpec{.compute_capability = 80, .channels = 24, .channels_per_nic = 2};
+  const std::string text = dump(cluster);
+  for (const std::string key : {"node_link", "nvls", "nic_latency_us", "algorithms", "protocols"}) {
+    EXPECT_THAT(text, testing::Not(HasSubstr(key)));
+  }
+  EXPECT_EQ(parse<ClusterSpec>(text), cluster);
+}
+
+TEST(ClusterSpecJson, RefusesAnNcclWithoutRings) {
+  EXPECT_EQ(
+      refusal(R"("ring",)", ""),
+      "test.json: nccl.algorithms: expected \"ring\" among them, the only one for every group "
+      "and collective");
+}
+
+TEST(ClusterSpecJson, RefusesAnUnknownKeyOfNccl) {
+  EXPECT_THAT(refusal("\"ramp_us\"", "\"ramp\": 1, \"ramp_us\""),
+              StartsWith("test.json: nccl.\"ramp\": unknown key"));
+}
+
+TEST(ClusterSpecJson, TellsCurvesOfOneSizeApartByTheirNodes) {
+  EXPECT_EQ(refusal("\"ranks\": 8,\n      \"nodes\": 2,", "\"ranks\": 2,\n      \"nodes\": 1,"),
+            "test.json: all_reduce_curves: two curves of 2 ranks on 1 nodes");
+  EXPECT_EQ(refusal("\"nodes\": 2", "\"nodes\": 3"),
+            "test.json: all_reduce_curves: 8 ranks are not equally many on 3 nodes");
 }
 
 TEST(ClusterSpecJson, TakesTheNameOfAShippedGpu) {
