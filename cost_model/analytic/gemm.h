@@ -49,6 +49,15 @@ struct MatmulShape {
 /// 8192, another card), not fitted: mean 10 %; tiles of 128×128 at 0.75 to 0.9 do equally well. But
 /// a 1024³ product that EleutherAI/cookbook reports at 59.9 TFLOP/s is predicted at 109,
 /// figure: 89.
+///
+/// B200, the 274 of 514 products that take 0.8 ms or more, three constants (K_start = 0; fitted
+/// with the 56 of 0.03 to 0.1 ms, times one factor): mean error 3.2 %, worst 22 %; 3.3 % on halves
+/// of the shapes. Shorter ones depend on more than their shape: SimuMax times 75 repetitions after
+/// 25, and products under 0.1 ms come out some 1.3 times as fast as the constants say, between 0.1
+/// and 0.8 ms one shape fast and its transpose slow. We read that as a power limit that takes tens
+/// of milliseconds to act, and predict what is left when it does: over all 514 the mean error is
+/// 11.5 %. The pairs of multiprocessors that share a 256×256 tile on Blackwell fit no better than
+/// single ones.
 [[nodiscard]] Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu,
                                   FlopsPerSecond peak);
 

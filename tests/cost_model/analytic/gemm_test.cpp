@@ -167,6 +167,24 @@ TEST(MatmulTime, FitsTheProductsMeasuredOnAnA100AsStated) {
   EXPECT_LT(longer.max_absolute, 0.04);
 }
 
+// The same of a B200, whose short products ran faster than its long ones, and those between either
+// way: see gemm.h.
+TEST(MatmulTime, FitsTheLongProductsMeasuredOnAB200AsStated) {
+  const std::vector<MeasuredProduct> products =
+      measured_products("gemm_b200.csv", find_gpu("b200-180gb-sxm"));
+  const ErrorSummary all = summarize(errors_between(products, kNone, kForever));
+  EXPECT_EQ(all.count, 514);
+  EXPECT_LT(all.mean_absolute, 0.12);
+  const ErrorSummary longer = summarize(errors_between(products, Seconds(0.8e-3), kForever));
+  EXPECT_EQ(longer.count, 274);
+  EXPECT_LT(longer.mean_absolute, 0.033);
+  EXPECT_LT(longer.max_absolute, 0.23);
+  EXPECT_LT(std::abs(longer.bias), 0.01);
+  const ErrorSummary bursts = summarize(errors_between(products, Seconds(30e-6), Seconds(100e-6)));
+  EXPECT_GT(bursts.bias, 0.2);
+  EXPECT_LT(bursts.bias, 0.35);
+}
+
 // NVIDIA's figure of square fp16 products on an A100, as reproduced by ml-engineering
 // (compute/accelerator), read off to +-4 TFLOP/s. Nothing was fitted to it. Large squares run
 // faster there than the largest of ml-engineering's own searches (271 TFLOP/s).
