@@ -21,6 +21,11 @@ constexpr int kMostSplits = 4;
 constexpr double kShortestSplit = 8192.0;   // inner-dimension steps; cuBLAS makes no shorter parts
 constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
 
+// Times slower where dimensions are no multiples of 8 elements: single products lose the tensor
+// cores' fast path, batched ones the tensor cores (an A100's plain fp32 rate is 1/16).
+constexpr double kUnaligned = 2.0;
+constexpr double kUnalignedBatch = 16.0;
+
 /// Rounds of `tiles` tiles over the GPU, of which the last costs less where it is not full.
 double waves(double tiles, const GpuSpec& gpu) {
   const double exact = tiles / gpu.num_multiprocessors;
@@ -72,7 +77,8 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
     }
   }
   const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
-  return Seconds(is_aligned ? best : 2.0 * best);
+  const double slower = shape.batch > 1 ? kUnalignedBatch : kUnaligned;
+  return Seconds(is_aligned ? best : slower * best);
 }
 
 }  // namespace ptdp

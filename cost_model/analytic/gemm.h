@@ -37,8 +37,10 @@ struct MatmulShape {
 ///
 /// with e = matmul_efficiency, K_start = matmul_startup_depth, K_out = matmul_output_depth and
 /// o = matmul_wave_overlap; k/split is at least 8192; 8 bytes: fp32 partial sums out and in.
-/// Dimensions that are no multiple of 8 run at half rate, off the tensor cores' fast path. Source:
-/// tile and wave quantisation as in NVIDIA's "Matrix Multiplication Background".
+/// Where a dimension is no multiple of 8, a single product runs at half rate, off the tensor cores'
+/// fast path, and a batch of them (attention) at a sixteenth, off the tensor cores: the ratio on an
+/// A100's data sheet, which BLOOM's four runs with heads of 108 bear out. Source: tile and wave
+/// quantisation as in NVIDIA's "Matrix Multiplication Background".
 ///
 /// The constants are fitted, once per GPU, to products that SimuMax measured
 /// (MooreThreads/SimuMax configs/system):
