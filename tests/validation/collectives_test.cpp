@@ -2,11 +2,13 @@
 //
 // The aim is 15 %. Every test prints each point's error; where the aim is missed, the number of
 // points that miss it is pinned, so that neither a loss nor a gain goes unnoticed.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -42,8 +44,15 @@ struct Errors {
   int num_beyond_aim = 0;
 };
 
+/// A number with one decimal, `width` wide.
+std::string fixed(double value, int width) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << std::setw(width) << value;
+  return text.str();
+}
+
 /// Errors of the cluster's all-reduces, printed beside those of NCCL's tuner alone (without launch
-/// and ramp) where the cluster has one.
+/// and ramp; the same as ours where a curve decides).
 Errors print_errors(const std::string& title, const std::vector<MeasuredPoint>& points,
                     const ClusterSpec& cluster, const GroupPlacement& group) {
   ClusterSpec bare = cluster;
@@ -51,21 +60,21 @@ Errors print_errors(const std::string& title, const std::vector<MeasuredPoint>& 
     bare.nccl->launch = bare.nccl->ramp = Seconds(0.0);
   }
   Errors errors;
-  fmt::print("{}\n{:>10} {:>12} {:>12} {:>8} {:>12}\n", title, "MiB", "measured us", "predicted",
-             "error", cluster.nccl ? "tuner alone" : "");
+  std::cout << title << "\n     MiB  measured us  predicted us  error %  tuner alone %\n";
   for (const MeasuredPoint& point : points) {
-    const double error = all_reduce_time(point.size, group, cluster) / point.time - 1.0;
+    const Seconds predicted = all_reduce_time(point.size, group, cluster);
+    const double error = predicted / point.time - 1.0;
     const double of_bare = all_reduce_time(point.size, group, bare) / point.time - 1.0;
-    fmt::print("{:>10.0f} {:>12.1f} {:>12.1f} {:>+7.1f}% {:>12}\n", point.size.value() / kMebi,
-               point.time.value() / kMicro, point.time.value() / kMicro * (1.0 + error),
-               100.0 * error, cluster.nccl ? fmt::format("{:+.1f}%", 100.0 * of_bare) : "");
+    std::cout << fixed(point.size.value() / kMebi, 8) << fixed(point.time.value() / kMicro, 13)
+              << fixed(predicted.value() / kMicro, 14) << fixed(100.0 * error, 9)
+              << fixed(100.0 * of_bare, 15) << '\n';
     errors.mean += std::abs(error) / static_cast<double>(points.size());
     errors.worst = std::max(errors.worst, std::abs(error));
     errors.num_beyond_aim += std::abs(error) > kAim ? 1 : 0;
   }
-  fmt::print("mean {:.1f} %, worst {:.1f} %, {} of {} points beyond {:.0f} %\n\n",
-             100.0 * errors.mean, 100.0 * errors.worst, errors.num_beyond_aim, points.size(),
-             100.0 * kAim);
+  std::cout << "mean " << fixed(100.0 * errors.mean, 0) << " %, worst "
+            << fixed(100.0 * errors.worst, 0) << " %, " << errors.num_beyond_aim << " of "
+            << points.size() << " points beyond 15 %\n\n";
   return errors;
 }
 
@@ -116,7 +125,7 @@ TEST(AllReduceModel, DescribesTheCurvesItsConstantsWereFittedTo) {
     int num_beyond_aim;
   };
   for (const Row row : {Row{2, 0.10, 0}, Row{4, 0.05, 1}, Row{8, 0.08, 1}}) {
-    const Errors errors = print_errors(fmt::format("fitted: {} A100, vTrain", row.ranks),
+    const Errors errors = print_errors("fitted: " + std::to_string(row.ranks) + " A100, vTrain",
                                        published("a100-nvswitch", row.ranks),
                                        without_curves("dgx-a100-40gb"), group_of(row.ranks, 1));
     EXPECT_LE(errors.mean, row.mean) << row.ranks;
@@ -191,8 +200,8 @@ TEST(AllReduceModel, DescribesMostCurvesByThreeConstantsEach) {
         Row{"v100-hybrid-cube-mesh", 8, 0.15}, Row{"b200-nvswitch", 8, 0.18},
         Row{"a100-nvswitch-ml-engineering", 8, 0.18}}) {
     const double worst = best_worst_error(published(row.curve, row.ranks), row.ranks);
-    fmt::print("three constants: {:>2} GPUs, {:<29} worst {:.1f} %\n", row.ranks, row.curve,
-               100.0 * worst);
+    std::cout << "three constants: " << row.ranks << " GPUs, " << row.curve << ": worst "
+              << fixed(100.0 * worst, 0) << " %\n";
     EXPECT_LE(worst, row.worst) << row.curve;
   }
 }
@@ -228,7 +237,7 @@ TEST(AllReduceCurves, InterpolateTheSizesThatTheyLeaveOut) {
       points.push_back({.size = Bytes(mebibytes * kMebi), .time = microseconds(time)});
       mebibytes *= 2.0;
     }
-    const std::string title = fmt::format("interpolated: {} GPUs, {}", row.ranks, row.curve);
+    const std::string title = "interpolated: " + std::to_string(row.ranks) + " GPUs, " + row.curve;
     const Errors errors = print_errors(title, points, cluster, group_of(row.ranks, 1));
     EXPECT_LE(errors.worst, kAim) << title;
   }
