@@ -73,7 +73,7 @@ class ProfileCache {
       scenario.stack.data_parallel_overlap =
           *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
     }
-    scenario.stack.precision = run.precision;
+    scenario.stack = at_precision(scenario.stack, run.precision);
     return scenario;
   }
 

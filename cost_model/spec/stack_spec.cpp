@@ -27,6 +27,19 @@ void check_choices(std::vector<Value> values, const std::string& place, bool may
 
 }  // namespace
 
+StackSpec at_precision(StackSpec stack, Precision precision) {
+  if (precision == Precision::kBf16 && stack.precision == Precision::kFp16) {
+    if (stack.bf16_gradient_bytes > 0.0) {
+      stack.gradient_bytes = stack.bf16_gradient_bytes;
+    }
+    if (stack.bf16_optimizer_bytes > 0.0) {
+      stack.optimizer_bytes = stack.bf16_optimizer_bytes;
+    }
+  }
+  stack.precision = precision;
+  return stack;
+}
+
 template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run) {
   fields.choices("schedules", can_run.schedules, NamedValues<Schedule>(kStackScheduleNames));
@@ -57,6 +70,12 @@ void describe(Fields& fields, StackSpec& stack) {
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
   fields.number("gradient_bytes", stack.gradient_bytes, kStoredBytes);
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
+  if (fields.optional("bf16_gradient_bytes", stack.bf16_gradient_bytes != 0.0)) {
+    fields.number("bf16_gradient_bytes", stack.bf16_gradient_bytes, kStoredBytes);
+  }
+  if (fields.optional("bf16_optimizer_bytes", stack.bf16_optimizer_bytes != 0.0)) {
+    fields.number("bf16_optimizer_bytes", stack.bf16_optimizer_bytes, kStoredBytes);
+  }
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
   if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size.value() != 0.0)) {
