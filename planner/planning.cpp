@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/spec/object_writer.h"
+#include "planner/run_calibration.h"
 #include "planner/validation.h"
 
 namespace ptdp {
@@ -103,8 +104,9 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   const MeasuredRuns published = read_published_runs();
   result.calibration = calibrate_by_published(published, scenario, options.gpus);
   for (const Candidate& candidate : result.search.best) {
-    result.plans.push_back(make_plan(scenario, options.gpus, options.memory_headroom,
-                                     candidate.config, result.calibration));
+    result.plans.push_back(
+        make_plan(scenario, options.gpus, options.memory_headroom, candidate.config,
+                  result.calibration.at(run_point(scenario.job.model, candidate.config))));
   }
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options);
@@ -112,12 +114,13 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
     const bool is_same_stack = is_run_on(run, scenario);
-    const Calibration calibration = is_same_stack
-                                        ? result.calibration
-                                        : calibrate_by_published(published, as_run, options.gpus);
-    result.published.push_back({.run = run,
-                                .predicted = predict(as_run, run.config, calibration),
-                                .is_same_stack = is_same_stack});
+    const CalibrationFit calibration =
+        is_same_stack ? result.calibration
+                      : calibrate_by_published(published, as_run, options.gpus);
+    result.published.push_back(
+        {.run = run,
+         .predicted = predict(as_run, run.config, calibration.at(run_point(run.model, run.config))),
+         .is_same_stack = is_same_stack});
   }
   return result;
 }

@@ -26,7 +26,7 @@ struct PlanningResult {
   Scenario scenario;
   SearchOptions options;
   SearchResult search;
-  Calibration calibration;
+  CalibrationFit calibration;
   std::vector<Plan> plans;  ///< Of search.best, in order.
   std::vector<Baseline> baselines;
   std::vector<PublishedComparison> published;

@@ -197,6 +197,7 @@ std::string runners_up(const PlanningResult& result) {
   }
   const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
+  const double widest = best.predicted.iteration_time.high / best.predicted.iteration_time.value;
   std::string text = "\nRunners-up\n";
   for (std::size_t i = 1; i < result.plans.size(); ++i) {
     const Plan& plan = result.plans[i];
@@ -207,7 +208,7 @@ std::string runners_up(const PlanningResult& result) {
     text += fmt::format(
         "  {}. {}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
         duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
-        1.0 + loss <= result.calibration.interval.high ? ", a tie within the interval" : "",
+        1.0 + loss <= widest ? ", a tie within the interval" : "",
         plan.memory.peak().value() / kGibi,
         describe_differences(cost_of(plan, objective), cost_of(best, objective),
                              unit_of(objective)));

@@ -10,6 +10,7 @@
 #include "cost_model/spec/near_miss.h"
 #include "planner/explanation_report.h"
 #include "planner/planning.h"
+#include "planner/run_calibration.h"
 #include "planner/summary.h"
 #include "planner/validation.h"
 #include "tools/command_line.h"
@@ -266,7 +267,7 @@ int run_explain(const Request& request, const SearchOptions& options, const std:
                 bool as_json) {
   check(request.scenario);
   const Pins partial = parse_partial_config(text, "--explain");
-  const Calibration calibration =
+  const CalibrationFit calibration =
       calibrate_by_published(read_published_runs(), request.scenario, options.gpus);
   const Explanation explanation = explain(request.scenario, options, partial);
   print(as_json ? to_json(explanation, request.scenario, calibration)
