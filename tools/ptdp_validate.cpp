@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "planner/error_page.h"
 #include "planner/validation_report.h"
 #include "tools/command_line.h"
 
@@ -40,7 +42,7 @@ po::options_description flag_descriptions() {
   option("group", texts_value(), "only the rows of this holdout_group");
   option("calibration", text_value(), "see above (default: none)");
   option("ranking", "are configurations of one job in their measured order?");
-  option("format", text_value(), "table, json (default: table)");
+  option("format", text_value(), "table, json, or markdown: the page of errors (default: table)");
   option("max-mape", text_value(), "tolerated mean absolute error of all rows [%]");
   option("max-error", text_value(), "tolerated worst error [%]");
   option("help,h", "this text");
@@ -118,6 +120,42 @@ MeasuredRuns select_groups(MeasuredRuns runs, const std::vector<std::string>& gr
   return runs;
 }
 
+enum class Format { kTable, kJson, kMarkdown };
+constexpr std::array kFormatNames = {NamedValue<Format>{Format::kTable, "table"},
+                                     NamedValue<Format>{Format::kJson, "json"},
+                                     NamedValue<Format>{Format::kMarkdown, "markdown"}};
+
+/// The value of a flag that takes a name, or `otherwise`.
+template <class Value>
+Value read_choice(const CommandLine& line, const std::string& flag, NamedValues<Value> names,
+                  Value otherwise) {
+  const auto choice = line.choice(flag, names_of(names));
+  return choice.has_value() ? names[*choice].value : otherwise;
+}
+
+Format read_format(const CommandLine& line) {
+  const Format format =
+      read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
+  for (const char* flag : {"calibration", "ranking"}) {
+    if (format == Format::kMarkdown && line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used by --format markdown, which has them all");
+    }
+  }
+  return format;
+}
+
+std::string text_of(const ValidationReport& report, const CostedRuns& runs, Format format) {
+  switch (format) {
+    case Format::kTable:
+      return to_table(report);
+    case Format::kJson:
+      return to_json(report);
+    case Format::kMarkdown:
+      return error_page(runs, read_notes());
+  }
+  return "";
+}
+
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
@@ -128,19 +166,21 @@ int run(int argc, const char* const* argv) {
   if (!line.words().empty()) {
     throw Error("unexpected word " + in_quotes(line.words().front()) + " (--help shows the flags)");
   }
-  const auto format = line.choice("format", {"table", "json"}).value_or(0);
-  const NamedValues<CalibrationKind> kinds(kCalibrationKindNames);
-  const auto kind = line.choice("calibration", names_of(kinds));
+  const Format format = read_format(line);
+  const CalibrationKind kind =
+      read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),
+                  CalibrationKind::kNone);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
   const MeasuredRuns runs = select_groups(read_runs(line.texts("runs")), line.texts("group"));
   if (runs.runs.empty() && runs.skipped.empty()) {
     throw Error("no runs to validate: the files have a header only");
   }
-  ValidationReport report = make_validation_report(cost_runs(runs), kinds[kind.value_or(0)].value);
+  const CostedRuns costed = cost_runs(runs);
+  ValidationReport report = make_validation_report(costed, kind);
   if (line.has("ranking")) {
     report.ranking = rank_rows(report);
   }
-  print(format == 1 ? to_json(report) : to_table(report));
+  print(text_of(report, costed, format));
   if (report.rows.empty()) {
     throw Error("no run could be costed; the reasons are listed above");
   }

@@ -35,7 +35,7 @@ struct IntervalModel {
 
 /// Fitted to profiles/published: `ptdp-calibrate --intervals` prints what it should be.
 inline constexpr IntervalModel kIntervalModel = {
-    .near = 0.08, .per_distance = 0.02, .uncalibrated = {0.95, 1.40}};
+    .near = 0.10, .per_distance = 0.01, .uncalibrated = {0.94, 1.45}};
 
 /// By how much a prediction that left its run out missed it.
 struct Residual {
@@ -45,11 +45,15 @@ struct Residual {
   int num_runs = 0;        ///< Behind the prediction; 0: not calibrated.
 };
 
-/// The constants that fit the residuals best, in steps of 0.01 (per_distance: 0.005). Of the
-/// calibrated ones, near and per_distance have the least mean interval score at 90 %, w +
-/// max(0, |r| − w)/0.1 for a half-width w (Gneiting & Raftery, JASA 2007, eq. 43, halved), and of
-/// those that tie the smallest. The interval of the others reaches from their 5th to their 95th
-/// percentile, rounded outwards, 1 included. A group counts as one, however many rows it has.
+/// The constants that fit the residuals best, in steps of 0.01 (per_distance: 0.005, at least
+/// 0.01).
+///
+/// Of the calibrated ones, near and per_distance have the least mean interval score, w +
+/// max(0, |r| − w)/missed for a half-width w (Gneiting & Raftery, JASA 2007, eq. 43, halved), and
+/// of those that tie the smallest. The interval of the others leaves out missed/2 on each side,
+/// rounded outwards, 1 included. A group counts as one, however many rows it has, and 90 % are to
+/// hold for one group more than the G given: missed = 1 − 0.9·(1 + 1/G), at least 0.02 (conformal
+/// prediction: Vovk et al., Algorithmic Learning in a Random World, 2005).
 [[nodiscard]] IntervalModel fit_interval_model(std::span<const Residual> calibrated,
                                                std::span<const Residual> uncalibrated);
 

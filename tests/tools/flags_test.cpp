@@ -152,6 +152,13 @@ TEST(CalibrationFlag, OfPtdpValidateIsRefusedWithTheKnownOnes) {
                          {"--calibration", "did you mean \"leave-one-out\""}));
 }
 
+TEST(MarkdownFormat, RefusesFlagsThatChooseWhatItShows) {
+  EXPECT_TRUE(is_refused(run_validate({"--format", "markdown", "--calibration", "none"}),
+                         {"--calibration", "markdown"}));
+  EXPECT_TRUE(
+      is_refused(run_validate({"--format", "markdown", "--ranking"}), {"--ranking", "markdown"}));
+}
+
 TEST(GroupFlag, ThatNamesNoGroupIsRefusedWithANearMiss) {
   EXPECT_TRUE(is_refused(run_validate({"--group", "sc21-tl"}), {"sc21-tl", "\"sc21-t1\""}));
   EXPECT_TRUE(is_refused(run_validate({"--group", "sc21-t1", "--group", ""}), {"--group"}));

@@ -7,6 +7,7 @@
 
 #include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/iteration.h"
+#include "planner/interval_fit.h"
 #include "planner/prediction.h"
 #include "planner/search.h"
 #include "planner/validation_report.h"
@@ -91,6 +92,26 @@ TEST(PublishedRuns, LieInTheIntervalsOfTheirPredictions) {
   const ValidationReport report =
       make_validation_report({.costed = published("")}, CalibrationKind::kShipped);
   EXPECT_GE(report.total.inside_interval, 0.84);
+}
+
+// The same where neither the factor nor the constants of the interval know the group, each group
+// counted once.
+TEST(PublishedGroups, LieInTheIntervalsOfPredictionsThatKnowNothingOfThem) {
+  const std::vector<HeldOutCoverage> coverages = held_out_coverage(published(""));
+  double inside = 0.0;
+  for (const HeldOutCoverage& coverage : coverages) {
+    inside += coverage.inside_interval / static_cast<double>(coverages.size());
+  }
+  EXPECT_GE(inside, 0.85);
+}
+
+// After a change of the cost model or of the rows: copy what `ptdp-calibrate --intervals` prints.
+TEST(IntervalConstants, AreThoseFittedToThePublishedRuns) {
+  const IntervalModel fitted = fit_intervals(published(""));
+  EXPECT_NEAR(kIntervalModel.near, fitted.near, 1e-9);
+  EXPECT_NEAR(kIntervalModel.per_distance, fitted.per_distance, 1e-9);
+  EXPECT_NEAR(kIntervalModel.uncalibrated.low, fitted.uncalibrated.low, 1e-9);
+  EXPECT_NEAR(kIntervalModel.uncalibrated.high, fitted.uncalibrated.high, 1e-9);
 }
 
 TEST(TrillionParameterRun, IsPredictedWithinFivePercent) {

@@ -53,10 +53,10 @@ TEST(FitIntervalModel, FindsTheWidthsThatLeaveNothingOutside) {
   EXPECT_NEAR(model.per_distance, 0.12, 1e-9);
 }
 
-TEST(FitIntervalModel, NeedsNoSlopeWhereDistanceDoesNotMatter) {
+TEST(FitIntervalModel, HasTheLeastSlopeWhereDistanceDoesNotMatter) {
   const IntervalModel model = fit_interval_model(residuals_of(0.1, 0.1), {});
   EXPECT_NEAR(model.near, 0.1, 1e-9);
-  EXPECT_EQ(model.per_distance, 0.0);
+  EXPECT_NEAR(model.per_distance, 0.01, 1e-9);
 }
 
 // One group has 95 rows that are not off at all, the other 5 that are 20 % off: half of the weight.
@@ -71,16 +71,28 @@ TEST(FitIntervalModel, CountsAGroupOnceHoweverManyRowsItHas) {
   EXPECT_GT(fit_interval_model(residuals, {}).near, 0.15);
 }
 
-// By hand: 21 rows from 0.805 to 1.305; the fifth percentile is the second, 0.83, the 95th the
-// twentieth, 1.28.
+// By hand: of 40 groups of a row each, from 0.505 to 1.480 in steps of 0.025, 1 − 0.9·(1 + 1/40) =
+// 0.0775 may lie outside: 1.55 rows on each side, so that the second and the 39th are the ends,
+// 0.53 and 1.455, rounded outwards to 0.53 and 1.46.
 TEST(FitIntervalModel, TakesThePercentilesOfWhatIsNotCalibrated) {
   std::vector<Residual> residuals;
-  for (int i = 0; i <= 20; ++i) {
-    residuals.push_back({"group", std::log(0.805 + 0.025 * i), 0.0, 0});
+  for (int i = 0; i < 40; ++i) {
+    residuals.push_back({std::to_string(i), std::log(0.505 + 0.025 * i), 0.0, 0});
   }
   const RelativeInterval interval = fit_interval_model({}, residuals).uncalibrated;
-  EXPECT_NEAR(interval.low, 0.83, 1e-9);
-  EXPECT_NEAR(interval.high, 1.28, 1e-9);
+  EXPECT_NEAR(interval.low, 0.53, 1e-9);
+  EXPECT_NEAR(interval.high, 1.46, 1e-9);
+}
+
+// The same 40 rows in one group: next to nothing may lie outside, 0.4 rows on each side.
+TEST(FitIntervalModel, IsWiderWhereItKnowsFewGroups) {
+  std::vector<Residual> residuals;
+  for (int i = 0; i < 40; ++i) {
+    residuals.push_back({"group", std::log(0.505 + 0.025 * i), 0.0, 0});
+  }
+  const RelativeInterval interval = fit_interval_model({}, residuals).uncalibrated;
+  EXPECT_NEAR(interval.low, 0.50, 1e-9);
+  EXPECT_NEAR(interval.high, 1.48, 1e-9);
 }
 
 TEST(FitIntervalModel, KeepsThePredictionInside) {
