@@ -44,6 +44,16 @@ double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
          time.value() / static_cast<double>(run.config.world_size()) / kTera;
 }
 
+MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
+  MeasuredRuns all;
+  for (const std::filesystem::path& file : files) {
+    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
+    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
+    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
+  }
+  return all;
+}
+
 MeasuredRuns read_published_runs() {
   std::vector<std::filesystem::path> files;
   const std::filesystem::path directory = profiles_directory() / "published";
@@ -56,13 +66,7 @@ MeasuredRuns read_published_runs() {
     }
   }
   std::sort(files.begin(), files.end());
-  MeasuredRuns all;
-  for (const std::filesystem::path& file : files) {
-    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
-    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
-    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
-  }
-  return all;
+  return read_runs(files);
 }
 
 bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus) {

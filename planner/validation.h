@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct CostedRuns {
 
 /// Hardware TFLOP/s per GPU of a run whose iteration takes `time`.
 [[nodiscard]] double tflops_per_gpu(const MeasuredRun& run, Seconds time);
+
+/// The runs of several files (read_measured_runs), one after another.
+[[nodiscard]] MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files);
 
 /// The shipped published runs (profiles/published/*.csv).
 [[nodiscard]] MeasuredRuns read_published_runs();

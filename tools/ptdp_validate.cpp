@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <set>
 
 #include "cost_model/error.h"
@@ -79,19 +78,6 @@ void check_tolerances(const std::vector<Tolerance>& tolerances, const ErrorSumma
           ExitStatus::kOutsideTolerance);
     }
   }
-}
-
-MeasuredRuns read_runs(const std::vector<std::string>& files) {
-  if (files.empty()) {
-    return read_published_runs();
-  }
-  MeasuredRuns all;
-  for (const std::string& file : files) {
-    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
-    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
-    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
-  }
-  return all;
 }
 
 /// The rows of the named groups; all where none is named. Throws Error for a group without rows.
@@ -171,7 +157,10 @@ int run(int argc, const char* const* argv) {
       read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),
                   CalibrationKind::kNone);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
-  const MeasuredRuns runs = select_groups(read_runs(line.texts("runs")), line.texts("group"));
+  const std::vector<std::string> files = line.texts("runs");
+  const MeasuredRuns runs =
+      select_groups(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}),
+                    line.texts("group"));
   if (runs.runs.empty() && runs.skipped.empty()) {
     throw Error("no runs to validate: the files have a header only");
   }

@@ -9,9 +9,11 @@
 namespace ptdp {
 namespace {
 
+constexpr std::int64_t kLargest = 1'000'000'000'000'000'000;
+
 struct Field {
   const char* name;
-  double RunPoint::*value;
+  std::int64_t RunPoint::*value;
 };
 constexpr std::array kSizes = {Field{"parameters", &RunPoint::parameters},
                                Field{"gpus", &RunPoint::gpus}, Field{"tp", &RunPoint::tp},
@@ -20,17 +22,18 @@ constexpr std::array kSizes = {Field{"parameters", &RunPoint::parameters},
 }  // namespace
 
 RunPoint run_point(const TransformerConfig& model, const ParallelConfig& config) {
-  return {.parameters = static_cast<double>(parameter_count(model)),
-          .gpus = static_cast<double>(config.world_size()),
-          .tp = static_cast<double>(config.tp),
-          .pp = static_cast<double>(config.pp),
+  return {.parameters = parameter_count(model),
+          .gpus = config.world_size(),
+          .tp = config.tp,
+          .pp = config.pp,
           .recompute = config.recompute};
 }
 
 double distance(const RunPoint& a, const RunPoint& b) {
   double sum = a.recompute == b.recompute ? 0.0 : 1.0;
   for (const Field& size : kSizes) {
-    sum += std::abs(std::log2(a.*size.value / b.*size.value));
+    sum += std::abs(
+        std::log2(static_cast<double>(a.*size.value) / static_cast<double>(b.*size.value)));
   }
   return sum;
 }
@@ -38,7 +41,7 @@ double distance(const RunPoint& a, const RunPoint& b) {
 template <class Fields>
 void describe(Fields& fields, RunPoint& point) {
   for (const Field& size : kSizes) {
-    fields.number(size.name, point.*size.value, {1.0, 1e18});
+    fields.count(size.name, point.*size.value, 1, kLargest);
   }
   fields.choice("recompute", point.recompute, NamedValues<Recompute>(kRecomputeNames));
 }

@@ -12,10 +12,10 @@ namespace ptdp {
 /// spread. Everything else (microbatch, schedule, data parallelism beyond the number of GPUs) did
 /// not tell runs with large residuals from those with small ones.
 struct RunPoint {
-  double parameters = 1.0;
-  double gpus = 1.0;
-  double tp = 1.0;
-  double pp = 1.0;
+  std::int64_t parameters = 1;
+  std::int64_t gpus = 1;
+  std::int64_t tp = 1;
+  std::int64_t pp = 1;
   Recompute recompute = Recompute::kNone;
 
   friend bool operator==(const RunPoint&, const RunPoint&) = default;

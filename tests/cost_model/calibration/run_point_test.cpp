@@ -5,7 +5,7 @@
 namespace ptdp {
 namespace {
 
-const RunPoint kPoint = {.parameters = 1e9, .gpus = 64, .tp = 8, .pp = 2};
+const RunPoint kPoint = {.parameters = 1'000'000'000, .gpus = 64, .tp = 8, .pp = 2};
 
 TEST(RunPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
   const TransformerConfig model = resolved({.num_layers = 128,
@@ -17,7 +17,7 @@ TEST(RunPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
   const RunPoint point =
       run_point(model, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
   // SC21 (arXiv:2104.04473) table 1: 1008.0 billion.
-  EXPECT_NEAR(point.parameters / 1e9, 1008.0, 0.05);
+  EXPECT_NEAR(static_cast<double>(point.parameters) / 1e9, 1008.0, 0.05);
   EXPECT_EQ(point.gpus, 3072);
   EXPECT_EQ(point.tp, 8);
   EXPECT_EQ(point.pp, 64);
@@ -32,7 +32,7 @@ TEST(Distance, FromItselfIsNothing) {
 // recomputation 1.
 TEST(Distance, AddsUpWhatDiffers) {
   const RunPoint other = {
-      .parameters = 2e9, .gpus = 16, .tp = 4, .pp = 16, .recompute = Recompute::kFull};
+      .parameters = 2'000'000'000, .gpus = 16, .tp = 4, .pp = 16, .recompute = Recompute::kFull};
   EXPECT_DOUBLE_EQ(distance(kPoint, other), 8.0);
   EXPECT_DOUBLE_EQ(distance(other, kPoint), 8.0);
 }
