@@ -110,8 +110,8 @@ CalibrationSource CalibrationSource::parse(const std::string& text, const std::s
   }
   CalibrationSource source(Kind::kFiles);
   source.path_ = text;
-  const bool is_path =
-      text.find('/') != std::string::npos || text.ends_with(".json") || names_directory(source.path_);
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".json") ||
+                       names_directory(source.path_);
   if (!is_path) {
     throw Error(place + ": expected none, shipped, a directory or a file of ptdp-calibrate, got " +
                 in_quotes(text) + did_you_mean(text, words));

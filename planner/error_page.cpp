@@ -115,6 +115,7 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
 
 ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::size_t>& indices) {
   std::vector<double> errors;
+  errors.reserve(indices.size());
   for (const std::size_t i : indices) {
     errors.push_back(report.rows[i].error());
   }
@@ -252,10 +253,11 @@ std::string trimmed(std::string_view text) {
              : std::string(text.substr(begin, text.find_last_not_of(" \n") - begin + 1));
 }
 
+constexpr std::string_view kHeading = "## ";
+
 }  // namespace
 
 GroupNotes parse_notes(std::string_view text, const std::string& place) {
-  constexpr std::string_view kHeading = "## ";
   GroupNotes notes;
   std::string* note = nullptr;
   while (!text.empty()) {

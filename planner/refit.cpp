@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kNoJob = 0;  // GPUs of no run: none is left out
+
 /// Errors of the runs at `indices` under the calibrations.
 ErrorSummary errors_under(const std::vector<CostedRun>& runs,
                           const std::vector<Calibration>& calibrations,
@@ -94,7 +96,6 @@ std::vector<Refit> refit(const std::vector<CostedRun>& runs, const std::string& 
   std::vector<Refit> refits;
   for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
     const Scenario scenario = scenario_of(runs[indices.front()].run);
-    constexpr std::int64_t kNoJob = 0;  // GPUs of no run: none is left out
     refits.push_back(
         {.calibration = calibration_of(runs, indices, scenario, source),
          .shipped = fit_leaving_out_job(published_runs_on(published, scenario), scenario, kNoJob),

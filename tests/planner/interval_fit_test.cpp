@@ -26,6 +26,7 @@ CostedRun run_of(const std::string& stack, const std::string& group, double rati
 /// Three rows of 1.2 in group a and four of 1.5 in group b, on one stack.
 std::vector<CostedRun> two_groups() {
   std::vector<CostedRun> runs;
+  runs.reserve(7);
   for (int i = 0; i < 3; ++i) {
     runs.push_back(run_of("one", "a", 1.2));
   }

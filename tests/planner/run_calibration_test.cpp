@@ -28,6 +28,7 @@ CostedRun run_of(const std::string& stack, const std::string& group, double rati
 /// Two stacks; on the first, groups a (1.1 four times) and b (1.5 three times, 1.3 once).
 std::vector<CostedRun> runs() {
   std::vector<CostedRun> all;
+  all.reserve(9);
   for (int i = 0; i < 4; ++i) {
     all.push_back(run_of("one", "a", 1.1));
   }

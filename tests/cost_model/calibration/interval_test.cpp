@@ -62,6 +62,7 @@ TEST(FitIntervalModel, HasTheLeastSlopeWhereDistanceDoesNotMatter) {
 // One group has 95 rows that are not off at all, the other 5 that are 20 % off: half of the weight.
 TEST(FitIntervalModel, CountsAGroupOnceHoweverManyRowsItHas) {
   std::vector<Residual> residuals;
+  residuals.reserve(100);
   for (int i = 0; i < 95; ++i) {
     residuals.push_back({"many", 0.0, 0.0, 1'000'000});
   }
@@ -76,6 +77,7 @@ TEST(FitIntervalModel, CountsAGroupOnceHoweverManyRowsItHas) {
 // 0.53 and 1.455, rounded outwards to 0.53 and 1.46.
 TEST(FitIntervalModel, TakesThePercentilesOfWhatIsNotCalibrated) {
   std::vector<Residual> residuals;
+  residuals.reserve(40);
   for (int i = 0; i < 40; ++i) {
     residuals.push_back({std::to_string(i), std::log(0.505 + 0.025 * i), 0.0, 0});
   }
@@ -87,6 +89,7 @@ TEST(FitIntervalModel, TakesThePercentilesOfWhatIsNotCalibrated) {
 // The same 40 rows in one group: next to nothing may lie outside, 0.4 rows on each side.
 TEST(FitIntervalModel, IsWiderWhereItKnowsFewGroups) {
   std::vector<Residual> residuals;
+  residuals.reserve(40);
   for (int i = 0; i < 40; ++i) {
     residuals.push_back({"group", std::log(0.505 + 0.025 * i), 0.0, 0});
   }
