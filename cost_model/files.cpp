@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <system_error>
+#include <utility>
 
 #include "cost_model/error.h"
 
@@ -63,6 +65,88 @@ bool write_all(int fd, std::string_view content) {
   return true;
 }
 
+[[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
+                                const std::string& cause) {
+  throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
+}
+
+/// New content of a file, whole and synced beside it until it is renamed onto it; removed if it
+/// never is.
+class StagedFile {
+ public:
+  StagedFile(const std::filesystem::path& path, std::string_view content);
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  StagedFile(StagedFile&&) = delete;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile() {
+    if (!temporary_.empty()) {
+      ::unlink(temporary_.c_str());
+    }
+  }
+
+  void rename_onto_target();
+
+ private:
+  std::filesystem::path path_;    ///< As given, for messages.
+  std::filesystem::path target_;  ///< What it names.
+  std::string temporary_;         ///< Empty once renamed.
+};
+
+StagedFile::StagedFile(const std::filesystem::path& path, std::string_view content) : path_(path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  target_ = fs::weakly_canonical(path, error);  // follows links to what they name
+  if (error) {
+    fail_to_write(path, "write", error.message());
+  }
+  const fs::file_status existing = fs::status(target_, error);
+  if (fs::exists(existing) && !fs::is_regular_file(existing)) {
+    fail_to_write(path, "write", "it is no regular file");
+  }
+
+  std::string temporary = (target_.parent_path() / ".ptdp.XXXXXX").string();
+  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.get() < 0) {
+    fail_to_write(path, "create a file beside it", std::strerror(errno));
+  }
+  const auto fail_and_clean_up = [&](const char* step) {
+    const std::string cause = std::strerror(errno);
+    ::unlink(temporary.c_str());
+    fail_to_write(path, step, cause);
+  };
+
+  // mkostemp gives 0600; a plan is shared like any other file of the user's.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
+                                           : static_cast<mode_t>(0666 & ~mask);
+  if (::fchmod(file.get(), mode) != 0 || !write_all(file.get(), content)) {
+    fail_and_clean_up("write");
+  }
+  if (::fsync(file.get()) != 0) {
+    fail_and_clean_up("sync");
+  }
+  if (!file.close_checked()) {
+    fail_and_clean_up("close");
+  }
+  temporary_ = std::move(temporary);
+}
+
+void StagedFile::rename_onto_target() {
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    fail_to_write(path_, "rename onto it", std::strerror(errno));
+  }
+  temporary_.clear();
+
+  // The rename itself is durable only once the directory is synced. Some file systems refuse to
+  // sync a directory; the file is whole either way, so that is no failure.
+  const Descriptor synced = open_descriptor(target_.parent_path(), O_RDONLY | O_DIRECTORY);
+  if (synced.get() >= 0) {
+    (void)::fsync(synced.get());
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::size_t limit) {
@@ -108,55 +192,16 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  const auto fail = [&path](const char* step, const std::string& cause) {
-    throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
-  };
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);  // follows links to what they name
-  if (error) {
-    fail("write", error.message());
-  }
-  const fs::file_status existing = fs::status(target, error);
-  if (fs::exists(existing) && !fs::is_regular_file(existing)) {
-    fail("write", "it is no regular file");
-  }
+  StagedFile(path, content).rename_onto_target();
+}
 
-  const fs::path directory = target.parent_path();
-  std::string temporary = (directory / ".ptdp.XXXXXX").string();
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) {
-    fail("create a file beside it", std::strerror(errno));
+void write_files_atomically(std::span<const FileContent> files) {
+  std::list<StagedFile> staged;
+  for (const FileContent& file : files) {
+    staged.emplace_back(file.path, file.content);
   }
-  const auto fail_and_clean_up = [&](const char* step) {
-    const std::string cause = std::strerror(errno);
-    ::unlink(temporary.c_str());
-    fail(step, cause);
-  };
-
-  // mkostemp gives 0600; a plan is shared like any other file of the user's.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
-                                           : static_cast<mode_t>(0666 & ~mask);
-  if (::fchmod(file.get(), mode) != 0 || !write_all(file.get(), content)) {
-    fail_and_clean_up("write");
-  }
-  if (::fsync(file.get()) != 0) {
-    fail_and_clean_up("sync");
-  }
-  if (!file.close_checked()) {
-    fail_and_clean_up("close");
-  }
-  if (::rename(temporary.c_str(), target.c_str()) != 0) {
-    fail_and_clean_up("rename onto it");
-  }
-
-  // The rename itself is durable only once the directory is synced. Some file systems refuse to
-  // sync a directory; the file is whole either way, so that is no failure.
-  const Descriptor synced = open_descriptor(directory, O_RDONLY | O_DIRECTORY);
-  if (synced.get() >= 0) {
-    (void)::fsync(synced.get());
+  for (StagedFile& file : staged) {
+    file.rename_onto_target();
   }
 }
 

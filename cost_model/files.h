@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,5 +23,14 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 /// Error(kOutputFailed), leaving the old file as it was; also where `path` is a directory, a pipe
 /// or a device.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// A file and what it is to hold.
+struct FileContent {
+  std::filesystem::path path;
+  std::string content;
+};
+
+/// The same for several: none is replaced before all are written and synced beside their places.
+void write_files_atomically(std::span<const FileContent> files);
 
 }  // namespace ptdp

@@ -14,10 +14,11 @@ namespace {
 /// By what the best configuration that matches differs from the best of all, in what the objective
 /// counts.
 std::vector<TermDifference> lost_terms(const Explanation& explanation, const Scenario& scenario,
-                                       const Calibration& calibration) {
+                                       const CalibrationFit& calibration) {
   const auto cost = [&](const ParallelConfig& config) {
-    return counted(predict(scenario, config, calibration).breakdown, config,
-                   explanation.matching_options.objective);
+    return counted(
+        predict(scenario, config, calibration.at(run_point(scenario.job.model, config))).breakdown,
+        config, explanation.matching_options.objective);
   };
   return differences(cost(explanation.matching.best.front().config),
                      cost(explanation.all.best.front().config));
@@ -26,7 +27,7 @@ std::vector<TermDifference> lost_terms(const Explanation& explanation, const Sce
 }  // namespace
 
 std::string summarize(const Explanation& explanation, const Scenario& scenario,
-                      const Calibration& calibration) {
+                      const CalibrationFit& calibration) {
   if (explanation.matching.best.empty()) {
     return "No configuration that matches can run.\n" +
            why_nothing_fits(scenario, explanation.matching_options, explanation.matching);
@@ -56,14 +57,16 @@ std::string summarize(const Explanation& explanation, const Scenario& scenario,
                           unit_of(objective));
     }
   }
-  if (std::abs(lost) <= calibration.interval.high - 1.0) {
+  const RelativeInterval interval =
+      calibration.at(run_point(scenario.job.model, best.config)).interval;
+  if (std::abs(lost) <= interval.high - 1.0) {
     text += "The difference lies within the interval of the prediction: a tie.\n";
   }
   return text;
 }
 
 std::string to_json(const Explanation& explanation, const Scenario& scenario,
-                    const Calibration& calibration) {
+                    const CalibrationFit& calibration) {
   ObjectWriter json;
   json.text("schema", "ptdp.explanation/1");
   json.text("tool_version", PTDP_VERSION);

@@ -10,10 +10,10 @@ namespace ptdp {
 
 /// Why a partly given configuration is not the best, or cannot run.
 [[nodiscard]] std::string summarize(const Explanation& explanation, const Scenario& scenario,
-                                    const Calibration& calibration);
+                                    const CalibrationFit& calibration);
 
 /// The comparison as `ptdp.explanation/1`, described in planner/README.md.
 [[nodiscard]] std::string to_json(const Explanation& explanation, const Scenario& scenario,
-                                  const Calibration& calibration);
+                                  const CalibrationFit& calibration);
 
 }  // namespace ptdp

@@ -204,7 +204,7 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
 void check_derived(const Plan& plan, const std::string& place) {
   const Prediction& predicted = plan.predicted;
   const Estimate<Seconds>& time = predicted.iteration_time;
-  Calibration calibration = calibrate({});
+  Calibration calibration;
   if (predicted.calibration_runs > 0) {
     calibration = {.num_runs = predicted.calibration_runs,
                    .factor = predicted.calibration_factor,

@@ -96,28 +96,31 @@ std::vector<ObjectWriter> published_json(const PlanningResult& result) {
 
 }  // namespace
 
-PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options) {
+PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options,
+                             const CalibrationSource& calibration) {
   check(scenario);
   PlanningResult result{.scenario = scenario, .options = options};
+  result.calibration = calibration.fit(scenario, options.gpus);
+  result.leaves_out_published_runs = calibration.leaves_out_published_runs();
   result.search = search(scenario, options);
-  const MeasuredRuns published = read_published_runs();
-  result.calibration = calibrate_by_published(published, scenario, options.gpus);
   for (const Candidate& candidate : result.search.best) {
-    result.plans.push_back(make_plan(scenario, options.gpus, options.memory_headroom,
-                                     candidate.config, result.calibration));
+    result.plans.push_back(
+        make_plan(scenario, options.gpus, options.memory_headroom, candidate.config,
+                  result.calibration.at(run_point(scenario.job.model, candidate.config))));
   }
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options);
   }
-  for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
+  for (const MeasuredRun& run :
+       find_published_runs(read_published_runs(), scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
     const bool is_same_stack = is_run_on(run, scenario);
-    const Calibration calibration = is_same_stack
-                                        ? result.calibration
-                                        : calibrate_by_published(published, as_run, options.gpus);
-    result.published.push_back({.run = run,
-                                .predicted = predict(as_run, run.config, calibration),
-                                .is_same_stack = is_same_stack});
+    const CalibrationFit fit =
+        is_same_stack ? result.calibration : calibration.fit_if_known(as_run, options.gpus);
+    result.published.push_back(
+        {.run = run,
+         .predicted = predict(as_run, run.config, fit.at(run_point(run.model, run.config))),
+         .is_same_stack = is_same_stack});
   }
   return result;
 }

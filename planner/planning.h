@@ -8,6 +8,7 @@
 #include "cost_model/calibration/calibration.h"
 #include "cost_model/calibration/measured_run.h"
 #include "cost_model/spec/object_writer.h"
+#include "planner/calibration_file.h"
 #include "planner/plan.h"
 #include "planner/rules_of_thumb.h"
 #include "planner/search.h"
@@ -26,17 +27,21 @@ struct PlanningResult {
   Scenario scenario;
   SearchOptions options;
   SearchResult search;
-  Calibration calibration;
+  CalibrationFit calibration;
+  /// Whether no prediction beside a published run rests on that run.
+  bool leaves_out_published_runs = true;
   std::vector<Plan> plans;  ///< Of search.best, in order.
   std::vector<Baseline> baselines;
   std::vector<PublishedComparison> published;
 };
 
-/// Searches, calibrates by published runs and sets the result beside the rules of thumb and
+/// Searches, calibrates and sets the result beside the rules of thumb and
 /// published results. Throws Error for a scenario that cannot be costed; that nothing fits is an
 /// answer
 /// (`plans` is empty).
-[[nodiscard]] PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options);
+[[nodiscard]] PlanningResult plan_training(
+    const Scenario& scenario, const SearchOptions& options,
+    const CalibrationSource& calibration = CalibrationSource::shipped());
 
 /// Counts of a search, for documents that hold one.
 [[nodiscard]] ObjectWriter candidates_json(const SearchResult& search);

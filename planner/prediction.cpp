@@ -38,9 +38,8 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
 }  // namespace
 
 std::string Prediction::basis() const {
-  return calibration_runs == 0
-             ? "not calibrated: data sheets and published measurements of parts"
-             : "calibrated on " + std::to_string(calibration_runs) + " published runs";
+  return calibration_runs == 0 ? "not calibrated: data sheets and published measurements of parts"
+                               : "calibrated on " + std::to_string(calibration_runs) + " runs";
 }
 
 Prediction predict(const Scenario& scenario, const ParallelConfig& config,

@@ -33,7 +33,7 @@ struct Prediction {
   Traffic traffic;
   std::vector<std::string> extrapolations;  ///< Where it rests on no measurement, one line each.
 
-  /// "calibrated on 9 published runs", "not calibrated: ...".
+  /// "calibrated on 9 runs", "not calibrated: ...".
   [[nodiscard]] std::string basis() const;
 };
 

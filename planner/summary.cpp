@@ -197,6 +197,7 @@ std::string runners_up(const PlanningResult& result) {
   }
   const Objective objective = result.options.objective;
   const Plan& best = result.plans.front();
+  const double widest = best.predicted.iteration_time.high / best.predicted.iteration_time.value;
   std::string text = "\nRunners-up\n";
   for (std::size_t i = 1; i < result.plans.size(); ++i) {
     const Plan& plan = result.plans[i];
@@ -204,13 +205,13 @@ std::string runners_up(const PlanningResult& result) {
     const double loss = score(time, plan.config, objective) /
                             score(best.predicted.iteration_time.value, best.config, objective) -
                         1.0;
-    text += fmt::format(
-        "  {}. {}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
-        duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
-        1.0 + loss <= result.calibration.interval.high ? ", a tie within the interval" : "",
-        plan.memory.peak().value() / kGibi,
-        describe_differences(cost_of(plan, objective), cost_of(best, objective),
-                             unit_of(objective)));
+    text +=
+        fmt::format("  {}. {}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
+                    duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
+                    1.0 + loss <= widest ? ", a tie within the interval" : "",
+                    plan.memory.peak().value() / kGibi,
+                    describe_differences(cost_of(plan, objective), cost_of(best, objective),
+                                         unit_of(objective)));
   }
   return text;
 }
@@ -249,7 +250,9 @@ std::string published(const PlanningResult& result) {
     return "\nPublished\n  no run of this model, batch and number of GPUs is known to us\n";
   }
   const Plan& best = result.plans.front();
-  std::string text = "\nPublished (left out of the calibration)\n";
+  std::string text = result.leaves_out_published_runs
+                         ? "\nPublished (left out of the calibration)\n"
+                         : "\nPublished\n";
   for (const PublishedComparison& comparison : result.published) {
     const MeasuredRun& run = comparison.run;
     const Prediction& predicted = comparison.predicted;

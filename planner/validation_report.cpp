@@ -1,183 +1,108 @@
 #include "planner/validation_report.h"
 
-#include <fmt/format.h>
-
 #include <map>
 
-#include "cost_model/spec/object_writer.h"
+#include "cost_model/calibration/contradictions.h"
+#include "cost_model/calibration/quantile.h"
 
 namespace ptdp {
 namespace {
 
-/// The errors at `indices`, summarised.
-ErrorSummary summary_of(const std::vector<double>& errors,
-                        const std::vector<std::size_t>& indices) {
-  std::vector<double> selected;
-  selected.reserve(indices.size());
-  for (const std::size_t i : indices) {
-    selected.push_back(errors[i]);
+GroupErrors errors_of(const std::string& name, const std::vector<const ValidatedRun*>& rows) {
+  std::vector<double> errors;
+  std::vector<double> half_widths;
+  double inside = 0.0;
+  for (const ValidatedRun* row : rows) {
+    errors.push_back(row->error());
+    half_widths.push_back(row->calibration.interval.half_width());
+    inside += row->is_inside_interval() ? 1.0 : 0.0;
   }
-  return summarize(selected);
+  GroupErrors group{.group = name, .errors = summarize(errors)};
+  if (!rows.empty()) {
+    group.inside_interval = inside / static_cast<double>(rows.size());
+    group.median_half_width = median(half_widths);
+  }
+  return group;
 }
 
-GroupErrors errors_of_group(const std::string& name, const RunErrors& errors,
-                            const std::vector<std::size_t>& indices) {
-  return {.group = name,
-          .uncalibrated = summary_of(errors.uncalibrated, indices),
-          .in_sample = summary_of(errors.in_sample, indices),
-          .leave_one_out = summary_of(errors.leave_one_out, indices)};
+void summarize_groups(ValidationReport& report) {
+  std::map<std::string, std::vector<const ValidatedRun*>> by_group;
+  std::vector<const ValidatedRun*> all;
+  for (const ValidatedRun& row : report.rows) {
+    by_group[row.costed.run.group].push_back(&row);
+    all.push_back(&row);
+  }
+  for (const auto& [name, rows] : by_group) {
+    report.groups.push_back(errors_of(name, rows));
+  }
+  report.total = errors_of("all", all);
 }
 
-ObjectWriter summary_json(const ErrorSummary& summary) {
-  ObjectWriter json;
-  json.number("mape", summary.mean_absolute);
-  json.number("median", summary.median_absolute);
-  json.number("max", summary.max_absolute);
-  json.number("bias", summary.bias);
-  return json;
+std::vector<FittedFactor> fit_factors(const std::vector<CostedRun>& runs) {
+  std::vector<FittedFactor> factors;
+  for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
+    std::vector<CalibrationRun> selected;
+    for (const std::size_t i : indices) {
+      selected.push_back(calibration_run(runs[i]));
+    }
+    factors.push_back({.pair = pair,
+                       .fit = fit_calibration(selected),
+                       .num_rows = static_cast<int>(indices.size())});
+  }
+  return factors;
 }
 
-ObjectWriter run_json(const ValidationReport& report, std::size_t i) {
-  const CostedRun& costed = report.runs.costed[i];
-  ParallelConfig config = costed.run.config;
-  ObjectWriter json;
-  json.text("id", costed.run.id);
-  json.text("group", costed.run.group);
-  json.text("cluster", costed.run.cluster);
-  json.text("stack", costed.run.stack);
-  json.object("config", config);
-  json.number("measured_s", costed.run.iteration_time.value());
-  json.number("predicted_s", costed.predicted.value());
-  json.number("measured_tflops_per_gpu", tflops_per_gpu(costed.run, costed.run.iteration_time));
-  json.number("predicted_tflops_per_gpu", tflops_per_gpu(costed.run, costed.predicted));
-  json.number("error", report.errors.uncalibrated[i]);
-  json.number("error_in_sample", report.errors.in_sample[i]);
-  json.number("error_leave_one_out", report.errors.leave_one_out[i]);
-  return json;
-}
-
-std::string summary_columns(const ErrorSummary& summary) {
-  return fmt::format("{:>6.1f} {:>6.1f} {:>6.1f}", 100.0 * summary.mean_absolute,
-                     100.0 * summary.max_absolute, 100.0 * summary.bias);
+std::vector<bool> contradictions_of(const std::vector<CostedRun>& runs) {
+  std::vector<MeasuredRun> measured;
+  measured.reserve(runs.size());
+  for (const CostedRun& run : runs) {
+    measured.push_back(run.run);
+  }
+  return find_contradictions(measured);
 }
 
 }  // namespace
 
-ValidationReport make_validation_report(const MeasuredRuns& runs) {
-  ValidationReport report;
-  report.runs = cost_runs(runs);
-  report.errors = errors_of(report.runs.costed);
+Estimate<Seconds> ValidatedRun::predicted() const {
+  const Seconds time = costed.predicted * calibration.factor;
+  return {.value = time,
+          .low = time * calibration.interval.low,
+          .high = time * calibration.interval.high};
+}
 
-  std::map<std::string, std::vector<std::size_t>> by_group;
-  std::vector<std::size_t> all;
-  for (std::size_t i = 0; i < report.runs.costed.size(); ++i) {
-    by_group[report.runs.costed[i].run.group].push_back(i);
-    all.push_back(i);
+double ValidatedRun::error() const {
+  return predicted().value / costed.run.iteration_time - 1.0;
+}
+
+bool ValidatedRun::is_inside_interval() const {
+  const Estimate<Seconds> estimate = predicted();
+  const Seconds measured = costed.run.iteration_time;
+  return estimate.low <= measured && measured <= estimate.high;
+}
+
+ValidationReport make_validation_report(const CostedRuns& runs, CalibrationKind calibration) {
+  ValidationReport report{.calibration = calibration, .skipped = runs.skipped};
+  const std::vector<Calibration> calibrations = calibrations_of(runs.costed, calibration);
+  const std::vector<bool> contradicted = contradictions_of(runs.costed);
+  report.rows.reserve(runs.costed.size());
+  for (std::size_t i = 0; i < runs.costed.size(); ++i) {
+    report.rows.push_back({.costed = runs.costed[i],
+                           .calibration = calibrations[i],
+                           .is_contradicted = contradicted[i]});
   }
-  for (const auto& [group, indices] : by_group) {
-    report.groups.push_back(errors_of_group(group, report.errors, indices));
-  }
-  report.groups.push_back(errors_of_group("all", report.errors, all));
+  summarize_groups(report);
+  report.factors = fit_factors(runs.costed);
   return report;
 }
 
-std::string to_table(const ValidationReport& report) {
-  std::string text =
-      fmt::format("{:<24} {:>11} {:>11} {:>7} {:>7}  {:>9} {:>9}\n", "run", "measured s",
-                  "predicted s", "error", "l-o-o", "TFLOP/s", "predicted");
-  for (std::size_t i = 0; i < report.runs.costed.size(); ++i) {
-    const CostedRun& costed = report.runs.costed[i];
-    text +=
-        fmt::format("{:<24} {:>11.4g} {:>11.4g} {:>+6.1f}% {:>+6.1f}%  {:>9.4g} {:>9.4g}\n",
-                    costed.run.id, costed.run.iteration_time.value(), costed.predicted.value(),
-                    100.0 * report.errors.uncalibrated[i], 100.0 * report.errors.leave_one_out[i],
-                    tflops_per_gpu(costed.run, costed.run.iteration_time),
-                    tflops_per_gpu(costed.run, costed.predicted));
+std::vector<RankedSet> rank_rows(const ValidationReport& report) {
+  std::vector<CostedRun> calibrated;
+  std::vector<bool> contradicted;
+  for (const ValidatedRun& row : report.rows) {
+    calibrated.push_back({row.costed.run, row.predicted().value});
+    contradicted.push_back(row.is_contradicted);
   }
-  text +=
-      "\nerror: uncalibrated, of the closed form as it is; l-o-o: times one factor per cluster and "
-      "stack,\n"
-      "fitted to the other runs of that cluster and stack (leave-one-out). TFLOP/s per GPU, "
-      "hardware\n"
-      "FLOPs.\n";
-
-  text += fmt::format("\n{:<24} {:>5}  {:^20}  {:^20}  {:^20}\n", "group [%]", "runs",
-                      "uncalibrated", "leave-one-out", "in-sample");
-  text += fmt::format("{:<24} {:>5}  {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6}  {:>6} {:>6} {:>6}\n", "",
-                      "", "MAPE", "max", "bias", "MAPE", "max", "bias", "MAPE", "max", "bias");
-  for (const GroupErrors& group : report.groups) {
-    text += fmt::format("{:<24} {:>5}  {}  {}  {}\n", group.group, group.uncalibrated.count,
-                        summary_columns(group.uncalibrated), summary_columns(group.leave_one_out),
-                        summary_columns(group.in_sample));
-  }
-
-  text += "\nfactors fitted to all runs above (in-sample)\n";
-  for (const FittedFactor& fitted : report.errors.factors) {
-    if (fitted.calibration.is_calibrated()) {
-      text += fmt::format("  {} + {}: x{:.3f} on {} runs\n", fitted.cluster, fitted.stack,
-                          fitted.calibration.factor, fitted.calibration.num_runs);
-    } else {
-      text += fmt::format("  {} + {}: none, fewer than {} runs\n", fitted.cluster, fitted.stack,
-                          kFewestCalibrationRuns);
-    }
-  }
-
-  if (!report.runs.skipped.empty()) {
-    std::map<std::string, int> by_reason;
-    for (const SkippedRun& skipped : report.runs.skipped) {
-      ++by_reason[skipped.reason];
-    }
-    text += fmt::format("\nskipped: {} runs\n", report.runs.skipped.size());
-    for (const auto& [reason, count] : by_reason) {
-      text += fmt::format("  {:>5}  {}\n", count, reason);
-    }
-    for (const SkippedRun& skipped : report.runs.skipped) {
-      text += fmt::format("  {:<28} {}\n", skipped.id, skipped.reason);
-    }
-  }
-  return text;
-}
-
-std::string to_json(const ValidationReport& report) {
-  std::vector<ObjectWriter> runs;
-  for (std::size_t i = 0; i < report.runs.costed.size(); ++i) {
-    runs.push_back(run_json(report, i));
-  }
-  std::vector<ObjectWriter> skipped;
-  for (const SkippedRun& run : report.runs.skipped) {
-    ObjectWriter json;
-    json.text("id", run.id);
-    json.text("group", run.group);
-    json.text("reason", run.reason);
-    skipped.push_back(std::move(json));
-  }
-  std::vector<ObjectWriter> groups;
-  for (const GroupErrors& group : report.groups) {
-    ObjectWriter json;
-    json.text("group", group.group);
-    json.count("runs", group.uncalibrated.count);
-    json.child("uncalibrated", summary_json(group.uncalibrated));
-    json.child("leave_one_out", summary_json(group.leave_one_out));
-    json.child("in_sample", summary_json(group.in_sample));
-    groups.push_back(std::move(json));
-  }
-  std::vector<ObjectWriter> factors;
-  for (const FittedFactor& fitted : report.errors.factors) {
-    ObjectWriter json;
-    json.text("cluster", fitted.cluster);
-    json.text("stack", fitted.stack);
-    json.number("factor", fitted.calibration.factor);
-    json.count("runs", fitted.calibration.num_runs);
-    factors.push_back(std::move(json));
-  }
-  ObjectWriter json;
-  json.text("schema", "ptdp.validation/1");
-  json.text("tool_version", PTDP_VERSION);
-  json.children("runs", std::move(runs));
-  json.children("groups", std::move(groups));
-  json.children("factors", std::move(factors));
-  json.children("skipped", std::move(skipped));
-  return json.dump();
+  return rank_by_job(calibrated, contradicted);
 }
 
 }  // namespace ptdp

@@ -107,6 +107,10 @@ std::optional<std::string> CommandLine::text(const std::string& flag) const {
   return values_[flag].as<std::string>();
 }
 
+std::vector<std::string> CommandLine::texts(const std::string& flag) const {
+  return has(flag) ? values_[flag].as<std::vector<std::string>>() : std::vector<std::string>();
+}
+
 std::optional<std::int64_t> CommandLine::count(const std::string& flag, std::int64_t low,
                                                std::int64_t high) const {
   const auto value = text(flag);
@@ -137,6 +141,14 @@ std::vector<std::size_t> CommandLine::choices(const std::string& flag,
     rest = comma == std::string::npos ? std::nullopt : std::optional(rest->substr(comma + 1));
   }
   return indices;
+}
+
+po::typed_value<std::string>* text_value() {
+  return po::value<std::string>();
+}
+
+po::typed_value<std::vector<std::string>>* texts_value() {
+  return po::value<std::vector<std::string>>();
 }
 
 double parse_with_suffix(std::string_view text, const std::string& place) {

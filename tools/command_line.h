@@ -29,6 +29,8 @@ class CommandLine {
   void allow_only(const std::vector<std::string>& flags) const;
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
   [[nodiscard]] std::optional<std::string> text(const std::string& flag) const;
+  /// All values of a flag that may be repeated (one declared with texts_value()), in order.
+  [[nodiscard]] std::vector<std::string> texts(const std::string& flag) const;
   [[nodiscard]] std::optional<std::int64_t> count(const std::string& flag, std::int64_t low,
                                                   std::int64_t high) const;
   [[nodiscard]] std::optional<double> number(const std::string& flag, double low,
@@ -45,6 +47,10 @@ class CommandLine {
   std::vector<std::string> words_;
   boost::program_options::variables_map values_;
 };
+
+/// The value of a flag that takes text, and of one that may be given again and again.
+[[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
+[[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
 
 /// "450B", "1.5T", "300e9": a number with an optional factor K, M, B or T. Throws Error at `place`.
 [[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);

@@ -66,6 +66,8 @@ po::options_description flag_descriptions() {
   option("threads", text(), "threads to search with; never changes the result (default: 1)");
   option("format", text(), "table, json, csv (default: table)");
   option("output,o", text(), "write the best plan to this file");
+  option("calibration", text(),
+         "none, shipped, or a file or directory of ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
   option("help,h", "this text");
   option("version", "the version");
@@ -262,12 +264,15 @@ int run_show(const CommandLine& line) {
   return 0;
 }
 
+/// What --calibration says.
+CalibrationSource read_calibration(const CommandLine& line) {
+  return CalibrationSource::parse(line.text("calibration").value_or("shipped"), "--calibration");
+}
+
 int run_explain(const Request& request, const SearchOptions& options, const std::string& text,
-                bool as_json) {
+                const CalibrationFit& calibration, bool as_json) {
   check(request.scenario);
   const Pins partial = parse_partial_config(text, "--explain");
-  const Calibration calibration =
-      calibrate_by_published(read_published_runs(), request.scenario, options.gpus);
   const Explanation explanation = explain(request.scenario, options, partial);
   print(as_json ? to_json(explanation, request.scenario, calibration)
                 : summarize(explanation, request.scenario, calibration));
@@ -278,6 +283,7 @@ int run_search(const CommandLine& line) {
   const Request request = read_request(line);
   const SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
+  const CalibrationSource calibration = read_calibration(line);
   const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {
@@ -293,10 +299,11 @@ int run_search(const CommandLine& line) {
     if (format == 2) {
       throw Error("--format: expected table or json for --explain, got csv");
     }
-    return run_explain(request, options, *explained, format == 1);
+    return run_explain(request, options, *explained,
+                       calibration.fit(request.scenario, options.gpus), format == 1);
   }
 
-  const PlanningResult result = plan_training(request.scenario, options);
+  const PlanningResult result = plan_training(request.scenario, options, calibration);
   if (result.plans.empty()) {
     if (format == 1) {
       print(to_json(result, budget));

@@ -1,8 +1,14 @@
 // ptdp-validate: predicted against measured, run by run.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <set>
+
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/near_miss.h"
+#include "planner/error_page.h"
 #include "planner/validation_report.h"
 #include "tools/command_line.h"
 
@@ -13,24 +19,31 @@ namespace po = boost::program_options;
 
 constexpr const char* kProgram = "ptdp-validate";
 constexpr const char* kUsage =
-    "usage: ptdp-validate [--runs FILE.csv] [flags]\n"
+    "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
     "\n"
-    "Costs every run of the file as it was configured; without a file, the shipped published "
+    "Costs every run of the files as it was configured; without a file, the shipped published "
     "runs.\n"
-    "The columns are those of profiles/published (profiles/README.md). With tolerances, the exit\n"
-    "status is 6 where one is missed.\n"
+    "The columns are those of profiles/published (profiles/README.md). --runs and --group may be\n"
+    "repeated. With tolerances, the exit status is 6 where one is missed.\n"
+    "\n"
+    "calibrations:\n"
+    "  none                 the closed form as it is\n"
+    "  shipped              as ptdp-plan would: by published runs of other jobs\n"
+    "  leave-one-out        by the other rows of the cluster and stack\n"
+    "  leave-one-group-out  by the rows of the cluster and stack that are not of the group\n"
+    "  scale                by all rows of the cluster and stack: in-sample\n"
     "\n";
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  const auto text = [] { return po::value<std::string>(); };
-  option("runs", text(), "measured runs, comma-separated values");
-  option("format", text(), "table, json (default: table)");
-  option("max-mape", text(), "tolerated mean absolute error of uncalibrated predictions [%]");
-  option("max-error", text(), "tolerated worst error of uncalibrated predictions [%]");
-  option("max-mape-loo", text(), "the same for leave-one-out predictions [%]");
-  option("max-error-loo", text(), "the same for leave-one-out predictions [%]");
+  option("runs", texts_value(), "measured runs, comma-separated values");
+  option("group", texts_value(), "only the rows of this holdout_group");
+  option("calibration", text_value(), "see above (default: none)");
+  option("ranking", "are configurations of one job in their measured order?");
+  option("format", text_value(), "table, json, or markdown: the page of errors (default: table)");
+  option("max-mape", text_value(), "tolerated mean absolute error of all rows [%]");
+  option("max-error", text_value(), "tolerated worst error [%]");
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -41,34 +54,92 @@ struct Tolerance {
   std::string flag;
   double percent = 0.0;
   double ErrorSummary::*error = nullptr;
-  ErrorSummary GroupErrors::*kind = nullptr;
 };
 
 std::vector<Tolerance> read_tolerances(const CommandLine& line) {
   std::vector<Tolerance> tolerances;
-  const auto add = [&](const std::string& flag, double ErrorSummary::*error,
-                       ErrorSummary GroupErrors::*kind) {
+  const auto add = [&](const std::string& flag, double ErrorSummary::*error) {
     if (const auto percent = line.number(flag, 0.0, 1e6)) {
-      tolerances.push_back({flag, *percent, error, kind});
+      tolerances.push_back({flag, *percent, error});
     }
   };
-  add("max-mape", &ErrorSummary::mean_absolute, &GroupErrors::uncalibrated);
-  add("max-error", &ErrorSummary::max_absolute, &GroupErrors::uncalibrated);
-  add("max-mape-loo", &ErrorSummary::mean_absolute, &GroupErrors::leave_one_out);
-  add("max-error-loo", &ErrorSummary::max_absolute, &GroupErrors::leave_one_out);
+  add("max-mape", &ErrorSummary::mean_absolute);
+  add("max-error", &ErrorSummary::max_absolute);
   return tolerances;
 }
 
 /// Throws Error(kOutsideTolerance) at the first tolerance that is missed.
-void check_tolerances(const std::vector<Tolerance>& tolerances, const GroupErrors& errors) {
+void check_tolerances(const std::vector<Tolerance>& tolerances, const ErrorSummary& errors) {
   for (const Tolerance& tolerance : tolerances) {
-    const double percent = 100.0 * (errors.*tolerance.kind).*tolerance.error;
+    const double percent = 100.0 * errors.*tolerance.error;
     if (percent > tolerance.percent) {
       throw Error(
           fmt::format("--{}: {:.2f} % exceeds {} %", tolerance.flag, percent, tolerance.percent),
           ExitStatus::kOutsideTolerance);
     }
   }
+}
+
+/// The rows of the named groups; all where none is named. Throws Error for a group without rows.
+MeasuredRuns select_groups(MeasuredRuns runs, const std::vector<std::string>& groups) {
+  if (groups.empty()) {
+    return runs;
+  }
+  std::set<std::string> names;
+  for (const MeasuredRun& run : runs.runs) {
+    names.insert(run.group);
+  }
+  for (const SkippedRun& run : runs.skipped) {
+    names.insert(run.group);
+  }
+  const std::vector<std::string> known(names.begin(), names.end());
+  for (const std::string& group : groups) {
+    if (!names.contains(group)) {
+      throw Error("--group: no rows of " + in_quotes(group) + did_you_mean(group, known));
+    }
+  }
+  const auto is_other = [&](const auto& run) {
+    return std::find(groups.begin(), groups.end(), run.group) == groups.end();
+  };
+  std::erase_if(runs.runs, is_other);
+  std::erase_if(runs.skipped, is_other);
+  return runs;
+}
+
+enum class Format { kTable, kJson, kMarkdown };
+constexpr std::array kFormatNames = {NamedValue<Format>{Format::kTable, "table"},
+                                     NamedValue<Format>{Format::kJson, "json"},
+                                     NamedValue<Format>{Format::kMarkdown, "markdown"}};
+
+/// The value of a flag that takes a name, or `otherwise`.
+template <class Value>
+Value read_choice(const CommandLine& line, const std::string& flag, NamedValues<Value> names,
+                  Value otherwise) {
+  const auto choice = line.choice(flag, names_of(names));
+  return choice.has_value() ? names[*choice].value : otherwise;
+}
+
+Format read_format(const CommandLine& line) {
+  const Format format =
+      read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
+  for (const char* flag : {"calibration", "ranking"}) {
+    if (format == Format::kMarkdown && line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used by --format markdown, which has them all");
+    }
+  }
+  return format;
+}
+
+std::string text_of(const ValidationReport& report, const CostedRuns& runs, Format format) {
+  switch (format) {
+    case Format::kTable:
+      return to_table(report);
+    case Format::kJson:
+      return to_json(report);
+    case Format::kMarkdown:
+      return error_page(runs, read_notes());
+  }
+  return "";
 }
 
 int run(int argc, const char* const* argv) {
@@ -81,18 +152,28 @@ int run(int argc, const char* const* argv) {
   if (!line.words().empty()) {
     throw Error("unexpected word " + in_quotes(line.words().front()) + " (--help shows the flags)");
   }
-  const auto format = line.choice("format", {"table", "json"}).value_or(0);
+  const Format format = read_format(line);
+  const CalibrationKind kind =
+      read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),
+                  CalibrationKind::kNone);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
-  const auto file = line.text("runs");
-  const ValidationReport report = make_validation_report(
-      file.has_value() ? read_measured_runs(CsvTable::from_file(*file)) : read_published_runs());
-  print(format == 1 ? to_json(report) : to_table(report));
-  if (report.runs.costed.empty()) {
-    throw Error(report.runs.skipped.empty()
-                    ? "no runs in " + in_quotes(file.value_or("the shipped runs"))
-                    : "no run could be costed; the reasons are listed above");
+  const std::vector<std::string> files = line.texts("runs");
+  const MeasuredRuns runs =
+      select_groups(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}),
+                    line.texts("group"));
+  if (runs.runs.empty() && runs.skipped.empty()) {
+    throw Error("no runs to validate: the files have a header only");
   }
-  check_tolerances(tolerances, report.groups.back());
+  const CostedRuns costed = cost_runs(runs);
+  ValidationReport report = make_validation_report(costed, kind);
+  if (line.has("ranking")) {
+    report.ranking = rank_rows(report);
+  }
+  print(text_of(report, costed, format));
+  if (report.rows.empty()) {
+    throw Error("no run could be costed; the reasons are listed above");
+  }
+  check_tolerances(tolerances, report.total.errors);
   return 0;
 }
 

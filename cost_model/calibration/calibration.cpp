@@ -1,17 +1,13 @@
 #include "cost_model/calibration/calibration.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <utility>
+
+#include "cost_model/calibration/quantile.h"
 
 namespace ptdp {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
-}
 
 /// Logarithms of measured/predicted, in order of the runs.
 std::vector<double> log_ratios(std::span<const CalibrationRun> runs) {
@@ -40,48 +36,64 @@ std::vector<double> medians_of_others(const std::vector<double>& values) {
   return medians;
 }
 
-/// The 95th percentile of Student's t for 1, 2, ... 30 degrees of freedom (standard tables).
-constexpr std::array kStudentT95 = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860,
-                                    1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746,
-                                    1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711,
-                                    1.708, 1.706, 1.703, 1.701, 1.699, 1.697};
+/// A file may have a quarter of a million rows: beyond this, the median distance is that to every
+/// k-th run.
+constexpr std::size_t kMostCompared = 1000;
 
-/// The same for any number of degrees of freedom.
-double student_t95(std::size_t degrees) {
-  return degrees <= kStudentT95.size() ? kStudentT95[degrees - 1]
-                                       : 1.645 + 1.56 / static_cast<double>(degrees);
+/// The calibration at `point` by num_runs runs, all of `points` but `left_out`.
+Calibration calibration_at(const RunPoint& point, double factor, int num_runs,
+                           const std::vector<RunPoint>& points, std::size_t left_out) {
+  const std::size_t stride = points.size() / kMostCompared + 1;
+  std::vector<double> distances;
+  distances.reserve(points.size() / stride + 1);
+  for (std::size_t i = 0; i < points.size(); i += stride) {
+    if (i != left_out) {
+      distances.push_back(distance(point, points[i]));
+    }
+  }
+  const double typical = median(std::move(distances));
+  return {.num_runs = num_runs,
+          .factor = factor,
+          .interval = kIntervalModel.calibrated(typical, num_runs),
+          .distance = typical};
+}
+
+std::vector<RunPoint> points_of(std::span<const CalibrationRun> runs) {
+  std::vector<RunPoint> points;
+  points.reserve(runs.size());
+  for (const CalibrationRun& run : runs) {
+    points.push_back(run.point);
+  }
+  return points;
 }
 
 }  // namespace
 
-Calibration calibrate(std::span<const CalibrationRun> runs) {
-  if (runs.size() < static_cast<std::size_t>(kFewestCalibrationRuns)) {
-    return {.interval = kUncalibratedInterval};
-  }
-  const std::vector<double> ratios = log_ratios(runs);
-  const std::vector<double> medians = medians_of_others(ratios);
-  double squares = 0.0;
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    squares += (ratios[i] - medians[i]) * (ratios[i] - medians[i]);
-  }
-  const auto n = static_cast<double>(runs.size());
-  const double spread = std::sqrt(squares / n);
-  const double half_width = student_t95(runs.size() - 1) * spread * std::sqrt(1.0 + 1.0 / n);
-  return {.num_runs = static_cast<int>(runs.size()),
-          .factor = std::exp(median(ratios)),
-          .interval = {std::exp(-half_width), std::exp(half_width)}};
+Calibration CalibrationFit::at(const RunPoint& point) const {
+  return is_calibrated() ? calibration_at(point, factor, num_runs(), points, points.size())
+                         : Calibration();
 }
 
-std::vector<double> leave_one_out_errors(std::span<const CalibrationRun> runs) {
-  const bool is_enough = runs.size() > static_cast<std::size_t>(kFewestCalibrationRuns);
-  const std::vector<double> logarithms =
-      is_enough ? medians_of_others(log_ratios(runs)) : std::vector<double>(runs.size(), 0.0);
-  std::vector<double> errors;
-  errors.reserve(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    errors.push_back(std::exp(logarithms[i]) * (runs[i].predicted / runs[i].measured) - 1.0);
+CalibrationFit fit_calibration(std::span<const CalibrationRun> runs) {
+  if (runs.size() < static_cast<std::size_t>(kFewestCalibrationRuns)) {
+    return {};
   }
-  return errors;
+  return {.factor = std::exp(median(log_ratios(runs))), .points = points_of(runs)};
+}
+
+std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs) {
+  if (runs.size() <= static_cast<std::size_t>(kFewestCalibrationRuns)) {
+    return std::vector<Calibration>(runs.size());
+  }
+  const std::vector<double> medians = medians_of_others(log_ratios(runs));
+  const std::vector<RunPoint> points = points_of(runs);
+  const auto num_others = static_cast<int>(runs.size() - 1);
+  std::vector<Calibration> calibrations;
+  calibrations.reserve(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    calibrations.push_back(calibration_at(points[i], std::exp(medians[i]), num_others, points, i));
+  }
+  return calibrations;
 }
 
 ErrorSummary summarize(std::span<const double> errors) {
@@ -96,6 +108,7 @@ ErrorSummary summarize(std::span<const double> errors) {
     summary.bias += error / static_cast<double>(errors.size());
   }
   summary.max_absolute = *std::max_element(absolute.begin(), absolute.end());
+  summary.p90_absolute = quantile(absolute, 0.9);
   summary.median_absolute = median(std::move(absolute));
   return summary;
 }

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "cost_model/calibration/interval.h"
+#include "cost_model/calibration/run_point.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -13,19 +15,15 @@ namespace ptdp {
 struct CalibrationRun {
   Seconds measured;
   Seconds predicted;
+  RunPoint point = {};
 };
 
-/// How far a prediction can be off, as factors on the predicted time.
-struct RelativeInterval {
-  double low = 1.0;
-  double high = 1.0;
-};
-
-/// The fit of one (cluster, stack).
+/// What a prediction is multiplied with, and how far it can be off.
 struct Calibration {
-  int num_runs = 0;     ///< 0: not calibrated; the factor is then 1.
-  double factor = 1.0;  ///< Median of measured/predicted, of logarithms.
-  RelativeInterval interval;
+  int num_runs = 0;  ///< Behind the factor; 0: not calibrated, and the factor is 1.
+  double factor = 1.0;
+  RelativeInterval interval = kIntervalModel.uncalibrated;  ///< 90 %, around the product.
+  double distance = 0.0;  ///< Median, to the runs behind the factor (run_point.h).
 
   [[nodiscard]] bool is_calibrated() const { return num_runs > 0; }
 };
@@ -33,27 +31,32 @@ struct Calibration {
 /// Fewest runs that a factor may rest on: the median of fewer moves with a single outlier.
 inline constexpr int kFewestCalibrationRuns = 3;
 
-/// The 90 % interval of an uncalibrated prediction, around it: predictions from data sheets leave
-/// out what software adds, so they are too fast far more often than too slow. See the README of
-/// this folder for the runs behind it.
-inline constexpr RelativeInterval kUncalibratedInterval = {0.95, 1.40};
+/// The fit of one (cluster, stack): a factor, and where the runs lie that it rests on.
+struct CalibrationFit {
+  double factor = 1.0;
+  std::vector<RunPoint> points = {};  ///< None: not calibrated; the factor is then 1.
 
-/// factor = median(measured/predicted); the interval is that of a Student t at 90 % with the spread
-/// of the leave-one-out residuals: exp(±t(n−1)·s·sqrt(1 + 1/n)). With fewer than
-/// kFewestCalibrationRuns runs: not calibrated.
-[[nodiscard]] Calibration calibrate(std::span<const CalibrationRun> runs);
+  [[nodiscard]] bool is_calibrated() const { return !points.empty(); }
+  [[nodiscard]] int num_runs() const { return static_cast<int>(points.size()); }
+  /// For a prediction at `point`.
+  [[nodiscard]] Calibration at(const RunPoint& point) const;
+};
 
-/// The error of each run, predicted/measured − 1, under the factor of all the others; not
-/// calibrated where the others are too few.
-[[nodiscard]] std::vector<double> leave_one_out_errors(std::span<const CalibrationRun> runs);
+/// factor = median(measured/predicted), of logarithms. With fewer than kFewestCalibrationRuns runs:
+/// not calibrated.
+[[nodiscard]] CalibrationFit fit_calibration(std::span<const CalibrationRun> runs);
 
-/// Mean, median, worst and signed mean of relative errors.
+/// For each run the calibration by all the others; not calibrated where those are too few.
+[[nodiscard]] std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs);
+
+/// Of relative errors (predicted/measured − 1): what is large, how often, and to which side.
 struct ErrorSummary {
   int count = 0;
   double mean_absolute = 0.0;  ///< MAPE, as a fraction.
   double median_absolute = 0.0;
+  double p90_absolute = 0.0;  ///< 90th percentile, interpolated.
   double max_absolute = 0.0;
-  double bias = 0.0;
+  double bias = 0.0;  ///< Mean, signed.
 };
 [[nodiscard]] ErrorSummary summarize(std::span<const double> errors);
 

@@ -114,7 +114,7 @@ TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
   const std::string calibrated = to_json(trillion_plan());
   EXPECT_EQ(message_of(calibrated), "accepted");
   nlohmann::ordered_json bare = nlohmann::ordered_json::parse(
-      to_json(make_plan(selene_2021("1T"), 3072, 0.0, trillion_plan().config, calibrate({}))));
+      to_json(make_plan(selene_2021("1T"), 3072, 0.0, trillion_plan().config, {})));
   EXPECT_EQ(message_of(bare.dump()), "accepted");
   bare["predicted"]["interval_s"] = {1.0, 1e6};
   EXPECT_THAT(message_of(bare.dump()), HasSubstr("interval_s"));

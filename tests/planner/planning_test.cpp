@@ -22,8 +22,8 @@ PlanningResult trillion() {
 
 TEST(PlanTraining, LeavesThePublishedRunOutOfItsOwnCalibration) {
   // Ten rows of SC21 table 1 and 54 of its figures, one of them this very run.
-  EXPECT_EQ(trillion().calibration.num_runs, 63);
-  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs, 64);
+  EXPECT_EQ(trillion().calibration.num_runs(), 63);
+  EXPECT_EQ(plan_training(selene_2021("1T"), {.gpus = 1536}).calibration.num_runs(), 64);
 }
 
 TEST(PlanTraining, SetsThePublishedRunBesideIt) {
@@ -40,27 +40,31 @@ TEST(PlanTraining, IsCalibratedByRunsOnTheSameHardwareAndSoftwareOnly) {
   const SearchOptions options{.gpus = 3072};
   Scenario slower = selene_2021("1T");
   slower.cluster.nic.bandwidth = gigabytes_per_second(3.0);
-  EXPECT_EQ(plan_training(slower, options).calibration.num_runs, 0);
+  EXPECT_EQ(plan_training(slower, options).calibration.num_runs(), 0);
   EXPECT_FALSE(plan_training(slower, options).published.front().is_same_stack);
   Scenario faster = selene_2021("1T");
   faster.stack.fused_gradient_accumulation = true;
-  EXPECT_EQ(plan_training(faster, options).calibration.num_runs, 0);
+  EXPECT_EQ(plan_training(faster, options).calibration.num_runs(), 0);
   Scenario renamed = selene_2021("1T");
   renamed.cluster.name = "ours";
   renamed.cluster.gpu.name = "our-gpu";
   renamed.stack.name = "our-stack";
   renamed.stack.reserve_fraction = 0.1;
   renamed.stack.can_run.recompute = {Recompute::kFull};
-  EXPECT_EQ(plan_training(renamed, options).calibration.num_runs, 63);
+  EXPECT_EQ(plan_training(renamed, options).calibration.num_runs(), 63);
+}
+
+/// Half of the interval of the best plan's time, over the time.
+double half_width(const PlanningResult& result) {
+  const Estimate<Seconds>& time = result.plans.front().predicted.iteration_time;
+  return (time.high - time.low) / time.value / 2.0;
 }
 
 // The smallest run of that cluster and stack has 1.7 billion parameters.
-TEST(PlanTraining, IsNotCalibratedByRunsOfMuchLargerModels) {
+TEST(PlanTraining, IsLessSureOfModelsUnlikeThoseOfItsRuns) {
   const PlanningResult tiny = plan_training(selene_2021("gpt-tiny"), {.gpus = 1});
-  EXPECT_EQ(tiny.calibration.num_runs, 0);
-  EXPECT_LT(tiny.plans.front().predicted.iteration_time.low,
-            tiny.plans.front().predicted.iteration_time.high);
-  EXPECT_EQ(plan_training(selene_2021("gpt2-1.5b"), {.gpus = 8}).calibration.num_runs, 64);
+  EXPECT_EQ(tiny.calibration.num_runs(), 64);
+  EXPECT_GT(half_width(tiny), half_width(plan_training(selene_2021("76B"), {.gpus = 1024})));
 }
 
 TEST(PlanTraining, IsNotCalibratedWhereNothingIsPublished) {

@@ -19,7 +19,7 @@ TEST(Predict, ScalesEveryTermByTheCalibration) {
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
-  EXPECT_EQ(scaled.basis(), "calibrated on 9 published runs");
+  EXPECT_EQ(scaled.basis(), "calibrated on 9 runs");
   EXPECT_EQ(plain.basis(), "not calibrated: data sheets and published measurements of parts");
 }
 

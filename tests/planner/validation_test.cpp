@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "planner/validation_report.h"
 
@@ -43,36 +44,106 @@ TEST(ScenarioOf, TakesTheRowsWordForTheOverlap) {
   EXPECT_LT(runs.costed[0].predicted, runs.costed[1].predicted);
 }
 
-TEST(ErrorsOf, FitOneFactorPerClusterAndStack) {
-  // Four runs measured exactly twice as slow as predicted, on each of two stacks with another
-  // factor.
-  std::vector<CostedRun> runs;
-  for (const auto& [stack, factor] : {std::pair{"one", 2.0}, std::pair{"two", 1.5}}) {
-    for (int i = 1; i <= 4; ++i) {
-      CostedRun run{.predicted = Seconds(i)};
-      run.run.cluster = "cluster";
-      run.run.stack = stack;
-      run.run.iteration_time = Seconds(factor * i);
-      runs.push_back(run);
-    }
+/// Four rows of two groups, measured 1, 2, 4 and 5 s, predicted 1.1, 1.6, 4.0 and 6.0 s.
+ValidationReport report_of_four() {
+  CostedRuns runs;
+  for (const auto& [group, measured, predicted] :
+       {std::tuple{"a", 1.0, 1.1}, std::tuple{"a", 2.0, 1.6}, std::tuple{"b", 4.0, 4.0},
+        std::tuple{"b", 5.0, 6.0}}) {
+    CostedRun run = costed(
+                        "a,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,"
+                        "full,3.5,g,y\n")
+                        .costed.front();
+    run.run.group = group;
+    run.run.iteration_time = Seconds(measured);
+    run.predicted = Seconds(predicted);
+    runs.costed.push_back(run);
   }
-  const RunErrors errors = errors_of(runs);
-  EXPECT_NEAR(errors.uncalibrated[0], -0.5, 1e-12);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    EXPECT_NEAR(errors.in_sample[i], 0.0, 1e-12) << i;
-    EXPECT_NEAR(errors.leave_one_out[i], 0.0, 1e-12) << i;
+  return make_validation_report(runs, CalibrationKind::kNone);
+}
+
+// By hand: +10, -20, 0 and +20 %.
+TEST(ValidationReport, SummarizesEachGroupAndAllRows) {
+  const ValidationReport report = report_of_four();
+  ASSERT_EQ(report.groups.size(), 2U);
+  EXPECT_EQ(report.groups[0].group, "a");
+  EXPECT_NEAR(report.groups[0].errors.mean_absolute, 0.15, 1e-12);
+  EXPECT_NEAR(report.groups[0].errors.bias, -0.05, 1e-12);
+  EXPECT_NEAR(report.groups[1].errors.max_absolute, 0.2, 1e-12);
+  EXPECT_EQ(report.total.errors.count, 4);
+  EXPECT_NEAR(report.total.errors.mean_absolute, 0.125, 1e-12);
+}
+
+TEST(ValidationReport, CountsTheRowsInsideTheirIntervals) {
+  const RelativeInterval& interval = kIntervalModel.uncalibrated;
+  int inside = 0;
+  for (const double ratio : {1.0 / 1.1, 2.0 / 1.6, 1.0, 5.0 / 6.0}) {
+    inside += interval.low <= ratio && ratio <= interval.high ? 1 : 0;
+  }
+  EXPECT_DOUBLE_EQ(report_of_four().total.inside_interval, inside / 4.0);
+  EXPECT_DOUBLE_EQ(report_of_four().total.median_half_width, (interval.high - interval.low) / 2.0);
+}
+
+nlohmann::json json_of(CalibrationKind kind) {
+  ValidationReport report = make_validation_report(cost_runs(read_published_runs()), kind);
+  report.ranking = rank_rows(report);
+  return nlohmann::json::parse(to_json(report));
+}
+
+TEST(ValidationJson, HasTheKeysThatToolsRead) {
+  const nlohmann::json document = json_of(CalibrationKind::kNone);
+  EXPECT_EQ(document["schema"], "ptdp.validation/1");
+  EXPECT_EQ(document["calibration"], "none");
+  for (const char* key : {"tool_version", "rows", "skipped", "groups", "total", "ranking"}) {
+    EXPECT_TRUE(document.contains(key)) << key;
+  }
+  for (const char* key : {"id", "group", "measured_s", "predicted_s", "interval_s", "error_pct",
+                          "measured_tflops_per_gpu", "predicted_tflops_per_gpu"}) {
+    EXPECT_TRUE(document["rows"][0].contains(key)) << key;
+  }
+  for (const char* key : {"n", "mape_pct", "median_pct", "p90_pct", "max_pct", "bias_pct"}) {
+    EXPECT_TRUE(document["groups"][0].contains(key)) << key;
+    EXPECT_TRUE(document["total"].contains(key)) << key;
+  }
+  EXPECT_TRUE(document["groups"][0].contains("group"));
+  EXPECT_FALSE(document["total"].contains("group"));
+}
+
+TEST(ValidationJson, HasRowsThatAgreeWithThemselves) {
+  for (const CalibrationKind kind : {CalibrationKind::kNone, CalibrationKind::kShipped,
+                                     CalibrationKind::kLeaveOneOut, CalibrationKind::kScale}) {
+    const nlohmann::json document = json_of(kind);
+    for (const nlohmann::json& row : document["rows"]) {
+      const double predicted = row["predicted_s"];
+      EXPECT_NEAR(row["error_pct"].get<double>(),
+                  100.0 * (predicted / row["measured_s"].get<double>() - 1.0), 1e-9);
+      EXPECT_LT(row["interval_s"][0], predicted);
+      EXPECT_GT(row["interval_s"][1], predicted);
+    }
   }
 }
 
-TEST(ValidationReport, TellsInSampleFromHeldOut) {
-  const ValidationReport report = make_validation_report(read_published_runs());
-  const std::string table = to_table(report);
-  EXPECT_THAT(table, HasSubstr("leave-one-out"));
-  EXPECT_THAT(table, HasSubstr("factors fitted to all runs above (in-sample)"));
-  const nlohmann::json document = nlohmann::json::parse(to_json(report));
-  EXPECT_EQ(document["schema"], "ptdp.validation/1");
-  EXPECT_EQ(document["runs"].size(), 80U);  // of the four shipped files
-  EXPECT_EQ(document["groups"].back()["group"], "all");
+TEST(ValidationJson, SaysWhatIsInSample) {
+  EXPECT_EQ(json_of(CalibrationKind::kScale)["in_sample"], true);
+  EXPECT_EQ(json_of(CalibrationKind::kLeaveOneOut)["in_sample"], false);
+}
+
+TEST(ValidationTable, TellsInSampleFromHeldOut) {
+  const CostedRuns runs = cost_runs(read_published_runs());
+  const auto table = [&](CalibrationKind kind) {
+    return to_table(make_validation_report(runs, kind));
+  };
+  EXPECT_THAT(table(CalibrationKind::kNone), HasSubstr("not calibrated"));
+  EXPECT_THAT(table(CalibrationKind::kLeaveOneOut), HasSubstr("leave-one-out"));
+  EXPECT_THAT(table(CalibrationKind::kScale), HasSubstr("in-sample"));
+}
+
+TEST(ValidationTable, HasARankingWhereThereIsOne) {
+  ValidationReport report =
+      make_validation_report(cost_runs(read_published_runs()), CalibrationKind::kNone);
+  EXPECT_THAT(to_table(report), testing::Not(HasSubstr("regret")));
+  report.ranking = rank_rows(report);
+  EXPECT_THAT(to_table(report), HasSubstr("regret"));
 }
 
 }  // namespace

@@ -56,12 +56,20 @@ fs::path validate_program() {
   return PTDP_VALIDATE_PROGRAM;
 }
 
+fs::path calibrate_program() {
+  return PTDP_CALIBRATE_PROGRAM;
+}
+
 ProgramRun run_plan(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(plan_program(), arguments, with_shipped_profiles(std::move(options)));
 }
 
 ProgramRun run_validate(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(validate_program(), arguments, with_shipped_profiles(std::move(options)));
+}
+
+ProgramRun run_calibrate(const std::vector<std::string>& arguments, RunOptions options) {
+  return run_program(calibrate_program(), arguments, with_shipped_profiles(std::move(options)));
 }
 
 ProgramRun run_plan_with(const Inputs& inputs) {
@@ -101,6 +109,7 @@ const std::vector<FileReader>& file_readers() {
       {"cluster", true, {"--gpus", "8", "--model", "gpt-tiny", "--cluster"}},
       {"stack", true, {"--gpus", "8", "--model", "gpt-tiny", "--stack"}},
       {"plan", true, {"show"}},
+      {"calibration", true, {"--gpus", "8", "--model", "gpt-tiny", "--calibration"}},
       {"runs", false, {"--runs"}}};
   return readers;
 }

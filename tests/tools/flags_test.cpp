@@ -52,7 +52,7 @@ TEST(Flag, GivenTwiceIsRefusedNamingIt) {
     const std::vector<std::string> flags = {row.flag, row.value, row.flag, row.value};
     EXPECT_TRUE(is_refused(run_tiny(flags), {row.flag})) << row.flag;
   }
-  EXPECT_TRUE(is_refused(run_validate({"--runs", "a", "--runs", "b"}), {"--runs"}));
+  EXPECT_TRUE(is_refused(run_validate({"--format", "json", "--format", "json"}), {"--format"}));
 }
 
 TEST(Flag, WithoutItsValueIsRefusedNamingIt) {
@@ -147,6 +147,23 @@ TEST(ChoiceFlag, ThatIsUnknownIsRefusedWithTheKnownOnes) {
   }
 }
 
+TEST(CalibrationFlag, OfPtdpValidateIsRefusedWithTheKnownOnes) {
+  EXPECT_TRUE(is_refused(run_validate({"--calibration", "leave-one"}),
+                         {"--calibration", "did you mean \"leave-one-out\""}));
+}
+
+TEST(MarkdownFormat, RefusesFlagsThatChooseWhatItShows) {
+  EXPECT_TRUE(is_refused(run_validate({"--format", "markdown", "--calibration", "none"}),
+                         {"--calibration", "markdown"}));
+  EXPECT_TRUE(
+      is_refused(run_validate({"--format", "markdown", "--ranking"}), {"--ranking", "markdown"}));
+}
+
+TEST(GroupFlag, ThatNamesNoGroupIsRefusedWithANearMiss) {
+  EXPECT_TRUE(is_refused(run_validate({"--group", "sc21-tl"}), {"sc21-tl", "\"sc21-t1\""}));
+  EXPECT_TRUE(is_refused(run_validate({"--group", "sc21-t1", "--group", ""}), {"--group"}));
+}
+
 TEST(FractionFlag, OutsideOfZeroToOneIsRefusedShowingIt) {
   for (const char* value : {"1", "-0.1", "100%", "-1%", "nan", "inf", "1e400", "abc", "%", "",
                             "8%%", "0,08", "5e-400"}) {
@@ -170,7 +187,7 @@ TEST(PriceFlag, ThatIsNoAmountIsRefusedShowingIt) {
 }
 
 TEST(ToleranceFlag, ThatIsNoPercentageIsRefusedShowingIt) {
-  for (const char* flag : {"--max-mape", "--max-error", "--max-mape-loo", "--max-error-loo"}) {
+  for (const char* flag : {"--max-mape", "--max-error"}) {
     for (const char* value : {"-1", "nan", "inf", "1e400", "abc", "", "5%"}) {
       ASSERT_TRUE(is_refused(run_validate({flag, value}), {flag, value})) << flag << " " << value;
     }
@@ -277,7 +294,11 @@ TEST(Help, NamesEveryFlagAndEndsWell) {
   for (const char* flag : {"--gpus", "--model", "--explain", "--output", "--threads"}) {
     EXPECT_NE(run.output.find(flag), std::string::npos) << flag;
   }
-  EXPECT_TRUE(succeeds(run_validate({"-h"})));
+  const ProgramRun validate = run_validate({"-h"});
+  EXPECT_TRUE(succeeds(validate));
+  for (const char* flag : {"--runs", "--group", "--calibration", "--ranking", "--max-mape"}) {
+    EXPECT_NE(validate.output.find(flag), std::string::npos) << flag;
+  }
   EXPECT_TRUE(succeeds(run_plan({"--version"})));
 }
 

@@ -66,7 +66,9 @@ TEST(StandardOutput, ThatTakesNothingEndsPtdpValidateWithItsStatus) {
   for (const Stream stream : kDeadStreams) {
     const RunOptions options{.standard_output = stream};
     EXPECT_TRUE(fails_to_write(run_validate({}, options), stream));
-    EXPECT_TRUE(fails_to_write(run_validate({"--format", "json"}, options), stream));
+    for (const char* format : {"json", "markdown"}) {
+      EXPECT_TRUE(fails_to_write(run_validate({"--format", format}, options), stream));
+    }
     EXPECT_TRUE(fails_to_write(run_validate({"--help"}, options), stream));
   }
 }

@@ -25,6 +25,15 @@ std::string write_failure(const fs::path& path, std::string_view content) {
       ExitStatus::kOutputFailed);
 }
 
+std::string write_failure(const std::vector<FileContent>& files) {
+  return message_of(
+      [&] {
+        write_files_atomically(files);
+        return 0;
+      },
+      ExitStatus::kOutputFailed);
+}
+
 std::size_t num_entries(const fs::path& directory) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
@@ -214,6 +223,24 @@ TEST(WriteFile, KeepsTheOldFileWhenTheDiskIsFull) {
     EXPECT_EQ(write_failure(path, content), path.string() + ": cannot write: File too large");
   }
   EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(num_entries(directory.path()), 1U);
+}
+
+TEST(WriteFilesAtomically, WritesThemAll) {
+  const TemporaryDirectory directory;
+  const fs::path old = directory.file("old", "old");
+  write_files_atomically(std::vector<FileContent>{{old, "new"}, {directory.path() / "x", "y"}});
+  EXPECT_EQ(read_file(old), "new");
+  EXPECT_EQ(read_file(directory.path() / "x"), "y");
+  EXPECT_EQ(num_entries(directory.path()), 2U);
+}
+
+TEST(WriteFilesAtomically, ReplacesNoneWhereOneCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const fs::path old = directory.file("old", "old");
+  EXPECT_THAT(write_failure({{old, "new"}, {directory.path() / "nowhere" / "x", "y"}}),
+              HasSubstr("nowhere/x"));
+  EXPECT_EQ(read_file(old), "old");
   EXPECT_EQ(num_entries(directory.path()), 1U);
 }
 

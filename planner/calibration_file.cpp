@@ -1,0 +1,158 @@
+#include "planner/calibration_file.h"
+
+#include <array>
+#include <cmath>
+
+#include "cost_model/error.h"
+#include "cost_model/files.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/object_writer.h"
+#include "planner/run_calibration.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kSeconds = {1e-9, 1e9, "seconds"};
+constexpr Range kFactor = {1e-3, 1e3};
+constexpr double kRounding = 1e-9;
+
+/// Everything but what follows from the runs.
+template <class Fields>
+void describe(Fields& fields, StackCalibration& calibration, double& factor, int& num_runs) {
+  fields.text("tool_version", calibration.tool_version);
+  fields.name("cluster", calibration.cluster);
+  fields.name("stack", calibration.stack);
+  fields.text("source", calibration.source);
+  fields.number("factor", factor, kFactor);
+  fields.count("num_runs", num_runs, kFewestCalibrationRuns,
+               static_cast<std::int64_t>(kMostCalibrationRuns));
+  fields.objects("runs", calibration.runs);
+}
+
+/// False, too, for what cannot be looked at.
+bool names_directory(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, NamedCalibrationRun& run) {
+  if (fields.optional("id", !run.id.empty())) {
+    fields.text("id", run.id);
+  }
+  fields.quantity("measured_s", run.run.measured, 1.0, kSeconds);
+  fields.quantity("predicted_s", run.run.predicted, 1.0, kSeconds);
+  fields.object("point", run.run.point);
+}
+
+CalibrationFit StackCalibration::fit() const {
+  std::vector<CalibrationRun> all;
+  all.reserve(runs.size());
+  for (const NamedCalibrationRun& run : runs) {
+    all.push_back(run.run);
+  }
+  return fit_calibration(all);
+}
+
+std::string calibration_file_name(const std::string& cluster, const std::string& stack) {
+  return cluster + '+' + stack + ".json";
+}
+
+std::string to_json(const StackCalibration& calibration) {
+  StackCalibration copy = calibration;  // describe() takes references that it could write to
+  CalibrationFit fit = copy.fit();
+  int num_runs = fit.num_runs();
+  ObjectWriter json;
+  json.text("schema", kCalibrationSchema);
+  describe(json, copy, fit.factor, num_runs);
+  return json.dump();
+}
+
+StackCalibration parse_calibration(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != kCalibrationSchema) {
+    throw Error(place + ": schema: expected " + in_quotes(kCalibrationSchema) + ", got " +
+                in_quotes(schema));
+  }
+  StackCalibration calibration;
+  double factor = 1.0;
+  int num_runs = 0;
+  describe(reader, calibration, factor, num_runs);
+  reader.finish();
+  if (calibration.tool_version != PTDP_VERSION) {
+    throw Error(place + ": tool_version: predictions of " + in_quotes(calibration.tool_version) +
+                " are not those of " PTDP_VERSION "; refit it with ptdp-calibrate");
+  }
+  const CalibrationFit fit = calibration.fit();
+  if (calibration.runs.size() != static_cast<std::size_t>(num_runs)) {
+    throw Error(place + ": num_runs: expected " + std::to_string(calibration.runs.size()) +
+                ", the number of runs, got " + std::to_string(num_runs));
+  }
+  if (std::abs(fit.factor / factor - 1.0) > kRounding) {
+    throw Error(place + ": factor: does not follow from the runs; was the file edited?");
+  }
+  return calibration;
+}
+
+CalibrationSource CalibrationSource::parse(const std::string& text, const std::string& place) {
+  static const std::vector<std::string> words = {"none", "shipped"};
+  if (text == words[0]) {
+    return none();
+  }
+  if (text == words[1]) {
+    return shipped();
+  }
+  CalibrationSource source(Kind::kFiles);
+  source.path_ = text;
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".json") ||
+                       names_directory(source.path_);
+  if (!is_path) {
+    throw Error(place + ": expected none, shipped, a directory or a file of ptdp-calibrate, got " +
+                in_quotes(text) + did_you_mean(text, words));
+  }
+  return source;
+}
+
+std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
+  std::filesystem::path file = path_;
+  if (names_directory(path_)) {
+    file /= calibration_file_name(scenario.cluster.name, scenario.stack.name);
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) {
+      return std::nullopt;
+    }
+  }
+  const StackCalibration calibration = parse_calibration(read_file(file), file.string());
+  const bool is_of_scenario =
+      calibration.cluster == scenario.cluster.name && calibration.stack == scenario.stack.name;
+  return is_of_scenario ? std::optional(calibration.fit()) : std::nullopt;
+}
+
+CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
+  if (kind_ == Kind::kFiles && !find_file(scenario).has_value()) {
+    throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
+                " calibration of " + scenario.cluster.name + " + " + scenario.stack.name +
+                "; ptdp-calibrate writes one from three runs on, or use --calibration none");
+  }
+  return fit_if_known(scenario, gpus);
+}
+
+CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus) const {
+  switch (kind_) {
+    case Kind::kNone:
+      return {};
+    case Kind::kShipped:
+      return calibrate_by_published(read_published_runs(), scenario, gpus);
+    case Kind::kFiles:
+      return find_file(scenario).value_or(CalibrationFit());
+  }
+  return {};
+}
+
+}  // namespace ptdp

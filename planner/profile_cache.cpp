@@ -1,0 +1,76 @@
+#include "planner/profile_cache.h"
+
+#include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
+
+namespace ptdp {
+namespace {
+
+// Whether runs on one say something about the other: names, sources, and what decides whether a
+// plan fits but not how long it takes, do not matter. Nor do precision and overlap, which rows
+// state themselves.
+bool takes_as_long(GpuSpec a, const GpuSpec& b) {
+  a.name = b.name;
+  a.source = b.source;
+  a.memory = b.memory;
+  return a == b;
+}
+bool takes_as_long(ClusterSpec a, const ClusterSpec& b) {
+  const bool is_like_gpu = takes_as_long(a.gpu, b.gpu);
+  a.gpu = b.gpu;
+  a.name = b.name;
+  a.source = b.source;
+  a.default_stack = b.default_stack;
+  return is_like_gpu && a == b;
+}
+bool takes_as_long(StackSpec a, const StackSpec& b) {
+  a.name = b.name;
+  a.source = b.source;
+  a.can_run = b.can_run;
+  a.reserve_fraction = b.reserve_fraction;
+  a.precision = b.precision;
+  a.data_parallel_overlap = b.data_parallel_overlap;
+  return a == b;
+}
+
+template <class Profile>
+const Profile& find(std::map<std::string, Profile>& cache, const std::string& name,
+                    Profile (*find_profile)(const std::string&)) {
+  const auto found = cache.find(name);
+  return found != cache.end() ? found->second
+                              : cache.emplace(name, find_profile(name)).first->second;
+}
+
+}  // namespace
+
+const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
+  return find(clusters_, run.cluster, find_cluster);
+}
+
+const StackSpec& ProfileCache::stack_of(const MeasuredRun& run) {
+  return find(stacks_, run.stack, find_stack);
+}
+
+Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
+  Scenario scenario{
+      .job = {.model_name = run.id, .model = run.model, .global_batch_size = run.global_batch_size},
+      .cluster = cluster_of(run),
+      .stack = stack_of(run)};
+  if (run.data_parallel_overlap.has_value()) {
+    scenario.stack.data_parallel_overlap =
+        *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+  }
+  scenario.stack = at_precision(scenario.stack, run.precision);
+  return scenario;
+}
+
+bool ProfileCache::is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+  try {
+    return takes_as_long(cluster_of(run), scenario.cluster) &&
+           takes_as_long(stack_of(run), scenario.stack);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,38 @@
+// New factors out of measured runs, beside what the shipped calibration makes of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/calibration_file.h"
+#include "planner/validation.h"
+
+namespace ptdp {
+
+/// One cluster and stack refitted.
+struct Refit {
+  StackCalibration calibration;
+  CalibrationFit shipped;       ///< By all published runs.
+  ErrorSummary shipped_errors;  ///< Of each run by published runs of other jobs.
+  ErrorSummary in_sample;
+  ErrorSummary leave_one_out;
+
+  /// Fewer runs have no factor.
+  [[nodiscard]] bool is_fitted() const { return calibration.fit().is_calibrated(); }
+};
+
+/// By cluster and stack. `source` names the files of the runs. Throws Error where two profiles of
+/// one name differ, or a cluster and stack has more than kMostCalibrationRuns runs.
+[[nodiscard]] std::vector<Refit> refit(const std::vector<CostedRun>& runs,
+                                       const std::string& source);
+
+/// The refits as a table, and what was not costed.
+[[nodiscard]] std::string to_table(const std::vector<Refit>& refits,
+                                   const std::vector<SkippedRun>& skipped);
+
+/// Writes those that have a factor into `directory`, which is made where it is not there. Throws
+/// Error where none has one or the directory is in the shipped profiles, and Error(kOutputFailed),
+/// leaving everything as it was, where something cannot be written.
+void write_calibrations(const std::filesystem::path& directory, const std::vector<Refit>& refits);
+
+}  // namespace ptdp

@@ -1,0 +1,61 @@
+// Which factor multiplies which prediction: out of published runs for a plan, out of the other rows
+// for a row.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cost_model/calibration/calibration.h"
+#include "cost_model/calibration/measured_run.h"
+#include "cost_model/spec/named_values.h"
+#include "cost_model/spec/scenario.h"
+#include "planner/validation.h"
+
+namespace ptdp {
+
+/// How the predictions of a set of rows are calibrated.
+enum class CalibrationKind {
+  kNone,              ///< Not at all: the closed form as it is.
+  kShipped,           ///< As ptdp-plan would for that job: by published runs of other jobs.
+  kLeaveOneOut,       ///< By the other rows of its cluster and stack.
+  kLeaveOneGroupOut,  ///< By the rows of its cluster and stack that are not of its group.
+  kScale              ///< By all rows of its cluster and stack, itself included: in-sample.
+};
+inline constexpr std::array kCalibrationKindNames = {
+    NamedValue<CalibrationKind>{CalibrationKind::kNone, "none"},
+    NamedValue<CalibrationKind>{CalibrationKind::kShipped, "shipped"},
+    NamedValue<CalibrationKind>{CalibrationKind::kLeaveOneOut, "leave-one-out"},
+    NamedValue<CalibrationKind>{CalibrationKind::kLeaveOneGroupOut, "leave-one-group-out"},
+    NamedValue<CalibrationKind>{CalibrationKind::kScale, "scale"}};
+
+/// A costed run as one that a factor can rest on.
+[[nodiscard]] CalibrationRun calibration_run(const CostedRun& run);
+
+/// Cluster and stack, by name.
+using ClusterAndStack = std::pair<std::string, std::string>;
+/// Indices of runs by cluster and stack.
+[[nodiscard]] std::map<ClusterAndStack, std::vector<std::size_t>> by_cluster_and_stack(
+    const std::vector<CostedRun>& runs);
+
+/// The calibration of each run, in order.
+[[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
+                                                       CalibrationKind kind);
+
+/// The costed published runs on the scenario's cluster and stack, whatever those are called.
+[[nodiscard]] std::vector<CostedRun> published_runs_on(const MeasuredRuns& published,
+                                                       const Scenario& scenario);
+
+/// The fit of all runs but those of the scenario's model and batch on so many GPUs: a prediction
+/// that stands beside a measurement was not fitted to it.
+[[nodiscard]] CalibrationFit fit_leaving_out_job(const std::vector<CostedRun>& runs,
+                                                 const Scenario& scenario, std::int64_t gpus);
+
+/// fit_leaving_out_job(published_runs_on(…)): what ptdp-plan calibrates with.
+[[nodiscard]] CalibrationFit calibrate_by_published(const MeasuredRuns& published,
+                                                    const Scenario& scenario, std::int64_t gpus);
+
+}  // namespace ptdp

@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "planner/validation_report.h"
+
+namespace ptdp {
+namespace {
+
+std::string title_of(CalibrationKind calibration) {
+  switch (calibration) {
+    case CalibrationKind::kNone:
+      return "not calibrated: the closed form as it is";
+    case CalibrationKind::kShipped:
+      return "calibrated as ptdp-plan does: by the published runs of other jobs on that cluster "
+             "and "
+             "stack";
+    case CalibrationKind::kLeaveOneOut:
+      return "calibrated by the other rows of the cluster and stack (leave-one-out)";
+    case CalibrationKind::kLeaveOneGroupOut:
+      return "calibrated by the rows of the cluster and stack that are not of the group";
+    case CalibrationKind::kScale:
+      return "calibrated by all rows of the cluster and stack: in-sample, no test of the model";
+  }
+  return "";
+}
+
+std::string rows_table(const ValidationReport& report) {
+  std::string text =
+      fmt::format("{:<28} {:>10} {:>10} {:>7}  {:^21}  {:^17}\n", "run", "measured s", "predicted",
+                  "error", "90 % interval s", "TFLOP/s measured");
+  text += fmt::format("{:<28} {:>10} {:>10} {:>7}  {:>10} {:>10}  {:>8} {:>8}\n", "", "", "", "",
+                      "low", "high", "", "predicted");
+  for (const ValidatedRun& row : report.rows) {
+    const MeasuredRun& run = row.costed.run;
+    const Estimate<Seconds> predicted = row.predicted();
+    text += fmt::format(
+        "{:<28} {:>10.4g} {:>10.4g} {:>+6.1f}%  {:>10.4g} {:>10.4g}  {:>8.4g} {:>8.4g}{}{}\n",
+        run.id, run.iteration_time.value(), predicted.value.value(), 100.0 * row.error(),
+        predicted.low.value(), predicted.high.value(), tflops_per_gpu(run, run.iteration_time),
+        tflops_per_gpu(run, predicted.value), row.is_inside_interval() ? "" : "  outside",
+        row.is_contradicted ? "  contradicts itself" : "");
+  }
+  return text;
+}
+
+std::string group_line(const GroupErrors& group) {
+  const ErrorSummary& errors = group.errors;
+  return fmt::format(
+      "{:<24} {:>5} {:>7.1f} {:>7.1f} {:>7.1f} {:>7.1f} {:>+7.1f}  {:>8.0f} {:>8.1f}\n",
+      group.group.empty() ? "(none)" : group.group, errors.count, 100.0 * errors.mean_absolute,
+      100.0 * errors.median_absolute, 100.0 * errors.p90_absolute, 100.0 * errors.max_absolute,
+      100.0 * errors.bias, 100.0 * group.inside_interval, 100.0 * group.median_half_width);
+}
+
+std::string groups_table(const ValidationReport& report) {
+  std::string text =
+      fmt::format("\n{:<24} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7}  {:>8} {:>8}\n", "group [%]",
+                  "runs", "MAPE", "median", "p90", "max", "bias", "inside", "± median");
+  for (const GroupErrors& group : report.groups) {
+    text += group_line(group);
+  }
+  return text + group_line(report.total) +
+         "\nerror: predicted/measured - 1; inside: measured times inside their 90 % interval;\n"
+         "± median: half-width of the interval. TFLOP/s per GPU, hardware FLOPs.\n";
+}
+
+std::string factors_table(const ValidationReport& report) {
+  std::string text = "\nfactors fitted to all runs above (in-sample)\n";
+  for (const FittedFactor& factor : report.factors) {
+    const std::string pair = factor.pair.first + " + " + factor.pair.second;
+    text +=
+        factor.fit.is_calibrated()
+            ? fmt::format("  {}: x{:.3f} on {} runs\n", pair, factor.fit.factor, factor.num_rows)
+            : fmt::format("  {}: none, fewer than {} runs\n", pair, kFewestCalibrationRuns);
+  }
+  return text;
+}
+
+std::string accuracy(const std::optional<double>& share) {
+  return share.has_value() ? fmt::format("{:.0f}", 100.0 * *share) : "-";
+}
+
+template <class Figures>
+std::string ranking_columns(const Figures& figures, double regret, double regret_of_three) {
+  return fmt::format(" {:>5} {:>6} {:>8} {:>7.1f} {:>7.1f}", figures.rows, figures.pairs,
+                     accuracy(figures.pair_accuracy()), 100.0 * regret, 100.0 * regret_of_three);
+}
+
+std::string ranking_table(const ValidationReport& report) {
+  std::string text = fmt::format(
+      "\n{:<48} {:^37}   {:^37}\n{:<48} {:>5} {:>6} {:>8} {:>7} {:>7}   {:>5} {:>6} {:>8} {:>7} "
+      "{:>7}\n",
+      "ranking", "all rows", "without those that contradict themselves",
+      "layers x hidden, seq, batch, GPUs", "rows", "pairs", "ordered%", "regret%", "top 3", "rows",
+      "pairs", "ordered%", "regret%", "top 3");
+  for (const RankedSet& set : report.ranking) {
+    text += fmt::format("{:<48}",
+                        fmt::format("{}: {} x {}, {}, {}, {}", set.job.group, set.job.num_layers,
+                                    set.job.hidden_size, set.job.seq_length,
+                                    set.job.global_batch_size, set.job.gpus)) +
+            ranking_columns(set.all, set.all.regret, set.all.regret_of_three);
+    if (const auto& without = set.without_contradicted) {
+      text += "  " + ranking_columns(*without, without->regret, without->regret_of_three);
+    }
+    text += "\n";
+  }
+  for (const GroupRanking& group : ranking_by_group(report.ranking)) {
+    const RankingTotals& all = group.all;
+    const RankingTotals& without = group.without_contradicted;
+    text += fmt::format("{:<48}", group.group + ": mean regret of " + std::to_string(all.sets)) +
+            ranking_columns(all, all.mean_regret, all.mean_regret_of_three) + "  " +
+            ranking_columns(without, without.mean_regret, without.mean_regret_of_three) + "\n";
+    text += fmt::format("{:<48}{:>37.1f} {:>7.1f} {:>31.1f} {:>7.1f}\n", group.group + ": largest",
+                        100.0 * all.max_regret, 100.0 * all.max_regret_of_three,
+                        100.0 * without.max_regret, 100.0 * without.max_regret_of_three);
+  }
+  return text +
+         "\nordered: pairs predicted in the order measured, but for pairs within 2 %; regret: how\n"
+         "much slower than the fastest the row predicted fastest was, top 3: the best of three.\n";
+}
+
+std::string skipped_table(const ValidationReport& report) {
+  std::map<std::string, int> by_reason;
+  for (const SkippedRun& skipped : report.skipped) {
+    ++by_reason[skipped.reason];
+  }
+  std::string text = fmt::format("\nskipped: {} runs\n", report.skipped.size());
+  for (const auto& [reason, count] : by_reason) {
+    text += fmt::format("  {:>5}  {}\n", count, reason);
+  }
+  for (const SkippedRun& skipped : report.skipped) {
+    text += fmt::format("  {:<28} {}\n", skipped.id, skipped.reason);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_table(const ValidationReport& report) {
+  std::string text = title_of(report.calibration) + "\n\n" + rows_table(report);
+  text += groups_table(report);
+  if (report.calibration != CalibrationKind::kNone) {
+    text += factors_table(report);
+  }
+  if (!report.ranking.empty()) {
+    text += ranking_table(report);
+  }
+  if (!report.skipped.empty()) {
+    text += skipped_table(report);
+  }
+  return text;
+}
+
+}  // namespace ptdp
