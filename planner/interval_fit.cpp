@@ -21,8 +21,7 @@ void add_calibrated(const std::vector<CostedRun>& runs, CalibrationKind kind,
     if (calibrations[i].is_calibrated()) {
       residuals.push_back({.group = name + ' ' + runs[i].run.group,
                            .log_ratio = log_ratio(runs[i], calibrations[i]),
-                           .distance = calibrations[i].distance,
-                           .num_runs = calibrations[i].num_runs});
+                           .support = calibrations[i].support});
     }
   }
 }
@@ -73,7 +72,7 @@ std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& run
       const Calibration& calibration = calibrations[i];
       const bool is_calibrated = calibration.is_calibrated();
       const RelativeInterval interval =
-          is_calibrated ? model.calibrated(calibration.distance, calibration.num_runs)
+          is_calibrated ? model.calibrated(calibration.support)
                         : model.uncalibrated;
       ++coverage.num_runs;
       coverage.num_calibrated += is_calibrated ? 1 : 0;

@@ -103,7 +103,15 @@ void describe(Fields& fields, MemoryBreakdown& memory) {
 
 template <class Fields>
 void describe(Fields& fields, PlanMemory& memory) {
-  double peak = memory.stages.empty() ? 0.0 : memory.peak().value() / kGibi;
+  // The sum of what the file says, which is the same when the plan is read back.
+  double peak = 0.0;
+  if (!memory.stages.empty()) {
+    for (const MemoryTerm& term : kMemoryTerms) {
+      const MemoryBreakdown& heaviest =
+          memory.stages[static_cast<std::size_t>(memory.heaviest_stage)];
+      peak += as_written((heaviest.*term.size).value() / kGibi);
+    }
+  }
   fields.number("peak_GiB", peak, kGibiRange);
   fields.count("heaviest_stage", memory.heaviest_stage, 0, kMostGpus);
   fields.objects("stages", memory.stages);
@@ -206,7 +214,7 @@ void check_derived(const Plan& plan, const std::string& place) {
   const Estimate<Seconds>& time = predicted.iteration_time;
   Calibration calibration;
   if (predicted.calibration_runs > 0) {
-    calibration = {.num_runs = predicted.calibration_runs,
+    calibration = {.support = {.num_runs = predicted.calibration_runs},
                    .factor = predicted.calibration_factor,
                    .interval = {.low = time.low / time.value, .high = time.high / time.value}};
   }

@@ -55,7 +55,7 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
                                .low = time * calibration.interval.low,
                                .high = time * calibration.interval.high};
   prediction.calibration_factor = calibration.factor;
-  prediction.calibration_runs = calibration.num_runs;
+  prediction.calibration_runs = calibration.support.num_runs;
   prediction.model_flops = model_flops(job.model, job.global_batch_size);
   prediction.hardware_flops = hardware_flops(job.model, job.global_batch_size, config.recompute);
 

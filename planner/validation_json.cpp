@@ -21,8 +21,8 @@ ObjectWriter row_json(const ValidatedRun& row) {
   json.number("measured_tflops_per_gpu", tflops_per_gpu(run, run.iteration_time));
   json.number("predicted_tflops_per_gpu", tflops_per_gpu(run, predicted.value));
   json.number("calibration_factor", row.calibration.factor);
-  json.count("calibration_runs", row.calibration.num_runs);
-  json.number("distance", row.calibration.distance);
+  json.count("calibration_runs", row.calibration.support.num_runs);
+  json.number("distance", row.calibration.support.distance);
   json.flag("contradicted", row.is_contradicted);
   return json;
 }

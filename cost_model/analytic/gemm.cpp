@@ -25,6 +25,21 @@ constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split
 // cores' fast path, batched ones the tensor cores (an A100's plain fp32 rate is 1/16).
 constexpr double kUnaligned = 2.0;
 constexpr double kUnalignedBatch = 16.0;
+// And for batches (attention) with a dimension below 64, for which cuBLAS has no good tile.
+constexpr double kNarrowBatch = 3.0;
+constexpr std::int64_t kNarrow = 64;
+
+/// Times that the product takes what its tiles say.
+double slowdown(const MatmulShape& shape) {
+  const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
+  if (shape.batch == 1) {
+    return is_aligned ? 1.0 : kUnaligned;
+  }
+  if (!is_aligned) {
+    return kUnalignedBatch;
+  }
+  return std::min({shape.m, shape.n, shape.k}) < kNarrow ? kNarrowBatch : 1.0;
+}
 
 /// Rounds of `tiles` tiles over the GPU, of which the last costs less where it is not full.
 double waves(double tiles, const GpuSpec& gpu) {
@@ -76,9 +91,7 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
       best = std::min(best, std::max(compute, memory));
     }
   }
-  const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
-  const double slower = shape.batch > 1 ? kUnalignedBatch : kUnaligned;
-  return Seconds(is_aligned ? best : slower * best);
+  return Seconds(slowdown(shape) * best);
 }
 
 }  // namespace ptdp

@@ -39,8 +39,10 @@ struct MatmulShape {
 /// o = matmul_wave_overlap; k/split is at least 8192; 8 bytes: fp32 partial sums out and in.
 /// Where a dimension is no multiple of 8, a single product runs at half rate, off the tensor cores'
 /// fast path, and a batch of them (attention) at a sixteenth, off the tensor cores: the ratio on an
-/// A100's data sheet, which BLOOM's four runs with heads of 108 bear out. Source: tile and wave
-/// quantisation as in NVIDIA's "Matrix Multiplication Background".
+/// A100's data sheet, which BLOOM's four runs with heads of 108 bear out. A batch with a dimension
+/// below 64 takes three times as long: BLOOM's run with 256 heads of 56 beside that with 128 of 112
+/// (bloom-036, -080) says so, and SC21's figure 7, with heads of 32, bears it out. Source: tile and
+/// wave quantisation as in NVIDIA's "Matrix Multiplication Background".
 ///
 /// The constants are fitted, once per GPU, to products that SimuMax measured
 /// (MooreThreads/SimuMax configs/system):

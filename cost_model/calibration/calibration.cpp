@@ -36,13 +36,14 @@ std::vector<double> medians_of_others(const std::vector<double>& values) {
   return medians;
 }
 
-/// A file may have a quarter of a million rows: beyond this, the median distance is that to every
-/// k-th run.
+constexpr double kSpread = 0.9;  // share of the runs that the spread holds
+
+/// A file may have a quarter of a million rows: beyond this, the distance is that to every k-th
+/// run.
 constexpr std::size_t kMostCompared = 1000;
 
-/// The calibration at `point` by num_runs runs, all of `points` but `left_out`.
-Calibration calibration_at(const RunPoint& point, double factor, int num_runs,
-                           const std::vector<RunPoint>& points, std::size_t left_out) {
+/// Distance within which as many of `points` lie as a factor needs, `left_out` not among them.
+double reach(const RunPoint& point, const std::vector<RunPoint>& points, std::size_t left_out) {
   const std::size_t stride = points.size() / kMostCompared + 1;
   std::vector<double> distances;
   distances.reserve(points.size() / stride + 1);
@@ -51,11 +52,45 @@ Calibration calibration_at(const RunPoint& point, double factor, int num_runs,
       distances.push_back(distance(point, points[i]));
     }
   }
-  const double typical = median(std::move(distances));
-  return {.num_runs = num_runs,
-          .factor = factor,
-          .interval = kIntervalModel.calibrated(typical, num_runs),
-          .distance = typical};
+  const auto nearest = distances.begin() +
+                       std::min<std::ptrdiff_t>(kFewestCalibrationRuns, std::ssize(distances)) - 1;
+  std::nth_element(distances.begin(), nearest, distances.end());
+  return *nearest;
+}
+
+Calibration calibration_of(double factor, const Support& support) {
+  return {.support = support, .factor = factor, .interval = kIntervalModel.calibrated(support)};
+}
+
+/// Distances of the logarithms of ratios from their median.
+std::vector<double> deviations_of(const std::vector<double>& ratios) {
+  const double middle = median(ratios);
+  std::vector<double> deviations;
+  deviations.reserve(ratios.size());
+  for (const double ratio : ratios) {
+    deviations.push_back(std::abs(ratio - middle));
+  }
+  return deviations;
+}
+
+/// For each of `values` the 90th percentile of all the others; at least two values.
+std::vector<double> spreads_of_others(const std::vector<double>& values) {
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  const double position = kSpread * static_cast<double>(values.size() - 2);
+  const auto below = static_cast<std::size_t>(position);
+  std::vector<double> spreads;
+  spreads.reserve(values.size());
+  for (const double value : values) {
+    const auto left_out = static_cast<std::size_t>(
+        std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
+    const auto other = [&](std::size_t i) {
+      return sorted[std::min(i < left_out ? i : i + 1, sorted.size() - 1)];
+    };
+    spreads.push_back(other(below) +
+                      (position - static_cast<double>(below)) * (other(below + 1) - other(below)));
+  }
+  return spreads;
 }
 
 std::vector<RunPoint> points_of(std::span<const CalibrationRun> runs) {
@@ -70,28 +105,39 @@ std::vector<RunPoint> points_of(std::span<const CalibrationRun> runs) {
 }  // namespace
 
 Calibration CalibrationFit::at(const RunPoint& point) const {
-  return is_calibrated() ? calibration_at(point, factor, num_runs(), points, points.size())
-                         : Calibration();
+  if (!is_calibrated()) {
+    return {};
+  }
+  return calibration_of(
+      factor,
+      {.num_runs = num_runs(), .distance = reach(point, points, points.size()), .spread = spread});
 }
 
 CalibrationFit fit_calibration(std::span<const CalibrationRun> runs) {
   if (runs.size() < static_cast<std::size_t>(kFewestCalibrationRuns)) {
     return {};
   }
-  return {.factor = std::exp(median(log_ratios(runs))), .points = points_of(runs)};
+  const std::vector<double> ratios = log_ratios(runs);
+  return {.factor = std::exp(median(ratios)),
+          .spread = quantile(deviations_of(ratios), kSpread),
+          .points = points_of(runs)};
 }
 
 std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs) {
   if (runs.size() <= static_cast<std::size_t>(kFewestCalibrationRuns)) {
     return std::vector<Calibration>(runs.size());
   }
-  const std::vector<double> medians = medians_of_others(log_ratios(runs));
+  const std::vector<double> ratios = log_ratios(runs);
+  const std::vector<double> medians = medians_of_others(ratios);
+  const std::vector<double> spreads = spreads_of_others(deviations_of(ratios));
   const std::vector<RunPoint> points = points_of(runs);
-  const auto num_others = static_cast<int>(runs.size() - 1);
   std::vector<Calibration> calibrations;
   calibrations.reserve(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    calibrations.push_back(calibration_at(points[i], std::exp(medians[i]), num_others, points, i));
+    calibrations.push_back(
+        calibration_of(std::exp(medians[i]), {.num_runs = static_cast<int>(runs.size() - 1),
+                                              .distance = reach(points[i], points, i),
+                                              .spread = spreads[i]}));
   }
   return calibrations;
 }

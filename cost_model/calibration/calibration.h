@@ -20,12 +20,11 @@ struct CalibrationRun {
 
 /// What a prediction is multiplied with, and how far it can be off.
 struct Calibration {
-  int num_runs = 0;  ///< Behind the factor; 0: not calibrated, and the factor is 1.
-  double factor = 1.0;
+  Support support;                                          ///< The runs behind the factor.
+  double factor = 1.0;                                      ///< 1 where there are none.
   RelativeInterval interval = kIntervalModel.uncalibrated;  ///< 90 %, around the product.
-  double distance = 0.0;  ///< Median, to the runs behind the factor (run_point.h).
 
-  [[nodiscard]] bool is_calibrated() const { return num_runs > 0; }
+  [[nodiscard]] bool is_calibrated() const { return support.num_runs > 0; }
 };
 
 /// Fewest runs that a factor may rest on: the median of fewer moves with a single outlier.
@@ -34,6 +33,7 @@ inline constexpr int kFewestCalibrationRuns = 3;
 /// The fit of one (cluster, stack): a factor, and where the runs lie that it rests on.
 struct CalibrationFit {
   double factor = 1.0;
+  double spread = 0.0;                ///< 90 % of the runs lie within exp(±spread) of the factor.
   std::vector<RunPoint> points = {};  ///< None: not calibrated; the factor is then 1.
 
   [[nodiscard]] bool is_calibrated() const { return !points.empty(); }

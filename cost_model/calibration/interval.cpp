@@ -11,23 +11,29 @@
 namespace ptdp {
 namespace {
 
-constexpr double kCovered = 0.9;       // of a group that is not among those fitted to
-constexpr double kLeastMissed = 0.02;  // however few the groups are
+// Share of the residuals that may lie outside. Of a group that is not among those fitted to, about
+// a tenth then does (`ptdp-calibrate --intervals` holds groups out).
+constexpr double kMissed = 0.07;
+constexpr double kRounding = 1e-9;
 constexpr double kNearStep = 0.01;
 constexpr double kDistanceStep = 0.005;
 constexpr int kLeastDistanceSteps = 2;  // what lies beyond the runs is not known to be as near
 constexpr int kSteps = 40;
 
-double half_width(double near, double per_distance, double distance, int num_runs) {
-  const double far = per_distance * distance;
-  return std::sqrt((near * near + far * far) * (1.0 + 1.0 / num_runs));
+constexpr double kPriorRuns = 10.0;  // that `near` counts as, beside the spread of the runs
+
+double half_width(double near, double per_distance, const Support& support) {
+  const double n = support.num_runs;
+  const double beside =
+      (n * support.spread * support.spread + kPriorRuns * near * near) / (n + kPriorRuns);
+  const double far = per_distance * support.distance;
+  return std::sqrt((beside + far * far) * (1.0 + 1.0 / n));
 }
 
-/// Residuals, what each weighs, and which share of all that may lie outside.
+/// Residuals, and what each weighs.
 struct Sample {
   std::span<const Residual> residuals;
   std::vector<double> weights;
-  double missed = 0.0;
 };
 
 Sample sample_of(std::span<const Residual> residuals) {
@@ -40,20 +46,24 @@ Sample sample_of(std::span<const Residual> residuals) {
   for (const Residual& residual : residuals) {
     sample.weights.push_back(1.0 / counts[residual.group]);
   }
-  const auto num_groups = static_cast<double>(counts.size());
-  sample.missed = std::max(kLeastMissed, 1.0 - kCovered * (1.0 + 1.0 / num_groups));
   return sample;
 }
 
-double interval_score(const Sample& sample, double near, double per_distance) {
-  double score = 0.0;
+/// Mean width, or infinity where more than kMissed of the residuals lie outside.
+double width_that_covers(const Sample& sample, double near, double per_distance) {
+  double widths = 0.0;
+  double outside = 0.0;
+  double weights = 0.0;
   for (std::size_t r = 0; r < sample.residuals.size(); ++r) {
     const Residual& residual = sample.residuals[r];
-    const double width = half_width(near, per_distance, residual.distance, residual.num_runs);
-    score += sample.weights[r] *
-             (width + std::max(0.0, std::abs(residual.log_ratio) - width) / sample.missed);
+    const double width = half_width(near, per_distance, residual.support);
+    const double weight = sample.weights[r];
+    widths += weight * width;
+    outside += std::abs(residual.log_ratio) > width + kRounding ? weight : 0.0;
+    weights += weight;
   }
-  return score;
+  return outside <= (kMissed + kRounding) * weights ? widths / weights
+                                                    : std::numeric_limits<double>::infinity();
 }
 
 /// Sets near and per_distance.
@@ -63,8 +73,8 @@ void fit_calibrated(const Sample& sample, IntervalModel& model) {
     for (int j = kLeastDistanceSteps; j <= kSteps; ++j) {
       const double near = kNearStep * i;
       const double per_distance = kDistanceStep * j;
-      const double score = interval_score(sample, near, per_distance);
-      if (score < least) {
+      const double score = width_that_covers(sample, near, per_distance);
+      if (score < least - kRounding) {
         least = score;
         model.near = near;
         model.per_distance = per_distance;
@@ -80,18 +90,18 @@ RelativeInterval fit_uncalibrated(const Sample& sample) {
     ratios.push_back(
         {.value = std::exp(sample.residuals[r].log_ratio), .weight = sample.weights[r]});
   }
-  const double low = weighted_quantile(ratios, sample.missed / 2.0);
-  const double high = weighted_quantile(ratios, 1.0 - sample.missed / 2.0);
+  const double low = weighted_quantile(ratios, kMissed / 2.0);
+  const double high = weighted_quantile(ratios, 1.0 - kMissed / 2.0);
   return {.low = std::min(1.0, std::floor(low * 100.0) / 100.0),
           .high = std::max(1.0, std::ceil(high * 100.0) / 100.0)};
 }
 
 }  // namespace
 
-RelativeInterval IntervalModel::calibrated(double distance, int num_runs) const {
-  assert(num_runs > 0);
+RelativeInterval IntervalModel::calibrated(const Support& support) const {
+  assert(support.num_runs > 0);
   const double widest = std::log(uncalibrated.high / uncalibrated.low) / 2.0;
-  const double width = std::min(widest, half_width(near, per_distance, distance, num_runs));
+  const double width = std::min(widest, half_width(near, per_distance, support));
   return {.low = std::exp(-width), .high = std::exp(width)};
 }
 

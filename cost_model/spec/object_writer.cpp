@@ -12,7 +12,16 @@ namespace {
 
 constexpr int kSignificantDigits = 15;
 
-double rounded(double value) {
+nlohmann::ordered_json checked(const std::string& key, double value) {
+  if (!std::isfinite(value)) {
+    throw Error("\"" + key + "\" is not a finite number", ExitStatus::kBug);
+  }
+  return as_written(value);
+}
+
+}  // namespace
+
+double as_written(double value) {
   std::array<char, 40> digits{};
   const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), value,
                                      std::chars_format::scientific, kSignificantDigits - 1);
@@ -20,15 +29,6 @@ double rounded(double value) {
   const auto read = std::from_chars(digits.data(), written.ptr, result);
   return read.ec == std::errc() ? result : value;  // the largest doubles round beyond the largest
 }
-
-nlohmann::ordered_json checked(const std::string& key, double value) {
-  if (!std::isfinite(value)) {
-    throw Error("\"" + key + "\" is not a finite number", ExitStatus::kBug);
-  }
-  return rounded(value);
-}
-
-}  // namespace
 
 struct ObjectWriter::State {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();

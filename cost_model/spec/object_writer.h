@@ -12,6 +12,9 @@
 
 namespace ptdp {
 
+/// `value` as a file holds it: with 15 significant digits, so that equal plans are equal bytes.
+[[nodiscard]] double as_written(double value);
+
 /// Builds one JSON object; keys keep the order in which they are written. Numbers are rounded to 15
 /// significant digits, so that a unit conversion leaves no trace (3.4 us is not 3.4000000000000004)
 /// and reading and writing again gives the same bytes. Has the members of ObjectReader.

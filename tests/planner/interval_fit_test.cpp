@@ -43,10 +43,10 @@ TEST(IntervalResiduals, LeaveOutTheRowAndItsGroup) {
   ASSERT_EQ(residuals.calibrated.size(), 14U);
   EXPECT_NEAR(residuals.calibrated[0].log_ratio, std::log(1.2 / 1.5), 1e-12);
   EXPECT_EQ(residuals.calibrated[0].group, "leave-one-out a");
-  EXPECT_EQ(residuals.calibrated[0].num_runs, 6);
+  EXPECT_EQ(residuals.calibrated[0].support.num_runs, 6);
   EXPECT_NEAR(residuals.calibrated[13].log_ratio, std::log(1.5 / 1.2), 1e-12);
   EXPECT_EQ(residuals.calibrated[13].group, "leave-one-group-out b");
-  EXPECT_EQ(residuals.calibrated[13].num_runs, 3);
+  EXPECT_EQ(residuals.calibrated[13].support.num_runs, 3);
 }
 
 TEST(IntervalResiduals, HoldEveryRunWithoutCalibration) {

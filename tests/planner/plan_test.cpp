@@ -20,7 +20,7 @@ Plan trillion_plan() {
                     .vpp = 2,
                     .schedule = Schedule::kInterleaved,
                     .recompute = Recompute::kFull},
-                   {.num_runs = 9, .factor = 1.035, .interval = {0.96, 1.04}});
+                   {.support = {.num_runs = 9}, .factor = 1.035, .interval = {0.96, 1.04}});
 }
 
 std::string message_of(const std::string& text) {

@@ -15,7 +15,7 @@ TEST(Predict, ScalesEveryTermByTheCalibration) {
   const Scenario scenario = selene_2021("1T");
   const Prediction plain = predict(scenario, trillion(), {});
   const Prediction scaled =
-      predict(scenario, trillion(), {.num_runs = 9, .factor = 1.25, .interval = {0.9, 1.1}});
+      predict(scenario, trillion(), {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
@@ -36,7 +36,7 @@ TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
 
 TEST(Predict, GivesRatesTheReverseOfTheTimesInterval) {
   const Prediction prediction =
-      predict(selene_2021("1T"), trillion(), {.num_runs = 3, .interval = {0.8, 1.25}});
+      predict(selene_2021("1T"), trillion(), {.support = {.num_runs = 3}, .interval = {0.8, 1.25}});
   EXPECT_LT(prediction.per_gpu.low, prediction.per_gpu.value);
   EXPECT_NEAR(prediction.per_gpu.low / prediction.per_gpu.value, 0.8, 1e-12);
   EXPECT_NEAR(prediction.tokens_per_second.high / prediction.tokens_per_second.value, 1.25, 1e-12);

@@ -80,7 +80,7 @@ TEST(CalibrationsOf, AreThoseOfThePlannerWhereShipped) {
     if (costed[i].run.id == "sc21-t1-1T") {
       const CalibrationFit fit = calibrate_by_published(published, selene_2021("1T"), 3072);
       EXPECT_EQ(calibrations[i].factor, fit.factor);
-      EXPECT_EQ(calibrations[i].num_runs, fit.num_runs());
+      EXPECT_EQ(calibrations[i].support.num_runs, fit.num_runs());
       return;
     }
   }

@@ -20,8 +20,7 @@ constexpr double kDay = 86400.0;
 
 /// The shipped published runs of one group, costed; all of them for an empty name.
 std::vector<CostedRun> published(const std::string& group) {
-  MeasuredRuns runs = read_published_runs();
-  EXPECT_TRUE(runs.skipped.empty());
+  const MeasuredRuns runs = read_published_runs();
   std::vector<CostedRun> selected;
   for (const CostedRun& run : cost_runs(runs).costed) {
     if (group.empty() || run.run.group == group) {

@@ -107,6 +107,14 @@ TEST(MatmulTime, OfBatchesOffTheGridIsThatOfTheCudaCores) {
   EXPECT_NEAR(time(1001) / time(1000), 16.0, 0.1);
 }
 
+TEST(MatmulTime, OfBatchesOfNarrowHeadsIsThreefold) {
+  const auto time = [](std::int64_t k, std::int64_t batch) {
+    return matmul_time({.m = 1024, .n = 1024, .k = k, .batch = batch}, plain_gpu(), teraflops(1.0));
+  };
+  EXPECT_DOUBLE_EQ(time(56, 2) / time(56, 1), 6.0);
+  EXPECT_DOUBLE_EQ(time(64, 2) / time(64, 1), 2.0);
+}
+
 TEST(MatmulBytes, ReadTheResultOnlyWhenAccumulating) {
   const MatmulShape shape{.m = 2, .n = 3, .k = 5, .output_bytes = 4};
   EXPECT_EQ(matmul_bytes(shape), Bytes(2.0 * (10 + 15) + 6 * 4));

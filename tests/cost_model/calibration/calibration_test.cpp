@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <vector>
 
 namespace ptdp {
@@ -83,12 +84,12 @@ std::vector<CalibrationRun> runs_on_gpus() {
 }
 
 // On 32 GPUs: two doublings from 8, one from 16, one from 64.
-TEST(CalibrationFit, TellsTheMedianDistanceToItsRuns) {
+TEST(CalibrationFit, TellsTheDistanceWithinWhichThreeOfItsRunsLie) {
   const Calibration calibration = fit_calibration(runs_on_gpus()).at({.gpus = 32});
-  EXPECT_DOUBLE_EQ(calibration.distance, 1.0);
+  EXPECT_DOUBLE_EQ(calibration.support.distance, 2.0);
   EXPECT_DOUBLE_EQ(calibration.factor, 1.25);
-  EXPECT_EQ(calibration.num_runs, 3);
-  EXPECT_EQ(calibration.interval, kIntervalModel.calibrated(1.0, 3));
+  EXPECT_EQ(calibration.support.num_runs, 3);
+  EXPECT_EQ(calibration.interval, kIntervalModel.calibrated({.num_runs = 3, .distance = 2.0}));
 }
 
 TEST(CalibrationFit, OfNothingHasTheIntervalOfWhatIsNotCalibrated) {
@@ -100,7 +101,7 @@ TEST(CalibrationFit, OfNothingHasTheIntervalOfWhatIsNotCalibrated) {
 TEST(CalibrationFit, ComparesWithAQuarterOfAMillionRunsInNoTime) {
   const CalibrationFit fit{.factor = 1.1, .points = std::vector<RunPoint>(250'000)};
   for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(fit.at({.gpus = 2}).distance, 1.0);
+    EXPECT_EQ(fit.at({.gpus = 2}).support.distance, 1.0);
   }
 }
 
@@ -111,7 +112,7 @@ TEST(LeaveOneOut, HasTheFactorsOfTheOthers) {
   const std::vector<double> expected = {1.2, 1.2, 1.1, 1.1};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(found[i].factor, expected[i], 1e-12) << i;
-    EXPECT_EQ(found[i].num_runs, 3) << i;
+    EXPECT_EQ(found[i].support.num_runs, 3) << i;
   }
 }
 
@@ -128,7 +129,24 @@ TEST(LeaveOneOut, IsNotCalibratedWhereTheOthersAreTooFew) {
 TEST(LeaveOneOut, HasTheDistanceToTheOthers) {
   std::vector<CalibrationRun> runs = runs_on_gpus();
   runs.push_back(runs.front());
-  EXPECT_DOUBLE_EQ(leave_one_out(runs).back().distance, 1.0);
+  EXPECT_DOUBLE_EQ(leave_one_out(runs).back().support.distance, 3.0);
+}
+
+// By hand: five runs off the middle one by factors of e to the 0.1, 0.2, 0, 0.2 and 0.4; in order
+// 0, 0.1, 0.2, 0.2, 0.4, of which the 90th percentile lies 0.6 of the way from 0.2 to 0.4.
+TEST(FitCalibration, TellsHowFarItsRunsScatter) {
+  const CalibrationFit fit =
+      fit_of({std::exp(-0.1), std::exp(-0.2), 1.0, std::exp(0.2), std::exp(0.4)});
+  EXPECT_NEAR(fit.spread, 0.32, 1e-12);
+}
+
+// The last one left out: 0, 0.1, 0.2, 0.2, whose 90th percentile is 0.2. The first left out: 0,
+// 0.2, 0.2, 0.4, 0.7 of the way from 0.2 to 0.4.
+TEST(LeaveOneOut, HasTheScatterOfTheOthers) {
+  const std::vector<Calibration> found =
+      leave_one_out(runs_of({std::exp(-0.1), std::exp(-0.2), 1.0, std::exp(0.2), std::exp(0.4)}));
+  EXPECT_NEAR(found.back().support.spread, 0.2, 1e-12);
+  EXPECT_NEAR(found.front().support.spread, 0.34, 1e-12);
 }
 
 // By hand: absolute values 0.1, 0.2, 0.4, 0; in order 0, 0.1, 0.2, 0.4.
