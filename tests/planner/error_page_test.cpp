@@ -4,6 +4,7 @@
 
 #include "planner/validation_report.h"
 #include "tests/cost_model/spec/thrown.h"
+#include "tests/planner/costed_runs.h"
 
 namespace ptdp {
 namespace {
@@ -27,22 +28,9 @@ TEST(ParseNotes, RefuseAHeadingThatIsThereTwice) {
               testing::StrEq("notes.md: heading \"a\" is there twice"));
 }
 
-/// A run of group `group` that takes `ratio` times as long as predicted.
+/// A run of group `group` that takes `ratio` times as long as predicted, and a row that is skipped.
 CostedRuns runs_with(const std::string& group, double ratio) {
-  CostedRun run{.predicted = Seconds(1.0)};
-  run.run.id = "run|1";
-  run.run.group = group;
-  run.run.cluster = "cluster";
-  run.run.stack = "stack";
-  run.run.model = resolved({.num_layers = 2,
-                            .hidden_size = 64,
-                            .num_attention_heads = 2,
-                            .vocab_size = 128,
-                            .seq_length = 32},
-                           "test");
-  run.run.global_batch_size = 1;
-  run.run.iteration_time = Seconds(ratio);
-  return {.costed = {run}, .skipped = {{"x", "g", "one|two"}}};
+  return {.costed = {run_of("stack", group, ratio)}, .skipped = {{"x", "g", "one|two"}}};
 }
 
 TEST(ErrorPage, ExplainsTheGroupsThatNeedIt) {

@@ -4,24 +4,10 @@
 
 #include <cmath>
 
+#include "tests/planner/costed_runs.h"
+
 namespace ptdp {
 namespace {
-
-/// A run predicted at a second that took `ratio` seconds.
-CostedRun run_of(const std::string& stack, const std::string& group, double ratio) {
-  CostedRun run{.predicted = Seconds(1.0)};
-  run.run.cluster = "cluster";
-  run.run.stack = stack;
-  run.run.group = group;
-  run.run.iteration_time = Seconds(ratio);
-  run.run.model = resolved({.num_layers = 2,
-                            .hidden_size = 64,
-                            .num_attention_heads = 2,
-                            .vocab_size = 128,
-                            .seq_length = 32},
-                           "test");
-  return run;
-}
 
 /// Three rows of 1.2 in group a and four of 1.5 in group b, on one stack.
 std::vector<CostedRun> two_groups() {

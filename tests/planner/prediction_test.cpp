@@ -14,8 +14,8 @@ ParallelConfig trillion() {
 TEST(Predict, ScalesEveryTermByTheCalibration) {
   const Scenario scenario = selene_2021("1T");
   const Prediction plain = predict(scenario, trillion(), {});
-  const Prediction scaled =
-      predict(scenario, trillion(), {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
+  const Prediction scaled = predict(
+      scenario, trillion(), {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);

@@ -7,6 +7,7 @@
 #include "cost_model/spec/catalog.h"
 #include "tests/cost_model/spec/temporary_directory.h"
 #include "tests/cost_model/spec/thrown.h"
+#include "tests/planner/costed_runs.h"
 
 namespace ptdp {
 namespace {
@@ -16,20 +17,9 @@ using testing::HasSubstr;
 /// Runs of a stack on Selene, predicted at a second, that took `ratios` seconds.
 std::vector<CostedRun> runs_of(const std::string& stack, const std::vector<double>& ratios) {
   std::vector<CostedRun> runs;
+  runs.reserve(ratios.size());
   for (const double ratio : ratios) {
-    CostedRun run{.predicted = Seconds(1.0)};
-    run.run.id = "run";
-    run.run.cluster = "selene-a100";
-    run.run.stack = stack;
-    run.run.iteration_time = Seconds(ratio);
-    run.run.model = resolved({.num_layers = 2,
-                              .hidden_size = 64,
-                              .num_attention_heads = 2,
-                              .vocab_size = 128,
-                              .seq_length = 32},
-                             "test");
-    run.run.global_batch_size = 1;
-    runs.push_back(run);
+    runs.push_back(run_of(stack, "", ratio));
   }
   return runs;
 }

@@ -5,25 +5,10 @@
 #include <cmath>
 
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_runs.h"
 
 namespace ptdp {
 namespace {
-
-/// A run predicted at a second that took `ratio` seconds.
-CostedRun run_of(const std::string& stack, const std::string& group, double ratio) {
-  CostedRun run{.predicted = Seconds(1.0)};
-  run.run.cluster = "cluster";
-  run.run.stack = stack;
-  run.run.group = group;
-  run.run.iteration_time = Seconds(ratio);
-  run.run.model = resolved({.num_layers = 2,
-                            .hidden_size = 64,
-                            .num_attention_heads = 2,
-                            .vocab_size = 128,
-                            .seq_length = 32},
-                           "test");
-  return run;
-}
 
 /// Two stacks; on the first, groups a (1.1 four times) and b (1.5 three times, 1.3 once).
 std::vector<CostedRun> runs() {

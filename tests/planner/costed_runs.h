@@ -1,0 +1,28 @@
+// Measured runs with predictions made up, for tests of what is made of them.
+#pragma once
+
+#include <string>
+
+#include "planner/validation.h"
+
+namespace ptdp {
+
+/// A run of a small model predicted at a second, that took `ratio` seconds.
+inline CostedRun run_of(const std::string& stack, const std::string& group, double ratio) {
+  CostedRun run{.predicted = Seconds(1.0)};
+  run.run.id = "run";
+  run.run.cluster = "selene-a100";
+  run.run.stack = stack;
+  run.run.group = group;
+  run.run.iteration_time = Seconds(ratio);
+  run.run.model = resolved({.num_layers = 2,
+                            .hidden_size = 64,
+                            .num_attention_heads = 2,
+                            .vocab_size = 128,
+                            .seq_length = 32},
+                           "test");
+  run.run.global_batch_size = 1;
+  return run;
+}
+
+}  // namespace ptdp
