@@ -72,8 +72,7 @@ std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& run
       const Calibration& calibration = calibrations[i];
       const bool is_calibrated = calibration.is_calibrated();
       const RelativeInterval interval =
-          is_calibrated ? model.calibrated(calibration.support)
-                        : model.uncalibrated;
+          is_calibrated ? model.calibrated(calibration.support) : model.uncalibrated;
       ++coverage.num_runs;
       coverage.num_calibrated += is_calibrated ? 1 : 0;
       inside += interval.contains(std::exp(log_ratio(runs[i], calibration))) ? 1.0 : 0.0;

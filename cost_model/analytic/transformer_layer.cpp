@@ -92,13 +92,12 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
   return gradient_accumulation_time(weights, scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `launch`: the kernels' own latency, or what the host needs to launch them beyond the time
-/// that the device spends on them and on collectives.
+/// Fills in `launch`: the kernels' own latency, or what the host needs to launch them beyond the
+/// time that the device spends on them and on collectives.
 void apply_launch(PassTime& pass, double num_kernels, const GpuSpec& gpu, const StackSpec& stack) {
-  const Seconds device =
-      pass.matmul + pass.attention + pass.memory_bound + pass.tensor_parallel;
-  pass.launch = std::max(num_kernels * gpu.kernel_latency,
-                         num_kernels * stack.host_time_per_kernel - device);
+  const Seconds device = pass.matmul + pass.attention + pass.memory_bound + pass.tensor_parallel;
+  pass.launch =
+      std::max(num_kernels * gpu.kernel_latency, num_kernels * stack.host_time_per_kernel - device);
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ struct StackSpec {
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
   double gradient_bytes = 4.0;
-  double optimizer_bytes = 12.0;        ///< Master weights, two moments, and copies.
-  double bf16_gradient_bytes = 0.0;     ///< What an fp16 stack keeps with bf16 instead; 0: the same.
-  double bf16_optimizer_bytes = 0.0;    ///< Likewise.
+  double optimizer_bytes = 12.0;      ///< Master weights, two moments, and copies.
+  double bf16_gradient_bytes = 0.0;   ///< What an fp16 stack keeps with bf16 instead; 0: the same.
+  double bf16_optimizer_bytes = 0.0;  ///< Likewise.
   double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
   double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
   Bytes gradient_bucket_size;           ///< Of one bucket; 0: an overlapped reduction is one piece.

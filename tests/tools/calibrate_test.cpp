@@ -17,8 +17,8 @@ std::string published(const std::string& file) {
 
 /// Factors of SC21 table 1 and of Korthikanti et al. in `directory`.
 ProgramRun calibrate_into(const fs::path& directory) {
-  return run_calibrate({"--runs", published("sc21-t1.csv"), "--runs",
-                        published("korthikanti.csv"), "-o", directory.string()});
+  return run_calibrate({"--runs", published("sc21-t1.csv"), "--runs", published("korthikanti.csv"),
+                        "-o", directory.string()});
 }
 
 TEST(Calibrate, AnswersHelpAndVersion) {
