@@ -23,25 +23,37 @@ double most_parameters(const TransformerConfig& model, const ParallelConfig& con
   return most;
 }
 
+/// Where the groups of a configuration lie.
+struct Placements {
+  GroupPlacement tensor;
+  GroupPlacement pipeline;
+  GroupPlacement data;
+};
+
+Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster) {
+  const RankGrid grid(config);
+  return {.tensor = place_group(grid, Dimension::kTensor, cluster),
+          .pipeline = place_group(grid, Dimension::kPipeline, cluster),
+          .data = place_group(grid, Dimension::kData, cluster)};
+}
+
 /// Messages that block the pacing stage.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
-                              double microbatches) {
+                              const Placements& groups, double microbatches) {
   if (config.pp == 1) {
     return Seconds(0.0);
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const RankGrid grid(config);
-  const GroupPlacement pipeline = place_group(grid, Dimension::kPipeline, cluster);
-  const GroupPlacement tensor = place_group(grid, Dimension::kTensor, cluster);
   const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
   const Bytes message(2.0 * pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
   const Bytes shard = message / (is_scattered ? config.tp : 1);
   const Seconds gather = is_scattered && !config.sequence_parallel
-                             ? all_gather_time(message, tensor, cluster)
+                             ? all_gather_time(message, groups.tensor, cluster)
                              : Seconds(0.0);
   const auto exchange = [&](double messages) {
-    return stack.pipeline_latency + messages * (message_time(shard, pipeline, cluster) + gather);
+    return stack.pipeline_latency +
+           messages * (message_time(shard, groups.pipeline, cluster) + gather);
   };
   const double fill = config.pp - 1.0;
   if (config.vpp == 1) {
@@ -55,13 +67,13 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
 
 /// Gradient reduction and parameter gathering that compute does not hide.
 Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
-                           const StageCosts& stage, double parameters) {
+                           const GroupPlacement& group, const StageCosts& stage,
+                           double parameters) {
   if (config.dp == 1) {
     return Seconds(0.0);
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const GroupPlacement group = place_group(RankGrid(config), Dimension::kData, cluster);
   const Bytes gradients(parameters * stack.reduced_gradient_bytes);
   const bool is_sharded = config.zero_stage >= 1;
   const auto reduction = [&](double pieces) {
@@ -99,18 +111,16 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
 
 /// The optimizer's step on its shard. With fp16 it first looks for overflows, of which all GPUs of
 /// a replica have to know before any may go on.
-Seconds optimizer_time(const Scenario& scenario, const ParallelConfig& config, double parameters) {
+Seconds optimizer_time(const Scenario& scenario, const ParallelConfig& config,
+                       const Placements& groups, double parameters) {
   const StackSpec& stack = scenario.stack;
   const double shards = config.zero_stage >= 1 ? config.dp : 1.0;
   const bool is_scaled = stack.precision == Precision::kFp16;
   const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
   Seconds time = memory_bound_time(Bytes(parameters * traffic / shards), scenario.cluster.gpu);
   if (is_scaled && stack.loss_scaling_traffic > 0.0) {
-    const RankGrid grid(config);
-    for (const Dimension dimension : {Dimension::kTensor, Dimension::kPipeline}) {
-      const GroupPlacement group = place_group(grid, dimension, scenario.cluster);
-      time += all_reduce_time(kOverflowFlag, group, scenario.cluster);
-    }
+    time += all_reduce_time(kOverflowFlag, groups.tensor, scenario.cluster) +
+            all_reduce_time(kOverflowFlag, groups.pipeline, scenario.cluster);
   }
   return time;
 }
@@ -130,6 +140,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   const ClusterSpec& cluster = scenario.cluster;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Placements groups = place_groups(config, cluster);
   const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   const StageCosts& stage = pipeline.slowest;
   const PassTime passes = (stage.forward + stage.backward) * microbatches;
@@ -144,17 +155,17 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
   cost.bubble = (config.pp - 1.0) / config.vpp * pipeline.mean;
-  cost.pipeline_messages = pipeline_message_time(scenario, config, microbatches);
-  cost.data_parallel = data_parallel_time(scenario, config, stage, parameters);
+  cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
+  cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
   if (config.pp > 1 && !scenario.job.model.untied_embeddings) {
     // Two members: the ring's factor 2(n−1)/n is 1.
     const Bytes gradient(static_cast<double>(padded_vocab_size(scenario.job.model, config.tp)) *
                          scenario.job.model.hidden_size / config.tp *
                          scenario.stack.reduced_gradient_bytes);
-    const GroupPlacement stages = place_group(RankGrid(config), Dimension::kPipeline, cluster);
-    cost.embedding_all_reduce = cluster.collective_launch + message_time(gradient, stages, cluster);
+    cost.embedding_all_reduce =
+        cluster.collective_launch + message_time(gradient, groups.pipeline, cluster);
   }
-  cost.optimizer = optimizer_time(scenario, config, parameters);
+  cost.optimizer = optimizer_time(scenario, config, groups, parameters);
   return cost;
 }
 

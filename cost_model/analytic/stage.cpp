@@ -81,19 +81,26 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
 
 PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
-  PipelineCosts result{.slowest = stage_costs(scenario, config, costs, 0)};
-  for (int stage = stage_step(config); stage < config.pp; stage += stage_step(config)) {
-    const StageCosts candidate = stage_costs(scenario, config, costs, stage);
-    if (candidate.total() > result.slowest.total()) {
-      result.slowest = candidate;
-    }
-  }
+  const TransformerConfig& model = scenario.job.model;
   const LayerCosts& layer = costs.layer;
   const Seconds of_a_layer =
       layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
-  const Seconds all = 1.0 * scenario.job.model.num_layers * of_a_layer + costs.embedding.total() +
-                      costs.logits.total();
-  result.mean = all / config.pp + result.slowest.overhead;
+  const Seconds embedding = costs.embedding.total();
+  const Seconds logits = costs.logits.total();
+  int slowest = 0;
+  Seconds most;
+  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+    const Seconds time = layers_of_stage(model, config, stage) * of_a_layer +
+                         (stage == 0 ? embedding : Seconds(0.0)) +
+                         (stage == config.pp - 1 ? logits : Seconds(0.0));
+    if (time > most) {
+      slowest = stage;
+      most = time;
+    }
+  }
+  PipelineCosts result{.slowest = stage_costs(scenario, config, costs, slowest)};
+  result.mean = (1.0 * model.num_layers * of_a_layer + embedding + logits) / config.pp +
+                result.slowest.overhead;
   return result;
 }
 
