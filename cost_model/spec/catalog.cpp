@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <optional>
 #include <system_error>
 
 #include "cost_model/error.h"
@@ -27,6 +28,8 @@ constexpr std::array kKinds = {
     KindTraits{ProfileKind::kGpu, "GPU", "gpus", "ptdp.gpu/1"},
     KindTraits{ProfileKind::kCurve, "curve", "curves", "ptdp.curves/1"}};
 
+constexpr const char* kAliasSchema = "ptdp.aliases/1";
+
 const KindTraits& traits_of(ProfileKind kind) {
   return *std::find_if(kKinds.begin(), kKinds.end(),
                        [kind](const KindTraits& traits) { return traits.kind == kind; });
@@ -36,15 +39,62 @@ bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
 }
 
+/// Another name that a profile goes by.
+struct Alias {
+  std::string name;
+  std::string profile;
+};
+
+template <class Fields>
+void describe(Fields& fields, Alias& alias) {
+  fields.name("name", alias.name);
+  fields.name("profile", alias.profile);
+}
+
+/// The profile that goes by `name`, if any: profiles/aliases.json has a list for each kind.
+std::optional<std::string> find_alias(ProfileKind kind, const std::string& name) {
+  const fs::path path = profiles_directory() / "aliases.json";
+  if (!fs::is_regular_file(path)) {
+    return std::nullopt;
+  }
+  ObjectReader reader = ObjectReader::from_file(path);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != kAliasSchema) {
+    throw Error(reader.place_of("schema") + ": expected \"" + kAliasSchema + "\", got " +
+                in_quotes(schema));
+  }
+  std::optional<std::string> found;
+  for (const KindTraits& traits : kKinds) {
+    std::vector<Alias> aliases;
+    if (reader.optional(traits.directory, false)) {
+      reader.objects(traits.directory, aliases);
+    }
+    for (const Alias& alias : aliases) {
+      if (traits.kind == kind && alias.name == name) {
+        found = alias.profile;
+      }
+    }
+  }
+  reader.finish();
+  return found;
+}
+
 /// Opens a profile and checks its schema.
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
   const KindTraits& traits = traits_of(kind);
   fs::path path = name_or_path;
   if (!is_path(name_or_path)) {
     const std::vector<std::string> known = list_profiles(kind);
-    if (std::find(known.begin(), known.end(), name_or_path) == known.end()) {
-      std::string message = "unknown " + std::string(traits.noun) + ' ' + in_quotes(name_or_path) +
-                            did_you_mean(name_or_path, known);
+    const auto is_known = [&known](const std::string& name) {
+      return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    const std::string name = is_known(name_or_path)
+                                 ? name_or_path
+                                 : find_alias(kind, name_or_path).value_or(name_or_path);
+    if (!is_known(name)) {
+      std::string message =
+          "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) + did_you_mean(name, known);
       if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
         message += " (profiles/" + std::string(traits.directory) + " holds all)";
       } else {
@@ -54,7 +104,7 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
       }
       throw Error(message);
     }
-    path = profiles_directory() / traits.directory / (name_or_path + ".json");
+    path = profiles_directory() / traits.directory / (name + ".json");
   }
   ObjectReader reader = ObjectReader::from_file(path);
   std::string schema;

@@ -117,6 +117,13 @@ TEST_F(ShippedProfiles, AreNamedLikeTheirFiles) {
   }
 }
 
+TEST_F(ShippedProfiles, GoByTheNamesThatTheFieldUses) {
+  EXPECT_EQ(find_gpu("A100-80GB-SXM").name, "a100-80gb-sxm");
+  EXPECT_EQ(find_gpu("GB200-NVL72").name, "gb200-nvl72");
+  EXPECT_EQ(find_cluster("selene").name, "selene-a100");
+  EXPECT_EQ(find_model("GPT3-175B").name, "gpt3-175b");
+}
+
 TEST_F(ShippedProfiles, OfModelsAreDenseGptWithABatch) {
   for (const std::string& name : list_profiles(ProfileKind::kModel)) {
     const ModelProfile profile = find_model(name);
@@ -197,6 +204,20 @@ TEST(Catalog, DoesNotFallBackFromTheDirectoryOfTheEnvironment) {
   EXPECT_THAT(message_of([] { return find_model("1T"); }), StartsWith("unknown model \"1T\""));
   EXPECT_EQ(message_of([] { return list_profiles(ProfileKind::kStack); }),
             (directory.path() / "stacks").string() + ": expected a directory of profiles");
+}
+
+TEST(Catalog, FollowsAnAliasToAProfileAndNoFurther) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/mine.json", kModelText);
+  (void)directory.file("aliases.json",
+                       R"({"schema": "ptdp.aliases/1", "models": [
+                           {"name": "ours", "profile": "mine"},
+                           {"name": "a", "profile": "b"}, {"name": "b", "profile": "a"}]})");
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_EQ(find_model("ours").global_batch_size, 6);
+  EXPECT_THAT(message_of([] { return find_model("a"); }), StartsWith("unknown model \"b\""));
+  (void)directory.file("aliases.json", R"({"schema": "ptdp.aliases/1", "model": []})");
+  EXPECT_THAT(message_of([] { return find_model("ours"); }), testing::HasSubstr("unknown key"));
 }
 
 TEST(Catalog, RefusesAnEnvironmentThatNamesNoDirectory) {
