@@ -131,7 +131,7 @@ void describe(Fields& fields, ScheduleRecipe& schedule) {
   fields.name("generator", schedule.generator);
   fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
   fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
-  fields.counts("layers_per_stage", schedule.layers_per_stage, 1, kMostGpus);
+  fields.counts("layers_per_stage", schedule.layers_per_stage, 0, kMostGpus);
 }
 
 /// The inputs, by value.
@@ -173,6 +173,10 @@ void check_config(const Plan& plan, const std::string& place) {
   };
   if (config.cp > 1 || config.ep > 1) {
     refuse("context and expert parallelism are not covered; expected cp and ep of 1");
+  }
+  const std::vector<int>& layers = config.layers_per_stage;
+  if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
+    refuse("layers_per_stage: expected [] where all are equal");
   }
   if ((config.vpp > 1) != (config.schedule == Schedule::kInterleaved)) {
     refuse("expected the interleaved schedule where vpp is above 1, and only there");

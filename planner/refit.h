@@ -30,9 +30,10 @@ struct Refit {
 [[nodiscard]] std::string to_table(const std::vector<Refit>& refits,
                                    const std::vector<SkippedRun>& skipped);
 
-/// Writes those that have a factor into `directory`, which is made where it is not there. Throws
-/// Error where none has one or the directory is in the shipped profiles, and Error(kOutputFailed),
-/// leaving everything as it was, where something cannot be written.
+/// Writes those that have a factor into `directory`, which is made where it is not there: all
+/// beside their places first, then renamed one after another. Throws Error where none has one or
+/// the directory is in the shipped profiles, and Error(kOutputFailed) where something cannot be
+/// written.
 void write_calibrations(const std::filesystem::path& directory, const std::vector<Refit>& refits);
 
 }  // namespace ptdp

@@ -86,19 +86,14 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
                : Seconds(0.0);
   };
 
-  const bool is_overlapped =
-      stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
-      (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && config.pp == 1);
-  if (!is_overlapped) {
+  if (!overlaps_reduction(stack, config.pp)) {
     return reduction(1.0) + gathering(1.0) +
            memory_bound_time(Bytes(parameters * stack.gradient_staging_traffic), cluster.gpu);
   }
   // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
   // through this stage hide what they can of the others: the backward one (which starts with the
   // recomputation) the reduction, the next iteration's first forward one the gathering.
-  const double buckets = stack.gradient_bucket_size.value() > 0.0
-                             ? std::max(std::ceil(gradients / stack.gradient_bucket_size), 1.0)
-                             : 1.0;
+  const double buckets = std::max(std::ceil(gradients / stack.gradient_bucket_size), 1.0);
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
     const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
     return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
@@ -158,12 +153,16 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
   if (config.pp > 1 && !scenario.job.model.untied_embeddings) {
-    // Two members: the ring's factor 2(n−1)/n is 1.
+    // Two members, the first stage and the last.
     const Bytes gradient(static_cast<double>(padded_vocab_size(scenario.job.model, config.tp)) *
                          scenario.job.model.hidden_size / config.tp *
                          scenario.stack.reduced_gradient_bytes);
-    cost.embedding_all_reduce =
-        cluster.collective_launch + message_time(gradient, groups.pipeline, cluster);
+    const bool is_within_node = groups.pipeline.is_within_node();
+    const GroupPlacement ends{.size = 2,
+                              .ranks_per_node = is_within_node ? 2 : 1,
+                              .nodes = is_within_node ? 1 : 2,
+                              .oversubscription = groups.pipeline.oversubscription};
+    cost.embedding_all_reduce = all_reduce_time(gradient, ends, cluster);
   }
   cost.optimizer = optimizer_time(scenario, config, groups, parameters);
   return cost;

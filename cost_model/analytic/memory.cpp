@@ -70,7 +70,7 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double par
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     total += Bytes(4.0 * 2.0 * sbh(scenario.job.model, config.micro_batch_size) / shards);
   }
-  if (config.dp > 1 && config.pp == 1) {
+  if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters * scenario.stack.gradient_bucket_bytes);
   }
   return total;

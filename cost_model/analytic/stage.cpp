@@ -28,7 +28,12 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const Bytes activations(2.0 * static_cast<double>(tokens) * model.hidden_size);
   const Bytes norms = config.sequence_parallel ? activations / config.tp : activations;
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
-  const Seconds all_reduce = all_reduce_time(activations, group, cluster);
+  // With sequence parallelism, a reduce-scatter after the embedding and an all-gather before the
+  // logits; the reverse backward.
+  const Seconds exchange = config.sequence_parallel
+                               ? all_gather_time(activations, group, cluster) +
+                                     reduce_scatter_time(activations, group, cluster)
+                               : all_reduce_time(activations, group, cluster);
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
 
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
@@ -38,10 +43,10 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
                                kFinalNormPasses * norms;
   return {.layer = layer_costs(scenario, config),
           .embedding = {.memory_bound = memory_bound_time(embedding_traffic, gpu),
-                        .tensor_parallel = all_reduce},
+                        .tensor_parallel = exchange},
           .logits = {.matmul = logits.forward + logits.input_gradient + logits.weight_gradient,
                      .memory_bound = memory_bound_time(logits_traffic, gpu),
-                     .tensor_parallel = all_reduce},
+                     .tensor_parallel = exchange},
           .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack)};
 }
 

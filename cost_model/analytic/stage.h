@@ -18,7 +18,8 @@ struct MicrobatchCosts {
 /// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over 2bsh bytes), a
 /// dense gradient of the table that starts from zeros, and one all-reduce over tp. Logits: a linear
 /// layer to V/t features, the loss (the stack's loss_traffic per logit), the final norm (7 passes)
-/// and one all-reduce of its input gradient. Neither is recomputed. The vocabulary is padded to a
+/// and one all-reduce of its input gradient; with sequence parallelism an all-gather and a
+/// reduce-scatter in place of each. Neither is recomputed. The vocabulary is padded to a
 /// multiple of 128·t. Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py,
 /// gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,

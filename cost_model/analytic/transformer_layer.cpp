@@ -68,7 +68,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
                                     : two_all_reduces;
   const Seconds gathered_again = config.sequence_parallel ? 2.0 * all_gather : Seconds(0.0);
 
-  TensorParallelTime time{.forward = two_all_reduces};
+  TensorParallelTime time{.forward = config.sequence_parallel ? 2.0 * all_gather + reduced_after
+                                                              : two_all_reduces};
   if (!scenario.stack.tensor_parallel_overlap) {
     time.backward = gathered_before + reduced_after + gathered_again;
     return time;

@@ -46,7 +46,8 @@ struct CalibrationFit {
 /// not calibrated.
 [[nodiscard]] CalibrationFit fit_calibration(std::span<const CalibrationRun> runs);
 
-/// For each run the calibration by all the others; not calibrated where those are too few.
+/// For each run the calibration by all the others; not calibrated where those are too few. The
+/// others' spread is that about the median of all.
 [[nodiscard]] std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs);
 
 /// Of relative errors (predicted/measured − 1): what is large, how often, and to which side.

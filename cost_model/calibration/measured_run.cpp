@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
+constexpr int kMostLayers = 100'000;       // as of models
 
 const std::vector<std::string>& required_columns() {
   static const std::vector<std::string> columns = {
@@ -116,6 +117,14 @@ class RowReader {
     }
     return line(column);
   }
+  /// The name of a profile, which a path is not.
+  [[nodiscard]] const std::string& profile(std::string_view column) const {
+    const std::string& name = required_text(column);
+    if (name.find('/') != std::string::npos || name.ends_with(".json")) {
+      throw Skip{std::string(column) + " is no name of a profile"};
+    }
+    return name;
+  }
   /// A number that costing needs.
   [[nodiscard]] int count(std::string_view column, std::int64_t low) const {
     return static_cast<int>(
@@ -124,6 +133,10 @@ class RowReader {
   /// A number from `otherwise` on, which it is where the source does not say.
   [[nodiscard]] int count_or(std::string_view column, int otherwise) const {
     return is_given(column) ? count(column, otherwise) : otherwise;
+  }
+  /// A number that is only checked against others; 0 where the source does not say.
+  [[nodiscard]] int check(std::string_view column) const {
+    return text(column) == "?" ? 0 : count_or(column, 0);
   }
   [[nodiscard]] double seconds(std::string_view column) const {
     return parse_number(required_text(column), 1e-6, kLongestIteration,
@@ -149,6 +162,9 @@ class RowReader {
 TransformerConfig read_model(const RowReader& row, const std::string& place) {
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
+  if (model.num_layers > kMostLayers) {
+    throw Skip{"more than " + std::to_string(kMostLayers) + " layers"};
+  }
   model.hidden_size = row.count("hidden", 1);
   model.num_attention_heads = row.count("heads", 1);
   model.num_query_groups = row.count_or("kv_heads", 0);
@@ -167,7 +183,12 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
     model.position_embedding = PositionEmbedding::kRope;
     model.normalization = Normalization::kRmsNorm;
   }
-  model = resolved(model, place);
+  try {
+    model = resolved(model, place);
+    (void)parameter_count(model);  // refuses what cannot be counted
+  } catch (const Error& error) {
+    throw Skip{error.what()};
+  }
   const std::string uncovered = find_uncovered_feature(model);
   if (!uncovered.empty()) {
     throw Skip{"the model " + uncovered};
@@ -238,16 +259,20 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
   if (config.tp > 1 && row.flag("tp_overlap").value_or(false)) {
     throw Skip{"tensor-parallel overlap within products is not covered"};
   }
-  const std::int64_t virtual_stages = std::int64_t{config.pp} * config.vpp;
-  if (virtual_stages <= num_layers + 2) {
-    config.layers_per_stage = spread_layers(num_layers, static_cast<int>(virtual_stages));
+  if (config.vpp > 1 && config.pp == 1) {
+    throw Skip{"vpp " + std::to_string(config.vpp) + " without a pipeline"};
   }
+  const std::int64_t virtual_stages = std::int64_t{config.pp} * config.vpp;
+  if (virtual_stages > num_layers && virtual_stages != num_layers + 2) {
+    throw Skip{"fewer layers than stages"};
+  }
+  config.layers_per_stage = spread_layers(num_layers, static_cast<int>(virtual_stages));
   return config;
 }
 
 /// Skips a row whose number of microbatches contradicts its batch.
 void check_microbatches(const RowReader& row, const MeasuredRun& run) {
-  const int given = row.count_or("n_microbatches", 0);
+  const int given = row.check("n_microbatches");
   const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;
   if (given != 0 && run.global_batch_size % slots == 0 && run.global_batch_size / slots != given) {
     throw Skip{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
@@ -263,8 +288,8 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   if (!row.text("source_ref").empty()) {
     run.source += ", " + row.text("source_ref");
   }
-  run.cluster = row.required_text("cluster_key");
-  run.stack = row.required_text("stack_key");
+  run.cluster = row.profile("cluster_key");
+  run.stack = row.profile("stack_key");
   run.model = read_model(row, place);
   run.global_batch_size = row.count("gbs", 1);
   run.config = read_config(row, run.model.num_layers);
@@ -274,7 +299,7 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   } else if (precision != "fp16" && !precision.empty()) {
     throw Skip{"precision " + in_quotes(precision) + " is not covered"};
   }
-  const std::int64_t gpus = row.count_or("gpu_count", 0);
+  const std::int64_t gpus = row.check("gpu_count");
   if (gpus != 0 && gpus != run.config.world_size()) {
     throw Skip{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
                " GPUs, gpu_count is " + std::to_string(gpus)};

@@ -10,8 +10,10 @@ namespace {
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
 constexpr int kHighestZeroStage = 3;
-constexpr Range kMegabytes = {0.0, 1e6, "megabytes"};
-constexpr double kUsualLossTraffic = StackSpec{}.loss_traffic;
+constexpr Range kMegabytes = {0.001, 1e6, "megabytes"};
+constexpr Range kBytesPerLogit = {0.0, 1e4, "bytes per logit"};
+const Bytes kUsualBucket = StackSpec{}.gradient_bucket_size;
+const double kUsualLossTraffic = StackSpec{}.loss_traffic;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
 /// A list of choices that names one twice is a slip; so is an empty one, unless that says
@@ -78,7 +80,7 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
-  if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size.value() != 0.0)) {
+  if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size != kUsualBucket)) {
     fields.quantity("gradient_bucket_MB", stack.gradient_bucket_size, kMega, kMegabytes);
   }
   fields.number("gradient_staging_traffic", stack.gradient_staging_traffic, kBytesPerParameter);
@@ -87,7 +89,7 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.number("loss_scaling_traffic", stack.loss_scaling_traffic, kBytesPerParameter);
   }
   if (fields.optional("loss_traffic", stack.loss_traffic != kUsualLossTraffic)) {
-    fields.number("loss_traffic", stack.loss_traffic, kBytesPerParameter);
+    fields.number("loss_traffic", stack.loss_traffic, kBytesPerLogit);
   }
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));

@@ -53,7 +53,7 @@ struct StackSpec {
   double bf16_optimizer_bytes = 0.0;  ///< Likewise.
   double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
   double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
-  Bytes gradient_bucket_size;           ///< Of one bucket; 0: an overlapped reduction is one piece.
+  Bytes gradient_bucket_size = Bytes(25e6);  ///< Of one bucket; torch DDP's default.
   double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
   double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
   double loss_scaling_traffic = 0.0;      ///< And of looking for overflows in it, with fp16.
@@ -70,6 +70,12 @@ struct StackSpec {
 
   friend bool operator==(const StackSpec&, const StackSpec&) = default;
 };
+
+/// Whether the gradient reduction runs behind the backward pass, with `pp` stages.
+[[nodiscard]] constexpr bool overlaps_reduction(const StackSpec& stack, int pp) {
+  return stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
+         (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && pp == 1);
+}
 
 /// The stack as it trains in `precision`.
 [[nodiscard]] StackSpec at_precision(StackSpec stack, Precision precision);

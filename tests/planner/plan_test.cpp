@@ -82,6 +82,17 @@ TEST(Plan, RefusesEditsThatCannotBe) {
               HasSubstr("there is no stage 64"));
   EXPECT_THAT(message_of(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
               HasSubstr("layers_per_stage"));
+  EXPECT_THAT(message_of(edited(
+                  "\"layers_per_stage\": []", "\"layers_per_stage\": [" +
+                                                  [] {
+                                                    std::string ones = "1";
+                                                    for (int stage = 1; stage < 128; ++stage) {
+                                                      ones += ",1";
+                                                    }
+                                                    return ones;
+                                                  }() +
+                                                  "]")),
+              HasSubstr("expected [] where all are equal"));
   EXPECT_THAT(message_of(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
 }
 

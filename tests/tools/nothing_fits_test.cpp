@@ -164,7 +164,8 @@ TEST(Stack, WithoutPipelinesIsPlannedWithOneStage) {
   stack["can_run"]["schedules"] = ordered_json::array();
   const ProgramRun run = run_plan_with({.stack = stack.dump(), .flags = {"--format", "json"}});
   ASSERT_EQ(run.status, 0) << run.errors;
-  for (const json& plan : json::parse(run.output)["plans"]) {
+  const json plans = json::parse(run.output)["plans"];
+  for (const json& plan : plans) {
     EXPECT_EQ(plan["config"]["pp"], 1);
   }
 }

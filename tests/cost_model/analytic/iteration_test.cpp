@@ -162,7 +162,6 @@ TEST(IterationCost, ExposesLeastOfTheReductionWithBucketsOfMiddlingSize) {
   };
   EXPECT_GT(exposed(1.0), 2.0 * exposed(100.0));
   EXPECT_GT(exposed(10000.0), 1.5 * exposed(100.0));
-  EXPECT_EQ(exposed(10000.0), exposed(0.0));  // no buckets: one piece
 }
 
 // By hand: with fp16, 8 bytes per parameter more pass through memory at 0.7 · 2039 GB/s; the flag

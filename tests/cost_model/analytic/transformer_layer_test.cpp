@@ -28,6 +28,20 @@ TEST(LayerCosts, ExposeTwoAllReducesPerPassWithoutOverlap) {
   EXPECT_EQ(costs.backward.tensor_parallel, 2.0 * all_reduce);
 }
 
+// NVLS makes an all-reduce cheaper than the two collectives that sequence parallelism has in its
+// place.
+TEST(LayerCosts, GatherAndScatterWithSequenceParallelism) {
+  const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2024");
+  ParallelConfig config{.tp = 8, .micro_batch_size = 4, .sequence_parallel = true};
+  const Seconds with = layer_costs(scenario, config).forward.tensor_parallel;
+  const Bytes activations(2.0 * 4 * 2048 * 6144);
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  EXPECT_EQ(with, 2.0 * (all_gather_time(activations, group, scenario.cluster) +
+                         reduce_scatter_time(activations, group, scenario.cluster)));
+  config.sequence_parallel = false;
+  EXPECT_GT(with, 1.2 * layer_costs(scenario, config).forward.tensor_parallel);
+}
+
 TEST(LayerCosts, ExposeLessBackwardCommunicationWithOverlap) {
   const ParallelConfig config{.tp = 8, .micro_batch_size = 4};
   const LayerCosts exposed = layer_costs(selene_2021("18B"), config);

@@ -317,10 +317,35 @@ TEST(MeasuredRun, RefusesAFlagThatIsNeitherYesNorNo) {
   }
 }
 
-TEST(MeasuredRun, RefusesAModelThatContradictsItself) {
-  EXPECT_EQ(refusal(row_with({{"heads", "7"}})),
+TEST(SkippedRun, HasAModelThatContradictsItself) {
+  EXPECT_EQ(skip_of(row_with({{"heads", "7"}})),
             "runs.csv: line 2: run-1: num_attention_heads 7 does not divide hidden_size 2304; give "
             "kv_channels if that is meant");
+  EXPECT_EQ(skip_of(row_with({{"kv_heads", "5"}})),
+            "runs.csv: line 2: run-1: num_query_groups 5 does not divide num_attention_heads 24");
+  EXPECT_EQ(skip_of(row_with({{"layers", "1000000000"}, {"pp", "1000000000"}})),
+            "more than 100000 layers");
+  EXPECT_EQ(skip_of(row_with({{"hidden", "24000000"}, {"ffn", "24000000"}, {"layers", "100000"}})),
+            "the model has more than 1e18 parameters");
+}
+
+TEST(SkippedRun, HasStagesWithoutLayers) {
+  EXPECT_EQ(skip_of(row_with({{"layers", "3"}})), "fewer layers than stages");
+  EXPECT_EQ(skip_of(row_with({{"layers", "2"}})),
+            "not skipped");  // embedding and head have a stage each
+  EXPECT_EQ(skip_of(row_with({{"pp", "1"}, {"vpp", "2"}, {"gpu_count", "16"}})),
+            "vpp 2 without a pipeline");
+}
+
+TEST(SkippedRun, NamesAFileForAProfile) {
+  EXPECT_EQ(skip_of(row_with({{"cluster_key", "/etc/passwd"}})),
+            "cluster_key is no name of a profile");
+  EXPECT_EQ(skip_of(row_with({{"stack_key", "mine.json"}})), "stack_key is no name of a profile");
+}
+
+// What is only checked against the rest may be unknown.
+TEST(MeasuredRun, NeedsNoNumberOfGpusOrMicrobatches) {
+  EXPECT_EQ(skip_of(row_with({{"gpu_count", "?"}, {"n_microbatches", "?"}})), "not skipped");
 }
 
 }  // namespace
