@@ -111,7 +111,7 @@ double stage_parameters(const TransformerConfig& model, const ParallelConfig& co
   const double h = model.hidden_size;
   const double layers = layers_of_stage(model, config, stage);
   const double norm = model.normalization == Normalization::kLayerNorm ? 2.0 * h : h;
-  const double split_biases =
+  const auto split_biases =
       static_cast<double>(query_width(model) + 2 * key_width(model) + mlp_up_width(model));
   const double biases = model.add_bias_linear ? 1.0 : 0.0;
   const double sharded = (layer_weights(model) + biases * split_biases) / config.tp;
