@@ -1,7 +1,6 @@
 // Predicted memory against the memory that published runs report.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "cost_model/analytic/memory.h"
+#include "cost_model/calibration/quantile.h"
 #include "planner/validation.h"
 
 namespace ptdp {
@@ -47,8 +47,7 @@ TEST(BloomMemory, IsTheFormulasAndOneConstant) {
   for (std::size_t i = 0; i < formulas.size(); ++i) {
     missing.push_back(measured[i] - formulas[i]);
   }
-  std::nth_element(missing.begin(), missing.begin() + missing.size() / 2, missing.end());
-  const double constant = missing[missing.size() / 2];
+  const double constant = median(missing);
   double sum = 0.0;
   for (std::size_t i = 0; i < formulas.size(); ++i) {
     sum += std::abs((formulas[i] + constant) / measured[i] - 1.0);
