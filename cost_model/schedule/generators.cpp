@@ -61,7 +61,9 @@ int interleaved_activations(const ScheduleShape& shape, int rank) {
   const int size = shape.microbatch_group_size != 0
                        ? shape.microbatch_group_size
                        : default_microbatch_group_size(shape.pp, shape.num_microbatches);
-  return clamped((shape.vpp - 1) * std::int64_t{size} + 2 * (shape.pp - 1 - rank) + 1, shape);
+  const std::int64_t warm_up =
+      (shape.vpp - 1) * std::int64_t{size} + 2 * std::int64_t{shape.pp - 1 - rank};
+  return clamped(warm_up + 1, shape);
 }
 
 constexpr std::array kGenerators = {
@@ -81,6 +83,7 @@ std::span<const ScheduleGenerator> schedule_generators() {
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
+  names.reserve(kGenerators.size());
   for (const ScheduleGenerator& generator : kGenerators) {
     names.emplace_back(generator.name);
   }

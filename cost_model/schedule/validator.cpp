@@ -122,13 +122,9 @@ std::optional<ScheduleFault> find_gap(const Schedule& schedule) {
   return missing(schedule, action, to_string(action));
 }
 
-std::optional<ScheduleFault> find_count_fault(const Schedule& schedule) {
-  const std::int64_t slots = std::int64_t{num_stages(schedule)} * schedule.num_microbatches;
-  if (slots > num_actions(schedule)) {
-    return find_gap(schedule);
-  }
-  std::vector<Seen> seen(static_cast<std::size_t>(slots), Seen{0});
-  auto doubled = first_of(schedule.orders, [&](Place place) -> std::optional<ScheduleFault> {
+/// An action that is there twice, or beside its halves; notes all in `seen`.
+std::optional<ScheduleFault> find_doubled(const Schedule& schedule, std::vector<Seen>& seen) {
+  return first_of(schedule.orders, [&](Place place) -> std::optional<ScheduleFault> {
     const Action& action = schedule.orders[place.rank][place.position];
     Seen& met = seen[slot_of(schedule, action)];
     const Seen bit = bit_of(action.kind);
@@ -136,42 +132,55 @@ std::optional<ScheduleFault> find_count_fault(const Schedule& schedule) {
       return fault_at(schedule, place,
                       at(schedule, place) + ": expected once, but it is there twice");
     }
-    const bool is_whole_and_split =
-        (bit == kBackwardBit && (met & (kInputBit | kWeightBit)) != 0) ||
-        ((bit & (kInputBit | kWeightBit)) != 0 && (met & kBackwardBit) != 0);
-    if (is_whole_and_split) {
+    met |= bit;
+    if ((met & kBackwardBit) != 0 && (met & (kInputBit | kWeightBit)) != 0) {
       return fault_at(
           schedule, place,
           at(schedule, place) + ": expected a whole backward pass or its halves, not both");
     }
-    met |= bit;
     return std::nullopt;
   });
-  if (doubled) {
+}
+
+/// What a stage and microbatch lacks of which `met` is there, as a message names it; empty if
+/// nothing.
+std::string lacking(Action action, Seen met) {
+  const auto name_as = [&](ActionKind kind) {
+    action.kind = kind;
+    return to_string(action);
+  };
+  if ((met & kForwardBit) == 0) {
+    return name_as(ActionKind::kForward);
+  }
+  if (met == kForwardBit) {
+    return name_as(ActionKind::kBackward) + " (or " + name_as(ActionKind::kInputGradient) +
+           " and " + name_as(ActionKind::kWeightGradient) + ")";
+  }
+  if ((met & (kBackwardBit | kInputBit)) == 0) {
+    return name_as(ActionKind::kInputGradient);
+  }
+  if ((met & (kBackwardBit | kWeightBit)) == 0) {
+    return name_as(ActionKind::kWeightGradient);
+  }
+  return "";
+}
+
+std::optional<ScheduleFault> find_count_fault(const Schedule& schedule) {
+  const std::int64_t slots = std::int64_t{num_stages(schedule)} * schedule.num_microbatches;
+  if (slots > num_actions(schedule)) {
+    return find_gap(schedule);
+  }
+  std::vector<Seen> seen(static_cast<std::size_t>(slots), Seen{0});
+  if (auto doubled = find_doubled(schedule, seen)) {
     return doubled;
   }
-  for (std::size_t slot = 0; slot < seen.size(); ++slot) {
-    Action action{.stage = static_cast<int>(slot / schedule.num_microbatches),
-                  .microbatch = static_cast<int>(slot % schedule.num_microbatches)};
-    const auto name_as = [&](ActionKind kind) {
-      action.kind = kind;
-      return to_string(action);
-    };
-    const Seen met = seen[slot];
-    if ((met & kForwardBit) == 0) {
-      return missing(schedule, action, name_as(ActionKind::kForward));
-    }
-    if ((met & ~kForwardBit) == 0) {
-      return missing(schedule, action,
-                     name_as(ActionKind::kBackward) + " (or " +
-                         name_as(ActionKind::kInputGradient) + " and " +
-                         name_as(ActionKind::kWeightGradient) + ")");
-    }
-    if ((met & kWeightBit) != 0 && (met & kInputBit) == 0) {
-      return missing(schedule, action, name_as(ActionKind::kInputGradient));
-    }
-    if ((met & kInputBit) != 0 && (met & kWeightBit) == 0) {
-      return missing(schedule, action, name_as(ActionKind::kWeightGradient));
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    for (int microbatch = 0; microbatch < schedule.num_microbatches; ++microbatch) {
+      const Action action{ActionKind::kForward, stage, microbatch};
+      const std::string name = lacking(action, seen[slot_of(schedule, action)]);
+      if (!name.empty()) {
+        return missing(schedule, action, name);
+      }
     }
   }
   return std::nullopt;

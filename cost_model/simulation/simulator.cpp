@@ -29,9 +29,9 @@ constexpr std::size_t kResultsAhead = 16;
 /// Results of a stage in the tables of all: its microbatches and some room, an odd number of cache
 /// lines, so that neighbouring stages do not share the same few sets of the caches.
 std::size_t stride_of(int num_microbatches) {
-  constexpr std::size_t kPerLine = 8;
-  const std::size_t lines = static_cast<std::size_t>(num_microbatches) / kPerLine + 1;
-  return (lines | 1U) * kPerLine;
+  constexpr std::size_t per_line = 8;
+  const std::size_t lines = static_cast<std::size_t>(num_microbatches) / per_line + 1;
+  return (lines | 1U) * per_line;
 }
 
 class Simulation {

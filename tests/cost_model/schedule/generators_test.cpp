@@ -69,7 +69,7 @@ std::string title(const ScheduleGenerator& generator, const ScheduleShape& shape
 TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
   for (const ScheduleGenerator& generator : schedule_generators()) {
     const std::vector<ScheduleShape> shapes = shapes_of(generator);
-    EXPECT_GE(shapes.size(), 100U) << generator.name;
+    EXPECT_GE(shapes.size(), 20U) << generator.name;
     for (const ScheduleShape& shape : shapes) {
       const Schedule schedule = generator.generate(shape);
       EXPECT_EQ(schedule.name, generator.name);
@@ -81,7 +81,19 @@ TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
       }
       const auto fault = find_fault(schedule, limits);
       ASSERT_FALSE(fault.has_value()) << title(generator, shape) << ": " << fault->message();
-      EXPECT_EQ(peak_activations(schedule), limits) << title(generator, shape);
+    }
+  }
+}
+
+// The closed forms of these are exact, not bounds.
+TEST(Generators, HoldAsManyActivationsAsTheTheoryHas) {
+  for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs"}) {
+    const ScheduleGenerator& generator = *find_schedule_generator(name);
+    for (const ScheduleShape& shape : shapes_of(generator)) {
+      const std::vector<int> peaks = peak_activations(generator.generate(shape));
+      for (int rank = 0; rank < shape.pp; ++rank) {
+        EXPECT_EQ(peaks[rank], generator.peak_activations(shape, rank)) << title(generator, shape);
+      }
     }
   }
 }

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <iterator>
 #include <map>
+#include <random>
 #include <sstream>
 
 #include "cost_model/schedule/generators.h"
@@ -66,7 +68,8 @@ TEST(Simulator, FindsTheBubblesOfTheTheory) {
     for (const int rounds : {1, 2, 5}) {
       for (const int vpp : {1, 2, 4}) {
         const ScheduleShape shape{.pp = pp, .vpp = vpp, .num_microbatches = rounds * pp};
-        for (const ScheduleGenerator& generator : schedule_generators()) {
+        for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs"}) {
+          const ScheduleGenerator& generator = *find_schedule_generator(name);
           if (!generator.find_conflict(shape)) {
             EXPECT_DOUBLE_EQ(simulate_equal(generator.generate(shape), each).bubble().value(),
                              (pp - 1) * 15.0)
@@ -117,32 +120,76 @@ TEST(Simulator, HasWholeBackwardPassesOfTheirOwnLength) {
             Seconds(3.0));
 }
 
-// A rank cannot be faster than its work, nor an iteration than one microbatch through all stages
-// and back; and whatever takes longer cannot make it shorter.
-TEST(Simulator, IsBoundedByWorkAndCriticalPathAndMonotone) {
+/// A rank cannot be faster than its work, nor an iteration than one microbatch through all stages
+/// and back; and what makes any stage slower makes no iteration faster.
+void expect_bounded_and_monotone(const Schedule& schedule, std::vector<StageDurations> stages,
+                                 const std::string& title) {
+  const SimulatedTimes times = simulate(schedule, stages);
+  const Seconds slack(1e-9 * times.makespan().value());
+  Seconds path;
+  for (const StageDurations& stage : stages) {
+    path += stage.forward + stage.input_gradient;
+  }
+  EXPECT_GE(times.makespan() + slack, path) << title;
+  for (const RankTimes& rank : times.ranks) {
+    EXPECT_GE(times.makespan() + slack, rank.work) << title;
+    EXPECT_GE(rank.idle_in_span() + slack, Seconds(0.0)) << title;
+  }
+  for (StageDurations& stage : stages) {
+    const StageDurations before = stage;
+    stage = stage_durations(before.forward * 1.5, before.input_gradient * 1.25,
+                            before.weight_gradient * 2.0);
+    EXPECT_GE(simulate(schedule, stages).makespan() + slack, times.makespan()) << title;
+    stage = before;
+  }
+  EXPECT_GE(simulate(schedule, stages, Seconds(0.1)).makespan() + slack, times.makespan()) << title;
+}
+
+/// Whole numbers from `low` to `high`, the same on every machine.
+class Draw {
+ public:
+  int operator()(int low, int high) {
+    return low + static_cast<int>(engine_() % static_cast<unsigned>(high - low + 1));
+  }
+
+ private:
+  std::mt19937 engine_{4};
+};
+
+std::vector<StageDurations> random_durations(const Schedule& schedule, Draw& draw) {
+  std::vector<StageDurations> stages;
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    stages.push_back(durations(draw(1, 1000), draw(1, 1000), draw(1, 1000)));
+  }
+  return stages;
+}
+
+TEST(Simulator, IsBoundedAndMonotoneForRandomShapesAndDurations) {
+  Draw draw;
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    int simulated = 0;
+    for (int i = 0; i < 400; ++i) {
+      const ScheduleShape shape{
+          .pp = draw(1, 16), .vpp = draw(1, 4), .num_microbatches = draw(1, 64)};
+      if (generator.find_conflict(shape)) {
+        continue;
+      }
+      const Schedule schedule = generator.generate(shape);
+      expect_bounded_and_monotone(schedule, random_durations(schedule, draw),
+                                  schedule.name + " p=" + std::to_string(shape.pp) +
+                                      " v=" + std::to_string(shape.vpp) +
+                                      " m=" + std::to_string(shape.num_microbatches));
+      ++simulated;
+    }
+    EXPECT_GT(simulated, 0) << generator.name;
+  }
+}
+
+TEST(Simulator, IsBoundedAndMonotoneForGoldenSchedules) {
+  Draw draw;
   for (const GoldenSchedule& golden : golden_schedules()) {
     const Schedule schedule = parse_schedule_csv(golden.csv, golden.title());
-    std::vector<StageDurations> stages;
-    for (int stage = 0; stage < num_stages(schedule); ++stage) {
-      stages.push_back(durations(1.0 + stage % 3, 2.0 + stage % 2, 0.5 + stage % 5));
-    }
-    const SimulatedTimes times = simulate(schedule, stages);
-    Seconds path;
-    for (const StageDurations& stage : stages) {
-      path += stage.forward + stage.input_gradient;
-    }
-    EXPECT_GE(times.makespan(), path) << golden.title();
-    for (const RankTimes& rank : times.ranks) {
-      EXPECT_GE(times.makespan(), rank.work) << golden.title();
-      EXPECT_GE(rank.idle_in_span(), Seconds(-1e-9)) << golden.title();
-    }
-    for (StageDurations& stage : stages) {
-      const StageDurations before = stage;
-      stage = stage_durations(before.forward * 1.5, before.input_gradient * 1.25,
-                              before.weight_gradient * 2.0);
-      EXPECT_GE(simulate(schedule, stages).makespan(), times.makespan()) << golden.title();
-      stage = before;
-    }
+    expect_bounded_and_monotone(schedule, random_durations(schedule, draw), golden.title());
   }
 }
 
