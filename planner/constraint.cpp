@@ -83,7 +83,7 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   if (const auto violation = find_spread_violation(scenario, config)) {
     return violation;
   }
-  if (config.schedule == Schedule::kInterleaved && config.pp < can_run.interleaved_min_stages) {
+  if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
   return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
   if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
     return Constraint::kBatchByDp;
   }
-  if (config.schedule == Schedule::kInterleaved &&
+  if (config.schedule == ScheduleKind::kInterleaved &&
       batch_per_replica / config.micro_batch_size % config.pp != 0) {
     return Constraint::kMicrobatchesByPp;
   }

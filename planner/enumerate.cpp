@@ -60,7 +60,7 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
   for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : layers_per_stage)) {
     ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
-    config.schedule = vpp == 1 ? Schedule::kOneFOneB : Schedule::kInterleaved;
+    config.schedule = vpp == 1 ? ScheduleKind::kOneFOneB : ScheduleKind::kInterleaved;
     if (pins.schedules.empty() || contains(pins.schedules, config.schedule)) {
       result.push_back(config);
     }

@@ -19,7 +19,7 @@ struct Pins {
   IntegerRanges vpp;
   IntegerRanges micro_batch_size;
   IntegerRanges zero_stage;
-  std::vector<Schedule> schedules;
+  std::vector<ScheduleKind> schedules;
   std::vector<Recompute> recompute;
   std::optional<bool> sequence_parallel;
 };

@@ -41,7 +41,7 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
   } else if (key == "micro_batch_size") {
     pins.micro_batch_size = degree();
   } else if (key == "schedule") {
-    pins.schedules = parse_choice(value, NamedValues<Schedule>(kScheduleNames), place);
+    pins.schedules = parse_choice(value, NamedValues<ScheduleKind>(kScheduleNames), place);
   } else if (key == "recompute") {
     pins.recompute = parse_choice(value, NamedValues<Recompute>(kRecomputeNames), place);
   } else if (key == "sequence_parallel") {
@@ -66,7 +66,7 @@ std::pair<std::string_view, std::string_view> key_and_value(std::string_view ite
                             : key,
             item.substr(equals + 1)};
   }
-  for (const NamedValue<Schedule>& schedule : kScheduleNames) {
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
     if (item == schedule.name) {
       return {"schedule", item};
     }

@@ -61,7 +61,8 @@ std::string capabilities(const StackCapabilities& can_run) {
   };
   return (can_run.schedules.empty()
               ? "no pipeline"
-              : one_of(can_run.schedules, [](Schedule schedule) { return name_of(schedule); })) +
+              : one_of(can_run.schedules,
+                       [](ScheduleKind schedule) { return name_of(schedule); })) +
          ", recompute " +
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
@@ -78,8 +79,9 @@ std::string contradiction(const Scenario& scenario, const SearchOptions& options
                        scenario.stack.name, *std::min_element(stages.begin(), stages.end()),
                        kCoveredZeroStage);
   }
-  const bool wants_interleaving = pins.schedules == std::vector<Schedule>{Schedule::kInterleaved};
-  const bool wants_one_chunk = pins.schedules == std::vector<Schedule>{Schedule::kOneFOneB};
+  const bool wants_interleaving =
+      pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kInterleaved};
+  const bool wants_one_chunk = pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kOneFOneB};
   if ((wants_one_chunk && !pins.vpp.contains(1)) ||
       (wants_interleaving && pins.vpp == IntegerRanges(1))) {
     return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";

@@ -178,7 +178,7 @@ void check_config(const Plan& plan, const std::string& place) {
   if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
     refuse("layers_per_stage: expected [] where all are equal");
   }
-  if ((config.vpp > 1) != (config.schedule == Schedule::kInterleaved)) {
+  if ((config.vpp > 1) != (config.schedule == ScheduleKind::kInterleaved)) {
     refuse("expected the interleaved schedule where vpp is above 1, and only there");
   }
   if (const auto violation = find_shape_violation(plan.scenario, config)) {

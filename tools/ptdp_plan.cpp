@@ -183,7 +183,8 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
   options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
   options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);
-  options.pins.schedules = read_choices(line, "schedule", NamedValues<Schedule>(kScheduleNames));
+  options.pins.schedules =
+      read_choices(line, "schedule", NamedValues<ScheduleKind>(kScheduleNames));
   options.pins.recompute = read_choices(line, "recompute", NamedValues<Recompute>(kRecomputeNames));
   if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
     options.pins.sequence_parallel = *choice == 1;

@@ -206,13 +206,13 @@ Recompute read_recompute(const std::string& text) {
 }
 
 /// 1F1B and its interleaved form under the spellings that sources use; "none" means no pipeline.
-Schedule read_schedule(const std::string& text, int pp, int vpp) {
+ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   static const std::set<std::string> covered = {
       "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved"};
   if (!covered.contains(text) && !(text == "none" && pp == 1)) {
     throw Skip{"schedule " + in_quotes(text) + " is not covered"};
   }
-  return vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
+  return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
 }
 
 /// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot

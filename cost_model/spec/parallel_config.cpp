@@ -11,8 +11,8 @@ constexpr int kLargestDegree = 100'000'000;
 
 }  // namespace
 
-std::string_view name_of(Schedule schedule) {
-  return name_of(schedule, NamedValues<Schedule>(kStackScheduleNames));
+std::string_view name_of(ScheduleKind schedule) {
+  return name_of(schedule, NamedValues<ScheduleKind>(kStackScheduleNames));
 }
 std::string_view name_of(Recompute recompute) {
   return name_of(recompute, NamedValues<Recompute>(kRecomputeNames));
@@ -71,7 +71,7 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.count("ep", config.ep, 1, kLargestDegree);
   fields.count("vpp", config.vpp, 1, kLargestDegree);
   fields.count("micro_batch_size", config.micro_batch_size, 1, kLargestDegree);
-  fields.choice("schedule", config.schedule, NamedValues<Schedule>(kScheduleNames));
+  fields.choice("schedule", config.schedule, NamedValues<ScheduleKind>(kScheduleNames));
   fields.choice("recompute", config.recompute, NamedValues<Recompute>(kRecomputeNames));
   fields.flag("sequence_parallel", config.sequence_parallel);
   fields.count("zero_stage", config.zero_stage, 0, 3);

@@ -14,7 +14,7 @@
 namespace ptdp {
 
 /// The first two are covered by the cost model; the rest is what stacks can run besides.
-enum class Schedule { kOneFOneB, kInterleaved, kGPipe, kLoopedBfs, kZbH1, kZbH2, kZbV };
+enum class ScheduleKind { kOneFOneB, kInterleaved, kGPipe, kLoopedBfs, kZbH1, kZbH2, kZbV };
 enum class Recompute { kNone, kSelective, kFull };
 enum class Precision { kFp16, kBf16 };
 /// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
@@ -22,15 +22,15 @@ enum class Precision { kFp16, kBf16 };
 enum class RankOrder { kTpCpEpDpPp };
 
 inline constexpr std::array kStackScheduleNames = {
-    NamedValue<Schedule>{Schedule::kOneFOneB, "1f1b"},
-    NamedValue<Schedule>{Schedule::kInterleaved, "interleaved"},
-    NamedValue<Schedule>{Schedule::kGPipe, "gpipe"},
-    NamedValue<Schedule>{Schedule::kLoopedBfs, "looped-bfs"},
-    NamedValue<Schedule>{Schedule::kZbH1, "zb-h1"},
-    NamedValue<Schedule>{Schedule::kZbH2, "zb-h2"},
-    NamedValue<Schedule>{Schedule::kZbV, "zb-v"}};
-inline constexpr NamedValues<Schedule> kScheduleNames =
-    NamedValues<Schedule>(kStackScheduleNames).first(2);  ///< Those that the cost model covers.
+    NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
+    NamedValue<ScheduleKind>{ScheduleKind::kInterleaved, "interleaved"},
+    NamedValue<ScheduleKind>{ScheduleKind::kGPipe, "gpipe"},
+    NamedValue<ScheduleKind>{ScheduleKind::kLoopedBfs, "looped-bfs"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbH1, "zb-h1"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbH2, "zb-h2"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbV, "zb-v"}};
+inline constexpr NamedValues<ScheduleKind> kScheduleNames =
+    NamedValues<ScheduleKind>(kStackScheduleNames).first(2);  ///< Those that the cost model covers.
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},
@@ -40,7 +40,7 @@ inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::
 inline constexpr std::array kRankOrderNames = {
     NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
 
-[[nodiscard]] std::string_view name_of(Schedule schedule);
+[[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
 
@@ -54,7 +54,7 @@ struct ParallelConfig {
   int ep = 1;                ///< Expert-parallel size: GPUs that share the experts.
   int vpp = 1;               ///< Model chunks per GPU; above 1 the schedule interleaves them.
   int micro_batch_size = 1;  ///< Sequences per microbatch.
-  Schedule schedule = Schedule::kOneFOneB;
+  ScheduleKind schedule = ScheduleKind::kOneFOneB;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
   int zero_stage = 0;              ///< 0: replicated; 1: optimizer states sharded over dp.

@@ -26,7 +26,7 @@ inline constexpr std::array kDataParallelOverlapNames = {
 
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
-  std::vector<Schedule> schedules;  ///< Empty: it has no pipeline parallelism.
+  std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
   std::vector<Recompute> recompute;
   std::vector<int> zero_stages;  ///< Of which the cost model covers those up to kCoveredZeroStage.
   bool sequence_parallel = false;

@@ -54,7 +54,7 @@ void cost_one_candidate(benchmark::State& state) {
                               .pp = 64,
                               .dp = 6,
                               .vpp = 2,
-                              .schedule = Schedule::kInterleaved,
+                              .schedule = ScheduleKind::kInterleaved,
                               .recompute = Recompute::kSelective,
                               .sequence_parallel = true,
                               .zero_stage = 1};

@@ -40,18 +40,18 @@ TEST(FindViolation, NamesTheConstraint) {
   EXPECT_EQ(changed([](C& c) { c.sequence_parallel = true; }), Constraint::kNotRunByStack);
   EXPECT_EQ(changed([](C& c) {
               c.vpp = 3;
-              c.schedule = Schedule::kInterleaved;
+              c.schedule = ScheduleKind::kInterleaved;
             }),
             Constraint::kLayersByPpVpp);
   EXPECT_EQ(changed([](C& c) {
               c.pp = 2;
               c.vpp = 2;
-              c.schedule = Schedule::kInterleaved;
+              c.schedule = ScheduleKind::kInterleaved;
             }),
             Constraint::kInterleavedMinStages);
   EXPECT_EQ(changed([](C& c) {
               c.vpp = 2;
-              c.schedule = Schedule::kInterleaved;
+              c.schedule = ScheduleKind::kInterleaved;
               c.micro_batch_size = 16;  // 32 microbatches for 64 stages
             }),
             Constraint::kMicrobatchesByPp);

@@ -118,7 +118,7 @@ TEST(EnumerateVariants, KeepToThePins) {
                                               .pp = 4,
                                               .dp = 4,
                                               .vpp = 5,
-                                              .schedule = Schedule::kInterleaved,
+                                              .schedule = ScheduleKind::kInterleaved,
                                               .recompute = Recompute::kFull,
                                               .zero_stage = 1}));
 }

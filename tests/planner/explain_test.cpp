@@ -21,7 +21,7 @@ TEST(ParsePartialConfig, ReadsEveryKey) {
   EXPECT_EQ(pins.vpp, IntegerRanges(2));
   EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
   EXPECT_EQ(pins.zero_stage, IntegerRanges(0));
-  EXPECT_THAT(pins.schedules, testing::ElementsAre(Schedule::kInterleaved));
+  EXPECT_THAT(pins.schedules, testing::ElementsAre(ScheduleKind::kInterleaved));
   EXPECT_THAT(pins.recompute, testing::ElementsAre(Recompute::kFull));
   EXPECT_EQ(pins.sequence_parallel, false);
 }
@@ -96,7 +96,7 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
                               .pp = 64,
                               .dp = 6,
                               .vpp = 2,
-                              .schedule = Schedule::kInterleaved,
+                              .schedule = ScheduleKind::kInterleaved,
                               .recompute = Recompute::kSelective,
                               .sequence_parallel = true,
                               .zero_stage = 1};
@@ -106,7 +106,7 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.dp, IntegerRanges(6));
   EXPECT_EQ(pins.vpp, IntegerRanges(2));
   EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
-  EXPECT_EQ(pins.schedules, std::vector<Schedule>{Schedule::kInterleaved});
+  EXPECT_EQ(pins.schedules, std::vector<ScheduleKind>{ScheduleKind::kInterleaved});
   EXPECT_EQ(pins.recompute, std::vector<Recompute>{Recompute::kSelective});
   EXPECT_EQ(pins.sequence_parallel, true);
   EXPECT_EQ(pins.zero_stage, IntegerRanges(1));

@@ -43,9 +43,9 @@ TEST(WhyNothingFits, NamesPinsThatContradictEachOther) {
     const SearchOptions options{.gpus = 64, .pins = pins};
     return why_nothing_fits(scenario, options, search(scenario, options));
   };
-  EXPECT_THAT(why({.vpp = IntegerRanges(2), .schedules = {Schedule::kOneFOneB}}),
+  EXPECT_THAT(why({.vpp = IntegerRanges(2), .schedules = {ScheduleKind::kOneFOneB}}),
               HasSubstr("schedule and vpp contradict"));
-  EXPECT_THAT(why({.pp = IntegerRanges(1), .schedules = {Schedule::kInterleaved}}),
+  EXPECT_THAT(why({.pp = IntegerRanges(1), .schedules = {ScheduleKind::kInterleaved}}),
               HasSubstr("interleaved and pp=1 contradict"));
   EXPECT_THAT(why({.tp = IntegerRanges(1), .sequence_parallel = true}),
               HasSubstr("sequence parallelism and tp=1 contradict"));

@@ -18,7 +18,7 @@ Plan trillion_plan() {
                     .pp = 64,
                     .dp = 6,
                     .vpp = 2,
-                    .schedule = Schedule::kInterleaved,
+                    .schedule = ScheduleKind::kInterleaved,
                     .recompute = Recompute::kFull},
                    {.support = {.num_runs = 9}, .factor = 1.035, .interval = {0.96, 1.04}});
 }

@@ -37,15 +37,16 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) 
                       (vpp > 1 && pp == 1)) {
                     continue;
                   }
-                  try_one({.tp = tp,
-                           .pp = pp,
-                           .dp = dp,
-                           .vpp = vpp,
-                           .micro_batch_size = b,
-                           .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
-                           .recompute = recompute,
-                           .sequence_parallel = is_sequence_parallel,
-                           .zero_stage = zero_stage});
+                  try_one(
+                      {.tp = tp,
+                       .pp = pp,
+                       .dp = dp,
+                       .vpp = vpp,
+                       .micro_batch_size = b,
+                       .schedule = vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB,
+                       .recompute = recompute,
+                       .sequence_parallel = is_sequence_parallel,
+                       .zero_stage = zero_stage});
                 }
               }
             }

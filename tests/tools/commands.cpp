@@ -60,6 +60,10 @@ fs::path calibrate_program() {
   return PTDP_CALIBRATE_PROGRAM;
 }
 
+fs::path sim_program() {
+  return PTDP_SIM_PROGRAM;
+}
+
 ProgramRun run_plan(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(plan_program(), arguments, with_shipped_profiles(std::move(options)));
 }
@@ -70,6 +74,10 @@ ProgramRun run_validate(const std::vector<std::string>& arguments, RunOptions op
 
 ProgramRun run_calibrate(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(calibrate_program(), arguments, with_shipped_profiles(std::move(options)));
+}
+
+ProgramRun run_sim(const std::vector<std::string>& arguments, RunOptions options) {
+  return run_program(sim_program(), arguments, with_shipped_profiles(std::move(options)));
 }
 
 ProgramRun run_plan_with(const Inputs& inputs) {

@@ -36,14 +36,17 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] std::filesystem::path plan_program();
 [[nodiscard]] std::filesystem::path validate_program();
 [[nodiscard]] std::filesystem::path calibrate_program();
+[[nodiscard]] std::filesystem::path sim_program();
 
-/// Runs ptdp-plan, ptdp-validate or ptdp-calibrate with the profiles of the source tree.
+/// Runs ptdp-plan, ptdp-validate, ptdp-calibrate or ptdp-sim with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_plan(const std::vector<std::string>& arguments,
                                   RunOptions options = {});
 [[nodiscard]] ProgramRun run_validate(const std::vector<std::string>& arguments,
                                       RunOptions options = {});
 [[nodiscard]] ProgramRun run_calibrate(const std::vector<std::string>& arguments,
                                        RunOptions options = {});
+[[nodiscard]] ProgramRun run_sim(const std::vector<std::string>& arguments,
+                                 RunOptions options = {});
 
 /// Texts of input files; an empty one stands for the shipped gpt-tiny or the default.
 struct Inputs {

@@ -157,7 +157,7 @@ TEST(Section58, GainsFromFusionWhatIsMeasured) {
                     .pp = 35,
                     .dp = 9,
                     .vpp = 3,
-                    .schedule = Schedule::kInterleaved,
+                    .schedule = ScheduleKind::kInterleaved,
                     .recompute = Recompute::kFull}),
               148.0 / 133.0 - 1.0, 0.03);
 }

@@ -42,7 +42,7 @@ TEST(IterationCost, HasABubbleThatInterleavingDivides) {
       .tp = 8, .pp = 8, .dp = 24, .micro_batch_size = 2, .recompute = Recompute::kFull};
   ParallelConfig interleaved = plain;
   interleaved.vpp = 5;
-  interleaved.schedule = Schedule::kInterleaved;
+  interleaved.schedule = ScheduleKind::kInterleaved;
   EXPECT_DOUBLE_EQ(iteration_cost(scenario, interleaved).bubble.value(),
                    iteration_cost(scenario, plain).bubble.value() / 5.0);
 }
@@ -241,7 +241,7 @@ TEST(IterationTraffic, OfTwoStagesIsThatOfTheirEnds) {
   const double message = 512.0 * 2048 * 25600 * 2 / 8;
   EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).pipeline.value(), message);
   config.vpp = 2;
-  config.schedule = Schedule::kInterleaved;
+  config.schedule = ScheduleKind::kInterleaved;
   EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).pipeline.value(),
                    3.0 * message);
 }
@@ -250,7 +250,7 @@ TEST(IterationTraffic, OfTwoStagesIsThatOfTheirEnds) {
 TEST(IterationTraffic, CountsTheWayBackOfAnInterleavedPipeline) {
   ParallelConfig interleaved = trillion();
   interleaved.vpp = 2;
-  interleaved.schedule = Schedule::kInterleaved;
+  interleaved.schedule = ScheduleKind::kInterleaved;
   const Traffic traffic = iteration_traffic(selene_2021("1T"), interleaved, Seconds(100.0));
   const Traffic plain = iteration_traffic(selene_2021("1T"), trillion(), Seconds(100.0));
   EXPECT_DOUBLE_EQ(traffic.pipeline.value(), 2.0 * plain.pipeline.value());

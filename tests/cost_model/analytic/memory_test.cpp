@@ -63,11 +63,12 @@ TEST(Memory, ReproducesFigureOneOfKorthikanti) {
                          Row{"530B", 280, 1, 35, 3, 31.64, 114.02, 23.08},
                          Row{"1T", 512, 1, 64, 1, 32.96, 131.25, 26.56}}) {
     const Scenario scenario = selene_2022(row.model, row.batch);
-    ParallelConfig config{.tp = 8,
-                          .pp = row.pp,
-                          .vpp = row.vpp,
-                          .micro_batch_size = row.micro_batch_size,
-                          .schedule = row.vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB};
+    ParallelConfig config{
+        .tp = 8,
+        .pp = row.pp,
+        .vpp = row.vpp,
+        .micro_batch_size = row.micro_batch_size,
+        .schedule = row.vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB};
     const TransformerConfig& model = scenario.job.model;
     const double matrices =
         12.0 * model.num_layers * model.hidden_size * model.hidden_size / (8.0 * row.pp);
@@ -143,7 +144,7 @@ TEST(PeakMemory, GrowsWithTheMicrobatchSize) {
                        .dp = 18,
                        .vpp = vpp,
                        .micro_batch_size = micro_batch_size,
-                       .schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+                       .schedule = vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB,
                        .recompute = Recompute::kFull});
       EXPECT_GE(peak, before) << "vpp " << vpp << " b " << micro_batch_size;
       before = peak;

@@ -100,7 +100,7 @@ TEST(PublishedRuns, HoldTheSelectiveRunsOfKorthikanti) {
   EXPECT_EQ(run.config, (ParallelConfig{.tp = 8,
                                         .pp = 8,
                                         .vpp = 3,
-                                        .schedule = Schedule::kInterleaved,
+                                        .schedule = ScheduleKind::kInterleaved,
                                         .recompute = Recompute::kSelective,
                                         .sequence_parallel = true}));
   EXPECT_EQ(run.iteration_time, Seconds(13.75));
@@ -136,11 +136,11 @@ TEST(MeasuredRun, TakesTheSpellingsOfItsSources) {
   EXPECT_EQ(run_of(row_with({{"recompute", "none"}})).config.recompute, Recompute::kNone);
   for (const std::string schedule : {"1F1B-I", "1f1b-interleaved", "interleaved"}) {
     const MeasuredRun run = run_of(row_with({{"schedule", schedule}, {"vpp", "2"}}));
-    EXPECT_EQ(run.config.schedule, Schedule::kInterleaved) << schedule;
+    EXPECT_EQ(run.config.schedule, ScheduleKind::kInterleaved) << schedule;
   }
   const MeasuredRun alone =
       run_of(row_with({{"schedule", "none"}, {"pp", "1"}, {"gpu_count", "16"}}));
-  EXPECT_EQ(alone.config.schedule, Schedule::kOneFOneB);
+  EXPECT_EQ(alone.config.schedule, ScheduleKind::kOneFOneB);
 }
 
 // With one GPU per layer there is nothing to split along the sequence, with one replica nothing to

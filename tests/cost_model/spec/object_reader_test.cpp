@@ -58,8 +58,8 @@ void read_number(ObjectReader& reader) {
   reader.number("a", value, {.low = 0.5, .high = 8.0, .hint = "apples"});
 }
 void read_choice(ObjectReader& reader) {
-  Schedule value{};
-  reader.choice("a", value, NamedValues<Schedule>(kScheduleNames));
+  ScheduleKind value{};
+  reader.choice("a", value, NamedValues<ScheduleKind>(kScheduleNames));
 }
 
 TEST(ObjectReader, ReadsValuesOfEveryKind) {
@@ -89,12 +89,12 @@ TEST(ObjectReader, ReadsValuesOfEveryKind) {
   Seconds latency;
   reader.quantity("latency_us", latency, kMicro, {0.0, 10.0});
   EXPECT_DOUBLE_EQ(latency.value(), 0.0000034);
-  Schedule schedule{};
-  reader.choice("choice", schedule, NamedValues<Schedule>(kScheduleNames));
-  EXPECT_EQ(schedule, Schedule::kInterleaved);
-  std::vector<Schedule> schedules;
-  reader.choices("choices", schedules, NamedValues<Schedule>(kScheduleNames));
-  EXPECT_THAT(schedules, ElementsAre(Schedule::kInterleaved, Schedule::kOneFOneB));
+  ScheduleKind schedule{};
+  reader.choice("choice", schedule, NamedValues<ScheduleKind>(kScheduleNames));
+  EXPECT_EQ(schedule, ScheduleKind::kInterleaved);
+  std::vector<ScheduleKind> schedules;
+  reader.choices("choices", schedules, NamedValues<ScheduleKind>(kScheduleNames));
+  EXPECT_THAT(schedules, ElementsAre(ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB));
   EXPECT_NO_THROW(reader.finish());
 }
 
@@ -106,9 +106,9 @@ TEST(ObjectReader, ReplacesWhatAListHeldBefore) {
   std::vector<double> numbers = {7.0};
   reader.numbers("numbers", numbers, {0.0, 10.0});
   EXPECT_THAT(numbers, ElementsAre(2.0));
-  std::vector<Schedule> schedules = {Schedule::kInterleaved};
-  reader.choices("choices", schedules, NamedValues<Schedule>(kScheduleNames));
-  EXPECT_THAT(schedules, ElementsAre(Schedule::kOneFOneB));
+  std::vector<ScheduleKind> schedules = {ScheduleKind::kInterleaved};
+  reader.choices("choices", schedules, NamedValues<ScheduleKind>(kScheduleNames));
+  EXPECT_THAT(schedules, ElementsAre(ScheduleKind::kOneFOneB));
 }
 
 TEST(ObjectReader, NamesAMissingKey) {
@@ -222,8 +222,8 @@ TEST(ObjectReader, ListsTheChoices) {
 
 TEST(ObjectReader, RefusesAListWithAnUnknownChoice) {
   const std::string message = refusal(R"(["1f1b", "1F1B"])", [](ObjectReader& reader) {
-    std::vector<Schedule> values;
-    reader.choices("a", values, NamedValues<Schedule>(kScheduleNames));
+    std::vector<ScheduleKind> values;
+    reader.choices("a", values, NamedValues<ScheduleKind>(kScheduleNames));
   });
   EXPECT_EQ(message, "x.json: a: expected one of 1f1b, interleaved, got \"1F1B\"");
 }

@@ -61,9 +61,9 @@ TEST(ObjectWriter, WritesEveryKindOfValueInTheOrderOfTheCalls) {
   writer.number("number", 2.5);
   writer.numbers("numbers", {1.0, 0.5});
   writer.quantity("latency_us", Seconds(0.001), kMicro);
-  writer.choice("choice", Schedule::kInterleaved, NamedValues<Schedule>(kScheduleNames));
-  writer.choices("choices", std::vector{Schedule::kInterleaved, Schedule::kOneFOneB},
-                 NamedValues<Schedule>(kScheduleNames));
+  writer.choice("choice", ScheduleKind::kInterleaved, NamedValues<ScheduleKind>(kScheduleNames));
+  writer.choices("choices", std::vector{ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB},
+                 NamedValues<ScheduleKind>(kScheduleNames));
   Point point{.x = 1.5};
   writer.object("object", point);
   std::vector<Point> points = {{.x = 2.5}, {.x = -1.0}};

@@ -20,7 +20,7 @@ ParallelConfig unusual() {
           .ep = 3,
           .vpp = 4,
           .micro_batch_size = 5,
-          .schedule = Schedule::kInterleaved,
+          .schedule = ScheduleKind::kInterleaved,
           .recompute = Recompute::kSelective,
           .sequence_parallel = true,
           .zero_stage = 1,
@@ -81,8 +81,8 @@ TEST(ParallelConfig, IsOrderedFieldByField) {
 }
 
 TEST(ParallelConfigName, OfEveryEnumeratorIsItsSpelling) {
-  EXPECT_EQ(name_of(Schedule::kOneFOneB), "1f1b");
-  EXPECT_EQ(name_of(Schedule::kInterleaved), "interleaved");
+  EXPECT_EQ(name_of(ScheduleKind::kOneFOneB), "1f1b");
+  EXPECT_EQ(name_of(ScheduleKind::kInterleaved), "interleaved");
   EXPECT_EQ(name_of(Recompute::kNone), "none");
   EXPECT_EQ(name_of(Recompute::kSelective), "selective");
   EXPECT_EQ(name_of(Recompute::kFull), "full");

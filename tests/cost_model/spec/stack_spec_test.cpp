@@ -30,7 +30,7 @@ StackSpec unusual() {
           .host_time_per_kernel = microseconds(7.0),
           .overlap_slowdown = 0.15,
           .reserve_fraction = 0.121,
-          .can_run = {.schedules = {Schedule::kOneFOneB, Schedule::kInterleaved},
+          .can_run = {.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved},
                       .recompute = {Recompute::kSelective},
                       .zero_stages = {0, 1},
                       .sequence_parallel = true,

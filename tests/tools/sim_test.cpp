@@ -1,0 +1,198 @@
+// ptdp-sim: orders, times, bad sizes, bad files.
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// `ptdp-sim --schedule <name> --pp 2 --microbatches 4` and more.
+ProgramRun run_small(const std::string& name, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--schedule", name, "--pp", "2", "--microbatches", "4"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_sim(arguments);
+}
+
+/// For a file of this text, named schedule.csv.
+ProgramRun run_file(std::string_view text, const std::vector<std::string>& more = {"--orders"}) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> arguments = {directory.file("schedule.csv", text).string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_sim(arguments);
+}
+
+// Two of the small expected tables: torch's, sail's and Megatron-LM's orders agree on them.
+TEST(Sim, PrintsALineForEveryRank) {
+  const ProgramRun plain = run_small("1f1b", {"--orders"});
+  EXPECT_TRUE(succeeds(plain));
+  EXPECT_EQ(plain.output, "0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3\n1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3\n");
+  const ProgramRun interleaved = run_small("interleaved", {"--vpp", "2", "--orders"});
+  EXPECT_TRUE(succeeds(interleaved));
+  EXPECT_EQ(interleaved.output,
+            "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3\n"
+            "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3\n");
+}
+
+TEST(Sim, AddsTimesToTheOrders) {
+  const ProgramRun run = run_small("gpipe", {"--orders", "--durations", "1,1,1"});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_EQ(run.output,
+            "0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3\n1F0 1F1 1F2 1F3 1B0 1B1 1B2 1B3\n"
+            "makespan 15\nbubble 3\nbubble_ratio 0.20000\nidle_in_span 3 0\npeaks 4 4\n");
+}
+
+// By hand for 1f1b, p = 2, m = 4, F = 10, B = 12 + 8: 4·30 of work and 30 of bubble.
+TEST(Sim, WritesItsFindingsAsJson) {
+  const ProgramRun run =
+      run_small("1f1b", {"--orders", "--durations", "10,12,8", "--format", "json"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_TRUE(is_finite_json(run.output));
+  const json document = json::parse(run.output);
+  EXPECT_EQ(document["schedule"], "1f1b");
+  EXPECT_EQ(document["orders"][1], "1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3");
+  EXPECT_EQ(document["makespan"], 150.0);
+  EXPECT_EQ(document["bubble"], 30.0);
+  EXPECT_EQ(document["bubble_ratio"], 0.2);
+  EXPECT_EQ(document["idle_in_span"], json({30.0, 0.0}));
+  EXPECT_EQ(document["peaks"], json({2, 1}));
+  const json without_orders =
+      json::parse(run_small("1f1b", {"--durations", "1,1,1", "--format", "json"}).output);
+  EXPECT_FALSE(without_orders.contains("orders"));
+}
+
+TEST(Sim, TakesTheGroupSizeOfMegatron) {
+  const ProgramRun run =
+      run_sim({"--schedule", "interleaved", "--pp", "2", "--vpp", "2", "--microbatches", "5",
+               "--microbatch-group-size", "3", "--orders"});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1F3 1B0"));
+}
+
+TEST(Sim, ReadsWhatItWritesForTorch) {
+  const ProgramRun written = run_small("looped-bfs", {"--vpp", "3", "--orders", "--format", "csv"});
+  ASSERT_TRUE(succeeds(written));
+  EXPECT_THAT(written.output, StartsWith("0F0,0F1,0F2,0F3,2F0"));
+  const ProgramRun read = run_file(written.output, {"--orders", "--format", "csv"});
+  EXPECT_TRUE(succeeds(read));
+  EXPECT_EQ(read.output, written.output);
+}
+
+// The first lines of torch's zb1p files look like this: a bubble is an empty cell, B stands for I.
+TEST(Sim, SimulatesASchedulesFile) {
+  const ProgramRun run =
+      run_file("0F0,0F1,,0B0,0W0,0B1,0W1\n,1F0,1B0,1F1,1B1,1W0,1W1\n", {"--durations", "1,1,1"});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, StartsWith("makespan 7\nbubble 1\n"));
+}
+
+TEST(Sim, RefusesAFileThatIsNoScheduleNamingTheAction) {
+  EXPECT_TRUE(is_refused(run_file("0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n"), {"schedule.csv", "0B1"}));
+  EXPECT_TRUE(is_refused(run_file("0F0,0B0,0B0\n1F0,1B0\n"), {"rank 0, action 2, 0B0", "twice"}));
+  EXPECT_TRUE(is_refused(run_file("0F0,0B0,1B0\n1F0\n"), {"1B0", "rank 1"}));
+  EXPECT_TRUE(is_refused(run_file("0F0,2F0,0F1,2F1,2B0,2B1,0B0,0B1\n"
+                                  "1F0,3F0,1F1,3F1,1B0,3B0,3B1,1B1\n"),
+                         {"deadlock", "2B0"}));
+  EXPECT_TRUE(is_refused(run_file("0F0,0Q0\n"), {"line 1: cell 2", "0Q0"}));
+  EXPECT_TRUE(is_refused(run_file(""), {"schedule.csv", "got none"}));
+  EXPECT_TRUE(is_refused(run_sim({"/nowhere/x.csv", "--orders"}), {"/nowhere/x.csv"}));
+  EXPECT_TRUE(is_refused(run_file("0F0,0B0\n", {"--orders", "--pp", "1"}), {"--pp"}));
+  EXPECT_TRUE(is_refused(run_sim({"a.csv", "b.csv", "--orders"}), {"b.csv"}));
+}
+
+TEST(Sim, AnswersHelpAndVersion) {
+  const ProgramRun help = run_sim({"--help"});
+  EXPECT_TRUE(succeeds(help));
+  for (const char* word : {"--schedule", "--pp", "--microbatches", "--vpp", "--orders",
+                           "--durations", "--format", "looped-bfs"}) {
+    EXPECT_THAT(help.output, HasSubstr(word));
+  }
+  const ProgramRun version = run_sim({"--version"});
+  EXPECT_TRUE(succeeds(version));
+  EXPECT_THAT(version.output, StartsWith("ptdp-sim "));
+}
+
+TEST(Sim, RefusesMissingAndUnknownFlags) {
+  EXPECT_TRUE(is_refused(run_sim({}), {"--orders", "--durations"}));
+  EXPECT_TRUE(is_refused(run_sim({"--orders"}), {"--schedule"}));
+  EXPECT_TRUE(is_refused(run_sim({"--orders", "--schedule", "gpipe"}), {"--pp"}));
+  EXPECT_TRUE(
+      is_refused(run_sim({"--orders", "--schedule", "gpipe", "--pp", "2"}), {"--microbatches"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {}), {"--orders"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--order"}), {"--order", "\"--orders\""}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--orders", "--pp", "2"}), {"--pp"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--orders", "--durations"}), {"--durations"}));
+  EXPECT_TRUE(is_refused(run_small("gpip", {"--orders"}), {"--schedule", "gpip", "gpipe"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--orders", "--format", "xml"}), {"xml", "json"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--durations", "1,1,1", "--format", "csv"}),
+                         {"--format csv", "--orders"}));
+}
+
+TEST(Sim, RefusesSizesThatAreNoPositiveWholeNumbers) {
+  for (const char* flag : {"--pp", "--microbatches", "--vpp", "--microbatch-group-size"}) {
+    for (const char* value : {"0", "-1", "1.5", "abc", "", " 8", "+8", "1e3", "nan", "4294967297",
+                              "9223372036854775808"}) {
+      std::vector<std::string> arguments = {"--schedule", "interleaved", "--orders", flag, value};
+      for (const char* other : {"--pp", "--microbatches"}) {
+        if (std::string(other) != flag) {
+          arguments.insert(arguments.end(), {other, "4"});
+        }
+      }
+      ASSERT_TRUE(is_refused(run_sim(arguments), {flag, value})) << flag << " " << value;
+    }
+  }
+}
+
+TEST(Sim, RefusesDurationsThatAreNotThreePositiveNumbers) {
+  for (const char* value :
+       {"", "1", "1,1", "1,1,1,1", "0,1,1", "1,0,1", "1,1,0", "-1,1,1", "nan,1,1", "1,inf,1",
+        "1,1,1e400", "1,1,1e13", "a,b,c", "1, 1,1", "1;1;1", ",,"}) {
+    EXPECT_TRUE(is_refused(run_small("1f1b", {"--durations", value}), {"--durations", value}))
+        << value;
+  }
+}
+
+TEST(Sim, RefusesSizesThatTheScheduleDoesNotTake) {
+  EXPECT_TRUE(is_refused(run_small("1f1b", {"--orders", "--vpp", "2"}),
+                         {"--vpp", "1f1b", "expects 1", "got 2"}));
+  EXPECT_TRUE(is_refused(run_small("interleaved", {"--orders"}), {"--vpp", "at least 2", "got 1"}));
+  EXPECT_TRUE(is_refused(
+      run_small("interleaved", {"--orders", "--vpp", "2", "--microbatch-group-size", "3"}),
+      {"--microbatch-group-size", "interleaved", "got 3"}));
+  EXPECT_TRUE(is_refused(run_small("gpipe", {"--orders", "--microbatch-group-size", "2"}),
+                         {"--microbatch-group-size", "none", "got 2"}));
+}
+
+TEST(Sim, RefusesMoreActionsThanMemoryAtOnce) {
+  const ProgramRun run = run_sim(
+      {"--schedule", "1f1b", "--pp", "65536", "--microbatches", "1048576", "--durations", "1,1,1"});
+  EXPECT_TRUE(is_refused(run, {"--microbatches", "1048576", "GiB"}));
+  EXPECT_LT(run.cpu_seconds, 1.0);
+  EXPECT_LT(run.peak_memory, std::int64_t{1} << 30);
+}
+
+TEST(Sim, AnswersTheLargestPipelineInBoundedTime) {
+  const ProgramRun run = run_sim(
+      {"--schedule", "1f1b", "--pp", "1024", "--microbatches", "4096", "--durations", "1,1,1"});
+  EXPECT_TRUE(succeeds(run));
+  // (4096 + 1023)·3
+  EXPECT_THAT(run.output, StartsWith("makespan 15357\nbubble 3069\n"));
+  EXPECT_LT(run.cpu_seconds, 1.0 * kSlowdown);
+}
+
+TEST(Sim, FailsWhereStandardOutputTakesNothing) {
+  for (const Stream stream : {Stream::kFull, Stream::kClosed}) {
+    for (const char* format : {"text", "json", "csv"}) {
+      const ProgramRun run = run_sim({"--schedule", "1f1b", "--pp", "2", "--microbatches", "2",
+                                      "--orders", "--format", format},
+                                     {.standard_output = stream});
+      EXPECT_TRUE(ends_with(run, kOutputFailed)) << format;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,264 @@
+// ptdp-sim: the orders of a pipeline schedule, and how long they take.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "cost_model/error.h"
+#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/simulator.h"
+#include "cost_model/spec/csv_table.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/near_miss.h"
+#include "tools/command_line.h"
+#include "tools/memory_limit.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kProgram = "ptdp-sim";
+constexpr const char* kUsage =
+    "usage: ptdp-sim --schedule NAME --pp P --microbatches M [--vpp V] [--orders] [--durations "
+    "F,I,W]\n"
+    "       ptdp-sim FILE.csv [--orders] [--durations F,I,W]\n"
+    "\n"
+    "Makes a pipeline schedule, or reads one that torch.distributed.pipelining wrote (compute "
+    "only,\n"
+    "a line per rank) and proves that it can be executed; prints its orders and simulates it.\n"
+    "2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I and W are "
+    "its\n"
+    "halves for inputs and weights; (0F3;3B5)OVERLAP_F_B run together.\n"
+    "\n"
+    "With durations, in the unit in which they are given:\n"
+    "  makespan      from the start to the end of the last action\n"
+    "  bubble        the makespan without the work of a rank; bubble_ratio: over the makespan\n"
+    "  idle_in_span  per rank, what it waits between its first action and its last\n"
+    "  peaks         per rank, activations held at the worst moment, in stages of a microbatch\n"
+    "\n";
+
+constexpr std::int64_t kMostRanks = 65536;
+constexpr std::int64_t kMostStagesPerRank = 1024;
+constexpr std::int64_t kMostMicrobatches = 1 << 20;
+constexpr double kMostDuration = 1e12;
+
+enum class Format { kText, kJson, kCsv };
+constexpr std::array kFormatNames = {NamedValue<Format>{Format::kText, "text"},
+                                     NamedValue<Format>{Format::kJson, "json"},
+                                     NamedValue<Format>{Format::kCsv, "csv"}};
+
+po::options_description flag_descriptions() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  option("schedule", text_value(),
+         fmt::format("one of {}", fmt::join(schedule_names(), ", ")).c_str());
+  option("pp", text_value(), "ranks of the pipeline");
+  option("microbatches", text_value(), "microbatches per iteration and replica");
+  option("vpp", text_value(), "stages per rank (default: 1)");
+  option("microbatch-group-size", text_value(),
+         "interleaved: microbatches that run through a stage before the next one's turn "
+         "(default: pp, or the next that leaves no rest below pp)");
+  option("orders", "print what every rank does, a line per rank");
+  option("durations", text_value(),
+         "simulate: time of a forward pass, an input and a weight gradient of one stage");
+  option("format", text_value(),
+         "text, json, or csv: the orders as torch reads them (default: "
+         "text)");
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+/// Throws Error unless the flag is there.
+template <class Value>
+Value required(const std::optional<Value>& value, const std::string& flag) {
+  if (!value) {
+    throw Error("--" + flag + ": missing; expected a value (or a schedule's file; --help shows " +
+                "the flags)");
+  }
+  return *value;
+}
+
+/// "1,1,1".
+StageDurations parse_durations(const std::string& text) {
+  std::array<double, 3> values{};
+  std::string_view rest = text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool is_last = i + 1 == values.size();
+    const std::size_t end = is_last ? rest.size() : rest.find(',');
+    try {
+      values[i] = parse_number(rest.substr(0, end), 0.0, kMostDuration, "");
+    } catch (const Error&) {
+      values[i] = 0.0;  // refused below, with the whole value
+    }
+    if (end == std::string_view::npos || !(values[i] > 0.0)) {
+      throw Error("--durations: expected three positive numbers F,I,W up to 1e12, such as 1,1,1, " +
+                  ("got " + in_quotes(text)));
+    }
+    rest.remove_prefix(is_last ? end : end + 1);
+  }
+  return stage_durations(Seconds(values[0]), Seconds(values[1]), Seconds(values[2]));
+}
+
+/// Throws Error where the actions of the schedule, and what becomes of them, would not fit.
+void check_memory(const ScheduleShape& shape, Format format) {
+  const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // F, I, W at most
+  const double bytes_per_action =
+      sizeof(Action) + sizeof(double) + (format == Format::kText ? 0.0 : 48.0);
+  const double needed = actions * bytes_per_action;
+  if (const double limit = memory_limit().value(); needed > limit) {
+    throw Error(fmt::format(
+        "--microbatches: {} with --pp {} and --vpp {} are up to {:.3g} actions "
+        "of {:.1f} GiB; expected fewer, there are {:.1f} GiB of memory",
+        shape.num_microbatches, shape.pp, shape.vpp, actions, needed / kGibi, limit / kGibi));
+  }
+}
+
+Schedule make_schedule(const CommandLine& line, Format format) {
+  const std::vector<std::string> names = schedule_names();
+  const std::string& name = names[required(line.choice("schedule", names), "schedule")];
+  const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
+  const ScheduleShape shape{
+      .pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
+      .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
+      .num_microbatches =
+          static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
+      .microbatch_group_size =
+          static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0))};
+  const ScheduleGenerator& generator = *find_schedule_generator(name);
+  if (const auto conflict = generator.find_conflict(shape)) {
+    throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, name,
+                            conflict->expected, conflict->found));
+  }
+  check_memory(shape, format);
+  return generator.generate(shape);
+}
+
+Schedule read_schedule(const CommandLine& line) {
+  if (line.words().size() > 1) {
+    throw Error("unexpected word " + in_quotes(line.words()[1]) + " (--help shows the flags)");
+  }
+  for (const char* flag : {"schedule", "pp", "microbatches", "vpp", "microbatch-group-size"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used with a file, which has its own");
+    }
+  }
+  const std::string& file = line.words().front();
+  Schedule schedule = read_schedule_csv(file);
+  if (const auto fault = find_fault(schedule)) {
+    throw Error(file + ": " + fault->what);
+  }
+  return schedule;
+}
+
+/// A figure of every rank.
+template <class Value>
+std::vector<Value> per_rank(const SimulatedTimes& times, Value (*figure)(const RankTimes&)) {
+  std::vector<Value> values;
+  for (const RankTimes& rank : times.ranks) {
+    values.push_back(figure(rank));
+  }
+  return values;
+}
+
+std::vector<double> idle_in_span(const SimulatedTimes& times) {
+  return per_rank<double>(times, [](const RankTimes& rank) { return rank.idle_in_span().value(); });
+}
+
+std::vector<int> peaks(const SimulatedTimes& times) {
+  return per_rank<int>(times, [](const RankTimes& rank) { return rank.peak_activations; });
+}
+
+void print_text(const Schedule& schedule, bool has_orders,
+                const std::optional<SimulatedTimes>& times) {
+  if (has_orders) {
+    for (const std::vector<Action>& order : schedule.orders) {
+      print(to_string(order) + '\n');
+    }
+  }
+  if (times) {
+    print(fmt::format("makespan {}\nbubble {}\nbubble_ratio {:.5f}\nidle_in_span {}\npeaks {}\n",
+                      times->makespan().value(), times->bubble().value(), times->bubble_ratio(),
+                      fmt::join(idle_in_span(*times), " "), fmt::join(peaks(*times), " ")));
+  }
+}
+
+void print_json(const Schedule& schedule, bool has_orders,
+                const std::optional<SimulatedTimes>& times) {
+  nlohmann::ordered_json document = {{"schedule", schedule.name},
+                                     {"pp", schedule.pp},
+                                     {"vpp", schedule.vpp},
+                                     {"microbatches", schedule.num_microbatches}};
+  if (has_orders) {
+    for (const std::vector<Action>& order : schedule.orders) {
+      document["orders"].push_back(to_string(order));
+    }
+  }
+  if (times) {
+    document["makespan"] = times->makespan().value();
+    document["bubble"] = times->bubble().value();
+    document["bubble_ratio"] = times->bubble_ratio();
+    document["idle_in_span"] = idle_in_span(*times);
+    document["peaks"] = peaks(*times);
+  }
+  print(document.dump(2) + '\n');
+}
+
+int answer(const CommandLine& line) {
+  const auto choice = line.choice("format", names_of(NamedValues<Format>(kFormatNames)));
+  const Format format = choice ? kFormatNames.at(*choice).value : Format::kText;
+  const bool has_orders = line.has("orders");
+  const auto durations = line.text("durations");
+  if (!has_orders && !durations) {
+    throw Error("--orders, --durations: expected one of them or both");
+  }
+  if (format == Format::kCsv && (durations || !has_orders)) {
+    throw Error("--format csv: expected --orders alone");
+  }
+  const auto each = durations ? std::optional(parse_durations(*durations)) : std::nullopt;
+  const Schedule schedule =
+      line.words().empty() ? make_schedule(line, format) : read_schedule(line);
+  std::optional<SimulatedTimes> times;
+  if (each) {
+    times = simulate(schedule, {&*each, 1});
+  }
+  switch (format) {
+    case Format::kText:
+      print_text(schedule, has_orders, times);
+      break;
+    case Format::kJson:
+      print_json(schedule, has_orders, times);
+      break;
+    case Format::kCsv:
+      print(to_csv(schedule));
+      break;
+  }
+  return 0;
+}
+
+int run(int argc, const char* const* argv) {
+  const po::options_description flags = flag_descriptions();
+  const CommandLine line(argc, argv, flags);
+  if (const auto text = standard_answer(line, kProgram, kUsage, flags)) {
+    print(*text);
+    return 0;
+  }
+  try {
+    return answer(line);
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        "out of memory: the schedule has more actions than fit; expected fewer "
+        "--microbatches, --pp or --vpp");
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
+
+int main(int argc, char** argv) {
+  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+}
