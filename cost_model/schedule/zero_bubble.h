@@ -1,0 +1,42 @@
+// Generators of the zero-bubble and bidirectional schedules, which split the backward pass into the
+// gradient of the input (I) and that of the weights (W).
+//
+// Below p is the number of ranks, m that of microbatches, F, I, W and B = I + W the durations of a
+// stage and F&B that of a forward and a backward pass run together. A chunk is what a rank keeps of
+// one stage for one microbatch, from the start of F to the end of W. "Makespan bubble" is the
+// makespan less the work of a rank, "in-span idle" a rank's own last end less first start less
+// work.
+#pragma once
+
+#include <string>
+
+#include "cost_model/schedule/schedule.h"
+
+namespace ptdp {
+
+/// Why ZB-H1 and ZB-H2 cannot run so; empty if they can: one chunk a rank.
+[[nodiscard]] std::string why_not_zb_h(int pp, int vpp, int num_microbatches);
+
+/// Why ZB-V, V-Half and V-Min cannot run so; empty if they can: two chunks a rank.
+[[nodiscard]] std::string why_not_v_shape(int pp, int vpp, int num_microbatches);
+
+/// ZB-H1: 1F1B whose weight gradients wait r microbatches on rank r, so that no rank holds more
+/// than the first one does under 1F1B.
+/// Makespan bubble (p-1)(F+I-W); peak min(m, p) chunks on every rank.
+/// Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv:2401.10241), section 2.1.
+[[nodiscard]] Schedule zb_h1(int pp, int num_microbatches);
+
+/// ZB-H2: twice the warm-up of 1F1B and twice the wait of ZB-H1 fill every rank from its first
+/// action to its last. At F = I = W and m >= 2p-1 the in-span idle is 0 and the makespan bubble
+/// (p-1)F, which is lost only if the optimizer waits for all ranks.
+/// Peak min(m, 2p-1) chunks on every rank.
+/// Source: arXiv:2401.10241, section 2.2.
+[[nodiscard]] Schedule zb_h2(int pp, int num_microbatches);
+
+/// ZB-V: two chunks a rank in a V, in the memory of 1F1B. At F = I = W and m >= 2p-1 the in-span
+/// idle is 0 and the makespan bubble (p-1)F of a chunk. Peak min(2m, 2p) chunks.
+/// Source: arXiv:2401.10241, section 6; the order is that of torch.distributed.pipelining, its
+/// ScheduleZBVZeroBubble.
+[[nodiscard]] Schedule zb_v(int pp, int num_microbatches);
+
+}  // namespace ptdp

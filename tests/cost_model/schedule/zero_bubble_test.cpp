@@ -1,0 +1,210 @@
+#include "cost_model/schedule/zero_bubble.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cost_model/spec/csv_table.h"
+#include "tests/cost_model/schedule/in_order_run.h"
+
+namespace ptdp {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::Le;
+
+struct Generator {
+  Schedule (*generate)(int pp, int num_microbatches) = nullptr;
+  std::string (*why_not)(int pp, int vpp, int num_microbatches) = nullptr;
+  int vpp = 1;
+  int (*peak)(int pp, int num_microbatches) = nullptr;  ///< The formula [chunks].
+};
+
+const std::map<std::string, Generator>& generators() {
+  static const std::map<std::string, Generator> all = {
+      {"zb-h1", {zb_h1, why_not_zb_h, 1, [](int p, int m) { return std::min(m, p); }}},
+      {"zb-h2", {zb_h2, why_not_zb_h, 1, [](int p, int m) { return std::min(m, 2 * p - 1); }}},
+      {"zb-v", {zb_v, why_not_v_shape, 2, [](int p, int m) { return std::min(2 * m, 2 * p); }}},
+  };
+  return all;
+}
+
+std::vector<int> numbers(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<int> values;
+  for (int value = 0; words >> value;) {
+    values.push_back(value);
+  }
+  return values;
+}
+
+CsvTable golden(const std::string& file) {
+  return CsvTable::from_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/" + file);
+}
+
+template <class Check>
+void for_each_size(Check check) {
+  for (const auto& [name, generator] : generators()) {
+    for (int p = 1; p <= 16; ++p) {
+      for (int m = 1; m <= 64; m += m < 20 ? 1 : 11) {
+        if (generator.why_not(p, generator.vpp, m).empty()) {
+          const Schedule schedule = generator.generate(p, m);
+          SCOPED_TRACE(name + " p=" + std::to_string(p) + " m=" + std::to_string(m));
+          check(name, generator, schedule);
+        }
+      }
+    }
+  }
+}
+
+Schedule two_ranks(std::vector<Action> first, std::vector<Action> second) {
+  return {.name = "by hand",
+          .pp = 2,
+          .vpp = 1,
+          .num_microbatches = 1,
+          .placement = StagePlacement::kLooped,
+          .orders = {std::move(first), std::move(second)}};
+}
+
+// Rank 0 waits for the forward pass of rank 1 and for its whole backward pass, which is not split.
+TEST(InOrderRun, CountsByHand) {
+  using enum ActionKind;
+  const Schedule schedule =
+      two_ranks({{kForward, 0, 0}, {kInputGradient, 0, 0}, {kWeightGradient, 0, 0}},
+                {{kForward, 1, 0}, {kBackward, 1, 0}});
+  EXPECT_TRUE(is_complete(schedule));
+  const Outcome outcome = run(schedule, {10, 12, 8});
+  EXPECT_TRUE(outcome.finished);
+  EXPECT_EQ(outcome.makespan, 10 + 10 + 20 + 12 + 8);
+  EXPECT_THAT(outcome.idle, ElementsAre(10 + 20, 0));
+  EXPECT_THAT(outcome.peaks, Each(1));
+}
+
+TEST(InOrderRun, NoticesWhatCannotRun) {
+  using enum ActionKind;
+  const std::vector<Action> last{{kForward, 1, 0}, {kBackward, 1, 0}};
+  EXPECT_FALSE(run(two_ranks({{kBackward, 0, 0}, {kForward, 0, 0}}, last)).finished);
+  EXPECT_FALSE(
+      run(two_ranks({{kForward, 0, 0}, {kWeightGradient, 0, 0}, {kInputGradient, 0, 0}}, last))
+          .finished);
+}
+
+TEST(InOrderRun, NoticesWhatIsMissingDoubledOrMisplaced) {
+  using enum ActionKind;
+  const std::vector<Action> whole{{kForward, 0, 0}, {kBackward, 0, 0}};
+  const std::vector<Action> last{{kForward, 1, 0}, {kBackward, 1, 0}};
+  EXPECT_TRUE(is_complete(two_ranks(whole, last)));
+  EXPECT_FALSE(is_complete(two_ranks(last, whole)));
+  EXPECT_FALSE(is_complete(two_ranks(whole, {{kForward, 1, 0}, {kInputGradient, 1, 0}})));
+  EXPECT_FALSE(
+      is_complete(two_ranks(whole, {{kForward, 1, 0}, {kBackward, 1, 0}, {kForward, 1, 0}})));
+}
+
+TEST(ZeroBubble, SchedulesSayWhatTheyAre) {
+  for (const auto& [name, generator] : generators()) {
+    const Schedule schedule = generator.generate(8, 16);
+    EXPECT_EQ(schedule.name, name);
+    EXPECT_EQ(schedule.pp, 8) << name;
+    EXPECT_EQ(schedule.vpp, generator.vpp) << name;
+    EXPECT_EQ(schedule.num_microbatches, 16) << name;
+    EXPECT_EQ(schedule.orders.size(), 8U) << name;
+  }
+}
+
+TEST(ZeroBubble, EveryActionRunsOnceOnItsRank) {
+  for_each_size([](const std::string&, const Generator&, const Schedule& schedule) {
+    EXPECT_TRUE(is_complete(schedule));
+  });
+}
+
+TEST(ZeroBubble, EveryScheduleFinishesWithinTheFormulaOfItsPeaks) {
+  for_each_size([](const std::string&, const Generator& generator, const Schedule& schedule) {
+    const Outcome outcome = run(schedule);
+    EXPECT_TRUE(outcome.finished);
+    EXPECT_THAT(outcome.peaks, Each(Le(generator.peak(schedule.pp, schedule.num_microbatches))));
+  });
+}
+
+// F, I and W once each per stage and microbatch; the first microbatch also has to come back.
+TEST(ZeroBubble, MakespanIsNoLessThanTheWorkAndTheCriticalPath) {
+  for_each_size([](const std::string&, const Generator&, const Schedule& schedule) {
+    const Durations durations{.forward = 10, .input_gradient = 12, .weight_gradient = 8};
+    const int makespan = run(schedule, durations).makespan;
+    EXPECT_GE(makespan, 30 * schedule.vpp * schedule.num_microbatches);
+    EXPECT_GE(makespan, 22 * schedule.vpp * schedule.pp + 8);
+  });
+}
+
+// Makespans and peaks of the authors' generators (tests/golden/README.md).
+TEST(ZeroBubble, IsNoSlowerAndNoLargerThanThePublishedSchedules) {
+  const CsvTable table = golden("zero_bubble_summary.csv");
+  std::set<std::string> names;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    SCOPED_TRACE(table.place_of(row, "schedule"));
+    const auto generator = generators().find(table.text(row, "schedule"));
+    if (generator == generators().end()) {
+      continue;
+    }
+    ASSERT_NE(generator, generators().end());
+    names.insert(generator->first);
+    const std::vector<int> expected = numbers(table.text(row, "peaks"));
+    const Outcome outcome = run(generator->second.generate(std::stoi(table.text(row, "p")),
+                                                           std::stoi(table.text(row, "m"))));
+    EXPECT_LE(outcome.makespan, std::stoi(table.text(row, "makespan")));
+    ASSERT_EQ(outcome.peaks.size(), expected.size());
+    for (std::size_t rank = 0; rank < expected.size(); ++rank) {
+      EXPECT_LE(outcome.peaks[rank], expected[rank]) << "rank " << rank;
+    }
+  }
+  EXPECT_EQ(names.size(), generators().size());
+}
+
+TEST(ZbH1, HasTheBubbleOfThePaper) {
+  for (int p = 1; p <= 16; ++p) {
+    for (int m = p; m <= 3 * p; ++m) {
+      const Schedule schedule = zb_h1(p, m);
+      EXPECT_EQ(run(schedule).makespan, 3 * m + (p - 1)) << p << ' ' << m;
+      // (p-1)(F+I-W)
+      EXPECT_EQ(run(schedule, {10, 12, 8}).makespan, 30 * m + (p - 1) * 14) << p << ' ' << m;
+    }
+  }
+}
+
+TEST(ZbH2, LeavesNoIdleTimeWithinARank) {
+  for (int p = 1; p <= 16; ++p) {
+    for (int m = 2 * p - 1; m <= 4 * p; ++m) {
+      const Outcome outcome = run(zb_h2(p, m));
+      EXPECT_THAT(outcome.idle, Each(0)) << p << ' ' << m;
+      EXPECT_EQ(outcome.makespan, 3 * m + p - 1) << p << ' ' << m;
+    }
+  }
+}
+
+TEST(ZbV, LeavesNoIdleTimeWithinARank) {
+  for (int p = 1; p <= 16; ++p) {
+    for (int m = 2 * p - 1; m <= 4 * p; ++m) {
+      const Outcome outcome = run(zb_v(p, m));
+      EXPECT_THAT(outcome.idle, Each(0)) << p << ' ' << m;
+      EXPECT_EQ(outcome.makespan, 6 * m + p - 1) << p << ' ' << m;
+    }
+  }
+}
+
+TEST(WhyNot, NamesTheConstraint) {
+  EXPECT_EQ(why_not_zb_h(4, 1, 1), "");
+  EXPECT_EQ(why_not_zb_h(4, 2, 8), "needs one chunk a rank");
+  EXPECT_EQ(why_not_v_shape(4, 2, 1), "");
+  EXPECT_EQ(why_not_v_shape(4, 1, 8), "needs two chunks a rank");
+}
+
+}  // namespace
+}  // namespace ptdp
