@@ -39,4 +39,17 @@ namespace ptdp {
 /// ScheduleZBVZeroBubble.
 [[nodiscard]] Schedule zb_v(int pp, int num_microbatches);
 
+/// V-Half: about half the activations of 1F1B. Peak 2 floor((p+2)/2) chunks. Makespan bubble at
+/// F = I = W and m >= 3p in chunks: 3p-7 for even p >= 4, 3p-4 for odd p, 1 for p = 2.
+/// Source: Qi et al., Pipeline Parallelism with Controllable Memory (arXiv:2405.15362); the places
+/// of the passes in its building block are those of the authors' generator (sail-sg's
+/// zbv_greedy.py), the bubbles are measured, on p from 3 to 64.
+[[nodiscard]] Schedule v_half(int pp, int num_microbatches);
+
+/// V-Min: about a third of the activations of 1F1B. Peak 2 floor((p+4)/3) chunks. Makespan bubble
+/// at F = I = W and m >= 3p in chunks: 4p-5 for p % 3 = 1, 4p-7 for the others; it grows with the
+/// difference between F, I and W, since all ranks step to one rhythm.
+/// Source: as of v_half.
+[[nodiscard]] Schedule v_min(int pp, int num_microbatches);
+
 }  // namespace ptdp

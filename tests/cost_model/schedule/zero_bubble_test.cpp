@@ -34,6 +34,8 @@ const std::map<std::string, Generator>& generators() {
       {"zb-h1", {zb_h1, why_not_zb_h, 1, [](int p, int m) { return std::min(m, p); }}},
       {"zb-h2", {zb_h2, why_not_zb_h, 1, [](int p, int m) { return std::min(m, 2 * p - 1); }}},
       {"zb-v", {zb_v, why_not_v_shape, 2, [](int p, int m) { return std::min(2 * m, 2 * p); }}},
+      {"v-half", {v_half, why_not_v_shape, 2, [](int p, int) { return 2 * ((p + 2) / 2); }}},
+      {"v-min", {v_min, why_not_v_shape, 2, [](int p, int) { return 2 * ((p + 4) / 3); }}},
   };
   return all;
 }
@@ -196,6 +198,29 @@ TEST(ZbV, LeavesNoIdleTimeWithinARank) {
       EXPECT_THAT(outcome.idle, Each(0)) << p << ' ' << m;
       EXPECT_EQ(outcome.makespan, 6 * m + p - 1) << p << ' ' << m;
     }
+  }
+}
+
+// Bubbles of the authors' generator, measured at m = 3p.
+TEST(VHalf, HasTheBubbleOfTheAuthorsGenerator) {
+  for (int p = 3; p <= 16; ++p) {
+    const int bubble = run(v_half(p, 3 * p)).makespan - 6 * 3 * p;
+    EXPECT_EQ(bubble, p % 2 == 0 ? 3 * p - 7 : 3 * p - 4) << p;
+  }
+}
+
+TEST(VMin, HasAtMostTheBubbleOfTheAuthorsGenerator) {
+  for (int p = 3; p <= 16; ++p) {
+    const int bubble = run(v_min(p, 3 * p)).makespan - 6 * 3 * p;
+    EXPECT_LE(bubble, p % 3 == 0 ? 4 * p - 7 : 4 * p - 5) << p;
+    EXPECT_EQ(bubble, p % 3 == 1 ? 4 * p - 5 : 4 * p - 7) << p;
+  }
+}
+
+TEST(ControllableMemory, GrowsBySixSlotsAMicrobatch) {
+  for (const int p : {2, 5, 8, 16}) {
+    EXPECT_EQ(run(v_half(p, 4 * p + 1)).makespan, run(v_half(p, 4 * p)).makespan + 6) << p;
+    EXPECT_EQ(run(v_min(p, 4 * p + 1)).makespan, run(v_min(p, 4 * p)).makespan + 6) << p;
   }
 }
 
