@@ -20,6 +20,13 @@ namespace ptdp {
 /// Why ZB-V, V-Half and V-Min cannot run so; empty if they can: two chunks a rank.
 [[nodiscard]] std::string why_not_v_shape(int pp, int vpp, int num_microbatches);
 
+/// Why DualPipe cannot run so; empty if it can: p and m even, m >= 2p, and one chunk a rank, though
+/// a rank holds the parameters of two stages.
+[[nodiscard]] std::string why_not_dualpipe(int pp, int vpp, int num_microbatches);
+
+/// Why DualPipeV cannot run so; empty if it can: two chunks a rank, m >= 2p.
+[[nodiscard]] std::string why_not_dualpipev(int pp, int vpp, int num_microbatches);
+
 /// ZB-H1: 1F1B whose weight gradients wait r microbatches on rank r, so that no rank holds more
 /// than the first one does under 1F1B.
 /// Makespan bubble (p-1)(F+I-W); peak min(m, p) chunks on every rank.
@@ -51,5 +58,17 @@ namespace ptdp {
 /// difference between F, I and W, since all ranks step to one rhythm.
 /// Source: as of v_half.
 [[nodiscard]] Schedule v_min(int pp, int num_microbatches);
+
+/// DualPipe: microbatches 0 to m/2-1 travel from rank 0 up, the others from rank p-1 down, and each
+/// rank runs the forward pass of one kind together with the backward pass of the other.
+/// Makespan bubble (p/2-1)(F&B+B-3W); peak p+1 chunks.
+/// Source: DeepSeek-V3 Technical Report (arXiv:2412.19437), section 3.2.1; the order is that of
+/// deepseek-ai/DualPipe, its DualPipe.step.
+[[nodiscard]] Schedule dualpipe(int pp, int num_microbatches);
+
+/// DualPipeV: DualPipe of 2p ranks cut in half and folded into a V, so that no parameters are held
+/// twice. Makespan bubble (p-1)(F&B+B-3W) in chunks; peak 2p+1 chunks.
+/// Source: deepseek-ai/DualPipe, its DualPipeV.step, after Sea AI Lab's "cut-in-half".
+[[nodiscard]] Schedule dualpipev(int pp, int num_microbatches);
 
 }  // namespace ptdp

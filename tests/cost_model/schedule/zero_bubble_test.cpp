@@ -36,6 +36,8 @@ const std::map<std::string, Generator>& generators() {
       {"zb-v", {zb_v, why_not_v_shape, 2, [](int p, int m) { return std::min(2 * m, 2 * p); }}},
       {"v-half", {v_half, why_not_v_shape, 2, [](int p, int) { return 2 * ((p + 2) / 2); }}},
       {"v-min", {v_min, why_not_v_shape, 2, [](int p, int) { return 2 * ((p + 4) / 3); }}},
+      {"dualpipe", {dualpipe, why_not_dualpipe, 1, [](int p, int) { return p + 1; }}},
+      {"dualpipev", {dualpipev, why_not_dualpipev, 2, [](int p, int) { return 2 * p + 1; }}},
   };
   return all;
 }
@@ -47,6 +49,22 @@ std::vector<int> numbers(const std::string& text) {
     values.push_back(value);
   }
   return values;
+}
+
+std::string text_of(const std::vector<Action>& order) {
+  std::string text;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Action& action = order[i];
+    const bool second = i > 0 && order[i - 1].overlaps_next;
+    text += i == 0 || second ? "" : " ";
+    text += action.overlaps_next ? "(" : "";
+    text += std::to_string(action.stage);
+    text += "FBIW"[static_cast<std::size_t>(action.kind)];
+    text += std::to_string(action.microbatch);
+    text += action.overlaps_next ? ";" : "";
+    text += second ? ")" : "";
+  }
+  return text;
 }
 
 CsvTable golden(const std::string& file) {
@@ -153,9 +171,6 @@ TEST(ZeroBubble, IsNoSlowerAndNoLargerThanThePublishedSchedules) {
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
     SCOPED_TRACE(table.place_of(row, "schedule"));
     const auto generator = generators().find(table.text(row, "schedule"));
-    if (generator == generators().end()) {
-      continue;
-    }
     ASSERT_NE(generator, generators().end());
     names.insert(generator->first);
     const std::vector<int> expected = numbers(table.text(row, "peaks"));
@@ -224,11 +239,54 @@ TEST(ControllableMemory, GrowsBySixSlotsAMicrobatch) {
   }
 }
 
+TEST(DualPipe, HasTheOrdersOfDeepseeksCode) {
+  const CsvTable table = golden("dualpipe_orders.csv");
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const Generator& generator = generators().at(table.text(row, "schedule"));
+    const Schedule schedule =
+        generator.generate(std::stoi(table.text(row, "p")), std::stoi(table.text(row, "m")));
+    EXPECT_EQ(text_of(schedule.orders.at(std::stoi(table.text(row, "rank")))),
+              table.text(row, "order"))
+        << table.place_of(row, "order");
+  }
+}
+
+// (p/2-1)(F&B+B-3W) and (p-1)(F&B+B-3W) at F = I = W: B = 2 and F&B = F + B = 3.
+TEST(DualPipe, HasTheBubbleOfTheTechnicalReport) {
+  for (int p = 1; p <= 16; ++p) {
+    for (const int m : {2 * p, 2 * p + 2, 4 * p}) {
+      if (p % 2 == 0) {
+        EXPECT_EQ(run(dualpipe(p, m)).makespan, 3 * m + (p / 2 - 1) * 2) << p << ' ' << m;
+      }
+      EXPECT_EQ(run(dualpipev(p, m)).makespan, 6 * m + (p - 1) * 2) << p << ' ' << m;
+    }
+  }
+}
+
+TEST(DualPipe, MirrorsItsHalves) {
+  const Schedule schedule = dualpipe(8, 24);
+  for (int rank = 0; rank < 4; ++rank) {
+    std::vector<Action> mirrored = schedule.orders[7 - rank];
+    for (Action& action : mirrored) {
+      action.microbatch = (action.microbatch + 12) % 24;
+    }
+    EXPECT_EQ(text_of(mirrored), text_of(schedule.orders[rank])) << rank;
+  }
+}
+
 TEST(WhyNot, NamesTheConstraint) {
   EXPECT_EQ(why_not_zb_h(4, 1, 1), "");
   EXPECT_EQ(why_not_zb_h(4, 2, 8), "needs one chunk a rank");
   EXPECT_EQ(why_not_v_shape(4, 2, 1), "");
   EXPECT_EQ(why_not_v_shape(4, 1, 8), "needs two chunks a rank");
+  EXPECT_EQ(why_not_dualpipe(4, 1, 8), "");
+  EXPECT_EQ(why_not_dualpipe(4, 2, 8), "needs one chunk a rank");
+  EXPECT_EQ(why_not_dualpipe(3, 1, 8), "needs an even number of ranks");
+  EXPECT_EQ(why_not_dualpipe(4, 1, 9), "needs an even number of microbatches");
+  EXPECT_EQ(why_not_dualpipe(4, 1, 6), "needs at least two microbatches a rank");
+  EXPECT_EQ(why_not_dualpipev(3, 2, 6), "");
+  EXPECT_EQ(why_not_dualpipev(3, 1, 6), "needs two chunks a rank");
+  EXPECT_EQ(why_not_dualpipev(3, 2, 5), "needs at least two microbatches a rank");
 }
 
 }  // namespace
