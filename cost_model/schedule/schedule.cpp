@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr std::string_view kSpaces = " \t\r";
 constexpr int kLargestStage = 65535;
+constexpr std::size_t kMostRanks = 65536;
 constexpr int kLargestMicrobatch = (1 << 24) - 1;
 constexpr std::size_t kLargestCsv = std::size_t{256} * 1024 * 1024;
 
@@ -246,11 +247,14 @@ std::string to_csv(const Schedule& schedule) {
 
 Schedule parse_schedule_csv(std::string_view text, const std::string& place) {
   Schedule schedule{.name = "imported"};
-  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);  // every rank holds a stage
+  text = text.substr(0, text.find_last_not_of(" \t\r\n,") + 1);  // every rank holds a stage
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    if (schedule.orders.size() == kMostRanks) {
+      throw Error(place + ": expected a line of actions for each of at most 65536 ranks, got more");
+    }
     std::vector<Action>& order = schedule.orders.emplace_back();
     const std::string line_place = place + ": line " + std::to_string(schedule.orders.size());
     for (int cell = 1; !line.empty(); ++cell) {

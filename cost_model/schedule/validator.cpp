@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 
 #include "cost_model/schedule/deadlock.h"
 #include "cost_model/schedule/schedule_fault.h"
@@ -217,9 +218,9 @@ std::optional<ScheduleFault> find_fifo_fault(const Schedule& schedule, ActionKin
   // Per slot: the how-manieth message it is from its rank to the rank that takes it.
   std::vector<std::int32_t> number(
       static_cast<std::size_t>(num_stages(schedule)) * schedule.num_microbatches, -1);
-  std::vector<std::int32_t> count(schedule.pp);
+  std::map<int, std::int32_t> count;  // by the other rank, of which there are few
   for (int rank = 0; rank < schedule.pp; ++rank) {
-    std::fill(count.begin(), count.end(), 0);
+    count.clear();
     for (const Action& action : schedule.orders[rank]) {
       const int next = action.stage + step;
       if (is_of_kind(action) && next >= 0 && next < num_stages(schedule)) {
@@ -228,7 +229,7 @@ std::optional<ScheduleFault> find_fifo_fault(const Schedule& schedule, ActionKin
     }
   }
   for (int rank = 0; rank < schedule.pp; ++rank) {
-    std::fill(count.begin(), count.end(), 0);
+    count.clear();
     const std::vector<Action>& order = schedule.orders[rank];
     for (std::size_t position = 0; position < order.size(); ++position) {
       const Action& action = order[position];

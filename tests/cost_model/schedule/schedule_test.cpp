@@ -115,6 +115,12 @@ TEST(ScheduleCsv, ThatHoldsNoActionIsRefused) {
   }
 }
 
+TEST(ScheduleCsv, OfMoreRanksThanThereAreStagesIsRefused) {
+  EXPECT_THAT(
+      message_of([] { return parse_schedule_csv(std::string(70000, '\n') + "0F0", "x.csv"); }),
+      HasSubstr("x.csv: expected a line of actions for each of at most 65536 ranks"));
+}
+
 TEST(ScheduleCsv, WithABadCellIsRefusedNamingLineAndCell) {
   EXPECT_THAT(message_of([] { return parse_schedule_csv("0F0,0B0\n1F0,,1Q0\n", "x.csv"); }),
               HasSubstr("x.csv: line 2: cell 3: expected an action"));

@@ -157,9 +157,9 @@ class Draw {
 };
 
 std::vector<StageDurations> random_durations(const Schedule& schedule, Draw& draw) {
-  std::vector<StageDurations> stages;
-  for (int stage = 0; stage < num_stages(schedule); ++stage) {
-    stages.push_back(durations(draw(1, 1000), draw(1, 1000), draw(1, 1000)));
+  std::vector<StageDurations> stages(num_stages(schedule));
+  for (StageDurations& stage : stages) {
+    stage = durations(draw(1, 1000), draw(1, 1000), draw(1, 1000));
   }
   return stages;
 }
