@@ -69,7 +69,7 @@ std::string title(const ScheduleGenerator& generator, const ScheduleShape& shape
 TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
   for (const ScheduleGenerator& generator : schedule_generators()) {
     const std::vector<ScheduleShape> shapes = shapes_of(generator);
-    EXPECT_GE(shapes.size(), 20U) << generator.name;
+    EXPECT_GE(shapes.size(), 10U) << generator.name;  // DualPipe takes even sizes, m >= 2p
     for (const ScheduleShape& shape : shapes) {
       const Schedule schedule = generator.generate(shape);
       EXPECT_EQ(schedule.name, generator.name);
