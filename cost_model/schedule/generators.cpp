@@ -41,7 +41,7 @@ std::optional<ShapeConflict> needs_two_fillings(const ScheduleShape& shape) {
 }
 
 std::optional<ShapeConflict> find_dualpipe_conflict(const ScheduleShape& shape) {
-  if (const auto conflict = needs_one_stage(shape)) {
+  if (auto conflict = needs_one_stage(shape)) {
     return conflict;
   }
   if (shape.pp % 2 != 0) {

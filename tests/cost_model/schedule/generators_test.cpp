@@ -76,6 +76,7 @@ TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
       EXPECT_EQ(schedule.pp, shape.pp);
       EXPECT_EQ(schedule.num_microbatches, shape.num_microbatches);
       std::vector<int> limits;
+      limits.reserve(static_cast<std::size_t>(shape.pp));
       for (int rank = 0; rank < shape.pp; ++rank) {
         limits.push_back(generator.peak_activations(shape, rank));
       }
@@ -162,10 +163,10 @@ TEST(DefaultGroupSize, IsTheDepthOrTheNextThatLeavesNoSmallRest) {
 
 TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
   struct Row {
-    const char* name;
+    const char* name = nullptr;
     ScheduleShape shape;
-    const char* size;
-    int found;
+    const char* size = nullptr;
+    int found = 0;
   };
   for (const Row& row : {Row{"gpipe", {.pp = 2, .vpp = 2, .num_microbatches = 4}, "vpp", 2},
                          Row{"1f1b", {.pp = 2, .vpp = 3, .num_microbatches = 4}, "vpp", 3},
