@@ -21,6 +21,7 @@ void simulate_schedule(benchmark::State& state) {
   const Schedule schedule = schedule_of(state);
   // Stages of their own lengths, so that nothing happens at the same time by construction.
   std::vector<StageDurations> durations;
+  durations.reserve(static_cast<std::size_t>(num_stages(schedule)));
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
     durations.push_back(
         stage_durations(Seconds(1.0 + 0.001 * (stage % 7)), Seconds(1.2), Seconds(0.8)));

@@ -138,6 +138,7 @@ TEST(ScheduleCsv, IsReadFromAFile) {
 TEST(RankOf, FollowsThePlacement) {
   const auto ranks_of = [](const Schedule& schedule, int microbatch) {
     std::vector<int> ranks;
+    ranks.reserve(static_cast<std::size_t>(num_stages(schedule)));
     for (int stage = 0; stage < num_stages(schedule); ++stage) {
       ranks.push_back(rank_of(schedule, stage, microbatch));
     }
