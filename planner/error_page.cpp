@@ -79,9 +79,6 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
       "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: "
       "calibrated rows | inside | ± |\n"
       "|---|---|---|---|---|---|---|---|---|\n";
-  std::vector<double> calibrated;
-  std::vector<double> uncalibrated;
-  double inside = 0.0;
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
   for (std::size_t i = 0; i < coverages.size(); ++i) {
     const HeldOutCoverage& held_out = coverages[i];
@@ -95,15 +92,14 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
                         percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
                         percent(leave_one_out.median_half_width), held_out.num_calibrated,
                         100.0 * held_out.inside_interval, percent(median(half_widths)));
-    inside += held_out.inside_interval / static_cast<double>(coverages.size());
-    calibrated.insert(calibrated.end(), held_out.calibrated_half_widths.begin(),
-                      held_out.calibrated_half_widths.end());
-    uncalibrated.insert(uncalibrated.end(), held_out.uncalibrated_half_widths.begin(),
-                        held_out.uncalibrated_half_widths.end());
   }
+  const CoverageSummary all = summarize(coverages);
+  const std::vector<double>& calibrated = all.calibrated_half_widths;
+  const std::vector<double>& uncalibrated = all.uncalibrated_half_widths;
   text += fmt::format(
       "\nGroups held out: {:.0f} % inside on average over groups; median half-width{}{}.\n",
-      100.0 * inside, calibrated.empty() ? "" : " calibrated " + half_width_of(calibrated) + " %",
+      100.0 * all.inside_interval,
+      calibrated.empty() ? "" : " calibrated " + half_width_of(calibrated) + " %",
       uncalibrated.empty() ? "" : " not calibrated " + half_width_of(uncalibrated) + " %");
   const IntervalModel& model = kIntervalModel;
   return text +
@@ -129,8 +125,9 @@ std::string factors_section(const Reports& reports, const std::vector<CostedRun>
       "| cluster | stack | rows | factor | as it is | in-sample | leave-one-out |\n"
       "|---|---|---|---|---|---|---|\n",
       kFewestCalibrationRuns);
+  const auto indices_of = by_cluster_and_stack(runs);
   for (const FittedFactor& factor : reports.scale.factors) {
-    const std::vector<std::size_t> indices = by_cluster_and_stack(runs).at(factor.pair);
+    const std::vector<std::size_t>& indices = indices_of.at(factor.pair);
     text += fmt::format(
         "| {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.pair.first), cell(factor.pair.second),
         factor.num_rows,

@@ -85,4 +85,17 @@ std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& run
   return coverages;
 }
 
+CoverageSummary summarize(const std::vector<HeldOutCoverage>& coverages) {
+  CoverageSummary summary;
+  const auto append = [](std::vector<double>& all, const std::vector<double>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  for (const HeldOutCoverage& coverage : coverages) {
+    summary.inside_interval += coverage.inside_interval / static_cast<double>(coverages.size());
+    append(summary.calibrated_half_widths, coverage.calibrated_half_widths);
+    append(summary.uncalibrated_half_widths, coverage.uncalibrated_half_widths);
+  }
+  return summary;
+}
+
 }  // namespace ptdp

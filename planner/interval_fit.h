@@ -32,4 +32,12 @@ struct HeldOutCoverage {
 };
 [[nodiscard]] std::vector<HeldOutCoverage> held_out_coverage(const std::vector<CostedRun>& runs);
 
+/// The groups together.
+struct CoverageSummary {
+  double inside_interval = 0.0;                ///< Mean over the groups.
+  std::vector<double> calibrated_half_widths;  ///< Of all runs.
+  std::vector<double> uncalibrated_half_widths;
+};
+[[nodiscard]] CoverageSummary summarize(const std::vector<HeldOutCoverage>& coverages);
+
 }  // namespace ptdp

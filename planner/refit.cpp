@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "cost_model/error.h"
@@ -116,14 +115,7 @@ std::string to_table(const std::vector<Refit>& refits, const std::vector<Skipped
     text += row(refit);
   }
   if (!skipped.empty()) {
-    std::map<std::string, int> by_reason;
-    for (const SkippedRun& run : skipped) {
-      ++by_reason[run.reason];
-    }
-    text += fmt::format("\nskipped: {} runs\n", skipped.size());
-    for (const auto& [reason, count] : by_reason) {
-      text += fmt::format("  {:>5}  {}\n", count, reason);
-    }
+    text += tally_of_skipped(skipped);
   }
   return text;
 }

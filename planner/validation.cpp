@@ -1,8 +1,11 @@
 #include "planner/validation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "cost_model/analytic/flops.h"
@@ -13,6 +16,7 @@
 #include "planner/profile_cache.h"
 
 namespace ptdp {
+
 Scenario scenario_of(const MeasuredRun& run) {
   return ProfileCache().scenario_of(run);
 }
@@ -37,6 +41,18 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
     }
   }
   return result;
+}
+
+std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
+  std::map<std::string, int> by_reason;
+  for (const SkippedRun& run : skipped) {
+    ++by_reason[run.reason];
+  }
+  std::string text = fmt::format("\nskipped: {} runs\n", skipped.size());
+  for (const auto& [reason, count] : by_reason) {
+    text += fmt::format("  {:>5}  {}\n", count, reason);
+  }
+  return text;
 }
 
 double tflops_per_gpu(const MeasuredRun& run, Seconds time) {

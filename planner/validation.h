@@ -30,6 +30,9 @@ struct CostedRuns {
 /// cost, is skipped with the reason.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs);
 
+/// How many runs were skipped, and how many for each reason, as lines.
+[[nodiscard]] std::string tally_of_skipped(const std::vector<SkippedRun>& skipped);
+
 /// Hardware TFLOP/s per GPU of a run whose iteration takes `time`.
 [[nodiscard]] double tflops_per_gpu(const MeasuredRun& run, Seconds time);
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <map>
-
 #include "planner/validation_report.h"
 
 namespace ptdp {
@@ -121,14 +119,7 @@ std::string ranking_table(const ValidationReport& report) {
 }
 
 std::string skipped_table(const ValidationReport& report) {
-  std::map<std::string, int> by_reason;
-  for (const SkippedRun& skipped : report.skipped) {
-    ++by_reason[skipped.reason];
-  }
-  std::string text = fmt::format("\nskipped: {} runs\n", report.skipped.size());
-  for (const auto& [reason, count] : by_reason) {
-    text += fmt::format("  {:>5}  {}\n", count, reason);
-  }
+  std::string text = tally_of_skipped(report.skipped);
   for (const SkippedRun& skipped : report.skipped) {
     text += fmt::format("  {:<28} {}\n", skipped.id, skipped.reason);
   }

@@ -92,6 +92,12 @@ std::string CommandLine::quoted_arguments_without(const std::string& flag) const
   return text;
 }
 
+void CommandLine::allow_words(std::size_t most) const {
+  if (words_.size() > most) {
+    throw Error("unexpected word " + in_quotes(words_[most]) + " (--help shows the flags)");
+  }
+}
+
 void CommandLine::allow_only(const std::vector<std::string>& flags) const {
   for (const auto& [name, value] : values_) {
     if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {

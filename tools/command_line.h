@@ -25,6 +25,8 @@ class CommandLine {
   [[nodiscard]] std::string quoted_arguments_without(const std::string& flag) const;
   /// Arguments that are no flags, in order.
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
+  /// Throws Error, naming the first too many, for more than `most` words.
+  void allow_words(std::size_t most) const;
   /// Throws Error for a flag that is there and not among `flags`: it would be ignored.
   void allow_only(const std::vector<std::string>& flags) const;
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }

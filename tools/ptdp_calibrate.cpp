@@ -3,7 +3,6 @@
 
 #include "cost_model/calibration/quantile.h"
 #include "cost_model/error.h"
-#include "cost_model/spec/in_quotes.h"
 #include "planner/interval_fit.h"
 #include "planner/refit.h"
 #include "tools/command_line.h"
@@ -48,25 +47,16 @@ std::string half_width_line(const char* what, const std::vector<double>& half_wi
 }
 
 std::string intervals_text(const std::vector<CostedRun>& runs) {
-  std::string text =
+  const std::string text =
       fmt::format("fitted to {} runs: {}\nin cost_model/calibration/interval.h: {}\n", runs.size(),
                   describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
-  double inside = 0.0;
-  std::vector<double> calibrated;
-  std::vector<double> uncalibrated;
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
-  for (const HeldOutCoverage& coverage : coverages) {
-    inside += coverage.inside_interval / static_cast<double>(coverages.size());
-    calibrated.insert(calibrated.end(), coverage.calibrated_half_widths.begin(),
-                      coverage.calibrated_half_widths.end());
-    uncalibrated.insert(uncalibrated.end(), coverage.uncalibrated_half_widths.begin(),
-                        coverage.uncalibrated_half_widths.end());
-  }
+  const CoverageSummary all = summarize(coverages);
   return text +
-         fmt::format("groups held out: {:.1f} % inside, mean of {} groups\n", 100.0 * inside,
-                     coverages.size()) +
-         half_width_line("calibrated by other groups", calibrated) +
-         half_width_line("not calibrated", uncalibrated);
+         fmt::format("groups held out: {:.1f} % inside, mean of {} groups\n",
+                     100.0 * all.inside_interval, coverages.size()) +
+         half_width_line("calibrated by other groups", all.calibrated_half_widths) +
+         half_width_line("not calibrated", all.uncalibrated_half_widths);
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -117,9 +107,7 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
-  if (!line.words().empty()) {
-    throw Error("unexpected word " + in_quotes(line.words().front()) + " (--help shows the flags)");
-  }
+  line.allow_words(0);
   return line.has("intervals") ? run_intervals(line) : run_refit(line);
 }
 

@@ -139,9 +139,7 @@ Schedule make_schedule(const CommandLine& line, Format format) {
 }
 
 Schedule read_schedule(const CommandLine& line) {
-  if (line.words().size() > 1) {
-    throw Error("unexpected word " + in_quotes(line.words()[1]) + " (--help shows the flags)");
-  }
+  line.allow_words(1);
   for (const char* flag : {"schedule", "pp", "microbatches", "vpp", "microbatch-group-size"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with a file, which has its own");

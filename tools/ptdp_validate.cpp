@@ -149,9 +149,7 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
-  if (!line.words().empty()) {
-    throw Error("unexpected word " + in_quotes(line.words().front()) + " (--help shows the flags)");
-  }
+  line.allow_words(0);
   const Format format = read_format(line);
   const CalibrationKind kind =
       read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),
