@@ -17,10 +17,9 @@ std::optional<Action> input_of(const Schedule& schedule, const Action& action) {
       return action.stage + 1 == num_stages(schedule)
                  ? Action{ActionKind::kForward, action.stage, action.microbatch}
                  : Action{ActionKind::kInputGradient, action.stage + 1, action.microbatch};
-    case ActionKind::kWeightGradient:
+    default:
       return std::nullopt;
   }
-  return std::nullopt;
 }
 
 /// Walks all lists at once, each rank as far as it gets.

@@ -13,6 +13,9 @@
 namespace ptdp {
 namespace {
 
+constexpr std::array<std::string_view, kNumActionKinds> kSpellings = {
+    "F",      "B",      "I",      "W",           "R",       "SEND_F", "RECV_F", "SEND_B",
+    "RECV_B", "COPY_F", "COPY_B", "REDUCE_GRAD", "UNSHARD", "TIED",   "NORM",   "OPTIMIZER"};
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr std::string_view kSpaces = " \t\r";
 constexpr int kLargestStage = 65535;
@@ -214,12 +217,13 @@ std::int64_t num_actions(const Schedule& schedule) {
   return count;
 }
 
-char letter_of(ActionKind kind) {
-  return "FBIW"[static_cast<std::size_t>(kind)];
+std::string_view spelling_of(ActionKind kind) {
+  return kSpellings[static_cast<std::size_t>(kind)];
 }
 
 std::string to_string(const Action& action) {
-  return std::to_string(action.stage) + letter_of(action.kind) + std::to_string(action.microbatch);
+  return std::to_string(action.stage) + std::string(spelling_of(action.kind)) +
+         std::to_string(action.microbatch);
 }
 
 std::string to_string(std::span<const Action> order) {

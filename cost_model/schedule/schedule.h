@@ -10,15 +10,41 @@
 
 namespace ptdp {
 
-/// What a rank does at a time: forward, whole backward, its input-gradient and weight-gradient
-/// halves.
-enum class ActionKind : std::uint8_t { kForward, kBackward, kInputGradient, kWeightGradient };
-inline constexpr int kNumActionKinds = 4;
+/// What a rank does at a time. Generators emit the first four; passes (communication.h) add the
+/// rest.
+enum class ActionKind : std::uint8_t {
+  kForward,
+  kBackward,  ///< Whole: input and weight gradient.
+  kInputGradient,
+  kWeightGradient,
+  kRecompute,  ///< The forward pass again, of what was not kept for the backward pass.
+  // Messages between stages on different ranks. The sender's stage is that of the result, the
+  // receiver's that which takes it: 1SEND_F0 and 2RECV_F0, 2SEND_B0 and 1RECV_B0.
+  kSendForward,
+  kReceiveForward,
+  kSendBackward,
+  kReceiveBackward,
+  // The same between stages of one rank, named by the stage that takes the result.
+  kCopyForward,
+  kCopyBackward,
+  // Once per iteration. Buckets stand in the place of microbatches.
+  kReduceGradients,   ///< A bucket of a stage's gradients, over the data-parallel group.
+  kGatherParameters,  ///< A bucket of a stage's parameters, from the shards of an optimizer step.
+  kReduceTied,        ///< The tied embedding's gradient, between the first stage and the last.
+  kReduceNorm,        ///< The norm of all gradients, and whether one overflowed: over all ranks.
+  kOptimizer
+};
+inline constexpr int kNumActionKinds = 16;
+
+/// F, B, I, W or R: what computes on one stage and microbatch.
+[[nodiscard]] constexpr bool is_compute(ActionKind kind) {
+  return kind <= ActionKind::kRecompute;
+}
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
-  int stage = 0;  ///< Virtual stage, in model order.
-  int microbatch = 0;
+  int stage = 0;               ///< Virtual stage, in model order.
+  int microbatch = 0;          ///< Of reductions and gathers: the bucket. 0 where there is neither.
   bool overlaps_next = false;  ///< Runs together with the action after it: "(0F3;3B5)".
 
   friend bool operator==(const Action&, const Action&) = default;
@@ -50,8 +76,9 @@ struct Schedule {
 [[nodiscard]] int rank_of(const Schedule& schedule, int stage, int microbatch);
 [[nodiscard]] std::int64_t num_actions(const Schedule& schedule);
 
-/// The letter of a kind: F, B, I or W.
-[[nodiscard]] char letter_of(ActionKind kind);
+/// How orders spell a kind: F, B, I, W, R, SEND_F, RECV_F, SEND_B, RECV_B, COPY_F, COPY_B,
+/// REDUCE_GRAD, UNSHARD, TIED, NORM, OPTIMIZER.
+[[nodiscard]] std::string_view spelling_of(ActionKind kind);
 /// "2F0": forward of microbatch 0 on stage 2.
 [[nodiscard]] std::string to_string(const Action& action);
 /// "0F0 0F1 (0F2;3B0)OVERLAP_F_B", as torch.distributed.pipelining writes it.

@@ -113,7 +113,7 @@ class Simulation {
           latency = stages_[action.stage].gradient_latency;
         }
         break;
-      case ActionKind::kWeightGradient:
+      default:
         return 0.0;
     }
     if (*made < 0.0) {
@@ -141,6 +141,8 @@ class Simulation {
         break;
       case ActionKind::kWeightGradient:
         --progress.live;
+        return;
+      default:
         return;
     }
     if (*result < kNotDone) {

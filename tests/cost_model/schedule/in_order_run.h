@@ -1,6 +1,8 @@
 // Runs a schedule as plainly as can be, to check the generators by other means than the simulator.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -113,6 +115,8 @@ class Run {
         case ActionKind::kWeightGradient:
           ends.push_back(gradient_ends_[index(action.stage, action.microbatch)]);
           break;
+        default:
+          ADD_FAILURE() << to_string(action) << " does not compute";
       }
       for (const int end : ends) {
         if (end == kNotYet) {

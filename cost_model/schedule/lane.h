@@ -1,0 +1,41 @@
+// The queues on which a rank's actions run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "cost_model/schedule/schedule.h"
+
+namespace ptdp {
+
+/// What stands on one lane of a rank runs one after the other, in the order of the rank's list;
+/// lanes run side by side. A lane is a stream on a GPU, a queue or the rank's own thread on a host.
+enum class Lane : std::uint8_t { kCompute, kForwardMessages, kBackwardMessages, kData };
+inline constexpr int kNumLanes = 4;
+inline constexpr std::array<std::string_view, kNumLanes> kLaneNames = {
+    "compute", "messages forward", "messages backward", "data parallel"};
+
+/// Whether messages occupy the lane that computes (Megatron-LM's 1F1B; host threads) or have their
+/// own.
+enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
+
+/// Where an action runs. Copies, the norm, the tied embedding and the optimizer take turns with
+/// compute.
+[[nodiscard]] constexpr Lane lane_of(ActionKind kind, MessageMode messages) {
+  switch (kind) {
+    case ActionKind::kSendForward:
+    case ActionKind::kReceiveForward:
+      return messages == MessageMode::kBlocking ? Lane::kCompute : Lane::kForwardMessages;
+    case ActionKind::kSendBackward:
+    case ActionKind::kReceiveBackward:
+      return messages == MessageMode::kBlocking ? Lane::kCompute : Lane::kBackwardMessages;
+    case ActionKind::kReduceGradients:
+    case ActionKind::kGatherParameters:
+      return Lane::kData;
+    default:
+      return Lane::kCompute;
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,68 @@
+// How long the actions of a schedule take, and what they share: what the simulator is given.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost_model/schedule/lane.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// How long the actions of one virtual stage take for one microbatch.
+struct StageDurations {
+  Seconds forward;
+  Seconds backward;  ///< The whole; as a rule the sum of the two below.
+  Seconds input_gradient;
+  Seconds weight_gradient;
+  Seconds recompute;  ///< Where it is an action of its own; else part of backward.
+};
+
+/// The same with whole backward passes as long as their halves.
+[[nodiscard]] StageDurations stage_durations(Seconds forward, Seconds input_gradient,
+                                             Seconds weight_gradient);
+
+/// A message or a collective that has the links to itself takes latency + transfer.
+struct TransferTime {
+  Seconds latency;   ///< During which no link is busy.
+  Seconds transfer;  ///< At the full rate of the link.
+};
+
+/// A rank of the pipeline that computes slower than the others.
+struct Straggler {
+  int rank = 0;
+  double factor = 1.0;  ///< Of the time of its compute; above 1: slower.
+};
+
+/// Random durations: each compute action times a factor of its own, exp(σz) with a standard normal
+/// z that depends on the seed, the rank and the action alone.
+struct Jitter {
+  double sigma = 0.0;
+  std::uint64_t seed = 0;
+};
+
+/// Everything that a step's timing rests on besides its schedule. Per rank means per rank of one
+/// pipeline: the members of a tensor-parallel group and the replicas do the same at the same time.
+struct StepTimes {
+  std::vector<StageDurations> stages;  ///< By virtual stage; one stands for all.
+
+  MessageMode messages = MessageMode::kOverlapped;
+  TransferTime within_node;       ///< One message between neighbours on a node.
+  TransferTime across_nodes;      ///< Likewise on two.
+  std::vector<int> node_of = {};  ///< By rank of the pipeline; empty: all on one node.
+  /// Whether transfers that use a rank's link in the same direction at the same time share it.
+  bool shares_links = false;
+
+  std::vector<TransferTime> reductions = {};  ///< By virtual stage: one bucket. One stands for all.
+  std::vector<TransferTime> gathers = {};     ///< Likewise, of parameters.
+  bool data_is_across_nodes = false;          ///< Which link the two above use.
+  TransferTime tied;                          ///< The tied embedding's all-reduce.
+  Seconds norm;
+  std::vector<Seconds> optimizer = {};  ///< By rank; one stands for all.
+  double overlap_slowdown = 0.0;        ///< Compute lost while a collective of the data lane runs.
+
+  std::vector<Straggler> stragglers = {};
+  Jitter jitter = {};
+};
+
+}  // namespace ptdp

@@ -1,0 +1,48 @@
+// When every action of a schedule ran, and what follows from it.
+#pragma once
+
+#include <vector>
+
+#include "cost_model/schedule/schedule.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// From when to when something ran.
+struct Span {
+  Seconds start;
+  Seconds end;
+};
+
+/// What one rank did.
+struct RankTimes {
+  Seconds start;             ///< Of its first action.
+  Seconds end;               ///< Of its last.
+  Seconds work;              ///< The sum of what it computed.
+  int peak_activations = 0;  ///< In virtual stages of one microbatch.
+
+  /// The second of the literature's two bubbles: what the rank waits between its first action and
+  /// its last. Zero on every rank is what zero-bubble schedules mean by their name.
+  [[nodiscard]] Seconds idle_in_span() const { return end - start - work; }
+};
+
+struct SimulatedTimes {
+  std::vector<RankTimes> ranks;
+
+  /// From time zero to the end of the last action.
+  [[nodiscard]] Seconds makespan() const;
+  /// The first of the two bubbles: the makespan without the work of a rank, on average over the
+  /// ranks.
+  [[nodiscard]] Seconds bubble() const;
+  /// The bubble as a share of the makespan (`bubble_fraction` of analytic/pipeline.h divides by the
+  /// work instead).
+  [[nodiscard]] double bubble_ratio() const;
+};
+
+/// A simulated or measured step, action by action.
+struct Timeline {
+  SimulatedTimes times;
+  std::vector<std::vector<Span>> spans;  ///< By rank, beside the actions of Schedule::orders.
+};
+
+}  // namespace ptdp
