@@ -74,11 +74,20 @@ std::optional<ScheduleFault> find_order_fault(const Schedule& schedule, const St
         return expected_at(schedule, place, name_of(need, action.microbatch) + " before it");
       }
     }
-    Kinds& met = seen[slot_of(schedule, action)];
-    if (action.kind == ActionKind::kRecompute && (met & kInputGradientBits) != 0) {
+    const std::size_t slot = slot_of(schedule, action);
+    if (action.kind == ActionKind::kRecompute && (seen[slot] & kInputGradientBits) != 0) {
       return expected_at(schedule, place, "it before the backward pass");
     }
-    met |= bit_of(action.kind);
+    if (action.overlaps_next) {
+      return std::nullopt;  // has done nothing yet when the second of the pair starts
+    }
+    if (place.position > 0) {
+      const Action& before = schedule.orders[place.rank][place.position - 1];
+      if (before.overlaps_next) {
+        seen[slot_of(schedule, before)] |= bit_of(before.kind);
+      }
+    }
+    seen[slot] |= bit_of(action.kind);
     return std::nullopt;
   });
 }

@@ -28,7 +28,8 @@ class ContendedRun {
         layout_(schedule),
         durations_(schedule, times),
         is_blocking_(times.messages == MessageMode::kBlocking),
-        is_implied_(!layout_.has_messages()),
+        is_implied_(implies_messages(schedule)),
+        has_message_lanes_(!is_blocking_ && !is_implied_),
         spans_(spans),
         ranks_(schedule.pp),
         chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()),
@@ -256,7 +257,7 @@ class ContendedRun {
   /// Starts what can start on a rank.
   void advance(int rank) {
     advance_data(rank);
-    if (!is_blocking_ && !is_implied_) {
+    if (has_message_lanes_) {
       advance_messages(rank, Direction::kForward);
       advance_messages(rank, Direction::kBackward);
     }
@@ -589,13 +590,19 @@ class ContendedRun {
   }
 
   void expect_done(int rank) const {
+    std::optional<int> stuck;
     for (int i = 0; i < kNumLanes; ++i) {
       const LaneState& state = ranks_[rank].lanes[i];
-      const bool is_used = i == static_cast<int>(Lane::kCompute) ||
-                           i == static_cast<int>(Lane::kData) || (!is_blocking_ && !is_implied_);
-      if (is_used && state.position < schedule_.orders[rank].size()) {
-        throw_deadlock(schedule_, rank, state.position, kLaneNames[i]);
+      const Lane lane = static_cast<Lane>(i);
+      const bool is_used = lane == Lane::kCompute || lane == Lane::kData || has_message_lanes_;
+      // A message that a rank stands at comes before the action that may want what it carries.
+      if (is_used && state.position < schedule_.orders[rank].size() &&
+          (!stuck || (state.is_waiting && !ranks_[rank].lanes[*stuck].is_waiting))) {
+        stuck = i;
       }
+    }
+    if (stuck) {
+      throw_deadlock(schedule_, rank, ranks_[rank].lanes[*stuck].position, kLaneNames[*stuck]);
     }
   }
 
@@ -605,6 +612,7 @@ class ContendedRun {
   ActionDurations durations_;
   bool is_blocking_;
   bool is_implied_;
+  bool has_message_lanes_;
   SpansOut spans_;
   double now_ = 0.0;
   // By direction, stage and microbatch: whether F or the input gradient is done; where the message

@@ -32,6 +32,9 @@ inline constexpr int kNumDirections = 2;
              : Direction::kBackward;
 }
 
+/// Whether no send, receive or copy is an action of the schedule: results arrive by themselves.
+[[nodiscard]] bool implies_messages(const Schedule& schedule);
+
 /// The tables are by stage and microbatch. The schedule must outlive it.
 class StepLayout {
  public:
@@ -62,10 +65,6 @@ class StepLayout {
   /// How far behind any slot a table may be touched.
   static constexpr std::size_t kSlotsAhead = 16;
 
-  /// Whether sends, receives and copies are actions of the schedule. Otherwise they are implied:
-  /// results arrive by themselves.
-  [[nodiscard]] bool has_messages() const { return has_messages_; }
-
  private:
   const Schedule& schedule_;
   int last_stage_;
@@ -75,7 +74,6 @@ class StepLayout {
   std::size_t num_slots_;
   std::vector<int> rank_of_;  ///< By stage, of the first microbatch.
   std::vector<int> chunk_of_;
-  bool has_messages_;
 };
 
 }  // namespace ptdp

@@ -36,7 +36,8 @@ class UncontendedRun {
         layout_(schedule),
         durations_(schedule, times),
         is_blocking_(times.messages == MessageMode::kBlocking),
-        is_implied_(!layout_.has_messages()),
+        is_implied_(implies_messages(schedule)),
+        has_message_lanes_(!is_blocking_ && !is_implied_),
         spans_(spans),
         ranks_(schedule.pp),
         chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {
@@ -121,7 +122,7 @@ class UncontendedRun {
     bool has_moved = true;
     while (has_moved) {
       advance_compute(rank);
-      has_moved = !is_blocking_ && !is_implied_ &&
+      has_moved = has_message_lanes_ &&
                   (static_cast<int>(advance_messages(rank, Direction::kForward)) |
                    static_cast<int>(advance_messages(rank, Direction::kBackward))) != 0;
     }
@@ -398,14 +399,21 @@ class UncontendedRun {
     return true;
   }
 
+  /// Names a message that a rank stands at before the action that may want what it carries.
   void expect_done(int rank) const {
-    const std::size_t size = schedule_.orders[rank].size();
     const Rank& state = ranks_[rank];
+    const std::size_t size = schedule_.orders[rank].size();
+    for (const Lane& lane : state.messages) {
+      if (lane.is_waiting) {
+        throw_deadlock(schedule_, rank, lane.position,
+                       &lane == state.messages.data() ? kLaneNames[1] : kLaneNames[2]);
+      }
+    }
     if (state.compute.position < size) {
       throw_deadlock(schedule_, rank, state.compute.position, kLaneNames[0]);
     }
     for (const Lane& lane : state.messages) {
-      if (!is_blocking_ && !is_implied_ && lane.position < size) {
+      if (has_message_lanes_ && lane.position < size) {
         throw_deadlock(schedule_, rank, lane.position,
                        &lane == state.messages.data() ? kLaneNames[1] : kLaneNames[2]);
       }
@@ -417,6 +425,7 @@ class UncontendedRun {
   ActionDurations durations_;
   bool is_blocking_;
   bool is_implied_;
+  bool has_message_lanes_;
   SpansOut spans_;
   // By direction, stage and microbatch: when F or the input gradient of a stage is done, and when a
   // stage has its activations or the gradient [s].

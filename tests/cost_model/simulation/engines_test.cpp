@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "cost_model/simulation/step_engines.h"
+#include "cost_model/simulation/step_simulator.h"
 #include "tests/cost_model/simulation/random_steps.h"
+#include "tests/cost_model/simulation/reference_simulator.h"
 
 namespace ptdp {
 namespace {
@@ -47,6 +49,35 @@ TEST(Engines, AgreeWhereSharingNeverBinds) {
     step.times.data_is_across_nodes = true;
     step.times.node_of.assign(step.schedule.pp, 0);
     expect_same(step.schedule, step.times);
+  }));
+}
+
+void expect_reference(const Schedule& schedule, const StepTimes& times) {
+  const Timeline found = simulate_step(schedule, times);
+  const std::vector<std::vector<Span>> expected = ReferenceSimulator(schedule, times).run();
+  const double tolerance = 1e-9 * (1.0 + found.times.makespan().value());
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    for (std::size_t i = 0; i < expected[rank].size(); ++i) {
+      const auto [start, end] = found.spans[rank][i];
+      RC_ASSERT(std::abs((start - expected[rank][i].start).value()) <= tolerance);
+      RC_ASSERT(std::abs((end - expected[rank][i].end).value()) <= tolerance);
+    }
+  }
+}
+
+TEST(Engines, GiveTheSpansOfAPlainSimulation) {
+  EXPECT_TRUE(rc::check([] {
+    const RandomStep step = random_step(5, 6);
+    expect_reference(step.schedule, step.times);
+  }));
+}
+
+TEST(Engines, ShareLinksAndSlowComputeAsAPlainSimulationDoes) {
+  EXPECT_TRUE(rc::check([] {
+    RandomStep step = random_step(5, 6);
+    step.times.shares_links = *rc::gen::arbitrary<bool>();
+    step.times.overlap_slowdown = *rc::gen::element(0.0, 0.25, 0.6);
+    expect_reference(step.schedule, step.times);
   }));
 }
 

@@ -177,12 +177,17 @@ TEST(StepSimulator, OfComputeAloneIsTheFastSimulator) {
 TEST(StepSimulator, NamesTheActionOfADeadlock) {
   StepTimes times = unit_times();
   const auto message = [&](const std::vector<std::string>& orders) {
-    return message_of([&] { return simulate_step(complete_schedule(orders, 2), times); });
+    const Schedule schedule = complete_schedule(orders, 2);
+    const std::string alone = message_of([&] { return simulate_step(schedule, times); });
+    StepTimes shared = times;
+    shared.shares_links = true;
+    EXPECT_EQ(message_of([&] { return simulate_step(schedule, shared); }), alone);
+    return alone;
   };
   // Nobody sends; nobody makes what is sent; both receive first; only one comes to the norm.
   EXPECT_EQ(message({"0F0", "1RECV_F0 1F0"}),
-            "schedule written: rank 1, action 1: 1F0 waits for ever on the lane of compute; "
-            "expected no deadlock");
+            "schedule written: rank 1, action 0: 1RECV_F0 waits for ever on the lane of messages "
+            "forward; expected no deadlock");
   EXPECT_THAT(message({"0SEND_F0", "1RECV_F0"}), testing::HasSubstr("rank 0, action 0: 0SEND_F0"));
   EXPECT_THAT(message({"0F0 0NORM0", "1R0"}), testing::HasSubstr("0NORM0 waits for ever"));
   times.messages = MessageMode::kBlocking;
