@@ -176,12 +176,16 @@ class SearchedCut {
     });
   }
 
-  /// Tries all, beginning at `middle` and going outwards, until `attempt` is true.
+  /// Tries all, beginning at `middle` and going outwards, until `attempt` is true or the steps are
+  /// used up.
   template <class Attempt>
-  static bool from_middle(Counts counts, int middle, const Attempt& attempt) {
+  bool from_middle(Counts counts, int middle, const Attempt& attempt) {
     middle = std::clamp(middle, counts.least, std::max(counts.least, counts.most));
     for (int below = middle, above = middle + 1; below >= counts.least || above <= counts.most;
          --below, ++above) {
+      if (++steps_ > request_.most_steps) {
+        return false;
+      }
       if ((below >= counts.least && below <= counts.most && attempt(below)) ||
           (above <= counts.most && attempt(above))) {
         return true;
@@ -247,7 +251,7 @@ class SearchedCut {
       Progress after = progress;
       after.used_time += time_of(loop, count);
       after.used_memory += std::abs(ticks_.memory[end_of(loop, count)] - ticks_.memory[begin]);
-      if (++steps_ > request_.most_steps || after.used_memory > ticks_.memory_limit) {
+      if (after.used_memory > ticks_.memory_limit) {
         return false;
       }
       loops_[loop].at = end_of(loop, count);

@@ -184,7 +184,12 @@ TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfi
 std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
                                                 const ParallelConfig& config,
                                                 const MicrobatchCosts& costs) {
-  return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp);
+  const StagePlacement placement = placement_of(config.schedule);
+  if (placement == StagePlacement::kBidirectional) {
+    return std::nullopt;
+  }
+  return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
+                         placement);
 }
 
 }  // namespace ptdp
