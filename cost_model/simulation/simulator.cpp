@@ -75,8 +75,11 @@ class Simulation {
                     " waits for the input of " + to_string(order[progress.position]) +
                     " for ever; expected no deadlock");
       }
-      times.ranks.push_back(
-          {Seconds(progress.start), Seconds(progress.now), Seconds(progress.work), progress.peak});
+      times.ranks.push_back({.start = Seconds(progress.start),
+                             .end = Seconds(progress.now),
+                             .work = Seconds(progress.work),
+                             .peak_activations = progress.peak,
+                             .compute_end = Seconds(progress.now)});
     }
     return times;
   }

@@ -16,14 +16,15 @@ struct Span {
 
 /// What one rank did.
 struct RankTimes {
-  Seconds start;             ///< Of its first action.
-  Seconds end;               ///< Of its last.
-  Seconds work;              ///< The sum of what it computed.
+  Seconds start;             ///< Of the first action that computes: F, B, I, W or R.
+  Seconds end;               ///< Of its last action of any kind.
+  Seconds work;              ///< How long it computed.
   int peak_activations = 0;  ///< In virtual stages of one microbatch.
+  Seconds compute_end;       ///< Of the last action that computes.
 
-  /// The second of the literature's two bubbles: what the rank waits between its first action and
-  /// its last. Zero on every rank is what zero-bubble schedules mean by their name.
-  [[nodiscard]] Seconds idle_in_span() const { return end - start - work; }
+  /// The second of the literature's two bubbles: what the rank waits between the first action that
+  /// computes and the last. Zero on every rank is what zero-bubble schedules mean by their name.
+  [[nodiscard]] Seconds idle_in_span() const { return compute_end - start - work; }
 };
 
 struct SimulatedTimes {
@@ -32,7 +33,7 @@ struct SimulatedTimes {
   /// From time zero to the end of the last action.
   [[nodiscard]] Seconds makespan() const;
   /// The first of the two bubbles: the makespan without the work of a rank, on average over the
-  /// ranks.
+  /// ranks. What a complete schedule does besides computing and does not hide is part of it.
   [[nodiscard]] Seconds bubble() const;
   /// The bubble as a share of the makespan (`bubble_fraction` of analytic/pipeline.h divides by the
   /// work instead).

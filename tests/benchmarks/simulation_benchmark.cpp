@@ -5,6 +5,8 @@
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/simulator.h"
+#include "cost_model/simulation/step_simulator.h"
+#include "tests/cost_model/simulation/lowering.h"
 
 namespace ptdp {
 namespace {
@@ -39,6 +41,67 @@ BENCHMARK(simulate_schedule)
     ->Args({64, 512, 2, 1})
     ->Args({1024, 4096, 1, 0})
     ->Args({1024, 4096, 1, 1})
+    ->Unit(benchmark::kMicrosecond);
+
+/// Stages of their own lengths, and messages within nodes of 8 ranks and between them.
+StepTimes step_times_of(const Schedule& schedule) {
+  StepTimes times;
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    times.stages.push_back(
+        stage_durations(Seconds(1.0 + 0.001 * (stage % 7)), Seconds(1.2), Seconds(0.8)));
+  }
+  times.within_node = {Seconds(0.001), Seconds(0.01)};
+  times.across_nodes = {Seconds(0.002), Seconds(0.05)};
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    times.node_of.push_back(rank / 8);
+  }
+  times.reductions = {{Seconds(0.01), Seconds(0.1)}};
+  times.optimizer = {Seconds(1.0)};
+  return times;
+}
+
+/// Items are actions, sends and receives among them; arguments p, m, v.
+void simulate_complete_step(benchmark::State& state) {
+  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const StepTimes times = step_times_of(schedule);
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(simulate_step_times(schedule, times).makespan());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(simulate_complete_step)
+    ->Args({8, 64, 1})
+    ->Args({64, 512, 2})
+    ->Args({1024, 4096, 1})
+    ->Unit(benchmark::kMicrosecond);
+
+void simulate_step_with_spans(benchmark::State& state) {
+  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const StepTimes times = step_times_of(schedule);
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(simulate_step(schedule, times).times.makespan());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(simulate_step_with_spans)
+    ->Args({64, 512, 2})
+    ->Args({1024, 4096, 1})
+    ->Unit(benchmark::kMicrosecond);
+
+void simulate_contended_step(benchmark::State& state) {
+  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  StepTimes times = step_times_of(schedule);
+  times.shares_links = true;
+  times.overlap_slowdown = 0.1;
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(simulate_step_times(schedule, times).makespan());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(simulate_contended_step)
+    ->Args({8, 64, 1})
+    ->Args({64, 512, 2})
+    ->Args({1024, 1024, 1})
     ->Unit(benchmark::kMicrosecond);
 
 void generate_schedule(benchmark::State& state) {

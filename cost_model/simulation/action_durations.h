@@ -1,0 +1,51 @@
+// How long each action of a schedule takes that has the machine to itself.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "cost_model/schedule/schedule.h"
+#include "cost_model/simulation/step_times.h"
+
+namespace ptdp {
+
+/// The factor exp(σz) of one action, z standard normal: the Box–Muller transform of two hashes
+/// (splitmix64) of the seed, the rank and the action's position in the rank's list. 1 where σ = 0.
+[[nodiscard]] double jitter_factor(const Jitter& jitter, int rank, std::size_t position);
+
+/// StepTimes looked up by action. Both must outlive it. `times` has one entry or one per stage (per
+/// rank) where it says so, and stragglers that are ranks of the schedule.
+class ActionDurations {
+ public:
+  ActionDurations(const Schedule& schedule, const StepTimes& times);
+
+  /// Of F, B, I, W or R at full speed: the stage's, times the rank's stragglers and its jitter.
+  [[nodiscard]] Seconds compute(const Action& action, int rank, std::size_t position) const {
+    const double duration =
+        by_stage_[action.stage][static_cast<std::size_t>(action.kind)] * slowdown_[rank];
+    return Seconds(has_jitter_ ? duration * jitter_factor(times_.jitter, rank, position)
+                               : duration);
+  }
+  [[nodiscard]] bool is_within_node(int rank, int other) const {
+    return times_.node_of.empty() || times_.node_of[rank] == times_.node_of[other];
+  }
+  [[nodiscard]] const TransferTime& message(int rank, int other) const {
+    return is_within_node(rank, other) ? times_.within_node : times_.across_nodes;
+  }
+  /// Of one bucket: REDUCE_GRAD or UNSHARD.
+  [[nodiscard]] const TransferTime& collective(const Action& action) const;
+  [[nodiscard]] Seconds tied() const { return times_.tied.latency + times_.tied.transfer; }
+  [[nodiscard]] Seconds norm() const { return times_.norm; }
+  [[nodiscard]] Seconds optimizer(int rank) const;
+
+ private:
+  static constexpr std::size_t kPerStage = 8;  // a cache line; five are used
+
+  const StepTimes& times_;
+  bool has_jitter_;
+  std::vector<std::array<double, kPerStage>> by_stage_;  ///< By stage and kind [s].
+  std::vector<double> slowdown_;                         ///< By rank.
+};
+
+}  // namespace ptdp

@@ -1,0 +1,244 @@
+#include "cost_model/simulation/critical_path.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "cost_model/simulation/action_durations.h"
+#include "cost_model/simulation/action_index.h"
+
+namespace ptdp {
+namespace {
+
+/// Something that an action needs, and when it was there.
+struct Need {
+  Place place;
+  Seconds there;
+};
+
+PathTerm term_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward:
+      return PathTerm::kForward;
+    case ActionKind::kBackward:
+      return PathTerm::kBackward;
+    case ActionKind::kInputGradient:
+      return PathTerm::kInputGradient;
+    case ActionKind::kWeightGradient:
+      return PathTerm::kWeightGradient;
+    case ActionKind::kRecompute:
+      return PathTerm::kRecompute;
+    case ActionKind::kSendForward:
+    case ActionKind::kReceiveForward:
+    case ActionKind::kSendBackward:
+    case ActionKind::kReceiveBackward:
+    case ActionKind::kCopyForward:
+    case ActionKind::kCopyBackward:
+      return PathTerm::kMessageTransfer;
+    case ActionKind::kReduceGradients:
+      return PathTerm::kReductions;
+    case ActionKind::kGatherParameters:
+      return PathTerm::kGathers;
+    case ActionKind::kReduceTied:
+      return PathTerm::kTied;
+    case ActionKind::kReduceNorm:
+      return PathTerm::kNorm;
+    case ActionKind::kOptimizer:
+      return PathTerm::kOptimizer;
+  }
+  return PathTerm::kWaiting;
+}
+
+class Walk {
+ public:
+  Walk(const Schedule& schedule, const StepTimes& times, const Timeline& timeline)
+      : schedule_(schedule),
+        timeline_(timeline),
+        layout_(schedule),
+        durations_(schedule, times),
+        index_(schedule, layout_, times.messages),
+        is_implied_(implies_messages(schedule)) {
+    path_.compute.resize(schedule.orders.size());
+  }
+
+  CriticalPath run() {
+    std::optional<Need> next = last_action();
+    while (next) {
+      const Place place = next->place;
+      const Seconds start = span(place).start;
+      take(place, {start, next->there});
+      next = latest_need(place);
+      add(PathTerm::kWaiting, next ? start - next->there : start);
+      if (next && is_implied_message(place, *next)) {
+        // What was there was the message; the action that made it ended earlier.
+        const Seconds made = span(next->place).end;
+        add_message(next->place.rank, place.rank, next->there - made);
+        next->there = made;
+      }
+    }
+    std::reverse(path_.steps.begin(), path_.steps.end());
+    return std::move(path_);
+  }
+
+ private:
+  [[nodiscard]] const Action& at(Place place) const {
+    return schedule_.orders[place.rank][place.position];
+  }
+  [[nodiscard]] const Span& span(Place place) const {
+    return timeline_.spans[place.rank][place.position];
+  }
+
+  [[nodiscard]] std::optional<Need> last_action() const {
+    std::optional<Need> last;
+    for (int rank = 0; rank < schedule_.pp; ++rank) {
+      for (std::size_t i = 0; i < timeline_.spans[rank].size(); ++i) {
+        const Seconds end = timeline_.spans[rank][i].end;
+        if (!last || end > last->there) {
+          last = {index_.first_of_pair({rank, i}), end};
+        }
+      }
+    }
+    return last;
+  }
+
+  void add(PathTerm term, Seconds time) { path_.terms[static_cast<std::size_t>(term)] += time; }
+
+  void add_message(int from, int to, Seconds time) {
+    const Seconds latency = std::min(durations_.message(from, to).latency, time);
+    add(PathTerm::kMessageLatency, latency);
+    add(PathTerm::kMessageTransfer, time - latency);
+  }
+
+  /// Puts a part of an action on the path.
+  void take(Place place, Span part) {
+    const Action& action = at(place);
+    const Seconds time = part.end - part.start;
+    path_.steps.push_back({place.rank, place.position, part.start, part.end});
+    if (is_message(action.kind)) {
+      const std::optional<Place> other = index_.other_side(place);
+      add_message(place.rank, other ? other->rank : place.rank, time);
+      return;
+    }
+    double share = 1.0;
+    if (action.overlaps_next) {
+      const Place second{place.rank, place.position + 1};
+      const Seconds own = durations_.compute(action, place.rank, place.position);
+      const Seconds both = own + durations_.compute(at(second), second.rank, second.position);
+      share = both > Seconds(0.0) ? own / both : 1.0;
+      add(term_of(at(second).kind), time * (1.0 - share));
+    }
+    add(term_of(action.kind), time * share);
+    if (is_compute(action.kind)) {
+      path_.compute[place.rank] += time;
+    }
+  }
+
+  [[nodiscard]] bool is_implied_message(Place place, const Need& need) const {
+    return is_implied_ && need.place.rank != place.rank && is_compute(at(place).kind);
+  }
+
+  // --- what an action needs ---
+
+  /// Keeps the need that was there last; the first of equals.
+  void consider(std::optional<Need>& latest, std::optional<Need> need) const {
+    if (need && (!latest || need->there > latest->there)) {
+      latest = need;
+    }
+  }
+  [[nodiscard]] std::optional<Need> end_of(std::optional<Place> place) const {
+    return place ? std::optional(Need{*place, span(*place).end}) : std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<Need> latest_need(Place place) const {
+    const Action& action = at(place);
+    std::optional<Need> latest = end_of(index_.before_on_lane(place));
+    switch (action.kind) {
+      case ActionKind::kForward:
+      case ActionKind::kBackward:
+      case ActionKind::kInputGradient:
+      case ActionKind::kWeightGradient:
+      case ActionKind::kRecompute:
+        consider(latest, latest_input(place));
+        if (action.overlaps_next) {
+          consider(latest, latest_input({place.rank, place.position + 1}));
+        }
+        break;
+      case ActionKind::kSendForward:
+      case ActionKind::kReceiveForward:
+      case ActionKind::kSendBackward:
+      case ActionKind::kReceiveBackward:
+        consider(latest, end_of(index_.input(place)));
+        if (const std::optional<Place> other = index_.other_side(place)) {
+          consider(latest, end_of(index_.input(*other)));
+          consider(latest, end_of(index_.before_on_lane(*other)));
+        }
+        break;
+      case ActionKind::kCopyForward:
+      case ActionKind::kCopyBackward:
+        consider(latest, end_of(index_.input(place)));
+        break;
+      case ActionKind::kReduceGradients:
+        // Whatever its lane does not explain, the weight gradient does: it had run as far as was
+        // needed at that very moment, at whatever rate.
+        if (!latest || latest->there < span(place).start) {
+          if (const std::optional<Place> gradient = index_.last_weight_gradient(place)) {
+            latest = {*gradient, std::min(span(place).start, span(*gradient).end)};
+          }
+        }
+        break;
+      case ActionKind::kReduceTied:
+      case ActionKind::kReduceNorm:
+        consider_meeting(latest, action.kind);
+        break;
+      case ActionKind::kOptimizer:
+        consider(latest, end_of(index_.before_on_data_lane(place)));
+        break;
+      case ActionKind::kGatherParameters:
+        break;
+    }
+    return latest;
+  }
+
+  /// Of an action that computes.
+  [[nodiscard]] std::optional<Need> latest_input(Place place) const {
+    std::optional<Need> latest = end_of(index_.input(place));
+    if (latest && is_implied_message(place, *latest)) {
+      const TransferTime& message = durations_.message(latest->place.rank, place.rank);
+      latest->there += message.latency + message.transfer;
+    }
+    if (at(place).kind == ActionKind::kForward) {
+      consider(latest, end_of(index_.last_gather(place)));
+    }
+    return latest;
+  }
+
+  /// All ranks that have an action of a kind, which they do together.
+  void consider_meeting(std::optional<Need>& latest, ActionKind kind) const {
+    for (int rank = 0; rank < schedule_.pp; ++rank) {
+      const std::vector<Action>& order = schedule_.orders[rank];
+      for (std::size_t i = order.size(); i-- > 0;) {
+        if (order[i].kind == kind) {
+          consider(latest, end_of(index_.before_on_lane({rank, i})));
+          consider(latest, end_of(index_.before_on_data_lane({rank, i})));
+          break;
+        }
+      }
+    }
+  }
+
+  const Schedule& schedule_;
+  const Timeline& timeline_;
+  StepLayout layout_;
+  ActionDurations durations_;
+  ActionIndex index_;
+  bool is_implied_;
+  CriticalPath path_;
+};
+
+}  // namespace
+
+CriticalPath critical_path(const Schedule& schedule, const StepTimes& times,
+                           const Timeline& timeline) {
+  return Walk(schedule, times, timeline).run();
+}
+
+}  // namespace ptdp

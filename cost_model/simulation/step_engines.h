@@ -1,0 +1,30 @@
+// The two ways in which step_simulator.cpp times a schedule.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "cost_model/schedule/schedule.h"
+#include "cost_model/simulation/step_times.h"
+#include "cost_model/simulation/timeline.h"
+
+namespace ptdp {
+
+/// Spans by rank, as in Timeline; null where nobody wants them.
+using SpansOut = std::vector<std::vector<Span>>*;
+
+/// Where nothing shares anything, every action's end follows from ends before it: no clock, no
+/// queue. Each rank goes on as far as it gets.
+[[nodiscard]] SimulatedTimes simulate_uncontended(const Schedule& schedule, const StepTimes& times,
+                                                  SpansOut spans);
+
+/// In the order of time, with rates that change as transfers start and end.
+[[nodiscard]] SimulatedTimes simulate_contended(const Schedule& schedule, const StepTimes& times,
+                                                SpansOut spans);
+
+/// Throws the Error of a schedule that stands still at an action of a rank.
+[[noreturn]] void throw_deadlock(const Schedule& schedule, int rank, std::size_t position,
+                                 std::string_view lane);
+
+}  // namespace ptdp

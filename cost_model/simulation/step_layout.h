@@ -1,0 +1,79 @@
+// Where the stages of a schedule and what they make stand: what both engines look up all the time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cost_model/schedule/schedule.h"
+
+namespace ptdp {
+
+/// Which way a message travels: results of forward passes or of backward passes.
+enum class Direction : std::uint8_t { kForward, kBackward };
+inline constexpr int kNumDirections = 2;
+
+/// SEND_F, RECV_F, SEND_B or RECV_B.
+[[nodiscard]] constexpr bool is_message(ActionKind kind) {
+  return kind >= ActionKind::kSendForward && kind <= ActionKind::kReceiveBackward;
+}
+[[nodiscard]] constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
+}
+/// REDUCE_GRAD or UNSHARD.
+[[nodiscard]] constexpr bool is_collective(ActionKind kind) {
+  return kind == ActionKind::kReduceGradients || kind == ActionKind::kGatherParameters;
+}
+/// Of a message or a copy.
+[[nodiscard]] constexpr Direction direction_of(ActionKind kind) {
+  return kind == ActionKind::kSendForward || kind == ActionKind::kReceiveForward ||
+                 kind == ActionKind::kCopyForward
+             ? Direction::kForward
+             : Direction::kBackward;
+}
+
+/// Whether no send, receive or copy is an action of the schedule: results arrive by themselves.
+[[nodiscard]] bool implies_messages(const Schedule& schedule);
+
+/// The tables are by stage and microbatch. The schedule must outlive it.
+class StepLayout {
+ public:
+  explicit StepLayout(const Schedule& schedule);
+
+  [[nodiscard]] int last_stage() const { return last_stage_; }
+  /// As rank_of() of schedule.h, without a division.
+  [[nodiscard]] int rank_of(int stage, int microbatch) const {
+    return microbatch < turned_from_ ? rank_of_[stage] : schedule_.pp - 1 - rank_of_[stage];
+  }
+  /// Which of the stages of its rank a stage is, below chunks_per_rank().
+  [[nodiscard]] int chunk_of(int stage, int rank) const {
+    return schedule_.placement == StagePlacement::kBidirectional ? (stage == rank ? 0 : 1)
+                                                                 : chunk_of_[stage];
+  }
+  [[nodiscard]] int chunks_per_rank() const { return chunks_per_rank_; }
+  /// Index of a rank's chunk in a table of all.
+  [[nodiscard]] std::size_t chunk_slot(int stage, int rank) const {
+    return static_cast<std::size_t>(rank) * chunks_per_rank_ + chunk_of(stage, rank);
+  }
+
+  [[nodiscard]] std::size_t slot(int stage, int microbatch) const {
+    return stage * stride_ + microbatch;
+  }
+  [[nodiscard]] std::size_t num_slots() const { return num_slots_; }
+  /// Between a stage and the next.
+  [[nodiscard]] std::size_t stride() const { return stride_; }
+  /// How far behind any slot a table may be touched.
+  static constexpr std::size_t kSlotsAhead = 16;
+
+ private:
+  const Schedule& schedule_;
+  int last_stage_;
+  int chunks_per_rank_;
+  int turned_from_;  ///< The first microbatch that runs through the ranks the other way.
+  std::size_t stride_;
+  std::size_t num_slots_;
+  std::vector<int> rank_of_;  ///< By stage, of the first microbatch.
+  std::vector<int> chunk_of_;
+};
+
+}  // namespace ptdp

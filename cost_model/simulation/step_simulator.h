@@ -1,0 +1,49 @@
+// Times a complete schedule: compute, messages, collectives and the optimizer, lane by lane.
+#pragma once
+
+#include "cost_model/schedule/schedule.h"
+#include "cost_model/simulation/step_times.h"
+#include "cost_model/simulation/timeline.h"
+
+namespace ptdp {
+
+/// Works through a schedule. Every lane of a rank (lane.h) does its actions in the order of the
+/// rank's list, each as soon as the one before it on the lane is done and its inputs are there:
+///
+///   F, B, I        the received or copied activation or gradient; B and I of the last stage its F;
+///                  F all UNSHARD of its stage on this rank;
+///   a pair         both inputs; both run for the sum of their durations;
+///   SEND, RECV     one transfer of two ranks: starts when both lanes have come to it and the data
+///                  is made, and occupies both lanes for latency + transfer;
+///   COPY           no time;
+///   REDUCE_GRAD k  of n of a stage: (k + 1)/n of the last W or B of the stage before it in the
+///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does;
+///   TIED           two ranks, NORM all: start when the compute lanes have come to it and the data
+///                  lanes have done what stands before it;
+///   OPTIMIZER      what stands before it on the data lane.
+///
+/// A schedule without sends, receives and copies has implied messages: they arrive latency +
+/// transfer after they were made, any number at a time, and keep nobody busy, as in simulate() of
+/// simulator.h.
+///
+/// Contention (StepTimes::shares_links): each rank has a link out and a link in, within its node
+/// and across nodes. A message loads out of the sender and in of the receiver, a collective of the
+/// data lane both of its rank. Transfers that share a link get max-min fair rates (fair_share.h);
+/// one alone gets 1, the rate that TransferTime::transfer is given at. That is the full rate of
+/// message_time() and bus_bandwidth() in analytic/collectives.h: the closed form's lower bound has
+/// every transfer alone. Latency loads no link; TIED and implied messages load none either.
+/// Where overlap_slowdown is f, F, B, I, W and R of a rank run at rate 1 − f while its data lane is
+/// busy. Work counts what they take then.
+///
+/// Stragglers and jitter apply to F, B, I, W and R. Replicas and the members of a tensor-parallel
+/// group do the same at the same time: one pipeline stands for all of them and is simulated once.
+///
+/// The schedule must be one that find_fault accepts up to its order, in a valid place on every
+/// rank; f at least 0 and below 1. Throws Error with the rank and the action where it comes to a
+/// deadlock.
+[[nodiscard]] Timeline simulate_step(const Schedule& schedule, const StepTimes& times);
+
+/// The same without the spans, which take as much memory as the schedule: for a search.
+[[nodiscard]] SimulatedTimes simulate_step_times(const Schedule& schedule, const StepTimes& times);
+
+}  // namespace ptdp
