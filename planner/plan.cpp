@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
+#include "cost_model/schedule/generators.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
@@ -178,17 +180,19 @@ void check_config(const Plan& plan, const std::string& place) {
   if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
     refuse("layers_per_stage: expected [] where all are equal");
   }
-  if ((config.vpp > 1) != (config.schedule == ScheduleKind::kInterleaved)) {
-    refuse("expected the interleaved schedule where vpp is above 1, and only there");
+  if (!has_chunks(config.schedule, config.vpp)) {
+    refuse(std::string(name_of(config.schedule)) + " has another vpp");
   }
-  if (const auto violation = find_shape_violation(plan.scenario, config)) {
+  // A plan may say what a schedule would bring that its stack does not run.
+  const Scenario scenario = with_every_schedule(plan.scenario);
+  if (const auto violation = find_shape_violation(scenario, config)) {
     refuse(std::string(text_of(*violation).description));
   }
   if (config.world_size() > plan.gpus) {
     refuse("uses " + std::to_string(config.world_size()) + " GPUs of " + std::to_string(plan.gpus));
   }
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
-  if (const auto violation = find_violation(plan.scenario, config, capacity)) {
+  if (const auto violation = find_violation(scenario, config, capacity)) {
     refuse(std::string(text_of(*violation).description));
   }
 }
@@ -266,6 +270,25 @@ ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& c
           .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
           .microbatch_group_size = config.pp,
           .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage};
+}
+
+Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
+  const ScheduleGenerator* generator = find_schedule_generator(recipe.generator);
+  if (generator == nullptr) {
+    throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
+  }
+  constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
+  const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
+  const ScheduleShape shape{
+      .pp = pp,
+      .vpp = vpp,
+      .num_microbatches = static_cast<int>(std::min(recipe.num_microbatches, kMostMicrobatches)),
+      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0};
+  if (const auto conflict = generator->find_conflict(shape)) {
+    throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
+                ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));
+  }
+  return generator->generate(shape);
 }
 
 Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,

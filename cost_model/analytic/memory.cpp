@@ -6,6 +6,7 @@
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/pipeline_waits.h"
 
 namespace ptdp {
 namespace {
@@ -143,6 +144,20 @@ Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, in
                        2.0 * static_cast<double>(mlp_up_width(model)) +
                        2.0 * model.ffn_hidden_size + scores;
   return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));
+}
+
+Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
+                                int virtual_stage) {
+  const TransformerConfig& model = scenario.job.model;
+  const double layers = layers_of_virtual_stage(model, config, virtual_stage);
+  Bytes kept = layers * layer_activations(model, config.micro_batch_size, config.tp,
+                                          config.recompute, config.sequence_parallel,
+                                          stores_scores(scenario.stack));
+  if (virtual_stage == 0 && has_dropout(model)) {
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    kept += Bytes(sbh(model, config.micro_batch_size) / shards);
+  }
+  return kept;
 }
 
 double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {

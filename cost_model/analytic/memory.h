@@ -52,6 +52,11 @@ inline constexpr std::array kMemoryTerms = {
                                       Recompute recompute, bool is_sequence_parallel,
                                       bool stores_scores = true);
 
+/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass: the
+/// activations of its layers and, where it begins the model, the embedding's dropout mask.
+[[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
+                                              const ParallelConfig& config, int virtual_stage);
+
 /// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers' matrices and column-parallel
 /// biases over t, norms and row-parallel biases in full, and the padded embedding over t where the
 /// model begins and where it ends (learned positions where it begins, the final norm where it

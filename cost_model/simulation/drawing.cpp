@@ -49,7 +49,7 @@ class Row {
         letters_(window.columns, kBubble),
         text_(window.columns, kBubble) {}
 
-  /// In order of time: a column less than half in use when all are there is a bubble.
+  /// A column less than half in use when all are there is a bubble.
   void add(Span span, char letter, const std::string& name) {
     const double begin = column_of(span.start);
     const double end = column_of(span.end);
@@ -110,21 +110,49 @@ std::string name_of(const Action& action) {
   return std::string(spelling_of(action.kind)) + std::to_string(action.microbatch);
 }
 
+/// What computes on a rank, pairs in one piece.
+template <class Visit>
+void for_each_compute(const std::vector<Action>& order, const Visit& visit) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (!is_compute(order[i].kind)) {
+      continue;
+    }
+    const bool is_pair = order[i].overlaps_next && i + 1 < order.size();
+    visit(i, is_pair ? name_of(order[i]) + '&' + name_of(order[i + 1]) : name_of(order[i]));
+    i += is_pair ? 1 : 0;
+  }
+}
+
+/// Whether three quarters of the names in the window have room: a few among letters would confuse.
+bool has_room_for_names(const Schedule& schedule, const Timeline& timeline,
+                        const DrawingWindow& window) {
+  const double scale = window.columns / (window.to - window.from).value();
+  std::int64_t named = 0;
+  std::int64_t all = 0;
+  for (int rank = window.first_rank; rank <= window.last_rank; ++rank) {
+    for_each_compute(schedule.orders[rank], [&](std::size_t i, const std::string& name) {
+      const Span& span = timeline.spans[rank][i];
+      if (span.start >= window.from && span.end <= window.to) {
+        ++all;
+        named += (span.end - span.start).value() * scale > static_cast<double>(name.size()) ? 1 : 0;
+      }
+    });
+  }
+  return 4 * named >= 3 * all;
+}
+
 std::string row_of(const Schedule& schedule, const Timeline& timeline, MessageMode messages,
-                   const DrawingWindow& window, int rank) {
+                   const DrawingWindow& window, int rank, bool has_names) {
   Row row(window);
   const std::vector<Action>& order = schedule.orders[rank];
   const std::vector<Span>& spans = timeline.spans[rank];
+  for_each_compute(order, [&](std::size_t i, const std::string& name) {
+    row.add(spans[i], letter_of(order[i], order[i].overlaps_next), has_names ? name : "");
+  });
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const bool is_pair = order[i].overlaps_next && i + 1 < order.size();
-    if (lane_of(order[i].kind, messages) == Lane::kCompute) {
-      std::string name;
-      if (is_compute(order[i].kind)) {
-        name = is_pair ? name_of(order[i]) + '&' + name_of(order[i + 1]) : name_of(order[i]);
-      }
-      row.add(spans[i], letter_of(order[i], is_pair), name);
+    if (!is_compute(order[i].kind) && lane_of(order[i].kind, messages) == Lane::kCompute) {
+      row.add(spans[i], letter_of(order[i], false), "");
     }
-    i += is_pair ? 1 : 0;
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (lane_of(order[i].kind, messages) == Lane::kData) {
@@ -172,13 +200,14 @@ std::string draw(const Schedule& schedule, const Timeline& timeline, MessageMode
   std::string text = ruler(window);
   const int ranks = window.last_rank - window.first_rank + 1;
   const int rows = std::min(ranks, window.rows);
+  const bool has_names = has_room_for_names(schedule, timeline, window);
   for (int row = 0; row < rows; ++row) {
     // The first and the last are always there.
     const int rank =
         window.first_rank +
         (rows == 1 ? 0 : static_cast<int>(std::int64_t{row} * (ranks - 1) / (rows - 1)));
     text += padded("rank " + std::to_string(rank), kLabelWidth) +
-            row_of(schedule, timeline, messages, window, rank) + '\n';
+            row_of(schedule, timeline, messages, window, rank, has_names) + '\n';
   }
   return text;
 }

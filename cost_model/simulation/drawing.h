@@ -19,8 +19,8 @@ struct DrawingWindow {
   int columns = 96;
 };
 
-/// A line per rank of what its compute lane does. An action that is wide enough begins with its
-/// name without the stage ("F12") and goes on with '-'; a narrower one is a letter of its kind:
+/// A line per rank of what its compute lane does. Where most actions are wide enough, they begin
+/// with their name without the stage ("F12") and go on with '-'; else each is a letter of its kind:
 /// F, B, I, W, R; & for an overlapped pair, m for a message that blocks, a for the all-reduces and
 /// O for the optimizer at the end; '.' is a bubble, '*' one during which gradients are reduced or
 /// parameters gathered. Where several share a column it shows the one that has most of it. A ruler

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{64} * 1024;
 constexpr double kNanoseconds = 1e9;
+constexpr int kNumThreads = kNumLanes + 4;  // and what is received, by direction and side
 
 std::int64_t nanoseconds(Seconds time) {
   return std::llround(time.value() * kNanoseconds);
@@ -35,14 +36,20 @@ class TraceWriter {
   void add_names(int rank) {
     metadata(rank, std::nullopt, "process_name", "rank " + std::to_string(rank));
     sort_index(rank, std::nullopt, "process_sort_index", rank);
-    std::array<bool, kNumLanes> is_used = {};
+    std::array<std::string, kNumThreads> names = {};
     for (const Action& action : schedule_.orders[rank]) {
-      is_used.at(static_cast<std::size_t>(lane_of(action.kind, messages_))) = true;
+      const int thread = thread_of(rank, action);
+      if (names.at(thread).empty()) {
+        names.at(thread) = thread < kNumLanes
+                               ? std::string(kLaneNames.at(thread))
+                               : "received from rank " + std::to_string(sender_of(action)) +
+                                     (is_forward(action) ? ", forward" : ", backward");
+      }
     }
-    for (int lane = 0; lane < kNumLanes; ++lane) {
-      if (is_used.at(lane)) {
-        metadata(rank, lane, "thread_name", std::string(kLaneNames.at(lane)));
-        sort_index(rank, lane, "thread_sort_index", lane);
+    for (int thread = 0; thread < kNumThreads; ++thread) {
+      if (!names.at(thread).empty()) {
+        metadata(rank, thread, "thread_name", names.at(thread));
+        sort_index(rank, thread, "thread_sort_index", thread);
       }
     }
   }
@@ -60,13 +67,13 @@ class TraceWriter {
     }
   }
 
-  void add_counter(int rank, const std::vector<CounterSample>& samples) {
-    for (const CounterSample& sample : samples) {
+  void add_counter(int rank, const std::vector<MemorySample>& samples) {
+    for (const MemorySample& sample : samples) {
       open_event('C', rank, 0, nanoseconds(sample.time));
       buffer_ += R"(,"name":"memory [GiB]","args":{"GiB":)";
       std::array<char, 32> digits{};
       const auto [end, error] =
-          std::to_chars(digits.data(), digits.data() + digits.size(), sample.value);
+          std::to_chars(digits.data(), digits.data() + digits.size(), sample.held.value() / kGibi);
       buffer_.append(digits.data(), end);
       buffer_ += "}}";
     }
@@ -142,8 +149,22 @@ class TraceWriter {
     buffer_ += "}}";
   }
 
-  [[nodiscard]] int lane_index(const Action& action) const {
-    return static_cast<int>(lane_of(action.kind, messages_));
+  [[nodiscard]] static bool is_forward(const Action& action) {
+    return action.kind == ActionKind::kReceiveForward;
+  }
+  [[nodiscard]] int sender_of(const Action& receive) const {
+    return rank_of(schedule_, receive.stage + (is_forward(receive) ? -1 : 1), receive.microbatch);
+  }
+
+  /// Messages from two sides may arrive at the same time: what a rank receives beside compute has a
+  /// thread for each direction and side.
+  [[nodiscard]] int thread_of(int rank, const Action& action) const {
+    const bool is_receive =
+        action.kind == ActionKind::kReceiveForward || action.kind == ActionKind::kReceiveBackward;
+    if (!is_receive || messages_ == MessageMode::kBlocking) {
+      return static_cast<int>(lane_of(action.kind, messages_));
+    }
+    return kNumLanes + (is_forward(action) ? 0 : 2) + (sender_of(action) < rank ? 0 : 1);
   }
 
   void add_slice(int rank, const Action& action, const Action* partner, Span span) {
@@ -152,7 +173,7 @@ class TraceWriter {
     if (duration == 0) {
       return;
     }
-    open_event('X', rank, lane_index(action), start);
+    open_event('X', rank, thread_of(rank, action), start);
     buffer_ += R"(,"dur":)";
     time(duration);
     buffer_ += R"(,"name":")";
@@ -231,7 +252,7 @@ class TraceWriter {
       return;
     }
     const bool is_at_start = (phase == 's') != is_compute(action.kind);
-    open_event(phase, rank, lane_index(action), is_at_start ? start : end - 1);
+    open_event(phase, rank, thread_of(rank, action), is_at_start ? start : end - 1);
     buffer_ += R"(,"id":)";
     number(static_cast<std::int64_t>(id));
     buffer_ += R"(,"cat":"message","name":"message")";
@@ -249,7 +270,7 @@ class TraceWriter {
 }  // namespace
 
 void write_trace(const Schedule& schedule, const Timeline& timeline, MessageMode messages,
-                 std::span<const std::vector<CounterSample>> memory,
+                 std::span<const MemoryProfile> memory,
                  const std::function<void(std::string_view)>& write) {
   TraceWriter writer(schedule, messages, write);
   writer.begin();
@@ -257,7 +278,7 @@ void write_trace(const Schedule& schedule, const Timeline& timeline, MessageMode
     writer.add_names(rank);
     writer.add_slices(rank, timeline.spans[rank]);
     if (!memory.empty()) {
-      writer.add_counter(rank, memory[rank]);
+      writer.add_counter(rank, memory[rank].samples);
     }
   }
   writer.end();

@@ -4,28 +4,22 @@
 #include <functional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "cost_model/schedule/lane.h"
+#include "cost_model/simulation/memory_profile.h"
 #include "cost_model/simulation/timeline.h"
 
 namespace ptdp {
 
-/// A value from a point in time on.
-struct CounterSample {
-  Seconds time;
-  double value = 0.0;
-};
-
 /// Writes a timeline as JSON, piece by piece (some 64 KiB at a time, so that the whole need not fit
-/// into memory): a process per rank, a thread per lane, an arrow from every message that is sent to
-/// its receipt (or, where the schedule has no messages, from what makes a result to what takes it
-/// on another rank), and a counter "memory [GiB]" per rank where `memory` has one list of samples
-/// for each. Times are whole nanoseconds, rounded so that what follows one another still does: no
-/// slices of a lane overlap. What takes no time has no slice. `write` may throw. Source of the
-/// format: "Trace Event Format", Google.
+/// into memory): a process per rank, a thread per lane and one for what each neighbour sends in
+/// each direction, an arrow from every message that is sent to its receipt (or, where the schedule
+/// has no messages, from what makes a result to what takes it on another rank), and a counter
+/// "memory [GiB]" per rank where `memory` has a profile for each. Times are whole nanoseconds,
+/// rounded so that what follows one another still does: no slices of a lane overlap. What takes no
+/// time has no slice. `write` may throw. Source of the format: "Trace Event Format", Google.
 void write_trace(const Schedule& schedule, const Timeline& timeline, MessageMode messages,
-                 std::span<const std::vector<CounterSample>> memory,
+                 std::span<const MemoryProfile> memory,
                  const std::function<void(std::string_view)>& write);
 
 }  // namespace ptdp

@@ -16,7 +16,7 @@ Span span(double start, double end) {
 }
 
 std::string trace_of(const Schedule& schedule, const Timeline& timeline, MessageMode messages,
-                     const std::vector<std::vector<CounterSample>>& memory = {}) {
+                     const std::vector<MemoryProfile>& memory = {}) {
   std::string text;
   write_trace(schedule, timeline, messages, memory, [&](std::string_view piece) { text += piece; });
   return text;
@@ -58,10 +58,11 @@ TEST(Trace, HasAProcessPerRankAndAThreadPerLane) {
     }
   }
   EXPECT_EQ(processes, (std::map<int, std::string>{{0, "rank 0"}, {1, "rank 1"}}));
-  EXPECT_EQ(threads, (std::map<std::pair<int, int>, std::string>{{{0, 0}, "compute"},
-                                                                 {{0, 1}, "messages forward"},
-                                                                 {{1, 0}, "compute"},
-                                                                 {{1, 1}, "messages forward"}}));
+  EXPECT_EQ(threads, (std::map<std::pair<int, int>, std::string>{
+                         {{0, 0}, "compute"},
+                         {{0, 1}, "messages forward"},
+                         {{1, 0}, "compute"},
+                         {{1, 4}, "received from rank 0, forward"}}));
 }
 
 // In microseconds, as the format has it.
@@ -142,10 +143,10 @@ TEST(Trace, HasOneSliceForAnOverlappedPair) {
 
 TEST(Trace, CountsMemory) {
   const Schedule schedule{.orders = {parse_order("0F0", "")}};
-  const auto counters =
-      events_of(trace_of(schedule, {.spans = {{span(0, 1)}}}, MessageMode::kOverlapped,
-                         {{{Seconds(0.0), 1.5}, {Seconds(1.0), 0.25}}}),
-                "C");
+  const auto counters = events_of(
+      trace_of(schedule, {.spans = {{span(0, 1)}}}, MessageMode::kOverlapped,
+               {{.samples = {{Seconds(0.0), gibibytes(1.5)}, {Seconds(1.0), gibibytes(0.25)}}}}),
+      "C");
   ASSERT_EQ(counters.size(), 2);
   EXPECT_EQ(counters[0]["args"]["GiB"], 1.5);
   EXPECT_EQ(counters[1]["ts"], 1e6);
