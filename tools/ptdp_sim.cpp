@@ -218,6 +218,7 @@ bool changes_semantics(const MadeSchedule& made) {
 
 std::vector<int> weight_versions(const MadeSchedule& made) {
   std::vector<int> versions;
+  versions.reserve(static_cast<std::size_t>(made.shape.pp));
   for (int rank = 0; rank < made.shape.pp; ++rank) {
     versions.push_back(made.generator->weight_versions(made.shape, rank));
   }

@@ -26,6 +26,7 @@ TEST(Properties, EveryStageDoesEveryMicrobatchOnceWithinItsMemory) {
     const Schedule schedule = random.schedule();
     RC_ASSERT(is_complete(schedule));
     std::vector<int> limits;
+    limits.reserve(static_cast<std::size_t>(random.shape.pp));
     for (int rank = 0; rank < random.shape.pp; ++rank) {
       limits.push_back(random.generator->peak_activations(random.shape, rank));
     }
