@@ -108,6 +108,7 @@ class ContendedRun {
   void count_ready_buckets(int id, int rank, double left);
   template <class Visit>
   void for_each_reducing(int rank, const Visit& visit);
+  void compute_on(int id, int rank);
   void finish_compute(int id, int rank);
   void note_result(const Action& action, int rank);
   void make(const Action& action, int rank, Direction direction);
