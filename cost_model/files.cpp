@@ -17,7 +17,7 @@
 namespace ptdp {
 namespace {
 
-/// Closes its descriptor when it goes out of scope; close_checked() reports a failure instead.
+/// Closes its descriptor when it goes out of scope.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -32,11 +32,6 @@ class Descriptor {
   }
 
   [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] bool close_checked() {
-    const int fd = fd_;
-    fd_ = -1;
-    return ::close(fd) == 0;
-  }
 
  private:
   int fd_;
@@ -68,83 +63,6 @@ bool write_all(int fd, std::string_view content) {
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
                                 const std::string& cause) {
   throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
-}
-
-/// New content of a file, whole and synced beside it until it is renamed onto it; removed if it
-/// never is.
-class StagedFile {
- public:
-  StagedFile(const std::filesystem::path& path, std::string_view content);
-  StagedFile(const StagedFile&) = delete;
-  StagedFile& operator=(const StagedFile&) = delete;
-  StagedFile(StagedFile&&) = delete;
-  StagedFile& operator=(StagedFile&&) = delete;
-  ~StagedFile() {
-    if (!temporary_.empty()) {
-      ::unlink(temporary_.c_str());
-    }
-  }
-
-  void rename_onto_target();
-
- private:
-  std::filesystem::path path_;    ///< As given, for messages.
-  std::filesystem::path target_;  ///< What it names.
-  std::string temporary_;         ///< Empty once renamed.
-};
-
-StagedFile::StagedFile(const std::filesystem::path& path, std::string_view content) : path_(path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  target_ = fs::weakly_canonical(path, error);  // follows links to what they name
-  if (error) {
-    fail_to_write(path, "write", error.message());
-  }
-  const fs::file_status existing = fs::status(target_, error);
-  if (fs::exists(existing) && !fs::is_regular_file(existing)) {
-    fail_to_write(path, "write", "it is no regular file");
-  }
-
-  std::string temporary = (target_.parent_path() / ".ptdp.XXXXXX").string();
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) {
-    fail_to_write(path, "create a file beside it", std::strerror(errno));
-  }
-  const auto fail_and_clean_up = [&](const char* step) {
-    const std::string cause = std::strerror(errno);
-    ::unlink(temporary.c_str());
-    fail_to_write(path, step, cause);
-  };
-
-  // mkostemp gives 0600; a plan is shared like any other file of the user's.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
-                                           : static_cast<mode_t>(0666 & ~mask);
-  if (::fchmod(file.get(), mode) != 0 || !write_all(file.get(), content)) {
-    fail_and_clean_up("write");
-  }
-  if (::fsync(file.get()) != 0) {
-    fail_and_clean_up("sync");
-  }
-  if (!file.close_checked()) {
-    fail_and_clean_up("close");
-  }
-  temporary_ = std::move(temporary);
-}
-
-void StagedFile::rename_onto_target() {
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    fail_to_write(path_, "rename onto it", std::strerror(errno));
-  }
-  temporary_.clear();
-
-  // The rename itself is durable only once the directory is synced. Some file systems refuse to
-  // sync a directory; the file is whole either way, so that is no failure.
-  const Descriptor synced = open_descriptor(target_.parent_path(), O_RDONLY | O_DIRECTORY);
-  if (synced.get() >= 0) {
-    (void)::fsync(synced.get());
-  }
 }
 
 }  // namespace
@@ -191,14 +109,89 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   }
 }
 
+StagedFile::StagedFile(const std::filesystem::path& path) : path_(path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  target_ = fs::weakly_canonical(path, error);  // follows links to what they name
+  if (error) {
+    fail_to_write(path, "write", error.message());
+  }
+  const fs::file_status existing = fs::status(target_, error);
+  if (fs::exists(existing) && !fs::is_regular_file(existing)) {
+    fail_to_write(path, "write", "it is no regular file");
+  }
+
+  temporary_ = (target_.parent_path() / ".ptdp.XXXXXX").string();
+  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+  if (descriptor_ < 0) {
+    temporary_.clear();
+    fail_to_write(path, "create a file beside it", std::strerror(errno));
+  }
+  // mkostemp gives 0600; a plan is shared like any other file of the user's.
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
+                                           : static_cast<mode_t>(0666 & ~mask);
+  if (::fchmod(descriptor_, mode) != 0) {
+    const int cause = errno;
+    discard();
+    fail_to_write(path, "write", std::strerror(cause));
+  }
+}
+
+void StagedFile::discard() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  if (!temporary_.empty()) {
+    ::unlink(temporary_.c_str());
+    temporary_.clear();
+  }
+}
+
+void StagedFile::append(std::string_view content) {
+  if (!write_all(descriptor_, content)) {
+    fail_to_write(path_, "write", std::strerror(errno));
+  }
+}
+
+void StagedFile::seal() {
+  if (::fsync(descriptor_) != 0) {
+    fail_to_write(path_, "sync", std::strerror(errno));
+  }
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (::close(descriptor) != 0) {
+    fail_to_write(path_, "close", std::strerror(errno));
+  }
+}
+
+void StagedFile::rename_onto_target() {
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    fail_to_write(path_, "rename onto it", std::strerror(errno));
+  }
+  temporary_.clear();
+
+  // The rename itself is durable only once the directory is synced. Some file systems refuse to
+  // sync a directory; the file is whole either way, so that is no failure.
+  const Descriptor synced = open_descriptor(target_.parent_path(), O_RDONLY | O_DIRECTORY);
+  if (synced.get() >= 0) {
+    (void)::fsync(synced.get());
+  }
+}
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
-  StagedFile(path, content).rename_onto_target();
+  StagedFile file(path);
+  file.append(content);
+  file.seal();
+  file.rename_onto_target();
 }
 
 void write_files_atomically(std::span<const FileContent> files) {
   std::list<StagedFile> staged;
   for (const FileContent& file : files) {
-    staged.emplace_back(file.path, file.content);
+    staged.emplace_back(file.path).append(file.content);
+    staged.back().seal();
   }
   for (StagedFile& file : staged) {
     file.rename_onto_target();

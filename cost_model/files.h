@@ -24,6 +24,31 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 /// or a device.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
+/// New content of a file, made piece by piece beside it until it is renamed onto it, as above;
+/// removed if it never is. All throw Error(kOutputFailed).
+class StagedFile {
+ public:
+  explicit StagedFile(const std::filesystem::path& path);
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  StagedFile(StagedFile&&) = delete;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile() { discard(); }
+
+  void append(std::string_view content);
+  /// After the last piece: syncs and closes.
+  void seal();
+  void rename_onto_target();
+
+ private:
+  void discard();
+
+  std::filesystem::path path_;    ///< As given, for messages.
+  std::filesystem::path target_;  ///< What it names.
+  std::string temporary_;         ///< Empty once renamed.
+  int descriptor_ = -1;           ///< Open until sealed.
+};
+
 /// A file and what it is to hold.
 struct FileContent {
   std::filesystem::path path;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
+#include "cost_model/schedule/generators.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
@@ -266,6 +268,25 @@ ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& c
           .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
           .microbatch_group_size = config.pp,
           .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage};
+}
+
+Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
+  const ScheduleGenerator* generator = find_schedule_generator(recipe.generator);
+  if (generator == nullptr) {
+    throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
+  }
+  constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
+  const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
+  const ScheduleShape shape{
+      .pp = pp,
+      .vpp = vpp,
+      .num_microbatches = static_cast<int>(std::min(recipe.num_microbatches, kMostMicrobatches)),
+      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0};
+  if (const auto conflict = generator->find_conflict(shape)) {
+    throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
+                ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));
+  }
+  return generator->generate(shape);
 }
 
 Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,

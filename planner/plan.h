@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost_model/analytic/memory.h"
+#include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/prediction.h"
 
@@ -25,9 +26,11 @@ struct PlanMemory {
 
 /// How to regenerate the schedule: both simulator and executor build the same orders from it.
 struct ScheduleRecipe {
-  std::string generator;  ///< "1f1b", "interleaved".
+  std::string generator;  ///< "1f1b", "zb-h1": a name of schedule/generators.h.
   std::int64_t num_microbatches = 1;
-  int microbatch_group_size = 1;      ///< Microbatches that a chunk runs in a row: pp.
+  /// Microbatches that a chunk runs in a row in an interleaved schedule; pp in all of them, also
+  /// where it means nothing.
+  int microbatch_group_size = 1;
   std::vector<int> layers_per_stage;  ///< One number per virtual stage, in model order.
 
   friend bool operator==(const ScheduleRecipe&, const ScheduleRecipe&) = default;
@@ -54,6 +57,10 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 /// The recipe that a configuration stands for.
 [[nodiscard]] ScheduleRecipe schedule_recipe(const Scenario& scenario,
                                              const ParallelConfig& config);
+
+/// The schedule of a recipe on `pp` GPUs with `vpp` chunks each, of compute alone: the same for all
+/// who call it. Throws Error where the generator is unknown or has none of that shape.
+[[nodiscard]] Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp);
 
 /// The plan as JSON text; equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);

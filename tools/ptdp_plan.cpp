@@ -14,6 +14,7 @@
 #include "planner/validation.h"
 #include "tools/command_line.h"
 #include "tools/list_profiles.h"
+#include "tools/partition_command.h"
 
 namespace ptdp {
 namespace {
@@ -31,6 +32,8 @@ constexpr const char* kUsage =
     "usage: ptdp-plan --gpus N --model NAME|FILE [flags]   the best plans\n"
     "       ptdp-plan list models|clusters|stacks          the shipped profiles\n"
     "       ptdp-plan show PLAN.json [flags]               a written plan\n"
+    "       ptdp-plan partition LAYERS.json --pp P [flags] layers per stage of a list\n"
+    "       ptdp-plan partition --model NAME --pp P [...]  and of a model\n"
     "\n"
     "examples:\n"
     "  ptdp-plan --gpus 3072 --model 1T\n"
@@ -69,6 +72,7 @@ po::options_description flag_descriptions() {
   option("calibration", text(),
          "none, shipped, or a file or directory of ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
+  add_partition_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -338,6 +342,7 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   if (line.words().empty()) {
+    refuse_partition_flags(line);
     return run_search(line);
   }
   if (line.words().front() == "list") {
@@ -346,8 +351,11 @@ int run(int argc, const char* const* argv) {
   if (line.words().front() == "show") {
     return run_show(line);
   }
+  if (line.words().front() == "partition") {
+    return run_partition(line);
+  }
   throw Error("unknown command " + in_quotes(line.words().front()) +
-              "; expected list, show, or flags only (--help shows all)");
+              "; expected list, show, partition, or flags only (--help shows all)");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cost_model/spec/near_miss.h"
 #include "tools/command_line.h"
 #include "tools/memory_limit.h"
+#include "tools/simulate_plan.h"
 
 namespace ptdp {
 namespace {
@@ -23,11 +24,14 @@ namespace po = boost::program_options;
 
 constexpr const char* kProgram = "ptdp-sim";
 constexpr const char* kUsage =
-    "usage: ptdp-sim --schedule NAME --pp P --microbatches M [--vpp V] [--orders] [--durations "
+    "usage: ptdp-sim plan.json [--schedule all|NAME] [--trace FILE] [--slow rank=R,factor=F] ...\n"
+    "       ptdp-sim --schedule NAME --pp P --microbatches M [--vpp V] [--orders] [--durations "
     "F,I,W]\n"
     "       ptdp-sim FILE.csv [--orders] [--durations F,I,W]\n"
     "\n"
-    "Makes a pipeline schedule, or reads one that torch.distributed.pipelining wrote (compute "
+    "Simulates the step of a plan action by action, with messages, reductions and the optimizer,\n"
+    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining "
+    "wrote (compute "
     "only,\n"
     "a line per rank) and proves that it can be executed; prints its orders and simulates it.\n"
     "2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I and W are "
@@ -40,6 +44,10 @@ constexpr const char* kUsage =
     "  idle_in_span  per rank, what it waits between its first action and its last\n"
     "  peaks         per rank, activations held at the worst moment, in stages of a microbatch\n"
     "\n";
+
+const std::vector<std::string> kScheduleFlags = {
+    "schedule", "pp",        "microbatches", "vpp", "microbatch-group-size",
+    "orders",   "durations", "format"};
 
 constexpr std::int64_t kMostRanks = 65536;
 constexpr std::int64_t kMostStagesPerRank = 1024;
@@ -68,6 +76,7 @@ po::options_description flag_descriptions() {
   option("format", text_value(),
          "text, json, or csv: the orders as torch reads them (default: "
          "text)");
+  add_plan_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -207,6 +216,10 @@ void print_json(const Schedule& schedule, bool has_orders,
 }
 
 int answer(const CommandLine& line) {
+  if (!line.words().empty() && is_plan_file(line.words().front())) {
+    return simulate_plan_file(line);
+  }
+  line.allow_only(kScheduleFlags);
   const auto choice = line.choice("format", names_of(NamedValues<Format>(kFormatNames)));
   const Format format = choice ? kFormatNames.at(*choice).value : Format::kText;
   const bool has_orders = line.has("orders");

@@ -6,60 +6,31 @@
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/step_terms.h"
+#include "cost_model/simulation/pipeline_waits.h"
 
 namespace ptdp {
 namespace {
 
-constexpr double kParameterBytes = 2.0;  // gathered after a sharded optimizer step
-constexpr Bytes kOverflowFlag(4.0);
 constexpr double kBucketPasses = 4.0;  // into the bucket and back, reading and writing
 
-/// Of the stage that holds most.
-double most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
-  double most = 0.0;
-  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    most = std::max(most, stage_parameters(model, config, stage));
-  }
-  return most;
-}
-
-/// Where the groups of a configuration lie.
-struct Placements {
-  GroupPlacement tensor;
-  GroupPlacement pipeline;
-  GroupPlacement data;
-};
-
-Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster) {
-  const RankGrid grid(config);
-  return {.tensor = place_group(grid, Dimension::kTensor, cluster),
-          .pipeline = place_group(grid, Dimension::kPipeline, cluster),
-          .data = place_group(grid, Dimension::kData, cluster)};
-}
-
-/// Messages that block the pacing stage.
+/// Messages that block the pacing stage, in the closed form.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
                               const Placements& groups, double microbatches) {
   if (config.pp == 1) {
     return Seconds(0.0);
   }
-  const ClusterSpec& cluster = scenario.cluster;
-  const StackSpec& stack = scenario.stack;
-  const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
-  const Bytes message(2.0 * pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
-  const Bytes shard = message / (is_scattered ? config.tp : 1);
-  const Seconds gather = is_scattered && !config.sequence_parallel
-                             ? all_gather_time(message, groups.tensor, cluster)
-                             : Seconds(0.0);
   const auto exchange = [&](double messages) {
-    return stack.pipeline_latency +
-           messages * (message_time(shard, groups.pipeline, cluster) + gather);
+    return exchange_time(scenario, config, groups, messages);
   };
   const double fill = config.pp - 1.0;
+  if (config.schedule == ScheduleKind::kLoopedBfs) {
+    return (microbatches * config.vpp + fill) * 2.0 * exchange(1.0);
+  }
   if (config.vpp == 1) {
     return (microbatches + fill) * 2.0 * exchange(1.0);
   }
-  if (stack.pipeline_overlap) {
+  if (scenario.stack.pipeline_overlap) {
     return fill * 2.0 * exchange(1.0);
   }
   return (microbatches * config.vpp + fill) * exchange(2.0);
@@ -69,21 +40,16 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
 Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
                            const GroupPlacement& group, const StageCosts& stage,
                            double parameters) {
-  if (config.dp == 1) {
+  if (group.size == 1) {
     return Seconds(0.0);
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const Bytes gradients(parameters * stack.reduced_gradient_bytes);
-  const bool is_sharded = config.zero_stage >= 1;
   const auto reduction = [&](double pieces) {
-    return is_sharded ? reduce_scatter_time(gradients / pieces, group, cluster)
-                      : all_reduce_time(gradients / pieces, group, cluster);
+    return reduction_time(scenario, config, group, parameters, pieces);
   };
   const auto gathering = [&](double pieces) {
-    return is_sharded
-               ? all_gather_time(Bytes(parameters * kParameterBytes / pieces), group, cluster)
-               : Seconds(0.0);
+    return gathering_time(scenario, config, group, parameters, pieces);
   };
 
   if (!overlaps_reduction(stack, config.pp)) {
@@ -93,7 +59,7 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
   // through this stage hide what they can of the others: the backward one (which starts with the
   // recomputation) the reduction, the next iteration's first forward one the gathering.
-  const double buckets = std::max(std::ceil(gradients / stack.gradient_bucket_size), 1.0);
+  const double buckets = num_gradient_buckets(stack, config.pp, parameters);
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
     const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
     return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
@@ -102,22 +68,6 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
          exposed(gathering(buckets), stage.forward.total()) +
          memory_bound_time(copied, cluster.gpu);
-}
-
-/// The optimizer's step on its shard. With fp16 it first looks for overflows, of which all GPUs of
-/// a replica have to know before any may go on.
-Seconds optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                       const Placements& groups, double parameters) {
-  const StackSpec& stack = scenario.stack;
-  const double shards = config.zero_stage >= 1 ? config.dp : 1.0;
-  const bool is_scaled = stack.precision == Precision::kFp16;
-  const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
-  Seconds time = memory_bound_time(Bytes(parameters * traffic / shards), scenario.cluster.gpu);
-  if (is_scaled && stack.loss_scaling_traffic > 0.0) {
-    time += all_reduce_time(kOverflowFlag, groups.tensor, scenario.cluster) +
-            all_reduce_time(kOverflowFlag, groups.pipeline, scenario.cluster);
-  }
-  return time;
 }
 
 }  // namespace
@@ -130,12 +80,34 @@ Seconds CostBreakdown::total() const {
   return sum;
 }
 
+bool is_in_closed_form(const ParallelConfig& config) {
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kLoopedBfs:
+      return true;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      return config.pp == 1;
+  }
+  return false;
+}
+
 CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
-                             const MicrobatchCosts& costs) {
-  const ClusterSpec& cluster = scenario.cluster;
+                             const MicrobatchCosts& costs,
+                             const std::optional<PipelineWaits>& waits) {
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const Placements groups = place_groups(config, cluster);
+  const Placements groups = place_groups(config, scenario.cluster);
   const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   const StageCosts& stage = pipeline.slowest;
   const PassTime passes = (stage.forward + stage.backward) * microbatches;
@@ -149,23 +121,26 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.tensor_parallel = passes.tensor_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
-  cost.bubble = (config.pp - 1.0) / config.vpp * pipeline.mean;
-  cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
-  cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
-  if (config.pp > 1 && !scenario.job.model.untied_embeddings) {
-    // Two members, the first stage and the last.
-    const Bytes gradient(static_cast<double>(padded_vocab_size(scenario.job.model, config.tp)) *
-                         scenario.job.model.hidden_size / config.tp *
-                         scenario.stack.reduced_gradient_bytes);
-    const bool is_within_node = groups.pipeline.is_within_node();
-    const GroupPlacement ends{.size = 2,
-                              .ranks_per_node = is_within_node ? 2 : 1,
-                              .nodes = is_within_node ? 1 : 2,
-                              .oversubscription = groups.pipeline.oversubscription};
-    cost.embedding_all_reduce = all_reduce_time(gradient, ends, cluster);
+  if (waits.has_value()) {
+    cost.bubble = waits->bubble;
+    cost.pipeline_messages = waits->messages;
+  } else {
+    cost.bubble = (config.pp - 1.0) / config.vpp * pipeline.mean;
+    cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }
-  cost.optimizer = optimizer_time(scenario, config, groups, parameters);
+  cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
+  cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
+  const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
+  cost.optimizer = optimizer.step + optimizer.norm;
   return cost;
+}
+
+CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  return iteration_cost(scenario, config, costs,
+                        is_in_closed_form(config)
+                            ? std::nullopt
+                            : std::optional(simulated_waits(scenario, config, costs)));
 }
 
 CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config) {
@@ -178,7 +153,7 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
   double layers = 0.0;
   for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    layers = std::max(layers, layers_of_stage(model, config, stage));
+    layers = std::max(layers, layers_of_stage(model, config, stage) / num_copies(config));
   }
   Traffic traffic;
   traffic.tensor_parallel =
@@ -191,25 +166,28 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
         pipeline_elements(model, config.micro_batch_size, 1, is_scattered ? config.tp : 1);
     // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
     // passes; the first and the last, which is all there are of two stages, one less in one of
-    // them.
+    // them, and of a V in both.
+    const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
     const Bytes message(2.0 * microbatches * elements);
-    const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - 1.0;
+    const double saved = is_v ? 2.0 : 1.0;
+    const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
     traffic.pipeline = message * sent;
     // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
-    // forth, and v − 1 times back between the last stage and the first.
-    const double crossings = 2.0 * (2.0 * config.vpp - 1.0);
+    // forth, and v − 1 times back between the last stage and the first; a V v times in all.
+    const double crossings = is_v ? 2.0 * config.vpp : 2.0 * (2.0 * config.vpp - 1.0);
     traffic.pipeline_bisection = message * crossings * config.tp * config.dp / time;
   }
   // What a rank of each stage sends to reduce its gradients, and to gather parameters from shards.
   Bytes of_all_stages;
+  const int replicas = config.dp * num_copies(config);
   for (int stage = 0; stage < config.pp; ++stage) {
     const double parameters = stage_parameters(model, config, stage);
     const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
     const Bytes sent =
         config.zero_stage >= 1
-            ? ring_reduce_scatter_volume(gradients, config.dp) +
-                  ring_all_gather_volume(Bytes(parameters * kParameterBytes), config.dp)
-            : ring_all_reduce_volume(gradients, config.dp);
+            ? ring_reduce_scatter_volume(gradients, replicas) +
+                  ring_all_gather_volume(Bytes(parameters * kParameterBytes), replicas)
+            : ring_all_reduce_volume(gradients, replicas);
     traffic.data_parallel = std::max(traffic.data_parallel, sent);
     of_all_stages += sent;
   }

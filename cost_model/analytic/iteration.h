@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "cost_model/analytic/stage.h"
+#include "cost_model/simulation/pipeline_waits.h"
 
 namespace ptdp {
 
@@ -55,25 +57,39 @@ struct Traffic {
   BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.
 };
 
-/// Time of one iteration with 1F1B or interleaved 1F1B:
+/// Whether the closed form holds for the configuration's schedule: 1F1B, interleaved, GPipe and
+/// looped BFS, and every schedule on one stage.
+[[nodiscard]] bool is_in_closed_form(const ParallelConfig& config);
+
+/// Time of one iteration:
 ///
-///   T = m·slowest stage + (p−1)/v·mean stage + messages + exposed data parallelism
-///       + embedding all-reduce + optimizer
+///   T = m·slowest stage + bubble + messages + exposed data parallelism + embedding all-reduce
+///       + optimizer
 ///
-/// The stages differ (embedding, logits), and 1F1B runs at the pace of the slowest. Exposed
-/// messages: 1F1B blocks twice per microbatch (one exchange forward, one backward), also while it
-/// fills and drains; interleaved once per chunk and microbatch with both messages at once, or only
-/// in fill and drain where the stack overlaps them. Data parallelism: all of the reduction, or what
-/// the last microbatch's backward pass does not hide, and at least the last bucket: small buckets
-/// cost latencies, large ones leave more exposed; and the copies of gradients into buckets and
-/// back, where the stack keeps both (torch's DDP, reducer.cpp). Source: SC21 (arXiv:2104.04473)
-/// sections 2.2, 3 and 4.1. Against a walk through 1F1B with a last stage up to 30 % heavier the
-/// first two terms are 0.5 % off on average and 4.2 % at most
+/// The stages differ (embedding, logits), and a pipeline runs at the pace of the slowest.
+///
+/// In closed form the bubble is (p−1)/v·mean stage. Exposed messages: 1F1B and GPipe block twice
+/// per microbatch (one exchange forward, one backward), also while they fill and drain; looped BFS
+/// the same for every chunk; interleaved once per chunk and microbatch with both messages at once,
+/// or only in fill and drain where the stack overlaps them. For other schedules both terms are
+/// simulated (simulation/pipeline_waits.h).
+///
+/// Data parallelism: all of the reduction, or what the last microbatch's backward pass does not
+/// hide, and at least the last bucket: small buckets cost latencies, large ones leave more exposed;
+/// and the copies of gradients into buckets and back, where the stack keeps both (torch's DDP,
+/// reducer.cpp). What looped BFS hides behind other chunks is not counted. Source: SC21
+/// (arXiv:2104.04473) sections 2.2, 3 and 4.1. Against a walk through 1F1B with a last stage up to
+/// 30 % heavier the first two terms are 0.5 % off on average and 4.2 % at most
 /// (tests/cost_model/analytic/iteration_test.cpp). The gradient accumulation of fill and drain, up
 /// to 2.4 % of the time, is left out: runs that are bound by the bubble (SC21 figures 12 and 17)
 /// are measured 3 to 5 % faster than predicted as it is.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
                                            const MicrobatchCosts& costs);
+
+/// The same with waits that are known, or the closed form's.
+[[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
+                                           const MicrobatchCosts& costs,
+                                           const std::optional<PipelineWaits>& waits);
 
 /// The same, computing the microbatch costs.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config);

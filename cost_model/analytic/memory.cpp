@@ -1,9 +1,12 @@
 #include "cost_model/analytic/memory.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/pipeline_waits.h"
 
 namespace ptdp {
 namespace {
@@ -20,7 +23,42 @@ bool stores_scores(const StackSpec& stack) {
   return stack.attention == "unfused";
 }
 
-/// Activations of the layers and, on the first stage, the embedding's dropout masks.
+/// Chunks of one microbatch whose activations a stage holds at its worst.
+double chunks_kept(const ParallelConfig& config, int stage, double microbatches) {
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kInterleaved:
+      return chunks_in_flight(config.pp, config.vpp, stage, microbatches);
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kLoopedBfs:
+      return config.vpp * microbatches;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      break;
+  }
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  assert(generator != nullptr);
+  return generator->peak_activations(
+      {.pp = config.pp, .vpp = config.vpp, .num_microbatches = static_cast<int>(microbatches)},
+      stage);
+}
+
+/// Microbatches whose embedding is kept where a stage holds `chunks`.
+double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
+  const bool is_bounded_by_depth =
+      config.schedule == ScheduleKind::kOneFOneB || config.schedule == ScheduleKind::kInterleaved;
+  return std::min(is_bounded_by_depth ? config.pp : chunks, microbatches);
+}
+
+/// Activations of the layers and, where the model begins, the embedding's dropout masks.
 Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
@@ -28,11 +66,12 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const Bytes per_layer =
       layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
                         config.sequence_parallel, stores_scores(scenario.stack));
-  const double layers_per_chunk = layers_of_stage(model, config, stage) / config.vpp;
-  const double chunks = chunks_in_flight(config.pp, config.vpp, stage, microbatches);
+  const double layers_per_chunk =
+      layers_of_stage(model, config, stage) / (config.vpp * num_copies(config));
+  const double chunks = chunks_kept(config, stage, microbatches);
   Bytes kept = chunks * layers_per_chunk * per_layer;
-  if (stage == 0 && has_dropout(model)) {
-    const double in_flight = std::min<double>(config.pp, microbatches);
+  if (holds_embedding(config, stage) && has_dropout(model)) {
+    const double in_flight = embeddings_kept(config, chunks, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     kept += Bytes(in_flight * sbh(model, config.micro_batch_size) / shards);
   }
@@ -51,7 +90,7 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
     };
     largest = activations(Recompute::kNone) - activations(config.recompute);
   }
-  if (stage == config.pp - 1) {
+  if (holds_logits(config, stage)) {
     const double tokens = 1.0 * config.micro_batch_size * model.seq_length;
     const double logits =
         tokens * static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
@@ -107,6 +146,20 @@ Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, in
   return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));
 }
 
+Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
+                                int virtual_stage) {
+  const TransformerConfig& model = scenario.job.model;
+  const double layers = layers_of_virtual_stage(model, config, virtual_stage);
+  Bytes kept = layers * layer_activations(model, config.micro_batch_size, config.tp,
+                                          config.recompute, config.sequence_parallel,
+                                          stores_scores(scenario.stack));
+  if (virtual_stage == 0 && has_dropout(model)) {
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    kept += Bytes(sbh(model, config.micro_batch_size) / shards);
+  }
+  return kept;
+}
+
 double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
   const double h = model.hidden_size;
   const double layers = layers_of_stage(model, config, stage);
@@ -117,8 +170,8 @@ double stage_parameters(const TransformerConfig& model, const ParallelConfig& co
   const double sharded = (layer_weights(model) + biases * split_biases) / config.tp;
   const double replicated = 2.0 * norm + biases * 2.0 * h;  // row-parallel layers' biases
   double parameters = layers * (sharded + replicated);
-  const bool is_first = stage == 0;
-  const bool is_last = stage == config.pp - 1;
+  const bool is_first = holds_embedding(config, stage);
+  const bool is_last = holds_logits(config, stage);
   const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
   if (is_first || is_last) {
     parameters += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
@@ -140,7 +193,7 @@ double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp)
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const StackSpec& stack = scenario.stack;
   const double parameters = stage_parameters(scenario.job.model, config, stage);
-  const double shards = config.zero_stage >= 1 ? config.dp : 1.0;
+  const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
   // Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
   return {.weights = Bytes(parameters * stack.weight_bytes),
           .gradients = Bytes(parameters * stack.gradient_bytes),

@@ -52,9 +52,15 @@ inline constexpr std::array kMemoryTerms = {
                                       Recompute recompute, bool is_sequence_parallel,
                                       bool stores_scores = true);
 
+/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass: the
+/// activations of its layers and, where it begins the model, the embedding's dropout mask.
+[[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
+                                              const ParallelConfig& config, int virtual_stage);
+
 /// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers' matrices and column-parallel
-/// biases over t, norms and row-parallel biases in full, and the padded embedding over t on the
-/// first and on the last stage (learned positions on the first, the final norm on the last).
+/// biases over t, norms and row-parallel biases in full, and the padded embedding over t where the
+/// model begins and where it ends (learned positions where it begins, the final norm where it
+/// ends). A bidirectional schedule holds two stages' parameters.
 [[nodiscard]] double stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
                                       int stage);
 
@@ -63,7 +69,10 @@ inline constexpr std::array kMemoryTerms = {
 /// distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp);
 
-/// The memory of `stage`. The config must satisfy find_violation's divisibility.
+/// The memory of `stage`. The config must satisfy find_violation's divisibility. Activations are
+/// those that the schedule holds at its peak (analytic/pipeline.h for 1F1B and interleaved, the
+/// generator's bound for the others); where weight gradients are put off, all of a microbatch's
+/// activations count until they are done, though some could go before.
 [[nodiscard]] MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config,
                                            int stage);
 

@@ -9,7 +9,10 @@ namespace ptdp {
 namespace {
 
 constexpr double kEmbeddingPasses = 8.0;  // over 2bsh bytes: gather, positions, dropout, gradients
-constexpr double kFinalNormPasses = 7.0;  // 2 forward, 5 backward
+constexpr double kEmbeddingForward = 6.0 / kEmbeddingPasses;  // gather, positions, dropout
+constexpr double kFinalNormPasses = 7.0;
+constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
+constexpr double kLossForward = 38.0 / 52.0;  // of its traffic
 constexpr std::int64_t kVocabularyMultiple = 128;
 
 }  // namespace
@@ -30,33 +33,93 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
   // With sequence parallelism, a reduce-scatter after the embedding and an all-gather before the
   // logits; the reverse backward.
-  const Seconds exchange = config.sequence_parallel
-                               ? all_gather_time(activations, group, cluster) +
-                                     reduce_scatter_time(activations, group, cluster)
-                               : all_reduce_time(activations, group, cluster);
+  const bool is_split = config.sequence_parallel;
+  const Seconds gather = is_split ? all_gather_time(activations, group, cluster) : Seconds(0.0);
+  const Seconds exchange = is_split ? gather + reduce_scatter_time(activations, group, cluster)
+                                    : all_reduce_time(activations, group, cluster);
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
 
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(2.0 * table);
-  const Bytes logits_traffic = Bytes(scenario.stack.loss_traffic * static_cast<double>(tokens) *
-                                     static_cast<double>(vocabulary)) +
-                               kFinalNormPasses * norms;
+  const Bytes loss_traffic(scenario.stack.loss_traffic * static_cast<double>(tokens) *
+                           static_cast<double>(vocabulary));
+  const Bytes norm_traffic = kFinalNormPasses * norms;
+  const Bytes logits_traffic = loss_traffic + norm_traffic;
+  const Bytes forward_traffic = kLossForward * loss_traffic + kFinalNormForward * norm_traffic;
   return {.layer = layer_costs(scenario, config),
           .embedding = {.memory_bound = memory_bound_time(embedding_traffic, gpu),
                         .tensor_parallel = exchange},
           .logits = {.matmul = logits.forward + logits.input_gradient + logits.weight_gradient,
                      .memory_bound = memory_bound_time(logits_traffic, gpu),
                      .tensor_parallel = exchange},
-          .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack)};
+          .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
+          .embedding_forward =
+              memory_bound_time(kEmbeddingForward * kEmbeddingPasses * activations, gpu) +
+              exchange - gather,
+          .logits_forward = logits.forward + memory_bound_time(forward_traffic, gpu) + gather,
+          .logits_weight_gradient = logits.weight_gradient};
+}
+
+StagePlacement placement_of(ScheduleKind schedule) {
+  switch (schedule) {
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipeV:
+      return StagePlacement::kV;
+    case ScheduleKind::kDualPipe:
+      return StagePlacement::kBidirectional;
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kLoopedBfs:
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      return StagePlacement::kLooped;
+  }
+  return StagePlacement::kLooped;
+}
+
+int num_copies(const ParallelConfig& config) {
+  return placement_of(config.schedule) == StagePlacement::kBidirectional ? 2 : 1;
+}
+
+bool holds_embedding(const ParallelConfig& config, int stage) {
+  return stage == 0 || (stage == config.pp - 1 && num_copies(config) == 2);
+}
+
+bool holds_logits(const ParallelConfig& config, int stage) {
+  switch (placement_of(config.schedule)) {
+    case StagePlacement::kLooped:
+      return stage == config.pp - 1;
+    case StagePlacement::kV:
+      return stage == 0;
+    case StagePlacement::kBidirectional:
+      return stage == 0 || stage == config.pp - 1;
+  }
+  return false;
 }
 
 double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config, int stage) {
+  const StagePlacement placement = placement_of(config.schedule);
   if (config.layers_per_stage.empty()) {
-    return 1.0 * model.num_layers / config.pp;
+    return 1.0 * model.num_layers * num_copies(config) / config.pp;
+  }
+  const auto layers_at = [&config](int virtual_stage) {
+    return config.layers_per_stage[static_cast<std::size_t>(virtual_stage)];
+  };
+  if (placement == StagePlacement::kBidirectional) {
+    return layers_at(stage) + layers_at(config.pp - 1 - stage);
+  }
+  if (placement == StagePlacement::kV) {
+    return layers_at(stage) + layers_at(2 * config.pp - 1 - stage);
   }
   int layers = 0;
   for (int chunk = 0; chunk < config.vpp; ++chunk) {
-    layers += config.layers_per_stage[static_cast<std::size_t>(chunk) * config.pp + stage];
+    layers += layers_at(chunk * config.pp + stage);
   }
   return layers;
 }
@@ -67,19 +130,20 @@ int stage_step(const ParallelConfig& config) {
 
 StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
                        const MicrobatchCosts& costs, int stage) {
-  const double layers = layers_of_stage(scenario.job.model, config, stage);
+  const double share = 1.0 / num_copies(config);  // of the microbatches that meet a copy
+  const double layers = layers_of_stage(scenario.job.model, config, stage) * share;
   StageCosts result{.forward = costs.layer.forward * layers,
                     .backward = costs.layer.backward * layers,
                     .recompute = costs.layer.recompute(config.recompute) * layers,
                     .gradient_accumulation = layers * costs.layer.gradient_accumulation,
                     .overhead = config.vpp * scenario.stack.microbatch_overhead};
-  if (stage == 0) {
-    result.ends += costs.embedding;
-    result.gradient_accumulation += costs.embedding_accumulation;
+  if (holds_embedding(config, stage)) {
+    result.ends += costs.embedding * share;
+    result.gradient_accumulation += costs.embedding_accumulation * share;
   }
-  if (stage == config.pp - 1) {
-    result.ends += costs.logits;
-    result.gradient_accumulation += costs.embedding_accumulation;
+  if (holds_logits(config, stage)) {
+    result.ends += costs.logits * share;
+    result.gradient_accumulation += costs.embedding_accumulation * share;
   }
   return result;
 }
@@ -92,12 +156,13 @@ PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& con
       layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
   const Seconds embedding = costs.embedding.total();
   const Seconds logits = costs.logits.total();
+  const double share = 1.0 / num_copies(config);
   int slowest = 0;
   Seconds most;
   for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    const Seconds time = layers_of_stage(model, config, stage) * of_a_layer +
-                         (stage == 0 ? embedding : Seconds(0.0)) +
-                         (stage == config.pp - 1 ? logits : Seconds(0.0));
+    const Seconds time = share * (layers_of_stage(model, config, stage) * of_a_layer +
+                                  (holds_embedding(config, stage) ? embedding : Seconds(0.0)) +
+                                  (holds_logits(config, stage) ? logits : Seconds(0.0)));
     if (time > most) {
       slowest = stage;
       most = time;

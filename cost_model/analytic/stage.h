@@ -1,7 +1,11 @@
-// What the first, a middle and the last stage of a pipeline cost per microbatch.
+// What the GPUs at each place of a pipeline cost per microbatch.
+//
+// `stage` counts those places, 0 … p−1: with more chunks than one, GPUs hold several virtual stages
+// of the model, and which ones depends on the schedule's placement.
 #pragma once
 
 #include "cost_model/analytic/transformer_layer.h"
+#include "cost_model/schedule/schedule.h"
 
 namespace ptdp {
 
@@ -13,6 +17,9 @@ struct MicrobatchCosts {
   PassTime embedding;  ///< First stage, forward and backward.
   PassTime logits;     ///< Last stage: final norm, logits and loss, forward and backward.
   Seconds embedding_accumulation;  ///< Adding the embedding's gradient to earlier microbatches'.
+  Seconds embedding_forward;       ///< The part of `embedding` in the forward pass.
+  Seconds logits_forward;          ///< The part of `logits` in the forward pass,
+  Seconds logits_weight_gradient;  ///< and in the weight gradient.
 };
 
 /// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over 2bsh bytes), a
@@ -20,15 +27,25 @@ struct MicrobatchCosts {
 /// layer to V/t features, the loss (the stack's loss_traffic per logit), the final norm (7 passes)
 /// and one all-reduce of its input gradient; with sequence parallelism an all-gather and a
 /// reduce-scatter in place of each. Neither is recomputed. The vocabulary is padded to a
-/// multiple of 128·t. Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py,
-/// gpt_model.py, mpu/layers.py.
+/// multiple of 128·t. Forward are 6 of the 8 passes of the embedding, 38 of the 52 bytes of the
+/// loss (mpu/cross_entropy.py leaves the softmax for the backward pass) and 2 of the 7 of the norm.
+/// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);
 
 /// V rounded up to a multiple of 128·t, as Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
 
-/// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks.
+/// Which virtual stages lie on which stage.
+[[nodiscard]] StagePlacement placement_of(ScheduleKind schedule);
+/// How often the pipeline holds every layer: twice where it is bidirectional, each copy for one
+/// half of the microbatches.
+[[nodiscard]] int num_copies(const ParallelConfig& config);
+/// Whether `stage` begins the model, with the embedding, or ends it, with the logits.
+[[nodiscard]] bool holds_embedding(const ParallelConfig& config, int stage);
+[[nodiscard]] bool holds_logits(const ParallelConfig& config, int stage);
+
+/// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
 [[nodiscard]] double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
                                      int stage);
 
@@ -36,12 +53,12 @@ struct MicrobatchCosts {
 /// it is the first or the last, else it may be any.
 [[nodiscard]] int stage_step(const ParallelConfig& config);
 
-/// Per-microbatch time of one stage of a pipeline.
+/// Per-microbatch time of one stage of a pipeline, on average where microbatches go both ways.
 struct StageCosts {
   PassTime forward;  ///< The stage's layers.
   PassTime backward;
   PassTime recompute;             ///< Their recomputation.
-  PassTime ends;                  ///< Embedding on the first stage, logits and loss on the last.
+  PassTime ends;                  ///< Embedding where the model begins, logits where it ends.
   Seconds gradient_accumulation;  ///< Per microbatch after the first.
   Seconds overhead;               ///< The stack's: once for each chunk.
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kForwardKernels = 30.0;   // launches of one layer's forward pass
 constexpr double kBackwardKernels = 60.0;  // and of its backward pass
+constexpr double kWeightKernels = 4.0;     // of these, the weight gradients
 
 /// Exposed communication of one layer.
 struct TensorParallelTime {
@@ -136,12 +137,13 @@ LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t i
                        const GpuSpec& gpu, const StackSpec& stack) {
   const FlopsPerSecond peak = gpu.peak(stack.precision);
   const bool is_fused = stack.fused_gradient_accumulation;
+  const int gradient_bytes = stack.gradient_bytes > 2.0 ? 4 : 2;
   return {.forward = matmul_time({.m = tokens, .n = outputs, .k = inputs}, gpu, peak),
           .input_gradient = matmul_time({.m = tokens, .n = inputs, .k = outputs}, gpu, peak),
           .weight_gradient = matmul_time({.m = outputs,
                                           .n = inputs,
                                           .k = tokens,
-                                          .output_bytes = is_fused ? 4 : 2,
+                                          .output_bytes = is_fused ? gradient_bytes : 2,
                                           .accumulate = is_fused},
                                          gpu, peak)};
 }
@@ -174,6 +176,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
                     .memory_bound = memory_bound_time(traffic.backward, gpu),
                     .tensor_parallel = communication.backward};
   apply_launch(costs.backward, kBackwardKernels, gpu, stack);
+  costs.weight_gradient = {.matmul = all.weight_gradient,
+                           .launch = costs.backward.launch * (kWeightKernels / kBackwardKernels)};
   costs.attention_core = {.attention = attention.forward};
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config);
   return costs;

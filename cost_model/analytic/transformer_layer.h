@@ -30,6 +30,7 @@ struct LayerCosts {
   PassTime backward;
   PassTime attention_core;        ///< What selective recomputation repeats.
   Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
+  PassTime weight_gradient;       ///< The part of `backward` for which no other layer waits.
 
   /// What is done again before the backward pass.
   [[nodiscard]] PassTime recompute(Recompute kind) const;
@@ -62,8 +63,10 @@ struct LinearTime {
 ///     ones behind the weight gradients of the column-parallel layers (the repeated all-gathers
 ///     behind their input gradients), which `overlap_slowdown` of their time costs;
 ///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
-///   host
-///     where that takes longer than running them.
+///     host where that takes longer than running them;
+///   - a weight gradient that consists of the four products and their share of the launches. What
+///     hides collectives of the backward pass hides them where it is put off, too: it is then that
+///     of another microbatch.
 /// Source: SC21 (arXiv:2104.04473) section 2.3; Korthikanti et al. (arXiv:2205.05198) section 4.2;
 /// Megatron-LM megatron/mpu/layers.py at de7dc40f88 and 739cb43dae.
 [[nodiscard]] LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config);

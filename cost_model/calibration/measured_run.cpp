@@ -1,6 +1,7 @@
 #include "cost_model/calibration/measured_run.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "cost_model/error.h"
@@ -205,14 +206,21 @@ Recompute read_recompute(const std::string& text) {
   throw Skip{"recompute " + in_quotes(text) + " is not covered"};
 }
 
-/// 1F1B and its interleaved form under the spellings that sources use; "none" means no pipeline.
+/// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
+/// form, and "none" where there is no pipeline.
 ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
-  static const std::set<std::string> covered = {
+  static const std::set<std::string> one_forward_one_backward = {
       "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved"};
-  if (!covered.contains(text) && !(text == "none" && pp == 1)) {
-    throw Skip{"schedule " + in_quotes(text) + " is not covered"};
+  if (one_forward_one_backward.contains(text) || (text == "none" && pp == 1)) {
+    return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
   }
-  return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
+  // The searched schedules of arXiv:2401.10241 with the memory of ZB-H1 and of ZB-H2.
+  static const std::map<std::string, ScheduleKind> papers_names = {{"ZB-1p", ScheduleKind::kZbH1},
+                                                                   {"ZB-2p", ScheduleKind::kZbH2}};
+  if (const auto found = papers_names.find(text); found != papers_names.end() && vpp == 1) {
+    return found->second;
+  }
+  throw Skip{"schedule " + in_quotes(text) + " is not covered"};
 }
 
 /// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot

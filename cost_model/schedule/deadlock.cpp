@@ -77,8 +77,8 @@ class DryRun {
       }
     }
     for (std::size_t i = begin; i < end; ++i) {
-      if (order[i].kind == ActionKind::kWeightGradient) {
-        continue;  // nobody waits for it
+      if (order[i].kind == ActionKind::kWeightGradient || order[i].kind == ActionKind::kRecompute) {
+        continue;  // no other rank waits for it
       }
       const std::size_t result = result_of(order[i]);
       done_[result] = true;

@@ -3,83 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "cost_model/schedule/shape_conflicts.h"
+#include "cost_model/schedule/zb_auto.h"
 #include "cost_model/schedule/zero_bubble.h"
 
 namespace ptdp {
 namespace {
-
-/// A group size is of use to interleaved schedules only.
-std::optional<ShapeConflict> find_group_conflict(const ScheduleShape& shape) {
-  if (shape.microbatch_group_size != 0) {
-    return ShapeConflict{"microbatch-group-size", shape.microbatch_group_size, "none"};
-  }
-  return std::nullopt;
-}
-
-/// For schedules of one stage per rank.
-std::optional<ShapeConflict> needs_one_stage(const ScheduleShape& shape) {
-  if (shape.vpp != 1) {
-    return ShapeConflict{"vpp", shape.vpp, "1"};
-  }
-  return find_group_conflict(shape);
-}
-
-/// For schedules of two stages per rank, in a V.
-std::optional<ShapeConflict> needs_two_stages(const ScheduleShape& shape) {
-  if (shape.vpp != 2) {
-    return ShapeConflict{"vpp", shape.vpp, "2"};
-  }
-  return find_group_conflict(shape);
-}
-
-/// Both of DualPipe's kinds fill the pipeline twice.
-std::optional<ShapeConflict> needs_two_fillings(const ScheduleShape& shape) {
-  if (shape.num_microbatches < 2 * std::int64_t{shape.pp}) {
-    return ShapeConflict{"microbatches", shape.num_microbatches, "at least 2 pp"};
-  }
-  return std::nullopt;
-}
-
-std::optional<ShapeConflict> find_dualpipe_conflict(const ScheduleShape& shape) {
-  if (auto conflict = needs_one_stage(shape)) {
-    return conflict;
-  }
-  if (shape.pp % 2 != 0) {
-    return ShapeConflict{"pp", shape.pp, "an even number"};
-  }
-  if (shape.num_microbatches % 2 != 0) {
-    return ShapeConflict{"microbatches", shape.num_microbatches, "an even number"};
-  }
-  return needs_two_fillings(shape);
-}
-
-std::optional<ShapeConflict> find_dualpipev_conflict(const ScheduleShape& shape) {
-  const auto conflict = needs_two_stages(shape);
-  return conflict.has_value() ? conflict : needs_two_fillings(shape);
-}
-
-bool is_group_size(int size, int pp, int num_microbatches) {
-  const int rest = num_microbatches % size;
-  return size >= pp && (rest == 0 || rest >= pp);
-}
-
-std::optional<ShapeConflict> find_interleaved_conflict(const ScheduleShape& shape) {
-  if (shape.vpp < 2) {
-    return ShapeConflict{"vpp", shape.vpp, "at least 2 (1f1b has one stage per rank)"};
-  }
-  const int size = shape.microbatch_group_size;
-  const int microbatches = shape.num_microbatches;
-  if (size == 0 || (size == microbatches && microbatches < shape.pp)) {
-    return std::nullopt;
-  }
-  if (size > microbatches || !is_group_size(size, shape.pp, microbatches)) {
-    return ShapeConflict{"microbatch-group-size", size,
-                         "at least pp and at most the microbatches, which it leaves a rest of 0 or "
-                         "at least pp, such as " +
-                             std::to_string(default_microbatch_group_size(shape.pp, microbatches))};
-  }
-  return std::nullopt;
-}
 
 int clamped(std::int64_t activations, const ScheduleShape& shape) {
   return static_cast<int>(std::min(activations, std::int64_t{shape.num_microbatches} * shape.vpp));
@@ -135,30 +64,127 @@ constexpr std::int64_t dualpipev_chunks(std::int64_t pp) {
   return 2 * pp + 1;
 }
 
+int limit_of(const ScheduleShape& shape) {
+  return shape.memory_limit.value_or(shape.pp);
+}
+
+int zb_auto_activations(const ScheduleShape& shape, int /*rank*/) {
+  return clamped(limit_of(shape), shape);
+}
+
+Schedule zb_auto_of_shape(const ScheduleShape& shape) {
+  return zb_auto({.pp = shape.pp,
+                  .num_microbatches = shape.num_microbatches,
+                  .ticks = shape.ticks,
+                  .message_ticks = shape.message_ticks,
+                  .memory_limit = limit_of(shape)});
+}
+
+int pipedream_versions(const ScheduleShape& shape, int rank) {
+  return clamped(shape.pp - rank, shape);
+}
+
+int pipedream_2bw_versions(const ScheduleShape& shape, int /*rank*/) {
+  return shape.pp == 1 ? 1 : 2;
+}
+
 constexpr std::array kGenerators = {
-    ScheduleGenerator{"gpipe", "arXiv:1811.06965", needs_one_stage, gpipe, all_activations},
-    ScheduleGenerator{"1f1b", "arXiv:2006.09503", needs_one_stage, one_f_one_b,
-                      one_f_one_b_activations},
-    ScheduleGenerator{"interleaved", "arXiv:2104.04473", find_interleaved_conflict, interleaved,
-                      interleaved_activations},
-    ScheduleGenerator{"looped-bfs", "arXiv:2211.05953", find_group_conflict, looped_bfs,
-                      all_activations},
-    ScheduleGenerator{"zb-h1", "arXiv:2401.10241", needs_one_stage, of_shape<zb_h1>,
-                      on_every_rank<zb_h1_chunks>},
-    ScheduleGenerator{"zb-h2", "arXiv:2401.10241", needs_one_stage, of_shape<zb_h2>,
-                      on_every_rank<zb_h2_chunks>},
-    ScheduleGenerator{"zb-v", "arXiv:2401.10241", needs_two_stages, of_shape<zb_v>,
-                      on_every_rank<zb_v_chunks>},
-    ScheduleGenerator{"v-half", "arXiv:2405.15362", needs_two_stages, of_shape<v_half>,
-                      on_every_rank<v_half_chunks>},
-    ScheduleGenerator{"v-min", "arXiv:2405.15362", needs_two_stages, of_shape<v_min>,
-                      on_every_rank<v_min_chunks>},
-    ScheduleGenerator{"dualpipe", "arXiv:2412.19437", find_dualpipe_conflict, of_shape<dualpipe>,
-                      on_every_rank<dualpipe_chunks>},
-    ScheduleGenerator{"dualpipev", "arXiv:2412.19437", find_dualpipev_conflict, of_shape<dualpipev>,
-                      on_every_rank<dualpipev_chunks>}};
+    ScheduleGenerator{.name = "gpipe",
+                      .paper = "arXiv:1811.06965",
+                      .find_conflict = needs_one_stage,
+                      .generate = gpipe,
+                      .peak_activations = all_activations,
+                      .bubble = "(p-1)(F+B)"},
+    ScheduleGenerator{.name = "1f1b",
+                      .paper = "arXiv:2006.09503",
+                      .find_conflict = needs_one_stage,
+                      .generate = one_f_one_b,
+                      .peak_activations = one_f_one_b_activations,
+                      .bubble = "(p-1)(F+B)"},
+    ScheduleGenerator{.name = "interleaved",
+                      .paper = "arXiv:2104.04473",
+                      .find_conflict = find_interleaved_conflict,
+                      .generate = interleaved,
+                      .peak_activations = interleaved_activations,
+                      .bubble = "(p-1)(F+B) with groups of p microbatches"},
+    ScheduleGenerator{.name = "looped-bfs",
+                      .paper = "arXiv:2211.05953",
+                      .find_conflict = find_group_conflict,
+                      .generate = looped_bfs,
+                      .peak_activations = all_activations,
+                      .bubble = "(p-1)(F+B)"},
+    ScheduleGenerator{.name = "zb-h1",
+                      .paper = "arXiv:2401.10241",
+                      .find_conflict = needs_one_stage,
+                      .generate = of_shape<zb_h1>,
+                      .peak_activations = on_every_rank<zb_h1_chunks>,
+                      .bubble = "(p-1)(F+I-W) for m >= p, W <= F and W <= I"},
+    ScheduleGenerator{.name = "zb-h2",
+                      .paper = "arXiv:2401.10241",
+                      .find_conflict = needs_one_stage,
+                      .generate = of_shape<zb_h2>,
+                      .peak_activations = on_every_rank<zb_h2_chunks>,
+                      .bubble = "(p-1)F at F = I = W and m >= 2p-1"},
+    ScheduleGenerator{.name = "zb-v",
+                      .paper = "arXiv:2401.10241",
+                      .find_conflict = needs_two_stages,
+                      .generate = of_shape<zb_v>,
+                      .peak_activations = on_every_rank<zb_v_chunks>,
+                      .bubble = "(p-1)F at F = I = W and m >= 2p-1"},
+    ScheduleGenerator{
+        .name = "v-half",
+        .paper = "arXiv:2405.15362",
+        .find_conflict = needs_two_stages,
+        .generate = of_shape<v_half>,
+        .peak_activations = on_every_rank<v_half_chunks>,
+        .bubble = "(3p-7)F for even p >= 4, (3p-4)F for odd p, at F = I = W and m >= 3p"},
+    ScheduleGenerator{.name = "v-min",
+                      .paper = "arXiv:2405.15362",
+                      .find_conflict = needs_two_stages,
+                      .generate = of_shape<v_min>,
+                      .peak_activations = on_every_rank<v_min_chunks>,
+                      .bubble = "(4p-5)F for p = 1 mod 3, else (4p-7)F, at F = I = W and m >= 3p"},
+    ScheduleGenerator{
+        .name = "zb-auto",
+        .paper = "arXiv:2401.10241",
+        .find_conflict = find_zb_auto_conflict,
+        .generate = zb_auto_of_shape,
+        .peak_activations = zb_auto_activations,
+        .bubble = "searched: at most that of zb-h1 and zb-h2 within the memory limit"},
+    ScheduleGenerator{.name = "dualpipe",
+                      .paper = "arXiv:2412.19437",
+                      .find_conflict = find_dualpipe_conflict,
+                      .generate = of_shape<dualpipe>,
+                      .peak_activations = on_every_rank<dualpipe_chunks>,
+                      .bubble = "(p/2-1)(F&B+B-3W) at F = I = W"},
+    ScheduleGenerator{.name = "dualpipev",
+                      .paper = "arXiv:2412.19437",
+                      .find_conflict = find_dualpipev_conflict,
+                      .generate = of_shape<dualpipev>,
+                      .peak_activations = on_every_rank<dualpipev_chunks>,
+                      .bubble = "(p-1)(F&B+B-3W) at F = I = W"},
+    ScheduleGenerator{.name = "pipedream",
+                      .paper = "arXiv:1806.03377",
+                      .find_conflict = needs_one_stage,
+                      .generate = pipedream,
+                      .peak_activations = one_f_one_b_activations,
+                      .bubble = "0 in steady state; (p-1)(F+B) once, from a cold start",
+                      .is_synchronous = false,
+                      .weight_versions = pipedream_versions},
+    ScheduleGenerator{.name = "pipedream-2bw",
+                      .paper = "arXiv:2006.09503",
+                      .find_conflict = find_pipedream_2bw_conflict,
+                      .generate = pipedream_2bw,
+                      .peak_activations = one_f_one_b_activations,
+                      .bubble = "0 in steady state; (p-1)(F+B) once, from a cold start",
+                      .is_synchronous = false,
+                      .weight_versions = pipedream_2bw_versions}};
 
 }  // namespace
+
+int one_weight_version(const ScheduleShape& /*shape*/, int /*rank*/) {
+  return 1;
+}
 
 std::span<const ScheduleGenerator> schedule_generators() {
   return kGenerators;
@@ -180,15 +206,6 @@ const ScheduleGenerator* find_schedule_generator(std::string_view name) {
     }
   }
   return nullptr;
-}
-
-int default_microbatch_group_size(int pp, int num_microbatches) {
-  int size = std::min(pp, num_microbatches);
-  // Ends at the latest with one group of all.
-  while (size < num_microbatches && !is_group_size(size, pp, num_microbatches)) {
-    ++size;
-  }
-  return size;
 }
 
 }  // namespace ptdp

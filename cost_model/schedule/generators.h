@@ -8,15 +8,21 @@
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/schedule/ticks.h"
 
 namespace ptdp {
 
-/// What a schedule is made for. All sizes are positive.
+/// What a schedule is made for. All sizes are positive. What follows the group size is for zb-auto
+/// alone: the others do not depend on durations and refuse a limit.
 struct ScheduleShape {
   int pp = 1;                     ///< Ranks of the pipeline.
   int vpp = 1;                    ///< Virtual stages per rank.
   int num_microbatches = 1;       ///< Per iteration and replica.
   int microbatch_group_size = 0;  ///< Interleaved only; 0: default_microbatch_group_size.
+
+  std::vector<StageTicks> ticks = {};  ///< By virtual stage; one stands for all; empty: 1 each.
+  int message_ticks = 0;               ///< From the end of an action to its result on another rank.
+  std::optional<int> memory_limit = {};  ///< Activations of a stage that a rank may hold; else pp.
 
   friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
 };
@@ -24,12 +30,16 @@ struct ScheduleShape {
 /// Why a schedule does not exist for a shape: which of its sizes is at fault, and what it should
 /// be.
 struct ShapeConflict {
-  std::string_view size;  ///< "pp", "vpp", "microbatches" or "microbatch-group-size".
+  std::string_view size;  ///< "pp", "vpp", "microbatches", "microbatch-group-size",
+                          ///< "memory-limit" or "durations".
   int found = 0;
   std::string expected;
 
   friend bool operator==(const ShapeConflict&, const ShapeConflict&) = default;
 };
+
+/// 1: what synchronous training keeps.
+[[nodiscard]] int one_weight_version(const ScheduleShape& shape, int rank);
 
 /// A row of the table. To add a schedule: its generator in a file of its own, declared below, and a
 /// row in generators.cpp; the tests of all schedules then run over it.
@@ -41,6 +51,15 @@ struct ScheduleGenerator {
   Schedule (*generate)(const ScheduleShape& shape);
   /// Activations that a rank holds at its worst, in virtual stages of one microbatch.
   int (*peak_activations)(const ScheduleShape& shape, int rank);
+  /// The makespan less the work of a rank, or what is known of it: p ranks, m microbatches; F, I, W
+  /// and B = I + W of one stage, F&B of a pair.
+  std::string_view bubble;
+  /// False where the optimizer runs without a flush, so that gradients are of older weights:
+  /// another method of training, simulated and costed, chosen only when asked for and never
+  /// executed.
+  bool is_synchronous = true;
+  /// Versions of its weights that a rank keeps.
+  int (*weight_versions)(const ScheduleShape& shape, int rank) = one_weight_version;
 };
 
 /// All schedules, in the order in which they are shown.
@@ -60,6 +79,16 @@ struct ScheduleGenerator {
 /// Source: Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training (arXiv:2006.09503), as
 /// PipeDream-Flush; SC21 (arXiv:2104.04473) section 2.2.1.
 [[nodiscard]] Schedule one_f_one_b(const ScheduleShape& shape);
+
+/// PipeDream: the order of 1F1B, repeated without a flush: every microbatch's gradient is applied
+/// at once, and rank r keeps the weights of the min(m, p − r) microbatches that are under way, so
+/// that both passes of one see the same. No bubble once the pipeline is full; a schedule is m
+/// microbatches from a cold start. Source: Harlap et al., PipeDream (arXiv:1806.03377), section 3.
+[[nodiscard]] Schedule pipedream(const ScheduleShape& shape);
+
+/// PipeDream-2BW: likewise, but gradients of m ≥ p microbatches are applied together, so that two
+/// versions of the weights do (one on a single rank). Source: arXiv:2006.09503, section 3.
+[[nodiscard]] Schedule pipedream_2bw(const ScheduleShape& shape);
 
 /// 1F1B over v ≥ 2 stages per rank: microbatches in groups of N, of which each runs through all
 /// stages of the rank before the next; the last group may be smaller. Rank r warms up with

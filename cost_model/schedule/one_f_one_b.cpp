@@ -1,12 +1,17 @@
+// The schedules in which one forward pass and one backward pass take turns.
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "cost_model/schedule/generators.h"
 
 namespace ptdp {
 
-Schedule one_f_one_b(const ScheduleShape& shape) {
+namespace {
+
+Schedule in_its_order(const ScheduleShape& shape, std::string name) {
   const int microbatches = shape.num_microbatches;
-  Schedule schedule{.name = "1f1b",
+  Schedule schedule{.name = std::move(name),
                     .pp = shape.pp,
                     .num_microbatches = microbatches,
                     .orders = std::vector<std::vector<Action>>(shape.pp)};
@@ -25,6 +30,20 @@ Schedule one_f_one_b(const ScheduleShape& shape) {
     }
   }
   return schedule;
+}
+
+}  // namespace
+
+Schedule one_f_one_b(const ScheduleShape& shape) {
+  return in_its_order(shape, "1f1b");
+}
+
+Schedule pipedream(const ScheduleShape& shape) {
+  return in_its_order(shape, "pipedream");
+}
+
+Schedule pipedream_2bw(const ScheduleShape& shape) {
+  return in_its_order(shape, "pipedream-2bw");
 }
 
 }  // namespace ptdp

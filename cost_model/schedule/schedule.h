@@ -57,8 +57,9 @@ enum class StagePlacement {
   kBidirectional  ///< s = r, and p − 1 − r for the second half of the microbatches (DualPipe).
 };
 
-/// One ordered list of actions per rank. A rank does them one after the other, each as soon as its
-/// input is there; messages are implied by the stages.
+/// One ordered list of actions per rank. Where it has compute alone, a rank does one after the
+/// other, each as soon as its input is there, and messages are implied by the stages; where the
+/// passes of communication.h ran, every lane (lane.h) does so with its own.
 struct Schedule {
   std::string name;
   int pp = 1;
@@ -75,22 +76,29 @@ struct Schedule {
 /// The rank that holds `stage` for `microbatch`.
 [[nodiscard]] int rank_of(const Schedule& schedule, int stage, int microbatch);
 [[nodiscard]] std::int64_t num_actions(const Schedule& schedule);
+/// Whether it has nothing but F, B, I, W and R: the passes of communication.h did not run.
+[[nodiscard]] bool is_compute_only(const Schedule& schedule);
 
 /// How orders spell a kind: F, B, I, W, R, SEND_F, RECV_F, SEND_B, RECV_B, COPY_F, COPY_B,
 /// REDUCE_GRAD, UNSHARD, TIED, NORM, OPTIMIZER.
 [[nodiscard]] std::string_view spelling_of(ActionKind kind);
-/// "2F0": forward of microbatch 0 on stage 2.
+/// "2F0": forward of microbatch 0 on stage 2. "2UNSHARD1": bucket 1.
 [[nodiscard]] std::string to_string(const Action& action);
 /// "0F0 0F1 (0F2;3B0)OVERLAP_F_B", as torch.distributed.pipelining writes it.
 [[nodiscard]] std::string to_string(std::span<const Action> order);
-/// Reads that, OVERLAP_F_B optional. Throws Error at `place` for what is no such list.
+/// Reads that, OVERLAP_F_B optional. As torch writes them, UNSHARD, REDUCE_GRAD and what stands for
+/// a rank may lack their number, BW is B, and RESHARD, which only frees memory, is skipped. Throws
+/// Error at `place` for what is no such list.
 [[nodiscard]] std::vector<Action> parse_order(std::string_view text, const std::string& place);
 
-/// The compute-only CSV of torch.distributed.pipelining: a line per rank, a cell per action.
+/// The CSV of torch.distributed.pipelining: a line per rank, a cell per action; its "compute_only"
+/// or, once the passes of communication.h ran, its "compute_comms", of which torch knows no COPY,
+/// TIED, NORM and OPTIMIZER.
 [[nodiscard]] std::string to_csv(const Schedule& schedule);
 /// Reads that. Empty cells are bubbles and mean nothing; where weight gradients are apart and no I
 /// is there, B is the input gradient, as in torch's zb1p files. Sizes are the smallest that the
-/// actions fit, the placement is the one that the fewest contradict. Throws Error at `place`, line
+/// compute fits, the placement is the one that the fewest of it contradict. Where there are
+/// messages but no COPY, insert_copies adds them: torch implies them. Throws Error at `place`, line
 /// and cell. The result is as the file has it: find_fault tells whether it is a schedule.
 [[nodiscard]] Schedule parse_schedule_csv(std::string_view text, const std::string& place);
 [[nodiscard]] Schedule read_schedule_csv(const std::filesystem::path& path);

@@ -1,6 +1,7 @@
 // The spelling of enumerators in files, flags and output: one table per enum.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,17 @@ template <class Value>
     }
   }
   return {};
+}
+
+/// The enumerator of that spelling, if there is one.
+template <class Value>
+[[nodiscard]] std::optional<Value> find_value(std::string_view name, NamedValues<Value> table) {
+  for (const NamedValue<Value>& entry : table) {
+    if (entry.name == name) {
+      return entry.value;
+    }
+  }
+  return std::nullopt;
 }
 
 template <class Value>

@@ -13,8 +13,24 @@
 
 namespace ptdp {
 
-/// The first two are covered by the cost model; the rest is what stacks can run besides.
-enum class ScheduleKind { kOneFOneB, kInterleaved, kGPipe, kLoopedBfs, kZbH1, kZbH2, kZbV };
+/// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table. The
+/// cost model covers all but the last three.
+enum class ScheduleKind {
+  kOneFOneB,
+  kInterleaved,
+  kGPipe,
+  kLoopedBfs,
+  kZbH1,
+  kZbH2,
+  kZbV,
+  kVHalf,
+  kVMin,
+  kDualPipe,
+  kDualPipeV,
+  kZbAuto,
+  kPipeDream,
+  kPipeDream2Bw
+};
 enum class Recompute { kNone, kSelective, kFull };
 enum class Precision { kFp16, kBf16 };
 /// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
@@ -28,9 +44,17 @@ inline constexpr std::array kStackScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kLoopedBfs, "looped-bfs"},
     NamedValue<ScheduleKind>{ScheduleKind::kZbH1, "zb-h1"},
     NamedValue<ScheduleKind>{ScheduleKind::kZbH2, "zb-h2"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbV, "zb-v"}};
+    NamedValue<ScheduleKind>{ScheduleKind::kZbV, "zb-v"},
+    NamedValue<ScheduleKind>{ScheduleKind::kVHalf, "v-half"},
+    NamedValue<ScheduleKind>{ScheduleKind::kVMin, "v-min"},
+    NamedValue<ScheduleKind>{ScheduleKind::kDualPipe, "dualpipe"},
+    NamedValue<ScheduleKind>{ScheduleKind::kDualPipeV, "dualpipev"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"},
+    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream, "pipedream"},
+    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"}};
 inline constexpr NamedValues<ScheduleKind> kScheduleNames =
-    NamedValues<ScheduleKind>(kStackScheduleNames).first(2);  ///< Those that the cost model covers.
+    NamedValues<ScheduleKind>(kStackScheduleNames)
+        .first(11);  ///< Those that the cost model covers.
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},

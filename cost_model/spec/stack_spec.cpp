@@ -91,6 +91,9 @@ void describe(Fields& fields, StackSpec& stack) {
   if (fields.optional("loss_traffic", stack.loss_traffic != kUsualLossTraffic)) {
     fields.number("loss_traffic", stack.loss_traffic, kBytesPerLogit);
   }
+  if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {
+    fields.flag("optimizer_post_validation", stack.optimizer_post_validation);
+  }
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
   fields.flag("scatter_gather", stack.scatter_gather);

@@ -58,6 +58,9 @@ struct StackSpec {
   double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
   double loss_scaling_traffic = 0.0;      ///< And of looking for overflows in it, with fp16.
   double loss_traffic = 52.0;             ///< HBM bytes per logit, forward and backward.
+  /// Whether ranks of a pipeline go on without waiting for one another's gradients and undo the
+  /// optimizer's step where they should not have (arXiv:2401.10241 section 4).
+  bool optimizer_post_validation = false;
   DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;
   bool scatter_gather = false;    ///< Pipeline messages split over the tensor-parallel group.
   bool pipeline_overlap = false;  ///< Interleaved: messages behind compute in the steady state.

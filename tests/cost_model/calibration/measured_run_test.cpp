@@ -141,6 +141,11 @@ TEST(MeasuredRun, TakesTheSpellingsOfItsSources) {
   const MeasuredRun alone =
       run_of(row_with({{"schedule", "none"}, {"pp", "1"}, {"gpu_count", "16"}}));
   EXPECT_EQ(alone.config.schedule, ScheduleKind::kOneFOneB);
+  for (const auto& [schedule, kind] :
+       {std::pair("ZB-1p", ScheduleKind::kZbH1), std::pair("ZB-2p", ScheduleKind::kZbH2)}) {
+    const MeasuredRun run = run_of(row_with({{"schedule", schedule}, {"vpp", "1"}}));
+    EXPECT_EQ(run.config.schedule, kind) << schedule;
+  }
 }
 
 // With one GPU per layer there is nothing to split along the sequence, with one replica nothing to

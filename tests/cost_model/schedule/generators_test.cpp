@@ -161,6 +161,41 @@ TEST(DefaultGroupSize, IsTheDepthOrTheNextThatLeavesNoSmallRest) {
   }
 }
 
+TEST(PipeDream, RunsTheOrderOf1F1BWithMoreWeights) {
+  const ScheduleShape shape{.pp = 4, .num_microbatches = 6};
+  const auto versions = [&](const char* name, const ScheduleShape& of) {
+    std::vector<int> each;
+    for (int rank = 0; rank < of.pp; ++rank) {
+      each.push_back(find_schedule_generator(name)->weight_versions(of, rank));
+    }
+    return each;
+  };
+  for (const char* name : {"pipedream", "pipedream-2bw"}) {
+    EXPECT_FALSE(find_schedule_generator(name)->is_synchronous);
+    EXPECT_EQ(generated(name, shape).orders, generated("1f1b", shape).orders) << name;
+  }
+  EXPECT_EQ(versions("pipedream", shape), (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(versions("pipedream", {.pp = 4, .num_microbatches = 2}),
+            (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_EQ(versions("pipedream-2bw", shape), (std::vector<int>{2, 2, 2, 2}));
+  EXPECT_EQ(versions("pipedream-2bw", {.pp = 1, .num_microbatches = 2}), (std::vector<int>{1}));
+  const auto conflict =
+      find_schedule_generator("pipedream-2bw")->find_conflict({.pp = 4, .num_microbatches = 3});
+  EXPECT_EQ(conflict->size, "microbatches");
+}
+
+TEST(Generators, ThatAreSynchronousKeepOneVersionOfTheWeights) {
+  int synchronous = 0;
+  for (const ScheduleGenerator& each : schedule_generators()) {
+    EXPECT_FALSE(each.bubble.empty()) << each.name;
+    if (each.is_synchronous) {
+      EXPECT_EQ(each.weight_versions({.pp = 4, .num_microbatches = 8}, 0), 1) << each.name;
+      ++synchronous;
+    }
+  }
+  EXPECT_EQ(synchronous + 2, std::ssize(schedule_generators()));
+}
+
 TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
   struct Row {
     const char* name = nullptr;

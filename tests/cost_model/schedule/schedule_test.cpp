@@ -37,6 +37,24 @@ TEST(Order, IsWrittenAsTorchWritesIt) {
             "10F12 (0F3;3B5)OVERLAP_F_B 0I2 0W2");
 }
 
+TEST(Order, SpellsEveryKind) {
+  const std::string text =
+      "0F1 0B1 0I1 0W1 0R1 0SEND_F1 1RECV_F1 1SEND_B1 0RECV_B1 2COPY_F1 3COPY_B1 4REDUCE_GRAD2 "
+      "4UNSHARD2 0TIED0 5NORM0 5OPTIMIZER0";
+  const std::vector<Action> order = parse_order(text, "x");
+  ASSERT_EQ(std::ssize(order), kNumActionKinds);
+  for (int kind = 0; kind < kNumActionKinds; ++kind) {
+    EXPECT_EQ(order[kind].kind, static_cast<ActionKind>(kind));
+  }
+  EXPECT_EQ(to_string(order), text);
+}
+
+// torch numbers no bucket and lets go of parameters between their uses.
+TEST(Order, MayLackTheNumbersThatTorchLacks) {
+  EXPECT_EQ(to_string(parse_order("0UNSHARD 0F0 0BW0 0RESHARD 0REDUCE_GRAD 0NORM", "x")),
+            "0UNSHARD0 0F0 0B0 0REDUCE_GRAD0 0NORM0");
+}
+
 TEST(Order, ThatIsNoneIsRefusedShowingTheAction) {
   for (const char* text : {"F0",
                            "0F",
@@ -47,7 +65,12 @@ TEST(Order, ThatIsNoneIsRefusedShowingTheAction) {
                            "0F-1",
                            "+0F0",
                            "0F0x",
-                           "0SEND_F0",
+                           "0SEND_X0",
+                           "0SEND_F",
+                           "0COPY_B",
+                           "RESHARD",
+                           "0NORM0x",
+                           "0UNSHARD16777216",
                            "0FF0",
                            "1.5F0",
                            "99999999999F0",
@@ -108,8 +131,19 @@ TEST(ScheduleCsv, OfWholeAndSplitBackwardPassesKeepsBoth) {
   EXPECT_EQ(to_csv(parse_schedule_csv(text, "x")), text);
 }
 
+TEST(ScheduleCsv, OfWholeAndWeightGradientsAloneIsRefused) {
+  EXPECT_EQ(message_of([] { return parse_schedule_csv("0F0,0BW0,0W0\n", "x.csv"); }),
+            "x.csv: BW is a whole backward pass; expected B or I beside W, got none");
+}
+
+TEST(ScheduleCsv, IsSizedByItsCompute) {
+  const Schedule schedule = parse_schedule_csv("0F0,0B0,0REDUCE_GRAD7,0NORM0\n", "x");
+  EXPECT_EQ(schedule.num_microbatches, 1);
+  EXPECT_EQ(schedule.vpp, 1);
+}
+
 TEST(ScheduleCsv, ThatHoldsNoActionIsRefused) {
-  for (const char* text : {"", "\n", "\n\n", ",,,\n,,\n", " \r\n"}) {
+  for (const char* text : {"", "\n", "\n\n", ",,,\n,,\n", " \r\n", "0RESHARD\n\n0RESHARD"}) {
     EXPECT_EQ(message_of([&] { return parse_schedule_csv(text, "x.csv"); }),
               "x.csv: expected a line of actions per rank, got none");
   }

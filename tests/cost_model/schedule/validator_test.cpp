@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost_model/schedule/deadlock.h"
 #include "cost_model/schedule/generators.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 
@@ -176,8 +177,108 @@ TEST(Validator, NamesBothEndsOfADeadlock) {
             "rank 1: 1F0 3F0 1F1 3F1 >1B0< 3B0 3B1 1B1  <-- here\n");
 }
 
+/// 1F1B of two ranks and microbatches, complete but for what a test changes.
+const std::string kFirstRank =
+    "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD0,0TIED0,0NORM0,0OPTIMIZER0\n";
+const std::string kSecondRank =
+    "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1,1REDUCE_GRAD0,1TIED0,1NORM0,"
+    "1OPTIMIZER0\n";
+
+/// The second rank's list with a part of it replaced.
+Schedule with_second_rank(const std::string& part, const std::string& by) {
+  std::string second = kSecondRank;
+  return schedule_of(kFirstRank + second.replace(second.find(part), part.size(), by));
+}
+
+TEST(CompleteSchedule, WithoutAFaultIsAccepted) {
+  EXPECT_EQ(fault_of(schedule_of(kFirstRank + kSecondRank)), "none");
+}
+
+// Each rank sends before it receives. That is no deadlock where the two directions have lanes of
+// their own, but it is one where both wait in line with compute.
+TEST(CompleteSchedule, MayNotDeadlockWhereMessagesBlock) {
+  const Schedule schedule =
+      with_second_rank("1RECV_F1,1B0,1SEND_B0,1F1", "1B0,1SEND_B0,1RECV_F1,1F1");
+  EXPECT_EQ(find_lane_deadlock(schedule, MessageMode::kOverlapped), std::nullopt);
+  EXPECT_EQ(fault_of(schedule),
+            "deadlock where messages block compute: rank 0, action 3, 0SEND_F1: expected rank 1 at "
+            "1RECV_F1 first, which waits in turn\n"
+            "rank 0: 0F0 0SEND_F0 0F1 >0SEND_F1< 0RECV_B0 0B0 0RECV_B1 0B1 ...  <-- here\n"
+            "rank 1: 1RECV_F0 1F0 1B0 >1SEND_B0< 1RECV_F1 1F1 1B1 1SEND_B1 ...  <-- here\n");
+}
+
+// Rank 1 waits for stage 2's gradient before it sends that of stage 3, from which it is made.
+TEST(CompleteSchedule, MayNotDeadlockWhereMessagesOverlap) {
+  const Schedule schedule = schedule_of(
+      "0F0,0SEND_F0,2RECV_F0,2F0,2SEND_F0,2RECV_B0,2B0,2SEND_B0,0RECV_B0,0B0\n"
+      "1RECV_F0,1F0,1SEND_F0,3RECV_F0,3F0,3B0,1RECV_B0,3SEND_B0,1B0,1SEND_B0\n");
+  EXPECT_EQ(find_lane_deadlock(schedule, MessageMode::kOverlapped)->what,
+            "deadlock where messages overlap with compute: rank 0, action 5, 2RECV_B0: expected "
+            "rank 1 at 3SEND_B0 first, which waits in turn");
+}
+
+TEST(CompleteSchedule, ShowsEveryKindOfOffence) {
+  struct Row {
+    const char* part = nullptr;
+    const char* by = nullptr;
+    const char* fault = nullptr;
+  };
+  for (const Row& row :
+       {Row{"1RECV_F0,", "", "rank 1: 1RECV_F0 is missing; expected once"},
+        Row{"1SEND_B1", "1SEND_B1,1SEND_B0", "1SEND_B0: expected once, but it is there twice"},
+        Row{"1RECV_F0", "1SEND_F0", "rank 1, action 0, 1SEND_F0: expected messages between"},
+        Row{"1RECV_F0", "1COPY_F0", "rank 1, action 0, 1COPY_F0: expected copies between"},
+        Row{"1RECV_F0,1F0", "1F0,1RECV_F0", "1F0: expected 1RECV_F0 before it"},
+        Row{"1B0,1SEND_B0", "1SEND_B0,1B0", "1SEND_B0: expected 1B0 or 1I0 before it"},
+        Row{"1RECV_F0,1F0,1RECV_F1", "1RECV_F1,1RECV_F0,1F0",
+            "rank 1, action 0, 1RECV_F1: expected the results of rank 0 in the order in which"},
+        Row{"1B1,1SEND_B1,1REDUCE_GRAD0", "1REDUCE_GRAD0,1B1,1SEND_B1",
+            "1REDUCE_GRAD0: expected it behind the last weight gradient of the stage"},
+        Row{"1REDUCE_GRAD0", "1REDUCE_GRAD1", "1REDUCE_GRAD1: expected bucket 0 next"},
+        Row{"1REDUCE_GRAD0,", "", "rank 1: 1REDUCE_GRAD0 is missing; expected once"},
+        Row{"1REDUCE_GRAD0", "0REDUCE_GRAD0", "0REDUCE_GRAD0: expected it on rank 0"},
+        Row{"1F0", "1F0,1UNSHARD0", "expected it before the first forward pass of the stage"},
+        Row{"1TIED0", "0TIED0", "0TIED0: expected 0TIED0 on rank 0 and 1TIED0 on rank 1"},
+        Row{"1TIED0,", "", "rank 1: 1TIED0 is missing; expected once"},
+        Row{"1NORM0", "0NORM0", "0NORM0: expected 1NORM0 on this rank"},
+        Row{"1TIED0,1NORM0", "1NORM0,1TIED0", "1TIED0: expected the order TIED, NORM, OPTIMIZER"},
+        Row{"1OPTIMIZER0", "1OPTIMIZER0,1OPTIMIZER0",
+            "1OPTIMIZER0: expected once, but it is there twice"},
+        Row{"1SEND_B1,1REDUCE_GRAD0,1TIED0", "1REDUCE_GRAD0,1TIED0,1SEND_B1",
+            "1SEND_B1: expected it before TIED, NORM and OPTIMIZER"},
+        Row{",1OPTIMIZER0", "", "rank 1: 1OPTIMIZER0 is missing; expected once"}}) {
+    const std::string fault = fault_of(with_second_rank(row.part, row.by));
+    EXPECT_THAT(fault, HasSubstr(row.fault)) << row.part << " -> " << row.by;
+    EXPECT_THAT(fault, HasSubstr("<-- here")) << row.part;
+  }
+}
+
+TEST(CompleteSchedule, HasPairsThatComputeOnly) {
+  EXPECT_THAT(fault_of(with_second_rank("1RECV_F1,1B0,", "(1RECV_F1;1B0),")),
+              HasSubstr("1RECV_F1: expected actions that compute in a pair"));
+}
+
+TEST(CompleteSchedule, RecomputesBetweenForwardAndBackward) {
+  EXPECT_EQ(fault_of(with_second_rank("1B0,", "1R0,1B0,")), "none");
+  EXPECT_THAT(fault_of(with_second_rank("1F0,", "1R0,1F0,")),
+              HasSubstr("1R0: expected 1F0 before it"));
+  EXPECT_THAT(fault_of(with_second_rank("1B0,", "1B0,1R0,")),
+              HasSubstr("1R0: expected it before the backward pass"));
+  EXPECT_EQ(fault_of(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), {2}), "none");
+}
+
+TEST(CompleteSchedule, OfTorchIsAccepted) {
+  for (const char* file : {"torch_zb1p_compute.csv", "torch_zb1p_comms.csv"}) {
+    EXPECT_EQ(fault_of(read_schedule_csv(std::string(PTDP_SOURCE_DIR) + "/tests/golden/" + file)),
+              "none");
+  }
+}
+
 TEST(Validator, LetsNoPairWaitForItself) {
-  EXPECT_THAT(fault_of(schedule_of("(0F0;0B0)\n")), HasSubstr("deadlock: rank 0, action 1, 0B0"));
+  EXPECT_THAT(fault_of(schedule_of("(0F0;0B0)\n")),
+              HasSubstr("rank 0, action 1, 0B0: expected 0F0 before it"));
+  EXPECT_THAT(fault_of(schedule_of("0F0,(0I0;0W0)\n")),
+              HasSubstr("rank 0, action 2, 0W0: expected 0I0 before it"));
   EXPECT_EQ(fault_of(schedule_of("0F0,(0F1;0B0),0B1\n")), "none");
 }
 

@@ -203,6 +203,18 @@ TEST(ZbH1, HasTheBubbleOfThePaper) {
   }
 }
 
+// The same wherever a weight gradient takes no longer than the other two.
+TEST(ZbH1, HasTheBubbleOfThePaperForShortWeightGradients) {
+  for (const Durations& each : {Durations{5, 9, 5}, Durations{9, 5, 2}, Durations{1, 20, 1},
+                                Durations{7, 7, 6}, Durations{12, 3, 3}}) {
+    for (const int p : {2, 5, 8}) {
+      const int work = each.forward + each.input_gradient + each.weight_gradient;
+      EXPECT_EQ(run(zb_h1(p, 2 * p), each).makespan,
+                2 * p * work + (p - 1) * (work - 2 * each.weight_gradient));
+    }
+  }
+}
+
 TEST(ZbH2, LeavesNoIdleTimeWithinARank) {
   for (int p = 1; p <= 16; ++p) {
     for (int m = 2 * p - 1; m <= 4 * p; ++m) {

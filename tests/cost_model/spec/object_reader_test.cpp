@@ -11,6 +11,9 @@
 namespace ptdp {
 namespace {
 
+constexpr NamedValues<ScheduleKind> kTwoSchedules =
+    NamedValues<ScheduleKind>(kStackScheduleNames).first(2);
+
 using testing::ElementsAre;
 using testing::StartsWith;
 
@@ -59,7 +62,7 @@ void read_number(ObjectReader& reader) {
 }
 void read_choice(ObjectReader& reader) {
   ScheduleKind value{};
-  reader.choice("a", value, NamedValues<ScheduleKind>(kScheduleNames));
+  reader.choice("a", value, kTwoSchedules);
 }
 
 TEST(ObjectReader, ReadsValuesOfEveryKind) {
@@ -90,10 +93,10 @@ TEST(ObjectReader, ReadsValuesOfEveryKind) {
   reader.quantity("latency_us", latency, kMicro, {0.0, 10.0});
   EXPECT_DOUBLE_EQ(latency.value(), 0.0000034);
   ScheduleKind schedule{};
-  reader.choice("choice", schedule, NamedValues<ScheduleKind>(kScheduleNames));
+  reader.choice("choice", schedule, kTwoSchedules);
   EXPECT_EQ(schedule, ScheduleKind::kInterleaved);
   std::vector<ScheduleKind> schedules;
-  reader.choices("choices", schedules, NamedValues<ScheduleKind>(kScheduleNames));
+  reader.choices("choices", schedules, kTwoSchedules);
   EXPECT_THAT(schedules, ElementsAre(ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB));
   EXPECT_NO_THROW(reader.finish());
 }
@@ -107,7 +110,7 @@ TEST(ObjectReader, ReplacesWhatAListHeldBefore) {
   reader.numbers("numbers", numbers, {0.0, 10.0});
   EXPECT_THAT(numbers, ElementsAre(2.0));
   std::vector<ScheduleKind> schedules = {ScheduleKind::kInterleaved};
-  reader.choices("choices", schedules, NamedValues<ScheduleKind>(kScheduleNames));
+  reader.choices("choices", schedules, kTwoSchedules);
   EXPECT_THAT(schedules, ElementsAre(ScheduleKind::kOneFOneB));
 }
 
@@ -223,7 +226,7 @@ TEST(ObjectReader, ListsTheChoices) {
 TEST(ObjectReader, RefusesAListWithAnUnknownChoice) {
   const std::string message = refusal(R"(["1f1b", "1F1B"])", [](ObjectReader& reader) {
     std::vector<ScheduleKind> values;
-    reader.choices("a", values, NamedValues<ScheduleKind>(kScheduleNames));
+    reader.choices("a", values, kTwoSchedules);
   });
   EXPECT_EQ(message, "x.json: a: expected one of 1f1b, interleaved, got \"1F1B\"");
 }

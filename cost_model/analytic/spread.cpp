@@ -1,0 +1,195 @@
+#include "cost_model/analytic/spread.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace ptdp {
+namespace {
+
+constexpr int kBisections = 64;  // to neighbouring doubles, from any start
+
+/// Layers that fit below `level` in each member of a bin, within its bounds.
+int layers_below(const SpreadBin& bin, Seconds level, Seconds layer) {
+  const double layers = std::floor((level - bin.extra) / layer);
+  return layers <= bin.least ? bin.least : layers >= bin.most ? bin.most : static_cast<int>(layers);
+}
+
+/// A bin that is being filled: its last `ahead` members hold one layer more than the others.
+struct Filling {
+  const SpreadBin* bin = nullptr;
+  int layers = 0;
+  int ahead = 0;
+
+  [[nodiscard]] bool has_room() const { return layers < bin->most; }
+  [[nodiscard]] Seconds next_level(Seconds layer) const {
+    return bin->extra + (layers + 1.0) * layer;
+  }
+  /// Gives one layer each to at most `available` members; returns how many.
+  int raise(std::int64_t available) {
+    const auto given = static_cast<int>(std::min<std::int64_t>(available, bin->count - ahead));
+    ahead += given;
+    if (ahead == bin->count) {
+      ++layers;
+      ahead = 0;
+    }
+    return given;
+  }
+};
+
+std::int64_t total_below(std::span<const SpreadBin> bins, Seconds level, Seconds layer) {
+  std::int64_t total = 0;
+  for (const SpreadBin& bin : bins) {
+    total += std::int64_t{bin.count} * layers_below(bin, level, layer);
+  }
+  return total;
+}
+
+/// A level below which `num_layers` or fewer fit, and above which more do, or all that can.
+Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds layer) {
+  Seconds low = bins.front().extra;
+  Seconds high = low;
+  for (const SpreadBin& bin : bins) {
+    low = std::min(low, bin.extra);
+    high = std::max(high, bin.extra + (num_layers + 1.0) * layer);
+  }
+  for (int i = 0; i < kBisections; ++i) {
+    const Seconds middle = low + (high - low) / 2.0;
+    (total_below(bins, middle, layer) <= num_layers ? low : high) = middle;
+  }
+  return low;
+}
+
+/// The chunks of a rank as bins: alike but for the model's ends.
+std::vector<SpreadBin> chunk_bins(const TransformerTimes& times, int vpp, bool holds_first,
+                                  bool holds_last) {
+  std::vector<SpreadBin> bins;
+  if (holds_first) {
+    bins.push_back({.extra = times.embedding});
+  }
+  if (const int between = vpp - static_cast<int>(holds_first) - static_cast<int>(holds_last);
+      between > 0) {
+    bins.push_back({.count = between, .least = 1});
+  }
+  if (holds_last) {
+    bins.push_back({.extra = times.logits});
+  }
+  return bins;
+}
+
+/// A rank as a bin. Every chunk needs a layer but those with an end of the model.
+SpreadBin rank_bin(const TransformerTimes& times, int vpp, bool holds_first, bool holds_last) {
+  const int ends = static_cast<int>(holds_first) + static_cast<int>(holds_last);
+  return {.extra = (holds_first ? times.embedding : Seconds(0.0)) +
+                   (holds_last ? times.logits : Seconds(0.0)),
+          .least = std::max(vpp - ends, 0)};
+}
+
+/// All ranks, those alike in one bin unless each has a limit of its own.
+std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp, int last_rank,
+                                 std::span<const int> most_of_ranks) {
+  std::vector<SpreadBin> bins;
+  for (int rank = 0; rank < pp; ++rank) {
+    const bool is_like_before = most_of_ranks.empty() && rank > 1 && rank != last_rank;
+    if (is_like_before) {
+      ++bins.back().count;
+      continue;
+    }
+    bins.push_back(rank_bin(times, vpp, rank == 0, rank == last_rank));
+    if (!most_of_ranks.empty()) {
+      bins.back().most = most_of_ranks[rank];
+    }
+  }
+  return bins;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> spread_layers(int num_layers, Seconds layer,
+                                              std::span<const SpreadBin> bins) {
+  assert(layer > Seconds(0.0));
+  std::int64_t least = 0;
+  for (const SpreadBin& bin : bins) {
+    least += std::int64_t{bin.count} * bin.least;
+    if (bin.least > bin.most) {
+      return std::nullopt;
+    }
+  }
+  if (bins.empty() || num_layers < least) {
+    return std::nullopt;
+  }
+  const Seconds level = find_level(bins, num_layers, layer);
+  std::vector<Filling> fillings;
+  std::int64_t left = num_layers;
+  for (const SpreadBin& bin : bins) {
+    fillings.push_back({.bin = &bin, .layers = layers_below(bin, level, layer)});
+    left -= std::int64_t{bin.count} * fillings.back().layers;
+  }
+  while (left > 0) {
+    Filling* lowest = nullptr;
+    for (Filling& filling : fillings) {
+      if (filling.has_room() &&
+          (lowest == nullptr || filling.next_level(layer) <= lowest->next_level(layer))) {
+        lowest = &filling;
+      }
+    }
+    if (lowest == nullptr) {
+      return std::nullopt;  // all are full
+    }
+    left -= lowest->raise(left);
+  }
+  std::vector<int> result;
+  for (const Filling& filling : fillings) {
+    result.insert(result.end(), filling.bin->count - filling.ahead, filling.layers);
+    result.insert(result.end(), filling.ahead, filling.layers + 1);
+  }
+  return result;
+}
+
+std::optional<std::vector<int>> balanced_layers(const TransformerTimes& times, int pp, int vpp,
+                                                StagePlacement placement,
+                                                std::span<const int> most_of_ranks) {
+  const bool is_v = placement == StagePlacement::kV;
+  assert(is_v ? vpp == 2 : placement == StagePlacement::kLooped);
+  const int last_rank = is_v ? 0 : pp - 1;
+  auto of_ranks = spread_layers(times.num_layers, times.layer,
+                                rank_bins(times, pp, vpp, last_rank, most_of_ranks));
+  if (!of_ranks || vpp == 1) {
+    return of_ranks;
+  }
+  std::vector<int> result(static_cast<std::size_t>(pp) * vpp);
+  for (int rank = 0; rank < pp; ++rank) {
+    const auto of_chunks = spread_layers((*of_ranks)[rank], times.layer,
+                                         chunk_bins(times, vpp, rank == 0, rank == last_rank));
+    for (int chunk = 0; chunk < vpp; ++chunk) {
+      const int stage = is_v && chunk == 1 ? 2 * pp - 1 - rank : chunk * pp + rank;
+      result[stage] = (*of_chunks)[chunk];
+    }
+  }
+  return result;
+}
+
+TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfig& config,
+                                   const MicrobatchCosts& costs) {
+  const LayerCosts& layer = costs.layer;
+  return {.num_layers = scenario.job.model.num_layers,
+          .layer = layer.forward.total() + layer.backward.total() +
+                   layer.recompute(config.recompute).total(),
+          .embedding = costs.embedding.total(),
+          .logits = costs.logits.total()};
+}
+
+std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
+                                                const ParallelConfig& config,
+                                                const MicrobatchCosts& costs) {
+  const StagePlacement placement = placement_of(config.schedule);
+  if (placement == StagePlacement::kBidirectional) {
+    return std::nullopt;
+  }
+  return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
+                         placement);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,112 @@
+#include "cost_model/analytic/step_terms.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/stage.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Bytes kOverflowFlag(4.0);
+
+}  // namespace
+
+Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster) {
+  const RankGrid grid(config);
+  Placements groups{.tensor = place_group(grid, Dimension::kTensor, cluster),
+                    .pipeline = place_group(grid, Dimension::kPipeline, cluster),
+                    .data = place_group(grid, Dimension::kData, cluster)};
+  if (const int copies = num_copies(config); copies > 1) {
+    groups.data.size *= copies;
+    if (groups.pipeline.is_within_node()) {
+      groups.data.ranks_per_node *= copies;
+    } else {
+      groups.data.nodes *= copies;
+      groups.data.oversubscription =
+          std::max(groups.data.oversubscription, groups.pipeline.oversubscription);
+    }
+  }
+  return groups;
+}
+
+Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
+                      const Placements& groups, double messages) {
+  const ClusterSpec& cluster = scenario.cluster;
+  const StackSpec& stack = scenario.stack;
+  const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
+  const Bytes message(2.0 * pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
+  const Bytes shard = message / (is_scattered ? config.tp : 1);
+  const Seconds gather = is_scattered && !config.sequence_parallel
+                             ? all_gather_time(message, groups.tensor, cluster)
+                             : Seconds(0.0);
+  return stack.pipeline_latency +
+         messages * (message_time(shard, groups.pipeline, cluster) + gather);
+}
+
+double most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
+  double most = 0.0;
+  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+    most = std::max(most, stage_parameters(model, config, stage));
+  }
+  return most;
+}
+
+double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
+  const Bytes gradients(parameters * stack.reduced_gradient_bytes);
+  return overlaps_reduction(stack, pp)
+             ? std::max(std::ceil(gradients / stack.gradient_bucket_size), 1.0)
+             : 1.0;
+}
+
+Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
+                       const GroupPlacement& group, double parameters, double pieces) {
+  const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
+  return config.zero_stage >= 1 ? reduce_scatter_time(gradients / pieces, group, scenario.cluster)
+                                : all_reduce_time(gradients / pieces, group, scenario.cluster);
+}
+
+Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
+                       const GroupPlacement& group, double parameters, double pieces) {
+  return config.zero_stage >= 1 ? all_gather_time(Bytes(parameters * kParameterBytes / pieces),
+                                                  group, scenario.cluster)
+                                : Seconds(0.0);
+}
+
+Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
+                            const Placements& groups) {
+  const TransformerConfig& model = scenario.job.model;
+  if (config.pp == 1 || model.untied_embeddings ||
+      placement_of(config.schedule) != StagePlacement::kLooped) {
+    return Seconds(0.0);
+  }
+  // Two members, the first stage and the last.
+  const Bytes gradient(static_cast<double>(padded_vocab_size(model, config.tp)) *
+                       model.hidden_size / config.tp * scenario.stack.reduced_gradient_bytes);
+  const bool is_within_node = groups.pipeline.is_within_node();
+  const GroupPlacement ends{.size = 2,
+                            .ranks_per_node = is_within_node ? 2 : 1,
+                            .nodes = is_within_node ? 1 : 2,
+                            .oversubscription = groups.pipeline.oversubscription};
+  return all_reduce_time(gradient, ends, scenario.cluster);
+}
+
+OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
+                             const Placements& groups, double parameters) {
+  const StackSpec& stack = scenario.stack;
+  const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
+  const bool is_scaled = stack.precision == Precision::kFp16;
+  const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
+  OptimizerTime time{
+      .step = memory_bound_time(Bytes(parameters * traffic / shards), scenario.cluster.gpu)};
+  if (is_scaled && stack.loss_scaling_traffic > 0.0) {
+    time.norm = all_reduce_time(kOverflowFlag, groups.tensor, scenario.cluster) +
+                all_reduce_time(kOverflowFlag, groups.pipeline, scenario.cluster);
+  }
+  return time;
+}
+
+}  // namespace ptdp

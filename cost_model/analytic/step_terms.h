@@ -1,0 +1,57 @@
+// The parts of a step besides compute, that its closed form and its simulation share.
+#pragma once
+
+#include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Bytes of a parameter as it is gathered after a sharded optimizer step.
+inline constexpr double kParameterBytes = 2.0;
+
+/// Where the groups of a configuration lie.
+struct Placements {
+  GroupPlacement tensor;
+  GroupPlacement pipeline;
+  /// GPUs that hold the same parameters: the replicas, and where the pipeline is bidirectional both
+  /// of each one's copies, which lie a pipeline's distance apart.
+  GroupPlacement data;
+};
+[[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
+
+/// Time in which neighbouring stages exchange `messages` activations or gradients of a microbatch
+/// in each direction: the stack's latency, and for each the link and, where messages are scattered
+/// over the tensor-parallel group, the gathering there. Source: SC21 (arXiv:2104.04473)
+/// section 4.1.
+[[nodiscard]] Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
+                                    const Placements& groups, double messages);
+
+/// Of the stage that holds most.
+[[nodiscard]] double most_parameters(const TransformerConfig& model, const ParallelConfig& config);
+
+/// Buckets of the gradients of `parameters` parameters: one where their reduction hides behind
+/// nothing.
+[[nodiscard]] double num_gradient_buckets(const StackSpec& stack, int pp, double parameters);
+/// One of `pieces` equal pieces of the reduction of a GPU's gradients over `group`, and of
+/// gathering the parameters from the shards of ZeRO's optimizer (nothing without).
+[[nodiscard]] Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
+                                     const GroupPlacement& group, double parameters, double pieces);
+[[nodiscard]] Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
+                                     const GroupPlacement& group, double parameters, double pieces);
+
+/// All-reduce of the tied embedding's gradient between the first stage and the last; nothing where
+/// it is not tied or they are on one GPU.
+[[nodiscard]] Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
+                                          const Placements& groups);
+
+/// The optimizer's step on its shard of `parameters`. With fp16 it first looks for overflows, of
+/// which all GPUs of a replica have to know before any may go on.
+struct OptimizerTime {
+  Seconds norm;  ///< Until all know.
+  Seconds step;
+};
+[[nodiscard]] OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
+                                           const Placements& groups, double parameters);
+
+}  // namespace ptdp

@@ -1,0 +1,153 @@
+#include "cost_model/simulation/step_builder.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/step_terms.h"
+#include "cost_model/simulation/pipeline_waits.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kSmallestBucket = 4.0;  // bytes
+constexpr double kBucketPasses = 4.0;    // into the bucket and back, reading and writing
+
+/// Parameters of a GPU that belong to a virtual stage: what its GPUs hold, by the share of their
+/// layers; the embedding and the logits, and what else the ends of the model have, to these.
+std::vector<double> parameters_by_virtual_stage(const TransformerConfig& model,
+                                                const ParallelConfig& config) {
+  const int num_stages = config.pp * config.vpp;
+  // A pipeline with a GPU for every virtual stage.
+  ParallelConfig unfolded = config;
+  unfolded.pp = num_stages;
+  unfolded.vpp = 1;
+  unfolded.schedule = ScheduleKind::kOneFOneB;
+  std::vector<double> parameters;
+  parameters.reserve(static_cast<std::size_t>(num_stages));
+  for (int stage = 0; stage < num_stages; ++stage) {
+    parameters.push_back(stage_parameters(model, unfolded, stage));
+  }
+  return parameters;
+}
+
+/// The whole of `time` of a size, cut into what its smallest size takes and the rest.
+TransferTime split(Seconds time, Seconds smallest) {
+  const Seconds latency = std::min(time, smallest);
+  return {.latency = latency, .transfer = time - latency};
+}
+
+TransferTime message_over(const Scenario& scenario, const ParallelConfig& config,
+                          const Placements& groups) {
+  const Seconds latency = scenario.stack.pipeline_latency;
+  return {.latency = latency,
+          .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
+}
+
+}  // namespace
+
+StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
+  const GroupPlacement group = place_groups(config, scenario.cluster).data;
+  StepBuckets buckets;
+  for (const double parameters : parameters_by_virtual_stage(scenario.job.model, config)) {
+    const auto count =
+        group.size == 1
+            ? 0
+            : static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, parameters));
+    buckets.reductions.push_back(count);
+    buckets.gathers.push_back(config.zero_stage >= 1 ? count : 0);
+  }
+  return buckets;
+}
+
+MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kGPipe:
+      return MessageMode::kBlocking;
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kLoopedBfs:
+      return stack.pipeline_overlap ? MessageMode::kOverlapped : MessageMode::kBlocking;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      break;
+  }
+  return MessageMode::kOverlapped;
+}
+
+StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
+                     const MicrobatchCosts& costs) {
+  const StackSpec& stack = scenario.stack;
+  const ClusterSpec& cluster = scenario.cluster;
+  const TransformerConfig& model = scenario.job.model;
+  const Placements groups = place_groups(config, cluster);
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  StepTimes times{.stages = virtual_stage_durations(scenario, config, costs),
+                  .messages = message_mode(stack, config),
+                  .data_is_across_nodes = !groups.data.is_within_node(),
+                  .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
+                  .overlap_slowdown = stack.overlap_slowdown};
+
+  const double accumulations = (microbatches - 1.0) / microbatches;
+  const int num_stages = config.pp * config.vpp;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const Seconds ends = (stage == 0 ? costs.embedding_accumulation : Seconds(0.0)) +
+                         (stage == num_stages - 1 ? costs.embedding_accumulation : Seconds(0.0));
+    StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
+    of = stage_durations(
+        of.forward, of.input_gradient,
+        of.weight_gradient + accumulations * (layers_of_virtual_stage(model, config, stage) *
+                                                  costs.layer.gradient_accumulation +
+                                              ends));
+  }
+
+  Placements within = groups;
+  within.pipeline = {.size = 2, .ranks_per_node = 2};
+  times.within_node = message_over(scenario, config, within);
+  times.across_nodes = message_over(scenario, config, groups);
+  const RankGrid grid(config);
+  for (int rank = 0; rank < config.pp; ++rank) {
+    times.node_of.push_back(
+        static_cast<int>(rank * grid.stride(Dimension::kPipeline) / cluster.gpus_per_node));
+  }
+
+  const std::vector<double> parameters = parameters_by_virtual_stage(model, config);
+  for (const double count : parameters) {
+    const double buckets = num_gradient_buckets(stack, config.pp, count);
+    const auto pieces_of = [count](double bytes_per_parameter) {
+      return count * bytes_per_parameter / kSmallestBucket;
+    };
+    const double copies = overlaps_reduction(stack, config.pp)
+                              ? kBucketPasses * stack.gradient_bucket_bytes
+                              : stack.gradient_staging_traffic;
+    TransferTime reduction = split(reduction_time(scenario, config, groups.data, count, buckets),
+                                   reduction_time(scenario, config, groups.data, count,
+                                                  pieces_of(stack.reduced_gradient_bytes)));
+    reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
+    const bool is_reduced = groups.data.size > 1;
+    times.reductions.push_back(is_reduced ? reduction : TransferTime{});
+    times.gathers.push_back(
+        is_reduced ? split(gathering_time(scenario, config, groups.data, count, buckets),
+                           gathering_time(scenario, config, groups.data, count,
+                                          pieces_of(kParameterBytes)))
+                   : TransferTime{});
+  }
+  for (int rank = 0; rank < config.pp; ++rank) {
+    const OptimizerTime optimizer =
+        optimizer_time(scenario, config, groups, stage_parameters(model, config, rank));
+    times.norm = optimizer.norm;
+    times.optimizer.push_back(optimizer.step);
+  }
+  return times;
+}
+
+}  // namespace ptdp

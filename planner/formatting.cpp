@@ -1,0 +1,51 @@
+#include "planner/formatting.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace ptdp {
+namespace {
+
+constexpr double kHour = 3600.0;
+constexpr double kDay = 86400.0;
+constexpr int kBarWidth = 30;
+
+}  // namespace
+
+std::string duration(Seconds time) {
+  const double seconds = time.value();
+  if (seconds < 1.0) {
+    return fmt::format("{:.4g} ms", seconds * 1e3);
+  }
+  if (seconds < 2.0 * kHour) {
+    return fmt::format("{:.4g} s", seconds);
+  }
+  return seconds < 2.0 * kDay ? fmt::format("{:.4g} hours", seconds / kHour)
+                              : fmt::format("{:.4g} days", seconds / kDay);
+}
+
+std::string bytes(Bytes size) {
+  const double value = size.value();
+  if (value >= 1e12) {
+    return fmt::format("{:.3g} TB", value / 1e12);
+  }
+  return value >= 1e9 ? fmt::format("{:.3g} GB", value / 1e9)
+                      : fmt::format("{:.3g} MB", value / 1e6);
+}
+
+std::string percent(double fraction) {
+  return fmt::format("{:.1f} %", 100.0 * fraction);
+}
+
+std::string row(std::string_view name, std::string_view value) {
+  return fmt::format("  {:<22} {}\n", name, value);
+}
+
+std::string share_row(std::string_view name, Seconds time, Seconds whole) {
+  const double share = time / whole;
+  return fmt::format("  {:<22} {:>10} {:>7}  {}\n", name, duration(time), percent(share),
+                     std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#'));
+}
+
+}  // namespace ptdp

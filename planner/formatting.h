@@ -1,0 +1,22 @@
+// Numbers and rows as people read them, the same in every answer.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// "97.4 s", "812 ms", "3.2 days": four digits in the unit that suits.
+[[nodiscard]] std::string duration(Seconds time);
+/// "3.1 GB", in powers of 1000 as links are rated.
+[[nodiscard]] std::string bytes(Bytes size);
+/// "12.3 %" of 0.123.
+[[nodiscard]] std::string percent(double fraction);
+/// A line of two columns.
+[[nodiscard]] std::string row(std::string_view name, std::string_view value);
+/// A line with a time, its share of the whole and a bar as long.
+[[nodiscard]] std::string share_row(std::string_view name, Seconds time, Seconds whole);
+
+}  // namespace ptdp

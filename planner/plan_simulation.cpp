@@ -1,0 +1,210 @@
+#include "planner/plan_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/schedule/communication.h"
+#include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/sensitivity.h"
+#include "cost_model/simulation/step_builder.h"
+#include "cost_model/simulation/step_simulator.h"
+#include "planner/constraint.h"
+
+namespace ptdp {
+namespace {
+
+/// What the passes add to the plan's schedule.
+StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
+  const StepBuckets buckets = step_buckets(scenario, config);
+  const auto is_cut = [](const std::vector<int>& counts) {
+    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; });
+  };
+  return {.gradient_buckets = is_cut(buckets.reductions) ? buckets.reductions : std::vector<int>{},
+          .gathers_parameters = is_cut(buckets.gathers),
+          .ties_embeddings = !scenario.job.model.untied_embeddings};
+}
+
+void scale(TransferTime& transfer, double factor) {
+  transfer.latency = transfer.latency * factor;
+  transfer.transfer = transfer.transfer * factor;
+}
+
+/// Every time multiplied with the calibration's factor, as the closed form is.
+StepTimes calibrated(StepTimes times, double factor) {
+  for (StageDurations& stage : times.stages) {
+    for (Seconds StageDurations::*time :
+         {&StageDurations::forward, &StageDurations::backward, &StageDurations::input_gradient,
+          &StageDurations::weight_gradient, &StageDurations::recompute}) {
+      stage.*time = stage.*time * factor;
+    }
+  }
+  for (TransferTime* transfer : {&times.within_node, &times.across_nodes, &times.tied}) {
+    scale(*transfer, factor);
+  }
+  for (std::vector<TransferTime>* transfers : {&times.reductions, &times.gathers}) {
+    for (TransferTime& transfer : *transfers) {
+      scale(transfer, factor);
+    }
+  }
+  times.norm = times.norm * factor;
+  for (Seconds& optimizer : times.optimizer) {
+    optimizer = optimizer * factor;
+  }
+  return times;
+}
+
+StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
+  StepTimes times = calibrated(
+      step_times(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config)),
+      plan.predicted.calibration_factor);
+  times.shares_links = options.shares_links;
+  times.stragglers = options.stragglers;
+  times.jitter = options.jitter;
+  return times;
+}
+
+/// Messages are part of the plan's buffers, and what one pass needs of its working set, both of
+/// which every rank keeps: allocators give nothing back within a step.
+MemoryUse memory_use(const Plan& plan) {
+  MemoryUse use{.activations = {}, .fixed = {}};
+  for (const MemoryBreakdown& stage : plan.memory.stages) {
+    use.fixed.push_back(stage.total() - stage.activations);
+  }
+  for (int stage = 0; stage < plan.config.pp * plan.config.vpp; ++stage) {
+    use.activations.push_back(virtual_stage_activations(plan.scenario, plan.config, stage));
+  }
+  return use;
+}
+
+std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
+                                    const Timeline& timeline) {
+  const MemoryUse use = memory_use(plan);
+  std::vector<MemoryProfile> result;
+  for (int rank = 0; rank < plan.config.pp; ++rank) {
+    result.push_back(memory_profile(schedule, timeline.spans[rank], rank, use));
+  }
+  return result;
+}
+
+/// The plan's schedule with everything that a step has.
+Schedule plan_schedule(const Plan& plan) {
+  return complete(make_schedule(plan.schedule, plan.config.pp, plan.config.vpp),
+                  step_actions(plan.scenario, plan.config));
+}
+
+Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
+  if (!plan.scenario.stack.optimizer_post_validation) {
+    return times.makespan();
+  }
+  Seconds longest;
+  for (const RankTimes& rank : times.ranks) {
+    longest = std::max(longest, rank.end - rank.start);
+  }
+  return longest;
+}
+
+void check(const Plan& plan, const SimulationOptions& options) {
+  for (const Straggler& straggler : options.stragglers) {
+    if (straggler.rank >= plan.config.pp) {
+      throw Error(fmt::format("--slow: expected a rank of the pipeline, 0 to {}, got {}",
+                              plan.config.pp - 1, straggler.rank));
+    }
+  }
+}
+
+/// The shape of the plan's schedule with `vpp` stages per rank.
+ScheduleShape shape_of(const Plan& plan, int vpp) {
+  return {.pp = plan.config.pp,
+          .vpp = vpp,
+          .num_microbatches = static_cast<int>(plan.schedule.num_microbatches)};
+}
+
+ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
+                           const SimulationOptions& options) {
+  ScheduleComparison row{.schedule = std::string(generator.name)};
+  Plan other = plan;
+  if (const auto conflict = change_schedule(other, generator)) {
+    row.conflict = *conflict;
+    return row;
+  }
+  row.vpp = other.config.vpp;
+  const Schedule schedule = plan_schedule(other);
+  const Timeline timeline = simulate_step(schedule, plan_times(other, options));
+  row.step = step_of(other, timeline.times);
+  row.makespan = timeline.times.makespan();
+  row.bubble = timeline.times.bubble();
+  row.bubble_ratio = timeline.times.bubble_ratio();
+  for (const MemoryProfile& profile : profiles(other, schedule, timeline)) {
+    row.peak_memory = std::max(row.peak_memory, profile.peak);
+  }
+  row.fits = row.peak_memory <= usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
+  const std::vector<ScheduleKind>& known = plan.scenario.stack.can_run.schedules;
+  row.is_run_by_stack = std::find(known.begin(), known.end(), other.config.schedule) != known.end();
+  return row;
+}
+
+}  // namespace
+
+std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& generator) {
+  int vpp = plan.config.vpp;
+  auto conflict = generator.find_conflict(shape_of(plan, vpp));
+  for (const int other : {1, 2}) {
+    if (conflict && conflict->size == "vpp") {
+      vpp = other;
+      conflict = generator.find_conflict(shape_of(plan, vpp));
+    }
+  }
+  if (conflict) {
+    return fmt::format("expects {} {}, got {}", conflict->size, conflict->expected,
+                       conflict->found);
+  }
+  ParallelConfig config = plan.config;
+  config.schedule = *find_value(generator.name, NamedValues<ScheduleKind>(kStackScheduleNames));
+  config.vpp = vpp;
+  if (vpp != plan.config.vpp) {
+    config.layers_per_stage.clear();
+  }
+  const int num_layers = plan.scenario.job.model.num_layers;
+  if (config.layers_per_stage.empty() && num_layers % (config.pp * vpp) != 0) {
+    return fmt::format("expects layers that {} stages divide, got {}", config.pp * vpp, num_layers);
+  }
+  plan.config = config;
+  plan.schedule = schedule_recipe(plan.scenario, config);
+  plan.memory = {.heaviest_stage = heaviest_stage(plan.scenario, config),
+                 .stages = memory_by_stage(plan.scenario, config)};
+  return std::nullopt;
+}
+
+double num_step_actions(const Plan& plan) {
+  // F, I and W, and for both directions a message's two ends or a copy.
+  constexpr double kActionsOfAMicrobatch = 7.0;
+  return kActionsOfAMicrobatch * plan.config.pp * plan.config.vpp *
+         static_cast<double>(plan.schedule.num_microbatches);
+}
+
+PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options) {
+  check(plan, options);
+  PlanSimulation result;
+  result.schedule = plan_schedule(plan);
+  result.times = plan_times(plan, options);
+  result.timeline = simulate_step(result.schedule, result.times);
+  result.critical_path = critical_path(result.schedule, result.times, result.timeline);
+  result.elasticities = slowdown_elasticities(result.critical_path);
+  result.memory = profiles(plan, result.schedule, result.timeline);
+  result.step = step_of(plan, result.timeline.times);
+  return result;
+}
+
+std::vector<ScheduleComparison> compare_schedules(const Plan& plan,
+                                                  const SimulationOptions& options) {
+  check(plan, options);
+  std::vector<ScheduleComparison> rows;
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    rows.push_back(compare(plan, generator, options));
+  }
+  return rows;
+}
+
+}  // namespace ptdp

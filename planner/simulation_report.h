@@ -1,0 +1,28 @@
+// A simulated step as text for people and as JSON.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cost_model/simulation/drawing.h"
+#include "planner/plan_simulation.h"
+
+namespace ptdp {
+
+/// The step beside the closed form's, both bubbles, idle time and memory by rank, the critical path
+/// by term, what a slower rank costs, and the timeline of `window`.
+[[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationOptions& options,
+                                          const PlanSimulation& simulation,
+                                          const DrawingWindow& window);
+/// The same figures as `ptdp.simulation/1`, described in planner/README.md.
+[[nodiscard]] std::string simulation_json(const Plan& plan, const SimulationOptions& options,
+                                          const PlanSimulation& simulation);
+
+/// A table of schedules, fastest first, what the plan cannot have behind; and as
+/// `ptdp.schedules/1`.
+[[nodiscard]] std::string comparison_text(const Plan& plan,
+                                          std::span<const ScheduleComparison> schedules);
+[[nodiscard]] std::string comparison_json(const Plan& plan,
+                                          std::span<const ScheduleComparison> schedules);
+
+}  // namespace ptdp
