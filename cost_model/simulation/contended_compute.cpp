@@ -91,7 +91,9 @@ inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state)
   if (!of(made_, direction)[layout_.slot(from, action.microbatch)]) {
     return false;
   }
-  of(deliveries_, direction)[layout_.slot(action.stage, action.microbatch)] = Delivery::kDone;
+  if (!is_implied_) {
+    of(deliveries_, direction)[layout_.slot(action.stage, action.microbatch)] = Delivery::kDone;
+  }
   record(rank, state.position++, clock_.now());
   return true;
 }

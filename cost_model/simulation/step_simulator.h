@@ -22,8 +22,8 @@ namespace ptdp {
 ///                  lanes have done what stands before it;
 ///   OPTIMIZER      what stands before it on the data lane.
 ///
-/// A schedule without sends, receives and copies has implied messages: they arrive latency +
-/// transfer after they were made, any number at a time, and keep nobody busy, as in simulate() of
+/// A schedule without sends and receives has implied messages: they arrive latency + transfer
+/// after they were made, any number at a time, and keep nobody busy, as in simulate() of
 /// simulator.h.
 ///
 /// Contention (StepTimes::shares_links): each rank has a link out and a link in, within its node

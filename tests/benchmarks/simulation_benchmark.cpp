@@ -2,11 +2,11 @@
 // m = 512, v = 2 within 2 ms; p = 1024, m = 4096 within 500 ms, messages included.
 #include <benchmark/benchmark.h>
 
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/simulator.h"
 #include "cost_model/simulation/step_simulator.h"
-#include "tests/cost_model/simulation/lowering.h"
 
 namespace ptdp {
 namespace {
@@ -62,7 +62,7 @@ StepTimes step_times_of(const Schedule& schedule) {
 
 /// Items are actions, sends and receives among them; arguments p, m, v.
 void simulate_complete_step(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(simulate_step_times(schedule, times).makespan());
@@ -76,7 +76,7 @@ BENCHMARK(simulate_complete_step)
     ->Unit(benchmark::kMicrosecond);
 
 void simulate_step_with_spans(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(simulate_step(schedule, times).times.makespan());
@@ -89,7 +89,7 @@ BENCHMARK(simulate_step_with_spans)
     ->Unit(benchmark::kMicrosecond);
 
 void simulate_contended_step(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   StepTimes times = step_times_of(schedule);
   times.shares_links = true;
   times.overlap_slowdown = 0.1;

@@ -78,7 +78,7 @@ TEST(CriticalPath, HasAsMuchOfAWeightGradientAsTheFirstBucketWaitsFor) {
 
 // By hand: the pair lasts 1 + 2 s, and both of its actions are on the path.
 TEST(CriticalPath, DividesAPairAmongItsActions) {
-  const CriticalPath path = path_of(complete_schedule({"0F0 (0F1 0B0 0B1"}, 2), unit_times());
+  const CriticalPath path = path_of(complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2), unit_times());
   EXPECT_EQ(path.term(PathTerm::kForward), Seconds(2.0));
   EXPECT_EQ(path.term(PathTerm::kBackward), Seconds(4.0));
   EXPECT_EQ(path.steps.size(), 3U);

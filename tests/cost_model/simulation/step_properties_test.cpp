@@ -165,7 +165,7 @@ TEST(StepProperties, ABidirectionalPipelineIsItsMirrorImage) {
     const ScheduleShape shape{.pp = pp, .num_microbatches = m};
     RC_PRE(!generator.find_conflict(shape));
     RandomStep step;
-    step.schedule = lowered(generator.generate(shape), {.buckets = 2, .finishes = true});
+    step.schedule = complete(generator.generate(shape), {.gradient_buckets = {2}});
     step.times = random_times(step.schedule);
     step.times.jitter = {};
     auto mirrored = simulate_step(step.schedule, step.times).spans;

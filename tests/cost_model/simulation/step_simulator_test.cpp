@@ -10,7 +10,6 @@
 #include "cost_model/simulation/simulator.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 #include "tests/cost_model/simulation/complete_orders.h"
-#include "tests/cost_model/simulation/lowering.h"
 #include "tests/cost_model/spec/thrown.h"
 
 namespace ptdp {
@@ -126,7 +125,7 @@ TEST(StepSimulator, LetsTwoRanksReduceTiedEmbeddingsTogether) {
 
 // By hand: 0F0 and 0B0 of two microbatches run together for 1 + 2 s once both inputs are there.
 TEST(StepSimulator, RunsAPairForTheSumOfItsDurations) {
-  const Schedule schedule = complete_schedule({"0F0 (0F1 0B0 0B1"}, 2);
+  const Schedule schedule = complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2);
   EXPECT_EQ(spans_of(simulate_step(schedule, unit_times()), 0), "0-1 1-4 1-4 4-6");
 }
 
