@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/schedule/generators.h"
 
 namespace ptdp {
 namespace {
@@ -13,13 +15,33 @@ bool contains(const std::vector<Value>& values, Value value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-bool is_run_by(const StackCapabilities& can_run, const ParallelConfig& config) {
-  return (config.pp == 1 || contains(can_run.schedules, config.schedule)) &&
-         contains(can_run.recompute, config.recompute) &&
+constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
+
+bool is_run_by(const StackSpec& stack, const ParallelConfig& config) {
+  const StackCapabilities& can_run = stack.can_run;
+  return is_run_by_stack(stack, config) && contains(can_run.recompute, config.recompute) &&
          contains(can_run.zero_stages, config.zero_stage) &&
          (can_run.sequence_parallel || !config.sequence_parallel) &&
          (can_run.context_parallel || config.cp == 1) &&
          (can_run.expert_parallel || config.ep == 1);
+}
+
+/// What the configuration's schedule does not exist for, with so many microbatches.
+std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config,
+                                                    std::int64_t microbatches) {
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  return generator->find_conflict(
+      {.pp = config.pp, .vpp = config.vpp, .num_microbatches = static_cast<int>(microbatches)});
+}
+
+/// Of a schedule outside the closed form, whatever the batch: four fillings of the pipeline, an
+/// even number, are enough for every schedule.
+std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) {
+  if (!is_in_closed_form(config) &&
+      find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
+    return Constraint::kScheduleByPp;
+  }
+  return std::nullopt;
 }
 
 /// Whether layers_per_stage has a number for each virtual stage and holds all layers.
@@ -74,10 +96,51 @@ std::optional<Constraint> find_spread_violation(const Scenario& scenario,
   return std::nullopt;
 }
 
+bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config) {
+  return config.pp == 1 || contains(stack.can_run.schedules, config.schedule);
+}
+
+std::string stack_remark(const StackSpec& stack, const ParallelConfig& config) {
+  return is_run_by_stack(stack, config) ? "" : " (not run by " + stack.name + ")";
+}
+
+Scenario with_every_schedule(Scenario scenario) {
+  std::vector<ScheduleKind>& schedules = scenario.stack.can_run.schedules;
+  schedules.clear();
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    schedules.push_back(schedule.value);
+  }
+  return scenario;
+}
+
+bool has_chunks(ScheduleKind schedule, std::int64_t vpp) {
+  switch (schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      return vpp == 1;
+    case ScheduleKind::kInterleaved:
+      return vpp > 1;
+    case ScheduleKind::kLoopedBfs:
+      return true;
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipeV:
+      return vpp == 2;
+  }
+  return false;
+}
+
 std::optional<Constraint> find_variant_violation(const Scenario& scenario,
                                                  const ParallelConfig& config) {
   const StackCapabilities& can_run = scenario.stack.can_run;
-  if (!is_run_by(can_run, config)) {
+  if (!is_run_by(scenario.stack, config)) {
     return Constraint::kNotRunByStack;
   }
   if (const auto violation = find_spread_violation(scenario, config)) {
@@ -86,7 +149,7 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
-  return std::nullopt;
+  return find_schedule_violation(config);
 }
 
 std::optional<Constraint> find_batch_violation(const Scenario& scenario,
@@ -103,6 +166,15 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
       batch_per_replica / config.micro_batch_size % config.pp != 0) {
     return Constraint::kMicrobatchesByPp;
   }
+  if (!is_in_closed_form(config)) {
+    const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
+    if (find_schedule_conflict(config, microbatches).has_value()) {
+      return Constraint::kScheduleByMicrobatches;
+    }
+    if (simulated_actions(config, microbatches) > kMostActions) {
+      return Constraint::kScheduleTooLong;
+    }
+  }
   return std::nullopt;
 }
 
@@ -112,6 +184,9 @@ std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
     return violation;
   }
   if (const auto violation = find_spread_violation(scenario, config)) {
+    return violation;
+  }
+  if (const auto violation = find_schedule_violation(config)) {
     return violation;
   }
   return find_batch_violation(scenario, config);

@@ -25,9 +25,12 @@ enum class Constraint {
   kLayersByPpVpp,
   kLayersPerStage,
   kInterleavedMinStages,
+  kScheduleByPp,
   kDpBeyondBatch,
   kBatchByDp,
   kMicrobatchesByPp,
+  kScheduleByMicrobatches,
+  kScheduleTooLong,
   kMemoryFirstStage,
   kMemoryLastStage,
   kMemoryMiddleStage
@@ -55,12 +58,18 @@ inline constexpr std::array kConstraints = {
                    "layers_per_stage is not one number per virtual stage, adding up to the layers"},
     ConstraintText{Constraint::kInterleavedMinStages, "interleaved_min_stages",
                    "too few stages for the stack's interleaved schedule"},
+    ConstraintText{Constraint::kScheduleByPp, "schedule_by_pp",
+                   "stages or chunks that the schedule does not exist for"},
     ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
                    "more replicas than sequences in the batch"},
     ConstraintText{Constraint::kBatchByDp, "batch_by_dp_b",
                    "batch not divisible by dp * micro_batch_size"},
     ConstraintText{Constraint::kMicrobatchesByPp, "microbatches_by_pp",
                    "microbatches not divisible by pp (interleaved schedule)"},
+    ConstraintText{Constraint::kScheduleByMicrobatches, "schedule_by_microbatches",
+                   "microbatches that the schedule does not exist for"},
+    ConstraintText{Constraint::kScheduleTooLong, "schedule_too_long",
+                   "a schedule of more actions than are simulated"},
     ConstraintText{Constraint::kMemoryFirstStage, "memory_first_stage",
                    "out of memory on the first stage"},
     ConstraintText{Constraint::kMemoryLastStage, "memory_last_stage",
@@ -86,6 +95,17 @@ inline constexpr std::array kConstraints = {
 /// All of the three above: whether the configuration can be planned.
 [[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);
+
+/// The scenario with a stack that runs every schedule which the cost model covers: what the search
+/// looks at where it is asked what a schedule would bring.
+[[nodiscard]] Scenario with_every_schedule(Scenario scenario);
+/// Whether the stack runs the configuration's schedule; every stack runs what has no pipeline.
+[[nodiscard]] bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config);
+/// " (not run by megatron-lm-2021)" behind a configuration whose schedule the stack does not run,
+/// else nothing.
+[[nodiscard]] std::string stack_remark(const StackSpec& stack, const ParallelConfig& config);
+/// Whether a schedule has so many chunks per GPU.
+[[nodiscard]] bool has_chunks(ScheduleKind schedule, std::int64_t vpp);
 
 /// Device memory that plans may use: the GPU's, less a fraction `headroom` of it.
 [[nodiscard]] Bytes usable_memory(const GpuSpec& gpu, double headroom);

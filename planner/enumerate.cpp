@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/constraint.h"
+
 namespace ptdp {
 namespace {
 
@@ -52,17 +54,36 @@ std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins
   return {false};
 }
 
-/// The virtual stages with the schedule that each implies, as far as the pins allow both.
+/// The schedules that a search looks at, in the order of their kinds.
+std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pins) {
+  std::vector<ScheduleKind> schedules;
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    const bool is_usual = schedule.value == ScheduleKind::kOneFOneB ||
+                          schedule.value == ScheduleKind::kInterleaved ||
+                          contains(scenario.stack.can_run.schedules, schedule.value);
+    if (pins.schedules.empty() ? is_usual : contains(pins.schedules, schedule.value)) {
+      schedules.push_back(schedule.value);
+    }
+  }
+  return schedules;
+}
+
+/// The virtual stages with the schedules that have so many, as far as the pins allow both.
 std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& pins,
                                           const ParallelConfig& split) {
   std::vector<ParallelConfig> result;
+  const std::vector<ScheduleKind> schedules = schedules_of(scenario, pins);
   const int layers_per_stage = scenario.job.model.num_layers / split.pp;
   for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : layers_per_stage)) {
     ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
-    config.schedule = vpp == 1 ? ScheduleKind::kOneFOneB : ScheduleKind::kInterleaved;
-    if (pins.schedules.empty() || contains(pins.schedules, config.schedule)) {
-      result.push_back(config);
+    for (const ScheduleKind schedule : schedules) {
+      const bool is_usual =
+          schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
+      if (has_chunks(schedule, vpp) && (split.pp > 1 || is_usual)) {
+        config.schedule = schedule;
+        result.push_back(config);
+      }
     }
   }
   return result;

@@ -20,6 +20,7 @@ struct Pins {
   IntegerRanges micro_batch_size;
   IntegerRanges zero_stage;
   std::vector<ScheduleKind> schedules;
+  bool any_stack = false;  ///< Schedules count whether or not the stack runs them: "what if".
   std::vector<Recompute> recompute;
   std::optional<bool> sequence_parallel;
 };
@@ -33,8 +34,10 @@ struct Pins {
                                                            std::int64_t gpus, const Pins& pins,
                                                            int tp);
 
-/// The split with every vpp (1 to the layers per stage), schedule, recomputation, sequence
-/// parallelism and ZeRO stage that the stack can run or that is pinned.
+/// The split with every vpp (1 to the layers per stage) and schedule of so many chunks,
+/// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned.
+/// 1F1B and its interleaved form are always there, so that a stack that cannot run them is seen to;
+/// one stage has no other schedule than 1F1B.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,
                                                              const Pins& pins,
                                                              const ParallelConfig& split);

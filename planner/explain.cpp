@@ -168,9 +168,13 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
 Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {
   SearchOptions matching = options;
   matching.pins = overlay(options.pins, partial);
+  matching.num_best = 1;
+  matching.wants_front = false;
+  SearchOptions all = matching;
+  all.pins = options.pins;
   return {.matching_options = matching,
           .matching = search(scenario, matching),
-          .all = search(scenario, options)};
+          .all = search(scenario, all)};
 }
 
 }  // namespace ptdp

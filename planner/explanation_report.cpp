@@ -34,7 +34,8 @@ std::string summarize(const Explanation& explanation, const Scenario& scenario,
   }
   const Objective objective = explanation.matching_options.objective;
   const auto show = [&](const Candidate& candidate) {
-    return fmt::format("{}: {:.4g} s, {:.1f} GiB", to_string(candidate.config),
+    return fmt::format("{}{}: {:.4g} s, {:.1f} GiB", to_string(candidate.config),
+                       stack_remark(scenario.stack, candidate.config),
                        candidate.time.value() * calibration.factor,
                        candidate.memory.value() / kGibi);
   };

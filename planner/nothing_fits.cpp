@@ -130,6 +130,12 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return fmt::format("tp must divide {}", model.seq_length);
     case Constraint::kInterleavedMinStages:
       return fmt::format("it needs pp >= {}", scenario.stack.can_run.interleaved_min_stages);
+    case Constraint::kScheduleByPp:
+      return "dualpipe needs an even pp";
+    case Constraint::kScheduleByMicrobatches:
+      return "batch / (dp * micro_batch_size) must be at least 2 pp, and even for dualpipe";
+    case Constraint::kScheduleTooLong:
+      return "fewer stages have shorter ones";
     case Constraint::kMicrobatchesByPp:
       return "batch / (dp * micro_batch_size) must be a multiple of pp";
     case Constraint::kMemoryFirstStage:
@@ -170,6 +176,7 @@ std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, Search
   const std::int64_t cluster_size = scenario.cluster.max_gpus();
   const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
   options.num_best = 1;
+  options.wants_front = false;
   std::int64_t enumerated = 0;
   while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry) {
     options.gpus *= 2;

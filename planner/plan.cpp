@@ -180,17 +180,19 @@ void check_config(const Plan& plan, const std::string& place) {
   if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
     refuse("layers_per_stage: expected [] where all are equal");
   }
-  if ((config.vpp > 1) != (config.schedule == ScheduleKind::kInterleaved)) {
-    refuse("expected the interleaved schedule where vpp is above 1, and only there");
+  if (!has_chunks(config.schedule, config.vpp)) {
+    refuse(std::string(name_of(config.schedule)) + " has another vpp");
   }
-  if (const auto violation = find_shape_violation(plan.scenario, config)) {
+  // A plan may say what a schedule would bring that its stack does not run.
+  const Scenario scenario = with_every_schedule(plan.scenario);
+  if (const auto violation = find_shape_violation(scenario, config)) {
     refuse(std::string(text_of(*violation).description));
   }
   if (config.world_size() > plan.gpus) {
     refuse("uses " + std::to_string(config.world_size()) + " GPUs of " + std::to_string(plan.gpus));
   }
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
-  if (const auto violation = find_violation(plan.scenario, config, capacity)) {
+  if (const auto violation = find_violation(scenario, config, capacity)) {
     refuse(std::string(text_of(*violation).description));
   }
 }

@@ -130,6 +130,7 @@ ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
     return row;
   }
   row.vpp = other.config.vpp;
+  row.changes_semantics = !generator.is_synchronous;
   const Schedule schedule = plan_schedule(other);
   const Timeline timeline = simulate_step(schedule, plan_times(other, options));
   row.step = step_of(other, timeline.times);

@@ -49,6 +49,7 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   ObjectWriter json;
   json.object("config", copy.config);
   json.count("gpus_used", copy.config.world_size());
+  json.flag("run_by_stack", is_run_by_stack(plan.scenario.stack, plan.config));
   json.object("predicted", copy.predicted);
   json.object("memory", copy.memory);
   if (budget.tokens.has_value()) {
@@ -102,14 +103,15 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   PlanningResult result{.scenario = scenario, .options = options};
   result.calibration = calibration.fit(scenario, options.gpus);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
-  result.search = search(scenario, options);
+  WaitsCache simulations;
+  result.search = search(scenario, options, simulations);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(
         make_plan(scenario, options.gpus, options.memory_headroom, candidate.config,
                   result.calibration.at(run_point(scenario.job.model, candidate.config))));
   }
   if (!result.search.best.empty()) {
-    result.baselines = rules_of_thumb(scenario, options);
+    result.baselines = rules_of_thumb(scenario, options, simulations);
   }
   for (const MeasuredRun& run :
        find_published_runs(read_published_runs(), scenario, options.gpus)) {
@@ -175,7 +177,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   std::string text =
       "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost\n";
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -195,7 +197,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     } else {
       text += ",,";
     }
-    text += "\n";
+    text += is_run_by_stack(plan.scenario.stack, config) ? ",1\n" : ",0\n";
   }
   return text;
 }

@@ -44,10 +44,12 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
 }
 
 std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
-                                         const std::vector<ModelParallelism>& order) {
+                                         const std::vector<ModelParallelism>& order,
+                                         WaitsCache& simulations) {
   const Pins pins = options.pins;
   options.num_best = 1;
   options.num_threads = 1;
+  options.wants_front = false;
   for (const auto& [tp, pp, sequence_parallel] : order) {
     if (!pins.tp.contains(tp) || !pins.pp.contains(pp)) {
       continue;
@@ -62,7 +64,7 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
     options.pins.dp = IntegerRanges(replicas.back().dp);
     options.pins.sequence_parallel =
         sequence_parallel ? std::optional(true) : pins.sequence_parallel;
-    const SearchResult result = search(scenario, options);
+    const SearchResult result = search(scenario, options, simulations);
     if (!result.best.empty()) {
       return result.best.front();
     }
@@ -70,13 +72,15 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
   return std::nullopt;
 }
 
-Baseline table_1(const Scenario& scenario, const SearchOptions& options) {
-  return {.name = "SC21 table 1",
-          .source = "SC21 (arXiv:2104.04473) table 1",
-          .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario))};
+Baseline table_1(const Scenario& scenario, const SearchOptions& options, WaitsCache& simulations) {
+  return {
+      .name = "SC21 table 1",
+      .source = "SC21 (arXiv:2104.04473) table 1",
+      .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario), simulations)};
 }
 
-Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options) {
+Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options,
+                                 WaitsCache& simulations) {
   const StackCapabilities& can_run = scenario.stack.can_run;
   const bool can_shard = std::find(can_run.zero_stages.begin(), can_run.zero_stages.end(), 1) !=
                          can_run.zero_stages.end();
@@ -91,10 +95,11 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
   }
   return {.name = "don't over-parallelize",
           .source = "NVIDIA Megatron-Core user guide, parallelism strategies",
-          .choice = first_that_fits(scenario, options, order)};
+          .choice = first_that_fits(scenario, options, order, simulations)};
 }
 
-Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options) {
+Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options,
+                                 WaitsCache& simulations) {
   const int tp = sizes_within_node(scenario).back();
   const std::vector<std::int64_t> counts = divisors(scenario.job.model.num_layers);
   std::vector<ModelParallelism> order;
@@ -104,14 +109,21 @@ Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& 
   }
   return {.name = "TP in the node, PP until it fits, then DP",
           .source = "SC21 (arXiv:2104.04473) takeaways 1 and 2",
-          .choice = first_that_fits(scenario, options, order)};
+          .choice = first_that_fits(scenario, options, order, simulations)};
 }
 
 }  // namespace
 
+std::vector<Baseline> rules_of_thumb(const Scenario& scenario, const SearchOptions& options,
+                                     WaitsCache& simulations) {
+  return {table_1(scenario, options, simulations),
+          do_not_over_parallelize(scenario, options, simulations),
+          full_tensor_parallelism(scenario, options, simulations)};
+}
+
 std::vector<Baseline> rules_of_thumb(const Scenario& scenario, const SearchOptions& options) {
-  return {table_1(scenario, options), do_not_over_parallelize(scenario, options),
-          full_tensor_parallelism(scenario, options)};
+  WaitsCache simulations;
+  return rules_of_thumb(scenario, options, simulations);
 }
 
 }  // namespace ptdp

@@ -30,4 +30,9 @@ struct Baseline {
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options);
 
+/// The same with the simulations of a search of the same scenario at hand.
+[[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
+                                                   const SearchOptions& options,
+                                                   WaitsCache& simulations);
+
 }  // namespace ptdp

@@ -11,6 +11,7 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "planner/finalists.h"
 
 namespace ptdp {
 namespace {
@@ -24,6 +25,7 @@ bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
 struct PartialResult {
   SearchResult tally;  // without best and pareto
   std::vector<Candidate> feasible;
+  std::vector<Candidate> bounded;  ///< Feasible too, with a lower bound of their time.
 };
 
 /// Searches all candidates of one tensor-parallel size.
@@ -80,8 +82,13 @@ class TensorParallelSearch {
         return;
       }
       ++result_.tally.enumerated;
-      const Seconds time = iteration_cost(scenario_, config, costs_of(config)).total();
-      result_.feasible.push_back({config, time, memory});
+      const MicrobatchCosts& costs = costs_of(config);
+      if (is_in_closed_form(config)) {
+        const Seconds time = iteration_cost(scenario_, config, costs, std::nullopt).total();
+        result_.feasible.push_back({config, time, memory});
+      } else {
+        result_.bounded.push_back({config, least_time(scenario_, config, costs), memory});
+      }
     }
   }
 
@@ -218,6 +225,12 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
 }
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
+  WaitsCache simulations;
+  return search(scenario, options, simulations);
+}
+
+SearchResult search(const Scenario& given, const SearchOptions& options, WaitsCache& simulations) {
+  const Scenario scenario = options.pins.any_stack ? with_every_schedule(given) : given;
   const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
   const std::vector<Replicas> replicas = enumerate_replicas(scenario, options.gpus, options.pins);
   std::vector<PartialResult> parts(sizes.size());
@@ -227,14 +240,21 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
 
   SearchResult result;
   std::vector<Candidate> feasible;
+  std::vector<Candidate> bounded;
   for (PartialResult& part : parts) {
     merge(result, part.tally);
     feasible.insert(feasible.end(), std::make_move_iterator(part.feasible.begin()),
                     std::make_move_iterator(part.feasible.end()));
+    bounded.insert(bounded.end(), std::make_move_iterator(part.bounded.begin()),
+                   std::make_move_iterator(part.bounded.end()));
   }
-  result.feasible = static_cast<std::int64_t>(feasible.size());
+  result.feasible = static_cast<std::int64_t>(feasible.size() + bounded.size());
+  feasible =
+      simulate_finalists(scenario, options, std::move(feasible), std::move(bounded), simulations);
   result.best = best_of(feasible, options);
-  result.pareto = pareto_front(feasible);
+  if (options.wants_front) {
+    result.pareto = pareto_front(feasible);
+  }
   return result;
 }
 

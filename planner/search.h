@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/constraint.h"
 #include "planner/enumerate.h"
@@ -23,10 +24,11 @@ struct SearchOptions {
   double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   Objective objective = Objective::kTime;
   int num_best = 5;
-  int num_threads = 1;  ///< Never changes the result.
+  int num_threads = 1;      ///< Never changes the result.
+  bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
 };
 
-/// A configuration that can run, with what the closed form predicts (not calibrated).
+/// A configuration that can run, with what iteration_cost predicts (not calibrated).
 struct Candidate {
   ParallelConfig config;
   Seconds time;
@@ -55,9 +57,14 @@ struct SearchResult {
   std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
 };
 
-/// Costs every candidate that the pins allow and memory holds. Exact: no sampling, no bound. Memory
-/// grows with the microbatch size, so sizes beyond the first that does not fit are counted without
-/// being looked at. `check(scenario)` must accept the scenario.
+/// Costs every candidate that the pins allow and memory holds. Exact, without sampling: a bound
+/// only keeps schedules from being simulated that can be neither among the best nor on the front
+/// (planner/finalists.h). Memory grows with the microbatch size, so sizes beyond the first that
+/// does not fit are counted without being looked at. `check(scenario)` must accept the scenario.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
+
+/// The same with the simulations of earlier searches at hand: those of the same scenario.
+[[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options,
+                                  WaitsCache& simulations);
 
 }  // namespace ptdp

@@ -67,12 +67,12 @@ std::string headline(const Plan& plan) {
   const Scenario& scenario = plan.scenario;
   const Prediction& predicted = plan.predicted;
   return fmt::format(
-      "Train {} on {} GPUs ({} with {}) with {}: {} per iteration of {} sequences, {:.4g} TFLOP/s "
-      "per GPU, {} of peak.\n",
+      "Train {} on {} GPUs ({} with {}) with {}{}: {} per iteration of {} sequences, {:.4g} "
+      "TFLOP/s per GPU, {} of peak.\n",
       scenario.job.model_name, plan.gpus, scenario.cluster.name, scenario.stack.name,
-      to_string(plan.config), duration(predicted.iteration_time.value),
-      scenario.job.global_batch_size, predicted.per_gpu.value.value() / kTera,
-      percent(predicted.hfu.value));
+      to_string(plan.config), stack_remark(scenario.stack, plan.config),
+      duration(predicted.iteration_time.value), scenario.job.global_batch_size,
+      predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
 }
 
 std::string configuration(const Plan& plan) {
@@ -84,7 +84,8 @@ std::string configuration(const Plan& plan) {
          row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
          row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
                                        plan.schedule.num_microbatches)) +
-         row("schedule", name_of(config.schedule)) +
+         row("schedule",
+             std::string(name_of(config.schedule)) + stack_remark(plan.scenario.stack, config)) +
          row("recomputation", name_of(config.recompute)) +
          row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
          row("ZeRO stage", fmt::format("{}", config.zero_stage)) +
@@ -205,13 +206,13 @@ std::string runners_up(const PlanningResult& result) {
     const double loss = score(time, plan.config, objective) /
                             score(best.predicted.iteration_time.value, best.config, objective) -
                         1.0;
-    text +=
-        fmt::format("  {}. {}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1, to_string(plan.config),
-                    duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
-                    1.0 + loss <= widest ? ", a tie within the interval" : "",
-                    plan.memory.peak().value() / kGibi,
-                    describe_differences(cost_of(plan, objective), cost_of(best, objective),
-                                         unit_of(objective)));
+    text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1,
+                        to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
+                        duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
+                        1.0 + loss <= widest ? ", a tie within the interval" : "",
+                        plan.memory.peak().value() / kGibi,
+                        describe_differences(cost_of(plan, objective), cost_of(best, objective),
+                                             unit_of(objective)));
   }
   return text;
 }
@@ -222,9 +223,10 @@ std::string pareto(const PlanningResult& result) {
   std::string text;
   for (const Candidate& candidate : front) {
     if (candidate.time <= 2.0 * front.front().time) {
-      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}\n", candidate.memory.value() / kGibi,
+      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}{}\n", candidate.memory.value() / kGibi,
                           duration(candidate.time * result.calibration.factor),
-                          to_string(candidate.config));
+                          to_string(candidate.config),
+                          stack_remark(result.scenario.stack, candidate.config));
     }
   }
   return front.size() < 2 ? "" : "\nLess memory for more time (Pareto front)\n" + text;
@@ -238,7 +240,8 @@ std::string baselines(const PlanningResult& result) {
       continue;
     }
     text += fmt::format(
-        "  {}: {}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
+        "  {}: {}{}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
+        stack_remark(result.scenario.stack, baseline.choice->config),
         100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
         result.options.objective == Objective::kCost ? " cost" : "");
   }

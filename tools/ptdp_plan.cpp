@@ -58,7 +58,9 @@ po::options_description flag_descriptions() {
   option("vpp", text(), "model chunks per GPU");
   option("micro-batch-size", text(), "sequences per microbatch");
   option("zero-stage", text(), "ZeRO stages: 0, 1");
-  option("schedule", text(), "1f1b, interleaved");
+  option("schedule", text(),
+         "all, or some of 1f1b, interleaved, gpipe, looped-bfs, zb-h1, zb-h2, zb-v, v-half, v-min, "
+         "dualpipe, dualpipev, whether the stack runs them or not (default: all that it runs)");
   option("recompute", text(), "none, selective, full, or several: none,full");
   option("sequence-parallel", text(), "on, off");
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
@@ -179,6 +181,21 @@ IntegerRanges read_ranges(const CommandLine& line, const std::string& flag, std:
   return text.has_value() ? IntegerRanges::parse(*text, low, high, "--" + flag) : IntegerRanges();
 }
 
+/// What --schedule says: a list, which the stack need not run; "all" among them means all.
+void read_schedules(const CommandLine& line, Pins& pins) {
+  const NamedValues<ScheduleKind> known(kScheduleNames);
+  std::vector<std::string> names = names_of(known);
+  names.emplace_back("all");
+  pins.any_stack = line.has("schedule");
+  for (const std::size_t index : line.choices("schedule", names)) {
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      if (index == i || index == known.size()) {
+        pins.schedules.push_back(known[i].value);
+      }
+    }
+  }
+}
+
 SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   SearchOptions options{.gpus = gpus};
   options.pins.tp = read_ranges(line, "tp", 1, kMostGpus);
@@ -187,8 +204,7 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
   options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
   options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);
-  options.pins.schedules =
-      read_choices(line, "schedule", NamedValues<ScheduleKind>(kScheduleNames));
+  read_schedules(line, options.pins);
   options.pins.recompute = read_choices(line, "recompute", NamedValues<Recompute>(kRecomputeNames));
   if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
     options.pins.sequence_parallel = *choice == 1;

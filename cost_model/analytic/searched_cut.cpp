@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
-#include <map>
-#include <set>
 #include <string>
 #include <unordered_set>
 
@@ -17,7 +15,6 @@ namespace ptdp {
 namespace {
 
 constexpr int kMostLayers = 2048;  // bounds the recursion, and positions to 16 bits
-constexpr std::size_t kMostSums = 20'000;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 /// What a partition may take; beyond these it is refused.
@@ -52,7 +49,8 @@ class SearchedCut {
       refuse();
     }
     if (best) {
-      // Its proof may take longer than there is; what was found by then will do.
+      // Its proof may take longer than that is worth; what was found by then will do.
+      most_steps_ = std::min(most_steps_, steps_ + request_.most_steps / 10);
       const auto of_stages = cut_contiguously(without_memory(), request_.pp * request_.vpp);
       if (auto shorter = minimize(&Caps::stage, value_of(*of_stages, &Caps::stage))) {
         best = std::move(shorter);
@@ -76,7 +74,7 @@ class SearchedCut {
     return ticks;
   }
 
-  [[nodiscard]] bool is_exhausted() const { return steps_ > request_.most_steps; }
+  [[nodiscard]] bool is_exhausted() const { return steps_ > most_steps_; }
 
   /// The partition with the least value under one of the caps, which is `low` at least. The other
   /// cap stays; this one is left at the least value.
@@ -87,9 +85,11 @@ class SearchedCut {
       return std::nullopt;
     }
     std::int64_t high = value_of(*best, cap);
-    low = least_sum(std::max(low, ticks_.longest()), high);
-    while (low < high) {
-      caps_.*cap = low + (high - low) / 2;
+    const int holders = cap == &Caps::rank ? request_.pp : request_.pp * request_.vpp;
+    low = rank_time_bound(ticks_, holders, std::max(low, ticks_.longest()), high);
+    // The bound itself first: with few kinds of layers it is mostly reached.
+    for (std::int64_t step = 0; low < high; step = (high - low) / 2) {
+      caps_.*cap = low + step;
       next_ = kNever;
       auto found = find();
       if (is_exhausted()) {
@@ -105,28 +105,6 @@ class SearchedCut {
     }
     caps_.*cap = high;
     return best;
-  }
-
-  /// The least sum of layers from `low` to `high`, of which there is one; few kinds of layers leave
-  /// wide gaps. With too many kinds to look at, `low`.
-  [[nodiscard]] std::int64_t least_sum(std::int64_t low, std::int64_t high) const {
-    std::map<std::int64_t, int> kinds;
-    for (int layer = 0; layer < ticks_.num_layers(); ++layer) {
-      ++kinds[ticks_.time[layer + 1] - ticks_.time[layer]];
-    }
-    kinds.erase(0);
-    std::set<std::int64_t> sums = {0};
-    for (const auto& [time, number] : kinds) {
-      for (const std::int64_t sum : std::vector<std::int64_t>(sums.begin(), sums.end())) {
-        for (int i = 1; i <= number && time <= (high - sum) / i; ++i) {
-          sums.insert(sum + i * time);
-        }
-      }
-      if (sums.size() > kMostSums) {
-        return low;
-      }
-    }
-    return *sums.lower_bound(low);
   }
 
   /// The largest time of a rank or of a stage.
@@ -183,7 +161,7 @@ class SearchedCut {
     middle = std::clamp(middle, counts.least, std::max(counts.least, counts.most));
     for (int below = middle, above = middle + 1; below >= counts.least || above <= counts.most;
          --below, ++above) {
-      if (++steps_ > request_.most_steps) {
+      if (++steps_ > most_steps_) {
         return false;
       }
       if ((below >= counts.least && below <= counts.most && attempt(below)) ||
@@ -347,6 +325,7 @@ class SearchedCut {
   std::unordered_set<std::u16string> refused_;
   std::int64_t next_ = kNever;  // the least value that a cap would have had to be
   std::int64_t steps_ = 0;
+  std::int64_t most_steps_ = request_.most_steps;
 };
 
 }  // namespace

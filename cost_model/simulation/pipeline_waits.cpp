@@ -10,9 +10,10 @@
 namespace ptdp {
 namespace {
 
-// Microbatches that are simulated, and of these the last ones that set the rhythm, in times p.
-constexpr std::int64_t kSimulatedRounds = 16;
-constexpr std::int64_t kRhythmRounds = 8;
+// Rounds of p microbatches that are simulated at least, and how many actions may be.
+constexpr std::int64_t kFewestRounds = 4;
+constexpr std::int64_t kCheapActions = 30'000;
+constexpr std::int64_t kPasses = 3;  // F, I and W
 constexpr double kBelowRounding = 1.0 - 1e-12;
 
 /// A schedule to be simulated, and what with.
@@ -95,15 +96,66 @@ Seconds period_of(const Pipeline& pipeline, const Schedule& schedule, Seconds ex
   return longest;
 }
 
-/// With `num_microbatches` in place of the pipeline's own.
-PipelineWaits waits_of(Pipeline pipeline, int num_microbatches) {
-  pipeline.shape.num_microbatches = num_microbatches;
-  const Schedule schedule = pipeline.generator->generate(pipeline.shape);
-  const Seconds alone = period_of(pipeline, schedule, Seconds(0.0));
-  const Seconds together = period_of(pipeline, schedule, pipeline.exchange);
-  return {.bubble = alone - num_microbatches * most_work(pipeline),
-          .messages = std::max(together - alone, Seconds(0.0))};
+/// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.
+struct SimulatedPart {
+  std::int64_t num_microbatches = 0;
+  std::int64_t rhythm = 0;  ///< The last ones of them, which the others repeat; 0: all are there.
+};
+
+SimulatedPart simulated_part(int pp, int vpp, std::int64_t num_microbatches) {
+  const std::int64_t per_round = kPasses * vpp * pp * pp;
+  const std::int64_t rounds = std::max(kFewestRounds, kCheapActions / per_round);
+  const std::int64_t rhythm = rounds / 2 * pp;
+  // A second simulation, of what comes before the rhythm, costs rounds - rhythm.
+  if (num_microbatches <= 2 * rounds * pp - rhythm) {
+    return {.num_microbatches = num_microbatches};
+  }
+  return {.num_microbatches = rounds * pp + num_microbatches % pp, .rhythm = rhythm};
 }
+
+/// A pipeline's schedules of so many microbatches as are simulated.
+class Schedules {
+ public:
+  Schedules(const Pipeline& pipeline, ScheduleCache& cache)
+      : pipeline_(pipeline),
+        part_(
+            simulated_part(pipeline.shape.pp, pipeline.shape.vpp, pipeline.shape.num_microbatches)),
+        whole_(with_microbatches(part_.num_microbatches, cache)) {
+    if (part_.rhythm > 0) {
+      before_rhythm_ = with_microbatches(part_.num_microbatches - part_.rhythm, cache);
+    }
+  }
+
+  /// Time of an iteration beyond the work of the busiest rank.
+  [[nodiscard]] Seconds wait(Seconds exchange) const {
+    const Seconds wait = wait_of(*whole_, exchange);
+    if (part_.rhythm == 0) {
+      return wait;
+    }
+    const Seconds growth = wait - wait_of(*before_rhythm_, exchange);
+    const std::int64_t others = pipeline_.shape.num_microbatches - part_.num_microbatches;
+    return wait + std::max(growth, Seconds(0.0)) *
+                      (static_cast<double>(others) / static_cast<double>(part_.rhythm));
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<const Schedule> with_microbatches(std::int64_t num_microbatches,
+                                                                  ScheduleCache& cache) const {
+    ScheduleShape shape = pipeline_.shape;
+    shape.num_microbatches = static_cast<int>(num_microbatches);
+    return cache.find(*pipeline_.generator, shape);
+  }
+
+  [[nodiscard]] Seconds wait_of(const Schedule& schedule, Seconds exchange) const {
+    return period_of(pipeline_, schedule, exchange) -
+           schedule.num_microbatches * most_work(pipeline_);
+  }
+
+  const Pipeline& pipeline_;
+  SimulatedPart part_;
+  std::shared_ptr<const Schedule> whole_;
+  std::shared_ptr<const Schedule> before_rhythm_;
+};
 
 /// Sums of what the stages before each one take, and those before the end.
 struct Sums {
@@ -111,34 +163,54 @@ struct Sums {
   std::vector<Seconds> input_gradient = {Seconds(0.0)};
 };
 
-/// The two terms of least_waits on one rank, from its first action on or from the beginning.
-Seconds least_idle(const Pipeline& pipeline, const Sums& sums, int rank) {
+/// How long a stage keeps a microbatch's activations at least, and how much of that comes after its
+/// forward pass.
+struct Stay {
+  Seconds whole;
+  Seconds after_forward;
+};
+Stay least_stay(const Pipeline& pipeline, const Sums& sums, int held_stage) {
+  const auto stage = static_cast<std::size_t>(held_stage);
+  const StageDurations& of = pipeline.durations[stage];
+  const Seconds after_forward = sums.forward.back() - sums.forward[stage + 1] +
+                                sums.input_gradient.back() - sums.input_gradient[stage] +
+                                of.weight_gradient;
+  return {.whole = of.forward + after_forward, .after_forward = after_forward};
+}
+
+/// least_waits' bound of an iteration on one rank: from its own first action on where no rank waits
+/// for all, else from the beginning.
+Seconds least_period(const Pipeline& pipeline, const Sums& sums, int rank) {
   const HeldStages held = stages_of(pipeline, rank);
-  const Seconds all_forward = sums.forward.back();
-  const Seconds all_back = sums.input_gradient.back();
+  const double microbatches = held.share * pipeline.shape.num_microbatches;
+  const Seconds all = sums.forward.back() + sums.input_gradient.back();
+  Seconds work;
+  Seconds stays;
   Seconds longest_forward;
   Seconds longest_backward;
-  Seconds first_action = all_forward;
-  Seconds first_gradient = all_forward + all_back;
-  Seconds return_trip = all_forward + all_back;
+  Seconds first_action = all;
+  Seconds first_gradient = all;
+  Seconds return_trip = all;
   for (const int held_stage : held.stages) {
     const auto stage = static_cast<std::size_t>(held_stage);
     const StageDurations& of = pipeline.durations[stage];
-    const Seconds back_to_here = all_back - sums.input_gradient[stage + 1];
+    const Stay stay = least_stay(pipeline, sums, held_stage);
+    work += microbatches * work_of(of);
+    stays += microbatches * stay.whole;
     longest_forward = std::max(longest_forward, of.forward);
     longest_backward = std::max(longest_backward, of.input_gradient + of.weight_gradient);
     first_action = std::min(first_action, sums.forward[stage]);
-    first_gradient = std::min(first_gradient, all_forward + back_to_here);
-    return_trip = std::min(return_trip, all_forward - sums.forward[stage + 1] + back_to_here +
-                                            of.input_gradient + of.weight_gradient);
+    first_gradient = std::min(first_gradient, all - sums.input_gradient[stage + 1]);
+    return_trip = std::min(return_trip, stay.after_forward);
   }
   const int kept = pipeline.generator->peak_activations(pipeline.shape, rank);
-  const Seconds skipped = pipeline.waits_for_all ? Seconds(0.0) : first_action;
-  const Seconds before = std::max(first_action, first_gradient - kept * longest_forward) - skipped;
+  const Seconds begin = pipeline.waits_for_all ? first_action : Seconds(0.0);
+  const Seconds before =
+      std::max(Seconds(0.0), first_gradient - kept * longest_forward - first_action) + begin;
   const Seconds after = std::max(return_trip - kept * longest_backward, Seconds(0.0));
-  const double forward_passes =
-      held.share * static_cast<double>(held.stages.size()) * pipeline.shape.num_microbatches;
-  return forward_passes > kept ? before + after : std::max(before, after);
+  const bool goes_on = microbatches * static_cast<double>(held.stages.size()) > kept;
+  return std::max(work + (goes_on ? before + after : std::max(before, after)),
+                  stays / kept + begin);
 }
 
 }  // namespace
@@ -176,25 +248,26 @@ std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
   return durations;
 }
 
+double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches) {
+  const SimulatedPart part = simulated_part(config.pp, config.vpp, num_microbatches);
+  return 1.0 * kPasses * config.pp * config.vpp * static_cast<double>(part.num_microbatches);
+}
+
+Seconds simulated_wait(const Scenario& scenario, const ParallelConfig& config,
+                       const MicrobatchCosts& costs) {
+  const Pipeline pipeline = pipeline_of(scenario, config, costs);
+  ScheduleCache schedules;
+  return Schedules(pipeline, schedules).wait(pipeline.exchange);
+}
+
 PipelineWaits simulated_waits(const Scenario& scenario, const ParallelConfig& config,
                               const MicrobatchCosts& costs) {
   const Pipeline pipeline = pipeline_of(scenario, config, costs);
-  const int whole = pipeline.shape.num_microbatches;
-  const std::int64_t pp = config.pp;
-  const std::int64_t simulated = kSimulatedRounds * pp + whole % pp;
-  if (whole <= simulated) {
-    return waits_of(pipeline, whole);
-  }
-  const auto last = static_cast<int>(simulated);
-  const auto rhythm = static_cast<int>(kRhythmRounds * pp);
-  const PipelineWaits waits = waits_of(pipeline, last);
-  const PipelineWaits before = waits_of(pipeline, last - rhythm);
-  const double rest = static_cast<double>(whole - last) / rhythm;
-  const auto growth = [rest](Seconds now, Seconds then) {
-    return now + rest * std::max(now - then, Seconds(0.0));
-  };
-  return {.bubble = growth(waits.bubble, before.bubble),
-          .messages = growth(waits.messages, before.messages)};
+  ScheduleCache cache;
+  const Schedules schedules(pipeline, cache);
+  const Seconds all = schedules.wait(pipeline.exchange);
+  const Seconds bubble = std::min(schedules.wait(Seconds(0.0)), all);
+  return {.bubble = bubble, .messages = all - bubble};
 }
 
 PipelineWaits least_waits(const Scenario& scenario, const ParallelConfig& config,
@@ -205,22 +278,34 @@ PipelineWaits least_waits(const Scenario& scenario, const ParallelConfig& config
     sums.forward.push_back(sums.forward.back() + stage.forward);
     sums.input_gradient.push_back(sums.input_gradient.back() + stage.input_gradient);
   }
-  const double microbatches = pipeline.shape.num_microbatches;
   Seconds longest;
   for (int rank = 0; rank < config.pp; ++rank) {
-    const HeldStages held = stages_of(pipeline, rank);
-    Seconds work;
-    for (const int stage : held.stages) {
-      work += held.share * work_of(pipeline.durations[static_cast<std::size_t>(stage)]);
-    }
-    longest = std::max(longest, microbatches * work + least_idle(pipeline, sums, rank));
+    longest = std::max(longest, least_period(pipeline, sums, rank));
   }
-  const Seconds bubble = kBelowRounding * longest - microbatches * most_work(pipeline);
-  return {.bubble = bubble};
+  const Seconds work = pipeline.shape.num_microbatches * most_work(pipeline);
+  return {.bubble = kBelowRounding * longest - work};
 }
 
-const PipelineWaits& WaitsCache::find(const Scenario& scenario, const ParallelConfig& config,
-                                      const MicrobatchCosts& costs) {
+std::shared_ptr<const Schedule> ScheduleCache::find(const ScheduleGenerator& generator,
+                                                    const ScheduleShape& shape) {
+  constexpr std::int64_t kMostActions = 4'000'000;
+  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches);
+  const auto found = schedules_.find(key);
+  if (found != schedules_.end()) {
+    return found->second;
+  }
+  auto schedule = std::make_shared<const Schedule>(generator.generate(shape));
+  num_actions_ += num_actions(*schedule);
+  if (num_actions_ > kMostActions) {
+    schedules_.clear();
+    num_actions_ = num_actions(*schedule);
+  }
+  schedules_.emplace(key, schedule);
+  return schedule;
+}
+
+Seconds WaitsCache::find(const Scenario& scenario, const ParallelConfig& config,
+                         const MicrobatchCosts& costs) {
   const Pipeline pipeline = pipeline_of(scenario, config, costs);
   std::vector<double> durations;
   durations.reserve(3 * pipeline.durations.size());
@@ -234,7 +319,8 @@ const PipelineWaits& WaitsCache::find(const Scenario& scenario, const ParallelCo
   const auto found = waits_.find(key);
   return found != waits_.end()
              ? found->second
-             : waits_.emplace(key, simulated_waits(scenario, config, costs)).first->second;
+             : waits_.emplace(key, Schedules(pipeline, schedules_).wait(pipeline.exchange))
+                   .first->second;
 }
 
 }  // namespace ptdp

@@ -51,6 +51,9 @@ void describe(Fields& fields, StackCapabilities& can_run) {
   fields.flag("context_parallel", can_run.context_parallel);
   fields.flag("expert_parallel", can_run.expert_parallel);
   fields.count("interleaved_min_stages", can_run.interleaved_min_stages, 2, 1000);
+  if (fields.optional("uneven_layers", can_run.uneven_layers)) {
+    fields.flag("uneven_layers", can_run.uneven_layers);
+  }
   if constexpr (Fields::kIsReading) {
     check_choices(can_run.schedules, fields.place_of("schedules"), true);
     check_choices(can_run.recompute, fields.place_of("recompute"));

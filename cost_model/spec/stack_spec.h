@@ -33,6 +33,7 @@ struct StackCapabilities {
   bool context_parallel = false;
   bool expert_parallel = false;
   int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
+  bool uneven_layers = false;      ///< Any number of layers for each virtual stage.
 
   friend bool operator==(const StackCapabilities&, const StackCapabilities&) = default;
 };

@@ -142,5 +142,55 @@ void validate_schedule(benchmark::State& state) {
 }
 BENCHMARK(validate_schedule)->Args({64, 512, 2, 0})->Unit(benchmark::kMicrosecond);
 
+const StepActions& whole_step() {
+  static const StepActions step{.gradient_buckets = {4}, .gathers_parameters = true};
+  return step;
+}
+
+void complete_schedule(benchmark::State& state) {
+  const Schedule schedule = schedule_of(state);
+  std::int64_t actions = 0;
+  while (state.KeepRunning()) {
+    actions += num_actions(complete(schedule, whole_step()));
+  }
+  state.SetItemsProcessed(actions);
+}
+BENCHMARK(complete_schedule)
+    ->Args({64, 512, 2, 0})
+    ->Args({1024, 4096, 1, 0})
+    ->Unit(benchmark::kMillisecond);
+
+void validate_complete_schedule(benchmark::State& state) {
+  const Schedule schedule = complete(schedule_of(state), whole_step());
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(find_fault(schedule).has_value());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(validate_complete_schedule)
+    ->Args({64, 512, 2, 0})
+    ->Args({1024, 4096, 1, 0})
+    ->Unit(benchmark::kMillisecond);
+
+/// p, m and the memory limit: uneven stages, so that the search uses its budget.
+void search_zb_auto(benchmark::State& state) {
+  ScheduleShape shape{.pp = static_cast<int>(state.range(0)),
+                      .num_microbatches = static_cast<int>(state.range(1)),
+                      .message_ticks = 10,
+                      .memory_limit = static_cast<int>(state.range(2))};
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    shape.ticks.push_back({1000 + 7 * (rank % 5), 1200 - 11 * (rank % 7), 800 + 13 * (rank % 3)});
+  }
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(find_schedule_generator("zb-auto")->generate(shape).orders.data());
+  }
+}
+BENCHMARK(search_zb_auto)
+    ->Args({8, 64, 8})
+    ->Args({8, 64, 15})
+    ->Args({64, 512, 64})
+    ->Args({64, 512, 127})
+    ->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace ptdp

@@ -140,7 +140,7 @@ TEST(ChoiceFlag, ThatIsUnknownIsRefusedWithTheKnownOnes) {
   };
   for (const Row& row :
        {Row{"--format", "yaml", "json"}, Row{"--format", "", "json"},
-        Row{"--objective", "tme", "did you mean \"time\""}, Row{"--schedule", "gpipe", "1f1b"},
+        Row{"--objective", "tme", "did you mean \"time\""}, Row{"--schedule", "pipe", "gpipe"},
         Row{"--schedule", "1f1b,", "interleaved"}, Row{"--recompute", "ful", "\"full\""},
         Row{"--sequence-parallel", "yes", "on"}, Row{"--zero-stage", "4", "3"}}) {
     EXPECT_TRUE(is_refused(run_tiny({row.flag, row.value}), {row.flag, row.known})) << row.flag;
@@ -255,7 +255,7 @@ TEST(Explain, OfWhatIsNoConfigurationIsRefusedNamingTheKey) {
        {Row{"", "key=value"}, Row{"tp", "\"tp\""}, Row{"tp=", "tp"}, Row{"tp=0", "tp"},
         Row{"tp=-1", "tp"}, Row{"tp=1.5", "tp"}, Row{"tp=4294967297", "tp"}, Row{"=8", "key"},
         Row{"tp=2,", "key=value"}, Row{"tp=2,tp=4", "twice"}, Row{"tpp=2", "did you mean \"tp\""},
-        Row{"b=1,micro_batch_size=1", "twice"}, Row{"schedule=gpipe", "1f1b"},
+        Row{"b=1,micro_batch_size=1", "twice"}, Row{"schedule=pipe", "1f1b"},
         Row{"recompute=ful", "full"}, Row{"sequence_parallel=2", "on"}, Row{"zero_stage=4", "3"},
         Row{"tp==2", "tp"}, Row{"tp=2;pp=2", "tp"}, Row{"interleaving", "key=value"}}) {
     EXPECT_TRUE(is_refused(run_tiny({"--explain", row.text}), {"--explain", row.named}))

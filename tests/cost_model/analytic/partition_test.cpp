@@ -190,6 +190,10 @@ TEST(Partition, SearchesListsOfUsualSizesExactly) {
   // 72 in all: 9 a rank is a lower bound, reached.
   EXPECT_EQ(slowest(layers_of(times), {.pp = 8, .vpp = 2}), 9.0);
   EXPECT_EQ(slowest(layers_of(times), {.pp = 8, .vpp = 2, .placement = StagePlacement::kV}), 9.0);
+  EXPECT_EQ(slowest(layers_of(times), {.pp = 8, .vpp = 4}), 9.0);
+  // 72.5: 9 a rank is too little, and there is no sum between that and 9.5.
+  times[0] = 1.5;
+  EXPECT_EQ(slowest(layers_of(times), {.pp = 8, .vpp = 4}), 9.5);
 }
 
 TEST(Partition, RefusesWhatItCannotSearchExactly) {

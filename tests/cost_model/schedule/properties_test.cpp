@@ -14,14 +14,6 @@
 namespace ptdp {
 namespace {
 
-/// Its compute alone.
-Schedule compute_of(Schedule schedule) {
-  for (std::vector<Action>& order : schedule.orders) {
-    std::erase_if(order, [](const Action& action) { return !is_compute(action.kind); });
-  }
-  return schedule;
-}
-
 Durations random_durations() {
   return {.forward = random_between(1, 40),
           .input_gradient = random_between(1, 40),
@@ -60,7 +52,8 @@ TEST(Properties, CompleteSchedulesAreProvenInBothModes) {
     for (const MessageMode mode : {MessageMode::kBlocking, MessageMode::kOverlapped}) {
       RC_ASSERT(!find_lane_deadlock(lowered, mode).has_value());
     }
-    RC_ASSERT(compute_of(lowered) == (step.merges_backward ? merge_backward(schedule) : schedule));
+    RC_ASSERT(compute_alone(lowered) ==
+              (step.merges_backward ? merge_backward(schedule) : schedule));
     RC_ASSERT(parse_schedule_csv(to_csv(lowered), "again").orders == lowered.orders);
   }));
 }

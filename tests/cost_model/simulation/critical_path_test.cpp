@@ -153,14 +153,16 @@ TEST(Sensitivity, IsTheSlopeOfSimulationsWithTheRankALittleSlowerAndFaster) {
     const RandomStep step = random_step();
     const std::vector<double> elasticities =
         slowdown_elasticities(path_of(step.schedule, step.times));
-    constexpr double kStep = 1e-6;
-    constexpr double kTolerance = 1e-7;  // of a quotient of doubles: 1e-13/1e-6
+    constexpr double step_size = 1e-6;
+    constexpr double tolerance = 1e-7;  // of a quotient of doubles: 1e-13/1e-6
     for (int rank = 0; rank < step.schedule.pp; ++rank) {
-      const double above = slowdown_effect(step.schedule, step.times, rank, 1.0 + kStep) / kStep;
-      const double below = -slowdown_effect(step.schedule, step.times, rank, 1.0 - kStep) / kStep;
-      RC_ASSERT(elasticities[rank] >= below - kTolerance);
-      RC_ASSERT(elasticities[rank] <= above + kTolerance);
-      num_smooth += above - below < kTolerance ? 1 : 0;
+      const double above =
+          slowdown_effect(step.schedule, step.times, rank, 1.0 + step_size) / step_size;
+      const double below =
+          -slowdown_effect(step.schedule, step.times, rank, 1.0 - step_size) / step_size;
+      RC_ASSERT(elasticities[rank] >= below - tolerance);
+      RC_ASSERT(elasticities[rank] <= above + tolerance);
+      num_smooth += above - below < tolerance ? 1 : 0;
     }
   }));
   EXPECT_GT(num_smooth, 50);

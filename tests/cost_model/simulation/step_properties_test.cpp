@@ -75,6 +75,16 @@ std::vector<Seconds*> durations_of(StepTimes& times) {
   return all;
 }
 
+TEST(StepProperties, SharingLinksOrSlowingComputeMakesNoStepFaster) {
+  EXPECT_TRUE(rc::check([] {
+    RandomStep step = random_large_step();
+    const Seconds alone = simulate_step_times(step.schedule, step.times).makespan();
+    step.times.shares_links = *rc::gen::arbitrary<bool>();
+    step.times.overlap_slowdown = *rc::gen::element(0.0, 0.25, 0.6);
+    RC_ASSERT(simulate_step_times(step.schedule, step.times).makespan() >= alone * (1.0 - 1e-12));
+  }));
+}
+
 TEST(StepProperties, NothingThatTakesLongerMakesAStepFaster) {
   EXPECT_TRUE(rc::check([] {
     RandomStep step = random_large_step();

@@ -36,7 +36,8 @@ StackSpec unusual() {
                       .sequence_parallel = true,
                       .context_parallel = true,
                       .expert_parallel = true,
-                      .interleaved_min_stages = 3}};
+                      .interleaved_min_stages = 3,
+                      .uneven_layers = true}};
 }
 
 std::string refusal(const std::string& from, const std::string& to) {
