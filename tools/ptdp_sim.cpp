@@ -31,14 +31,10 @@ constexpr const char* kUsage =
     "F,I,W]\n"
     "       ptdp-sim FILE.csv [--orders] [--durations F,I,W]\n"
     "\n"
-    "Simulates the step of a plan action by action, with messages, reductions and the optimizer,
-"
-    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining
-"
-    "wrote (compute_only or compute_comms, a line per rank), and proves that it can be executed;
-"
-    "prints its orders and simulates its compute. zb-auto is made for the durations.
-"
+    "Simulates the step of a plan action by action, with messages, reductions and the optimizer,\n"
+    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining\n"
+    "wrote (compute_only or compute_comms, a line per rank), and proves that it can be executed;\n"
+    "prints its orders and simulates its compute. zb-auto is made for the durations.\n"
     "2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I and W are "
     "its\n"
     "halves for inputs and weights; (0F3;3B5)OVERLAP_F_B run together.\n"
@@ -56,8 +52,8 @@ constexpr const char* kUsage =
     "\n";
 
 const std::vector<std::string> kScheduleFlags = {
-    "schedule", "pp",        "microbatches", "vpp", "microbatch-group-size",
-    "orders",   "durations", "format"};
+    "schedule",     "pp",     "microbatches", "vpp",   "microbatch-group-size",
+    "memory-limit", "orders", "durations",    "format"};
 
 constexpr std::int64_t kMostRanks = 65536;
 constexpr std::int64_t kMostStagesPerRank = 1024;
@@ -73,7 +69,7 @@ po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("schedule", text_value(),
-         fmt::format("one of {}", fmt::join(schedule_names(), ", ")).c_str());
+         fmt::format("one of {}, or all", fmt::join(schedule_names(), ", ")).c_str());
   option("pp", text_value(), "ranks of the pipeline");
   option("microbatches", text_value(), "microbatches per iteration and replica");
   option("vpp", text_value(), "stages per rank (default: 1)");
@@ -155,20 +151,23 @@ struct MadeSchedule {
   ScheduleShape shape;
 };
 
+ScheduleShape parse_shape(const CommandLine& line, const std::optional<StageDurations>& each) {
+  const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
+  return {.pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
+          .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
+          .num_microbatches =
+              static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
+          .microbatch_group_size =
+              static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0)),
+          .ticks = each ? ticks_of(*each) : std::vector<StageTicks>(),
+          .memory_limit = size("memory-limit", kMostMicrobatches)};
+}
+
 MadeSchedule make_schedule(const CommandLine& line, Format format,
                            const std::optional<StageDurations>& each) {
   const std::vector<std::string> names = schedule_names();
   const std::string& name = names[required(line.choice("schedule", names), "schedule")];
-  const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
-  const ScheduleShape shape{
-      .pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
-      .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
-      .num_microbatches =
-          static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
-      .microbatch_group_size =
-          static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0)),
-      .ticks = each ? ticks_of(*each) : std::vector<StageTicks>(),
-      .memory_limit = size("memory-limit", kMostMicrobatches)};
+  const ScheduleShape shape = parse_shape(line, each);
   const ScheduleGenerator& generator = *find_schedule_generator(name);
   if (const auto conflict = generator.find_conflict(shape)) {
     throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, name,
@@ -284,6 +283,58 @@ void print_json(const MadeSchedule& made, bool has_orders,
   print(document.dump(2) + '\n');
 }
 
+/// The figures of every schedule of the shape, or why it has none.
+int compare_all(const CommandLine& line, bool is_json, const StageDurations& each) {
+  ScheduleShape shape = parse_shape(line, each);
+  const auto memory_limit = shape.memory_limit;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  std::string text = fmt::format("{:<14}{:>12}{:>12}{:>14}{:>8}\n", "schedule", "makespan",
+                                 "bubble", "idle_in_span", "peak");
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    shape.memory_limit = generator.name == "zb-auto" ? memory_limit : std::nullopt;
+    if (const auto conflict = generator.find_conflict(shape)) {
+      const std::string why =
+          fmt::format("expects {} {}, got {}", conflict->size, conflict->expected, conflict->found);
+      rows.push_back({{"schedule", generator.name}, {"conflict", why}});
+      text += fmt::format("{:<14}  {}\n", generator.name, why);
+      continue;
+    }
+    check_memory(shape, generator, Format::kText);
+    const SimulatedTimes times = simulate(generator.generate(shape), {&each, 1});
+    const std::vector<double> idle = idle_in_span(times);
+    const std::vector<int> held = peaks(times);
+    rows.push_back({{"schedule", generator.name},
+                    {"makespan", times.makespan().value()},
+                    {"bubble", times.bubble().value()},
+                    {"bubble_ratio", times.bubble_ratio()},
+                    {"idle_in_span", idle},
+                    {"peaks", held},
+                    {"changes_semantics", !generator.is_synchronous}});
+    text += fmt::format("{:<14}{:>12.6g}{:>12.6g}{:>14.6g}{:>8}{}\n", generator.name,
+                        times.makespan().value(), times.bubble().value(),
+                        *std::max_element(idle.begin(), idle.end()),
+                        *std::max_element(held.begin(), held.end()),
+                        generator.is_synchronous ? "" : "  stale weights: another optimizer");
+  }
+  print(is_json ? nlohmann::ordered_json{{"schedules", rows}}.dump(2) + '\n' : text);
+  return 0;
+}
+
+/// Whether every schedule is asked for, for a shape.
+bool asks_for_all(const CommandLine& line) {
+  if (line.text("schedule") != "all") {
+    return false;
+  }
+  line.allow_words(0);
+  if (line.has("orders") || !line.has("durations")) {
+    throw Error("--schedule all: expected --durations and no --orders");
+  }
+  if (line.text("format") == "csv") {
+    throw Error("--format: expected text or json with --schedule all, got csv");
+  }
+  return true;
+}
+
 int answer(const CommandLine& line) {
   if (!line.words().empty() && is_plan_file(line.words().front())) {
     return simulate_plan_file(line);
@@ -300,6 +351,9 @@ int answer(const CommandLine& line) {
     throw Error("--format csv: expected --orders alone");
   }
   const auto each = durations ? std::optional(parse_durations(*durations)) : std::nullopt;
+  if (asks_for_all(line)) {
+    return compare_all(line, format == Format::kJson, *each);
+  }
   const MadeSchedule made =
       line.words().empty() ? make_schedule(line, format, each) : read_schedule(line);
   const Schedule& schedule = made.schedule;
