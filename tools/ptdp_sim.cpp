@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <new>
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/simulator.h"
@@ -30,10 +32,9 @@ constexpr const char* kUsage =
     "       ptdp-sim FILE.csv [--orders] [--durations F,I,W]\n"
     "\n"
     "Simulates the step of a plan action by action, with messages, reductions and the optimizer,\n"
-    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining "
-    "wrote (compute "
-    "only,\n"
-    "a line per rank) and proves that it can be executed; prints its orders and simulates it.\n"
+    "and draws it. Or makes a pipeline schedule, or reads one that torch.distributed.pipelining\n"
+    "wrote (compute_only or compute_comms, a line per rank), and proves that it can be executed;\n"
+    "prints its orders and simulates its compute. zb-auto is made for the durations.\n"
     "2F0 is the forward pass of microbatch 0 on stage 2; B is a whole backward pass, I and W are "
     "its\n"
     "halves for inputs and weights; (0F3;3B5)OVERLAP_F_B run together.\n"
@@ -43,11 +44,16 @@ constexpr const char* kUsage =
     "  bubble        the makespan without the work of a rank; bubble_ratio: over the makespan\n"
     "  idle_in_span  per rank, what it waits between its first action and its last\n"
     "  peaks         per rank, activations held at the worst moment, in stages of a microbatch\n"
+    "pipedream and pipedream-2bw change what the optimizer does: they apply gradients of older "
+    "weights.\n"
+    "Their makespan is from a cold start, without a flush; with them comes\n"
+    "  steady_state_period  from one microbatch to the next, once the pipeline is full\n"
+    "  weight_versions      per rank, versions of its weights that it keeps\n"
     "\n";
 
 const std::vector<std::string> kScheduleFlags = {
-    "schedule", "pp",        "microbatches", "vpp", "microbatch-group-size",
-    "orders",   "durations", "format"};
+    "schedule",     "pp",     "microbatches", "vpp",   "microbatch-group-size",
+    "memory-limit", "orders", "durations",    "format"};
 
 constexpr std::int64_t kMostRanks = 65536;
 constexpr std::int64_t kMostStagesPerRank = 1024;
@@ -63,13 +69,15 @@ po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("schedule", text_value(),
-         fmt::format("one of {}", fmt::join(schedule_names(), ", ")).c_str());
+         fmt::format("one of {}, or all", fmt::join(schedule_names(), ", ")).c_str());
   option("pp", text_value(), "ranks of the pipeline");
   option("microbatches", text_value(), "microbatches per iteration and replica");
   option("vpp", text_value(), "stages per rank (default: 1)");
   option("microbatch-group-size", text_value(),
          "interleaved: microbatches that run through a stage before the next one's turn "
          "(default: pp, or the next that leaves no rest below pp)");
+  option("memory-limit", text_value(),
+         "zb-auto: activations of a stage that a rank may hold (default: pp)");
   option("orders", "print what every rank does, a line per rank");
   option("durations", text_value(),
          "simulate: time of a forward pass, an input and a weight gradient of one stage");
@@ -114,11 +122,12 @@ StageDurations parse_durations(const std::string& text) {
 }
 
 /// Throws Error where the actions of the schedule, and what becomes of them, would not fit.
-void check_memory(const ScheduleShape& shape, Format format) {
+void check_memory(const ScheduleShape& shape, const ScheduleGenerator& generator, Format format) {
   const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // F, I, W at most
   const double bytes_per_action =
       sizeof(Action) + sizeof(double) + (format == Format::kText ? 0.0 : 48.0);
-  const double needed = actions * bytes_per_action;
+  const bool is_searched = generator.name == "zb-auto";  // beside others, with their times
+  const double needed = actions * bytes_per_action * (is_searched ? 2.0 : 1.0);
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
         "--microbatches: {} with --pp {} and --vpp {} are up to {:.3g} actions "
@@ -127,29 +136,51 @@ void check_memory(const ScheduleShape& shape, Format format) {
   }
 }
 
-Schedule make_schedule(const CommandLine& line, Format format) {
+/// The durations as a generator that searches takes them.
+std::vector<StageTicks> ticks_of(const StageDurations& each) {
+  const std::array durations = {each.forward, each.input_gradient, each.weight_gradient};
+  const Seconds tick = suitable_tick(durations);
+  return {{in_ticks(each.forward, tick), in_ticks(each.input_gradient, tick),
+           in_ticks(each.weight_gradient, tick)}};
+}
+
+/// A schedule and, where it was not read from a file, what made it.
+struct MadeSchedule {
+  Schedule schedule;
+  const ScheduleGenerator* generator = nullptr;
+  ScheduleShape shape;
+};
+
+ScheduleShape parse_shape(const CommandLine& line, const std::optional<StageDurations>& each) {
+  const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
+  return {.pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
+          .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
+          .num_microbatches =
+              static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
+          .microbatch_group_size =
+              static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0)),
+          .ticks = each ? ticks_of(*each) : std::vector<StageTicks>(),
+          .memory_limit = size("memory-limit", kMostMicrobatches)};
+}
+
+MadeSchedule make_schedule(const CommandLine& line, Format format,
+                           const std::optional<StageDurations>& each) {
   const std::vector<std::string> names = schedule_names();
   const std::string& name = names[required(line.choice("schedule", names), "schedule")];
-  const auto size = [&](const char* flag, std::int64_t high) { return line.count(flag, 1, high); };
-  const ScheduleShape shape{
-      .pp = static_cast<int>(required(size("pp", kMostRanks), "pp")),
-      .vpp = static_cast<int>(size("vpp", kMostStagesPerRank).value_or(1)),
-      .num_microbatches =
-          static_cast<int>(required(size("microbatches", kMostMicrobatches), "microbatches")),
-      .microbatch_group_size =
-          static_cast<int>(size("microbatch-group-size", kMostMicrobatches).value_or(0))};
+  const ScheduleShape shape = parse_shape(line, each);
   const ScheduleGenerator& generator = *find_schedule_generator(name);
   if (const auto conflict = generator.find_conflict(shape)) {
     throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, name,
                             conflict->expected, conflict->found));
   }
-  check_memory(shape, format);
-  return generator.generate(shape);
+  check_memory(shape, generator, format);
+  return {generator.generate(shape), &generator, shape};
 }
 
-Schedule read_schedule(const CommandLine& line) {
+MadeSchedule read_schedule(const CommandLine& line) {
   line.allow_words(1);
-  for (const char* flag : {"schedule", "pp", "microbatches", "vpp", "microbatch-group-size"}) {
+  for (const char* flag :
+       {"schedule", "pp", "microbatches", "vpp", "microbatch-group-size", "memory-limit"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with a file, which has its own");
     }
@@ -159,7 +190,7 @@ Schedule read_schedule(const CommandLine& line) {
   if (const auto fault = find_fault(schedule)) {
     throw Error(file + ": " + fault->what);
   }
-  return schedule;
+  return {.schedule = std::move(schedule)};
 }
 
 /// A figure of every rank.
@@ -180,8 +211,30 @@ std::vector<int> peaks(const SimulatedTimes& times) {
   return per_rank<int>(times, [](const RankTimes& rank) { return rank.peak_activations; });
 }
 
-void print_text(const Schedule& schedule, bool has_orders,
+/// Whether it is a schedule of asynchronous training, which repeats without a flush.
+bool changes_semantics(const MadeSchedule& made) {
+  return made.generator != nullptr && !made.generator->is_synchronous;
+}
+
+std::vector<int> weight_versions(const MadeSchedule& made) {
+  std::vector<int> versions;
+  versions.reserve(static_cast<std::size_t>(made.shape.pp));
+  for (int rank = 0; rank < made.shape.pp; ++rank) {
+    versions.push_back(made.generator->weight_versions(made.shape, rank));
+  }
+  return versions;
+}
+
+/// The most that a rank does for a microbatch.
+double steady_state_period(const MadeSchedule& made, const SimulatedTimes& times) {
+  const std::vector<double> work =
+      per_rank<double>(times, [](const RankTimes& rank) { return rank.work.value(); });
+  return *std::max_element(work.begin(), work.end()) / made.schedule.num_microbatches;
+}
+
+void print_text(const MadeSchedule& made, bool has_orders,
                 const std::optional<SimulatedTimes>& times) {
+  const Schedule& schedule = made.schedule;
   if (has_orders) {
     for (const std::vector<Action>& order : schedule.orders) {
       print(to_string(order) + '\n');
@@ -191,15 +244,28 @@ void print_text(const Schedule& schedule, bool has_orders,
     print(fmt::format("makespan {}\nbubble {}\nbubble_ratio {:.5f}\nidle_in_span {}\npeaks {}\n",
                       times->makespan().value(), times->bubble().value(), times->bubble_ratio(),
                       fmt::join(idle_in_span(*times), " "), fmt::join(peaks(*times), " ")));
+    if (changes_semantics(made)) {
+      print(fmt::format("changes_semantics true\nsteady_state_period {}\nweight_versions {}\n",
+                        steady_state_period(made, *times), fmt::join(weight_versions(made), " ")));
+    }
   }
 }
 
-void print_json(const Schedule& schedule, bool has_orders,
+void print_json(const MadeSchedule& made, bool has_orders,
                 const std::optional<SimulatedTimes>& times) {
+  const Schedule& schedule = made.schedule;
   nlohmann::ordered_json document = {{"schedule", schedule.name},
                                      {"pp", schedule.pp},
                                      {"vpp", schedule.vpp},
                                      {"microbatches", schedule.num_microbatches}};
+  if (made.generator != nullptr) {
+    document["paper"] = made.generator->paper;
+    document["bubble_formula"] = made.generator->bubble;
+  }
+  if (changes_semantics(made)) {
+    document["changes_semantics"] = true;
+    document["weight_versions"] = weight_versions(made);
+  }
   if (has_orders) {
     for (const std::vector<Action>& order : schedule.orders) {
       document["orders"].push_back(to_string(order));
@@ -211,8 +277,63 @@ void print_json(const Schedule& schedule, bool has_orders,
     document["bubble_ratio"] = times->bubble_ratio();
     document["idle_in_span"] = idle_in_span(*times);
     document["peaks"] = peaks(*times);
+    if (changes_semantics(made)) {
+      document["steady_state_period"] = steady_state_period(made, *times);
+    }
   }
   print(document.dump(2) + '\n');
+}
+
+/// The figures of every schedule of the shape, or why it has none.
+int compare_all(const CommandLine& line, bool is_json, const StageDurations& each) {
+  ScheduleShape shape = parse_shape(line, each);
+  const auto memory_limit = shape.memory_limit;
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  std::string text = fmt::format("{:<14}{:>12}{:>12}{:>14}{:>8}\n", "schedule", "makespan",
+                                 "bubble", "idle_in_span", "peak");
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    shape.memory_limit = generator.name == "zb-auto" ? memory_limit : std::nullopt;
+    if (const auto conflict = generator.find_conflict(shape)) {
+      const std::string why =
+          fmt::format("expects {} {}, got {}", conflict->size, conflict->expected, conflict->found);
+      rows.push_back({{"schedule", generator.name}, {"conflict", why}});
+      text += fmt::format("{:<14}  {}\n", generator.name, why);
+      continue;
+    }
+    check_memory(shape, generator, Format::kText);
+    const SimulatedTimes times = simulate(generator.generate(shape), {&each, 1});
+    const std::vector<double> idle = idle_in_span(times);
+    const std::vector<int> held = peaks(times);
+    rows.push_back({{"schedule", generator.name},
+                    {"makespan", times.makespan().value()},
+                    {"bubble", times.bubble().value()},
+                    {"bubble_ratio", times.bubble_ratio()},
+                    {"idle_in_span", idle},
+                    {"peaks", held},
+                    {"changes_semantics", !generator.is_synchronous}});
+    text += fmt::format("{:<14}{:>12.6g}{:>12.6g}{:>14.6g}{:>8}{}\n", generator.name,
+                        times.makespan().value(), times.bubble().value(),
+                        *std::max_element(idle.begin(), idle.end()),
+                        *std::max_element(held.begin(), held.end()),
+                        generator.is_synchronous ? "" : "  stale weights: another optimizer");
+  }
+  print(is_json ? nlohmann::ordered_json{{"schedules", rows}}.dump(2) + '\n' : text);
+  return 0;
+}
+
+/// Whether every schedule is asked for, for a shape.
+bool asks_for_all(const CommandLine& line) {
+  if (line.text("schedule") != "all") {
+    return false;
+  }
+  line.allow_words(0);
+  if (line.has("orders") || !line.has("durations")) {
+    throw Error("--schedule all: expected --durations and no --orders");
+  }
+  if (line.text("format") == "csv") {
+    throw Error("--format: expected text or json with --schedule all, got csv");
+  }
+  return true;
 }
 
 int answer(const CommandLine& line) {
@@ -231,18 +352,22 @@ int answer(const CommandLine& line) {
     throw Error("--format csv: expected --orders alone");
   }
   const auto each = durations ? std::optional(parse_durations(*durations)) : std::nullopt;
-  const Schedule schedule =
-      line.words().empty() ? make_schedule(line, format) : read_schedule(line);
+  if (asks_for_all(line)) {
+    return compare_all(line, format == Format::kJson, *each);
+  }
+  const MadeSchedule made =
+      line.words().empty() ? make_schedule(line, format, each) : read_schedule(line);
+  const Schedule& schedule = made.schedule;
   std::optional<SimulatedTimes> times;
   if (each) {
-    times = simulate(schedule, {&*each, 1});
+    times = simulate(compute_alone(schedule), {&*each, 1});
   }
   switch (format) {
     case Format::kText:
-      print_text(schedule, has_orders, times);
+      print_text(made, has_orders, times);
       break;
     case Format::kJson:
-      print_json(schedule, has_orders, times);
+      print_json(made, has_orders, times);
       break;
     case Format::kCsv:
       print(to_csv(schedule));

@@ -206,7 +206,8 @@ bool is_plan_file(const std::string& path) {
 
 int simulate_plan_file(const CommandLine& line) {
   line.allow_words(1);
-  for (const char* flag : {"pp", "vpp", "microbatches", "microbatch-group-size", "durations"}) {
+  for (const char* flag :
+       {"pp", "vpp", "microbatches", "microbatch-group-size", "memory-limit", "durations"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with a plan, which has its own");
     }

@@ -212,6 +212,13 @@ Schedule insert_messages(const Schedule& schedule) {
   return MessagePass(schedule).run();
 }
 
+Schedule compute_alone(Schedule schedule) {
+  for (std::vector<Action>& order : schedule.orders) {
+    std::erase_if(order, [](const Action& action) { return !is_compute(action.kind); });
+  }
+  return schedule;
+}
+
 Schedule insert_copies(const Schedule& schedule) {
   Schedule result = without_actions(schedule);
   for (int rank = 0; rank < schedule.pp; ++rank) {

@@ -42,6 +42,8 @@ struct StepActions {
 /// torch.distributed.pipelining, whose lists these equal but for COPY. Linear in the actions. The
 /// schedule must be compute-only and without a fault; throws Error where it comes to a deadlock.
 [[nodiscard]] Schedule insert_messages(const Schedule& schedule);
+/// What of it computes.
+[[nodiscard]] Schedule compute_alone(Schedule schedule);
 /// Adds COPY_F and COPY_B alone, behind what makes their result and its messages.
 [[nodiscard]] Schedule insert_copies(const Schedule& schedule);
 

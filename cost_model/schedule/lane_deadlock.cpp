@@ -174,17 +174,17 @@ class LaneRun {
   }
 
   bool is_ready(const Action& action, int rank) {
-    constexpr Kinds kActivations = bit_of(ActionKind::kReceiveForward, ActionKind::kCopyForward);
-    constexpr Kinds kGradients = bit_of(ActionKind::kReceiveBackward, ActionKind::kCopyBackward);
+    constexpr Kinds activations = bit_of(ActionKind::kReceiveForward, ActionKind::kCopyForward);
+    constexpr Kinds gradients = bit_of(ActionKind::kReceiveBackward, ActionKind::kCopyBackward);
     switch (action.kind) {
       case ActionKind::kForward:
         return of(action.stage, rank).gathers_left == 0 &&
-               (action.stage == 0 || has(action.stage, action.microbatch, kActivations));
+               (action.stage == 0 || has(action.stage, action.microbatch, activations));
       case ActionKind::kBackward:
       case ActionKind::kInputGradient:
         return action.stage + 1 == ranks_.num_stages()
                    ? has(action.stage, action.microbatch, bit_of(ActionKind::kForward))
-                   : has(action.stage, action.microbatch, kGradients);
+                   : has(action.stage, action.microbatch, gradients);
       case ActionKind::kWeightGradient:
         return has(action.stage, action.microbatch, bit_of(ActionKind::kInputGradient));
       case ActionKind::kReduceGradients:

@@ -265,9 +265,9 @@ class InOrder {
 }  // namespace
 
 const StageTicks& ticks_of(const SearchedShape& shape, int rank) {
-  static constexpr StageTicks kOneEach;
+  static constexpr StageTicks one_each;
   if (shape.ticks.empty()) {
-    return kOneEach;
+    return one_each;
   }
   return shape.ticks[shape.ticks.size() == 1 ? 0 : rank];
 }

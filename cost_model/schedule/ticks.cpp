@@ -6,15 +6,15 @@
 namespace ptdp {
 
 Seconds suitable_tick(std::span<const Seconds> durations) {
-  constexpr double kLargestWhole = 1e6;
-  constexpr double kTicksOfLongest = 1e4;
+  constexpr double largest_whole = 1e6;
+  constexpr double ticks_of_longest = 1e4;
   double longest = 0.0;
   bool are_whole = true;
   for (const Seconds duration : durations) {
     longest = std::max(longest, duration.value());
     are_whole = are_whole && std::floor(duration.value()) == duration.value();
   }
-  return are_whole && longest <= kLargestWhole ? Seconds(1.0) : Seconds(longest / kTicksOfLongest);
+  return are_whole && longest <= largest_whole ? Seconds(1.0) : Seconds(longest / ticks_of_longest);
 }
 
 int in_ticks(Seconds duration, Seconds tick, int least) {

@@ -173,10 +173,10 @@ Schedule zb_auto(const SearchedShape& shape) {
     std::array<int, 3> next = {};
     schedule.orders[rank].reserve(lists[rank].size());
     for (const Pass pass : lists[rank]) {
-      constexpr std::array kKinds = {ActionKind::kForward, ActionKind::kInputGradient,
-                                     ActionKind::kWeightGradient};
+      constexpr std::array kinds = {ActionKind::kForward, ActionKind::kInputGradient,
+                                    ActionKind::kWeightGradient};
       const auto kind = static_cast<std::size_t>(pass);
-      schedule.orders[rank].push_back({kKinds.at(kind), rank, next.at(kind)++});
+      schedule.orders[rank].push_back({kinds.at(kind), rank, next.at(kind)++});
     }
   }
   return schedule;

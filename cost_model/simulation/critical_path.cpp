@@ -139,7 +139,7 @@ class Walk {
   // --- what an action needs ---
 
   /// Keeps the need that was there last; the first of equals.
-  void consider(std::optional<Need>& latest, std::optional<Need> need) const {
+  static void consider(std::optional<Need>& latest, std::optional<Need> need) {
     if (need && (!latest || need->there > latest->there)) {
       latest = need;
     }

@@ -167,11 +167,15 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+/// "1.25 s", "12.5 ms", "0 s": four digits.
 std::string time_text(Seconds time) {
+  const double seconds = time.value();
+  const bool is_milli = seconds > 0.0 && seconds < 1.0;
   std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), time.value(),
-                                          std::chars_format::general, 4);
-  return std::string(text.data(), end) + " s";
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), is_milli ? 1e3 * seconds : seconds,
+                    std::chars_format::general, 4);
+  return std::string(text.data(), end) + (is_milli ? " ms" : " s");
 }
 
 /// The times at the beginning, at the middle where there is room, and at the end of the window.

@@ -14,11 +14,10 @@ std::size_t stride_of(int num_microbatches) {
   return (lines | 1U) * per_line;
 }
 
-/// Whether a rank's list has sends, receives or copies.
+/// Whether a rank's list has sends or receives.
 bool names_messages(const std::vector<Action>& order) {
-  return std::any_of(order.begin(), order.end(), [](const Action& action) {
-    return action.kind >= ActionKind::kSendForward && action.kind <= ActionKind::kCopyBackward;
-  });
+  return std::any_of(order.begin(), order.end(),
+                     [](const Action& action) { return is_message(action.kind); });
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ inline constexpr int kNumDirections = 2;
              : Direction::kBackward;
 }
 
-/// Whether no send, receive or copy is an action of the schedule: results arrive by themselves.
+/// Whether no send or receive is an action of the schedule: results arrive by themselves.
 [[nodiscard]] bool implies_messages(const Schedule& schedule);
 
 /// The tables are by stage and microbatch. The schedule must outlive it.

@@ -22,18 +22,18 @@ namespace ptdp {
 ///                  lanes have done what stands before it;
 ///   OPTIMIZER      what stands before it on the data lane.
 ///
-/// A schedule without sends, receives and copies has implied messages: they arrive latency +
-/// transfer after they were made, any number at a time, and keep nobody busy, as in simulate() of
+/// A schedule without sends and receives has implied messages: they arrive latency + transfer
+/// after they were made, any number at a time, and keep nobody busy, as in simulate() of
 /// simulator.h.
 ///
 /// Contention (StepTimes::shares_links): each rank has a link out and a link in, within its node
 /// and across nodes. A message loads out of the sender and in of the receiver, a collective of the
 /// data lane both of its rank. Transfers that share a link get max-min fair rates (fair_share.h);
 /// one alone gets 1, the rate that TransferTime::transfer is given at. That is the full rate of
-/// message_time() and bus_bandwidth() in analytic/collectives.h: the closed form's lower bound has
-/// every transfer alone. Latency loads no link; TIED and implied messages load none either.
-/// Where overlap_slowdown is f, F, B, I, W and R of a rank run at rate 1 − f while its data lane is
-/// busy. Work counts what they take then.
+/// message_time() and bus_bandwidth() in analytic/collectives.h: the closed form has every transfer
+/// alone, and sharing makes no step faster than that. Latency loads no link; TIED and implied
+/// messages load none either. Where overlap_slowdown is f, F, B, I, W and R of a rank run at rate 1
+/// − f while its data lane is busy. Work counts what they take then.
 ///
 /// Stragglers and jitter apply to F, B, I, W and R. Replicas and the members of a tensor-parallel
 /// group do the same at the same time: one pipeline stands for all of them and is simulated once.

@@ -1,12 +1,14 @@
-// Speed of the simulator against its goals: 50 million actions per second on one core; p = 64,
-// m = 512, v = 2 within 2 ms; p = 1024, m = 4096 within 500 ms, messages included.
+// Speed of the simulator against its goals: 50 million actions per second on one core, 5 million
+// with contention; p = 64, m = 512, v = 2 within 2 ms; p = 1024, m = 4096 within 500 ms, messages
+// included.
 #include <benchmark/benchmark.h>
 
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/critical_path.h"
 #include "cost_model/simulation/simulator.h"
 #include "cost_model/simulation/step_simulator.h"
-#include "tests/cost_model/simulation/lowering.h"
 
 namespace ptdp {
 namespace {
@@ -60,9 +62,9 @@ StepTimes step_times_of(const Schedule& schedule) {
   return times;
 }
 
-/// Items are actions, sends and receives among them; arguments p, m, v.
+/// Items are actions, sends and receives among them; arguments p, m, v, as for all below.
 void simulate_complete_step(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(simulate_step_times(schedule, times).makespan());
@@ -76,7 +78,7 @@ BENCHMARK(simulate_complete_step)
     ->Unit(benchmark::kMicrosecond);
 
 void simulate_step_with_spans(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   const StepTimes times = step_times_of(schedule);
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(simulate_step(schedule, times).times.makespan());
@@ -88,9 +90,13 @@ BENCHMARK(simulate_step_with_spans)
     ->Args({1024, 4096, 1})
     ->Unit(benchmark::kMicrosecond);
 
+/// Arguments p, m, v, and what a message takes in percent of a forward pass: the longer, the more
+/// of them share links at a time.
 void simulate_contended_step(benchmark::State& state) {
-  const Schedule schedule = lowered(schedule_of(state), {.buckets = 4, .finishes = true});
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
   StepTimes times = step_times_of(schedule);
+  times.across_nodes.transfer = Seconds(0.01 * static_cast<double>(state.range(3)));
+  times.within_node.transfer = times.across_nodes.transfer;
   times.shares_links = true;
   times.overlap_slowdown = 0.1;
   while (state.KeepRunning()) {
@@ -99,10 +105,24 @@ void simulate_contended_step(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * num_actions(schedule));
 }
 BENCHMARK(simulate_contended_step)
-    ->Args({8, 64, 1})
-    ->Args({64, 512, 2})
-    ->Args({1024, 1024, 1})
+    ->Args({8, 64, 1, 5})
+    ->Args({64, 512, 2, 5})
+    ->Args({64, 512, 2, 80})
+    ->Args({1024, 1024, 1, 5})
+    ->Args({1024, 1024, 1, 80})
     ->Unit(benchmark::kMicrosecond);
+
+/// The walk back alone.
+void find_critical_path(benchmark::State& state) {
+  const Schedule schedule = complete(schedule_of(state), {.gradient_buckets = {4}});
+  const StepTimes times = step_times_of(schedule);
+  const Timeline timeline = simulate_step(schedule, times);
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(critical_path(schedule, times, timeline).steps.size());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(find_critical_path)->Args({64, 512, 2})->Unit(benchmark::kMicrosecond);
 
 void generate_schedule(benchmark::State& state) {
   std::int64_t actions = 0;
@@ -121,6 +141,56 @@ void validate_schedule(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * num_actions(schedule));
 }
 BENCHMARK(validate_schedule)->Args({64, 512, 2, 0})->Unit(benchmark::kMicrosecond);
+
+const StepActions& whole_step() {
+  static const StepActions step{.gradient_buckets = {4}, .gathers_parameters = true};
+  return step;
+}
+
+void complete_schedule(benchmark::State& state) {
+  const Schedule schedule = schedule_of(state);
+  std::int64_t actions = 0;
+  while (state.KeepRunning()) {
+    actions += num_actions(complete(schedule, whole_step()));
+  }
+  state.SetItemsProcessed(actions);
+}
+BENCHMARK(complete_schedule)
+    ->Args({64, 512, 2, 0})
+    ->Args({1024, 4096, 1, 0})
+    ->Unit(benchmark::kMillisecond);
+
+void validate_complete_schedule(benchmark::State& state) {
+  const Schedule schedule = complete(schedule_of(state), whole_step());
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(find_fault(schedule).has_value());
+  }
+  state.SetItemsProcessed(state.iterations() * num_actions(schedule));
+}
+BENCHMARK(validate_complete_schedule)
+    ->Args({64, 512, 2, 0})
+    ->Args({1024, 4096, 1, 0})
+    ->Unit(benchmark::kMillisecond);
+
+/// p, m and the memory limit: uneven stages, so that the search uses its budget.
+void search_zb_auto(benchmark::State& state) {
+  ScheduleShape shape{.pp = static_cast<int>(state.range(0)),
+                      .num_microbatches = static_cast<int>(state.range(1)),
+                      .message_ticks = 10,
+                      .memory_limit = static_cast<int>(state.range(2))};
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    shape.ticks.push_back({1000 + 7 * (rank % 5), 1200 - 11 * (rank % 7), 800 + 13 * (rank % 3)});
+  }
+  while (state.KeepRunning()) {
+    benchmark::DoNotOptimize(find_schedule_generator("zb-auto")->generate(shape).orders.data());
+  }
+}
+BENCHMARK(search_zb_auto)
+    ->Args({8, 64, 8})
+    ->Args({8, 64, 15})
+    ->Args({64, 512, 64})
+    ->Args({64, 512, 127})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace ptdp

@@ -1,8 +1,10 @@
-// A schedule of any bytes is refused, found at fault, or simulated to its end; what is read is
-// written and read back.
+// A schedule of any bytes is refused, found at fault, or simulated to its end and, where it
+// computes alone, completed; what is read is written and read back.
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/schedule/buffer_slots.h"
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/simulator.h"
 #include "tests/fuzz/fuzzing.h"
@@ -15,9 +17,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       ptdp::require(!fault->what.empty() && fault->what.find('\n') == std::string::npos);
       return;
     }
+    const ptdp::Schedule compute = compute_alone(schedule);
+    if (is_compute_only(schedule)) {
+      const ptdp::StepActions step{
+          .gradient_buckets = {2}, .gathers_parameters = true, .ties_embeddings = true};
+      const ptdp::Schedule lowered = complete(schedule, step);
+      ptdp::require(!find_fault(lowered).has_value());
+      ptdp::require(compute_alone(lowered) == schedule);
+      ptdp::require(ptdp::parse_schedule_csv(to_csv(lowered), "lowered").orders == lowered.orders);
+    }
+    const ptdp::BufferSlots slots = assign_buffer_slots(schedule);
+    ptdp::require(std::ssize(slots.ranks) == schedule.pp);
     const ptdp::StageDurations each =
         ptdp::stage_durations(ptdp::Seconds(1.0), ptdp::Seconds(2.0), ptdp::Seconds(3.0));
-    const ptdp::SimulatedTimes times = simulate(schedule, {&each, 1});
+    const ptdp::SimulatedTimes times = simulate(compute, {&each, 1});
     ptdp::require(std::isfinite(times.makespan().value()) && times.bubble_ratio() >= -1e-9);
   });
 }

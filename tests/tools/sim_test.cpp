@@ -89,6 +89,54 @@ TEST(Sim, SimulatesASchedulesFile) {
   EXPECT_THAT(run.output, StartsWith("makespan 7\nbubble 1\n"));
 }
 
+// The first lines of torch's zb1p_2rank_2stagep_comms.csv in its older spelling look like this.
+TEST(Sim, SimulatesTheComputeOfAFileWithMessages) {
+  const ProgramRun run = run_file(
+      "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0BW0,0RECV_B1,0BW1\n"
+      "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1W0,1F1,1B1,1SEND_B1,1W1\n",
+      {"--durations", "1,1,1"});
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, StartsWith("makespan 8\n"));
+  EXPECT_TRUE(is_refused(run_file("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0\n"),
+                         {"schedule.csv", "1RECV_F0 is missing"}));
+}
+
+TEST(Sim, SearchesAScheduleForDurationsAndMemory) {
+  // By hand: one microbatch after the other, 2·10 + 2·12 + 8 each.
+  const ProgramRun small =
+      run_small("zb-auto", {"--durations", "10,12,8", "--memory-limit", "1", "--orders"});
+  EXPECT_TRUE(succeeds(small));
+  EXPECT_THAT(small.output, StartsWith("0F0 0I0 0W0 0F1"));
+  EXPECT_THAT(small.output, HasSubstr("makespan 208\n"));
+  EXPECT_THAT(small.output, HasSubstr("peaks 1 1\n"));
+  // zb-h2's bubble (p − 1)F in its memory, of 2p − 1.
+  EXPECT_THAT(run_small("zb-auto", {"--durations", "10,12,8", "--memory-limit", "3"}).output,
+              StartsWith("makespan 130\nbubble 10\n"));
+  EXPECT_TRUE(is_refused(run_small("zb-auto", {"--orders", "--memory-limit", "0"}),
+                         {"--memory-limit", "\"0\""}));
+  EXPECT_TRUE(is_refused(run_small("zb-h1", {"--orders", "--memory-limit", "2"}),
+                         {"--memory-limit", "zb-h1", "none", "2"}));
+}
+
+// By hand: the order of 1F1B; F + B = 30 a microbatch, two versions on the first rank.
+TEST(Sim, SaysWhatAsynchronousTrainingChanges) {
+  const ProgramRun text = run_small("pipedream", {"--durations", "10,12,8"});
+  EXPECT_TRUE(succeeds(text));
+  EXPECT_THAT(text.output, StartsWith("makespan 150\n"));
+  EXPECT_THAT(text.output,
+              HasSubstr("changes_semantics true\nsteady_state_period 30\nweight_versions 2 1\n"));
+  const json document = json::parse(
+      run_small("pipedream-2bw", {"--durations", "10,12,8", "--format", "json"}).output);
+  EXPECT_EQ(document["changes_semantics"], true);
+  EXPECT_EQ(document["weight_versions"], json({2, 2}));
+  EXPECT_EQ(document["steady_state_period"], 30.0);
+  EXPECT_EQ(document["paper"], "arXiv:2006.09503");
+  const json synchronous =
+      json::parse(run_small("1f1b", {"--durations", "1,1,1", "--format", "json"}).output);
+  EXPECT_FALSE(synchronous.contains("changes_semantics"));
+  EXPECT_EQ(synchronous["bubble_formula"], "(p-1)(F+B)");
+}
+
 TEST(Sim, RefusesAFileThatIsNoScheduleNamingTheAction) {
   EXPECT_TRUE(is_refused(run_file("0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n"), {"schedule.csv", "0B1"}));
   EXPECT_TRUE(is_refused(run_file("0F0,0B0,0B0\n1F0,1B0\n"), {"rank 0, action 2, 0B0", "twice"}));

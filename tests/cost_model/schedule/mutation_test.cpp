@@ -162,17 +162,17 @@ bool swap_dependent(Schedule& schedule, Dice& dice) {
   using enum ActionKind;
   return swap_two(schedule, dice, [](const Action& a, const Action& b) {
     const bool is_same = a.stage == b.stage && a.microbatch == b.microbatch;
-    constexpr std::array kPairs = {std::pair(kReceiveForward, kForward),
-                                   std::pair(kForward, kSendForward),
-                                   std::pair(kForward, kBackward),
-                                   std::pair(kForward, kInputGradient),
-                                   std::pair(kInputGradient, kWeightGradient),
-                                   std::pair(kReceiveBackward, kBackward),
-                                   std::pair(kReceiveBackward, kInputGradient),
-                                   std::pair(kBackward, kSendBackward),
-                                   std::pair(kInputGradient, kSendBackward)};
-    return is_same &&
-           std::find(kPairs.begin(), kPairs.end(), std::pair(a.kind, b.kind)) != kPairs.end();
+    constexpr std::array dependent = {std::pair(kReceiveForward, kForward),
+                                      std::pair(kForward, kSendForward),
+                                      std::pair(kForward, kBackward),
+                                      std::pair(kForward, kInputGradient),
+                                      std::pair(kInputGradient, kWeightGradient),
+                                      std::pair(kReceiveBackward, kBackward),
+                                      std::pair(kReceiveBackward, kInputGradient),
+                                      std::pair(kBackward, kSendBackward),
+                                      std::pair(kInputGradient, kSendBackward)};
+    return is_same && std::find(dependent.begin(), dependent.end(), std::pair(a.kind, b.kind)) !=
+                          dependent.end();
   });
 }
 

@@ -339,8 +339,8 @@ class NaiveValidity {
   }
 
   /// A reduction over ranks takes place when each of them is at it, or behind it.
-  [[nodiscard]] bool all_are_at(const Action& action,
-                                const std::vector<std::vector<std::vector<Action>>>& lanes) const {
+  [[nodiscard]] static bool all_are_at(const Action& action,
+                                       const std::vector<std::vector<std::vector<Action>>>& lanes) {
     if (action.kind != ActionKind::kReduceTied && action.kind != ActionKind::kReduceNorm) {
       return true;
     }

@@ -14,14 +14,6 @@
 namespace ptdp {
 namespace {
 
-/// Its compute alone.
-Schedule compute_of(Schedule schedule) {
-  for (std::vector<Action>& order : schedule.orders) {
-    std::erase_if(order, [](const Action& action) { return !is_compute(action.kind); });
-  }
-  return schedule;
-}
-
 Durations random_durations() {
   return {.forward = random_between(1, 40),
           .input_gradient = random_between(1, 40),
@@ -34,6 +26,7 @@ TEST(Properties, EveryStageDoesEveryMicrobatchOnceWithinItsMemory) {
     const Schedule schedule = random.schedule();
     RC_ASSERT(is_complete(schedule));
     std::vector<int> limits;
+    limits.reserve(static_cast<std::size_t>(random.shape.pp));
     for (int rank = 0; rank < random.shape.pp; ++rank) {
       limits.push_back(random.generator->peak_activations(random.shape, rank));
     }
@@ -60,7 +53,8 @@ TEST(Properties, CompleteSchedulesAreProvenInBothModes) {
     for (const MessageMode mode : {MessageMode::kBlocking, MessageMode::kOverlapped}) {
       RC_ASSERT(!find_lane_deadlock(lowered, mode).has_value());
     }
-    RC_ASSERT(compute_of(lowered) == (step.merges_backward ? merge_backward(schedule) : schedule));
+    RC_ASSERT(compute_alone(lowered) ==
+              (step.merges_backward ? merge_backward(schedule) : schedule));
     RC_ASSERT(parse_schedule_csv(to_csv(lowered), "again").orders == lowered.orders);
   }));
 }

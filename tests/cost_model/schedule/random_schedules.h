@@ -49,7 +49,7 @@ inline RandomSchedule random_schedule(const LargestShape& largest) {
       }
     }
   }
-  const RandomSchedule chosen = *rc::gen::elementOf(possible);
+  RandomSchedule chosen = *rc::gen::elementOf(possible);
   RC_LOG() << chosen.title() << '\n';
   return chosen;
 }

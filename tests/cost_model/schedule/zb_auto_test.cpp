@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "cost_model/schedule/validator.h"
@@ -137,8 +138,8 @@ TEST(ZbAuto, GainsFromUnevenDurations) {
   int faster_than_h1 = 0;
   int faster_than_h2 = 0;
   double excess = 0.0;
-  constexpr int kDrawn = 60;
-  for (int i = 0; i < kDrawn; ++i) {
+  constexpr int drawn = 60;
+  for (int i = 0; i < drawn; ++i) {
     ScheduleShape shape{
         .pp = between(4, 8), .num_microbatches = between(12, 32), .message_ticks = 1};
     for (int rank = 0; rank < shape.pp; ++rank) {
@@ -154,48 +155,52 @@ TEST(ZbAuto, GainsFromUnevenDurations) {
         static_cast<double>(makespan) / static_cast<double>(zb_makespan_bound(searched(shape))) -
         1.0;
   }
-  EXPECT_GE(faster_than_h1, kDrawn / 3);
-  EXPECT_GE(faster_than_h2, kDrawn / 4);  // it is often at the bound
-  EXPECT_LT(excess / kDrawn, 0.005);
+  EXPECT_GE(faster_than_h1, drawn / 3);
+  EXPECT_GE(faster_than_h2, drawn / 4);  // it is often at the bound
+  EXPECT_LT(excess / drawn, 0.005);
 }
+
+/// A list and how many it has of each kind.
+struct Partial {
+  std::vector<Action> order;
+  std::array<int, 3> done = {};
+};
 
 /// Every order of m forward passes, input and weight gradients in which none comes before what it
 /// needs, each kind in the order of microbatches (some best schedule has that).
-void append_orders(int rank, int m, int limit, std::array<int, 3> done, std::vector<Action>& order,
-                   std::vector<std::vector<Action>>& orders) {
-  if (done[2] == m) {
-    orders.push_back(order);
-    return;
-  }
-  const std::array<bool, 3> can = {done[0] < m && done[0] - done[2] < limit, done[1] < done[0],
-                                   done[2] < done[1]};
-  for (int kind = 0; kind < 3; ++kind) {
-    if (can.at(kind)) {
-      constexpr std::array kKinds = {ActionKind::kForward, ActionKind::kInputGradient,
-                                     ActionKind::kWeightGradient};
-      order.push_back({kKinds.at(kind), rank, done.at(kind)});
-      ++done.at(kind);
-      append_orders(rank, m, limit, done, order, orders);
-      --done.at(kind);
-      order.pop_back();
+std::vector<Partial> all_orders(int rank, int m, int limit) {
+  constexpr std::array kinds = {ActionKind::kForward, ActionKind::kInputGradient,
+                                ActionKind::kWeightGradient};
+  std::vector<Partial> orders(1);
+  for (int length = 0; length < 3 * m; ++length) {
+    std::vector<Partial> longer;
+    for (const Partial& partial : orders) {
+      const auto& [forwards, inputs, weights] = partial.done;
+      const std::array<bool, 3> can = {forwards < m && forwards - weights < limit,
+                                       inputs < forwards, weights < inputs};
+      for (std::size_t kind = 0; kind < 3; ++kind) {
+        if (can.at(kind)) {
+          longer.push_back(partial);
+          longer.back().order.push_back({kinds.at(kind), rank, partial.done.at(kind)});
+          ++longer.back().done.at(kind);
+        }
+      }
     }
+    orders = std::move(longer);
   }
+  return orders;
 }
 
 /// The least makespan of all lists of two ranks.
 std::int64_t least_makespan(const ScheduleShape& shape) {
-  std::array<std::vector<std::vector<Action>>, 2> orders;
-  for (int rank = 0; rank < 2; ++rank) {
-    std::vector<Action> order;
-    append_orders(rank, shape.num_microbatches, shape.memory_limit.value_or(2), {}, order,
-                  orders.at(rank));
-  }
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   Schedule schedule{.pp = 2, .num_microbatches = shape.num_microbatches, .orders = {{}, {}}};
-  for (const std::vector<Action>& first : orders[0]) {
-    schedule.orders[0] = first;
-    for (const std::vector<Action>& second : orders[1]) {
-      schedule.orders[1] = second;
+  const int limit = shape.memory_limit.value_or(2);
+  const std::vector<Partial> seconds = all_orders(1, shape.num_microbatches, limit);
+  for (const Partial& first : all_orders(0, shape.num_microbatches, limit)) {
+    schedule.orders[0] = first.order;
+    for (const Partial& second : seconds) {
+      schedule.orders[1] = second.order;
       if (const auto makespan = makespan_of(schedule, shape)) {
         least = std::min(least, *makespan);
       }

@@ -78,7 +78,7 @@ TEST(CriticalPath, HasAsMuchOfAWeightGradientAsTheFirstBucketWaitsFor) {
 
 // By hand: the pair lasts 1 + 2 s, and both of its actions are on the path.
 TEST(CriticalPath, DividesAPairAmongItsActions) {
-  const CriticalPath path = path_of(complete_schedule({"0F0 (0F1 0B0 0B1"}, 2), unit_times());
+  const CriticalPath path = path_of(complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2), unit_times());
   EXPECT_EQ(path.term(PathTerm::kForward), Seconds(2.0));
   EXPECT_EQ(path.term(PathTerm::kBackward), Seconds(4.0));
   EXPECT_EQ(path.steps.size(), 3U);
@@ -153,14 +153,16 @@ TEST(Sensitivity, IsTheSlopeOfSimulationsWithTheRankALittleSlowerAndFaster) {
     const RandomStep step = random_step();
     const std::vector<double> elasticities =
         slowdown_elasticities(path_of(step.schedule, step.times));
-    constexpr double kStep = 1e-6;
-    constexpr double kTolerance = 1e-7;  // of a quotient of doubles: 1e-13/1e-6
+    constexpr double step_size = 1e-6;
+    constexpr double tolerance = 1e-7;  // of a quotient of doubles: 1e-13/1e-6
     for (int rank = 0; rank < step.schedule.pp; ++rank) {
-      const double above = slowdown_effect(step.schedule, step.times, rank, 1.0 + kStep) / kStep;
-      const double below = -slowdown_effect(step.schedule, step.times, rank, 1.0 - kStep) / kStep;
-      RC_ASSERT(elasticities[rank] >= below - kTolerance);
-      RC_ASSERT(elasticities[rank] <= above + kTolerance);
-      num_smooth += above - below < kTolerance ? 1 : 0;
+      const double above =
+          slowdown_effect(step.schedule, step.times, rank, 1.0 + step_size) / step_size;
+      const double below =
+          -slowdown_effect(step.schedule, step.times, rank, 1.0 - step_size) / step_size;
+      RC_ASSERT(elasticities[rank] >= below - tolerance);
+      RC_ASSERT(elasticities[rank] <= above + tolerance);
+      num_smooth += above - below < tolerance ? 1 : 0;
     }
   }));
   EXPECT_GT(num_smooth, 50);

@@ -79,13 +79,13 @@ void expect_max_min(const FairShare& shares, const std::map<int, std::array<int,
 TEST(FairShare, IsMaxMinFairAfterAnyStartsAndStops) {
   EXPECT_TRUE(rc::check([] {
     const int num_links = *rc::gen::inRange(1, 12);
-    constexpr int kFlows = 20;
-    FairShare shares(kFlows, num_links);
+    constexpr int num_flows = 20;
+    FairShare shares(num_flows, num_links);
     std::map<int, std::array<int, 2>> running;
     const auto choices = *rc::gen::container<std::vector<std::array<int, 3>>>(
         rc::gen::container<std::array<int, 3>>(rc::gen::inRange(0, 1000)));
     for (const auto& [which, first, second] : choices) {
-      const int flow = which % kFlows;
+      const int flow = which % num_flows;
       if (running.erase(flow) > 0) {
         shares.stop(flow);
       } else {

@@ -7,11 +7,14 @@
 #include <span>
 #include <vector>
 
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/step_times.h"
-#include "tests/cost_model/simulation/lowering.h"
 
 namespace ptdp {
+
+/// Of a stage's gradients or parameters.
+inline constexpr int kMostBuckets = 4;
 
 struct RandomStep {
   Schedule compute;   ///< As its generator made it.
@@ -76,10 +79,15 @@ struct RandomStep {
 [[nodiscard]] inline RandomStep random_step(int most_ranks = 8, int most_microbatches = 12) {
   RandomStep step;
   step.compute = random_schedule(most_ranks, most_microbatches);
-  step.schedule = lowered(step.compute, {.buckets = random_number(0, 4),
-                                         .gathers = random_number(0, 2),
-                                         .ties = *rc::gen::arbitrary<bool>(),
-                                         .finishes = *rc::gen::arbitrary<bool>()});
+  StepActions actions{.merges_backward = *rc::gen::arbitrary<bool>(),
+                      .gathers_parameters = *rc::gen::arbitrary<bool>(),
+                      .ties_embeddings = *rc::gen::arbitrary<bool>(),
+                      .reduces_norm = *rc::gen::arbitrary<bool>(),
+                      .has_optimizer = *rc::gen::arbitrary<bool>()};
+  if (*rc::gen::arbitrary<bool>()) {
+    actions.gradient_buckets = {random_number(1, kMostBuckets)};
+  }
+  step.schedule = complete(step.compute, actions);
   step.times = random_times(step.schedule);
   return step;
 }

@@ -75,6 +75,16 @@ std::vector<Seconds*> durations_of(StepTimes& times) {
   return all;
 }
 
+TEST(StepProperties, SharingLinksOrSlowingComputeMakesNoStepFaster) {
+  EXPECT_TRUE(rc::check([] {
+    RandomStep step = random_large_step();
+    const Seconds alone = simulate_step_times(step.schedule, step.times).makespan();
+    step.times.shares_links = *rc::gen::arbitrary<bool>();
+    step.times.overlap_slowdown = *rc::gen::element(0.0, 0.25, 0.6);
+    RC_ASSERT(simulate_step_times(step.schedule, step.times).makespan() >= alone * (1.0 - 1e-12));
+  }));
+}
+
 TEST(StepProperties, NothingThatTakesLongerMakesAStepFaster) {
   EXPECT_TRUE(rc::check([] {
     RandomStep step = random_large_step();
@@ -165,7 +175,7 @@ TEST(StepProperties, ABidirectionalPipelineIsItsMirrorImage) {
     const ScheduleShape shape{.pp = pp, .num_microbatches = m};
     RC_PRE(!generator.find_conflict(shape));
     RandomStep step;
-    step.schedule = lowered(generator.generate(shape), {.buckets = 2, .finishes = true});
+    step.schedule = complete(generator.generate(shape), {.gradient_buckets = {2}});
     step.times = random_times(step.schedule);
     step.times.jitter = {};
     auto mirrored = simulate_step(step.schedule, step.times).spans;

@@ -10,7 +10,6 @@
 #include "cost_model/simulation/simulator.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 #include "tests/cost_model/simulation/complete_orders.h"
-#include "tests/cost_model/simulation/lowering.h"
 #include "tests/cost_model/spec/thrown.h"
 
 namespace ptdp {
@@ -126,7 +125,7 @@ TEST(StepSimulator, LetsTwoRanksReduceTiedEmbeddingsTogether) {
 
 // By hand: 0F0 and 0B0 of two microbatches run together for 1 + 2 s once both inputs are there.
 TEST(StepSimulator, RunsAPairForTheSumOfItsDurations) {
-  const Schedule schedule = complete_schedule({"0F0 (0F1 0B0 0B1"}, 2);
+  const Schedule schedule = complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2);
   EXPECT_EQ(spans_of(simulate_step(schedule, unit_times()), 0), "0-1 1-4 1-4 4-6");
 }
 
@@ -141,17 +140,17 @@ TEST(StepSimulator, SlowsTheComputeOfAStraggler) {
 // The mean of ln(factor) over n actions is normal with σ/√n, its variance σ² within σ²·√(2/n):
 // four of these each.
 TEST(StepSimulator, DrawsJitterThatIsLogNormal) {
-  constexpr int kDraws = 20000;
+  constexpr int num_draws = 20000;
   const Jitter jitter{.sigma = 0.1, .seed = 7};
   double sum = 0.0;
   double squares = 0.0;
-  for (int i = 0; i < kDraws; ++i) {
+  for (int i = 0; i < num_draws; ++i) {
     const double z = std::log(jitter_factor(jitter, i % 7, static_cast<std::size_t>(i))) / 0.1;
     sum += z;
     squares += z * z;
   }
-  EXPECT_NEAR(sum / kDraws, 0.0, 4.0 / std::sqrt(kDraws));
-  EXPECT_NEAR(squares / kDraws, 1.0, 4.0 * std::sqrt(2.0 / kDraws));
+  EXPECT_NEAR(sum / num_draws, 0.0, 4.0 / std::sqrt(num_draws));
+  EXPECT_NEAR(squares / num_draws, 1.0, 4.0 * std::sqrt(2.0 / num_draws));
   EXPECT_EQ(jitter_factor(jitter, 1, 2), jitter_factor(jitter, 1, 2));
   EXPECT_NE(jitter_factor(jitter, 1, 2), jitter_factor(jitter, 2, 1));
   EXPECT_NE(jitter_factor(jitter, 1, 2), jitter_factor({.sigma = 0.1, .seed = 8}, 1, 2));
@@ -178,7 +177,7 @@ TEST(StepSimulator, NamesTheActionOfADeadlock) {
   StepTimes times = unit_times();
   const auto message = [&](const std::vector<std::string>& orders) {
     const Schedule schedule = complete_schedule(orders, 2);
-    const std::string alone = message_of([&] { return simulate_step(schedule, times); });
+    std::string alone = message_of([&] { return simulate_step(schedule, times); });
     StepTimes shared = times;
     shared.shares_links = true;
     EXPECT_EQ(message_of([&] { return simulate_step(schedule, shared); }), alone);
