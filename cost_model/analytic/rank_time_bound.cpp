@@ -27,6 +27,7 @@ std::vector<Kind> kinds_of(const LayerTicks& ticks) {
   }
   counts.erase(0);
   std::vector<Kind> kinds;
+  kinds.reserve(counts.size());
   for (const auto& [time, count] : counts) {
     kinds.push_back({time, count});
   }
