@@ -230,7 +230,10 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
 }
 
 SearchResult search(const Scenario& given, const SearchOptions& options, WaitsCache& simulations) {
-  const Scenario scenario = options.pins.any_stack ? with_every_schedule(given) : given;
+  const Pins& pins = options.pins;
+  const Scenario scenario = pins.any_stack             ? with_every_schedule(given)
+                            : pins.allow_stale_weights ? with_stale_weights(given)
+                                                       : given;
   const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
   const std::vector<Replicas> replicas = enumerate_replicas(scenario, options.gpus, options.pins);
   std::vector<PartialResult> parts(sizes.size());
