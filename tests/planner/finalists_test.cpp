@@ -42,8 +42,8 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
     }
   };
   for (int tp = 1; tp <= gpus; tp *= 2) {
-    for (int pp = 1; tp * pp <= gpus; ++pp) {
-      for (int dp = 1; tp * pp * dp <= gpus; ++dp) {
+    for (int pp = 1; std::int64_t{tp} * pp <= gpus; ++pp) {
+      for (int dp = 1; std::int64_t{tp} * pp * dp <= gpus; ++dp) {
         for (int b = 1; b <= scenario.job.global_batch_size; ++b) {
           for (int vpp = 1; vpp <= scenario.job.model.num_layers; ++vpp) {
             for (const ScheduleKind schedule : all_schedules()) {
@@ -102,11 +102,11 @@ void expect_equal(const std::vector<Candidate>& found, const std::vector<Candida
 
 TEST(Finalists, AreWhatSimulatingEverythingFinds) {
   struct Row {
-    const char* model;
-    const char* stack;
-    std::int64_t gpus;
-    std::int64_t batch;
-    int layers;
+    const char* model = nullptr;
+    const char* stack = nullptr;
+    std::int64_t gpus = 0;
+    std::int64_t batch = 0;
+    int layers = 0;
     Objective objective = Objective::kTime;
   };
   for (const Row& row :
