@@ -168,8 +168,6 @@ TEST(Finalists, AreNeverSlowerThanTheStacksOwn) {
   EXPECT_LT(all.best.front().time, own);
 }
 
-// By hand: one stage of two of 7.5B's 36 layers works m(F + B), and what PipeDream's first rank
-// keeps of its weights is two versions; without a flush there is no bubble to win back.
 TEST(StaleWeights, AreACandidateOnlyWhereTheyAreAllowed) {
   const Scenario scenario = selene_2021("7.5B", 64);
   SearchOptions options{.gpus = 8, .num_best = 10'000};
@@ -189,6 +187,8 @@ TEST(StaleWeights, AreACandidateOnlyWhereTheyAreAllowed) {
   EXPECT_TRUE(has_stale(search(scenario, options)));
 }
 
+// arXiv:1806.03377 and 2006.09503, section 3: rank 0 of 4 keeps 4 versions, or two; 32 microbatches
+// are 32 steps of the optimizer, or one.
 TEST(StaleWeights, HaveNoBubbleAndMoreVersionsOfTheirWeights) {
   const Scenario scenario = selene_2021("7.5B", 64);
   ParallelConfig config{.tp = 4, .pp = 4, .dp = 2};
