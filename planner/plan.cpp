@@ -23,6 +23,7 @@ constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
 constexpr double kWidestInterval = 1e3;
+constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
 constexpr double kRounding = 1e-9;  // numbers are written with 15 digits
 
 bool is_close(double a, double b) {
@@ -277,7 +278,6 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
   if (generator == nullptr) {
     throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
   }
-  constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
   const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
   const ScheduleShape shape{
       .pp = pp,
