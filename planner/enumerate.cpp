@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/partition.h"
 #include "planner/constraint.h"
 
 namespace ptdp {
@@ -71,6 +72,14 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
   return schedules;
 }
 
+/// Some split of layers that so many stages do not divide, where the stack runs any: the search
+/// puts the balanced one in its place once it knows what layers cost. Else none: all equal.
+std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
+  const int num_layers = scenario.job.model.num_layers;
+  const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0;
+  return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
+}
+
 /// The virtual stages with the schedules that have so many, as far as the pins allow both.
 std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& pins,
                                           const ParallelConfig& split) {
@@ -80,6 +89,7 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
   for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : layers_per_stage)) {
     ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
+    config.layers_per_stage = uneven_layers(scenario, config.pp * config.vpp);
     for (const ScheduleKind schedule : schedules) {
       const bool is_usual =
           schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
@@ -112,7 +122,9 @@ std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int6
   const std::int64_t layers = scenario.job.model.num_layers;
   for (const std::int64_t pp : pins.pp.values(std::min(gpus / tp, layers))) {
     if (tp * pp <= gpus) {
-      result.push_back({.tp = tp, .pp = static_cast<int>(pp)});
+      const int stages = static_cast<int>(pp);
+      result.push_back(
+          {.tp = tp, .pp = stages, .layers_per_stage = uneven_layers(scenario, stages)});
     }
   }
   return result;

@@ -32,6 +32,8 @@ struct Pins {
                                             const Pins& pins);
 
 /// The ways to split a model with this tp: pp from 1 to the number of layers, on at most `gpus`.
+/// Where the stack runs any number of layers per stage and they do not divide, layers_per_stage
+/// holds an even split, for the search to balance.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario,
                                                            std::int64_t gpus, const Pins& pins,
                                                            int tp);

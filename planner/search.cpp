@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <system_error>
@@ -11,6 +12,8 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/partition.h"
+#include "cost_model/analytic/spread.h"
 #include "planner/finalists.h"
 
 namespace ptdp {
@@ -61,7 +64,11 @@ class TensorParallelSearch {
     for (const Replicas& replicas : replicas_) {
       config.dp = replicas.dp;
       if (is_candidate(scenario_, config, options_.gpus, options_.pins)) {
-        search_micro_batch_sizes(config, replicas.micro_batch_sizes);
+        if (config.layers_per_stage.empty()) {
+          search_micro_batch_sizes(config, replicas.micro_batch_sizes);
+        } else {
+          search_uneven(config, replicas.micro_batch_sizes);
+        }
       }
     }
   }
@@ -81,14 +88,104 @@ class TensorParallelSearch {
         reject_larger(config, sizes, i, first > capacity_);
         return;
       }
-      ++result_.tally.enumerated;
-      const MicrobatchCosts& costs = costs_of(config);
-      if (is_in_closed_form(config)) {
-        const Seconds time = iteration_cost(scenario_, config, costs, std::nullopt).total();
-        result_.feasible.push_back({config, time, memory});
-      } else {
-        result_.bounded.push_back({config, least_time(scenario_, config, costs), memory});
+      keep(config, costs_of(config), memory);
+    }
+  }
+
+  /// The same with layers per stage that depend on the microbatch. Where these move a layer, memory
+  /// may fall with the size, so that sizes count without being looked at only beyond one at which
+  /// no split fits.
+  void search_uneven(ParallelConfig config, const std::vector<int>& sizes) {
+    std::optional<Constraint> beyond_any_split;
+    for (const int size : sizes) {
+      config.micro_batch_size = size;
+      if (const auto violation = find_batch_violation(scenario_, config)) {
+        reject(*violation);
+        continue;
       }
+      if (beyond_any_split) {
+        reject(*beyond_any_split);
+        continue;
+      }
+      config.layers_per_stage = balanced_layers_of(config);
+      const MemoryViolation memory = find_memory_violation(config);
+      if (!memory.constraint) {
+        keep(config, costs_of(config), memory.largest);
+        continue;
+      }
+      note_shortfall({config, memory.largest - capacity_});
+      reject(*memory.constraint);
+      if (least_memory_of_any_split(config) > capacity_) {
+        beyond_any_split = memory.constraint;
+      }
+    }
+  }
+
+  /// The largest memory that was looked at, and whose it is if it does not fit.
+  struct MemoryViolation {
+    Bytes largest;
+    std::optional<Constraint> constraint = std::nullopt;
+  };
+
+  /// In find_violation's order: the ends first, which most often decide.
+  [[nodiscard]] MemoryViolation find_memory_violation(const ParallelConfig& config) const {
+    const Bytes first = stage_memory(scenario_, config, 0).total();
+    if (first > capacity_) {
+      return {first, Constraint::kMemoryFirstStage};
+    }
+    const Bytes last = stage_memory(scenario_, config, config.pp - 1).total();
+    if (last > capacity_) {
+      return {last, Constraint::kMemoryLastStage};
+    }
+    const Bytes largest = peak_memory(scenario_, config);
+    return {largest,
+            largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
+  }
+
+  /// What the stage with most layers holds at least, however layers are split: the state of their
+  /// matrices and the activations of one microbatch in one chunk. Grows with the microbatch.
+  [[nodiscard]] Bytes least_memory_of_any_split(const ParallelConfig& config) const {
+    const TransformerConfig& model = scenario_.job.model;
+    const double layers = std::ceil(1.0 * model.num_layers / config.pp);
+    const double parameters = layers * layer_weights(model) / config.tp;
+    const Bytes activations =
+        layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
+                          config.sequence_parallel, scenario_.stack.attention == "unfused");
+    const int replicas = config.dp * num_copies(config);
+    return Bytes(parameters *
+                 state_bytes_per_parameter(scenario_.stack, config.zero_stage, replicas)) +
+           activations * (layers / config.vpp) +
+           scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction;
+  }
+
+  /// The balanced split, which neither dp nor the ZeRO stage changes; an even one where there is no
+  /// balanced one.
+  const std::vector<int>& balanced_layers_of(const ParallelConfig& config) {
+    const BalancedShape shape = {config.tp,       config.pp,        config.vpp,
+                                 config.schedule, config.recompute, config.sequence_parallel};
+    if (shape != balanced_shape_) {
+      balanced_shape_ = shape;
+      balanced_.clear();
+    }
+    const auto found = balanced_.find(config.micro_batch_size);
+    if (found != balanced_.end()) {
+      return found->second;
+    }
+    auto layers = balanced_layers(scenario_, config, costs_of(config));
+    return balanced_
+        .emplace(config.micro_batch_size,
+                 layers ? std::move(*layers)
+                        : even_split(scenario_.job.model.num_layers, config.pp * config.vpp))
+        .first->second;
+  }
+
+  void keep(const ParallelConfig& config, const MicrobatchCosts& costs, Bytes memory) {
+    ++result_.tally.enumerated;
+    if (is_in_closed_form(config)) {
+      const Seconds time = iteration_cost(scenario_, config, costs, std::nullopt).total();
+      result_.feasible.push_back({config, time, memory});
+    } else {
+      result_.bounded.push_back({config, least_time(scenario_, config, costs), memory});
     }
   }
 
@@ -133,12 +230,15 @@ class TensorParallelSearch {
   }
 
   using CostKey = std::tuple<int, bool, std::int64_t, std::int64_t>;
+  using BalancedShape = std::tuple<int, int, int, ScheduleKind, Recompute, bool>;
 
   const Scenario& scenario_;
   const SearchOptions& options_;
   const std::vector<Replicas>& replicas_;
   Bytes capacity_;
   std::map<CostKey, MicrobatchCosts> costs_;
+  BalancedShape balanced_shape_ = {};         // what balanced_ is for
+  std::map<int, std::vector<int>> balanced_;  // by microbatch size
   PartialResult result_;
 };
 

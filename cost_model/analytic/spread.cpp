@@ -9,8 +9,6 @@
 namespace ptdp {
 namespace {
 
-constexpr int kBisections = 64;  // to neighbouring doubles, from any start
-
 /// Layers that fit below `level` in each member of a bin, within its bounds.
 int layers_below(const SpreadBin& bin, Seconds level, Seconds layer) {
   const double layers = std::floor((level - bin.extra) / layer);
@@ -47,7 +45,8 @@ std::int64_t total_below(std::span<const SpreadBin> bins, Seconds level, Seconds
   return total;
 }
 
-/// A level below which `num_layers` or fewer fit, and above which more do, or all that can.
+/// A level below which no more than `num_layers` fit, and at most a layer below the one where more
+/// do: where to begin giving out layers.
 Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds layer) {
   Seconds low = bins.front().extra;
   Seconds high = low;
@@ -55,8 +54,11 @@ Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds laye
     low = std::min(low, bin.extra);
     high = std::max(high, bin.extra + (num_layers + 1.0) * layer);
   }
-  for (int i = 0; i < kBisections; ++i) {
+  while (high - low > layer) {
     const Seconds middle = low + (high - low) / 2.0;
+    if (middle == low || middle == high) {
+      break;  // neighbouring numbers: the ends outweigh a layer by 2^52
+    }
     (total_below(bins, middle, layer) <= num_layers ? low : high) = middle;
   }
   return low;

@@ -9,6 +9,22 @@ namespace {
 
 constexpr int kLargestDegree = 100'000'000;
 
+/// "13,5x14,12": neighbours that are equal together.
+std::string counted(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t begin = 0; begin < numbers.size();) {
+    std::size_t end = begin + 1;
+    while (end < numbers.size() && numbers[end] == numbers[begin]) {
+      ++end;
+    }
+    text += text.empty() ? "" : ",";
+    text += end - begin > 1 ? std::to_string(end - begin) + 'x' : "";
+    text += std::to_string(numbers[begin]);
+    begin = end;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view name_of(ScheduleKind schedule) {
@@ -58,6 +74,9 @@ std::string to_string(const ParallelConfig& config) {
   }
   if (config.zero_stage > 0) {
     text += ' ' + key("zero", config.zero_stage);
+  }
+  if (!config.layers_per_stage.empty()) {
+    text += " layers=" + counted(config.layers_per_stage);
   }
   return text;
 }

@@ -104,7 +104,7 @@ struct ParallelConfig {
                                             const ParallelConfig& config);
 
 /// "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved recompute=full", for people; what is 1 or off beyond the
-/// first three degrees is left out.
+/// first three degrees is left out; layers per stage as "layers=13,5x14,12" unless all are equal.
 [[nodiscard]] std::string to_string(const ParallelConfig& config);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.

@@ -8,6 +8,7 @@
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "planner/planning.h"
+#include "tests/cost_model/analytic/partitions.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -59,6 +60,71 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) 
     return std::tie(a.time, a.config) < std::tie(b.time, b.config);
   });
   return feasible;
+}
+
+/// Seven layers, which no pp between 1 and 7 divides, on a stack that runs any split of them.
+Scenario seven_layers() {
+  Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2022", 16);
+  scenario.job.model.num_layers = 7;
+  scenario.stack.can_run.uneven_layers = true;
+  scenario.stack.can_run.interleaved_min_stages = 2;
+  return scenario;
+}
+
+TEST(Search, SplitsLayersThatDoNotDivideAsWellAsAnySplit) {
+  const Scenario scenario = seven_layers();
+  for (const auto& [pp, vpp] : {std::pair{2, 1}, std::pair{4, 1}, std::pair{2, 2}}) {
+    SearchOptions options{.gpus = 8, .num_best = 1000};
+    options.pins.pp = IntegerRanges::parse(std::to_string(pp), 1, 8, "pp");
+    options.pins.vpp = IntegerRanges::parse(std::to_string(vpp), 1, 8, "vpp");
+    const SearchResult found = search(scenario, options);
+    ASSERT_FALSE(found.best.empty());
+    for (const Candidate& candidate : found.best) {
+      ParallelConfig config = candidate.config;
+      ASSERT_FALSE(find_shape_violation(scenario, config).has_value());
+      // Embedding and logits, which may stand alone, count as layers here.
+      for_each_composition(7 + 2, pp * vpp, [&](std::vector<int> sizes) {
+        --sizes.front();
+        --sizes.back();
+        config.layers_per_stage = sizes;
+        const MicrobatchCosts costs = microbatch_costs(scenario, config);
+        EXPECT_LE(pipeline_costs(scenario, candidate.config, costs).slowest.total().value(),
+                  pipeline_costs(scenario, config, costs).slowest.total().value() * (1 + 1e-12));
+      });
+    }
+  }
+}
+
+TEST(Search, CountsLayersThatDoNotDivideWhereTheStackRunsEqualStagesOnly) {
+  Scenario scenario = seven_layers();
+  SearchOptions options{.gpus = 8};
+  options.pins.pp = IntegerRanges::parse("3", 1, 8, "pp");
+  EXPECT_EQ(search(scenario, options).violations.count(Constraint::kLayersByPp), 0U);
+  EXPECT_GT(search(scenario, options).feasible, 0);
+  scenario.stack.can_run.uneven_layers = false;
+  EXPECT_GT(search(scenario, options).violations.at(Constraint::kLayersByPp), 0);
+  EXPECT_EQ(search(scenario, options).feasible, 0);
+}
+
+// Each candidate's time and memory are those of its configuration, and memory holds it.
+TEST(Search, CostsUnevenPipelinesAsConfigured) {
+  const Scenario scenario = seven_layers();
+  SearchOptions options{.gpus = 6, .num_best = 10'000};
+  const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+  const SearchResult found = search(scenario, options);
+  std::int64_t violations = 0;
+  for (const auto& [constraint, count] : found.violations) {
+    violations += count;
+  }
+  EXPECT_EQ(found.enumerated, found.feasible + violations);
+  int num_uneven = 0;
+  for (const Candidate& candidate : found.best) {
+    num_uneven += candidate.config.layers_per_stage.empty() ? 0 : 1;
+    EXPECT_FALSE(find_violation(scenario, candidate.config, capacity).has_value());
+    EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
+    EXPECT_NEAR(candidate.time / iteration_cost(scenario, candidate.config).total(), 1.0, 1e-12);
+  }
+  EXPECT_GT(num_uneven, 0);
 }
 
 TEST(Search, FindsWhatBruteForceFinds) {

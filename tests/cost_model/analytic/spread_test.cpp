@@ -50,6 +50,12 @@ TEST(SpreadLayers, KeepsToTheBoundsOrSaysThatItCannot) {
             std::nullopt);
 }
 
+// The ends outweigh a layer so far that adding one to them leaves no trace.
+TEST(SpreadLayers, EndsWhereTheEndsOutweighALayer) {
+  const std::vector<SpreadBin> bins = {{.extra = Seconds(1e9)}, {.count = 2}};
+  EXPECT_EQ(*spread_layers(10, Seconds(1e-9), bins), (Sizes{0, 5, 5}));
+}
+
 TransformerTimes random_transformer(int most_layers) {
   return {.num_layers = *rc::gen::inRange(1, most_layers + 1),
           .layer = Seconds(*rc::gen::inRange(1, 10)),

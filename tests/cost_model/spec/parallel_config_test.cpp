@@ -62,7 +62,8 @@ TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
   config.cp = 1;
   config.ep = 1;
   EXPECT_EQ(to_string(config),
-            "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1");
+            "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1 "
+            "layers=2,1,3");
 }
 
 TEST(ParallelConfig, IsOrderedFieldByField) {
@@ -144,6 +145,11 @@ TEST(ParallelConfigJson, RefusesAMissingKey) {
 TEST(ParallelConfigJson, RefusesAMisspeltKey) {
   EXPECT_EQ(refusal("\"vpp\": 4,", "\"vpp\": 4, \"vpps\": 2,"),
             "test.json: \"vpps\": unknown key; did you mean \"vpp\"?");
+}
+
+TEST(ParallelConfig, PrintsLayersPerStageUnlessEqual) {
+  EXPECT_EQ(to_string(ParallelConfig{.tp = 8, .pp = 4, .layers_per_stage = {3, 4, 4, 2}}),
+            "tp=8 pp=4 dp=1 b=1 1f1b recompute=none layers=3,2x4,2");
 }
 
 }  // namespace
