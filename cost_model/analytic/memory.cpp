@@ -51,11 +51,14 @@ double chunks_kept(const ParallelConfig& config, int stage, double microbatches)
       stage);
 }
 
-/// Microbatches whose embedding is kept where a stage holds `chunks`.
+/// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up
+/// with (v+1)p − 2 forward passes in groups of p, the last of which are again of its first chunk:
+/// 2p of them at the worst moment.
 double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
-  const bool is_bounded_by_depth =
-      config.schedule == ScheduleKind::kOneFOneB || config.schedule == ScheduleKind::kInterleaved;
-  return std::min(is_bounded_by_depth ? config.pp : chunks, microbatches);
+  const double bound = config.schedule == ScheduleKind::kOneFOneB      ? config.pp
+                       : config.schedule == ScheduleKind::kInterleaved ? 2.0 * config.pp
+                                                                       : chunks;
+  return std::min(bound, microbatches);
 }
 
 /// Activations of the layers and, where the model begins, the embedding's dropout masks.
