@@ -101,6 +101,9 @@ bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config) {
 }
 
 std::string stack_remark(const StackSpec& stack, const ParallelConfig& config) {
+  if (has_stale_weights(config.schedule)) {
+    return " (stale weights: another optimizer)";
+  }
   return is_run_by_stack(stack, config) ? "" : " (not run by " + stack.name + ")";
 }
 
@@ -110,6 +113,12 @@ Scenario with_every_schedule(Scenario scenario) {
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
     schedules.push_back(schedule.value);
   }
+  return scenario;
+}
+
+Scenario with_stale_weights(Scenario scenario) {
+  std::vector<ScheduleKind>& schedules = scenario.stack.can_run.schedules;
+  schedules.insert(schedules.end(), {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2Bw});
   return scenario;
 }
 
@@ -166,14 +175,14 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
       batch_per_replica / config.micro_batch_size % config.pp != 0) {
     return Constraint::kMicrobatchesByPp;
   }
-  if (!is_in_closed_form(config)) {
-    const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
-    if (find_schedule_conflict(config, microbatches).has_value()) {
-      return Constraint::kScheduleByMicrobatches;
-    }
-    if (simulated_actions(config, microbatches) > kMostActions) {
-      return Constraint::kScheduleTooLong;
-    }
+  const bool is_simulated = !is_in_closed_form(config);
+  const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
+  if ((is_simulated || has_stale_weights(config.schedule)) &&
+      find_schedule_conflict(config, microbatches).has_value()) {
+    return Constraint::kScheduleByMicrobatches;
+  }
+  if (is_simulated && simulated_actions(config, microbatches) > kMostActions) {
+    return Constraint::kScheduleTooLong;
   }
   return std::nullopt;
 }

@@ -99,10 +99,12 @@ inline constexpr std::array kConstraints = {
 /// The scenario with a stack that runs every schedule which the cost model covers: what the search
 /// looks at where it is asked what a schedule would bring.
 [[nodiscard]] Scenario with_every_schedule(Scenario scenario);
+/// The same with what it runs and those that have stale weights.
+[[nodiscard]] Scenario with_stale_weights(Scenario scenario);
 /// Whether the stack runs the configuration's schedule; every stack runs what has no pipeline.
 [[nodiscard]] bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config);
 /// " (not run by megatron-lm-2021)" behind a configuration whose schedule the stack does not run,
-/// else nothing.
+/// or " (stale weights: another optimizer)", else nothing.
 [[nodiscard]] std::string stack_remark(const StackSpec& stack, const ParallelConfig& config);
 /// Whether a schedule has so many chunks per GPU.
 [[nodiscard]] bool has_chunks(ScheduleKind schedule, std::int64_t vpp);

@@ -62,6 +62,9 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
     const bool is_usual = schedule.value == ScheduleKind::kOneFOneB ||
                           schedule.value == ScheduleKind::kInterleaved ||
                           contains(scenario.stack.can_run.schedules, schedule.value);
+    if (has_stale_weights(schedule.value) && !pins.allow_stale_weights) {
+      continue;
+    }
     if (pins.schedules.empty() ? is_usual : contains(pins.schedules, schedule.value)) {
       schedules.push_back(schedule.value);
     }

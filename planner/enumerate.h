@@ -21,6 +21,8 @@ struct Pins {
   IntegerRanges zero_stage;
   std::vector<ScheduleKind> schedules;
   bool any_stack = false;  ///< Schedules count whether or not the stack runs them: "what if".
+  /// Schedules that change what the optimizer does count, too; no stack runs them.
+  bool allow_stale_weights = false;
   std::vector<Recompute> recompute;
   std::optional<bool> sequence_parallel;
 };

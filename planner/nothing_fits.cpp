@@ -79,6 +79,11 @@ std::string contradiction(const Scenario& scenario, const SearchOptions& options
                        scenario.stack.name, *std::min_element(stages.begin(), stages.end()),
                        kCoveredZeroStage);
   }
+  if (!pins.schedules.empty() && !pins.allow_stale_weights &&
+      std::all_of(pins.schedules.begin(), pins.schedules.end(), has_stale_weights)) {
+    return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
+                       name_of(pins.schedules.front()));
+  }
   const bool wants_interleaving =
       pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kInterleaved};
   const bool wants_one_chunk = pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kOneFOneB};

@@ -23,6 +23,7 @@ constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
 constexpr double kWidestInterval = 1e3;
+constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
 constexpr double kRounding = 1e-9;  // numbers are written with 15 digits
 
 bool is_close(double a, double b) {
@@ -262,13 +263,24 @@ void check_plan(const Plan& plan, const std::string& place) {
 
 }  // namespace
 
+namespace {
+
+int group_size(const Scenario& scenario, const ParallelConfig& config) {
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  return config.schedule == ScheduleKind::kInterleaved && microbatches < config.pp
+             ? static_cast<int>(microbatches)  // one group of all
+             : config.pp;
+}
+
+}  // namespace
+
 ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& config) {
   const int virtual_stages = config.pp * config.vpp;
   const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
                                scenario.job.model.num_layers / virtual_stages);
   return {.generator = std::string(name_of(config.schedule)),
           .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
-          .microbatch_group_size = config.pp,
+          .microbatch_group_size = group_size(scenario, config),
           .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage};
 }
 
@@ -277,7 +289,6 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
   if (generator == nullptr) {
     throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
   }
-  constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
   const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
   const ScheduleShape shape{
       .pp = pp,

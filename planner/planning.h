@@ -51,8 +51,8 @@ struct PlanningResult {
 /// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 
-/// One line of comma-separated values per plan, with a header; training_s, gpu_hours and cost are empty
-/// without a budget.
+/// One line of comma-separated values per plan, with a header; training_s, gpu_hours and cost are
+/// empty without a budget.
 [[nodiscard]] std::string to_csv(const PlanningResult& result, const RunBudget& budget = {});
 
 }  // namespace ptdp

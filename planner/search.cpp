@@ -329,13 +329,17 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   return search(scenario, options, simulations);
 }
 
-SearchResult search(const Scenario& given, const SearchOptions& options, WaitsCache& simulations) {
-  const Scenario scenario = options.pins.any_stack ? with_every_schedule(given) : given;
-  const std::vector<int> sizes = enumerate_tp(scenario, options.gpus, options.pins);
-  const std::vector<Replicas> replicas = enumerate_replicas(scenario, options.gpus, options.pins);
+SearchResult search(const Scenario& scenario, const SearchOptions& options,
+                    WaitsCache& simulations) {
+  const Pins& pins = options.pins;
+  const Scenario widened = pins.any_stack             ? with_every_schedule(scenario)
+                           : pins.allow_stale_weights ? with_stale_weights(scenario)
+                                                      : scenario;
+  const std::vector<int> sizes = enumerate_tp(widened, options.gpus, options.pins);
+  const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, options.pins);
   std::vector<PartialResult> parts(sizes.size());
   run_tasks(sizes.size(), options.num_threads, [&](std::size_t i) {
-    parts[i] = TensorParallelSearch(scenario, options, replicas).run(sizes[i]);
+    parts[i] = TensorParallelSearch(widened, options, replicas).run(sizes[i]);
   });
 
   SearchResult result;
@@ -350,7 +354,7 @@ SearchResult search(const Scenario& given, const SearchOptions& options, WaitsCa
   }
   result.feasible = static_cast<std::int64_t>(feasible.size() + bounded.size());
   feasible =
-      simulate_finalists(scenario, options, std::move(feasible), std::move(bounded), simulations);
+      simulate_finalists(widened, options, std::move(feasible), std::move(bounded), simulations);
   result.best = best_of(feasible, options);
   if (options.wants_front) {
     result.pareto = pareto_front(feasible);

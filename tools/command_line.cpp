@@ -101,7 +101,8 @@ void CommandLine::allow_words(std::size_t most) const {
 void CommandLine::allow_only(const std::vector<std::string>& flags) const {
   for (const auto& [name, value] : values_) {
     if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {
-      throw Error("--" + name + ": not used by `" + words_.front() + "` here");
+      throw Error("--" + name + ": not used " +
+                  (words_.empty() ? "here" : "by `" + words_.front() + "` here"));
     }
   }
 }

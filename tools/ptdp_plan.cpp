@@ -61,6 +61,8 @@ po::options_description flag_descriptions() {
   option("schedule", text(),
          "all, or some of 1f1b, interleaved, gpipe, looped-bfs, zb-h1, zb-h2, zb-v, v-half, v-min, "
          "dualpipe, dualpipev, whether the stack runs them or not (default: all that it runs)");
+  option("allow-stale-weights",
+         "consider pipedream and pipedream-2bw: gradients of older weights, another optimizer");
   option("recompute", text(), "none, selective, full, or several: none,full");
   option("sequence-parallel", text(), "on, off");
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
@@ -187,8 +189,13 @@ void read_schedules(const CommandLine& line, Pins& pins) {
   std::vector<std::string> names = names_of(known);
   names.emplace_back("all");
   pins.any_stack = line.has("schedule");
+  pins.allow_stale_weights = line.has("allow-stale-weights");
   for (const std::size_t index : line.choices("schedule", names)) {
     for (std::size_t i = 0; i < known.size(); ++i) {
+      if (index == i && has_stale_weights(known[i].value) && !pins.allow_stale_weights) {
+        throw Error("--schedule: " + names[i] +
+                    " changes what the optimizer does; expected --allow-stale-weights too");
+      }
       if (index == i || index == known.size()) {
         pins.schedules.push_back(known[i].value);
       }

@@ -337,6 +337,7 @@ bool asks_for_all(const CommandLine& line) {
 }
 
 int answer(const CommandLine& line) {
+  line.allow_words(1);
   if (!line.words().empty() && is_plan_file(line.words().front())) {
     return simulate_plan_file(line);
   }

@@ -23,7 +23,7 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
   const auto exchange = [&](double messages) {
     return exchange_time(scenario, config, groups, messages);
   };
-  const double fill = config.pp - 1.0;
+  const double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
   if (config.schedule == ScheduleKind::kLoopedBfs) {
     return (microbatches * config.vpp + fill) * 2.0 * exchange(1.0);
   }
@@ -86,6 +86,8 @@ bool is_in_closed_form(const ParallelConfig& config) {
     case ScheduleKind::kInterleaved:
     case ScheduleKind::kGPipe:
     case ScheduleKind::kLoopedBfs:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
       return true;
     case ScheduleKind::kZbH1:
     case ScheduleKind::kZbH2:
@@ -95,8 +97,6 @@ bool is_in_closed_form(const ParallelConfig& config) {
     case ScheduleKind::kDualPipe:
     case ScheduleKind::kDualPipeV:
     case ScheduleKind::kZbAuto:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
       return config.pp == 1;
   }
   return false;
@@ -125,13 +125,21 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.bubble = waits->bubble;
     cost.pipeline_messages = waits->messages;
   } else {
-    cost.bubble = (config.pp - 1.0) / config.vpp * pipeline.mean;
+    const double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
+    cost.bubble = fill / config.vpp * pipeline.mean;
     cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }
   cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
   cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
   cost.optimizer = optimizer.step + optimizer.norm;
+  if (config.schedule == ScheduleKind::kPipeDream) {
+    // Every microbatch's gradient is reduced and applied for itself; none is added to another.
+    cost.memory_bound = passes.memory_bound;
+    cost.data_parallel = microbatches * cost.data_parallel;
+    cost.embedding_all_reduce = microbatches * cost.embedding_all_reduce;
+    cost.optimizer = microbatches * cost.optimizer;
+  }
   return cost;
 }
 

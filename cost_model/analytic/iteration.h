@@ -57,8 +57,8 @@ struct Traffic {
   BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.
 };
 
-/// Whether the closed form holds for the configuration's schedule: 1F1B, interleaved, GPipe and
-/// looped BFS, and every schedule on one stage.
+/// Whether the closed form holds for the configuration's schedule: 1F1B, interleaved, GPipe, looped
+/// BFS and what never drains, and every schedule on one stage.
 [[nodiscard]] bool is_in_closed_form(const ParallelConfig& config);
 
 /// Time of one iteration:
@@ -71,8 +71,10 @@ struct Traffic {
 /// In closed form the bubble is (p−1)/v·mean stage. Exposed messages: 1F1B and GPipe block twice
 /// per microbatch (one exchange forward, one backward), also while they fill and drain; looped BFS
 /// the same for every chunk; interleaved once per chunk and microbatch with both messages at once,
-/// or only in fill and drain where the stack overlaps them. For other schedules both terms are
-/// simulated (simulation/pipeline_waits.h).
+/// or only in fill and drain where the stack overlaps them. PipeDream and
+/// PipeDream-2BW are 1F1B that never fills or drains; PipeDream reduces and applies the gradient of
+/// every microbatch for itself (arXiv:1806.03377 and arXiv:2006.09503, section 3). For other
+/// schedules both terms are simulated (simulation/pipeline_waits.h).
 ///
 /// Data parallelism: all of the reduction, or what the last microbatch's backward pass does not
 /// hide, and at least the last bucket: small buckets cost latencies, large ones leave more exposed;

@@ -51,11 +51,14 @@ double chunks_kept(const ParallelConfig& config, int stage, double microbatches)
       stage);
 }
 
-/// Microbatches whose embedding is kept where a stage holds `chunks`.
+/// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up
+/// with (v+1)p − 2 forward passes in groups of p, the last of which are again of its first chunk:
+/// 2p of them at the worst moment.
 double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
-  const bool is_bounded_by_depth =
-      config.schedule == ScheduleKind::kOneFOneB || config.schedule == ScheduleKind::kInterleaved;
-  return std::min(is_bounded_by_depth ? config.pp : chunks, microbatches);
+  const double bound = config.schedule == ScheduleKind::kOneFOneB      ? config.pp
+                       : config.schedule == ScheduleKind::kInterleaved ? 2.0 * config.pp
+                                                                       : chunks;
+  return std::min(bound, microbatches);
 }
 
 /// Activations of the layers and, where the model begins, the embedding's dropout masks.
@@ -115,6 +118,17 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double par
   return total;
 }
 
+/// Versions of its weights that a stage keeps.
+double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  if (!has_stale_weights(config.schedule)) {
+    return 1.0;
+  }
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  return generator->weight_versions(
+      {.pp = config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
+}
+
 }  // namespace
 
 Bytes MemoryBreakdown::total() const {
@@ -150,9 +164,9 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
                                 int virtual_stage) {
   const TransformerConfig& model = scenario.job.model;
   const double layers = layers_of_virtual_stage(model, config, virtual_stage);
-  Bytes kept = layers * layer_activations(model, config.micro_batch_size, config.tp,
-                                          config.recompute, config.sequence_parallel,
-                                          stores_scores(scenario.stack));
+  Bytes kept =
+      layers * layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
+                                 config.sequence_parallel, stores_scores(scenario.stack));
   if (virtual_stage == 0 && has_dropout(model)) {
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     kept += Bytes(sbh(model, config.micro_batch_size) / shards);
@@ -195,13 +209,14 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
   const double parameters = stage_parameters(scenario.job.model, config, stage);
   const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
   // Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
-  return {.weights = Bytes(parameters * stack.weight_bytes),
-          .gradients = Bytes(parameters * stack.gradient_bytes),
-          .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
-          .activations = kept_activations(scenario, config, stage),
-          .working_set = working_set(scenario, config, stage),
-          .buffers = buffers(scenario, config, parameters),
-          .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
+  return {
+      .weights = Bytes(weight_versions(scenario, config, stage) * parameters * stack.weight_bytes),
+      .gradients = Bytes(parameters * stack.gradient_bytes),
+      .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
+      .activations = kept_activations(scenario, config, stage),
+      .working_set = working_set(scenario, config, stage),
+      .buffers = buffers(scenario, config, parameters),
+      .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
 }
 
 std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,

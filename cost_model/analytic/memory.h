@@ -52,8 +52,8 @@ inline constexpr std::array kMemoryTerms = {
                                       Recompute recompute, bool is_sequence_parallel,
                                       bool stores_scores = true);
 
-/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass: the
-/// activations of its layers and, where it begins the model, the embedding's dropout mask.
+/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
+/// the activations of its layers and, where it begins the model, the embedding's dropout mask.
 [[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
                                               const ParallelConfig& config, int virtual_stage);
 

@@ -16,8 +16,9 @@ inline constexpr int kNumLanes = 4;
 inline constexpr std::array<std::string_view, kNumLanes> kLaneNames = {
     "compute", "messages forward", "messages backward", "data parallel"};
 
-/// Whether messages occupy the lane that computes (Megatron-LM's 1F1B; host threads) or have their
-/// own.
+/// Whether sending a message occupies the lane that computes (Megatron-LM's 1F1B; host threads) or
+/// messages have their own. Receives are posted ahead in both, into buffers of their own
+/// (buffer_slots.h), so that no sender waits for its receiver to come by.
 enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
 
 /// Where an action runs. Copies, the norm, the tied embedding and the optimizer take turns with
@@ -36,6 +37,12 @@ enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
     default:
       return Lane::kCompute;
   }
+}
+
+/// Whether an action takes its turn on a lane: all but receives, which are there when the message
+/// is, whatever the rank does meanwhile.
+[[nodiscard]] constexpr bool occupies_lane(ActionKind kind) {
+  return kind != ActionKind::kReceiveForward && kind != ActionKind::kReceiveBackward;
 }
 
 }  // namespace ptdp

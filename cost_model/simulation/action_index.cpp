@@ -77,7 +77,7 @@ std::optional<Place> ActionIndex::before_on_lane(Place place) const {
   const Lane lane = lane_of(at(place).kind, messages_);
   while (place.position > 0) {
     --place.position;
-    if (lane_of(at(place).kind, messages_) == lane) {
+    if (occupies_lane(at(place).kind) && lane_of(at(place).kind, messages_) == lane) {
       return first_of_pair(place);
     }
   }

@@ -26,14 +26,14 @@ void ContendedRun::advance_compute(int rank) {
         compute(action, rank, state);
         break;
       case ActionKind::kSendForward:
-      case ActionKind::kReceiveForward:
       case ActionKind::kSendBackward:
-      case ActionKind::kReceiveBackward:
         if (is_blocking_) {
-          exchange(action, rank, state);
+          send(action, rank, state);
           break;
         }
         [[fallthrough]];
+      case ActionKind::kReceiveForward:
+      case ActionKind::kReceiveBackward:
       case ActionKind::kReduceGradients:
       case ActionKind::kGatherParameters:
         ++state.position;
@@ -92,7 +92,7 @@ inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state)
     return false;
   }
   if (!is_implied_) {
-    of(deliveries_, direction)[layout_.slot(action.stage, action.microbatch)] = Delivery::kDone;
+    of(delivered_, direction)[layout_.slot(action.stage, action.microbatch)] = true;
   }
   record(rank, state.position++, clock_.now());
   return true;
@@ -116,7 +116,7 @@ inline double ContendedRun::input_time(const Action& action, int rank) {
   if (is_implied_) {
     return of(implied_arrivals_, direction)[slot];
   }
-  return of(deliveries_, direction)[slot] == Delivery::kDone ? 0.0 : EventQueue::kNever;
+  return of(delivered_, direction)[slot] ? 0.0 : EventQueue::kNever;
 }
 
 /// Starts an action or a pair, or waits for its inputs.

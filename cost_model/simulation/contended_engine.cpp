@@ -25,7 +25,8 @@ ContendedRun::ContendedRun(const Schedule& schedule, const StepTimes& times, Spa
       ranks_(schedule.pp),
       chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {
   made_.fill(std::vector<bool>(layout_.num_slots()));
-  deliveries_.fill(std::vector<Delivery>(is_implied_ ? 0 : layout_.num_slots(), Delivery::kNone));
+  delivered_.fill(std::vector<bool>(is_implied_ ? 0 : layout_.num_slots()));
+  messages_.fill(std::vector<Span>(spans_ == nullptr ? 0 : layout_.num_slots()));
   implied_arrivals_.fill(
       std::vector<double>(is_implied_ ? layout_.num_slots() : 0, EventQueue::kNever));
   for (int rank = 0; rank < schedule.pp; ++rank) {
@@ -50,7 +51,24 @@ SimulatedTimes ContendedRun::run() {
                            .peak_activations = state.peak,
                            .compute_end = Seconds(state.compute_end)});
   }
+  if (spans_ != nullptr) {
+    record_receives();
+  }
   return times;
+}
+
+/// A receive lasts as long as its message.
+void ContendedRun::record_receives() {
+  for (int rank = 0; rank < schedule_.pp; ++rank) {
+    const std::vector<Action>& order = schedule_.orders[rank];
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      const Action& action = order[position];
+      if (!occupies_lane(action.kind)) {
+        (*spans_)[rank][position] =
+            of(messages_, direction_of(action.kind))[layout_.slot(action.stage, action.microbatch)];
+      }
+    }
+  }
 }
 
 /// Counts the buckets of a rank's stages and finds the weight gradients that they stand behind.
@@ -146,41 +164,28 @@ inline void ContendedRun::advance_data(int rank) {
 inline void ContendedRun::advance_messages(int rank, Direction direction) {
   LaneState& state = lane(rank, lane_of(direction));
   const std::vector<Action>& order = schedule_.orders[rank];
-  while (state.position < order.size() && (!is_message(order[state.position].kind) ||
+  while (state.position < order.size() && (!is_send(order[state.position].kind) ||
                                            direction_of(order[state.position].kind) != direction)) {
     ++state.position;
   }
-  if (!state.is_busy && !state.is_waiting && state.position < order.size()) {
-    exchange(order[state.position], rank, state);
+  if (!state.is_busy && state.position < order.size()) {
+    send(order[state.position], rank, state);
   }
 }
 
-/// Sends or receives with a rank that waits for it; else waits for that rank, or for the data.
-void ContendedRun::exchange(const Action& action, int rank, LaneState& state) {
+/// Starts to send what is made.
+void ContendedRun::send(const Action& action, int rank, LaneState& state) {
   const Direction direction = direction_of(action.kind);
-  const int step = direction == Direction::kForward ? 1 : -1;
-  const bool sends = is_send(action.kind);
-  if (sends && !of(made_, direction)[layout_.slot(action.stage, action.microbatch)]) {
+  if (!of(made_, direction)[layout_.slot(action.stage, action.microbatch)]) {
     return;
   }
-  const int to = sends ? action.stage + step : action.stage;
-  Delivery& delivery = of(deliveries_, direction)[layout_.slot(to, action.microbatch)];
-  if (delivery != Delivery::kAwaited) {
-    delivery = Delivery::kAwaited;
-    state.is_waiting = true;
-    return;
-  }
-  const int other = layout_.rank_of(sends ? to : action.stage - step, action.microbatch);
-  const int sender = sends ? rank : other;
-  const int receiver = sends ? other : rank;
-  for (const int side : {sender, receiver}) {
-    message_lane(side, direction).is_busy = true;
-    message_lane(side, direction).is_waiting = false;
-  }
-  const int id = id_of(sender, lane_of(direction));
+  state.is_busy = true;
+  const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
+  const int id = id_of(rank, lane_of(direction));
   activities_[id].start = clock_.now();
-  activities_[id].receiver = receiver;
-  start_phase(id, Phase::kLatency, durations_.message(sender, receiver).latency.value());
+  activities_[id].receiver = layout_.rank_of(to, action.microbatch);
+  start_phase(id, Phase::kLatency,
+              durations_.message(rank, activities_[id].receiver).latency.value());
 }
 
 inline void ContendedRun::begin_transfer(int id, const TransferTime& time, int receiver,
@@ -213,14 +218,16 @@ inline void ContendedRun::finish_transfer(int id) {
 
 inline void ContendedRun::finish_message(int sender, int receiver, Direction direction,
                                          double start) {
-  const LaneState& on = message_lane(receiver, direction);
-  const Action& receive = schedule_.orders[receiver][on.position];
-  of(deliveries_, direction)[layout_.slot(receive.stage, receive.microbatch)] = Delivery::kDone;
-  for (const int side : {sender, receiver}) {
-    LaneState& state = message_lane(side, direction);
-    record(side, state.position++, start);
-    state.is_busy = false;
+  LaneState& state = message_lane(sender, direction);
+  const Action& action = schedule_.orders[sender][state.position];
+  const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
+  const std::size_t slot = layout_.slot(to, action.microbatch);
+  of(delivered_, direction)[slot] = true;
+  if (spans_ != nullptr) {
+    of(messages_, direction)[slot] = {Seconds(start), Seconds(clock_.now())};
   }
+  record(sender, state.position++, start);
+  state.is_busy = false;
   advance(sender);
   advance(receiver);
 }
@@ -242,9 +249,7 @@ void ContendedRun::expect_done(int rank) const {
     const LaneState& state = ranks_[rank].lanes[i];
     const Lane lane = static_cast<Lane>(i);
     const bool is_used = lane == Lane::kCompute || lane == Lane::kData || has_message_lanes_;
-    // A message that a rank stands at comes before the action that may want what it carries.
-    if (is_used && state.position < schedule_.orders[rank].size() &&
-        (!stuck || (state.is_waiting && !ranks_[rank].lanes[*stuck].is_waiting))) {
+    if (is_used && state.position < schedule_.orders[rank].size() && !stuck) {
       stuck = i;
     }
   }

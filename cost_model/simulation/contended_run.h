@@ -56,8 +56,6 @@ class ContendedRun {
     int receiver = 0;
     Phase phase = Phase::kIdle;
   };
-  /// Where the transfer to a stage is.
-  enum class Delivery : std::uint8_t { kNone, kAwaited, kDone };
   /// Ranks that wait for others to come to the same action.
   using Meeting = std::vector<int>;
 
@@ -92,10 +90,11 @@ class ContendedRun {
   void advance_compute(int rank);
 
   // Messages and collectives.
-  void exchange(const Action& action, int rank, LaneState& state);
+  void send(const Action& action, int rank, LaneState& state);
   void begin_transfer(int id, const TransferTime& time, int receiver, bool is_within_node);
   void finish_transfer(int id);
   void finish_message(int sender, int receiver, Direction direction, double start);
+  void record_receives();
   void finish_collective(int rank, double start);
 
   // What is on the compute lane.
@@ -145,10 +144,11 @@ class ContendedRun {
   SpansOut spans_;
   ActivityClock clock_;
   std::vector<Activity> activities_;  ///< By rank and lane.
-  // By direction, stage and microbatch: whether F or the input gradient is done; where the message
-  // to a stage is; when an implied one arrives [s].
+  // By direction, stage and microbatch: whether F or the input gradient is done; whether a
+  // stage has its message, and when that was; when an implied one arrives [s].
   std::array<std::vector<bool>, kNumDirections> made_;
-  std::array<std::vector<Delivery>, kNumDirections> deliveries_;
+  std::array<std::vector<bool>, kNumDirections> delivered_;
+  std::array<std::vector<Span>, kNumDirections> messages_;  ///< Where spans are wanted.
   std::array<std::vector<double>, kNumDirections> implied_arrivals_;
   std::vector<Rank> ranks_;
   std::vector<Chunk> chunks_;

@@ -92,7 +92,8 @@ class Walk {
     for (int rank = 0; rank < schedule_.pp; ++rank) {
       for (std::size_t i = 0; i < timeline_.spans[rank].size(); ++i) {
         const Seconds end = timeline_.spans[rank][i].end;
-        if (!last || end > last->there) {
+        const bool has_turn = occupies_lane(schedule_.orders[rank][i].kind);
+        if (has_turn && (!last || end > last->there)) {
           last = {index_.first_of_pair({rank, i}), end};
         }
       }
@@ -163,15 +164,7 @@ class Walk {
         }
         break;
       case ActionKind::kSendForward:
-      case ActionKind::kReceiveForward:
       case ActionKind::kSendBackward:
-      case ActionKind::kReceiveBackward:
-        consider(latest, end_of(index_.input(place)));
-        if (const std::optional<Place> other = index_.other_side(place)) {
-          consider(latest, end_of(index_.input(*other)));
-          consider(latest, end_of(index_.before_on_lane(*other)));
-        }
-        break;
       case ActionKind::kCopyForward:
       case ActionKind::kCopyBackward:
         consider(latest, end_of(index_.input(place)));
@@ -193,6 +186,8 @@ class Walk {
         consider(latest, end_of(index_.before_on_data_lane(place)));
         break;
       case ActionKind::kGatherParameters:
+      case ActionKind::kReceiveForward:  // its send stands for it
+      case ActionKind::kReceiveBackward:
         break;
     }
     return latest;
@@ -200,7 +195,7 @@ class Walk {
 
   /// Of an action that computes.
   [[nodiscard]] std::optional<Need> latest_input(Place place) const {
-    std::optional<Need> latest = end_of(index_.input(place));
+    std::optional<Need> latest = end_of(sender_of(index_.input(place)));
     if (latest && is_implied_message(place, *latest)) {
       const TransferTime& message = durations_.message(latest->place.rank, place.rank);
       latest->there += message.latency + message.transfer;
@@ -209,6 +204,11 @@ class Walk {
       consider(latest, end_of(index_.last_gather(place)));
     }
     return latest;
+  }
+
+  /// For a receive its send, of the same span.
+  [[nodiscard]] std::optional<Place> sender_of(std::optional<Place> place) const {
+    return place && !occupies_lane(at(*place).kind) ? index_.other_side(*place) : place;
   }
 
   /// All ranks that have an action of a kind, which they do together.

@@ -150,7 +150,8 @@ std::string row_of(const Schedule& schedule, const Timeline& timeline, MessageMo
     row.add(spans[i], letter_of(order[i], order[i].overlaps_next), has_names ? name : "");
   });
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (!is_compute(order[i].kind) && lane_of(order[i].kind, messages) == Lane::kCompute) {
+    if (!is_compute(order[i].kind) && occupies_lane(order[i].kind) &&
+        lane_of(order[i].kind, messages) == Lane::kCompute) {
       row.add(spans[i], letter_of(order[i], false), "");
     }
   }

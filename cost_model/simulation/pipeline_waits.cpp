@@ -13,7 +13,8 @@ namespace {
 // Rounds of p microbatches that are simulated at least, and how many actions may be.
 constexpr std::int64_t kFewestRounds = 4;
 constexpr std::int64_t kCheapActions = 30'000;
-constexpr std::int64_t kPasses = 3;  // F, I and W
+constexpr std::int64_t kPasses = 3;                   // F, I and W
+constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
 constexpr double kBelowRounding = 1.0 - 1e-12;
 
 /// A schedule to be simulated, and what with.
@@ -288,7 +289,6 @@ PipelineWaits least_waits(const Scenario& scenario, const ParallelConfig& config
 
 std::shared_ptr<const Schedule> ScheduleCache::find(const ScheduleGenerator& generator,
                                                     const ScheduleShape& shape) {
-  constexpr std::int64_t kMostActions = 4'000'000;
   const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches);
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) {
@@ -296,7 +296,7 @@ std::shared_ptr<const Schedule> ScheduleCache::find(const ScheduleGenerator& gen
   }
   auto schedule = std::make_shared<const Schedule>(generator.generate(shape));
   num_actions_ += num_actions(*schedule);
-  if (num_actions_ > kMostActions) {
+  if (num_actions_ > kMostActionsKept) {
     schedules_.clear();
     num_actions_ = num_actions(*schedule);
   }

@@ -64,6 +64,8 @@ MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
   switch (config.schedule) {
     case ScheduleKind::kOneFOneB:
     case ScheduleKind::kGPipe:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
       return MessageMode::kBlocking;
     case ScheduleKind::kInterleaved:
     case ScheduleKind::kLoopedBfs:
@@ -76,8 +78,6 @@ MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
     case ScheduleKind::kDualPipe:
     case ScheduleKind::kDualPipeV:
     case ScheduleKind::kZbAuto:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
       break;
   }
   return MessageMode::kOverlapped;

@@ -13,8 +13,9 @@ namespace ptdp {
 ///   F, B, I        the received or copied activation or gradient; B and I of the last stage its F;
 ///                  F all UNSHARD of its stage on this rank;
 ///   a pair         both inputs; both run for the sum of their durations;
-///   SEND, RECV     one transfer of two ranks: starts when both lanes have come to it and the data
-///                  is made, and occupies both lanes for latency + transfer;
+///   SEND           what it sends; occupies its lane for latency + transfer, and waits for no
+///                  receiver: receives are posted ahead;
+///   RECV           is its SEND, beside whatever the rank does: what takes the result waits for it;
 ///   COPY           no time;
 ///   REDUCE_GRAD k  of n of a stage: (k + 1)/n of the last W or B of the stage before it in the
 ///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does;

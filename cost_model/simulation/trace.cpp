@@ -156,12 +156,10 @@ class TraceWriter {
     return rank_of(schedule_, receive.stage + (is_forward(receive) ? -1 : 1), receive.microbatch);
   }
 
-  /// Messages from two sides may arrive at the same time: what a rank receives beside compute has a
-  /// thread for each direction and side.
+  /// Messages from two sides may arrive at the same time: what a rank receives has a thread for
+  /// each direction and side.
   [[nodiscard]] int thread_of(int rank, const Action& action) const {
-    const bool is_receive =
-        action.kind == ActionKind::kReceiveForward || action.kind == ActionKind::kReceiveBackward;
-    if (!is_receive || messages_ == MessageMode::kBlocking) {
+    if (occupies_lane(action.kind)) {
       return static_cast<int>(lane_of(action.kind, messages_));
     }
     return kNumLanes + (is_forward(action) ? 0 : 2) + (sender_of(action) < rank ? 0 : 1);

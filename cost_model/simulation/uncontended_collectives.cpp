@@ -71,20 +71,14 @@ void UncontendedRun::optimize(int rank, Rank& state) {
 RankTimes UncontendedRun::times_of(int rank) const {
   const Rank& state = ranks_[rank];
   const std::size_t size = schedule_.orders[rank].size();
-  // A message that a rank stands at comes before the action that may want what it carries.
-  const auto expect_done = [&](bool also_if_not_waiting) {
-    for (std::size_t i = 0; i < state.messages.size() && has_message_lanes_; ++i) {
-      const Lane& lane = state.messages[i];
-      if (lane.position < size && (lane.is_waiting || also_if_not_waiting)) {
-        throw_deadlock(schedule_, rank, lane.position, kLaneNames[i + 1]);
-      }
-    }
-  };
-  expect_done(false);
   if (state.compute.position < size) {
     throw_deadlock(schedule_, rank, state.compute.position, kLaneNames[0]);
   }
-  expect_done(true);
+  for (std::size_t i = 0; i < state.messages.size() && has_message_lanes_; ++i) {
+    if (state.messages[i].position < size) {
+      throw_deadlock(schedule_, rank, state.messages[i].position, kLaneNames[i + 1]);
+    }
+  }
   const double last = std::max(
       {state.compute.free, state.messages[0].free, state.messages[1].free, state.data_free});
   return {.start = Seconds(state.start.value_or(0.0)),

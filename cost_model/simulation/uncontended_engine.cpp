@@ -23,6 +23,9 @@ UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times,
       chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {
   made_.fill(Table(layout_.num_slots(), kNotThere));
   arrived_.fill(made_.front());
+  if (spans_ != nullptr) {
+    sent_.fill(made_.front());
+  }
 }
 
 SimulatedTimes UncontendedRun::run() {
@@ -39,38 +42,51 @@ SimulatedTimes UncontendedRun::run() {
   for (int rank = 0; rank < schedule_.pp; ++rank) {
     times.ranks.push_back(times_of(rank));
   }
+  if (spans_ != nullptr) {
+    record_receives();
+  }
   return times;
+}
+
+/// A receive lasts as long as its message.
+void UncontendedRun::record_receives() {
+  for (int rank = 0; rank < schedule_.pp; ++rank) {
+    const std::vector<Action>& order = schedule_.orders[rank];
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      const Action& action = order[position];
+      if (!occupies_lane(action.kind)) {
+        const Direction direction = direction_of(action.kind);
+        const std::size_t slot = layout_.slot(action.stage, action.microbatch);
+        record(rank, position, sent_[static_cast<std::size_t>(direction)][slot],
+               arrived(direction)[slot]);
+      }
+    }
+  }
 }
 
 // Inline, so that one loop without calls is made of them: a quarter of the time.
 
 /// Does the actions of a rank until every lane has to wait.
 inline void UncontendedRun::advance(int rank) {
-  bool has_moved = true;
-  while (has_moved) {
-    advance_compute(rank);
-    has_moved =
-        has_message_lanes_ && (static_cast<int>(advance_messages(rank, Direction::kForward)) |
-                               static_cast<int>(advance_messages(rank, Direction::kBackward))) != 0;
+  advance_compute(rank);
+  if (has_message_lanes_) {
+    advance_messages(rank, Direction::kForward);
+    advance_messages(rank, Direction::kBackward);
   }
 }
 
-/// Whether it did anything.
-inline bool UncontendedRun::advance_messages(int rank, Direction direction) {
+inline void UncontendedRun::advance_messages(int rank, Direction direction) {
   Lane& lane = ranks_[rank].messages[static_cast<std::size_t>(direction)];
   const std::vector<Action>& order = schedule_.orders[rank];
-  bool has_moved = false;
-  while (lane.position < order.size() && !lane.is_waiting) {
+  bool is_moving = true;
+  while (is_moving && lane.position < order.size()) {
     const Action& action = order[lane.position];
-    if (!is_message(action.kind) || direction_of(action.kind) != direction) {
-      ++lane.position;
-    } else if (exchange(action, rank, lane)) {
-      has_moved = true;
+    if (is_send(action.kind) && direction_of(action.kind) == direction) {
+      is_moving = send(action, rank, lane);
     } else {
-      break;
+      ++lane.position;
     }
   }
-  return has_moved;
 }
 
 inline void UncontendedRun::advance_compute(int rank) {
@@ -89,12 +105,14 @@ inline void UncontendedRun::advance_compute(int rank) {
       case ActionKind::kRecompute:
         is_moving = compute(action, rank, state);
         break;
-      case ActionKind::kSendForward:
       case ActionKind::kReceiveForward:
-      case ActionKind::kSendBackward:
       case ActionKind::kReceiveBackward:
+        ++lane.position;
+        break;
+      case ActionKind::kSendForward:
+      case ActionKind::kSendBackward:
         if (is_blocking_) {
-          is_moving = exchange(action, rank, lane);
+          is_moving = send(action, rank, lane);
         } else {
           ++lane.position;
         }
@@ -142,9 +160,7 @@ inline std::optional<double> UncontendedRun::input_time(const Action& action, in
     return ready;
   }
   if (!is_there(*input)) {
-    if (is_implied_) {
-      *input = -0.0;  // awaited
-    }
+    *input = kAwaited;
     return std::nullopt;
   }
   return std::max(ready, *input);
@@ -209,51 +225,40 @@ inline void UncontendedRun::make(const Action& action, int rank, Direction direc
     return;
   }
   const int receiver = layout_.rank_of(to, action.microbatch);
-  double& arrival = arrived(direction)[layout_.slot(to, action.microbatch)];
-  if (is_awaited(arrival)) {
-    wake(receiver);
-  }
-  arrival = end;
+  double arrival = end;
   if (receiver != rank) {
     const TransferTime& message = durations_.message(rank, receiver);
     arrival += (message.latency + message.transfer).value();
   }
+  deliver(direction, to, action.microbatch, arrival);
 }
 
-/// Sends or receives with a rank that waits for it; else waits for that rank, or for the data.
-inline bool UncontendedRun::exchange(const Action& action, int rank, Lane& lane) {
-  const Direction direction = direction_of(action.kind);
-  const int step = direction == Direction::kForward ? 1 : -1;
-  const bool sends = is_send(action.kind);
-  const int to = sends ? action.stage + step : action.stage;
-  double ready = lane.free;
-  if (sends) {
-    const double made_at = made(direction)[layout_.slot(action.stage, action.microbatch)];
-    if (!is_there(made_at)) {
-      return false;
-    }
-    ready = std::max(ready, made_at);
-  }
-  double& arrival = arrived(direction)[layout_.slot(to, action.microbatch)];
+/// Notes when a stage has its activations or gradient, and lets the rank that waits for it go on.
+inline void UncontendedRun::deliver(Direction direction, int stage, int microbatch, double time) {
+  double& arrival = arrived(direction)[layout_.slot(stage, microbatch)];
   __builtin_prefetch(&arrival + StepLayout::kSlotsAhead, 1);
-  if (!is_awaited(arrival)) {
-    arrival = -ready;
-    lane.is_waiting = true;
+  if (is_awaited(arrival)) {
+    wake(layout_.rank_of(stage, microbatch));
+  }
+  arrival = time;
+}
+
+/// False if what it sends is not made yet.
+inline bool UncontendedRun::send(const Action& action, int rank, Lane& lane) {
+  const Direction direction = direction_of(action.kind);
+  const double made_at = made(direction)[layout_.slot(action.stage, action.microbatch)];
+  if (!is_there(made_at)) {
     return false;
   }
-  const int other = layout_.rank_of(sends ? to : action.stage - step, action.microbatch);
-  const TransferTime& message = durations_.message(rank, other);
-  const double start = std::max(ready, -arrival);
-  arrival = start + (message.latency + message.transfer).value();
-  Rank& partner = ranks_[other];
-  Lane& partner_lane =
-      is_blocking_ ? partner.compute : partner.messages[static_cast<std::size_t>(direction)];
-  for (const auto& [whose, at] : {std::pair(rank, &lane), std::pair(other, &partner_lane)}) {
-    record(whose, at->position++, start, arrival);
-    at->free = arrival;
-    at->is_waiting = false;
+  const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
+  const TransferTime& message = durations_.message(rank, layout_.rank_of(to, action.microbatch));
+  const double start = std::max(lane.free, made_at);
+  lane.free = start + (message.latency + message.transfer).value();
+  if (spans_ != nullptr) {
+    sent_[static_cast<std::size_t>(direction)][layout_.slot(to, action.microbatch)] = start;
   }
-  wake(other);
+  record(rank, lane.position++, start, lane.free);
+  deliver(direction, to, action.microbatch, lane.free);
   return true;
 }
 

@@ -26,18 +26,19 @@ class UncontendedRun {
   SimulatedTimes run();
 
  private:
-  /// When results are there [s]. Of one that is not there the sign is set, so that times stay
-  /// exact: the negative of the time from which somebody waits for it, or not a number.
+  /// When results are there [s]. Of one that is not there the sign is set: −0 where a rank waits
+  /// for it, else not a number.
   using Table = std::vector<double>;
   static constexpr double kNotThere = -std::numeric_limits<double>::quiet_NaN();
   static bool is_there(double result) { return !std::signbit(result); }
   /// Asked of what is not there.
-  static bool is_awaited(double result) { return result <= 0.0; }
+  static bool is_awaited(double result) { return result == 0.0; }
+  static constexpr double kAwaited = -0.0;
 
   struct Lane {
     std::size_t position = 0;  ///< Of the next action on it, or one before that.
     double free = 0.0;         ///< End of the last [s].
-    bool is_waiting = false;   ///< For the other side, which will move the position on.
+    bool is_waiting = false;   ///< For other ranks, one of which will move the position on.
   };
   struct Rank {
     Lane compute;
@@ -81,12 +82,14 @@ class UncontendedRun {
   // The compute lane and the lanes of messages.
   void advance(int rank);
   void advance_compute(int rank);
-  bool advance_messages(int rank, Direction direction);
+  void advance_messages(int rank, Direction direction);
   std::optional<double> input_time(const Action& action, int rank);
   bool compute(const Action& action, int rank, Rank& state);
   void finish(const Action& action, int rank, Rank& state, Span span);
   void make(const Action& action, int rank, Direction direction, double end);
-  bool exchange(const Action& action, int rank, Lane& lane);
+  bool send(const Action& action, int rank, Lane& lane);
+  void deliver(Direction direction, int stage, int microbatch, double time);
+  void record_receives();
   bool copy(const Action& action, int rank, Lane& lane);
 
   // What happens once per step.
@@ -107,6 +110,7 @@ class UncontendedRun {
   // stage has its activations or the gradient [s].
   std::array<Table, kNumDirections> made_;
   std::array<Table, kNumDirections> arrived_;
+  std::array<Table, kNumDirections> sent_;  ///< When the message began; where spans are wanted.
   std::vector<Rank> ranks_;
   std::vector<Chunk> chunks_;
   std::vector<int> runnable_;

@@ -14,7 +14,7 @@
 namespace ptdp {
 
 /// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table. The
-/// cost model covers all but the last three.
+/// cost model covers all but zb-auto, which ptdp-sim makes.
 enum class ScheduleKind {
   kOneFOneB,
   kInterleaved,
@@ -49,12 +49,12 @@ inline constexpr std::array kStackScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kVMin, "v-min"},
     NamedValue<ScheduleKind>{ScheduleKind::kDualPipe, "dualpipe"},
     NamedValue<ScheduleKind>{ScheduleKind::kDualPipeV, "dualpipev"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"},
     NamedValue<ScheduleKind>{ScheduleKind::kPipeDream, "pipedream"},
-    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"}};
+    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"}};
 inline constexpr NamedValues<ScheduleKind> kScheduleNames =
     NamedValues<ScheduleKind>(kStackScheduleNames)
-        .first(11);  ///< Those that the cost model covers.
+        .first(13);  ///< Those that the cost model covers.
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},
@@ -63,6 +63,12 @@ inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::
                                                NamedValue<Precision>{Precision::kBf16, "bf16"}};
 inline constexpr std::array kRankOrderNames = {
     NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
+
+/// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
+/// method of training.
+[[nodiscard]] constexpr bool has_stale_weights(ScheduleKind schedule) {
+  return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2Bw;
+}
 
 [[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);

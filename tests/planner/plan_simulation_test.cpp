@@ -57,12 +57,16 @@ TEST(PlanSimulation, TakesTheCalibrationsFactor) {
   EXPECT_NEAR(simulate_plan(slower, {}).step / simulate_plan(plan, {}).step, 1.25, 1e-9);
 }
 
-// 1F1B holds p − r microbatches on rank r, which is what the plan counts.
+// 1F1B holds p − r microbatches on rank r, interleaved min(mv, (v−1)p + 2(p−1−r) + 1) chunks, of
+// which 2p begin the model: the plan counts them in closed form.
 TEST(PlanSimulation, FindsTheMemoryThatThePlanCounts) {
-  const Plan plan = plan_39b();
-  const PlanSimulation simulation = simulate_plan(plan, {});
-  for (std::size_t rank = 0; rank < plan.memory.stages.size(); ++rank) {
-    EXPECT_NEAR(simulation.memory[rank].peak / plan.memory.stages[rank].total(), 1.0, 1e-9) << rank;
+  for (const Plan& plan : {plan_39b(), plan_39b(ScheduleKind::kInterleaved, 2),
+                           plan_39b(ScheduleKind::kInterleaved, 3)}) {
+    const PlanSimulation simulation = simulate_plan(plan, {});
+    for (std::size_t rank = 0; rank < plan.memory.stages.size(); ++rank) {
+      EXPECT_NEAR(simulation.memory[rank].peak / plan.memory.stages[rank].total(), 1.0, 1e-9)
+          << to_string(plan.config) << ", rank " << rank;
+    }
   }
 }
 

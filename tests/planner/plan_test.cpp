@@ -14,8 +14,8 @@ using testing::HasSubstr;
 
 Plan trillion_plan() {
   return make_plan(selene_2021("1T"), 3079, 0.01,
-                   {.tp = 8,
-                    .pp = 64,
+                   {.tp = 16,
+                    .pp = 32,
                     .dp = 6,
                     .vpp = 2,
                     .schedule = ScheduleKind::kInterleaved,
@@ -56,14 +56,14 @@ TEST(Plan, HoldsItsInputsByValue) {
   EXPECT_NEAR(again.iteration_time.value / plan.predicted.iteration_time.value, 1.0, 1e-12);
 }
 
-// 128 layers in 64·2 virtual stages.
+// 128 layers in 32·2 virtual stages.
 TEST(Plan, HoldsTheRecipeOfTheSchedule) {
   const Plan plan = trillion_plan();
   EXPECT_EQ(plan.schedule.generator, "interleaved");
   EXPECT_EQ(plan.schedule.num_microbatches, 512);
-  EXPECT_EQ(plan.schedule.microbatch_group_size, 64);
-  EXPECT_EQ(plan.schedule.layers_per_stage, std::vector<int>(128, 1));
-  EXPECT_EQ(plan.memory.stages.size(), 64U);
+  EXPECT_EQ(plan.schedule.microbatch_group_size, 32);
+  EXPECT_EQ(plan.schedule.layers_per_stage, std::vector<int>(64, 2));
+  EXPECT_EQ(plan.memory.stages.size(), 32U);
 }
 
 TEST(Plan, RefusesOtherVersions) {
@@ -72,7 +72,7 @@ TEST(Plan, RefusesOtherVersions) {
 }
 
 TEST(Plan, RefusesEditsThatCannotBe) {
-  EXPECT_THAT(message_of(edited("\"tp\": 8", "\"tp\": 7")), HasSubstr("not divisible by tp"));
+  EXPECT_THAT(message_of(edited("\"tp\": 16", "\"tp\": 7")), HasSubstr("not divisible by tp"));
   EXPECT_THAT(message_of(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
   EXPECT_THAT(message_of(edited("\"cp\": 1", "\"cp\": 2")),
               HasSubstr("context and expert parallelism are not covered"));

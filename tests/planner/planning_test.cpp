@@ -129,7 +129,7 @@ TEST(PlanningJson, HoldsTheWholeTrainingWhereTokensAreGiven) {
 TEST(PlanningCsv, HasOneLinePerPlan) {
   const std::string text = to_csv(trillion());
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 5);
-  EXPECT_THAT(text, HasSubstr("\n8,64,6,2,1,interleaved,full,0,0,3072,"));
+  EXPECT_THAT(text, HasSubstr("\n8,64,6,1,1,1f1b,full,0,0,3072,"));
 }
 
 TEST(PlanningCsv, HasAsManyFieldsInEveryLine) {

@@ -21,7 +21,7 @@ std::string summary(const Scenario& scenario, const SearchOptions& options,
 TEST(Summary, AnswersInItsFirstLine) {
   EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}),
               StartsWith("Train 1T on 3072 GPUs (selene-a100 with megatron-lm-2021) with tp=8 "
-                         "pp=64 dp=6 vpp=2 b=1 interleaved recompute=full: "));
+                         "pp=64 dp=6 b=1 1f1b recompute=full: "));
 }
 
 TEST(Summary, HasEverySection) {

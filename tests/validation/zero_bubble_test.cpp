@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+#include <iostream>
 #include <map>
 #include <string>
 #include <tuple>
@@ -154,9 +154,8 @@ std::vector<Gain> gains_of(ScheduleKind schedule, std::array<double, 3> Model::*
       gains.push_back({model.name + std::string(", ") + std::to_string(model.microbatches.at(i)),
                        100.0 * ((model.*rates).at(i) / model.one_f_one_b.at(i) - 1.0),
                        gain(predicted(schedule), predicted(ScheduleKind::kOneFOneB))});
-      std::printf("%-6s %-11s measured %5.1f %%  predicted %5.1f %%\n",
-                  std::string(name_of(schedule)).c_str(), gains.back().what.c_str(),
-                  gains.back().measured, gains.back().predicted);
+      std::cout << name_of(schedule) << ' ' << gains.back().what << ": measured "
+                << gains.back().measured << " %, predicted " << gains.back().predicted << " %\n";
     }
   }
   return gains;
@@ -205,8 +204,8 @@ TEST(ZeroBubbleTable4, TakesTheMemoryThatIsPrinted) {
       for (const MemoryBreakdown& stage : memory_by_stage(scenario, config_of(model, schedule))) {
         heaviest = std::max(heaviest, stage.total() - stage.reserve);
       }
-      std::printf("%s %s: %.1f GB, printed %.0f\n", model.name,
-                  std::string(name_of(schedule)).c_str(), heaviest.value() / kGiga, printed);
+      std::cout << model.name << ' ' << name_of(schedule) << ": " << heaviest.value() / kGiga
+                << " GB, printed " << printed << '\n';
       EXPECT_NEAR(heaviest.value() / kGiga / printed, 1.0, 0.035) << model.name;
     }
   }

@@ -141,10 +141,11 @@ TEST(LeastWaits, AreZbH1sBubble) {
   EXPECT_NEAR(least_waits(scenario, config, costs).bubble.value(), 7 * 14.0, 1e-6);
 }
 
+constexpr int kRanks = 32;
+constexpr int kMicrobatches = 20 * kRanks;
+
 // More microbatches than are simulated: against the simulation of all of them.
 TEST(SimulatedWaits, ContinueTheRhythmOfManyMicrobatches) {
-  constexpr int kRanks = 32;
-  constexpr int kMicrobatches = 20 * kRanks;
   for (const ScheduleKind kind : kSimulatedKinds) {
     const ParallelConfig config = pipeline(kind, kRanks);
     const Scenario scenario = scenario_of(config, kMicrobatches);

@@ -26,7 +26,7 @@ class ReferenceSimulator {
       spans_.emplace_back(order.size());
       for (std::size_t i = 0; i < order.size(); ++i) {
         const bool is_second = i > 0 && order[i - 1].overlaps_next;
-        if (!is_second) {
+        if (!is_second && occupies_lane(order[i].kind)) {
           lane(rank, i).push_back(i);
         }
       }
@@ -251,7 +251,7 @@ class ReferenceSimulator {
     const std::vector<Action>& order = schedule_.orders[receiver];
     const auto found = std::find(order.begin(), order.end(), receive);
     const Place other{receiver, static_cast<std::size_t>(found - order.begin())};
-    if (found == order.end() || !is_head(other)) {
+    if (found == order.end()) {
       return false;
     }
     const bool is_across =

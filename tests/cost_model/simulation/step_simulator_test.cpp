@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/action_durations.h"
 #include "cost_model/simulation/simulator.h"
@@ -80,17 +81,36 @@ TEST(StepSimulator, HidesMessagesOnLanesOfTheirOwn) {
   EXPECT_EQ(spans_of(blocking, 1), "1-1.75 1.75-2.75 2.75-3.5 3.5-4.5");
 }
 
-// By hand: the receiver is in a pass of its own until 3 s; the sender's lane stands still till
-// then.
-TEST(StepSimulator, LetsASenderWaitForItsReceiver) {
+// By hand: the receiver is in a pass of its own until 3 s; the sender goes on meanwhile, for the
+// receive was posted ahead.
+TEST(StepSimulator, LetsNoSenderWaitForItsReceiver) {
   StepTimes times = unit_times();
-  times.messages = MessageMode::kBlocking;
   times.stages.resize(2, times.stages[0]);
   times.stages[1].recompute = Seconds(3.0);
-  const Timeline timeline =
-      simulate_step(complete_schedule({"0F0 0SEND_F0 0F1", "1R0 1RECV_F0 1F0"}, 2), times);
-  EXPECT_EQ(spans_of(timeline, 0), "0-1 3-3.75 3.75-4.75");
-  EXPECT_EQ(spans_of(timeline, 1), "0-3 3-3.75 3.75-4.75");
+  for (const MessageMode mode : {MessageMode::kBlocking, MessageMode::kOverlapped}) {
+    times.messages = mode;
+    const Timeline timeline =
+        simulate_step(complete_schedule({"0F0 0SEND_F0", "1R0 1RECV_F0 1F0"}, 2), times);
+    EXPECT_EQ(spans_of(timeline, 0), "0-1 1-1.75");
+    EXPECT_EQ(spans_of(timeline, 1), "0-3 1-1.75 3-4");
+  }
+}
+
+// With messages of c that block, a middle rank does F, c, B and c for every microbatch, and filling
+// and draining take (p − 1)(F + c + B + c): the closed form's (m + p − 1)(F + B + 2c), less what
+// the last rank does not send.
+TEST(StepSimulator, BlocksOneFOneBForTwoMessagesAMicrobatch) {
+  for (const int pp : {3, 4, 8}) {
+    const int microbatches = 4 * pp;
+    StepTimes times = unit_times();
+    times.messages = MessageMode::kBlocking;
+    const Schedule schedule =
+        insert_messages(one_f_one_b({.pp = pp, .num_microbatches = microbatches}));
+    const double closed_form = (microbatches + pp - 1) * (1.0 + 2.0 + 2 * 0.75);
+    const double makespan = simulate_step(schedule, times).times.makespan().value();
+    EXPECT_LE(makespan, closed_form) << pp;
+    EXPECT_GE(makespan, closed_form - 3 * 0.75) << pp;
+  }
 }
 
 // By hand: the last B from 1 to 3 s has run by halves at 2 and 3 s; each bucket takes 1.5 s. Then
@@ -183,15 +203,16 @@ TEST(StepSimulator, NamesTheActionOfADeadlock) {
     EXPECT_EQ(message_of([&] { return simulate_step(schedule, shared); }), alone);
     return alone;
   };
-  // Nobody sends; nobody makes what is sent; both receive first; only one comes to the norm.
-  EXPECT_EQ(message({"0F0", "1RECV_F0 1F0"}),
-            "schedule written: rank 1, action 0: 1RECV_F0 waits for ever on the lane of messages "
-            "forward; expected no deadlock");
-  EXPECT_THAT(message({"0SEND_F0", "1RECV_F0"}), testing::HasSubstr("rank 0, action 0: 0SEND_F0"));
-  EXPECT_THAT(message({"0F0 0NORM0", "1R0"}), testing::HasSubstr("0NORM0 waits for ever"));
-  times.messages = MessageMode::kBlocking;
-  EXPECT_THAT(message({"0F0 0RECV_B0 0SEND_F0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"}),
-              testing::HasSubstr("rank 0, action 1: 0RECV_B0 waits for ever"));
+  // Nobody sends; nobody makes what is sent; only one comes to the norm.
+  for (const MessageMode mode : {MessageMode::kBlocking, MessageMode::kOverlapped}) {
+    times.messages = mode;
+    EXPECT_EQ(message({"0F0", "1RECV_F0 1F0"}),
+              "schedule written: rank 1, action 1: 1F0 waits for ever on the lane of compute; "
+              "expected no deadlock");
+    EXPECT_THAT(message({"0SEND_F0", "1RECV_F0"}),
+                testing::HasSubstr("rank 0, action 0: 0SEND_F0 waits for ever"));
+    EXPECT_THAT(message({"0F0 0NORM0", "1R0"}), testing::HasSubstr("0NORM0 waits for ever"));
+  }
 }
 
 }  // namespace

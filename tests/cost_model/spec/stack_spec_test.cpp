@@ -66,8 +66,8 @@ TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
             "test.json: precision: expected one of fp16, bf16, got \"fp32\"");
   EXPECT_EQ(refusal("\"interleaved\"", "\"pipe\""),
             "test.json: can_run.schedules: expected one of 1f1b, interleaved, gpipe, looped-bfs, "
-            "zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, zb-auto, pipedream, "
-            "pipedream-2bw, got \"pipe\"");
+            "zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, pipedream, pipedream-2bw, "
+            "zb-auto, got \"pipe\"");
   EXPECT_EQ(refusal("\"selective\"", "\"some\""),
             "test.json: can_run.recompute: expected one of none, selective, full, got \"some\"");
 }
