@@ -108,6 +108,15 @@ std::string memory_text(const Plan& plan, const PlanSimulation& simulation) {
                      duration(profile.peak_time), plan.memory.peak().value() / kGibi);
 }
 
+/// Where the timeline shown is not all of it.
+std::string shown_part(const PlanSimulation& simulation, const DrawingWindow& window) {
+  const Seconds makespan = simulation.timeline.times.makespan();
+  const bool is_whole = window.from == Seconds(0.0) && window.to == makespan;
+  return is_whole ? ""
+                  : fmt::format(" from {} to {} of {}: another with --from and --to",
+                                duration(window.from), duration(window.to), duration(makespan));
+}
+
 constexpr const char* kLegend =
     "F forward, B backward, I and W its halves for inputs and weights, R recomputation, & two at "
     "once,\nm a message that blocks, a all-reduces at the end, O optimizer; . waiting, * for "
@@ -138,7 +147,7 @@ std::string simulation_text(const Plan& plan, const SimulationOptions& options,
                             const PlanSimulation& simulation, const DrawingWindow& window) {
   return headline(plan, simulation) + changes(options) + times_text(simulation) +
          critical_path_text(simulation) + elasticity_text(simulation) +
-         memory_text(plan, simulation) + "\nTimeline\n" +
+         memory_text(plan, simulation) + "\nTimeline" + shown_part(simulation, window) + "\n" +
          draw(simulation.schedule, simulation.timeline, simulation.times.messages, window) +
          kLegend;
 }

@@ -126,16 +126,34 @@ void check_memory(const Plan& plan, const std::string& file) {
   }
 }
 
-/// The window of --from, --to and --ranks, all of the step where they are absent.
-DrawingWindow parse_window(const CommandLine& line, int pp, Seconds makespan) {
-  const double end = makespan.value();
+/// All of a step whose actions have room on so many columns; else until the last rank, which starts
+/// last, has come to its steady state.
+double shown_until(const PlanSimulation& simulation, int columns) {
+  constexpr int kColumnsOfAnAction = 4;
+  const std::vector<Action>& order = simulation.schedule.orders.back();
+  const int room = std::max(columns / kColumnsOfAnAction, 1);
+  int num_computed = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (is_compute(order[i].kind) && ++num_computed > room) {
+      return simulation.timeline.spans.back()[i].start.value();
+    }
+  }
+  return simulation.timeline.times.makespan().value();
+}
+
+/// The window of --from, --to and --ranks.
+DrawingWindow parse_window(const CommandLine& line, const PlanSimulation& simulation) {
+  const int pp = simulation.schedule.pp;
+  const double end = simulation.timeline.times.makespan().value();
+  const auto columns =
+      static_cast<int>(line.count("columns", 1, kMostColumns).value_or(kDefaultColumns));
+  const double until = line.has("from") ? end : shown_until(simulation, columns);
   DrawingWindow window{
       .from = Seconds(line.number("from", 0.0, end).value_or(0.0)),
-      .to = Seconds(line.number("to", 0.0, end).value_or(end)),
+      .to = Seconds(line.number("to", 0.0, end).value_or(until)),
       .last_rank = pp - 1,
       .rows = static_cast<int>(line.count("rows", 1, kMostRows).value_or(kDefaultRows)),
-      .columns =
-          static_cast<int>(line.count("columns", 1, kMostColumns).value_or(kDefaultColumns))};
+      .columns = columns};
   if (!(window.to > window.from)) {
     throw Error(fmt::format("--from, --to: expected a beginning before the end, got {} and {}",
                             window.from.value(), window.to.value()));
@@ -192,7 +210,9 @@ void add_plan_flags(boost::program_options::options_description& flags) {
   option("links", text_value(),
          "plan: shared (default: what is sent at the same time shares links) or unshared");
   option("from", text_value(), "plan: draw from this time on [s]");
-  option("to", text_value(), "plan: draw to this time [s]");
+  option("to", text_value(),
+         "plan: draw to this time [s] (default: the end where it has room or --from is given, else "
+         "into the steady state)");
   option("ranks", text_value(), "plan: draw these ranks, such as 0:7");
   option("rows", text_value(), "plan: draw this many ranks, evenly thinned out (default: 16)");
   option("columns", text_value(), "plan: draw this wide (default: 96)");
@@ -228,8 +248,7 @@ int simulate_plan_file(const CommandLine& line) {
     }
   }
   const PlanSimulation simulation = simulate_plan(plan, options);
-  const DrawingWindow window =
-      parse_window(line, plan.config.pp, simulation.timeline.times.makespan());
+  const DrawingWindow window = parse_window(line, simulation);
   if (const auto path = line.text("trace")) {
     write_trace_file(*path, simulation);
   }
