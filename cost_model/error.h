@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace ptdp {
 
@@ -23,11 +24,16 @@ class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitStatus status = ExitStatus::kBadInput)
       : std::runtime_error(message), status_(status) {}
+  /// Bad input with a picture of the place, lines that are printed below the message.
+  Error(const std::string& message, std::string picture)
+      : std::runtime_error(message), picture_(std::move(picture)) {}
 
   [[nodiscard]] ExitStatus status() const { return status_; }
+  [[nodiscard]] const std::string& picture() const { return picture_; }
 
  private:
-  ExitStatus status_;
+  ExitStatus status_ = ExitStatus::kBadInput;
+  std::string picture_;
 };
 
 }  // namespace ptdp

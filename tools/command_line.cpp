@@ -232,7 +232,8 @@ int run_command(const std::string& program, const std::function<int()>& command)
     return command();
   } catch (const Error& error) {
     const bool keeps_lines = error.status() == ExitStatus::kNothingFits;
-    std::cerr << program << ": " << without_controls(error.what(), keeps_lines) << '\n';
+    std::cerr << program << ": " << without_controls(error.what(), keeps_lines) << '\n'
+              << without_controls(error.picture(), /*keeps_lines=*/true);
     return static_cast<int>(error.status());
   } catch (const std::bad_alloc&) {
     std::cerr << program << ": out of memory\n";

@@ -188,7 +188,7 @@ MadeSchedule read_schedule(const CommandLine& line) {
   const std::string& file = line.words().front();
   Schedule schedule = read_schedule_csv(file);
   if (const auto fault = find_fault(schedule)) {
-    throw Error(file + ": " + fault->what);
+    throw Error(file + ": " + fault->what, fault->grid);
   }
   return {.schedule = std::move(schedule)};
 }

@@ -17,6 +17,21 @@ ProgramRun run_small(const std::string& name, const std::vector<std::string>& mo
   return run_sim(arguments);
 }
 
+/// Refused with a line, which mentions this, and a picture of the orders around the offence below.
+testing::AssertionResult is_refused_with_grid(ProgramRun run,
+                                              const std::vector<std::string>& mentions) {
+  const std::size_t end = run.errors.find('\n') + 1;
+  const std::string grid = run.errors.substr(end);
+  run.errors.resize(end);
+  if (!is_refused(run, mentions)) {
+    return is_refused(run, mentions);
+  }
+  if (grid.find('>') == std::string::npos || grid.find("rank ") == std::string::npos) {
+    return testing::AssertionFailure() << "expected a grid with the offence in > <, got: " << grid;
+  }
+  return testing::AssertionSuccess();
+}
+
 /// For a file of this text, named schedule.csv.
 ProgramRun run_file(std::string_view text, const std::vector<std::string>& more = {"--orders"}) {
   const TemporaryDirectory directory;
@@ -97,8 +112,8 @@ TEST(Sim, SimulatesTheComputeOfAFileWithMessages) {
       {"--durations", "1,1,1"});
   EXPECT_TRUE(succeeds(run));
   EXPECT_THAT(run.output, StartsWith("makespan 8\n"));
-  EXPECT_TRUE(is_refused(run_file("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0\n"),
-                         {"schedule.csv", "1RECV_F0 is missing"}));
+  EXPECT_TRUE(is_refused_with_grid(run_file("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0\n"),
+                                   {"schedule.csv", "1RECV_F0 is missing"}));
 }
 
 TEST(Sim, SearchesAScheduleForDurationsAndMemory) {
@@ -138,12 +153,14 @@ TEST(Sim, SaysWhatAsynchronousTrainingChanges) {
 }
 
 TEST(Sim, RefusesAFileThatIsNoScheduleNamingTheAction) {
-  EXPECT_TRUE(is_refused(run_file("0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n"), {"schedule.csv", "0B1"}));
-  EXPECT_TRUE(is_refused(run_file("0F0,0B0,0B0\n1F0,1B0\n"), {"rank 0, action 2, 0B0", "twice"}));
-  EXPECT_TRUE(is_refused(run_file("0F0,0B0,1B0\n1F0\n"), {"1B0", "rank 1"}));
-  EXPECT_TRUE(is_refused(run_file("0F0,2F0,0F1,2F1,2B0,2B1,0B0,0B1\n"
-                                  "1F0,3F0,1F1,3F1,1B0,3B0,3B1,1B1\n"),
-                         {"deadlock", "2B0"}));
+  EXPECT_TRUE(
+      is_refused_with_grid(run_file("0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n"), {"schedule.csv", "0B1"}));
+  EXPECT_TRUE(
+      is_refused_with_grid(run_file("0F0,0B0,0B0\n1F0,1B0\n"), {"rank 0, action 2, 0B0", "twice"}));
+  EXPECT_TRUE(is_refused_with_grid(run_file("0F0,0B0,1B0\n1F0\n"), {"1B0", "rank 1"}));
+  EXPECT_TRUE(is_refused_with_grid(run_file("0F0,2F0,0F1,2F1,2B0,2B1,0B0,0B1\n"
+                                            "1F0,3F0,1F1,3F1,1B0,3B0,3B1,1B1\n"),
+                                   {"deadlock", "2B0"}));
   EXPECT_TRUE(is_refused(run_file("0F0,0Q0\n"), {"line 1: cell 2", "0Q0"}));
   EXPECT_TRUE(is_refused(run_file(""), {"schedule.csv", "got none"}));
   EXPECT_TRUE(is_refused(run_sim({"/nowhere/x.csv", "--orders"}), {"/nowhere/x.csv"}));
