@@ -3,53 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "planner/formatting.h"
 #include "planner/nothing_fits.h"
 #include "planner/validation.h"
 
 namespace ptdp {
 namespace {
 
-constexpr double kHour = 3600.0;
-constexpr double kDay = 86400.0;
-constexpr int kBarWidth = 30;
-
-/// "97.4 s", "812 ms", "3.2 days": four digits in the unit that suits.
-std::string duration(Seconds time) {
-  const double seconds = time.value();
-  if (seconds < 1.0) {
-    return fmt::format("{:.4g} ms", seconds * 1e3);
-  }
-  if (seconds < 2.0 * kHour) {
-    return fmt::format("{:.4g} s", seconds);
-  }
-  return seconds < 2.0 * kDay ? fmt::format("{:.4g} hours", seconds / kHour)
-                              : fmt::format("{:.4g} days", seconds / kDay);
-}
-
-/// "3.1 GB", in powers of 1000 as links are rated.
-std::string bytes(Bytes size) {
-  const double value = size.value();
-  if (value >= 1e12) {
-    return fmt::format("{:.3g} TB", value / 1e12);
-  }
-  return value >= 1e9 ? fmt::format("{:.3g} GB", value / 1e9)
-                      : fmt::format("{:.3g} MB", value / 1e6);
-}
-
-std::string percent(double fraction) {
-  return fmt::format("{:.1f} %", 100.0 * fraction);
-}
+constexpr double kShownShare = 0.0005;
 
 template <class Value, class Show>
 std::string with_interval(const Estimate<Value>& estimate, Show show) {
   return fmt::format("{:<18} {} .. {}", show(estimate.value), show(estimate.low),
                      show(estimate.high));
-}
-
-std::string row(std::string_view name, std::string_view value) {
-  return fmt::format("  {:<22} {}\n", name, value);
 }
 
 std::string lines(std::string_view title, const std::vector<std::string>& items) {
@@ -141,13 +108,9 @@ std::string time_breakdown(const Plan& plan) {
   });
   std::string text = "\nWhere the time goes\n";
   for (const CostTerm& term : terms) {
-    const double share = cost.*term.time / total;
-    if (share < 0.0005) {
-      continue;
+    if (cost.*term.time / total >= kShownShare) {
+      text += share_row(term.name, cost.*term.time, total);
     }
-    text += fmt::format("  {:<22} {:>10} {:>7}  {}\n", term.name, duration(cost.*term.time),
-                        percent(share),
-                        std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#'));
   }
   return text;
 }
