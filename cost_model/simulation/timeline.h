@@ -1,6 +1,7 @@
 // When every action of a schedule ran, and what follows from it.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
@@ -24,7 +25,9 @@ struct RankTimes {
 
   /// The second of the literature's two bubbles: what the rank waits between the first action that
   /// computes and the last. Zero on every rank is what zero-bubble schedules mean by their name.
-  [[nodiscard]] Seconds idle_in_span() const { return compute_end - start - work; }
+  [[nodiscard]] Seconds idle_in_span() const {
+    return std::max(compute_end - start - work, Seconds(0.0));  // rounding may leave less
+  }
 };
 
 struct SimulatedTimes {
