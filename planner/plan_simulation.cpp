@@ -15,6 +15,9 @@
 namespace ptdp {
 namespace {
 
+// On a stage: F, I and W, and for both directions a message's two ends or a copy.
+constexpr double kActionsOfAMicrobatch = 7.0;
+
 /// What the passes add to the plan's schedule.
 StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
   const StepBuckets buckets = step_buckets(scenario, config);
@@ -82,6 +85,7 @@ std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
                                     const Timeline& timeline) {
   const MemoryUse use = memory_use(plan);
   std::vector<MemoryProfile> result;
+  result.reserve(schedule.orders.size());
   for (int rank = 0; rank < plan.config.pp; ++rank) {
     result.push_back(memory_profile(schedule, timeline.spans[rank], rank, use));
   }
@@ -179,8 +183,6 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
 }
 
 double num_step_actions(const Plan& plan) {
-  // F, I and W, and for both directions a message's two ends or a copy.
-  constexpr double kActionsOfAMicrobatch = 7.0;
   return kActionsOfAMicrobatch * plan.config.pp * plan.config.vpp *
          static_cast<double>(plan.schedule.num_microbatches);
 }

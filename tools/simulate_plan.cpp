@@ -19,6 +19,8 @@
 namespace ptdp {
 namespace {
 
+constexpr int kColumnsOfAnAction = 4;
+constexpr double kBytesPerAction = 2.0 * sizeof(Action) + sizeof(Span) + 3.0 * sizeof(double);
 constexpr double kMostFactor = 1000.0;
 constexpr double kMostSigma = 10.0;
 constexpr std::int64_t kMostColumns = 1000;
@@ -115,7 +117,6 @@ SimulationOptions parse_options(const CommandLine& line) {
 
 /// Throws Error where the actions of a step, and when they ran, would not fit.
 void check_memory(const Plan& plan, const std::string& file) {
-  constexpr double kBytesPerAction = 2.0 * sizeof(Action) + sizeof(Span) + 3.0 * sizeof(double);
   const double needed = num_step_actions(plan) * kBytesPerAction;
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
@@ -129,7 +130,6 @@ void check_memory(const Plan& plan, const std::string& file) {
 /// All of a step whose actions have room on so many columns; else until the last rank, which starts
 /// last, has come to its steady state.
 double shown_until(const PlanSimulation& simulation, int columns) {
-  constexpr int kColumnsOfAnAction = 4;
   const std::vector<Action>& order = simulation.schedule.orders.back();
   const int room = std::max(columns / kColumnsOfAnAction, 1);
   int num_computed = 0;
