@@ -76,7 +76,9 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
 /// puts the balanced one in its place once it knows what layers cost. Else none: all equal.
 std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
   const int num_layers = scenario.job.model.num_layers;
-  const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0;
+  // The embedding and the logits may be stages of their own; all others hold a layer.
+  const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0 &&
+                         num_layers >= num_stages - 2;
   return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
 }
 

@@ -25,6 +25,7 @@ StepActions step_actions(const Scenario& scenario, const ParallelConfig& config)
     return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; });
   };
   return {.gradient_buckets = is_cut(buckets.reductions) ? buckets.reductions : std::vector<int>{},
+          .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
           .gathers_parameters = is_cut(buckets.gathers),
           .ties_embeddings = !scenario.job.model.untied_embeddings};
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
+#include <vector>
 
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/stage.h"
@@ -61,6 +63,32 @@ double embeddings_kept(const ParallelConfig& config, double chunks, double micro
   return std::min(bound, microbatches);
 }
 
+/// Layers whose activations a stage holds with `chunks` of a microbatch each. Which of its chunks
+/// these are depends on the schedule; where they differ in layers, as many as can be are of the
+/// longest: at most 2p of one in an interleaved schedule, else at most one for each microbatch.
+double layers_kept(const TransformerConfig& model, const ParallelConfig& config, int stage,
+                   double chunks, double microbatches) {
+  const int num_chunks = config.vpp * num_copies(config);
+  if (config.layers_per_stage.empty() || num_chunks == 1) {
+    return chunks * (layers_of_stage(model, config, stage) / num_chunks);
+  }
+  std::vector<double> layers;
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    layers.push_back(layers_of_virtual_stage(model, config, virtual_stage));
+  });
+  std::sort(layers.begin(), layers.end(), std::greater<>());
+  const double most = config.schedule == ScheduleKind::kInterleaved
+                          ? std::min(2.0 * config.pp, microbatches)
+                          : microbatches;
+  double kept = 0.0;
+  for (const double of_chunk : layers) {
+    const double held = std::min(chunks, most);
+    kept += held * of_chunk;
+    chunks -= held;
+  }
+  return kept;
+}
+
 /// Activations of the layers and, where the model begins, the embedding's dropout masks.
 Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const TransformerConfig& model = scenario.job.model;
@@ -69,10 +97,8 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const Bytes per_layer =
       layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
                         config.sequence_parallel, stores_scores(scenario.stack));
-  const double layers_per_chunk =
-      layers_of_stage(model, config, stage) / (config.vpp * num_copies(config));
   const double chunks = chunks_kept(config, stage, microbatches);
-  Bytes kept = chunks * layers_per_chunk * per_layer;
+  Bytes kept = layers_kept(model, config, stage, chunks, microbatches) * per_layer;
   if (holds_embedding(config, stage) && has_dropout(model)) {
     const double in_flight = embeddings_kept(config, chunks, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;

@@ -104,23 +104,13 @@ bool holds_logits(const ParallelConfig& config, int stage) {
 }
 
 double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config, int stage) {
-  const StagePlacement placement = placement_of(config.schedule);
   if (config.layers_per_stage.empty()) {
     return 1.0 * model.num_layers * num_copies(config) / config.pp;
   }
-  const auto layers_at = [&config](int virtual_stage) {
-    return config.layers_per_stage[static_cast<std::size_t>(virtual_stage)];
-  };
-  if (placement == StagePlacement::kBidirectional) {
-    return layers_at(stage) + layers_at(config.pp - 1 - stage);
-  }
-  if (placement == StagePlacement::kV) {
-    return layers_at(stage) + layers_at(2 * config.pp - 1 - stage);
-  }
   int layers = 0;
-  for (int chunk = 0; chunk < config.vpp; ++chunk) {
-    layers += layers_at(chunk * config.pp + stage);
-  }
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    layers += config.layers_per_stage[static_cast<std::size_t>(virtual_stage)];
+  });
   return layers;
 }
 

@@ -45,6 +45,26 @@ struct MicrobatchCosts {
 [[nodiscard]] bool holds_embedding(const ParallelConfig& config, int stage);
 [[nodiscard]] bool holds_logits(const ParallelConfig& config, int stage);
 
+/// Calls `visit` for each virtual stage of the model that the GPUs of `stage` (0 … pp−1) hold.
+template <class Visit>
+void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
+  switch (placement_of(config.schedule)) {
+    case StagePlacement::kLooped:
+      for (int chunk = 0; chunk < config.vpp; ++chunk) {
+        visit(chunk * config.pp + stage);
+      }
+      break;
+    case StagePlacement::kV:
+      visit(stage);
+      visit(2 * config.pp - 1 - stage);
+      break;
+    case StagePlacement::kBidirectional:
+      visit(stage);
+      visit(config.pp - 1 - stage);
+      break;
+  }
+}
+
 /// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
 [[nodiscard]] double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
                                      int stage);

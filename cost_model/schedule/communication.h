@@ -15,6 +15,8 @@ struct StepActions {
   /// Buckets in which the gradients of a virtual stage are reduced over its data-parallel group;
   /// one stands for all stages. Empty: no data parallelism.
   std::vector<int> gradient_buckets = {};
+  /// Whether a stage's gradients are reduced as soon as they are made, else behind all compute.
+  bool overlaps_reductions = true;
   /// Whether parameters are gathered, in as many buckets, before they are used: the optimizer
   /// updated shards.
   bool gathers_parameters = false;
@@ -48,8 +50,9 @@ struct StepActions {
 [[nodiscard]] Schedule insert_copies(const Schedule& schedule);
 
 /// Adds the reductions of `step`, behind the last weight gradient (W or B) that a rank computes for
-/// a stage and the messages that this makes, and the gathers, at the head of the list, stages in
-/// the order of their first use. A stage that two ranks hold (DualPipe) has its buckets on both.
+/// a stage (or for all, where they do not overlap) and the messages that this makes, and the
+/// gathers, at the head of the list, stages in the order of their first use. A stage that two ranks
+/// hold (DualPipe) has its buckets on both.
 [[nodiscard]] Schedule insert_data_parallel(Schedule schedule, const StepActions& step);
 
 /// Adds to the end of every rank's list what `step` has of TIED (on the ranks of the first and the

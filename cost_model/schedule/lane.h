@@ -21,9 +21,14 @@ inline constexpr std::array<std::string_view, kNumLanes> kLaneNames = {
 /// (buffer_slots.h), so that no sender waits for its receiver to come by.
 enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
 
+/// Whether the reductions and gathers of data parallelism run beside compute, or take turns with
+/// it.
+enum class DataMode : std::uint8_t { kOverlapped, kBlocking };
+
 /// Where an action runs. Copies, the norm, the tied embedding and the optimizer take turns with
 /// compute.
-[[nodiscard]] constexpr Lane lane_of(ActionKind kind, MessageMode messages) {
+[[nodiscard]] constexpr Lane lane_of(ActionKind kind, MessageMode messages,
+                                     DataMode data = DataMode::kOverlapped) {
   switch (kind) {
     case ActionKind::kSendForward:
     case ActionKind::kReceiveForward:
@@ -33,7 +38,7 @@ enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
       return messages == MessageMode::kBlocking ? Lane::kCompute : Lane::kBackwardMessages;
     case ActionKind::kReduceGradients:
     case ActionKind::kGatherParameters:
-      return Lane::kData;
+      return data == DataMode::kBlocking ? Lane::kCompute : Lane::kData;
     default:
       return Lane::kCompute;
   }

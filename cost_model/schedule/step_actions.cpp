@@ -54,7 +54,8 @@ class BucketPass {
       }
       const bool is_first_of_pair = order[i].overlaps_next;
       const bool hands_over_next = i + 1 < order.size() && hands_over(order[i + 1].kind);
-      if (!finished_.empty() && !is_first_of_pair && !hands_over_next) {
+      const bool is_due = step_.overlaps_reductions || i + 1 == order.size();
+      if (is_due && !finished_.empty() && !is_first_of_pair && !hands_over_next) {
         for (const int stage : finished_) {
           append_buckets(result, ActionKind::kReduceGradients, stage);
         }

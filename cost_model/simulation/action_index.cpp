@@ -2,10 +2,12 @@
 
 namespace ptdp {
 
-ActionIndex::ActionIndex(const Schedule& schedule, const StepLayout& layout, MessageMode messages)
+ActionIndex::ActionIndex(const Schedule& schedule, const StepLayout& layout, MessageMode messages,
+                         DataMode data)
     : schedule_(schedule),
       layout_(layout),
       messages_(messages),
+      data_(data),
       is_implied_(implies_messages(schedule)),
       last_weight_gradients_(static_cast<std::size_t>(schedule.pp) * layout.chunks_per_rank(),
                              kNowhere),
@@ -74,10 +76,10 @@ Place ActionIndex::first_of_pair(Place place) const {
 }
 
 std::optional<Place> ActionIndex::before_on_lane(Place place) const {
-  const Lane lane = lane_of(at(place).kind, messages_);
+  const Lane lane = lane_of(at(place).kind, messages_, data_);
   while (place.position > 0) {
     --place.position;
-    if (occupies_lane(at(place).kind) && lane_of(at(place).kind, messages_) == lane) {
+    if (occupies_lane(at(place).kind) && lane_of(at(place).kind, messages_, data_) == lane) {
       return first_of_pair(place);
     }
   }

@@ -18,7 +18,8 @@ namespace ptdp {
 /// first action.
 class ActionIndex {
  public:
-  ActionIndex(const Schedule& schedule, const StepLayout& layout, MessageMode messages);
+  ActionIndex(const Schedule& schedule, const StepLayout& layout, MessageMode messages,
+              DataMode data);
 
   /// The action before on the same lane.
   [[nodiscard]] std::optional<Place> before_on_lane(Place place) const;
@@ -57,6 +58,7 @@ class ActionIndex {
   const Schedule& schedule_;
   const StepLayout& layout_;
   MessageMode messages_;
+  DataMode data_;
   bool is_implied_;
   std::array<std::vector<std::uint32_t>, std::size_t{3} * kNumDirections> positions_;
   std::vector<std::uint32_t> last_weight_gradients_;  ///< By chunk.

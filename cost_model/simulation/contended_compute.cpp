@@ -31,11 +31,20 @@ void ContendedRun::advance_compute(int rank) {
           send(action, rank, state);
           break;
         }
-        [[fallthrough]];
+        ++state.position;
+        is_moving = true;
+        break;
       case ActionKind::kReceiveForward:
       case ActionKind::kReceiveBackward:
+        ++state.position;
+        is_moving = true;
+        break;
       case ActionKind::kReduceGradients:
       case ActionKind::kGatherParameters:
+        if (data_blocks_) {
+          collect(action, rank, state);
+          break;
+        }
         ++state.position;
         is_moving = true;
         break;

@@ -19,6 +19,7 @@ ContendedRun::ContendedRun(const Schedule& schedule, const StepTimes& times, Spa
       is_blocking_(times.messages == MessageMode::kBlocking),
       is_implied_(implies_messages(schedule)),
       has_message_lanes_(!is_blocking_ && !is_implied_),
+      data_blocks_(times.data == DataMode::kBlocking),
       spans_(spans),
       clock_(schedule.pp * kNumLanes, schedule.pp * kLinksPerRank),
       activities_(static_cast<std::size_t>(schedule.pp) * kNumLanes),
@@ -113,8 +114,9 @@ inline void ContendedRun::handle(int id) {
     }
     case Phase::kLatency:
       if (id == id_of(rank, Lane::kData)) {
-        begin_transfer(id, durations_.collective(head(rank, Lane::kData)), rank,
-                       !times_.data_is_across_nodes);
+        begin_transfer(
+            id, durations_.collective(schedule_.orders[rank][collective_lane(rank).position]), rank,
+            !times_.data_is_across_nodes);
       } else {
         begin_transfer(id, durations_.message(rank, activity.receiver), activity.receiver,
                        durations_.is_within_node(rank, activity.receiver));
@@ -127,7 +129,9 @@ inline void ContendedRun::handle(int id) {
 }
 
 void ContendedRun::advance(int rank) {
-  advance_data(rank);
+  if (!data_blocks_) {
+    advance_data(rank);
+  }
   if (has_message_lanes_) {
     advance_messages(rank, Direction::kForward);
     advance_messages(rank, Direction::kBackward);
@@ -155,6 +159,11 @@ inline void ContendedRun::advance_data(int rank) {
       chunk_of(action, rank).num_ready <= action.microbatch) {
     return;
   }
+  collect(action, rank, state);
+}
+
+/// Starts a collective on its lane.
+void ContendedRun::collect(const Action& action, int rank, LaneState& state) {
   const int id = id_of(rank, Lane::kData);
   state.is_busy = true;
   activities_[id].start = clock_.now();
@@ -233,7 +242,7 @@ inline void ContendedRun::finish_message(int sender, int receiver, Direction dir
 }
 
 inline void ContendedRun::finish_collective(int rank, double start) {
-  LaneState& state = lane(rank, Lane::kData);
+  LaneState& state = collective_lane(rank);
   const Action& action = schedule_.orders[rank][state.position];
   if (action.kind == ActionKind::kGatherParameters) {
     --chunk_of(action, rank).num_missing;
@@ -248,7 +257,8 @@ void ContendedRun::expect_done(int rank) const {
   for (int i = 0; i < kNumLanes; ++i) {
     const LaneState& state = ranks_[rank].lanes[i];
     const Lane lane = static_cast<Lane>(i);
-    const bool is_used = lane == Lane::kCompute || lane == Lane::kData || has_message_lanes_;
+    const bool is_used =
+        lane == Lane::kCompute || (lane == Lane::kData ? !data_blocks_ : has_message_lanes_);
     if (is_used && state.position < schedule_.orders[rank].size() && !stuck) {
       stuck = i;
     }

@@ -70,6 +70,10 @@ class ContendedRun {
   LaneState& message_lane(int rank, Direction direction) {
     return lane(rank, is_blocking_ ? Lane::kCompute : lane_of(direction));
   }
+  /// The lane that a collective occupies.
+  LaneState& collective_lane(int rank) {
+    return lane(rank, data_blocks_ ? Lane::kCompute : Lane::kData);
+  }
   const Action& head(int rank, Lane on) { return schedule_.orders[rank][lane(rank, on).position]; }
   Chunk& chunk_of(const Action& action, int rank) {
     return chunks_[layout_.chunk_slot(action.stage, rank)];
@@ -91,6 +95,7 @@ class ContendedRun {
 
   // Messages and collectives.
   void send(const Action& action, int rank, LaneState& state);
+  void collect(const Action& action, int rank, LaneState& state);
   void begin_transfer(int id, const TransferTime& time, int receiver, bool is_within_node);
   void finish_transfer(int id);
   void finish_message(int sender, int receiver, Direction direction, double start);
@@ -114,7 +119,7 @@ class ContendedRun {
 
   /// Whether the data lane has done what stands before the action of the compute lane.
   bool has_drained(int rank) {
-    return lane(rank, Lane::kData).position > lane(rank, Lane::kCompute).position;
+    return data_blocks_ || lane(rank, Lane::kData).position > lane(rank, Lane::kCompute).position;
   }
   double compute_rate(int rank) {
     return lane(rank, Lane::kData).is_busy ? 1.0 - times_.overlap_slowdown : 1.0;
@@ -141,6 +146,7 @@ class ContendedRun {
   bool is_blocking_;
   bool is_implied_;
   bool has_message_lanes_;
+  bool data_blocks_;
   SpansOut spans_;
   ActivityClock clock_;
   std::vector<Activity> activities_;  ///< By rank and lane.

@@ -55,7 +55,7 @@ class Walk {
         timeline_(timeline),
         layout_(schedule),
         durations_(schedule, times),
-        index_(schedule, layout_, times.messages),
+        index_(schedule, layout_, times.messages, times.data),
         is_implied_(implies_messages(schedule)) {
     path_.compute.resize(schedule.orders.size());
   }

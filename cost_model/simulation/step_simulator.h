@@ -18,7 +18,8 @@ namespace ptdp {
 ///   RECV           is its SEND, beside whatever the rank does: what takes the result waits for it;
 ///   COPY           no time;
 ///   REDUCE_GRAD k  of n of a stage: (k + 1)/n of the last W or B of the stage before it in the
-///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does;
+///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does
+///                  (the compute lane, where StepTimes::data blocks);
 ///   TIED           two ranks, NORM all: start when the compute lanes have come to it and the data
 ///                  lanes have done what stands before it;
 ///   OPTIMIZER      what stands before it on the data lane.

@@ -55,8 +55,9 @@ struct StepTimes {
 
   std::vector<TransferTime> reductions = {};  ///< By virtual stage: one bucket. One stands for all.
   std::vector<TransferTime> gathers = {};     ///< Likewise, of parameters.
-  bool data_is_across_nodes = false;          ///< Which link the two above use.
-  TransferTime tied;                          ///< The tied embedding's all-reduce.
+  DataMode data = DataMode::kOverlapped;
+  bool data_is_across_nodes = false;  ///< Which link the two above use.
+  TransferTime tied;                  ///< The tied embedding's all-reduce.
   Seconds norm;
   std::vector<Seconds> optimizer = {};  ///< By rank; one stands for all.
   double overlap_slowdown = 0.0;        ///< Compute lost while a collective of the data lane runs.

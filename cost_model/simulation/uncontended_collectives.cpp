@@ -11,11 +11,11 @@ double bucket_ready_time(const Span& last, int bucket, int num_buckets) {
 
 }  // namespace
 
-/// A collective of the data lane. It needs nothing but what stands before it in the list, and
-/// only what stands behind it needs it: so it is done when compute comes by.
+/// A collective, of the data lane if it does not block. It needs nothing but what stands before it
+/// in the list, and only what stands behind it needs it: so it is done when compute comes by.
 void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
-  double start = state.data_free;
+  double start = data_blocks_ ? state.compute.free : state.data_free;
   if (action.kind == ActionKind::kReduceGradients) {
     if (chunk.num_buckets == 0) {
       count_buckets(rank, state.compute.position);
@@ -25,6 +25,9 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   }
   const TransferTime& time = durations_.collective(action);
   state.data_free = start + (time.latency + time.transfer).value();
+  if (data_blocks_) {
+    state.compute.free = state.data_free;
+  }
   if (action.kind == ActionKind::kGatherParameters) {
     chunk.gathered = state.data_free;
   }

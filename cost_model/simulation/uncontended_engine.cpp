@@ -18,6 +18,7 @@ UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times,
       is_blocking_(times.messages == MessageMode::kBlocking),
       is_implied_(implies_messages(schedule)),
       has_message_lanes_(!is_blocking_ && !is_implied_),
+      data_blocks_(times.data == DataMode::kBlocking),
       spans_(spans),
       ranks_(schedule.pp),
       chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {

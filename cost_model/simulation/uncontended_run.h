@@ -105,6 +105,7 @@ class UncontendedRun {
   bool is_blocking_;
   bool is_implied_;
   bool has_message_lanes_;
+  bool data_blocks_;
   SpansOut spans_;
   // By direction, stage and microbatch: when F or the input gradient of a stage is done, and when a
   // stage has its activations or the gradient [s].

@@ -80,6 +80,7 @@ struct RandomStep {
   RandomStep step;
   step.compute = random_schedule(most_ranks, most_microbatches);
   StepActions actions{.merges_backward = *rc::gen::arbitrary<bool>(),
+                      .overlaps_reductions = *rc::gen::arbitrary<bool>(),
                       .gathers_parameters = *rc::gen::arbitrary<bool>(),
                       .ties_embeddings = *rc::gen::arbitrary<bool>(),
                       .reduces_norm = *rc::gen::arbitrary<bool>(),
@@ -89,6 +90,7 @@ struct RandomStep {
   }
   step.schedule = complete(step.compute, actions);
   step.times = random_times(step.schedule);
+  step.times.data = *rc::gen::element(DataMode::kOverlapped, DataMode::kBlocking);
   return step;
 }
 

@@ -70,7 +70,7 @@ class ReferenceSimulator {
   }
   std::vector<std::size_t>& lane(int rank, std::size_t position) {
     const ActionKind kind = schedule_.orders[rank][position].kind;
-    return lanes_[rank][static_cast<std::size_t>(lane_of(kind, times_.messages))];
+    return lanes_[rank][static_cast<std::size_t>(lane_of(kind, times_.messages, times_.data))];
   }
 
   [[nodiscard]] bool is_head(Place place) {
@@ -293,7 +293,8 @@ class ReferenceSimulator {
         const bool is_slowed =
             std::any_of(running_.begin(), running_.end(), [&](const Running& other) {
               return other.places.front().rank == rank &&
-                     lane_of(at(other.places.front()).kind, times_.messages) == Lane::kData;
+                     lane_of(at(other.places.front()).kind, times_.messages, times_.data) ==
+                         Lane::kData;
             });
         running.rate = is_slowed ? 1.0 - times_.overlap_slowdown : 1.0;
       } else if (times_.shares_links && running.latency <= 0.0 && !running.links.empty()) {
