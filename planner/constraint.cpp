@@ -6,6 +6,7 @@
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/schedule_shape.h"
 
 namespace ptdp {
 namespace {
@@ -30,8 +31,7 @@ bool is_run_by(const StackSpec& stack, const ParallelConfig& config) {
 std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config,
                                                     std::int64_t microbatches) {
   const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-  return generator->find_conflict(
-      {.pp = config.pp, .vpp = config.vpp, .num_microbatches = static_cast<int>(microbatches)});
+  return generator->find_conflict(schedule_sizes(config, microbatches));
 }
 
 /// Of a schedule outside the closed form, whatever the batch: four fillings of the pipeline, an

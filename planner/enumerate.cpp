@@ -1,6 +1,7 @@
 #include "planner/enumerate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "cost_model/analytic/partition.h"
 #include "planner/constraint.h"
@@ -82,6 +83,14 @@ std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
   return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
 }
 
+/// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
+std::vector<std::optional<int>> memory_limits(const ParallelConfig& config) {
+  if (config.schedule != ScheduleKind::kZbAuto) {
+    return {std::nullopt};
+  }
+  return {config.pp, 2 * config.pp - 1};
+}
+
 /// The virtual stages with the schedules that have so many, as far as the pins allow both.
 std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& pins,
                                           const ParallelConfig& split) {
@@ -97,7 +106,10 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
           schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
       if (has_chunks(schedule, vpp) && (split.pp > 1 || is_usual)) {
         config.schedule = schedule;
-        result.push_back(config);
+        for (const std::optional<int> limit : memory_limits(config)) {
+          config.memory_limit = limit;
+          result.push_back(config);
+        }
       }
     }
   }

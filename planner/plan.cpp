@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
@@ -130,11 +132,26 @@ void describe(Fields& fields, PlanMemory& memory) {
 }
 
 template <class Fields>
+void describe(Fields& fields, StageTicks& ticks) {
+  fields.count("forward", ticks.forward, 1, kMostTicks);
+  fields.count("input_gradient", ticks.input_gradient, 1, kMostTicks);
+  fields.count("weight_gradient", ticks.weight_gradient, 1, kMostTicks);
+}
+
+template <class Fields>
 void describe(Fields& fields, ScheduleRecipe& schedule) {
   fields.name("generator", schedule.generator);
   fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
   fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
   fields.counts("layers_per_stage", schedule.layers_per_stage, 0, kMostGpus);
+  if (schedule.generator == name_of(ScheduleKind::kZbAuto)) {
+    int limit = schedule.memory_limit.value_or(1);
+    fields.objects("ticks", schedule.ticks);
+    fields.count("message_ticks", schedule.message_ticks, 0, kMostTicks);
+    fields.count("memory_limit", limit, 1, kMostGpus);
+    schedule.memory_limit = limit;
+    fields.flag("shortens_spans", schedule.shortens_spans);
+  }
 }
 
 /// The inputs, by value.
@@ -240,7 +257,13 @@ void check_derived(const Plan& plan, const std::string& place) {
 void check_plan(const Plan& plan, const std::string& place) {
   check(plan.scenario);
   check_config(plan, place);
-  if (plan.schedule != schedule_recipe(plan.scenario, plan.config)) {
+  ScheduleRecipe recipe = schedule_recipe(plan.scenario, plan.config);
+  if (plan.tool_version != PTDP_VERSION && plan.schedule.ticks.size() == recipe.ticks.size()) {
+    // Another version may have had other durations, which its schedule was searched for.
+    recipe.ticks = plan.schedule.ticks;
+    recipe.message_ticks = plan.schedule.message_ticks;
+  }
+  if (plan.schedule != recipe) {
     throw Error(place + ": schedule: is not the one of this configuration");
   }
   if (plan.memory.stages.size() != static_cast<std::size_t>(plan.config.pp)) {
@@ -278,10 +301,18 @@ ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& c
   const int virtual_stages = config.pp * config.vpp;
   const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
                                scenario.job.model.num_layers / virtual_stages);
+  ScheduleShape shape;
+  if (config.schedule == ScheduleKind::kZbAuto) {
+    shape = schedule_shape(scenario, config, microbatch_costs(scenario, config));
+  }
   return {.generator = std::string(name_of(config.schedule)),
           .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
           .microbatch_group_size = group_size(scenario, config),
-          .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage};
+          .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage,
+          .ticks = std::move(shape.ticks),
+          .message_ticks = shape.message_ticks,
+          .memory_limit = shape.memory_limit,
+          .shortens_spans = shape.shortens_spans};
 }
 
 Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
@@ -294,7 +325,11 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
       .pp = pp,
       .vpp = vpp,
       .num_microbatches = static_cast<int>(std::min(recipe.num_microbatches, kMostMicrobatches)),
-      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0};
+      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0,
+      .ticks = recipe.ticks,
+      .message_ticks = recipe.message_ticks,
+      .memory_limit = recipe.memory_limit,
+      .shortens_spans = recipe.shortens_spans};
   if (const auto conflict = generator->find_conflict(shape)) {
     throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
                 ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));

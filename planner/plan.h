@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cost_model/analytic/memory.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/schedule/ticks.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/prediction.h"
 
@@ -32,6 +34,12 @@ struct ScheduleRecipe {
   /// where it means nothing.
   int microbatch_group_size = 1;
   std::vector<int> layers_per_stage;  ///< One number per virtual stage, in model order.
+
+  // What a searched schedule, zb-auto, was searched with; empty, zero and none for the others.
+  std::vector<StageTicks> ticks = {};  ///< Durations of each virtual stage.
+  int message_ticks = 0;               ///< From the end of an action to its result on another rank.
+  std::optional<int> memory_limit = {};  ///< Activations of a stage that a rank may hold.
+  bool shortens_spans = false;  ///< Least in-span time of any rank counts before the makespan.
 
   friend bool operator==(const ScheduleRecipe&, const ScheduleRecipe&) = default;
 };

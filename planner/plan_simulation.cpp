@@ -151,6 +151,13 @@ ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
   return row;
 }
 
+/// The memory of ZB-H2 for a searched schedule where the plan has it, else that of ZB-H1.
+int largest_limit(const Plan& plan, ParallelConfig config) {
+  config.memory_limit = 2 * config.pp - 1;
+  const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
+  return peak_memory(plan.scenario, config) <= capacity ? *config.memory_limit : config.pp;
+}
+
 }  // namespace
 
 std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& generator) {
@@ -167,14 +174,20 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
                        conflict->found);
   }
   ParallelConfig config = plan.config;
-  config.schedule = *find_value(generator.name, NamedValues<ScheduleKind>(kStackScheduleNames));
+  config.schedule = *find_value(generator.name, NamedValues<ScheduleKind>(kScheduleNames));
   config.vpp = vpp;
+  if (config.schedule != plan.config.schedule) {
+    config.memory_limit.reset();
+  }
   if (vpp != plan.config.vpp) {
     config.layers_per_stage.clear();
   }
   const int num_layers = plan.scenario.job.model.num_layers;
   if (config.layers_per_stage.empty() && num_layers % (config.pp * vpp) != 0) {
     return fmt::format("expects layers that {} stages divide, got {}", config.pp * vpp, num_layers);
+  }
+  if (config.schedule == ScheduleKind::kZbAuto && !config.memory_limit) {
+    config.memory_limit = largest_limit(plan, config);
   }
   plan.config = config;
   plan.schedule = schedule_recipe(plan.scenario, config);

@@ -47,8 +47,10 @@ struct PlanSimulation {
 [[nodiscard]] PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options);
 
 /// Gives the plan another schedule, with its stages per rank where the schedule takes as many, else
-/// with the number that it takes, layers then spread evenly; its prediction remains that of the
-/// schedule it had. Returns why the plan cannot have it, if so, and leaves it alone.
+/// with the number that it takes, layers then spread evenly; zb-auto keeps the limit that the plan
+/// has, else takes the memory of ZB-H2 where it fits and that of ZB-H1 where not. Its prediction
+/// remains that of the schedule it had. Returns why the plan cannot have it, if so, and leaves it
+/// alone.
 [[nodiscard]] std::optional<std::string> change_schedule(Plan& plan,
                                                          const ScheduleGenerator& generator);
 

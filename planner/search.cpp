@@ -161,8 +161,9 @@ class TensorParallelSearch {
   /// The balanced split, which neither dp nor the ZeRO stage changes; an even one where there is no
   /// balanced one.
   const std::vector<int>& balanced_layers_of(const ParallelConfig& config) {
-    const BalancedShape shape = {config.tp,       config.pp,        config.vpp,
-                                 config.schedule, config.recompute, config.sequence_parallel};
+    const BalancedShape shape = {config.tp,          config.pp,        config.vpp,
+                                 config.schedule,    config.recompute, config.sequence_parallel,
+                                 config.memory_limit};
     if (shape != balanced_shape_) {
       balanced_shape_ = shape;
       balanced_.clear();
@@ -230,7 +231,8 @@ class TensorParallelSearch {
   }
 
   using CostKey = std::tuple<int, bool, std::int64_t, std::int64_t>;
-  using BalancedShape = std::tuple<int, int, int, ScheduleKind, Recompute, bool>;
+  using BalancedShape =
+      std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>>;
 
   const Scenario& scenario_;
   const SearchOptions& options_;

@@ -9,6 +9,7 @@
 #include "cost_model/analytic/stage.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/schedule_shape.h"
 
 namespace ptdp {
 namespace {
@@ -49,8 +50,7 @@ double chunks_kept(const ParallelConfig& config, int stage, double microbatches)
   const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
   assert(generator != nullptr);
   return generator->peak_activations(
-      {.pp = config.pp, .vpp = config.vpp, .num_microbatches = static_cast<int>(microbatches)},
-      stage);
+      schedule_sizes(config, static_cast<std::int64_t>(microbatches)), stage);
 }
 
 /// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up

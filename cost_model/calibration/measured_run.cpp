@@ -206,6 +206,14 @@ Recompute read_recompute(const std::string& text) {
   throw Skip{"recompute " + in_quotes(text) + " is not covered"};
 }
 
+/// Of the schedules of arXiv:2401.10241 that are searched within a memory limit (its section 3):
+/// how many times as many activations as there are stages.
+std::optional<int> stages_of_memory(const std::string& schedule) {
+  static const std::map<std::string, int> papers_names = {{"ZB-1p", 1}, {"ZB-2p", 2}};
+  const auto found = papers_names.find(schedule);
+  return found != papers_names.end() ? std::optional(found->second) : std::nullopt;
+}
+
 /// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
 /// form, and "none" where there is no pipeline.
 ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
@@ -214,11 +222,8 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   if (one_forward_one_backward.contains(text) || (text == "none" && pp == 1)) {
     return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
   }
-  // The searched schedules of arXiv:2401.10241 with the memory of ZB-H1 and of ZB-H2.
-  static const std::map<std::string, ScheduleKind> papers_names = {{"ZB-1p", ScheduleKind::kZbH1},
-                                                                   {"ZB-2p", ScheduleKind::kZbH2}};
-  if (const auto found = papers_names.find(text); found != papers_names.end() && vpp == 1) {
-    return found->second;
+  if (vpp == 1 && stages_of_memory(text)) {
+    return ScheduleKind::kZbAuto;
   }
   throw Skip{"schedule " + in_quotes(text) + " is not covered"};
 }
@@ -257,6 +262,9 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
     throw Skip{"context and expert parallelism are not covered"};
   }
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
+  if (config.schedule == ScheduleKind::kZbAuto) {
+    config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
+  }
   config.recompute = read_recompute(row.text("recompute"));
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);

@@ -77,7 +77,8 @@ Schedule zb_auto_of_shape(const ScheduleShape& shape) {
                   .num_microbatches = shape.num_microbatches,
                   .ticks = shape.ticks,
                   .message_ticks = shape.message_ticks,
-                  .memory_limit = limit_of(shape)});
+                  .memory_limit = limit_of(shape),
+                  .shortens_spans = shape.shortens_spans});
 }
 
 int pipedream_versions(const ScheduleShape& shape, int rank) {

@@ -23,6 +23,7 @@ struct ScheduleShape {
   std::vector<StageTicks> ticks = {};  ///< By virtual stage; one stands for all; empty: 1 each.
   int message_ticks = 0;               ///< From the end of an action to its result on another rank.
   std::optional<int> memory_limit = {};  ///< Activations of a stage that a rank may hold; else pp.
+  bool shortens_spans = false;  ///< Least in-span time of any rank counts before the makespan.
 
   friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
 };

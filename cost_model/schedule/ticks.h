@@ -2,6 +2,7 @@
 // every machine.
 #pragma once
 
+#include <compare>
 #include <span>
 
 #include "cost_model/units.h"
@@ -14,7 +15,7 @@ struct StageTicks {
   int input_gradient = 1;
   int weight_gradient = 1;
 
-  friend bool operator==(const StageTicks&, const StageTicks&) = default;
+  friend auto operator<=>(const StageTicks&, const StageTicks&) = default;
 };
 
 /// The most ticks of a duration: a million microbatches of it still fit 64 bits.

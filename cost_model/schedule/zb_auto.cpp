@@ -21,7 +21,9 @@ constexpr std::int64_t kSearchBudget = 400'000;
 /// Tries schedules one by one and keeps the best.
 class Search {
  public:
-  explicit Search(const SearchedShape& shape) : shape_(shape), bound_(zb_makespan_bound(shape)) {}
+  explicit Search(const SearchedShape& shape)
+      : shape_(shape),
+        bound_(shape.shortens_spans ? zb_span_bound(shape) : zb_makespan_bound(shape)) {}
 
   PassLists run() {
     try_known();
@@ -32,11 +34,25 @@ class Search {
 
  private:
   [[nodiscard]] bool is_over() const {
-    return best_.makespan <= bound_ || num_started_ >= kSearchBudget;
+    const std::int64_t best = shape_.shortens_spans ? best_.longest_span : best_.makespan;
+    return best <= bound_ || num_started_ >= kSearchBudget;
+  }
+
+  [[nodiscard]] bool is_better(Score a, Score b) const {
+    if (shape_.shortens_spans) {
+      std::swap(a.makespan, a.longest_span);
+      std::swap(b.makespan, b.longest_span);
+    }
+    return a < b;
+  }
+
+  /// The makespan beyond which a schedule cannot be better.
+  [[nodiscard]] std::int64_t useful_makespan() const {
+    return shape_.shortens_spans ? kNever : base_.makespan;
   }
 
   void keep_if_best(const Score& score, PassLists lists) {
-    if (score < best_) {
+    if (is_better(score, best_)) {
       best_ = score;
       best_lists_ = std::move(lists);
     }
@@ -70,9 +86,9 @@ class Search {
 
   /// Runs the list schedule; true where it beats those before.
   bool try_choices(const std::vector<Choices>& choices) {
-    ListScheduled schedule = list_schedule(shape_, choices, base_.makespan);
+    ListScheduled schedule = list_schedule(shape_, choices, useful_makespan());
     num_started_ += schedule.num_started;
-    if (!schedule.score || *schedule.score >= base_) {
+    if (!schedule.score || !is_better(*schedule.score, base_)) {
       return false;
     }
     base_ = *schedule.score;
@@ -158,6 +174,17 @@ std::int64_t zb_makespan_bound(const SearchedShape& shape) {
                       down + (m + held - 1) / held * (round_trip + ticks.weight_gradient)});
     down += ticks.forward + shape.message_ticks;
     up += ticks.input_gradient + shape.message_ticks;
+  }
+  return bound;
+}
+
+std::int64_t zb_span_bound(const SearchedShape& shape) {
+  std::int64_t bound = 0;
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    const StageTicks& ticks = ticks_of(shape, rank);
+    bound =
+        std::max(bound, shape.num_microbatches * (std::int64_t{ticks.forward} +
+                                                  ticks.input_gradient + ticks.weight_gradient));
   }
   return bound;
 }

@@ -5,6 +5,7 @@
 
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/simulation/simulator.h"
 
 namespace ptdp {
@@ -30,15 +31,13 @@ struct Pipeline {
 Pipeline pipeline_of(const Scenario& scenario, const ParallelConfig& config,
                      const MicrobatchCosts& costs) {
   Pipeline pipeline{.generator = find_schedule_generator(name_of(config.schedule)),
-                    .shape = {.pp = config.pp,
-                              .vpp = config.vpp,
-                              .num_microbatches = static_cast<int>(
-                                  num_microbatches(scenario.job.global_batch_size, config))},
                     .placement = placement_of(config.schedule),
                     .durations = virtual_stage_durations(scenario, config, costs),
                     .exchange = exchange_time(
                         scenario, config, place_groups(config, scenario.cluster), /*messages=*/1.0),
                     .waits_for_all = !scenario.stack.optimizer_post_validation};
+  pipeline.shape = schedule_shape(config, num_microbatches(scenario.job.global_batch_size, config),
+                                  pipeline.durations, pipeline.exchange, scenario.stack);
   assert(pipeline.generator != nullptr && !pipeline.generator->find_conflict(pipeline.shape));
   return pipeline;
 }
@@ -289,7 +288,8 @@ PipelineWaits least_waits(const Scenario& scenario, const ParallelConfig& config
 
 std::shared_ptr<const Schedule> ScheduleCache::find(const ScheduleGenerator& generator,
                                                     const ScheduleShape& shape) {
-  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches);
+  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
+                shape.message_ticks, shape.memory_limit, shape.shortens_spans);
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) {
     return found->second;
@@ -315,7 +315,7 @@ Seconds WaitsCache::find(const Scenario& scenario, const ParallelConfig& config,
     durations.push_back(stage.weight_gradient.value());
   }
   const Key key(config.schedule, config.pp, pipeline.shape.num_microbatches,
-                pipeline.exchange.value(), std::move(durations));
+                pipeline.shape.memory_limit, pipeline.exchange.value(), std::move(durations));
   const auto found = waits_.find(key);
   return found != waits_.end()
              ? found->second

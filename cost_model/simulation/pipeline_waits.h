@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -79,7 +80,8 @@ class ScheduleCache {
                                                      const ScheduleShape& shape);
 
  private:
-  using Key = std::tuple<std::string_view, int, int, int>;
+  using Key = std::tuple<std::string_view, int, int, int, std::vector<StageTicks>, int,
+                         std::optional<int>, bool>;
   std::map<Key, std::shared_ptr<const Schedule>> schedules_;
   std::int64_t num_actions_ = 0;
 };
@@ -93,7 +95,8 @@ class WaitsCache {
                              const MicrobatchCosts& costs);
 
  private:
-  using Key = std::tuple<ScheduleKind, int, std::int64_t, double, std::vector<double>>;
+  using Key =
+      std::tuple<ScheduleKind, int, std::int64_t, std::optional<int>, double, std::vector<double>>;
   std::map<Key, Seconds> waits_;
   ScheduleCache schedules_;
 };

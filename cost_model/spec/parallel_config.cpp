@@ -28,7 +28,7 @@ std::string counted(const std::vector<int>& numbers) {
 }  // namespace
 
 std::string_view name_of(ScheduleKind schedule) {
-  return name_of(schedule, NamedValues<ScheduleKind>(kStackScheduleNames));
+  return name_of(schedule, NamedValues<ScheduleKind>(kScheduleNames));
 }
 std::string_view name_of(Recompute recompute) {
   return name_of(recompute, NamedValues<Recompute>(kRecomputeNames));
@@ -67,6 +67,9 @@ std::string to_string(const ParallelConfig& config) {
   }
   text += ' ' + key("b", config.micro_batch_size) + ' ';
   text += name_of(config.schedule);
+  if (config.memory_limit) {
+    text += ' ' + key("limit", *config.memory_limit);
+  }
   text += " recompute=";
   text += name_of(config.recompute);
   if (config.sequence_parallel) {
@@ -96,6 +99,11 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.count("zero_stage", config.zero_stage, 0, 3);
   fields.choice("rank_order", config.rank_order, NamedValues<RankOrder>(kRankOrderNames));
   fields.counts("layers_per_stage", config.layers_per_stage, 0, kLargestDegree);
+  if (config.schedule == ScheduleKind::kZbAuto) {
+    int limit = config.memory_limit.value_or(config.pp);
+    fields.count("memory_limit", limit, 1, 2 * kLargestDegree);
+    config.memory_limit = limit;
+  }
 }
 template void describe(ObjectReader&, ParallelConfig&);
 template void describe(ObjectWriter&, ParallelConfig&);

@@ -4,6 +4,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,7 @@
 
 namespace ptdp {
 
-/// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table. The
-/// cost model covers all but zb-auto, which ptdp-sim makes.
+/// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table.
 enum class ScheduleKind {
   kOneFOneB,
   kInterleaved,
@@ -37,7 +37,7 @@ enum class Precision { kFp16, kBf16 };
 /// group have consecutive ranks and pipeline stages lie farthest apart.
 enum class RankOrder { kTpCpEpDpPp };
 
-inline constexpr std::array kStackScheduleNames = {
+inline constexpr std::array kScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
     NamedValue<ScheduleKind>{ScheduleKind::kInterleaved, "interleaved"},
     NamedValue<ScheduleKind>{ScheduleKind::kGPipe, "gpipe"},
@@ -52,9 +52,6 @@ inline constexpr std::array kStackScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kPipeDream, "pipedream"},
     NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"},
     NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"}};
-inline constexpr NamedValues<ScheduleKind> kScheduleNames =
-    NamedValues<ScheduleKind>(kStackScheduleNames)
-        .first(13);  ///< Those that the cost model covers.
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},
@@ -90,6 +87,9 @@ struct ParallelConfig {
   int zero_stage = 0;              ///< 0: replicated; 1: optimizer states sharded over dp.
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
   std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
+  /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within
+  /// it; else pp of them.
+  std::optional<int> memory_limit = {};
 
   /// GPUs in use: tp·pp·dp·cp (experts are carved out of dp); at most the largest int64.
   [[nodiscard]] std::int64_t world_size() const;

@@ -44,7 +44,7 @@ StackSpec at_precision(StackSpec stack, Precision precision) {
 
 template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run) {
-  fields.choices("schedules", can_run.schedules, NamedValues<ScheduleKind>(kStackScheduleNames));
+  fields.choices("schedules", can_run.schedules, NamedValues<ScheduleKind>(kScheduleNames));
   fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
   fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
   fields.flag("sequence_parallel", can_run.sequence_parallel);

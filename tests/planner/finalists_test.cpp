@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -30,6 +31,12 @@ SearchOptions options_of(std::int64_t gpus, int num_best) {
           .num_best = num_best};
 }
 
+/// The searched schedule has the memory of ZB-H1 or that of ZB-H2.
+std::vector<std::optional<int>> limits_of(ScheduleKind schedule, int pp) {
+  return schedule == ScheduleKind::kZbAuto ? std::vector<std::optional<int>>{pp, 2 * pp - 1}
+                                           : std::vector<std::optional<int>>{std::nullopt};
+}
+
 /// Every configuration of small degrees, each simulated where it has no closed form.
 std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Objective objective) {
   const Scenario scenario = with_every_schedule(given);
@@ -50,13 +57,16 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
               const bool is_pipeline = pp > 1 || schedule == ScheduleKind::kOneFOneB;
               if (has_chunks(schedule, vpp) && is_pipeline) {
                 for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
-                  try_one({.tp = tp,
-                           .pp = pp,
-                           .dp = dp,
-                           .vpp = vpp,
-                           .micro_batch_size = b,
-                           .schedule = schedule,
-                           .recompute = recompute});
+                  for (const std::optional<int> limit : limits_of(schedule, pp)) {
+                    try_one({.tp = tp,
+                             .pp = pp,
+                             .dp = dp,
+                             .vpp = vpp,
+                             .micro_batch_size = b,
+                             .schedule = schedule,
+                             .recompute = recompute,
+                             .memory_limit = limit});
+                  }
                 }
               }
             }
@@ -147,6 +157,26 @@ TEST(Finalists, LeaveNoTraceOfTheNumberOfThreads) {
   EXPECT_EQ(json(3), one);
 }
 
+// Against every configuration of the searched schedule alone, on a stack that it was made for.
+TEST(Finalists, OfTheSearchedScheduleAreWhatSimulatingEverythingFinds) {
+  Scenario scenario = shipped_scenario("7.5B", "roce-a100", "zero-bubble-2023", 12);
+  scenario.job.model.num_layers = 8;
+  SearchOptions options = options_of(8, 20);
+  options.pins.schedules = {ScheduleKind::kZbAuto};
+  options.pins.zero_stage = IntegerRanges(0);
+  std::vector<Candidate> expected = brute_force(scenario, 8, Objective::kTime);
+  std::erase_if(expected, [](const Candidate& candidate) {
+    return candidate.config.schedule != ScheduleKind::kZbAuto;
+  });
+  const SearchResult result = search(scenario, options);
+  std::set<bool> is_large;
+  for (const Candidate& candidate : result.best) {
+    is_large.insert(candidate.config.memory_limit > candidate.config.pp);
+  }
+  EXPECT_EQ(is_large.size(), 2U);  // both limits are among them
+  expect_equal(result.best, expected, 20, "zb-auto");
+}
+
 TEST(Finalists, OfAStackAreTheSchedulesThatItRuns) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "zero-bubble-2023", 256);
   const SearchResult result = search(scenario, {.gpus = 64, .num_best = 1000});
@@ -155,9 +185,9 @@ TEST(Finalists, OfAStackAreTheSchedulesThatItRuns) {
     EXPECT_TRUE(is_run_by_stack(scenario.stack, candidate.config)) << to_string(candidate.config);
     kinds.insert(candidate.config.schedule);
   }
-  EXPECT_EQ(kinds,
-            (std::set<ScheduleKind>{ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved,
-                                    ScheduleKind::kZbH1, ScheduleKind::kZbH2, ScheduleKind::kZbV}));
+  EXPECT_EQ(kinds, (std::set<ScheduleKind>{ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved,
+                                           ScheduleKind::kZbH1, ScheduleKind::kZbH2,
+                                           ScheduleKind::kZbV, ScheduleKind::kZbAuto}));
 }
 
 // More memory or a better schedule never loses: what all schedules find is no slower.

@@ -148,6 +148,34 @@ TEST(ScheduleComparisons, HaveARowForEverySchedule) {
   EXPECT_FALSE(by_name["gpipe"].changes_semantics);
 }
 
+// A plan for 1F1B is given the searched schedule of its own stages: with ZB-H1's memory and ZB-H2's
+// it is no slower than these, in the simulation of the whole step.
+TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
+  const auto changed = [](Plan plan, const char* schedule) {
+    EXPECT_EQ(change_schedule(plan, *find_schedule_generator(schedule)), std::nullopt);
+    return plan;
+  };
+  const auto step_of = [](const Plan& plan) { return simulate_plan(plan, {}).step; };
+  const Plan plan = plan_39b();
+  const Plan large = changed(plan, "zb-auto");
+  EXPECT_EQ(large.config.memory_limit, 15);  // 2 pp - 1: it fits
+  ASSERT_EQ(large.schedule.ticks.size(), 8U);
+  EXPECT_GT(large.schedule.ticks[1].input_gradient, large.schedule.ticks[1].forward);
+  EXPECT_LE(step_of(large), step_of(changed(plan, "zb-h2")));
+  Plan small = large;
+  small.config.memory_limit = 8;
+  small.schedule = schedule_recipe(small.scenario, small.config);
+  EXPECT_LE(step_of(small), step_of(changed(plan, "zb-h1")));
+  // It keeps the limit that it has; another schedule has none.
+  EXPECT_EQ(changed(small, "zb-auto").config.memory_limit, 8);
+  EXPECT_EQ(changed(small, "zb-h1").config.memory_limit, std::nullopt);
+  // Where ZB-H2's memory does not fit, it has ZB-H1's.
+  Plan tight = plan;
+  const Bytes between = (changed(plan, "zb-h1").memory.peak() + large.memory.peak()) / 2.0;
+  tight.memory_headroom = 1.0 - between / plan.scenario.cluster.gpu.memory;
+  EXPECT_EQ(changed(tight, "zb-auto").config.memory_limit, 8);
+}
+
 // Seven stages: DualPipe needs an even number; 39B's 48 layers are no multiple of seven.
 TEST(ScheduleComparisons, SayWhyAScheduleCannotBe) {
   Plan plan = plan_39b(ScheduleKind::kOneFOneB, 1, 3);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
+#include "cost_model/schedule/validator.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -64,6 +65,81 @@ TEST(Plan, HoldsTheRecipeOfTheSchedule) {
   EXPECT_EQ(plan.schedule.microbatch_group_size, 32);
   EXPECT_EQ(plan.schedule.layers_per_stage, std::vector<int>(64, 2));
   EXPECT_EQ(plan.memory.stages.size(), 32U);
+}
+
+/// 14.6B's shape on eight stages whose ends have a layer less.
+Plan searched_plan(int memory_limit) {
+  Scenario scenario = shipped_scenario("7.5B", "roce-a100", "zero-bubble-2023", 24);
+  scenario.job.model.num_layers = 30;
+  return make_plan(scenario, 8, 0.0,
+                   {.pp = 8,
+                    .schedule = ScheduleKind::kZbAuto,
+                    .recompute = Recompute::kFull,
+                    .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3},
+                    .memory_limit = memory_limit},
+                   {});
+}
+
+TEST(Plan, HoldsWhatItsScheduleWasSearchedWith) {
+  const Plan plan = searched_plan(15);
+  const std::vector<StageTicks>& ticks = plan.schedule.ticks;
+  ASSERT_EQ(ticks.size(), 8U);
+  EXPECT_EQ(plan.schedule.memory_limit, 15);
+  EXPECT_TRUE(plan.schedule.shortens_spans);  // ranks go on by themselves
+  EXPECT_GT(plan.schedule.message_ticks, 0);
+  // Forward and, but for what is recomputed, each gradient are products of one size; stages in the
+  // middle are equal, and the first has three layers for their four, and the embedding.
+  EXPECT_EQ(ticks[1], ticks[6]);
+  EXPECT_NEAR(1.0 * ticks[1].input_gradient / ticks[1].forward, 2.0, 0.3);
+  EXPECT_NEAR(1.0 * ticks[0].weight_gradient / ticks[1].weight_gradient, 0.75, 1e-3);
+  EXPECT_GT(ticks[7].weight_gradient, ticks[0].weight_gradient);  // the logits
+  const std::string text = to_json(plan);
+  const Plan again = parse_plan(text, "plan.json");
+  EXPECT_EQ(again.schedule, plan.schedule);
+  EXPECT_EQ(again.config, plan.config);
+  EXPECT_EQ(to_json(again), text);
+}
+
+TEST(Plan, HasNoKeysOfASearchThatItsScheduleIsWithout) {
+  const std::string text = to_json(trillion_plan());
+  for (const char* key : {"ticks", "memory_limit", "shortens_spans"}) {
+    EXPECT_THAT(text, testing::Not(HasSubstr(key)));
+  }
+}
+
+TEST(Plan, MakesASearchedScheduleWithinItsLimit) {
+  for (const int limit : {1, 8, 15, 16}) {
+    const Plan plan = searched_plan(limit);
+    const Schedule schedule = make_schedule(plan.schedule, 8, 1);
+    EXPECT_EQ(schedule.num_microbatches, 24);
+    const auto fault = find_fault(schedule, std::vector<int>(8, limit));
+    EXPECT_FALSE(fault.has_value()) << limit << ": " << fault->message();
+  }
+}
+
+TEST(Plan, RefusesASearchThatItsConfigurationDoesNotStandFor) {
+  using nlohmann::ordered_json;
+  const ordered_json plan = ordered_json::parse(to_json(searched_plan(15)));
+  const auto with = [&](const char* pointer, const ordered_json& value,
+                        const char* version = nullptr) {
+    ordered_json edited = plan;
+    edited[ordered_json::json_pointer(pointer)] = value;
+    if (version != nullptr) {
+      edited["tool_version"] = version;
+    }
+    return message_of(edited.dump());
+  };
+  const char* const other = "schedule: is not the one of this configuration";
+  EXPECT_THAT(with("/schedule/memory_limit", 8), HasSubstr(other));
+  EXPECT_THAT(with("/config/memory_limit", 8), HasSubstr(other));
+  EXPECT_THAT(with("/schedule/ticks/3/forward", 1), HasSubstr(other));
+  EXPECT_THAT(with("/schedule/message_ticks", 0), HasSubstr(other));
+  EXPECT_THAT(with("/schedule/shortens_spans", false), HasSubstr(other));
+  EXPECT_THAT(with("/schedule/ticks/3/forward", 0), HasSubstr("ticks"));
+  EXPECT_THAT(with("/config/memory_limit", 0), HasSubstr("memory_limit"));
+  // Another version may have timed stages otherwise, but has as many.
+  EXPECT_EQ(with("/schedule/ticks/3/forward", 1, "0.0.9"), "accepted");
+  EXPECT_THAT(with("/schedule/ticks", ordered_json::array(), "0.0.9"), HasSubstr(other));
 }
 
 TEST(Plan, RefusesOtherVersions) {

@@ -141,10 +141,10 @@ TEST(MeasuredRun, TakesTheSpellingsOfItsSources) {
   const MeasuredRun alone =
       run_of(row_with({{"schedule", "none"}, {"pp", "1"}, {"gpu_count", "16"}}));
   EXPECT_EQ(alone.config.schedule, ScheduleKind::kOneFOneB);
-  for (const auto& [schedule, kind] :
-       {std::pair("ZB-1p", ScheduleKind::kZbH1), std::pair("ZB-2p", ScheduleKind::kZbH2)}) {
+  for (const auto& [schedule, times] : {std::pair("ZB-1p", 1), std::pair("ZB-2p", 2)}) {
     const MeasuredRun run = run_of(row_with({{"schedule", schedule}, {"vpp", "1"}}));
-    EXPECT_EQ(run.config.schedule, kind) << schedule;
+    EXPECT_EQ(run.config.schedule, ScheduleKind::kZbAuto) << schedule;
+    EXPECT_EQ(run.config.memory_limit, times * run.config.pp) << schedule;
   }
 }
 

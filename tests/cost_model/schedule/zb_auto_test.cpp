@@ -13,6 +13,7 @@
 
 #include "cost_model/schedule/validator.h"
 #include "cost_model/schedule/zero_bubble.h"
+#include "cost_model/simulation/simulator.h"
 #include "tests/cost_model/schedule/random_schedules.h"
 
 namespace ptdp {
@@ -116,6 +117,33 @@ TEST(ZbAuto, IsNeverSlowerThanZbH1AndZbH2InTheirMemory) {
     RC_ASSERT(*makespan_of(generator().generate(shape), shape) <= h1);  // limit p
     shape.memory_limit = 2 * shape.pp - 1;
     RC_ASSERT(*makespan_of(generator().generate(shape), shape) <= std::min(h1, h2));
+  }));
+}
+
+// Spans by the simulator, durations in seconds.
+TEST(ZbAuto, HasNoLongerSpansThanZbH1AndZbH2WhereSpansCount) {
+  EXPECT_TRUE(rc::check([&] {
+    ScheduleShape shape = random_shape(random_between(1, 8), random_between(1, 24), 1, 20);
+    shape.message_ticks = 0;
+    std::vector<StageDurations> durations;
+    for (int stage = 0; stage < shape.pp; ++stage) {
+      const StageTicks ticks =
+          shape.ticks.empty() ? StageTicks{} : shape.ticks[shape.ticks.size() == 1 ? 0 : stage];
+      durations.push_back(stage_durations(Seconds(ticks.forward), Seconds(ticks.input_gradient),
+                                          Seconds(ticks.weight_gradient)));
+    }
+    const auto span_of = [&](const Schedule& schedule) {
+      Seconds longest;
+      for (const RankTimes& rank : simulate(schedule, durations).ranks) {
+        longest = std::max(longest, rank.end - rank.start);
+      }
+      return longest;
+    };
+    shape.memory_limit = 2 * shape.pp - 1;
+    shape.shortens_spans = true;
+    const Seconds span = span_of(generator().generate(shape));
+    RC_ASSERT(span <= span_of(zb_h1(shape.pp, shape.num_microbatches)));
+    RC_ASSERT(span <= span_of(zb_h2(shape.pp, shape.num_microbatches)));
   }));
 }
 

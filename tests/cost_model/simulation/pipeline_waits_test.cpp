@@ -9,6 +9,7 @@
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/simulation/simulator.h"
 #include "tests/cost_model/scenarios.h"
 
@@ -16,8 +17,8 @@ namespace ptdp {
 namespace {
 
 constexpr std::array kSimulatedKinds = {
-    ScheduleKind::kZbH1, ScheduleKind::kZbH2,     ScheduleKind::kZbV,      ScheduleKind::kVHalf,
-    ScheduleKind::kVMin, ScheduleKind::kDualPipe, ScheduleKind::kDualPipeV};
+    ScheduleKind::kZbH1, ScheduleKind::kZbH2,     ScheduleKind::kZbV,       ScheduleKind::kVHalf,
+    ScheduleKind::kVMin, ScheduleKind::kDualPipe, ScheduleKind::kDualPipeV, ScheduleKind::kZbAuto};
 
 bool has_two_chunks(ScheduleKind schedule) {
   return placement_of(schedule) == StagePlacement::kV;
@@ -150,11 +151,10 @@ TEST(SimulatedWaits, ContinueTheRhythmOfManyMicrobatches) {
     const ParallelConfig config = pipeline(kind, kRanks);
     const Scenario scenario = scenario_of(config, kMicrobatches);
     ASSERT_LT(simulated_actions(config, kMicrobatches), 3.0 * config.vpp * kRanks * kMicrobatches);
-    const Schedule schedule =
-        find_schedule_generator(name_of(kind))
-            ->generate({.pp = kRanks, .vpp = config.vpp, .num_microbatches = kMicrobatches});
     for (const auto& [f, i, w] :
          {std::tuple(1.0, 1.0, 1.0), std::tuple(10.0, 12.0, 8.0), std::tuple(18.5, 18.1, 9.3)}) {
+      const Schedule schedule = find_schedule_generator(name_of(kind))
+                                    ->generate(schedule_shape(scenario, config, costs_of(f, i, w)));
       const PipelineWaits waits = simulated_waits(scenario, config, costs_of(f, i, w));
       const std::vector<StageDurations> durations = {
           stage_durations(Seconds(f), Seconds(i), Seconds(w))};

@@ -12,7 +12,7 @@ namespace ptdp {
 namespace {
 
 constexpr NamedValues<ScheduleKind> kTwoSchedules =
-    NamedValues<ScheduleKind>(kStackScheduleNames).first(2);
+    NamedValues<ScheduleKind>(kScheduleNames).first(2);
 
 using testing::ElementsAre;
 using testing::StartsWith;
