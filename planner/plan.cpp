@@ -290,8 +290,8 @@ namespace {
 
 int group_size(const Scenario& scenario, const ParallelConfig& config) {
   const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  return config.schedule == ScheduleKind::kInterleaved && microbatches < config.pp
-             ? static_cast<int>(microbatches)  // one group of all
+  return config.schedule == ScheduleKind::kInterleaved
+             ? default_microbatch_group_size(config.pp, static_cast<int>(microbatches))
              : config.pp;
 }
 

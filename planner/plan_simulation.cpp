@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/spread.h"
 #include "cost_model/error.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
@@ -100,6 +101,13 @@ Schedule plan_schedule(const Plan& plan) {
 }
 
 Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
+  if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
+    Seconds busiest;
+    for (const RankTimes& rank : times.ranks) {
+      busiest = std::max(busiest, rank.work);
+    }
+    return busiest;
+  }
   if (!plan.scenario.stack.optimizer_post_validation) {
     return times.makespan();
   }
@@ -124,6 +132,14 @@ ScheduleShape shape_of(const Plan& plan, int vpp) {
   return {.pp = plan.config.pp,
           .vpp = vpp,
           .num_microbatches = static_cast<int>(plan.schedule.num_microbatches)};
+}
+
+/// As the search spreads them, where the stack can.
+std::optional<std::vector<int>> uneven_layers(const Scenario& scenario,
+                                              const ParallelConfig& config) {
+  return scenario.stack.can_run.uneven_layers
+             ? balanced_layers(scenario, config, microbatch_costs(scenario, config))
+             : std::nullopt;
 }
 
 ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
@@ -184,7 +200,12 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
   }
   const int num_layers = plan.scenario.job.model.num_layers;
   if (config.layers_per_stage.empty() && num_layers % (config.pp * vpp) != 0) {
-    return fmt::format("expects layers that {} stages divide, got {}", config.pp * vpp, num_layers);
+    const auto layers = uneven_layers(plan.scenario, config);
+    if (!layers) {
+      return fmt::format("expects layers that {} stages divide, got {}", config.pp * vpp,
+                         num_layers);
+    }
+    config.layers_per_stage = *layers;
   }
   if (config.schedule == ScheduleKind::kZbAuto && !config.memory_limit) {
     config.memory_limit = largest_limit(plan, config);

@@ -34,6 +34,8 @@ struct PlanSimulation {
 
   /// Of a step: until the last rank is done or, where the stack's ranks go on by themselves
   /// (optimizer_post_validation), the longest time of a rank between its first action and its last.
+  /// Without a flush (pipedream) steps follow one another at the pace of the busiest rank, while
+  /// the timeline is that of a cold start.
   Seconds step;
 };
 
@@ -47,7 +49,8 @@ struct PlanSimulation {
 [[nodiscard]] PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options);
 
 /// Gives the plan another schedule, with its stages per rank where the schedule takes as many, else
-/// with the number that it takes, layers then spread evenly; zb-auto keeps the limit that the plan
+/// with the number that it takes, layers then spread evenly or, where that cannot be and the stack
+/// can, as the search spreads them; zb-auto keeps the limit that the plan
 /// has, else takes the memory of ZB-H2 where it fits and that of ZB-H1 where not. Its prediction
 /// remains that of the schedule it had. Returns why the plan cannot have it, if so, and leaves it
 /// alone.
@@ -59,8 +62,8 @@ struct ScheduleComparison {
   std::string schedule;
   int vpp = 1;
   std::string conflict;  ///< Why the plan cannot have it; the rest is empty then.
-  Seconds step;  ///< As in PlanSimulation; without a flush, until the last action of a cold start.
-  Seconds makespan;  ///< Until the last action.
+  Seconds step;          ///< As in PlanSimulation.
+  Seconds makespan;      ///< Until the last action.
   Seconds bubble;
   double bubble_ratio = 0.0;
   Bytes peak_memory;

@@ -15,13 +15,17 @@ namespace {
 constexpr double kShownElasticity = 0.005;
 constexpr std::size_t kShownRanks = 3;
 
-std::string headline(const Plan& plan, const PlanSimulation& simulation) {
-  const Seconds closed_form = plan.predicted.iteration_time.value;
+std::string headline(const Plan& plan, const SimulationContext& context,
+                     const PlanSimulation& simulation) {
+  const Seconds predicted = plan.predicted.iteration_time.value;
+  const bool is_the_same = context.is_as_planned && context.options.stragglers.empty() &&
+                           context.options.jitter.sigma == 0.0;
   return fmt::format(
-      "{} on {} GPUs with {}: a step of {} simulated, {} in closed form ({:+.1f} %).\n",
-      plan.scenario.job.model_name, plan.config.world_size(), to_string(plan.config),
-      duration(simulation.step), duration(closed_form),
-      100.0 * (simulation.step / closed_form - 1.0));
+      "{} on {} GPUs with {}: a step of {} simulated, {}.\n", plan.scenario.job.model_name,
+      plan.config.world_size(), to_string(plan.config), duration(simulation.step),
+      is_the_same ? fmt::format("{} planned ({:+.1f} %)", duration(predicted),
+                                100.0 * (simulation.step / predicted - 1.0))
+                  : fmt::format("where the plan as it is predicts {}", duration(predicted)));
 }
 
 std::string changes(const SimulationOptions& options) {
@@ -54,7 +58,7 @@ std::string range_over_ranks(const SimulatedTimes& times, const Figure& figure) 
 std::string times_text(const PlanSimulation& simulation) {
   const SimulatedTimes& times = simulation.timeline.times;
   return "\nTime\n" + row("until the last action", duration(times.makespan())) +
-         row("bubble", fmt::format("{}, {} of it: without the work of a rank",
+         row("bubble", fmt::format("{}, {} of it: all but the compute of a rank",
                                    duration(times.bubble()), percent(times.bubble_ratio()))) +
          row("idle in span",
              range_over_ranks(times, [](const RankTimes& rank) { return rank.idle_in_span(); }) +
@@ -143,16 +147,16 @@ ObjectWriter critical_path_json(const PlanSimulation& simulation) {
 
 }  // namespace
 
-std::string simulation_text(const Plan& plan, const SimulationOptions& options,
+std::string simulation_text(const Plan& plan, const SimulationContext& context,
                             const PlanSimulation& simulation, const DrawingWindow& window) {
-  return headline(plan, simulation) + changes(options) + times_text(simulation) +
+  return headline(plan, context, simulation) + changes(context.options) + times_text(simulation) +
          critical_path_text(simulation) + elasticity_text(simulation) +
          memory_text(plan, simulation) + "\nTimeline" + shown_part(simulation, window) + "\n" +
          draw(simulation.schedule, simulation.timeline, simulation.times.messages, window) +
          kLegend;
 }
 
-std::string simulation_json(const Plan& plan, const SimulationOptions& options,
+std::string simulation_json(const Plan& plan, const SimulationContext& context,
                             const PlanSimulation& simulation) {
   const SimulatedTimes& times = simulation.timeline.times;
   ObjectWriter json;
@@ -163,19 +167,19 @@ std::string simulation_json(const Plan& plan, const SimulationOptions& options,
   json.count("vpp", plan.config.vpp);
   json.count("microbatches", plan.schedule.num_microbatches);
   json.count("actions", num_actions(simulation.schedule));
-  json.flag("shares_links", options.shares_links);
+  json.flag("shares_links", context.options.shares_links);
   std::vector<ObjectWriter> stragglers;
-  for (const Straggler& straggler : options.stragglers) {
+  for (const Straggler& straggler : context.options.stragglers) {
     ObjectWriter of;
     of.count("rank", straggler.rank);
     of.number("factor", straggler.factor);
     stragglers.push_back(std::move(of));
   }
   json.children("stragglers", std::move(stragglers));
-  json.number("jitter_sigma", options.jitter.sigma);
-  json.text("jitter_seed", std::to_string(options.jitter.seed));
+  json.number("jitter_sigma", context.options.jitter.sigma);
+  json.text("jitter_seed", std::to_string(context.options.jitter.seed));
   json.number("step_s", simulation.step.value());
-  json.number("closed_form_s", plan.predicted.iteration_time.value.value());
+  json.number("planned_s", plan.predicted.iteration_time.value.value());
   json.number("calibration_factor", plan.predicted.calibration_factor);
   json.number("makespan", times.makespan().value());
   json.number("bubble", times.bubble().value());
@@ -194,6 +198,13 @@ std::string simulation_json(const Plan& plan, const SimulationOptions& options,
   json.numbers("memory_peak_GiB", memory);
   json.child("critical_path_s", critical_path_json(simulation));
   json.numbers("elasticity", simulation.elasticities);
+  if (context.has_orders) {
+    std::vector<std::string> orders;
+    for (const std::vector<Action>& order : simulation.schedule.orders) {
+      orders.push_back(to_string(order));
+    }
+    json.texts("orders", orders);
+  }
   return json.dump();
 }
 

@@ -9,13 +9,20 @@
 
 namespace ptdp {
 
+/// How a simulation came about.
+struct SimulationContext {
+  SimulationOptions options;
+  bool is_as_planned = true;  ///< The plan's own schedule.
+  bool has_orders = false;    ///< JSON: whether to list what every rank does.
+};
+
 /// The step beside the closed form's, both bubbles, idle time and memory by rank, the critical path
 /// by term, what a slower rank costs, and the timeline of `window`.
-[[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationOptions& options,
+[[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation,
                                           const DrawingWindow& window);
 /// The same figures as `ptdp.simulation/1`, described in planner/README.md.
-[[nodiscard]] std::string simulation_json(const Plan& plan, const SimulationOptions& options,
+[[nodiscard]] std::string simulation_json(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation);
 
 /// A table of schedules, fastest first, what the plan cannot have behind; and as

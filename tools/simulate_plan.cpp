@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,9 @@ class Assignments {
   Assignments(std::string flag, const std::string& text, std::string expected)
       : flag_(std::move(flag)), text_(text), expected_(std::move(expected)) {
     std::string_view rest = text;
+    if (rest.ends_with(',')) {
+      refuse();
+    }
     while (!rest.empty()) {
       const std::size_t comma = std::min(rest.find(','), rest.size());
       const std::string_view part = rest.substr(0, comma);
@@ -184,11 +189,19 @@ void write_trace_file(const std::string& path, const PlanSimulation& simulation)
   file.rename_onto_target();
 }
 
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  if (a.empty()) {
+    throw Error("--trace: expected a file, got \"\"");
+  }
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
 const std::vector<std::string> kFormats = {"text", "json"};
 
 int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& options,
             bool is_json) {
-  for (const char* flag : {"trace", "from", "to", "ranks", "rows", "columns"}) {
+  for (const char* flag : {"orders", "trace", "from", "to", "ranks", "rows", "columns"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with --schedule all");
     }
@@ -220,7 +233,7 @@ void add_plan_flags(boost::program_options::options_description& flags) {
 
 bool is_plan_file(const std::string& path) {
   const std::string text = read_file(path, kLargestFile);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t first = text.find_first_not_of("\xef\xbb\xbf \t\r\n");  // a byte order mark
   return first != std::string::npos && text[first] == '{';
 }
 
@@ -237,6 +250,7 @@ int simulate_plan_file(const CommandLine& line) {
   const std::string& file = line.words().front();
   Plan plan = read_plan(file);
   check_memory(plan, file);
+  const std::string planned = plan.schedule.generator;
   std::vector<std::string> schedules = schedule_names();
   schedules.emplace_back("all");
   if (const auto chosen = line.choice("schedule", schedules)) {
@@ -247,18 +261,24 @@ int simulate_plan_file(const CommandLine& line) {
       throw Error("--schedule " + schedules[*chosen] + ": " + *conflict);
     }
   }
+  if (line.text("trace") && is_same_file(*line.text("trace"), file)) {
+    throw Error("--trace: expected another file than the plan, got " + in_quotes(file));
+  }
   const PlanSimulation simulation = simulate_plan(plan, options);
   const DrawingWindow window = parse_window(line, simulation);
   if (const auto path = line.text("trace")) {
     write_trace_file(*path, simulation);
   }
-  if (line.has("orders")) {
+  if (line.has("orders") && !is_json) {
     for (const std::vector<Action>& order : simulation.schedule.orders) {
       print(to_string(order) + '\n');
     }
   }
-  print(is_json ? simulation_json(plan, options, simulation)
-                : simulation_text(plan, options, simulation, window));
+  const SimulationContext context{.options = options,
+                                  .is_as_planned = plan.schedule.generator == planned,
+                                  .has_orders = line.has("orders")};
+  print(is_json ? simulation_json(plan, context, simulation)
+                : simulation_text(plan, context, simulation, window));
   return 0;
 }
 

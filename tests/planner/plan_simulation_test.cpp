@@ -176,6 +176,27 @@ TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
   EXPECT_EQ(changed(tight, "zb-auto").config.memory_limit, 8);
 }
 
+// Nine microbatches on four ranks: groups of four would leave one over, a group of nine does not.
+TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
+  Plan plan = plan_of(selene_2021("39B", 9),
+                      {.tp = 8, .pp = 4, .micro_batch_size = 1, .recompute = Recompute::kFull});
+  EXPECT_EQ(change_schedule(plan, *find_schedule_generator("interleaved")), std::nullopt);
+  EXPECT_FALSE(find_fault(simulate_plan(plan, {}).schedule).has_value());
+}
+
+// In steady state PipeDream has no bubble: m times what the busiest rank does for a microbatch.
+TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
+  Plan plan = plan_39b();
+  ASSERT_EQ(change_schedule(plan, *find_schedule_generator("pipedream")), std::nullopt);
+  const PlanSimulation simulation = simulate_plan(plan, {});
+  Seconds busiest;
+  for (const RankTimes& rank : simulation.timeline.times.ranks) {
+    busiest = std::max(busiest, rank.work);
+  }
+  EXPECT_EQ(simulation.step, busiest);
+  EXPECT_LT(simulation.step, simulation.timeline.times.makespan());
+}
+
 // Seven stages: DualPipe needs an even number; 39B's 48 layers are no multiple of seven.
 TEST(ScheduleComparisons, SayWhyAScheduleCannotBe) {
   Plan plan = plan_39b(ScheduleKind::kOneFOneB, 1, 3);

@@ -42,7 +42,7 @@ TEST(SimulatePlan, PrintsASummaryAndATimeline) {
   const ProgramRun run = run_tiny({});
   ASSERT_TRUE(succeeds(run));
   EXPECT_TRUE(has_only_numbers(run.output));
-  for (const char* part : {"gpt-tiny on 8 GPUs", "in closed form", "bubble", "idle in span",
+  for (const char* part : {"gpt-tiny on 8 GPUs", "planned (", "bubble", "idle in span",
                            "Critical path", "Memory:", "rank 0    ", "rank 1    "}) {
     EXPECT_THAT(run.output, HasSubstr(part));
   }
@@ -177,7 +177,10 @@ TEST(SimulatePlan, RefusesBadFlagsNamingThem) {
            {{"--slow", "3"}, "--slow: expected rank=R,factor=F"},
            {{"--slow", "rank=1"}, "--slow: expected rank=R,factor=F"},
            {{"--slow", "rank=1,factor=2,more=3"}, "--slow: expected rank=R,factor=F"},
+           {{"--slow", "rank=1,factor=2,"}, "--slow: expected rank=R,factor=F"},
            {{"--slow", "rank=2,factor=2"}, "0 to 1, got 2"},
+           {{"--trace", ""}, "--trace: expected a file"},
+           {{"--schedule", "all", "--orders"}, "--orders: not used with --schedule all"},
            {{"--slow", "rank=-1,factor=2"}, "--slow: rank"},
            {{"--slow", "rank=1,factor=0"}, "--slow: factor"},
            {{"--slow", "rank=1,factor=nan"}, "--slow: factor"},
@@ -201,6 +204,19 @@ TEST(SimulatePlan, RefusesFlagsOfPlansWithoutAPlan) {
   EXPECT_TRUE(is_refused(run_sim({"--schedule", "1f1b", "--pp", "2", "--microbatches", "4",
                                   "--orders", "--trace", "t.json"}),
                          {"--trace"}));
+}
+
+TEST(SimulatePlan, RefusesToWriteTheTraceOverThePlan) {
+  const TemporaryDirectory directory;
+  const std::string plan = plan_of_tiny();
+  const std::string file = directory.file("plan.json", plan).string();
+  EXPECT_TRUE(is_refused(run_sim({file, "--trace", file}), {"--trace", "another file"}));
+  EXPECT_EQ(content_of(file), plan);
+}
+
+TEST(SimulatePlan, ListsOrdersInJson) {
+  const json document = json_of_tiny({"--orders"});
+  EXPECT_THAT(document["orders"][0].get<std::string>(), HasSubstr("0F0"));
 }
 
 TEST(SimulatePlan, RefusesAPlanThatIsNone) {
