@@ -30,8 +30,8 @@ struct LayerTicks {
 /// partition_layers with vpp = 1; `parts` is at most the number of layers.
 [[nodiscard]] std::optional<std::vector<int>> cut_contiguously(const LayerTicks& ticks, int parts);
 
-/// A lower bound of the slowest rank's time, from `low` to `high`, which some partition reaches: the
-/// least sum of layers that, as a limit, lets so many ranks hold all layers in any order; `low`
+/// A lower bound of the slowest rank's time, from `low` to `high`, which some partition reaches:
+/// the least sum of layers that, as a limit, lets so many ranks hold all layers in any order; `low`
 /// where layers are of too many kinds to tell.
 [[nodiscard]] std::int64_t rank_time_bound(const LayerTicks& ticks, int ranks, std::int64_t low,
                                            std::int64_t high);

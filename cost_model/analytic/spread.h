@@ -48,8 +48,8 @@ struct TransformerTimes {
     const TransformerTimes& times, int pp, int vpp,
     StagePlacement placement = StagePlacement::kLooped, std::span<const int> most_of_ranks = {});
 
-/// The same for a configuration and what its layers cost. Nothing for bidirectional schedules, whose
-/// ranks hold a stage from either end.
+/// The same for a configuration and what its layers cost. Nothing for bidirectional schedules,
+/// whose ranks hold a stage from either end.
 [[nodiscard]] std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
                                                               const ParallelConfig& config,
                                                               const MicrobatchCosts& costs);

@@ -96,12 +96,12 @@ TEST(PlanSimulation, AddsUpToItsCriticalPath) {
 TEST(PlanSimulation, SaysWhatASlowRankCosts) {
   const Plan plan = plan_39b();
   const PlanSimulation simulation = simulate_plan(plan, {});
-  constexpr double kSlower = 1e-5;
+  constexpr double slower = 1e-5;
   double largest = 0.0;
   for (int rank = 0; rank < plan.config.pp; ++rank) {
     const Seconds step =
-        simulate_plan(plan, {.stragglers = {{.rank = rank, .factor = 1.0 + kSlower}}}).step;
-    EXPECT_NEAR((step / simulation.step - 1.0) / kSlower, simulation.elasticities[rank], 0.02)
+        simulate_plan(plan, {.stragglers = {{.rank = rank, .factor = 1.0 + slower}}}).step;
+    EXPECT_NEAR((step / simulation.step - 1.0) / slower, simulation.elasticities[rank], 0.02)
         << rank;
     largest = std::max(largest, simulation.elasticities[rank]);
   }

@@ -23,9 +23,9 @@ std::string plan_of_tiny() {
 
 /// It, simulated with these flags.
 ProgramRun run_tiny(const std::vector<std::string>& flags) {
-  static const std::string kPlan = plan_of_tiny();
+  static const std::string plan = plan_of_tiny();
   const TemporaryDirectory directory;
-  std::vector<std::string> arguments = {directory.file("plan.json", kPlan).string()};
+  std::vector<std::string> arguments = {directory.file("plan.json", plan).string()};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   return run_sim(arguments);
 }

@@ -165,6 +165,7 @@ TEST(PipeDream, RunsTheOrderOf1F1BWithMoreWeights) {
   const ScheduleShape shape{.pp = 4, .num_microbatches = 6};
   const auto versions = [&](const char* name, const ScheduleShape& of) {
     std::vector<int> each;
+    each.reserve(static_cast<std::size_t>(of.pp));
     for (int rank = 0; rank < of.pp; ++rank) {
       each.push_back(find_schedule_generator(name)->weight_versions(of, rank));
     }
