@@ -1,5 +1,6 @@
 // ptdp-plan: how to train a model on a number of GPUs, and what that will cost.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <iostream>
@@ -385,5 +386,12 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
+#ifdef __GLIBC__
+  // Simulations take and give back the same few megabytes again and again: kept, they cost no page
+  // faults (a tenth of the time of a search of all schedules).
+  constexpr int largest_threshold = 32 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, largest_threshold);
+  ::mallopt(M_TRIM_THRESHOLD, 8 * largest_threshold);
+#endif
   return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
 }
