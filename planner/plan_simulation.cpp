@@ -102,20 +102,9 @@ Schedule plan_schedule(const Plan& plan) {
 
 Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
   if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
-    Seconds busiest;
-    for (const RankTimes& rank : times.ranks) {
-      busiest = std::max(busiest, rank.work);
-    }
-    return busiest;
+    return times.most_work();
   }
-  if (!plan.scenario.stack.optimizer_post_validation) {
-    return times.makespan();
-  }
-  Seconds longest;
-  for (const RankTimes& rank : times.ranks) {
-    longest = std::max(longest, rank.end - rank.start);
-  }
-  return longest;
+  return plan.scenario.stack.optimizer_post_validation ? times.longest_span() : times.makespan();
 }
 
 void check(const Plan& plan, const SimulationOptions& options) {
@@ -162,8 +151,7 @@ ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
     row.peak_memory = std::max(row.peak_memory, profile.peak);
   }
   row.fits = row.peak_memory <= usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
-  const std::vector<ScheduleKind>& known = plan.scenario.stack.can_run.schedules;
-  row.is_run_by_stack = std::find(known.begin(), known.end(), other.config.schedule) != known.end();
+  row.is_run_by_stack = is_run_by_stack(plan.scenario.stack, other.config);
   return row;
 }
 

@@ -227,9 +227,7 @@ std::vector<int> weight_versions(const MadeSchedule& made) {
 
 /// The most that a rank does for a microbatch.
 double steady_state_period(const MadeSchedule& made, const SimulatedTimes& times) {
-  const std::vector<double> work =
-      per_rank<double>(times, [](const RankTimes& rank) { return rank.work.value(); });
-  return *std::max_element(work.begin(), work.end()) / made.schedule.num_microbatches;
+  return times.most_work().value() / made.schedule.num_microbatches;
 }
 
 void print_text(const MadeSchedule& made, bool has_orders,

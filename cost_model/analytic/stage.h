@@ -47,22 +47,27 @@ struct MicrobatchCosts {
 
 /// Calls `visit` for each virtual stage of the model that the GPUs of `stage` (0 … pp−1) hold.
 template <class Visit>
-void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
-  switch (placement_of(config.schedule)) {
+void for_each_virtual_stage(StagePlacement placement, int pp, int vpp, int stage,
+                            const Visit& visit) {
+  switch (placement) {
     case StagePlacement::kLooped:
-      for (int chunk = 0; chunk < config.vpp; ++chunk) {
-        visit(chunk * config.pp + stage);
+      for (int chunk = 0; chunk < vpp; ++chunk) {
+        visit(chunk * pp + stage);
       }
       break;
     case StagePlacement::kV:
       visit(stage);
-      visit(2 * config.pp - 1 - stage);
+      visit(2 * pp - 1 - stage);
       break;
     case StagePlacement::kBidirectional:
       visit(stage);
-      visit(config.pp - 1 - stage);
+      visit(pp - 1 - stage);
       break;
   }
+}
+template <class Visit>
+void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
+  for_each_virtual_stage(placement_of(config.schedule), config.pp, config.vpp, stage, visit);
 }
 
 /// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.

@@ -53,23 +53,12 @@ SimulatedTimes ContendedRun::run() {
                            .compute_end = Seconds(state.compute_end)});
   }
   if (spans_ != nullptr) {
-    record_receives();
+    record_receives(schedule_, spans_, [&](const Action& receive) {
+      return of(messages_,
+                direction_of(receive.kind))[layout_.slot(receive.stage, receive.microbatch)];
+    });
   }
   return times;
-}
-
-/// A receive lasts as long as its message.
-void ContendedRun::record_receives() {
-  for (int rank = 0; rank < schedule_.pp; ++rank) {
-    const std::vector<Action>& order = schedule_.orders[rank];
-    for (std::size_t position = 0; position < order.size(); ++position) {
-      const Action& action = order[position];
-      if (!occupies_lane(action.kind)) {
-        (*spans_)[rank][position] =
-            of(messages_, direction_of(action.kind))[layout_.slot(action.stage, action.microbatch)];
-      }
-    }
-  }
 }
 
 /// Counts the buckets of a rank's stages and finds the weight gradients that they stand behind.

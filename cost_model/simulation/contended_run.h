@@ -99,7 +99,6 @@ class ContendedRun {
   void begin_transfer(int id, const TransferTime& time, int receiver, bool is_within_node);
   void finish_transfer(int id);
   void finish_message(int sender, int receiver, Direction direction, double start);
-  void record_receives();
   void finish_collective(int rank, double start);
 
   // What is on the compute lane.

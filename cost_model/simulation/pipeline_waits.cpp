@@ -44,24 +44,14 @@ Pipeline pipeline_of(const Scenario& scenario, const ParallelConfig& config,
 
 /// The virtual stages of a rank, each with the share of microbatches that come there.
 struct HeldStages {
-  std::vector<int> stages;
+  std::vector<int> stages = {};
   double share = 1.0;
 };
 
 HeldStages stages_of(const Pipeline& pipeline, int rank) {
-  const int pp = pipeline.shape.pp;
-  switch (pipeline.placement) {
-    case StagePlacement::kV:
-      return {.stages = {rank, 2 * pp - 1 - rank}};
-    case StagePlacement::kBidirectional:
-      return {.stages = {rank, pp - 1 - rank}, .share = 0.5};
-    case StagePlacement::kLooped:
-      break;
-  }
-  HeldStages held;
-  for (int stage = rank; stage < pp * pipeline.shape.vpp; stage += pp) {
-    held.stages.push_back(stage);
-  }
+  HeldStages held{.share = pipeline.placement == StagePlacement::kBidirectional ? 0.5 : 1.0};
+  for_each_virtual_stage(pipeline.placement, pipeline.shape.pp, pipeline.shape.vpp, rank,
+                         [&](int stage) { held.stages.push_back(stage); });
   return held;
 }
 
@@ -86,14 +76,7 @@ Seconds most_work(const Pipeline& pipeline) {
 /// From one iteration's begin to the next one's.
 Seconds period_of(const Pipeline& pipeline, const Schedule& schedule, Seconds exchange) {
   const SimulatedTimes times = simulate(schedule, pipeline.durations, exchange);
-  if (pipeline.waits_for_all) {
-    return times.makespan();
-  }
-  Seconds longest;
-  for (const RankTimes& rank : times.ranks) {
-    longest = std::max(longest, rank.end - rank.start);
-  }
-  return longest;
+  return pipeline.waits_for_all ? times.makespan() : times.longest_span();
 }
 
 /// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.

@@ -217,6 +217,22 @@ Seconds SimulatedTimes::makespan() const {
   return last;
 }
 
+Seconds SimulatedTimes::longest_span() const {
+  Seconds longest;
+  for (const RankTimes& rank : ranks) {
+    longest = std::max(longest, rank.end - rank.start);
+  }
+  return longest;
+}
+
+Seconds SimulatedTimes::most_work() const {
+  Seconds most;
+  for (const RankTimes& rank : ranks) {
+    most = std::max(most, rank.work);
+  }
+  return most;
+}
+
 Seconds SimulatedTimes::bubble() const {
   Seconds work;
   for (const RankTimes& rank : ranks) {

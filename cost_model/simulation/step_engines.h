@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/simulation/timeline.h"
@@ -13,6 +14,19 @@ namespace ptdp {
 
 /// Spans by rank, as in Timeline; null where nobody wants them.
 using SpansOut = std::vector<std::vector<Span>>*;
+
+/// Gives every receive the span of its message, `span_of(receive)`: it lasts as long.
+template <class SpanOf>
+void record_receives(const Schedule& schedule, SpansOut spans, const SpanOf& span_of) {
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    const std::vector<Action>& order = schedule.orders[rank];
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      if (!occupies_lane(order[position].kind)) {
+        (*spans)[rank][position] = span_of(order[position]);
+      }
+    }
+  }
+}
 
 /// Where nothing shares anything, every action's end follows from ends before it: no clock, no
 /// queue. Each rank goes on as far as it gets.

@@ -35,6 +35,11 @@ struct SimulatedTimes {
 
   /// From time zero to the end of the last action.
   [[nodiscard]] Seconds makespan() const;
+  /// The longest time of a rank between its first compute and its last action: the step where ranks
+  /// go on without waiting for one another.
+  [[nodiscard]] Seconds longest_span() const;
+  /// Of the busiest rank.
+  [[nodiscard]] Seconds most_work() const;
   /// The first of the two bubbles: the makespan without the work of a rank, on average over the
   /// ranks. What a complete schedule does besides computing and does not hide is part of it.
   [[nodiscard]] Seconds bubble() const;

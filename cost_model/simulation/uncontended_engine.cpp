@@ -44,25 +44,14 @@ SimulatedTimes UncontendedRun::run() {
     times.ranks.push_back(times_of(rank));
   }
   if (spans_ != nullptr) {
-    record_receives();
+    record_receives(schedule_, spans_, [&](const Action& receive) {
+      const Direction direction = direction_of(receive.kind);
+      const std::size_t slot = layout_.slot(receive.stage, receive.microbatch);
+      return Span{Seconds(sent_[static_cast<std::size_t>(direction)][slot]),
+                  Seconds(arrived(direction)[slot])};
+    });
   }
   return times;
-}
-
-/// A receive lasts as long as its message.
-void UncontendedRun::record_receives() {
-  for (int rank = 0; rank < schedule_.pp; ++rank) {
-    const std::vector<Action>& order = schedule_.orders[rank];
-    for (std::size_t position = 0; position < order.size(); ++position) {
-      const Action& action = order[position];
-      if (!occupies_lane(action.kind)) {
-        const Direction direction = direction_of(action.kind);
-        const std::size_t slot = layout_.slot(action.stage, action.microbatch);
-        record(rank, position, sent_[static_cast<std::size_t>(direction)][slot],
-               arrived(direction)[slot]);
-      }
-    }
-  }
 }
 
 // Inline, so that one loop without calls is made of them: a quarter of the time.

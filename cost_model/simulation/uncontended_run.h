@@ -89,7 +89,6 @@ class UncontendedRun {
   void make(const Action& action, int rank, Direction direction, double end);
   bool send(const Action& action, int rank, Lane& lane);
   void deliver(Direction direction, int stage, int microbatch, double time);
-  void record_receives();
   bool copy(const Action& action, int rank, Lane& lane);
 
   // What happens once per step.
