@@ -90,7 +90,7 @@ std::optional<Constraint> find_spread_violation(const Scenario& scenario,
     if (!is_spread(config, model.num_layers)) {
       return Constraint::kLayersPerStage;
     }
-  } else if (model.num_layers / config.pp % config.vpp != 0) {
+  } else if (model.num_layers % (std::int64_t{config.pp} * config.vpp) != 0) {
     return Constraint::kLayersByPpVpp;
   }
   return std::nullopt;
@@ -221,6 +221,9 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
   if (const auto violation = find_shape_violation(scenario, config)) {
     return violation;
   }
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return find_memory_violation(memory_by_stage(scenario, config), capacity);
+  }
   if (stage_memory(scenario, config, 0).total() > capacity) {
     return Constraint::kMemoryFirstStage;
   }
@@ -231,6 +234,20 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
     return Constraint::kMemoryMiddleStage;
   }
   return std::nullopt;
+}
+
+std::optional<Constraint> find_memory_violation(std::span<const MemoryBreakdown> stages,
+                                                Bytes capacity) {
+  if (stages.front().total() > capacity) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (stages.back().total() > capacity) {
+    return Constraint::kMemoryLastStage;
+  }
+  const bool fits = std::all_of(stages.begin(), stages.end(), [&](const MemoryBreakdown& stage) {
+    return stage.total() <= capacity;
+  });
+  return fits ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
 }
 
 }  // namespace ptdp

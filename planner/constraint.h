@@ -3,9 +3,11 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "cost_model/analytic/memory.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
@@ -117,5 +119,8 @@ inline constexpr std::array kConstraints = {
 [[nodiscard]] std::optional<Constraint> find_violation(const Scenario& scenario,
                                                        const ParallelConfig& config,
                                                        Bytes capacity);
+/// The same of stages whose memory is known, in order.
+[[nodiscard]] std::optional<Constraint> find_memory_violation(
+    std::span<const MemoryBreakdown> stages, Bytes capacity);
 
 }  // namespace ptdp

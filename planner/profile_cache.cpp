@@ -28,6 +28,7 @@ bool takes_as_long(StackSpec a, const StackSpec& b) {
   a.source = b.source;
   a.can_run = b.can_run;
   a.reserve_fraction = b.reserve_fraction;
+  a.memory_model = b.memory_model;
   a.precision = b.precision;
   a.data_parallel_overlap = b.data_parallel_overlap;
   return a == b;

@@ -19,6 +19,9 @@
 namespace ptdp {
 namespace {
 
+constexpr double kMostActions = 2e5;      // of a schedule whose memory is walked through
+constexpr double kMostKeptActions = 2e6;  // of all of them: 32 MB
+
 bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
   return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
 }
@@ -39,7 +42,8 @@ class TensorParallelSearch {
       : scenario_(scenario),
         options_(options),
         replicas_(replicas),
-        capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)) {}
+        capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+        is_exact_(scenario.stack.memory_model == MemoryModel::kPtdp) {}
 
   PartialResult run(int tp) {
     for (const ParallelConfig& split :
@@ -64,10 +68,10 @@ class TensorParallelSearch {
     for (const Replicas& replicas : replicas_) {
       config.dp = replicas.dp;
       if (is_candidate(scenario_, config, options_.gpus, options_.pins)) {
-        if (config.layers_per_stage.empty()) {
+        if (config.layers_per_stage.empty() && !is_exact_) {
           search_micro_batch_sizes(config, replicas.micro_batch_sizes);
         } else {
-          search_uneven(config, replicas.micro_batch_sizes);
+          search_one_by_one(config, replicas.micro_batch_sizes);
         }
       }
     }
@@ -92,10 +96,9 @@ class TensorParallelSearch {
     }
   }
 
-  /// The same with layers per stage that depend on the microbatch. Where these move a layer, memory
-  /// may fall with the size, so that sizes count without being looked at only beyond one at which
-  /// no split fits.
-  void search_uneven(ParallelConfig config, const std::vector<int>& sizes) {
+  /// The same where memory may fall with the size, as where layers per stage that depend on the
+  /// microbatch move: sizes count without being looked at only beyond one at which no split fits.
+  void search_one_by_one(ParallelConfig config, const std::vector<int>& sizes) {
     std::optional<Constraint> beyond_any_split;
     for (const int size : sizes) {
       config.micro_batch_size = size;
@@ -107,7 +110,9 @@ class TensorParallelSearch {
         reject(*beyond_any_split);
         continue;
       }
-      config.layers_per_stage = balanced_layers_of(config);
+      if (!config.layers_per_stage.empty()) {
+        config.layers_per_stage = balanced_layers_of(config);
+      }
       const MemoryViolation memory = find_memory_violation(config);
       if (!memory.constraint) {
         keep(config, costs_of(config), memory.largest);
@@ -128,7 +133,15 @@ class TensorParallelSearch {
   };
 
   /// In find_violation's order: the ends first, which most often decide.
-  [[nodiscard]] MemoryViolation find_memory_violation(const ParallelConfig& config) const {
+  [[nodiscard]] MemoryViolation find_memory_violation(const ParallelConfig& config) {
+    if (is_exact_) {
+      const std::vector<MemoryBreakdown> stages = memory_of_stages(config);
+      MemoryViolation memory{.constraint = ptdp::find_memory_violation(stages, capacity_)};
+      for (const MemoryBreakdown& stage : stages) {
+        memory.largest = std::max(memory.largest, stage.total());
+      }
+      return memory;
+    }
     const Bytes first = stage_memory(scenario_, config, 0).total();
     if (first > capacity_) {
       return {first, Constraint::kMemoryFirstStage};
@@ -142,15 +155,38 @@ class TensorParallelSearch {
             largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
   }
 
+  /// By orders that several configurations share. Those that depend on durations, and long ones,
+  /// are not made here, where every candidate comes by.
+  std::vector<MemoryBreakdown> memory_of_stages(const ParallelConfig& config) {
+    const double actions = num_actions_with_messages(scenario_, config);
+    if (config.pp == 1 || config.schedule == ScheduleKind::kZbAuto || actions > kMostActions) {
+      std::vector<MemoryBreakdown> stages;
+      for (int stage = 0; stage < config.pp; ++stage) {
+        stages.push_back(stage_memory(scenario_, config, stage));
+      }
+      return stages;
+    }
+    const OrdersKey key = {config.schedule, config.pp, config.vpp,
+                           num_microbatches(scenario_.job.global_batch_size, config)};
+    auto found = orders_.find(key);
+    if (found == orders_.end()) {
+      num_kept_actions_ += actions;
+      if (num_kept_actions_ > kMostKeptActions) {
+        orders_.clear();
+        num_kept_actions_ = actions;
+      }
+      found = orders_.emplace(key, schedule_with_messages(scenario_, config)).first;
+    }
+    return memory_by_stage(scenario_, config, found->second);
+  }
+
   /// What the stage with most layers holds at least, however layers are split: the state of their
   /// matrices and the activations of one microbatch in one chunk. Grows with the microbatch.
   [[nodiscard]] Bytes least_memory_of_any_split(const ParallelConfig& config) const {
     const TransformerConfig& model = scenario_.job.model;
     const double layers = std::ceil(1.0 * model.num_layers / config.pp);
     const double parameters = layers * layer_weights(model) / config.tp;
-    const Bytes activations =
-        layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
-                          config.sequence_parallel, scenario_.stack.attention == "unfused");
+    const Bytes activations = kept_by_layer(scenario_, config);
     const int replicas = config.dp * num_copies(config);
     return Bytes(parameters *
                  state_bytes_per_parameter(scenario_.stack, config.zero_stage, replicas)) +
@@ -230,6 +266,7 @@ class TensorParallelSearch {
                : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
   }
 
+  using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
   using CostKey = std::tuple<int, bool, std::int64_t, std::int64_t>;
   using BalancedShape =
       std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>>;
@@ -241,6 +278,9 @@ class TensorParallelSearch {
   std::map<CostKey, MicrobatchCosts> costs_;
   BalancedShape balanced_shape_ = {};         // what balanced_ is for
   std::map<int, std::vector<int>> balanced_;  // by microbatch size
+  bool is_exact_;                             // memory by the orders of schedules
+  std::map<OrdersKey, Schedule> orders_;
+  double num_kept_actions_ = 0.0;
   PartialResult result_;
 };
 

@@ -15,12 +15,16 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
   const std::int64_t s = model.seq_length;
   const std::int64_t heads = std::int64_t{1} * micro_batch_size * model.num_attention_heads / tp;
   // Products with an s×s result (QKᵀ, dP) and with an s×width result (PV, dV, dQ, dK).
-  const Seconds to_scores =
-      matmul_time({.m = s, .n = s, .k = model.kv_channels, .batch = heads}, gpu, peak);
-  const Seconds from_scores =
-      matmul_time({.m = s, .n = model.kv_channels, .k = s, .batch = heads}, gpu, peak);
+  const int bytes = element_bytes(stack.precision);
+  const auto product = [&](std::int64_t n, std::int64_t k) {
+    return matmul_time(
+        {.m = s, .n = n, .k = k, .batch = heads, .element_bytes = bytes, .output_bytes = bytes},
+        gpu, peak);
+  };
+  const Seconds to_scores = product(s, model.kv_channels);
+  const Seconds from_scores = product(model.kv_channels, s);
   const LayerTraffic traffic =
-      layer_traffic(model, micro_batch_size, tp, false, stack.fused_element_wise);
+      layer_traffic(model, micro_batch_size, tp, false, stack.fused_element_wise, bytes);
   return {.forward = to_scores + from_scores + memory_bound_time(traffic.attention_forward, gpu),
           .backward =
               to_scores + 3.0 * from_scores + memory_bound_time(traffic.attention_backward, gpu)};

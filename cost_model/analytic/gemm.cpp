@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace ptdp {
 namespace {
@@ -60,8 +61,8 @@ Bytes matmul_bytes(const MatmulShape& shape) {
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
   const double result_passes = shape.accumulate ? 2.0 : 1.0;
-  return Bytes(static_cast<double>(shape.batch) *
-               (2.0 * (m * k + k * n) + m * n * shape.output_bytes * result_passes));
+  return Bytes(static_cast<double>(shape.batch) * (shape.element_bytes * (m * k + k * n) +
+                                                   m * n * shape.output_bytes * result_passes));
 }
 
 Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond peak) {
@@ -78,7 +79,10 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
       gpu.matmul_startup_depth + gpu.matmul_output_depth * shape.output_bytes * output_passes;
 
   double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
+  const Tile own = gpu.matmul_tile
+                       ? Tile{1.0 * gpu.matmul_tile->rows, 1.0 * gpu.matmul_tile->columns, 1.0}
+                       : Tile{};
+  for (const Tile& tile : gpu.matmul_tile ? std::span(&own, 1) : std::span(kTiles)) {
     const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
     const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
     for (int split = 1; split <= kMostSplits; ++split) {
@@ -91,7 +95,7 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
       best = std::min(best, std::max(compute, memory));
     }
   }
-  return Seconds(slowdown(shape) * best);
+  return Seconds((gpu.matmul_tile ? 1.0 : slowdown(shape)) * best);
 }
 
 }  // namespace ptdp

@@ -8,12 +8,13 @@
 
 namespace ptdp {
 
-/// `batch` products of an m×k by a k×n matrix of 2-byte elements.
+/// `batch` products of an m×k by a k×n matrix.
 struct MatmulShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
   std::int64_t batch = 1;
+  int element_bytes = 2;    ///< Of the factors.
   int output_bytes = 2;     ///< Per element of the result.
   bool accumulate = false;  ///< Adds to the result, which is then read too.
 };
@@ -37,12 +38,15 @@ struct MatmulShape {
 ///
 /// with e = matmul_efficiency, K_start = matmul_startup_depth, K_out = matmul_output_depth and
 /// o = matmul_wave_overlap; k/split is at least 8192; 8 bytes: fp32 partial sums out and in.
-/// Where a dimension is no multiple of 8, a single product runs at half rate, off the tensor cores'
-/// fast path, and a batch of them (attention) at a sixteenth, off the tensor cores: the ratio on an
-/// A100's data sheet, which BLOOM's four runs with heads of 108 bear out. A batch with a dimension
-/// below 64 takes three times as long: BLOOM's run with 256 heads of 56 beside that with 128 of 112
-/// (bloom-036, -080) says so, and SC21's figure 7, with heads of 32, bears it out. Source: tile and
-/// wave quantisation as in NVIDIA's "Matrix Multiplication Background".
+///
+/// Where the GPU has a matmul_tile, that is the only one, at full rate, and the slowdowns below,
+/// which are of tensor cores, do not apply. Where a dimension is no multiple of 8, a single product
+/// runs at half rate, off the tensor cores' fast path, and a batch of them (attention) at a
+/// sixteenth, off the tensor cores: the ratio on an A100's data sheet, which BLOOM's four runs with
+/// heads of 108 bear out. A batch with a dimension below 64 takes three times as long: BLOOM's run
+/// with 256 heads of 56 beside that with 128 of 112 (bloom-036, -080) says so, and SC21's figure 7,
+/// with heads of 32, bears it out. Source: tile and wave quantisation as in NVIDIA's "Matrix
+/// Multiplication Background".
 ///
 /// The constants are fitted, once per GPU, to products that SimuMax measured
 /// (MooreThreads/SimuMax configs/system):

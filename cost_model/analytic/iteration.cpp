@@ -163,9 +163,10 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
     layers = std::max(layers, layers_of_stage(model, config, stage) / num_copies(config));
   }
+  const int bytes = element_bytes(scenario.stack.precision);
   Traffic traffic;
   traffic.tensor_parallel =
-      Bytes(2.0 * microbatches * layers *
+      Bytes(bytes * microbatches * layers *
             tensor_parallel_elements(model, config.micro_batch_size, config.tp, config.recompute,
                                      config.sequence_parallel));
   if (config.pp > 1) {
@@ -176,7 +177,7 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
     // passes; the first and the last, which is all there are of two stages, one less in one of
     // them, and of a V in both.
     const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
-    const Bytes message(2.0 * microbatches * elements);
+    const Bytes message(bytes * microbatches * elements);
     const double saved = is_v ? 2.0 : 1.0;
     const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
     traffic.pipeline = message * sent;
@@ -191,11 +192,11 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   for (int stage = 0; stage < config.pp; ++stage) {
     const double parameters = stage_parameters(model, config, stage);
     const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
-    const Bytes sent =
-        config.zero_stage >= 1
-            ? ring_reduce_scatter_volume(gradients, replicas) +
-                  ring_all_gather_volume(Bytes(parameters * kParameterBytes), replicas)
-            : ring_all_reduce_volume(gradients, replicas);
+    const Bytes sent = config.zero_stage >= 1
+                           ? ring_reduce_scatter_volume(gradients, replicas) +
+                                 ring_all_gather_volume(
+                                     Bytes(parameters * gathered_bytes(scenario.stack)), replicas)
+                           : ring_all_reduce_volume(gradients, replicas);
     traffic.data_parallel = std::max(traffic.data_parallel, sent);
     of_all_stages += sent;
   }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "cost_model/analytic/pipeline.h"
+#include "cost_model/analytic/runtime_memory.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
@@ -14,16 +16,17 @@
 namespace ptdp {
 namespace {
 
-// Per logit: the 2-byte product, its fp32 copy and the fp32 exponentials that the backward pass
+// Per logit beside the product: its fp32 copy and the fp32 exponentials that the backward pass
 // needs. Source: Megatron-LM de7dc40f88, megatron/mpu/cross_entropy.py.
-constexpr double kBytesPerLogit = 10.0;
+constexpr double kBytesPerLogit = 8.0;
+constexpr double kMaskBytes = 1.0;  // of dropout, per element
+
+// On a stage: F, I and W, and for both directions a message's two ends or a copy.
+constexpr double kActionsOfAMicrobatch = 7.0;
+constexpr double kMostActions = 4e6;  // that are walked through for their memory: 0.1 s
 
 double sbh(const TransformerConfig& model, int micro_batch_size) {
   return 1.0 * model.seq_length * micro_batch_size * model.hidden_size;
-}
-
-bool stores_scores(const StackSpec& stack) {
-  return stack.attention == "unfused";
 }
 
 /// Chunks of one microbatch whose activations a stage holds at its worst.
@@ -94,15 +97,13 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const Bytes per_layer =
-      layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
-                        config.sequence_parallel, stores_scores(scenario.stack));
+  const Bytes per_layer = kept_by_layer(scenario, config);
   const double chunks = chunks_kept(config, stage, microbatches);
   Bytes kept = layers_kept(model, config, stage, chunks, microbatches) * per_layer;
   if (holds_embedding(config, stage) && has_dropout(model)) {
     const double in_flight = embeddings_kept(config, chunks, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    kept += Bytes(in_flight * sbh(model, config.micro_batch_size) / shards);
+    kept += Bytes(kMaskBytes * in_flight * sbh(model, config.micro_batch_size) / shards);
   }
   return kept;
 }
@@ -110,12 +111,12 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
 /// The largest set of tensors that live only during one pass.
 Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const TransformerConfig& model = scenario.job.model;
-  const bool keeps_scores = stores_scores(scenario.stack);
+  const ActivationStorage storage = activation_storage(scenario.stack);
   Bytes largest;
   if (config.recompute != Recompute::kNone) {
     const auto activations = [&](Recompute kind) {
       return layer_activations(model, config.micro_batch_size, config.tp, kind,
-                               config.sequence_parallel, keeps_scores);
+                               config.sequence_parallel, storage);
     };
     largest = activations(Recompute::kNone) - activations(config.recompute);
   }
@@ -125,8 +126,9 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
         tokens * static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
     // The inputs of the final norm and of the logits are kept beside the loss.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    const double inputs = 4.0 * sbh(model, config.micro_batch_size) / shards;
-    largest = std::max(largest, Bytes(kBytesPerLogit * logits + inputs));
+    const double inputs = 2.0 * sbh(model, config.micro_batch_size) / shards;
+    largest = std::max(largest, Bytes((storage.element_bytes + kBytesPerLogit) * logits +
+                                      storage.element_bytes * inputs));
   }
   return largest;
 }
@@ -136,12 +138,26 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double par
   if (config.pp > 1) {
     // One message received and one sent, in each direction at once in the steady state.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    total += Bytes(4.0 * 2.0 * sbh(scenario.job.model, config.micro_batch_size) / shards);
+    total += Bytes(4.0 * element_bytes(scenario.stack.precision) *
+                   sbh(scenario.job.model, config.micro_batch_size) / shards);
   }
   if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters * scenario.stack.gradient_bucket_bytes);
   }
   return total;
+}
+
+void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak) {
+  memory.activations = peak.kept;
+  memory.working_set = peak.working;
+  memory.buffers = peak.waiting;
+}
+
+int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
+  const auto heaviest = std::max_element(
+      stages.begin(), stages.end(),
+      [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
+  return static_cast<int>(heaviest - stages.begin());
 }
 
 /// Versions of its weights that a stage keeps.
@@ -165,37 +181,54 @@ Bytes MemoryBreakdown::total() const {
   return sum;
 }
 
+ActivationStorage activation_storage(const StackSpec& stack) {
+  return {.element_bytes = 1.0 * element_bytes(stack.precision),
+          .stores_scores = stack.attention == "unfused"};
+}
+
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
-                        Recompute recompute, bool is_sequence_parallel, bool stores_scores) {
+                        Recompute recompute, bool is_sequence_parallel,
+                        const ActivationStorage& storage) {
+  const double bytes = storage.element_bytes;
   const double tokens = 1.0 * model.seq_length * micro_batch_size;
   const double h = model.hidden_size;
   if (recompute == Recompute::kFull) {
-    return Bytes(2.0 * tokens * h / (is_sequence_parallel ? tp : 1));
+    return Bytes(bytes * tokens * h / (is_sequence_parallel ? tp : 1));
   }
   const auto queries = static_cast<double>(query_width(model));
   const auto keys = static_cast<double>(key_width(model));
-  const double scores = recompute == Recompute::kNone && stores_scores
-                            ? 5.0 * model.num_attention_heads * model.seq_length
-                            : 0.0;
+  const double scores =
+      recompute == Recompute::kNone && storage.stores_scores
+          ? (2.0 * bytes + kMaskBytes) * model.num_attention_heads * model.seq_length
+          : 0.0;
   // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
   // rest.
-  const double whole = (has_dropout(model) ? 10.0 : 8.0) * h;
-  const double split = 2.0 * (queries + 2.0 * keys) + 2.0 * queries +
-                       2.0 * static_cast<double>(mlp_up_width(model)) +
-                       2.0 * model.ffn_hidden_size + scores;
+  const double whole = (4.0 * bytes + (has_dropout(model) ? 2.0 * kMaskBytes : 0.0)) * h;
+  const double split = bytes * (queries + 2.0 * keys) + bytes * queries +
+                       bytes * static_cast<double>(mlp_up_width(model)) +
+                       bytes * model.ffn_hidden_size + scores;
   return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));
+}
+
+Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return layer_memory(scenario, config).kept;
+  }
+  return layer_activations(scenario.job.model, config.micro_batch_size, config.tp, config.recompute,
+                           config.sequence_parallel, activation_storage(scenario.stack));
 }
 
 Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
                                 int virtual_stage) {
   const TransformerConfig& model = scenario.job.model;
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return virtual_stage_memory(scenario, config, virtual_stage).kept;
+  }
   const double layers = layers_of_virtual_stage(model, config, virtual_stage);
-  Bytes kept =
-      layers * layer_activations(model, config.micro_batch_size, config.tp, config.recompute,
-                                 config.sequence_parallel, stores_scores(scenario.stack));
+  Bytes kept = layers * kept_by_layer(scenario, config);
   if (virtual_stage == 0 && has_dropout(model)) {
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    kept += Bytes(sbh(model, config.micro_batch_size) / shards);
+    kept += Bytes(kMaskBytes * sbh(model, config.micro_batch_size) / shards);
   }
   return kept;
 }
@@ -235,18 +268,41 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
   const double parameters = stage_parameters(scenario.job.model, config, stage);
   const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
   // Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
-  return {
+  MemoryBreakdown memory{
       .weights = Bytes(weight_versions(scenario, config, stage) * parameters * stack.weight_bytes),
       .gradients = Bytes(parameters * stack.gradient_bytes),
       .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
-      .activations = kept_activations(scenario, config, stage),
-      .working_set = working_set(scenario, config, stage),
-      .buffers = buffers(scenario, config, parameters),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
+  if (stack.memory_model == MemoryModel::kPtdp) {
+    set_activations(memory, activation_bound(scenario, config, stage));
+    return memory;
+  }
+  memory.activations = kept_activations(scenario, config, stage);
+  memory.working_set = working_set(scenario, config, stage);
+  memory.buffers = buffers(scenario, config, parameters);
+  return memory;
+}
+
+double num_actions_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+  return kActionsOfAMicrobatch * config.pp * config.vpp *
+         static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+}
+
+Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  const ScheduleShape shape =
+      config.schedule == ScheduleKind::kZbAuto
+          ? schedule_shape(scenario, config, microbatch_costs(scenario, config))
+          : schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
+  return insert_messages(generator->generate(shape));
 }
 
 std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
                                              const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp && config.pp > 1 &&
+      num_actions_with_messages(scenario, config) <= kMostActions) {
+    return memory_by_stage(scenario, config, schedule_with_messages(scenario, config));
+  }
   std::vector<MemoryBreakdown> stages;
   stages.reserve(static_cast<std::size_t>(config.pp));
   for (int stage = 0; stage < config.pp; ++stage) {
@@ -255,7 +311,24 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
   return stages;
 }
 
+std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const ParallelConfig& config,
+                                             const Schedule& schedule) {
+  std::vector<MemoryBreakdown> stages;
+  stages.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    MemoryBreakdown memory = stage_memory(scenario, config, stage);
+    if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+      set_activations(memory, activation_peak(scenario, config, schedule, stage));
+    }
+    stages.push_back(memory);
+  }
+  return stages;
+}
+
 int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return heaviest_of(memory_by_stage(scenario, config));
+  }
   int heaviest = 0;
   Bytes most;
   for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
@@ -269,6 +342,10 @@ int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
 }
 
 Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    const std::vector<MemoryBreakdown> stages = memory_by_stage(scenario, config);
+    return stages[static_cast<std::size_t>(heaviest_of(stages))].total();
+  }
   return stage_memory(scenario, config, heaviest_stage(scenario, config)).total();
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
@@ -38,7 +39,14 @@ inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"buffers", &MemoryBreakdown::buffers},
     MemoryTerm{"reserve", &MemoryBreakdown::reserve}};
 
-/// Activations that one layer keeps per microbatch for its backward pass, with 2-byte elements and
+/// How a stack keeps activations.
+struct ActivationStorage {
+  double element_bytes = 2.0;
+  bool stores_scores = true;  ///< Of attention, which a fused kernel never does.
+};
+[[nodiscard]] ActivationStorage activation_storage(const StackSpec& stack);
+
+/// Activations that one layer keeps per microbatch for its backward pass. With 2-byte elements and
 /// 1-byte dropout masks:
 ///
 ///   none       sbh(10 + 24/t + 5as/(ht)),  with sequence parallelism sbh/t·(34 + 5as/h)
@@ -46,11 +54,15 @@ inline constexpr std::array kMemoryTerms = {
 ///   full       2sbh,                       with sequence parallelism 2sbh/t
 ///
 /// for GPT; other widths are counted alike, tensor by tensor, without masks where there is no
-/// dropout. The terms 5as/h (attention scores) vanish where a fused kernel never stores them.
+/// dropout. The terms 5as/h (attention scores) vanish where they are not stored.
 /// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                                       Recompute recompute, bool is_sequence_parallel,
-                                      bool stores_scores = true);
+                                      const ActivationStorage& storage = {});
+
+/// What a layer of the scenario's stack keeps of one microbatch: layer_activations, or by
+/// MemoryModel::kPtdp that of runtime_memory.h.
+[[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config);
 
 /// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
 /// the activations of its layers and, where it begins the model, the embedding's dropout mask.
@@ -69,19 +81,33 @@ inline constexpr std::array kMemoryTerms = {
 /// distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp);
 
-/// The memory of `stage`. The config must satisfy find_violation's divisibility. Activations are
-/// those that the schedule holds at its peak (analytic/pipeline.h for 1F1B and interleaved, the
-/// generator's bound for the others); where weight gradients are put off, all of a microbatch's
-/// activations count until they are done, though some could go before.
+/// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
+/// find_violation's divisibility. Activations are those that the schedule holds at its peak
+/// (analytic/pipeline.h for 1F1B and interleaved, the generator's bound for the others); where
+/// weight gradients are put off, all of a microbatch's activations count until they are done,
+/// though some could go before. By MemoryModel::kPtdp no less than memory_by_stage has
+/// (activation_bound).
 [[nodiscard]] MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config,
                                            int stage);
 
-/// All stages in order.
+/// The same, all stages in order; by MemoryModel::kPtdp as the schedule's orders have it
+/// (activation_peak), unless these have more than some millions of actions.
 [[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
                                                            const ParallelConfig& config);
+/// The same with orders that have messages: those of `schedule_with_messages`, or others.
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
+                                                           const ParallelConfig& config,
+                                                           const Schedule& schedule);
 
-/// The heaviest stage: with equal layers the first (most microbatches in flight, embedding) or the
-/// last (logits), for those between hold less than the first.
+/// The orders of the configuration's schedule, with the messages between stages.
+[[nodiscard]] Schedule schedule_with_messages(const Scenario& scenario,
+                                              const ParallelConfig& config);
+/// Actions that it has.
+[[nodiscard]] double num_actions_with_messages(const Scenario& scenario,
+                                               const ParallelConfig& config);
+
+/// The heaviest stage of memory_by_stage: with equal layers the first (most microbatches in flight,
+/// embedding) or the last (logits), for those between hold less than the first.
 [[nodiscard]] int heaviest_stage(const Scenario& scenario, const ParallelConfig& config);
 
 /// Its total.

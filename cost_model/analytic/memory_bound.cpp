@@ -3,14 +3,17 @@
 namespace ptdp {
 
 LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size, int tp,
-                           bool is_sequence_parallel, bool is_element_wise_fused) {
+                           bool is_sequence_parallel, bool is_element_wise_fused,
+                           int element_bytes) {
   const double s = model.seq_length;
-  const double per_width = 2.0 * micro_batch_size * s;  // bytes of a pass over one feature
+  const double per_width =
+      1.0 * element_bytes * micro_batch_size * s;  // bytes of a pass over one feature
   const Bytes norms(per_width * model.hidden_size / (is_sequence_parallel ? tp : 1));
   const Bytes queries(per_width * static_cast<double>(query_width(model)) / tp);
   const Bytes keys(per_width * static_cast<double>(key_width(model)) / tp);
   const Bytes mlp(per_width * model.ffn_hidden_size / tp);
-  const Bytes scores(2.0 * micro_batch_size * (1.0 * model.num_attention_heads / tp) * s * s);
+  const Bytes scores(1.0 * element_bytes * micro_batch_size *
+                     (1.0 * model.num_attention_heads / tp) * s * s);
   const Bytes all_heads = queries + 2.0 * keys;
   const Bytes rotary =
       model.position_embedding == PositionEmbedding::kRope ? 2.0 * (queries + keys) : Bytes(0.0);

@@ -7,9 +7,9 @@
 
 namespace ptdp {
 
-/// HBM traffic of one layer and microbatch outside the matrix products, in units of A = 2bsh (the
-/// layer's activations; A/t on the sequence-parallel part), Q, K and F (2bs times the width of all
-/// queries, of all keys, of the MLP, over t) and S = 2b(a/t)s² (attention scores):
+/// HBM traffic of one layer and microbatch outside the matrix products, in units of A = ebsh (the
+/// layer's activations of e bytes each; A/t on the sequence-parallel part), Q, K and F (ebs times
+/// the width of all queries, of all keys, of the MLP, over t) and S = eb(a/t)s² (attention scores):
 ///
 ///   forward   norms ×2: 4A; bias-dropout-add ×2: 7A (6A without dropout); QKV bias 2(Q+2K);
 ///             rotary positions 2(Q+K); context transpose 2Q; bias-GELU 2F, or gate 3F
@@ -22,8 +22,8 @@ namespace ptdp {
 /// which is 11A + 16A/t and 23A + 27A/t for GPT. Where the stack fuses no element-wise operations
 /// (SC21 section 5.8), each is a kernel of its own: 8A and 2F more forward, and 16S and 17S more
 /// for scores that are converted, scaled, masked and converted back in fp32. Source: counted from
-/// Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with one-byte dropout
-/// masks.
+/// Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with 2-byte elements
+/// and one-byte dropout masks.
 struct LayerTraffic {
   Bytes forward;
   Bytes backward;
@@ -32,7 +32,7 @@ struct LayerTraffic {
 };
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
-                                         bool is_element_wise_fused = true);
+                                         bool is_element_wise_fused = true, int element_bytes = 2);
 
 /// Time to move `traffic` by element-wise kernels: bytes / (memory_efficiency · bandwidth).
 [[nodiscard]] Seconds memory_bound_time(Bytes traffic, const GpuSpec& gpu);

@@ -8,7 +8,8 @@
 namespace ptdp {
 namespace {
 
-constexpr double kEmbeddingPasses = 8.0;  // over 2bsh bytes: gather, positions, dropout, gradients
+constexpr double kEmbeddingPasses =
+    8.0;  // over bsh elements: gather, positions, dropout, gradients
 constexpr double kEmbeddingForward = 6.0 / kEmbeddingPasses;  // gather, positions, dropout
 constexpr double kFinalNormPasses = 7.0;
 constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
@@ -28,7 +29,8 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const GpuSpec& gpu = cluster.gpu;
   const std::int64_t tokens = std::int64_t{1} * config.micro_batch_size * model.seq_length;
   const std::int64_t vocabulary = padded_vocab_size(model, config.tp) / config.tp;
-  const Bytes activations(2.0 * static_cast<double>(tokens) * model.hidden_size);
+  const int bytes = element_bytes(scenario.stack.precision);
+  const Bytes activations(bytes * static_cast<double>(tokens) * model.hidden_size);
   const Bytes norms = config.sequence_parallel ? activations / config.tp : activations;
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
   // With sequence parallelism, a reduce-scatter after the embedding and an all-gather before the
@@ -40,7 +42,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
 
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
-  const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(2.0 * table);
+  const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);
   const Bytes loss_traffic(scenario.stack.loss_traffic * static_cast<double>(tokens) *
                            static_cast<double>(vocabulary));
   const Bytes norm_traffic = kFinalNormPasses * norms;
@@ -81,6 +83,28 @@ StagePlacement placement_of(ScheduleKind schedule) {
       return StagePlacement::kLooped;
   }
   return StagePlacement::kLooped;
+}
+
+bool splits_backward(ScheduleKind schedule) {
+  switch (schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kLoopedBfs:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      return false;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+      return true;
+  }
+  return true;
 }
 
 int num_copies(const ParallelConfig& config) {

@@ -22,7 +22,7 @@ struct MicrobatchCosts {
   Seconds logits_weight_gradient;  ///< and in the weight gradient.
 };
 
-/// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over 2bsh bytes), a
+/// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over bsh elements), a
 /// dense gradient of the table that starts from zeros, and one all-reduce over tp. Logits: a linear
 /// layer to V/t features, the loss (the stack's loss_traffic per logit), the final norm (7 passes)
 /// and one all-reduce of its input gradient; with sequence parallelism an all-gather and a
@@ -38,6 +38,8 @@ struct MicrobatchCosts {
 
 /// Which virtual stages lie on which stage.
 [[nodiscard]] StagePlacement placement_of(ScheduleKind schedule);
+/// Whether it puts weight gradients off, apart from input gradients.
+[[nodiscard]] bool splits_backward(ScheduleKind schedule);
 /// How often the pipeline holds every layer: twice where it is bidirectional, each copy for one
 /// half of the microbatches.
 [[nodiscard]] int num_copies(const ParallelConfig& config);

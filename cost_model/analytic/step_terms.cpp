@@ -38,7 +38,8 @@ Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
   const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
-  const Bytes message(2.0 * pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
+  const Bytes message(element_bytes(stack.precision) *
+                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
   const Bytes shard = message / (is_scattered ? config.tp : 1);
   const Seconds gather = is_scattered && !config.sequence_parallel
                              ? all_gather_time(message, groups.tensor, cluster)
@@ -71,8 +72,8 @@ Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
 
 Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
                        const GroupPlacement& group, double parameters, double pieces) {
-  return config.zero_stage >= 1 ? all_gather_time(Bytes(parameters * kParameterBytes / pieces),
-                                                  group, scenario.cluster)
+  const Bytes weights(parameters * gathered_bytes(scenario.stack));
+  return config.zero_stage >= 1 ? all_gather_time(weights / pieces, group, scenario.cluster)
                                 : Seconds(0.0);
 }
 

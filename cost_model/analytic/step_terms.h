@@ -8,7 +8,9 @@
 namespace ptdp {
 
 /// Bytes of a parameter as it is gathered after a sharded optimizer step.
-inline constexpr double kParameterBytes = 2.0;
+[[nodiscard]] constexpr double gathered_bytes(const StackSpec& stack) {
+  return element_bytes(stack.precision);
+}
 
 /// Where the groups of a configuration lie.
 struct Placements {

@@ -56,7 +56,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   const TransformerConfig& model = scenario.job.model;
   const ClusterSpec& cluster = scenario.cluster;
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
-  const Bytes activations(2.0 * config.micro_batch_size * model.seq_length * model.hidden_size);
+  const Bytes activations(1.0 * element_bytes(scenario.stack.precision) * config.micro_batch_size *
+                          model.seq_length * model.hidden_size);
   const Seconds all_reduce = all_reduce_time(activations, group, cluster);
   const Seconds all_gather = all_gather_time(activations, group, cluster);
   const Seconds two_all_reduces = 2.0 * all_reduce;
@@ -137,19 +138,27 @@ LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t i
                        const GpuSpec& gpu, const StackSpec& stack) {
   const FlopsPerSecond peak = gpu.peak(stack.precision);
   const bool is_fused = stack.fused_gradient_accumulation;
-  const int gradient_bytes = stack.gradient_bytes > 2.0 ? 4 : 2;
-  return {.forward = matmul_time({.m = tokens, .n = outputs, .k = inputs}, gpu, peak),
-          .input_gradient = matmul_time({.m = tokens, .n = inputs, .k = outputs}, gpu, peak),
+  const int bytes = element_bytes(stack.precision);
+  const int gradient_bytes =
+      stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
+  const auto product = [&](std::int64_t n, std::int64_t k) {
+    return matmul_time({.m = tokens, .n = n, .k = k, .element_bytes = bytes, .output_bytes = bytes},
+                       gpu, peak);
+  };
+  return {.forward = product(outputs, inputs),
+          .input_gradient = product(inputs, outputs),
           .weight_gradient = matmul_time({.m = outputs,
                                           .n = inputs,
                                           .k = tokens,
-                                          .output_bytes = is_fused ? gradient_bytes : 2,
+                                          .element_bytes = bytes,
+                                          .output_bytes = is_fused ? gradient_bytes : bytes,
                                           .accumulate = is_fused},
                                          gpu, peak)};
 }
 
 Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
-  return memory_bound_time(Bytes(weights * (2.0 + 2.0 * stack.gradient_bytes)), gpu);
+  return memory_bound_time(
+      Bytes(weights * (element_bytes(stack.precision) + 2.0 * stack.gradient_bytes)), gpu);
 }
 
 LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
@@ -161,8 +170,9 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   const LinearTime all = linears.column + linears.row;
   const AttentionTime attention =
       attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
-  const LayerTraffic traffic = layer_traffic(model, config.micro_batch_size, config.tp,
-                                             config.sequence_parallel, stack.fused_element_wise);
+  const LayerTraffic traffic =
+      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
+                    stack.fused_element_wise, element_bytes(stack.precision));
   const TensorParallelTime communication = tensor_parallel_time(scenario, config, linears);
 
   LayerCosts costs;

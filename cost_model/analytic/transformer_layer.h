@@ -48,7 +48,7 @@ struct LinearTime {
                                      const GpuSpec& gpu, const StackSpec& stack);
 
 /// Time to add the gradient of `weights` weights to the sum over earlier microbatches: the new one
-/// is read (2 bytes each), the sum read and written.
+/// is read (an element each), the sum read and written.
 [[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
                                                  const StackSpec& stack);
 
@@ -57,7 +57,7 @@ struct LinearTime {
 ///   - four linear layers (QKV, projection, h→4h, 4h→h), each with a forward product and two
 ///     backward ones;
 ///   - the attention core (analytic/attention.h) and the traffic of the rest (memory_bound.h);
-///   - tensor-parallel collectives of 2bsh bytes: two all-reduces in each pass, or with sequence
+///   - tensor-parallel collectives of bsh elements: two all-reduces in each pass, or with sequence
 ///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for
 ///     the inputs of each column-parallel weight gradient. A stack that overlaps runs the backward
 ///     ones behind the weight gradients of the column-parallel layers (the repeated all-gathers

@@ -56,7 +56,8 @@ struct StepActions {
 [[nodiscard]] Schedule insert_data_parallel(Schedule schedule, const StepActions& step);
 
 /// Adds to the end of every rank's list what `step` has of TIED (on the ranks of the first and the
-/// last stage, where these are two ranks), NORM and OPTIMIZER. The stage of TIED is the first or
+/// last stage, where these are two; a bidirectional pipeline's have one table for both ends each),
+/// NORM and OPTIMIZER. The stage of TIED is the first or
 /// the last, that of the others the rank's first, which has the number of the rank.
 [[nodiscard]] Schedule insert_step_end(Schedule schedule, const StepActions& step);
 

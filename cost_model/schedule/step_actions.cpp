@@ -109,10 +109,13 @@ Schedule insert_step_end(Schedule schedule, const StepActions& step) {
   const int last_stage = num_stages(schedule) - 1;
   const int first_rank = rank_of(schedule, 0, 0);
   const int last_rank = rank_of(schedule, last_stage, 0);
+  // A rank with both ends has one table for both; where the pipeline is bidirectional, two ranks
+  // do.
+  const bool is_apart =
+      first_rank != last_rank && schedule.placement != StagePlacement::kBidirectional;
   for (int rank = 0; rank < schedule.pp; ++rank) {
     std::vector<Action>& order = schedule.orders[rank];
-    if (step.ties_embeddings && first_rank != last_rank &&
-        (rank == first_rank || rank == last_rank)) {
+    if (step.ties_embeddings && is_apart && (rank == first_rank || rank == last_rank)) {
       order.push_back({ActionKind::kReduceTied, rank == first_rank ? 0 : last_stage});
     }
     if (step.reduces_norm) {

@@ -129,9 +129,11 @@ class Schedules {
     return cache.find(*pipeline_.generator, shape);
   }
 
+  /// Not below zero, where rounding may take it.
   [[nodiscard]] Seconds wait_of(const Schedule& schedule, Seconds exchange) const {
-    return period_of(pipeline_, schedule, exchange) -
-           schedule.num_microbatches * most_work(pipeline_);
+    return std::max(
+        period_of(pipeline_, schedule, exchange) - schedule.num_microbatches * most_work(pipeline_),
+        Seconds(0.0));
   }
 
   const Pipeline& pipeline_;

@@ -140,7 +140,7 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
     times.gathers.push_back(
         is_reduced ? split(gathering_time(scenario, config, groups.data, count, buckets),
                            gathering_time(scenario, config, groups.data, count,
-                                          pieces_of(kParameterBytes)))
+                                          pieces_of(gathered_bytes(stack))))
                    : TransferTime{});
   }
   for (int rank = 0; rank < config.pp; ++rank) {

@@ -88,12 +88,24 @@ void describe(Fields& fields, AttentionRate& rate) {
 }
 
 template <class Fields>
+void describe(Fields& fields, MatmulTile& tile) {
+  fields.count("rows", tile.rows, 1, 100'000);
+  fields.count("columns", tile.columns, 1, 100'000);
+}
+
+template <class Fields>
 void describe(Fields& fields, GpuSpec& gpu) {
   fields.name("name", gpu.name);
   fields.text("source", gpu.source);
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
   if (fields.optional("peak_bf16_TFLOPs", gpu.peak_bf16.value() > 0.0)) {
     fields.quantity("peak_bf16_TFLOPs", gpu.peak_bf16, kTera, kTeraflopsRange);
+  }
+  if (fields.optional("peak_fp32_TFLOPs", gpu.peak_fp32.value() > 0.0)) {
+    fields.quantity("peak_fp32_TFLOPs", gpu.peak_fp32, kTera, kTeraflopsRange);
+  }
+  if (fields.optional("peak_fp64_TFLOPs", gpu.peak_fp64.value() > 0.0)) {
+    fields.quantity("peak_fp64_TFLOPs", gpu.peak_fp64, kTera, kTeraflopsRange);
   }
   fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
   fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
@@ -102,6 +114,11 @@ void describe(Fields& fields, GpuSpec& gpu) {
   fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
   fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
   fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
+  if (fields.optional("matmul_tile", gpu.matmul_tile.has_value())) {
+    MatmulTile tile = gpu.matmul_tile.value_or(MatmulTile{});
+    fields.object("matmul_tile", tile);
+    gpu.matmul_tile = tile;
+  }
   fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
   fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
   fields.quantity("kernel_latency_us", gpu.kernel_latency, kMicro, kLatencyRange);

@@ -22,13 +22,23 @@ struct AttentionRate {
   friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
 };
 
+/// The blocks in which products are formed.
+struct MatmulTile {
+  int rows = 0;
+  int columns = 0;
+
+  friend bool operator==(const MatmulTile&, const MatmulTile&) = default;
+};
+
 /// One accelerator. Peaks are data-sheet figures without sparsity; efficiencies say what kernels
 /// reach of them and where that was measured (`source`).
 struct GpuSpec {
   std::string name;
   std::string source;
   FlopsPerSecond peak_fp16;
-  FlopsPerSecond peak_bf16;  ///< 0: the GPU has no bf16 matrix units.
+  FlopsPerSecond peak_bf16;  ///< 0: the GPU has no bf16 matrix units. So of the next two.
+  FlopsPerSecond peak_fp32;
+  FlopsPerSecond peak_fp64;
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   int num_multiprocessors = 0;
@@ -36,6 +46,7 @@ struct GpuSpec {
   double matmul_startup_depth = 0.0;  ///< Inner-dimension steps that filling a tile's pipe costs.
   double matmul_output_depth = 0.0;   ///< Steps per byte of an element of the result, out and in.
   double matmul_wave_overlap = 0.0;   ///< Of the unfilled part of a last wave, what costs no time.
+  std::optional<MatmulTile> matmul_tile = std::nullopt;  ///< None: those of analytic/gemm.h.
   double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
   double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
   Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.
@@ -43,7 +54,17 @@ struct GpuSpec {
 
   /// Peak of matrix products in `precision`; 0 where the GPU lacks it.
   [[nodiscard]] FlopsPerSecond peak(Precision precision) const {
-    return precision == Precision::kFp16 ? peak_fp16 : peak_bf16;
+    switch (precision) {
+      case Precision::kFp16:
+        return peak_fp16;
+      case Precision::kBf16:
+        return peak_bf16;
+      case Precision::kFp32:
+        return peak_fp32;
+      case Precision::kFp64:
+        return peak_fp64;
+    }
+    return {};
   }
   friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
 };
@@ -117,6 +138,8 @@ struct ClusterSpec {
 // `all_reduce_curves` may also be the names of shipped ones.
 template <class Fields>
 void describe(Fields& fields, AttentionRate& rate);
+template <class Fields>
+void describe(Fields& fields, MatmulTile& tile);
 template <class Fields>
 void describe(Fields& fields, GpuSpec& gpu);
 template <class Fields>

@@ -32,7 +32,8 @@ enum class ScheduleKind {
   kPipeDream2Bw
 };
 enum class Recompute { kNone, kSelective, kFull };
-enum class Precision { kFp16, kBf16 };
+/// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
+enum class Precision { kFp16, kBf16, kFp32, kFp64 };
 /// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
 /// group have consecutive ranks and pipeline stages lie farthest apart.
 enum class RankOrder { kTpCpEpDpPp };
@@ -57,7 +58,9 @@ inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kSelective, "selective"},
     NamedValue<Recompute>{Recompute::kFull, "full"}};
 inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::kFp16, "fp16"},
-                                               NamedValue<Precision>{Precision::kBf16, "bf16"}};
+                                               NamedValue<Precision>{Precision::kBf16, "bf16"},
+                                               NamedValue<Precision>{Precision::kFp32, "fp32"},
+                                               NamedValue<Precision>{Precision::kFp64, "fp64"}};
 inline constexpr std::array kRankOrderNames = {
     NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
 
@@ -70,6 +73,25 @@ inline constexpr std::array kRankOrderNames = {
 [[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
+
+/// Size of an element [B].
+[[nodiscard]] constexpr int element_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::kFp16:
+    case Precision::kBf16:
+      return 2;
+    case Precision::kFp32:
+      return 4;
+    case Precision::kFp64:
+      return 8;
+  }
+  return 0;
+}
+/// Of sums over elements: weight gradients, statistics of norms and of the loss. fp32, and fp64 for
+/// fp64.
+[[nodiscard]] constexpr int accumulator_bytes(Precision precision) {
+  return precision == Precision::kFp64 ? 8 : 4;
+}
 
 /// In the terms practitioners say aloud: TP8 PP64 DP6. Ordered field by field, so that plans of
 /// equal time have one order.

@@ -1,6 +1,7 @@
 #include "cost_model/spec/stack_spec.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cost_model/error.h"
 
@@ -16,6 +17,38 @@ const Bytes kUsualBucket = StackSpec{}.gradient_bucket_size;
 const double kUsualLossTraffic = StackSpec{}.loss_traffic;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
+/// The fields that a stack has in each precision: applies `visit` to both of every pair.
+template <class Visit>
+void visit_together(StackSpec& stack, PrecisionBytes& bytes, const Visit& visit) {
+  visit(stack.precision, bytes.precision);
+  visit(stack.weight_bytes, bytes.weight_bytes);
+  visit(stack.gradient_bytes, bytes.gradient_bytes);
+  visit(stack.optimizer_bytes, bytes.optimizer_bytes);
+  visit(stack.reduced_gradient_bytes, bytes.reduced_gradient_bytes);
+  visit(stack.optimizer_traffic, bytes.optimizer_traffic);
+  visit(stack.loss_traffic, bytes.loss_traffic);
+}
+
+void sort_by_precision(std::vector<PrecisionBytes>& precisions) {
+  std::sort(
+      precisions.begin(), precisions.end(),
+      [](const PrecisionBytes& a, const PrecisionBytes& b) { return a.precision < b.precision; });
+}
+
+/// Each precision once, and not that of the stack itself.
+void check_precisions(const StackSpec& stack, const std::string& place) {
+  std::vector<Precision> precisions = {stack.precision};
+  for (const PrecisionBytes& bytes : stack.other_precisions) {
+    precisions.push_back(bytes.precision);
+  }
+  std::sort(precisions.begin(), precisions.end());
+  const auto repeated = std::adjacent_find(precisions.begin(), precisions.end());
+  if (repeated != precisions.end()) {
+    throw Error(place + ": " + std::string(name_of(*repeated)) +
+                " is there twice, or in precision");
+  }
+}
+
 /// A list of choices that names one twice is a slip; so is an empty one, unless that says
 /// something.
 template <class Value>
@@ -30,6 +63,19 @@ void check_choices(std::vector<Value> values, const std::string& place, bool may
 }  // namespace
 
 StackSpec at_precision(StackSpec stack, Precision precision) {
+  const auto other =
+      std::find_if(stack.other_precisions.begin(), stack.other_precisions.end(),
+                   [&](const PrecisionBytes& bytes) { return bytes.precision == precision; });
+  if (other != stack.other_precisions.end()) {
+    visit_together(stack, *other, [](auto& a, auto& b) { std::swap(a, b); });
+    sort_by_precision(stack.other_precisions);
+    return stack;
+  }
+  if (element_bytes(precision) != element_bytes(stack.precision)) {
+    throw Error("stack " + stack.name + " says what it keeps in " +
+                std::string(name_of(stack.precision)) + ", not in " +
+                std::string(name_of(precision)) + ": other_precisions lacks it");
+  }
   if (precision == Precision::kBf16 && stack.precision == Precision::kFp16) {
     if (stack.bf16_gradient_bytes > 0.0) {
       stack.gradient_bytes = stack.bf16_gradient_bytes;
@@ -62,11 +108,25 @@ void describe(Fields& fields, StackCapabilities& can_run) {
 }
 
 template <class Fields>
+void describe(Fields& fields, PrecisionBytes& bytes) {
+  fields.choice("precision", bytes.precision, NamedValues<Precision>(kPrecisionNames));
+  fields.number("weight_bytes", bytes.weight_bytes, kStoredBytes);
+  fields.number("gradient_bytes", bytes.gradient_bytes, kStoredBytes);
+  fields.number("optimizer_bytes", bytes.optimizer_bytes, kBytesPerParameter);
+  fields.number("reduced_gradient_bytes", bytes.reduced_gradient_bytes, kStoredBytes);
+  fields.number("optimizer_traffic", bytes.optimizer_traffic, kBytesPerParameter);
+  fields.number("loss_traffic", bytes.loss_traffic, kBytesPerLogit);
+}
+
+template <class Fields>
 void describe(Fields& fields, StackSpec& stack) {
   fields.name("name", stack.name);
   fields.text("source", stack.source);
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
+  if (fields.optional("memory_model", stack.memory_model != MemoryModel::kMegatron)) {
+    fields.choice("memory_model", stack.memory_model, NamedValues<MemoryModel>(kMemoryModelNames));
+  }
   if (fields.optional("fused_element_wise", !stack.fused_element_wise)) {
     fields.flag("fused_element_wise", stack.fused_element_wise);
   }
@@ -80,6 +140,13 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   if (fields.optional("bf16_optimizer_bytes", stack.bf16_optimizer_bytes != 0.0)) {
     fields.number("bf16_optimizer_bytes", stack.bf16_optimizer_bytes, kStoredBytes);
+  }
+  if (fields.optional("other_precisions", !stack.other_precisions.empty())) {
+    fields.objects("other_precisions", stack.other_precisions);
+    if constexpr (Fields::kIsReading) {
+      check_precisions(stack, fields.place_of("other_precisions"));
+      sort_by_precision(stack.other_precisions);
+    }
   }
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);

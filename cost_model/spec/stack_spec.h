@@ -24,6 +24,15 @@ inline constexpr std::array kDataParallelOverlapNames = {
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kSingleStage, "single-stage"},
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kAlways, "always"}};
 
+/// What is kept for backward passes, and when it is released.
+enum class MemoryModel {
+  kMegatron,  ///< Korthikanti et al.'s table, masks of one byte, allocators that give nothing back.
+  kPtdp       ///< This project's runtime, buffer by buffer (analytic/runtime_memory.h).
+};
+inline constexpr std::array kMemoryModelNames = {
+    NamedValue<MemoryModel>{MemoryModel::kMegatron, "megatron"},
+    NamedValue<MemoryModel>{MemoryModel::kPtdp, "ptdp"}};
+
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
@@ -38,12 +47,27 @@ struct StackCapabilities {
   friend bool operator==(const StackCapabilities&, const StackCapabilities&) = default;
 };
 
+/// What a stack keeps and moves when it trains in another precision than StackSpec::precision:
+/// StackSpec's fields of the same names.
+struct PrecisionBytes {
+  Precision precision = Precision::kFp32;
+  double weight_bytes = 0.0;
+  double gradient_bytes = 0.0;
+  double optimizer_bytes = 0.0;
+  double reduced_gradient_bytes = 0.0;
+  double optimizer_traffic = 0.0;
+  double loss_traffic = 0.0;
+
+  friend bool operator==(const PrecisionBytes&, const PrecisionBytes&) = default;
+};
+
 /// One version of a training framework. Bytes "per parameter" are per parameter held by a GPU.
 struct StackSpec {
   std::string name;
   std::string source;
   Precision precision = Precision::kBf16;
-  std::string attention = "unfused";         ///< Or a fused kernel that the GPU has a rate for.
+  std::string attention = "unfused";  ///< Or a fused kernel that the GPU has a rate for.
+  MemoryModel memory_model = MemoryModel::kMegatron;
   bool fused_element_wise = true;            ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
   bool tensor_parallel_overlap = false;      ///< Backward collectives behind the weight gradient.
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
@@ -52,8 +76,9 @@ struct StackSpec {
   double optimizer_bytes = 12.0;      ///< Master weights, two moments, and copies.
   double bf16_gradient_bytes = 0.0;   ///< What an fp16 stack keeps with bf16 instead; 0: the same.
   double bf16_optimizer_bytes = 0.0;  ///< Likewise.
-  double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
-  double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
+  std::vector<PrecisionBytes> other_precisions;  ///< In the order of their enumerators, each once.
+  double reduced_gradient_bytes = 4.0;           ///< Per parameter, in the data-parallel reduction.
+  double gradient_bucket_bytes = 0.0;  ///< Buckets of an overlapped reduction, copied to and from.
   Bytes gradient_bucket_size = Bytes(25e6);  ///< Of one bucket; torch DDP's default.
   double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
   double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
@@ -81,12 +106,17 @@ struct StackSpec {
          (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && pp == 1);
 }
 
-/// The stack as it trains in `precision`.
+/// The stack as it trains in `precision`: as other_precisions says, where the precision that it
+/// trained in before takes the place of this one, so that the way back is the same. Without it a
+/// stack of fp16 or bf16 trains in the other one with the state that it has, or bf16_*. Throws
+/// Error where neither says what the stack keeps.
 [[nodiscard]] StackSpec at_precision(StackSpec stack, Precision precision);
 
 // The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run);
+template <class Fields>
+void describe(Fields& fields, PrecisionBytes& bytes);
 template <class Fields>
 void describe(Fields& fields, StackSpec& stack);
 

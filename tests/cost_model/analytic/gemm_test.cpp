@@ -115,12 +115,26 @@ TEST(MatmulTime, OfBatchesOfNarrowHeadsIsThreefold) {
   EXPECT_DOUBLE_EQ(time(64, 2) / time(64, 1), 2.0);
 }
 
+// 17 rows are in blocks of 32, 33 columns in 36: 2·3 blocks of 16·12, partly empty, and
+// 100 + 20 steps each, whatever multiples of 8 there are.
+TEST(MatmulTime, OfAProcessorCountsItsOwnBlocks) {
+  GpuSpec core = plain_gpu();
+  core.num_multiprocessors = 1;
+  core.matmul_startup_depth = 20.0;
+  core.matmul_output_depth = 0.0;
+  core.matmul_tile = MatmulTile{.rows = 16, .columns = 12};
+  const Seconds time = matmul_time({.m = 17, .n = 33, .k = 100}, core, teraflops(0.001));
+  EXPECT_DOUBLE_EQ(time.value(), 6 * 2.0 * 16 * 12 * 120 / (core.matmul_efficiency * 1e9));
+}
+
 TEST(MatmulBytes, ReadTheResultOnlyWhenAccumulating) {
   const MatmulShape shape{.m = 2, .n = 3, .k = 5, .output_bytes = 4};
   EXPECT_EQ(matmul_bytes(shape), Bytes(2.0 * (10 + 15) + 6 * 4));
   MatmulShape accumulated = shape;
   accumulated.accumulate = true;
   EXPECT_EQ(matmul_bytes(accumulated), Bytes(2.0 * (10 + 15) + 2 * 6 * 4));
+  accumulated.element_bytes = 8;
+  EXPECT_EQ(matmul_bytes(accumulated), Bytes(8.0 * (10 + 15) + 2 * 6 * 4));
 }
 
 /// A measured product, and predicted / measured − 1 of its time.

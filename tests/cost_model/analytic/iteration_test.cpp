@@ -7,6 +7,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/step_terms.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -276,6 +277,21 @@ TEST(IterationTraffic, CountsTheTensorParallelCollectives) {
   const Traffic traffic = iteration_traffic(selene_2021("1T"), trillion(), Seconds(100.0));
   const double all_reduce = 2.0 * 7 / 8 * 2 * 2048 * 25600;
   EXPECT_DOUBLE_EQ(traffic.tensor_parallel.value(), 512.0 * 2 * 6 * all_reduce);
+}
+
+// Elements of fp64 are four times as large as those of fp16: activations, messages, and parameters
+// that are gathered; gradients are as the stack reduces them.
+TEST(IterationTraffic, CountsElementsOfThePrecision) {
+  Scenario scenario = selene_2021("1T");
+  ParallelConfig config = trillion();
+  config.zero_stage = 1;
+  const Traffic half = iteration_traffic(scenario, config, Seconds(1.0));
+  scenario.stack.precision = Precision::kFp64;
+  const Traffic whole = iteration_traffic(scenario, config, Seconds(1.0));
+  EXPECT_DOUBLE_EQ(whole.tensor_parallel / half.tensor_parallel, 4.0);
+  EXPECT_DOUBLE_EQ(whole.pipeline / half.pipeline, 4.0);
+  const double held = most_parameters(scenario.job.model, config);
+  EXPECT_NEAR((whole.data_parallel - half.data_parallel).value(), 5.0 / 6 * 6 * held, 1e-9 * held);
 }
 
 }  // namespace

@@ -26,6 +26,14 @@ TEST(LayerTraffic, MatchesTheHandCount) {
   EXPECT_EQ(traffic.attention_backward, Bytes(5.5 * 2048));
 }
 
+TEST(LayerTraffic, GrowsWithTheElement) {
+  const LayerTraffic half = layer_traffic(small_model(), 2, 2, true);
+  const LayerTraffic whole = layer_traffic(small_model(), 2, 2, true, true, 4);
+  EXPECT_EQ(whole.forward, 2.0 * half.forward);
+  EXPECT_EQ(whole.backward, 2.0 * half.backward);
+  EXPECT_EQ(whole.attention_backward, 2.0 * half.attention_backward);
+}
+
 TEST(LayerTraffic, IsSplitEntirelyBySequenceParallelism) {
   const LayerTraffic whole = layer_traffic(small_model(), 2, 1, false);
   const LayerTraffic split = layer_traffic(small_model(), 2, 4, true);

@@ -40,8 +40,22 @@ TEST(LayerActivations, AreTheCoefficientsOfThePapers) {
 
 TEST(LayerActivations, LackTheScoresUnderFusedAttention) {
   const TransformerConfig model = find_model("22B").config;
-  EXPECT_EQ(layer_activations(model, 1, 8, Recompute::kNone, true, false),
+  EXPECT_EQ(layer_activations(model, 1, 8, Recompute::kNone, true, {.stores_scores = false}),
             layer_activations(model, 1, 8, Recompute::kSelective, true));
+}
+
+// By hand: 16 elements in place of 16·2 bytes, and 2 masks, per sbh; scores are two elements and a
+// mask.
+TEST(LayerActivations, AreOfElementsOfThePrecision) {
+  const TransformerConfig model = find_model("22B").config;
+  const double sbh = 2048.0 * 6144;
+  const ActivationStorage fp64{.element_bytes = 8.0};
+  EXPECT_DOUBLE_EQ(layer_activations(model, 1, 1, Recompute::kSelective, false, fp64).value() / sbh,
+                   16.0 * 8 + 2);
+  EXPECT_DOUBLE_EQ(layer_activations(model, 1, 1, Recompute::kFull, false, fp64).value() / sbh,
+                   8.0);
+  EXPECT_DOUBLE_EQ(layer_activations(model, 1, 1, Recompute::kNone, false, fp64).value() / sbh,
+                   16.0 * 8 + 2 + 17.0 * 64 * 2048 / 6144);
 }
 
 // Korthikanti et al. figure 1, in GiB as listed in calculon's validation.py: parameters and
@@ -205,10 +219,12 @@ TEST(StageParameters, OfAllStagesOfALlamaAreItsParameters) {
 // attention's result 2·512, gate and value 2·2048, their product 2·1024; no masks.
 TEST(LayerActivations, OfALlamaAreTheTensorsItKeeps) {
   const double tokens = 3.0 * 256;
-  EXPECT_EQ(layer_activations(small_llama(), 3, 1, Recompute::kNone, false, false),
-            Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024)));
-  EXPECT_EQ(layer_activations(small_llama(), 3, 2, Recompute::kNone, true, false),
-            Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024) / 2));
+  EXPECT_EQ(
+      layer_activations(small_llama(), 3, 1, Recompute::kNone, false, {.stores_scores = false}),
+      Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024)));
+  EXPECT_EQ(
+      layer_activations(small_llama(), 3, 2, Recompute::kNone, true, {.stores_scores = false}),
+      Bytes(tokens * (8 * 512 + 2 * 768 + 2 * 512 + 2 * 2048 + 2 * 1024) / 2));
 }
 
 // A middle stage of an uneven pipeline can hold most: here 40 of 42 layers.

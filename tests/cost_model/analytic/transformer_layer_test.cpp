@@ -28,6 +28,27 @@ TEST(LayerCosts, ExposeTwoAllReducesPerPassWithoutOverlap) {
   EXPECT_EQ(costs.backward.tensor_parallel, 2.0 * all_reduce);
 }
 
+// Messages and weight-gradient products of fp32 are twice as large; a stack that accumulates in its
+// precision writes and reads 4 bytes per weight in place of 2.
+TEST(LayerCosts, MoveElementsOfThePrecision) {
+  Scenario scenario = selene_2021("18B");
+  scenario.stack.gradient_bytes = 2.0;
+  scenario.cluster.gpu.peak_fp32 = scenario.cluster.gpu.peak_fp16;
+  const ParallelConfig config{.tp = 8, .micro_batch_size = 4};
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  EXPECT_EQ(gradient_accumulation_time(1e6, gpu, scenario.stack),
+            Seconds(6e6 / (gpu.memory_bandwidth.value() * gpu.memory_efficiency)));
+  scenario.stack.precision = Precision::kFp32;
+  scenario.stack.gradient_bytes = 4.0;
+  EXPECT_EQ(gradient_accumulation_time(1e6, gpu, scenario.stack),
+            Seconds(12e6 / (gpu.memory_bandwidth.value() * gpu.memory_efficiency)));
+  const Bytes activations(4.0 * 4 * 2048 * 6144);
+  const Seconds all_reduce = all_reduce_time(
+      activations, place_group(RankGrid(config), Dimension::kTensor, scenario.cluster),
+      scenario.cluster);
+  EXPECT_EQ(layer_costs(scenario, config).forward.tensor_parallel, 2.0 * all_reduce);
+}
+
 // NVLS makes an all-reduce cheaper than the two collectives that sequence parallelism has in its
 // place.
 TEST(LayerCosts, GatherAndScatterWithSequenceParallelism) {

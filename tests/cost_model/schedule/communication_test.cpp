@@ -246,7 +246,8 @@ TEST(Complete, HasTheBucketsOfBothStagesOfDualPipe) {
     for (const char* bucket : {"0REDUCE_GRAD0 0REDUCE_GRAD1", "1REDUCE_GRAD0 1REDUCE_GRAD1"}) {
       EXPECT_THAT(text, HasSubstr(bucket)) << rank;
     }
-    EXPECT_THAT(text, HasSubstr(std::to_string(rank) + "TIED0 " + std::to_string(rank) + "NORM0"));
+    // Each rank has both ends of the model and one table for them.
+    EXPECT_THAT(text, Not(HasSubstr("TIED")));
   }
 }
 

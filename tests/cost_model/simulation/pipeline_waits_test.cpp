@@ -106,6 +106,19 @@ TEST(SimulatedWaits, HaveTheBubbleRatesOfTheZeroBubblePaper) {
   }
 }
 
+// DualPipe keeps two ranks busy all the time; sums that differ in their last digit must not make
+// that less than nothing, which no plan may hold.
+TEST(SimulatedWaits, AreNotNegative) {
+  const ParallelConfig config = pipeline(ScheduleKind::kDualPipe, 2);
+  const Scenario scenario = scenario_of(config, 8);
+  for (int i = 1; i <= 100; ++i) {
+    const PipelineWaits waits =
+        simulated_waits(scenario, config, costs_of(0.1 * i, 0.07 * i + 0.03, 0.013 * i));
+    EXPECT_GE(waits.bubble, Seconds(0.0)) << i;
+    EXPECT_GE(waits.messages, Seconds(0.0)) << i;
+  }
+}
+
 TEST(LeastWaits, AreNeverMoreThanTheSimulatedOnes) {
   for (const ScheduleKind kind : kSimulatedKinds) {
     for (const int pp : {2, 4, 6, 8, 12}) {

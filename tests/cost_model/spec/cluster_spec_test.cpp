@@ -25,6 +25,8 @@ GpuSpec unusual_gpu() {
           .source = "a test",
           .peak_fp16 = teraflops(100.0),
           .peak_bf16 = teraflops(50.0),
+          .peak_fp32 = teraflops(25.5),
+          .peak_fp64 = teraflops(12.5),
           .memory = gibibytes(40.0),
           .memory_bandwidth = gigabytes_per_second(1500.5),
           .num_multiprocessors = 99,
@@ -32,6 +34,7 @@ GpuSpec unusual_gpu() {
           .matmul_startup_depth = 100.0,
           .matmul_output_depth = 30.0,
           .matmul_wave_overlap = 0.25,
+          .matmul_tile = MatmulTile{.rows = 12, .columns = 32},
           .matmul_memory_efficiency = 0.8,
           .memory_efficiency = 0.7,
           .kernel_latency = microseconds(2.5),
@@ -93,11 +96,14 @@ std::string with_gpu_name(const std::string& name) {
 TEST(GpuSpec, HasAPeakForEachPrecision) {
   EXPECT_EQ(unusual().gpu.peak(Precision::kFp16), teraflops(100.0));
   EXPECT_EQ(unusual().gpu.peak(Precision::kBf16), teraflops(50.0));
+  EXPECT_EQ(unusual().gpu.peak(Precision::kFp32), teraflops(25.5));
+  EXPECT_EQ(unusual().gpu.peak(Precision::kFp64), teraflops(12.5));
 }
 
 // NVIDIA's V100 data sheet: tensor cores for fp16 only.
 TEST(GpuSpec, OfAV100HasNoBf16) {
   EXPECT_EQ(find_gpu("v100-32gb-sxm2").peak(Precision::kBf16), FlopsPerSecond(0.0));
+  EXPECT_EQ(find_gpu("v100-32gb-sxm2").peak(Precision::kFp64), FlopsPerSecond(0.0));
 }
 
 TEST(LinkSpec, ReachesAFractionOfItsRate) {
@@ -123,7 +129,10 @@ TEST(ClusterSpecJson, ReadsBackAsItWas) {
 TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   ClusterSpec plain = unusual();
   plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
+  plain.gpu.peak_fp32 = FlopsPerSecond(0.0);
+  plain.gpu.peak_fp64 = FlopsPerSecond(0.0);
   plain.gpu.attention_rates.clear();
+  plain.gpu.matmul_tile.reset();
   plain.all_reduce_curves.clear();
   plain.network_tiers.clear();
   plain.nic.collective_efficiency.reset();
@@ -131,8 +140,9 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   const std::string text = dump(plain);
   for (const std::string key :
-       {"peak_bf16_TFLOPs", "attention_rates", "all_reduce_curves", "network_tiers", "nccl",
-        "collective_efficiency", "all_reduce_across_nodes"}) {
+       {"peak_bf16_TFLOPs", "peak_fp32_TFLOPs", "peak_fp64_TFLOPs", "attention_rates",
+        "matmul_tile", "all_reduce_curves", "network_tiers", "nccl", "collective_efficiency",
+        "all_reduce_across_nodes"}) {
     EXPECT_THAT(text, testing::Not(HasSubstr(key)));
   }
   EXPECT_EQ(parse<ClusterSpec>(text), plain);

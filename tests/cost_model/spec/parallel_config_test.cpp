@@ -89,6 +89,18 @@ TEST(ParallelConfigName, OfEveryEnumeratorIsItsSpelling) {
   EXPECT_EQ(name_of(Recompute::kFull), "full");
   EXPECT_EQ(name_of(Precision::kFp16), "fp16");
   EXPECT_EQ(name_of(Precision::kBf16), "bf16");
+  EXPECT_EQ(name_of(Precision::kFp32), "fp32");
+  EXPECT_EQ(name_of(Precision::kFp64), "fp64");
+}
+
+TEST(Precision, HasTheElementsOfItsNameAndSumsInFp32OrMore) {
+  EXPECT_EQ(element_bytes(Precision::kFp16), 2);
+  EXPECT_EQ(element_bytes(Precision::kBf16), 2);
+  EXPECT_EQ(element_bytes(Precision::kFp32), 4);
+  EXPECT_EQ(element_bytes(Precision::kFp64), 8);
+  EXPECT_EQ(accumulator_bytes(Precision::kBf16), 4);
+  EXPECT_EQ(accumulator_bytes(Precision::kFp32), 4);
+  EXPECT_EQ(accumulator_bytes(Precision::kFp64), 8);
 }
 
 TEST(ParallelConfigJson, ReadsBackAsItWas) {

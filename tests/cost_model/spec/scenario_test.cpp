@@ -35,6 +35,10 @@ TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
   EXPECT_EQ(verdict(scenario),
             "stack megatron-lm-2021 trains in bf16, for which v100-32gb-sxm2 of cluster dgx2-v100 "
             "has no matrix units");
+  scenario.stack.precision = Precision::kFp64;
+  EXPECT_EQ(verdict(scenario),
+            "stack megatron-lm-2021 trains in fp64, for which v100-32gb-sxm2 of cluster dgx2-v100 "
+            "has no matrix units");
 }
 
 // The A100 profile has rates of flash-1 and flash-2 only.

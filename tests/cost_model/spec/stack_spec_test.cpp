@@ -14,11 +14,28 @@ StackSpec unusual() {
           .source = "a test",
           .precision = Precision::kFp16,
           .attention = "flash-2",
+          .memory_model = MemoryModel::kPtdp,
           .tensor_parallel_overlap = true,
           .fused_gradient_accumulation = true,
           .weight_bytes = 1.0,
           .gradient_bytes = 2.0,
           .optimizer_bytes = 16.0,
+          .bf16_gradient_bytes = 4.0,
+          .bf16_optimizer_bytes = 12.0,
+          .other_precisions = {PrecisionBytes{.precision = Precision::kFp32,
+                                              .weight_bytes = 4.0,
+                                              .gradient_bytes = 4.5,
+                                              .optimizer_bytes = 8.0,
+                                              .reduced_gradient_bytes = 5.0,
+                                              .optimizer_traffic = 36.0,
+                                              .loss_traffic = 16.0},
+                               PrecisionBytes{.precision = Precision::kFp64,
+                                              .weight_bytes = 8.0,
+                                              .gradient_bytes = 9.0,
+                                              .optimizer_bytes = 20.0,
+                                              .reduced_gradient_bytes = 10.0,
+                                              .optimizer_traffic = 72.0,
+                                              .loss_traffic = 32.0}},
           .reduced_gradient_bytes = 2.5,
           .gradient_bucket_bytes = 3.0,
           .gradient_staging_traffic = 12.0,
@@ -62,8 +79,8 @@ TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
   EXPECT_EQ(refusal("\"single-stage\"", "\"sometimes\""),
             "test.json: data_parallel_overlap: expected one of never, single-stage, always, got "
             "\"sometimes\"");
-  EXPECT_EQ(refusal("\"fp16\"", "\"fp32\""),
-            "test.json: precision: expected one of fp16, bf16, got \"fp32\"");
+  EXPECT_EQ(refusal("\"fp16\"", "\"fp8\""),
+            "test.json: precision: expected one of fp16, bf16, fp32, fp64, got \"fp8\"");
   EXPECT_EQ(refusal("\"interleaved\"", "\"pipe\""),
             "test.json: can_run.schedules: expected one of 1f1b, interleaved, gpipe, looped-bfs, "
             "zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, pipedream, pipedream-2bw, "
@@ -90,6 +107,47 @@ TEST(StackSpecJson, RefusesNumbersOutOfRange) {
             "got 1");
   EXPECT_EQ(refusal("      1\n", "      4\n"),
             "test.json: can_run.zero_stages: expected a whole number from 0 to 3, got 4");
+}
+
+TEST(StackSpecJson, RefusesAPrecisionThatItHasAlready) {
+  EXPECT_EQ(refusal("\"precision\": \"fp64\"", "\"precision\": \"fp32\""),
+            "test.json: other_precisions: fp32 is there twice, or in precision");
+  EXPECT_EQ(refusal("\"precision\": \"fp64\"", "\"precision\": \"fp16\""),
+            "test.json: other_precisions: fp16 is there twice, or in precision");
+}
+
+TEST(AtPrecision, TakesWhatTheStackSaysOfIt) {
+  const StackSpec stack = at_precision(unusual(), Precision::kFp64);
+  EXPECT_EQ(stack.precision, Precision::kFp64);
+  EXPECT_EQ(stack.weight_bytes, 8.0);
+  EXPECT_EQ(stack.gradient_bytes, 9.0);
+  EXPECT_EQ(stack.optimizer_bytes, 20.0);
+  EXPECT_EQ(stack.reduced_gradient_bytes, 10.0);
+  EXPECT_EQ(stack.optimizer_traffic, 72.0);
+  EXPECT_EQ(stack.loss_traffic, 32.0);
+}
+
+TEST(AtPrecision, LeadsBackOverAnyOther) {
+  const StackSpec there = at_precision(at_precision(unusual(), Precision::kFp64), Precision::kFp32);
+  EXPECT_EQ(at_precision(there, Precision::kFp16), unusual());
+  EXPECT_EQ(at_precision(unusual(), Precision::kFp16), unusual());
+  EXPECT_EQ(parse<StackSpec>(dump(there)), there);
+}
+
+TEST(AtPrecision, OfAnFp16StackWithoutAListIsBf16WithItsState) {
+  StackSpec stack = unusual();
+  stack.other_precisions.clear();
+  const StackSpec bf16 = at_precision(stack, Precision::kBf16);
+  EXPECT_EQ(bf16.gradient_bytes, 4.0);
+  EXPECT_EQ(bf16.optimizer_bytes, 12.0);
+  EXPECT_EQ(bf16.weight_bytes, stack.weight_bytes);
+}
+
+TEST(AtPrecision, RefusesWhatTheStackDoesNotSay) {
+  StackSpec stack = unusual();
+  stack.other_precisions.clear();
+  EXPECT_EQ(message_of([&] { return at_precision(stack, Precision::kFp32); }),
+            "stack s says what it keeps in fp16, not in fp32: other_precisions lacks it");
 }
 
 TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {

@@ -1,0 +1,357 @@
+#include "cost_model/analytic/runtime_memory.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "cost_model/analytic/host_scratch.h"
+#include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/schedule_shape.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMessages = 4.0;    // received and sent, in both directions
+constexpr double kTokenBytes = 4.0;  // of an id, for the embedding and for the loss
+
+/// Buffers of a microbatch by their names in runtime/layers/README.md.
+struct Buffers {
+  Bytes rows;        ///< r·h.
+  Bytes all_rows;    ///< n·h.
+  Bytes qkv;         ///< Queries, keys and values of this rank's heads.
+  Bytes attention;   ///< The result of attention.
+  Bytes log_sums;    ///< Of attention.
+  Bytes statistics;  ///< Mean and deviation of a norm's rows.
+  Bytes up;          ///< Result of the MLP's first layer.
+  Bytes activated;   ///< What the second takes.
+  Bytes logits;      ///< n·V'/t.
+  Bytes loss;        ///< Maximum, sum and target's logit of each token.
+  Bytes tokens;      ///< Their ids.
+  // Beside an operation: attention, the largest product of a layer, those of the logits, a sum of
+  // all rows over the tensor-parallel group.
+  AttentionScratch attending;
+  Bytes multiplying;
+  Bytes projecting;
+  Bytes summing;
+  Bytes scattered;  ///< Rows that are left of such a sum, with sequence parallelism.
+  bool is_scattered = false;
+};
+
+/// Of the three products of a linear layer, the one that takes most.
+Bytes linear_scratch(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                     Precision precision) {
+  return std::max({host_product_scratch({.m = tokens, .n = outputs, .k = inputs}, precision),
+                   host_product_scratch({.m = tokens, .n = inputs, .k = outputs}, precision),
+                   host_product_scratch({.m = outputs, .n = inputs, .k = tokens, .narrows = false},
+                                        precision)});
+}
+
+Buffers buffers_of(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const Precision precision = scenario.stack.precision;
+  const double t = config.tp;
+  const std::int64_t tokens = std::int64_t{1} * model.seq_length * config.micro_batch_size;
+  const auto n = static_cast<double>(tokens);
+  const double element = element_bytes(precision);
+  const double accumulator = accumulator_bytes(precision);
+  Buffers buffers;
+  buffers.is_scattered = config.sequence_parallel && config.tp > 1;
+  const double r = buffers.is_scattered ? n / t : n;
+  buffers.rows = Bytes(r * model.hidden_size * element);
+  buffers.all_rows = Bytes(n * model.hidden_size * element);
+  buffers.attention = Bytes(n * static_cast<double>(query_width(model)) / t * element);
+  buffers.qkv =
+      buffers.attention + Bytes(2.0 * n * static_cast<double>(key_width(model)) / t * element);
+  buffers.log_sums = Bytes(n * model.num_attention_heads / t * accumulator);
+  buffers.statistics = Bytes(2.0 * r * accumulator);
+  buffers.up = Bytes(n * static_cast<double>(mlp_up_width(model)) / t * element);
+  buffers.activated = Bytes(n * model.ffn_hidden_size / t * element);
+  buffers.logits =
+      Bytes(n * static_cast<double>(padded_vocab_size(model, config.tp)) / t * element);
+  buffers.loss = Bytes(3.0 * n * accumulator);
+  buffers.tokens = Bytes(n * kTokenBytes);
+  buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
+  buffers.multiplying =
+      linear_scratch(tokens, mlp_up_width(model) / config.tp, model.hidden_size, precision);
+  buffers.projecting = linear_scratch(tokens, padded_vocab_size(model, config.tp) / config.tp,
+                                      model.hidden_size, precision);
+  buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
+                                      config.tp, element_bytes(precision));
+  buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);
+  return buffers;
+}
+
+LayerMemory layer_memory(const Buffers& b, Recompute recompute) {
+  const Bytes norms = 4.0 * b.rows + 2.0 * b.statistics;
+  const Bytes core = b.attention + b.log_sums;
+  LayerMemory layer{
+      .most = norms + b.qkv + core + b.up + b.activated,
+      .deferred = 2.0 * b.rows + 2.0 * b.all_rows + b.qkv + b.attention + b.up + b.activated};
+  switch (recompute) {
+    case Recompute::kNone:
+      layer.kept = layer.most;
+      break;
+    case Recompute::kSelective:
+      layer.kept = layer.most - core;
+      break;
+    case Recompute::kFull:
+      layer.kept = b.rows;
+      break;
+  }
+  return layer;
+}
+
+/// The passes of a stage's layers, one after the other: what others of them keep meanwhile, and
+/// what the one at work takes.
+class LayerPasses {
+ public:
+  LayerPasses(const Buffers& buffers, Recompute recompute, double layers)
+      : b_(buffers),
+        layer_(layer_memory(buffers, recompute)),
+        layers_(layers),
+        recompute_(recompute) {}
+
+  [[nodiscard]] Bytes kept() const { return layers_ * layer_.kept; }
+  [[nodiscard]] Bytes deferred() const { return layers_ * layer_.deferred; }
+
+  /// The last layer while its second linear layer multiplies and sums, or attends.
+  [[nodiscard]] Bytes forward() const {
+    return before_last() + std::max(mlp() + summed_rows(), attention() + b_.attending.forward);
+  }
+  [[nodiscard]] Bytes backward() const {
+    const Bytes gradients = b_.rows + b_.all_rows;
+    const Bytes beside = std::max(b_.summing, b_.multiplying);
+    return before_last() + std::max({recomputing(), mlp() + gradients + b_.multiplying,
+                                     mlp() - b_.activated + gradients + beside,
+                                     attention() + b_.attention + gradients + b_.multiplying,
+                                     attention() + b_.attention + b_.rows + b_.attending.backward,
+                                     attention() - b_.attention + gradients + beside});
+  }
+  /// `after` is what the end of the model keeps meanwhile. Of layers that keep and layers that
+  /// wait, all before the one at work are the former, all behind it the latter: most at one end.
+  [[nodiscard]] Bytes input_gradient(Bytes after) const {
+    const Bytes without_norm = layer_.most - b_.rows - b_.statistics + b_.rows + 2.0 * b_.all_rows;
+    const Bytes beside = std::max(b_.summing, b_.multiplying);
+    const Bytes at_work =
+        std::max({recomputing(), mlp() + b_.rows + b_.all_rows + b_.activated + b_.multiplying,
+                  mlp() + b_.rows + 2.0 * b_.all_rows + beside,
+                  without_norm + b_.attention + std::max(b_.attending.backward, b_.multiplying),
+                  without_norm - b_.log_sums + b_.all_rows + beside});
+    return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
+  }
+
+ private:
+  [[nodiscard]] Bytes before_last() const { return (layers_ - 1.0) * layer_.kept; }
+  /// What a layer has left at the time of its MLP.
+  [[nodiscard]] Bytes mlp() const {
+    return recompute_ == Recompute::kSelective ? layer_.kept : layer_.most;
+  }
+  /// The same at the time of attention's backward pass.
+  [[nodiscard]] Bytes attention() const {
+    return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
+  }
+  [[nodiscard]] Bytes recomputing() const {
+    return recompute_ == Recompute::kFull ? layer_.most + b_.rows + summed_rows() : Bytes(0.0);
+  }
+  /// The result of a row-parallel layer while it is made.
+  [[nodiscard]] Bytes summed_rows() const {
+    return b_.all_rows + std::max({b_.summing, b_.scattered, b_.multiplying});
+  }
+
+  const Buffers& b_;
+  LayerMemory layer_;
+  double layers_;
+  Recompute recompute_;
+};
+
+StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers, bool begins,
+                            bool ends) {
+  const LayerPasses passes(b, recompute, layers);
+  const Bytes none;
+  const Bytes end_deferred = ends ? b.all_rows + b.logits : none;
+  StageMemory stage{
+      .kept = passes.kept(), .deferred = passes.deferred() + end_deferred, .result = b.rows};
+  if (layers > 0.0) {
+    stage.forward = passes.forward();
+    stage.backward = passes.backward();
+    stage.input_gradient = passes.input_gradient(end_deferred);
+  }
+  stage.weight_gradient =
+      stage.deferred + (ends ? b.projecting : (layers > 0.0 ? b.multiplying : none));
+  if (begins) {
+    const Bytes gathered = b.is_scattered ? b.all_rows : none;
+    stage.forward = std::max(stage.forward, b.all_rows + std::max(b.summing, b.scattered));
+    stage.backward = std::max(stage.backward, b.rows + gathered);
+    stage.deferred += b.rows;
+    stage.weight_gradient = std::max(stage.weight_gradient + b.rows, b.rows + gathered);
+  }
+  if (ends) {
+    const Bytes end = b.rows + b.statistics + b.all_rows + b.logits + b.loss;
+    const Bytes all = passes.kept() + end;
+    const Bytes projecting = all - b.loss + b.projecting;
+    // The input gradient of the logits takes the place of their normed input in a whole pass.
+    const Bytes summing = std::max(projecting, all - b.loss + b.summing);
+    stage.kept += end;
+    stage.forward = std::max({stage.forward, all, projecting});
+    stage.backward = std::max(
+        {stage.backward, all, summing, passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows});
+    stage.input_gradient = std::max(
+        {stage.input_gradient, all, summing + b.all_rows, all - b.loss + b.all_rows + b.rows});
+  }
+  // Ids of tokens stay until the last gradient that needs them.
+  const Bytes ids = ((begins ? 1.0 : 0.0) + (ends ? 1.0 : 0.0)) * b.tokens;
+  for (Bytes StageMemory::*size :
+       {&StageMemory::kept, &StageMemory::deferred, &StageMemory::forward, &StageMemory::backward,
+        &StageMemory::input_gradient, &StageMemory::weight_gradient}) {
+    stage.*size += ids;
+  }
+  return stage;
+}
+
+StageMemory virtual_stage_memory(const Buffers& buffers, const TransformerConfig& model,
+                                 const ParallelConfig& config, int virtual_stage) {
+  return stage_memory_of(buffers, config.recompute,
+                         layers_of_virtual_stage(model, config, virtual_stage), virtual_stage == 0,
+                         virtual_stage == config.pp * config.vpp - 1);
+}
+
+/// A rank's memory while its list is walked through.
+class Walk {
+ public:
+  explicit Walk(std::vector<StageMemory> stages) : stages_(std::move(stages)) {}
+
+  void run(const Action& action) {
+    const StageMemory& stage = stages_[static_cast<std::size_t>(action.stage)];
+    const bool begins = action.stage == 0;
+    const bool ends = action.stage + 1 == static_cast<int>(stages_.size());
+    const Bytes result = stage.result;
+    switch (action.kind) {
+      case ActionKind::kReceiveForward:
+      case ActionKind::kReceiveBackward:
+        waiting_ += result;
+        note(Bytes(0.0));
+        break;
+      case ActionKind::kSendForward:
+      case ActionKind::kSendBackward:
+        waiting_ -= result;
+        break;
+      case ActionKind::kForward:
+        take(result, !begins);
+        kept_ += stage.kept;
+        note(stage.forward - stage.kept);
+        make(result, !ends);
+        break;
+      case ActionKind::kBackward:
+        take(result, !ends);
+        note(stage.backward - stage.kept);
+        kept_ -= stage.kept;
+        make(result, !begins);
+        break;
+      case ActionKind::kInputGradient:
+        take(result, !ends);
+        note(stage.input_gradient - stage.kept);
+        kept_ += stage.deferred - stage.kept;
+        make(result, !begins);
+        break;
+      case ActionKind::kWeightGradient:
+        note(stage.weight_gradient - stage.deferred);
+        kept_ -= stage.deferred;
+        break;
+      case ActionKind::kRecompute:
+      case ActionKind::kCopyForward:
+      case ActionKind::kCopyBackward:
+      case ActionKind::kReduceGradients:
+      case ActionKind::kGatherParameters:
+      case ActionKind::kReduceTied:
+      case ActionKind::kReduceNorm:
+      case ActionKind::kOptimizer:
+        break;
+    }
+  }
+
+  [[nodiscard]] const ActivationPeak& peak() const { return peak_; }
+
+ private:
+  void take(Bytes message, bool is_there) { waiting_ -= is_there ? message : Bytes(0.0); }
+  void make(Bytes message, bool is_there) { waiting_ += is_there ? message : Bytes(0.0); }
+  void note(Bytes working) {
+    const ActivationPeak here{.kept = kept_, .working = working, .waiting = waiting_};
+    if (here.total() > peak_.total()) {
+      peak_ = here;
+    }
+  }
+
+  std::vector<StageMemory> stages_;
+  Bytes kept_;
+  Bytes waiting_;
+  ActivationPeak peak_;
+};
+
+}  // namespace
+
+LayerMemory layer_memory(const Scenario& scenario, const ParallelConfig& config) {
+  return layer_memory(buffers_of(scenario, config), config.recompute);
+}
+
+StageMemory virtual_stage_memory(const Scenario& scenario, const ParallelConfig& config,
+                                 int virtual_stage) {
+  return virtual_stage_memory(buffers_of(scenario, config), scenario.job.model, config,
+                              virtual_stage);
+}
+
+ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
+                               const Schedule& schedule, int rank) {
+  const Buffers buffers = buffers_of(scenario, config);
+  std::vector<StageMemory> stages;
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    stages.push_back(virtual_stage_memory(buffers, scenario.job.model, config, stage));
+  }
+  Walk walk(std::move(stages));
+  for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
+    walk.run(action);
+  }
+  return walk.peak();
+}
+
+ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
+  const Buffers buffers = buffers_of(scenario, config);
+  const bool splits = splits_backward(config.schedule);
+  const ScheduleShape shape =
+      schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
+  double chunks = find_schedule_generator(name_of(config.schedule))->peak_activations(shape, rank);
+  // Of one virtual stage; interleaved, groups of N microbatches take turns, and the end of the
+  // model goes back as soon as it is reached.
+  const bool takes_turns = config.schedule == ScheduleKind::kInterleaved;
+  const double group = default_microbatch_group_size(config.pp, shape.num_microbatches);
+  const double most_of_one =
+      takes_turns ? std::min<double>(2.0 * group, shape.num_microbatches) : shape.num_microbatches;
+  const int end = config.pp * config.vpp - 1;
+
+  std::vector<std::pair<Bytes, double>> held;  // of one microbatch, and how many at most
+  ActivationPeak peak;
+  for_each_virtual_stage(config, rank, [&](int virtual_stage) {
+    const StageMemory stage =
+        virtual_stage_memory(buffers, scenario.job.model, config, virtual_stage);
+    const Bytes kept = splits ? std::max(stage.kept, stage.deferred) : stage.kept;
+    const Bytes whole = std::max(stage.forward, stage.backward);
+    const Bytes most =
+        splits ? std::max({whole, stage.input_gradient, stage.weight_gradient}) : whole;
+    held.emplace_back(kept, virtual_stage == end && takes_turns ? 1.0 : most_of_one);
+    peak.working = std::max(peak.working, most - kept);
+    if (config.pp > 1) {
+      peak.waiting = (takes_turns ? std::max(kMessages, group) : kMessages) * stage.result;
+    }
+  });
+  std::sort(held.begin(), held.end(), std::greater<>());
+  for (const auto& [of_one, most] : held) {
+    const double count = std::min(chunks, most);
+    peak.kept += count * of_one;
+    chunks -= count;
+  }
+  return peak;
+}
+
+}  // namespace ptdp

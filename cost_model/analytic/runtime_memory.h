@@ -1,0 +1,66 @@
+// What a rank of ptdp's own runtime has in memory, to the moment: runtime/layers/README.md, "What
+// is in memory when", as formulas.
+#pragma once
+
+#include "cost_model/schedule/schedule.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Of a layer, per microbatch. With n = s·b tokens, r = n/t rows with sequence parallelism (else
+/// n), e and c the bytes of an element and of an accumulator, a and k the widths of a rank's
+/// queries and keys, f that of its MLP, g heads of a rank:
+///
+///   most      4r·h·e + 4r·c + n(2a + 2k + f_up + f)·e + n·g·c
+///   kept      most; without attention's result and n·g·c where attention is recomputed; r·h·e
+///   where
+///             the layer is
+///   deferred  2r·h·e + 2n·h·e + n(2a + 2k + f_up + f)·e
+///
+/// which is 16 elements per sbh, and its statistics, for GPT on one rank: dropout masks are made
+/// again from their counters, scores are never stored.
+struct LayerMemory {
+  Bytes most;      ///< While its forward pass runs.
+  Bytes kept;      ///< From the forward pass to the backward pass or input gradient,
+  Bytes deferred;  ///< and from there to a weight gradient that is put off.
+};
+[[nodiscard]] LayerMemory layer_memory(const Scenario& scenario, const ParallelConfig& config);
+
+/// Of a virtual stage: what a microbatch keeps there, and the most that there is of it during each
+/// pass, its kept part included. Messages are `result` each: the stage's input counts as kept, its
+/// result and the gradients that it takes and makes count in the passes.
+struct StageMemory {
+  Bytes kept;
+  Bytes deferred;
+  Bytes forward;
+  Bytes backward;  ///< Both gradients, layer by layer.
+  Bytes input_gradient;
+  Bytes weight_gradient;
+  Bytes result;
+};
+[[nodiscard]] StageMemory virtual_stage_memory(const Scenario& scenario,
+                                               const ParallelConfig& config, int virtual_stage);
+
+/// Of what comes and goes on a rank, its worst moment.
+struct ActivationPeak {
+  Bytes kept;     ///< Of all microbatches: activations, and what weight gradients wait for.
+  Bytes working;  ///< What the pass being run has besides.
+  Bytes waiting;  ///< Messages that were received and not yet used, or made and not yet sent.
+
+  [[nodiscard]] Bytes total() const { return kept + working + waiting; }
+};
+
+/// By walking through the rank's list, where messages are actions of their own: a buffer is there
+/// from its receive to the pass that takes it, and from the pass that makes it to its send.
+[[nodiscard]] ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
+                                             const Schedule& schedule, int rank);
+
+/// No less than that, without a schedule: as many activations as the schedule's generator bounds
+/// are held, of the virtual stages that take most; one of them runs the pass that takes most; some
+/// messages wait. As much on one rank; up to a quarter more where backward passes are whole, and up
+/// to twelve times as much where weight gradients are put off that keep more than activations do.
+[[nodiscard]] ActivationPeak activation_bound(const Scenario& scenario,
+                                              const ParallelConfig& config, int rank);
+
+}  // namespace ptdp
