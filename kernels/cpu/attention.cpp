@@ -1,0 +1,173 @@
+// Causal self-attention in tiles, with memory linear in the sequence. Source: Milakov & Gimelshein,
+// Online normalizer calculation for softmax (arXiv:1805.02867).
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/attention_tiles.h"
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cpu/element.h"
+#include "kernels/cpu/fill_loops.h"
+#include "kernels/cpu/math.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+namespace {
+
+/// Parts of the scratch. Scores are kept as [key, query]: what is summed over keys then lies in one
+/// lane of vectors, and the tile is already in the order of a left operand.
+template <class Sum>
+struct Parts {
+  explicit Parts(const Attention& shape) {
+    const std::int64_t d = shape.head_size;
+    ScratchParts parts;
+    keys = parts.take(packed_rows_size<Sum>(shape.seq_length, d));
+    queries = parts.take(packed_columns_size<Sum>(d, kTile));
+    values = parts.take(packed_columns_size<Sum>(kTile, d));
+    scores = parts.take(kTile * kTile);
+    packed = parts.take(packed_rows_size<Sum>(kTile, kTile));
+    sums = parts.take(kTile * d);
+    most = parts.take(kTile);
+    total = parts.take(kTile);
+    shrink = parts.take(kTile);
+    mask = parts.take(kTile);
+    size = parts.size();
+  }
+
+  std::int64_t keys, queries, values, scores, packed, sums, most, total, shrink, mask, size;
+};
+
+/// A tile of queries.
+template <class Sum>
+struct Queries {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  Sum* sums;    ///< [count, d]: Σ e^(score − most)·value
+  Sum* most;    ///< [count]: of the scores so far
+  Sum* total;   ///< [count]: Σ e^(score − most)
+  Sum* shrink;  ///< [count]: e^(most before − most)
+};
+
+/// Scores [key, query] become e^(factor·score − most), and totals include them.
+template <class Sum>
+void take_exponentials(Sum* scores, std::int64_t num_keys, Sum factor,
+                       const Queries<Sum>& queries) {
+  const std::int64_t count = queries.count;
+  Sum* const most = queries.most;
+  Sum* const total = queries.total;
+  Sum* const shrink = queries.shrink;
+  for (std::int64_t q = 0; q < count; ++q) {
+    shrink[q] = most[q];
+  }
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    const Sum* const row = scores + key * kTile;
+    for (std::int64_t q = 0; q < count; ++q) {
+      const Sum score = row[q] * factor;
+      most[q] = most[q] > score ? most[q] : score;
+    }
+  }
+  for (std::int64_t q = 0; q < count; ++q) {
+    shrink[q] = exponential(shrink[q] - most[q]);
+    total[q] *= shrink[q];
+  }
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    Sum* const row = scores + key * kTile;
+    for (std::int64_t q = 0; q < count; ++q) {
+      row[q] = exponential(row[q] * factor - most[q]);
+      total[q] += row[q];
+    }
+  }
+}
+
+/// Drops what the mask of each query says.
+template <class Sum>
+void drop(const Dropout& dropout, std::int64_t first_probability, std::int64_t seq_length,
+          std::int64_t first_key, std::int64_t num_keys, const Queries<Sum>& queries, Sum* mask,
+          Sum* scores) {
+  for (std::int64_t q = 0; q < queries.count; ++q) {
+    const std::int64_t first = first_probability + (queries.first + q) * seq_length + first_key;
+    fill_mask(dropout, static_cast<std::uint64_t>(first), num_keys, mask);
+    for (std::int64_t key = 0; key < num_keys; ++key) {
+      scores[key * kTile + q] *= mask[key];
+    }
+  }
+}
+
+/// The forward pass of one head of one sequence.
+template <class T>
+void attend(const Attention& shape, std::int64_t place, const T* qkv, T* out,
+            Accumulator<T>* log_sum, Accumulator<T>* scratch) {
+  using Sum = Accumulator<T>;
+  const Parts<Sum> parts(shape);
+  const HeadLayout layout(shape, place);
+  const std::int64_t s = shape.seq_length;
+  const std::int64_t d = layout.d;
+  const auto factor = static_cast<Sum>(1.0 / std::sqrt(static_cast<double>(d)));
+  Sum* const scores = scratch + parts.scores;
+  pack_rows(layout.rows_of_qkv(qkv, 1, 0), s, d, scratch + parts.keys);
+  for (std::int64_t i = 0; i < s; i += kTile) {
+    const Queries<Sum> queries{i,
+                               std::min(kTile, s - i),
+                               scratch + parts.sums,
+                               scratch + parts.most,
+                               scratch + parts.total,
+                               scratch + parts.shrink};
+    std::fill(queries.most, queries.most + queries.count, -std::numeric_limits<Sum>::infinity());
+    std::fill(queries.total, queries.total + queries.count, Sum{0});
+    pack_columns(layout.rows_of_qkv(qkv, 0, i).transposed(), d, queries.count,
+                 scratch + parts.queries);
+    for (std::int64_t j = 0; j <= i; j += kTile) {
+      const std::int64_t num_keys = std::min(kTile, s - j);
+      multiply_packed(num_keys, queries.count, d, scratch + parts.keys + j * d,
+                      scratch + parts.queries, false, scores, kTile);
+      for (std::int64_t key = 0; j == i && key < num_keys; ++key) {
+        std::fill_n(scores + key * kTile, std::min(key, queries.count),
+                    -std::numeric_limits<Sum>::infinity());
+      }
+      take_exponentials(scores, num_keys, factor, queries);
+      for (std::int64_t q = 0; j > 0 && q < queries.count; ++q) {
+        for (std::int64_t c = 0; c < d; ++c) {
+          queries.sums[q * d + c] *= queries.shrink[q];
+        }
+      }
+      if (shape.dropout.probability > 0.0) {
+        drop(shape.dropout, layout.first_probability, s, j, num_keys, queries, scratch + parts.mask,
+             scores);
+      }
+      pack_rows<Sum>({scores, 1, kTile}, queries.count, num_keys, scratch + parts.packed);
+      pack_columns(layout.rows_of_qkv(qkv, 2, j), num_keys, d, scratch + parts.values);
+      multiply_packed(queries.count, d, num_keys, scratch + parts.packed, scratch + parts.values,
+                      j > 0, queries.sums, d);
+    }
+    T* const to = out + layout.first_out + i * layout.out_stride;
+    for (std::int64_t q = 0; q < queries.count; ++q) {
+      for (std::int64_t c = 0; c < d; ++c) {
+        to[q * layout.out_stride + c] = narrow<T>(queries.sums[q * d + c] / queries.total[q]);
+      }
+      log_sum[i + q] = queries.most[q] + std::log(queries.total[q]);
+    }
+  }
+}
+
+std::int64_t attention_scratch(const Attention& shape, DataType sum) {
+  return sum == DataType::kFloat64 ? Parts<double>(shape).size : Parts<float>(shape).size;
+}
+
+void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum, Buffer scratch) {
+  visit_element_type(qkv.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    for (std::int64_t place = 0; place < shape.batch * shape.heads; ++place) {
+      attend(shape, place, elements<T>(qkv), elements<T>(out),
+             elements<Sum>(log_sum) + place * shape.seq_length, elements<Sum>(scratch));
+    }
+  });
+}
+
+}  // namespace
+
+void add_attention_loops(Loops& loops) {
+  loops.attention_scratch = attention_scratch;
+  loops.attention = attention;
+}
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

@@ -1,0 +1,52 @@
+// Sums down the columns of a matrix.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/variant.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+
+/// Rows that are summed one by one; their sums are then summed, which leaves an error of about
+/// (kRowBlock + rows/kRowBlock)·ε instead of rows·ε.
+inline constexpr std::int64_t kRowBlock = 64;
+
+/// Sums of columns, given block by block of rows, in a scratch of 2·width numbers.
+template <class Sum>
+class ColumnSums {
+ public:
+  ColumnSums(std::int64_t width, Sum* scratch)
+      : width_(width), total_(scratch), block_(scratch + width) {
+    std::fill(total_, total_ + width_, Sum{0});
+  }
+
+  /// Adds Σ term(row, c) over rows [first, end), which are kRowBlock at most, in ascending order.
+  template <class Term>
+  void add_block(std::int64_t first, std::int64_t end, const Term& term) {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      block_[c] = term(first, c);
+    }
+    for (std::int64_t row = first + 1; row < end; ++row) {
+      for (std::int64_t c = 0; c < width_; ++c) {
+        block_[c] += term(row, c);
+      }
+    }
+    for (std::int64_t c = 0; c < width_; ++c) {
+      total_[c] += block_[c];
+    }
+  }
+
+  void add_to(Sum* to) const {
+    for (std::int64_t c = 0; c < width_; ++c) {
+      to[c] += total_[c];
+    }
+  }
+
+ private:
+  std::int64_t width_;
+  Sum* total_;
+  Sum* block_;
+};
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

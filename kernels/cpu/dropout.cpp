@@ -1,0 +1,94 @@
+// Dropout on activations.
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "kernels/cpu/dropout_mask.h"
+#include "kernels/cpu/element.h"
+#include "kernels/cpu/fill_loops.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+namespace {
+
+/// Number in the global batch of the first element of a row.
+std::uint64_t first_element(const TokenRange& range, std::int64_t row, std::int64_t width) {
+  const std::int64_t position = range.first_position + row / range.batch;
+  const std::int64_t sample = range.first_sample + row % range.batch;
+  return static_cast<std::uint64_t>((sample * range.seq_length + position) * width);
+}
+
+/// Calls `function`(first, count, mask) for pieces of all rows: `first` counts from the buffer's
+/// start; the mask is all ones where nothing is dropped.
+template <class Sum, class Function>
+void visit_masked(const Dropout& dropout, const TokenRange& range, std::int64_t rows,
+                  std::int64_t width, const Function& function) {
+  constexpr std::int64_t longest = 512;
+  std::array<Sum, longest> mask{};
+  std::fill(mask.begin(), mask.end(), Sum{1});
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < width; c += longest) {
+      const std::int64_t count = std::min(longest, width - c);
+      if (dropout.probability > 0.0) {
+        fill_mask(dropout, first_element(range, row, width) + static_cast<std::uint64_t>(c), count,
+                  mask.data());
+      }
+      function(row, c, count, mask.data());
+    }
+  }
+}
+
+void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
+                      const TokenRange& range, Buffer y, std::int64_t rows) {
+  if (rows == 0) {
+    return;
+  }
+  const std::int64_t width = x.size / rows;
+  assert(x.size == y.size && x.size == rows * width);
+  assert(bias.empty() || bias.size == width);
+  assert(residual.empty() || residual.size == x.size);
+  visit_element_type(x.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    visit_masked<Sum>(dropout, range, rows, width,
+                      [&](std::int64_t row, std::int64_t c, std::int64_t count, const Sum* mask) {
+                        const std::int64_t first = row * width + c;
+                        const T* const from = elements<T>(x) + first;
+                        T* const to = elements<T>(y) + first;
+                        const T* const b = bias.empty() ? nullptr : elements<T>(bias) + c;
+                        const T* const r =
+                            residual.empty() ? nullptr : elements<T>(residual) + first;
+                        for (std::int64_t i = 0; i < count; ++i) {
+                          const Sum sum = widen(from[i]) + (b != nullptr ? widen(b[i]) : Sum{0});
+                          to[i] = narrow<T>((r != nullptr ? widen(r[i]) : Sum{0}) + sum * mask[i]);
+                        }
+                      });
+  });
+}
+
+void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
+                      std::int64_t rows) {
+  if (rows == 0) {
+    return;
+  }
+  const std::int64_t width = dy.size / rows;
+  assert(dy.size == dx.size && dy.size == rows * width);
+  visit_element_type(dy.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    visit_masked<Sum>(dropout, range, rows, width,
+                      [&](std::int64_t row, std::int64_t c, std::int64_t count, const Sum* mask) {
+                        const T* const from = elements<T>(dy) + row * width + c;
+                        T* const to = elements<T>(dx) + row * width + c;
+                        for (std::int64_t i = 0; i < count; ++i) {
+                          to[i] = narrow<T>(widen(from[i]) * mask[i]);
+                        }
+                      });
+  });
+}
+
+}  // namespace
+
+void add_dropout_loops(Loops& loops) {
+  loops.bias_dropout_add = bias_dropout_add;
+  loops.dropout_backward = dropout_backward;
+}
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

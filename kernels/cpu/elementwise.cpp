@@ -1,0 +1,200 @@
+// Element-wise operations, bias and GELU.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/element.h"
+#include "kernels/cpu/fill_loops.h"
+#include "kernels/cpu/math.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+namespace {
+
+/// Also of i32.
+template <class Function>
+void visit_any_type(DataType type, Function&& function) {
+  if (type == DataType::kInt32) {
+    function(std::int32_t{});
+  } else {
+    visit_element_type(type, function);
+  }
+}
+
+template <class T>
+auto arithmetic_value(T x) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    return x;
+  } else {
+    return widen(x);
+  }
+}
+
+template <class T, class Value>
+T element_of(Value x) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    return static_cast<std::int32_t>(x);
+  } else {
+    return narrow<T>(x);
+  }
+}
+
+void convert(Buffer from, Buffer to) {
+  assert(from.size == to.size);
+  visit_element_type(from.type, [&]<class From>(From) {
+    visit_element_type(to.type, [&]<class To>(To) {
+      const From* const x = elements<From>(from);
+      To* const y = elements<To>(to);
+      for (std::int64_t i = 0; i < from.size; ++i) {
+        y[i] = narrow<To>(widen(x[i]));
+      }
+    });
+  });
+}
+
+void fill(Buffer x, double value) {
+  visit_any_type(x.type, [&]<class T>(T) {
+    const T constant = element_of<T>(value);
+    T* const to = elements<T>(x);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      to[i] = constant;
+    }
+  });
+}
+
+void add(Buffer x, Buffer to) {
+  assert(x.size == to.size && x.type == to.type);
+  visit_any_type(x.type, [&]<class T>(T) {
+    const T* const from = elements<T>(x);
+    T* const sum = elements<T>(to);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      sum[i] = element_of<T>(arithmetic_value(sum[i]) + arithmetic_value(from[i]));
+    }
+  });
+}
+
+void maximum(Buffer x, Buffer to) {
+  assert(x.size == to.size && x.type == to.type);
+  visit_any_type(x.type, [&]<class T>(T) {
+    const T* const from = elements<T>(x);
+    T* const most = elements<T>(to);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      const auto a = arithmetic_value(most[i]);
+      const auto b = arithmetic_value(from[i]);
+      // What is not a number stays so, on whichever side it is.
+      most[i] = b > a || is_nan(b) ? from[i] : most[i];
+    }
+  });
+}
+
+void scale(Buffer x, double factor) {
+  visit_element_type(x.type, [&]<class T>(T) {
+    T* const to = elements<T>(x);
+    const auto by = static_cast<Accumulator<T>>(factor);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      to[i] = narrow<T>(widen(to[i]) * by);
+    }
+  });
+}
+
+template <class T>
+void add_row(const T* x, T* to, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    to[i] = narrow<T>(widen(to[i]) + widen(x[i]));
+  }
+}
+
+void add_bias(Buffer x, Buffer bias, std::int64_t rows) {
+  assert(x.size == rows * bias.size);
+  visit_element_type(x.type, [&]<class T>(T) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      add_row(elements<T>(bias), elements<T>(x) + row * bias.size, bias.size);
+    }
+  });
+}
+
+void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows, Buffer scratch) {
+  const std::int64_t width = gradient.size;
+  assert(dy.size == rows * width);
+  visit_element_type(dy.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    const T* const from = elements<T>(dy);
+    ColumnSums<Sum> sums(width, elements<Sum>(scratch));
+    for (std::int64_t first = 0; first < rows; first += kRowBlock) {
+      sums.add_block(first, std::min(rows, first + kRowBlock),
+                     [=](std::int64_t row, std::int64_t c) {
+                       return static_cast<Sum>(widen(from[row * width + c]));
+                     });
+    }
+    sums.add_to(elements<Sum>(gradient));
+  });
+}
+
+/// √(2/π) and the factor of the cube in GELU's argument of tanh.
+constexpr double kRootTwoOverPi = 0.79788456080286535588;
+constexpr double kCube = 0.044715;
+
+/// 0.5·(1 + tanh u) = 1/(1 + e^(−2u)), which loses nothing where tanh nears −1.
+template <class Sum>
+Sum gelu_sigmoid(Sum x) {
+  const auto slope = static_cast<Sum>(-2.0 * kRootTwoOverPi);
+  const auto cube = static_cast<Sum>(-2.0 * kRootTwoOverPi * kCube);
+  return 1 / (1 + exponential(x * (slope + cube * x * x)));
+}
+
+template <class T>
+void gelu_row(const T* x, T* y, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto value = widen(x[i]);
+    y[i] = narrow<T>(value * gelu_sigmoid(value));
+  }
+}
+
+void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
+  assert(x.size == y.size && (bias.empty() || x.size == rows * bias.size));
+  visit_element_type(x.type, [&]<class T>(T) {
+    if (bias.empty()) {
+      gelu_row(elements<T>(x), elements<T>(y), x.size);
+      return;
+    }
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* const sum = elements<T>(x) + row * bias.size;
+      add_row(elements<T>(bias), sum, bias.size);
+      gelu_row(sum, elements<T>(y) + row * bias.size, bias.size);
+    }
+  });
+}
+
+/// With g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 + 3·0.044715·x²).
+void gelu_backward(Buffer x, Buffer dy, Buffer dx) {
+  assert(x.size == dy.size && x.size == dx.size);
+  visit_element_type(x.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    const T* const from = elements<T>(x);
+    const T* const gradient = elements<T>(dy);
+    T* const to = elements<T>(dx);
+    const auto slope = static_cast<Sum>(2.0 * kRootTwoOverPi);
+    const auto square = static_cast<Sum>(6.0 * kRootTwoOverPi * kCube);
+    for (std::int64_t i = 0; i < x.size; ++i) {
+      const Sum value = widen(from[i]);
+      const Sum sigmoid = gelu_sigmoid(value);
+      const Sum inner = value * (slope + square * value * value);
+      to[i] = narrow<T>(widen(gradient[i]) * (sigmoid + inner * (sigmoid * (1 - sigmoid))));
+    }
+  });
+}
+
+}  // namespace
+
+void add_elementwise_loops(Loops& loops) {
+  loops.convert = convert;
+  loops.fill = fill;
+  loops.add = add;
+  loops.maximum = maximum;
+  loops.scale = scale;
+  loops.add_bias = add_bias;
+  loops.bias_gradient = bias_gradient;
+  loops.bias_gelu = bias_gelu;
+  loops.gelu_backward = gelu_backward;
+}
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

@@ -1,0 +1,31 @@
+#include "kernels/cpu/fill_loops.h"
+
+#define PTDP_TEXT_OF(name) #name
+#define PTDP_NAME_OF(name) PTDP_TEXT_OF(name)
+
+namespace ptdp::PTDP_CPU_VARIANT {
+namespace {
+
+Loops all_loops() {
+  Loops loops;
+  loops.name = PTDP_NAME_OF(PTDP_CPU_VARIANT);
+  add_elementwise_loops(loops);
+  add_dropout_loops(loops);
+  add_layer_norm_loops(loops);
+  add_product_loops(loops);
+  add_attention_loops(loops);
+  add_attention_backward_loops(loops);
+  add_embedding_loops(loops);
+  add_cross_entropy_loops(loops);
+  add_optimizer_loops(loops);
+  return loops;
+}
+
+}  // namespace
+
+const Loops& loops() {
+  static const Loops all = all_loops();
+  return all;
+}
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

@@ -1,0 +1,22 @@
+// The parts of a table of loops, one per source.
+#pragma once
+
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/variant.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+
+/// All of them.
+[[nodiscard]] const Loops& loops();
+
+void add_elementwise_loops(Loops& loops);
+void add_dropout_loops(Loops& loops);
+void add_layer_norm_loops(Loops& loops);
+void add_product_loops(Loops& loops);
+void add_attention_loops(Loops& loops);
+void add_attention_backward_loops(Loops& loops);
+void add_embedding_loops(Loops& loops);
+void add_cross_entropy_loops(Loops& loops);
+void add_optimizer_loops(Loops& loops);
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

@@ -1,0 +1,68 @@
+// The optimizer's step and the norm of gradients.
+#include <cassert>
+#include <cmath>
+
+#include "kernels/cpu/element.h"
+#include "kernels/cpu/fill_loops.h"
+#include "kernels/cpu/math.h"
+
+namespace ptdp::PTDP_CPU_VARIANT {
+namespace {
+
+void add_squares(Buffer x, Buffer total) {
+  assert(total.size == 1);
+  visit_element_type(x.type, [&]<class T>(T) {
+    const T* const from = elements<T>(x);
+    *elements<double>(total) += sum_over<double>(x.size, [=](std::int64_t i) {
+      const auto value = static_cast<double>(widen(from[i]));
+      return value * value;
+    });
+  });
+}
+
+template <class Sum, class T>
+void step(const AdamW& settings, Sum* theta, Sum* m, Sum* v, const Sum* gradient, T* weights,
+          std::int64_t size) {
+  const auto beta1 = static_cast<Sum>(settings.beta1);
+  const auto beta2 = static_cast<Sum>(settings.beta2);
+  const auto rest1 = static_cast<Sum>(1.0 - settings.beta1);
+  const auto rest2 = static_cast<Sum>(1.0 - settings.beta2);
+  const auto t = static_cast<double>(settings.step);
+  const auto correction1 = static_cast<Sum>(1.0 / (1.0 - std::pow(settings.beta1, t)));
+  const auto correction2 = static_cast<Sum>(1.0 / (1.0 - std::pow(settings.beta2, t)));
+  const auto rate = static_cast<Sum>(settings.learning_rate);
+  const auto epsilon = static_cast<Sum>(settings.epsilon);
+  const auto decay = static_cast<Sum>(settings.weight_decay);
+  const auto scale = static_cast<Sum>(settings.gradient_scale);
+  for (std::int64_t i = 0; i < size; ++i) {
+    const Sum g = gradient[i] * scale;
+    const Sum m_next = beta1 * m[i] + rest1 * g;
+    const Sum v_next = beta2 * v[i] + rest2 * g * g;
+    const Sum direction = m_next * correction1 / (std::sqrt(v_next * correction2) + epsilon);
+    const Sum next = theta[i] - rate * (direction + decay * theta[i]);
+    m[i] = m_next;
+    v[i] = v_next;
+    theta[i] = next;
+    weights[i] = narrow<T>(next);
+  }
+}
+
+void adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2, Buffer gradient,
+           Buffer weights) {
+  assert(moment1.size == master.size && moment2.size == master.size);
+  assert(gradient.size == master.size && weights.size == master.size);
+  visit_element_type(weights.type, [&]<class T>(T) {
+    using Sum = Accumulator<T>;
+    step(settings, elements<Sum>(master), elements<Sum>(moment1), elements<Sum>(moment2),
+         elements<Sum>(gradient), elements<T>(weights), master.size);
+  });
+}
+
+}  // namespace
+
+void add_optimizer_loops(Loops& loops) {
+  loops.add_squares = add_squares;
+  loops.adamw = adamw;
+}
+
+}  // namespace ptdp::PTDP_CPU_VARIANT

@@ -1,0 +1,20 @@
+// Stands in for OpenBLAS where it is not installed.
+#include <cassert>
+
+#include "kernels/cpu/library_products.h"
+
+namespace ptdp {
+
+bool has_open_blas() {
+  return false;
+}
+
+bool prefers_open_blas() {
+  return false;
+}
+
+void multiply_by_open_blas(const Matmul&, const Buffer&, const Buffer&, const Buffer&) {
+  assert(false && "this build has no OpenBLAS");
+}
+
+}  // namespace ptdp

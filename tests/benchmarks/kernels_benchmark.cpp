@@ -1,0 +1,268 @@
+// Speed of the host's operations on one core, each beside what the core could do: multiply-adds in
+// registers for products and attention, copying for what moves memory.
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/product.h"
+#include "tests/benchmarks/processor_peak.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::array<DataType, 4> kTypes = {DataType::kFloat64, DataType::kFloat32,
+                                            DataType::kBFloat16, DataType::kFloat16};
+
+/// A buffer of small numbers.
+Tensor random_tensor(Backend& backend, DataType type, std::int64_t size) {
+  Tensor tensor(backend, type, size);
+  backend.fill_normal(tensor, {.rows = 1, .columns = size, .total_columns = size}, 1, 1.0);
+  return tensor;
+}
+
+/// Multiply-adds per second, and of those that vectors of the type that sums are formed in allow.
+/// bf16 products may exceed 1: their instructions make twice as many.
+void count_flops(benchmark::State& state, DataType type, double flops) {
+  static const double peak_f64 = peak_flops<double>();
+  static const double peak_f32 = peak_flops<float>();
+  const double peak = type == DataType::kFloat64 ? peak_f64 : peak_f32;
+  using benchmark::Counter;
+  const double total = flops * static_cast<double>(state.iterations());
+  state.counters["FLOP/s"] = Counter(total, Counter::kIsRate);
+  state.counters["peak"] = Counter(peak);
+  state.counters["of_peak"] = Counter(total / peak, Counter::kIsRate);
+}
+
+/// Bytes read and written per second, and of those of a copy.
+void count_bytes(benchmark::State& state, std::int64_t bytes) {
+  static const double copy = copy_bandwidth();
+  using benchmark::Counter;
+  const double total = static_cast<double>(bytes) * static_cast<double>(state.iterations());
+  state.counters["B/s"] = Counter(total, Counter::kIsRate);
+  state.counters["copy"] = Counter(copy);
+  state.counters["of_copy"] = Counter(total / copy, Counter::kIsRate);
+}
+
+void product(benchmark::State& state, ProductEngine engine, DataType type, const Matmul& shape,
+             DataType c_type) {
+  CpuBackend backend;
+  Products products(backend, best_loops());
+  const Tensor a = random_tensor(backend, type, shape.m * shape.k);
+  const Tensor b = random_tensor(backend, type, shape.k * shape.n);
+  const Tensor c = random_tensor(backend, c_type, shape.m * shape.n);
+  while (state.KeepRunning()) {
+    products.multiply_by(engine, shape, a, b, c);
+  }
+  count_flops(state, type, 2.0 * static_cast<double>(shape.m * shape.n * shape.k));
+}
+
+/// The three products of a linear layer, and small ones of ranks of a shrunk plan.
+void register_products() {
+  for (const DataType type : kTypes) {
+    for (const ProductEngine engine : product_engines(type)) {
+      const std::string name =
+          "product/" + std::string(name_of(type)) + "/" + std::string(name_of(engine)) + "/";
+      const auto add = [&](const std::string& form, const Matmul& shape, DataType c_type) {
+        benchmark::RegisterBenchmark((name + form).c_str(), product, engine, type, shape, c_type);
+      };
+      for (const std::int64_t n : {16, 64, 512, 1024, 2048}) {
+        const std::string size = std::to_string(n);
+        add("forward/" + size, {.m = n, .n = n, .k = n, .transposes_b = true}, type);
+        add("input_gradient/" + size, {.m = n, .n = n, .k = n}, type);
+        add("weight_gradient/" + size,
+            {.m = n, .n = n, .k = n, .transposes_a = true, .accumulates = true},
+            accumulator_of(type));
+      }
+    }
+  }
+}
+
+/// s = 1024, 8 heads of 64; causal: half of the products of all pairs.
+void attention(benchmark::State& state, DataType type, bool is_backward, double dropout) {
+  CpuBackend backend;
+  const Attention shape{.seq_length = 1024,
+                        .batch = 1,
+                        .heads = 8,
+                        .total_heads = 8,
+                        .head_size = 64,
+                        .dropout = {.probability = dropout, .key = 1}};
+  const std::int64_t size = shape.seq_length * shape.heads * shape.head_size;
+  const Tensor qkv = random_tensor(backend, type, 3 * size);
+  const Tensor out = random_tensor(backend, type, size);
+  const Tensor dqkv(backend, type, 3 * size);
+  const Tensor log_sum(backend, accumulator_of(type), shape.seq_length * shape.heads);
+  backend.attention(shape, qkv, out, log_sum);
+  while (state.KeepRunning()) {
+    if (is_backward) {
+      backend.attention_backward(shape, qkv, out, log_sum, out, dqkv);
+    } else {
+      backend.attention(shape, qkv, out, log_sum);
+    }
+  }
+  const double pairs = 0.5 * 1024.0 * 1024.0 * 8.0;
+  count_flops(state, type, (is_backward ? 5.0 : 2.0) * 2.0 * 64.0 * pairs);
+}
+
+constexpr std::int64_t kRows = 4096;
+constexpr std::int64_t kWidth = 1024;
+
+void layer_norm(benchmark::State& state, DataType type, bool is_backward) {
+  CpuBackend backend;
+  const DataType sum = accumulator_of(type);
+  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  const Tensor y = random_tensor(backend, type, kRows * kWidth);
+  const Tensor dx = random_tensor(backend, type, kRows * kWidth);
+  const Tensor gamma = random_tensor(backend, type, kWidth);
+  const Tensor dgamma = random_tensor(backend, sum, kWidth);
+  const Tensor dbeta = random_tensor(backend, sum, kWidth);
+  const Tensor mean(backend, sum, kRows);
+  const Tensor rstd(backend, sum, kRows);
+  backend.layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd, kRows);
+  while (state.KeepRunning()) {
+    if (is_backward) {
+      backend.layer_norm_backward(y, x, mean, rstd, gamma, dx, dgamma, dbeta, kRows);
+    } else {
+      backend.layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd, kRows);
+    }
+  }
+  count_bytes(state, (is_backward ? 4 : 2) * x.buffer().bytes());
+}
+
+void gelu(benchmark::State& state, DataType type, bool is_backward) {
+  CpuBackend backend;
+  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  const Tensor y = random_tensor(backend, type, kRows * kWidth);
+  const Tensor bias(backend, type, kWidth);
+  backend.fill(bias, 0.0);
+  while (state.KeepRunning()) {
+    if (is_backward) {
+      backend.gelu_backward(x, x, y);
+    } else {
+      backend.bias_gelu(x, bias, y, kRows);
+    }
+  }
+  count_bytes(state, 3 * x.buffer().bytes());
+}
+
+void bias_dropout_add(benchmark::State& state, DataType type, double probability) {
+  CpuBackend backend;
+  const Tensor x = random_tensor(backend, type, kRows * kWidth);
+  const Tensor residual = random_tensor(backend, type, kRows * kWidth);
+  const Tensor bias = random_tensor(backend, type, kWidth);
+  while (state.KeepRunning()) {
+    backend.bias_dropout_add(x, bias, residual, {.probability = probability, .key = 1},
+                             {.seq_length = kRows}, x, kRows);
+  }
+  count_bytes(state, 3 * x.buffer().bytes());
+}
+
+void bias_gradient(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  const Tensor dy = random_tensor(backend, type, kRows * kWidth);
+  const Tensor gradient = random_tensor(backend, accumulator_of(type), kWidth);
+  while (state.KeepRunning()) {
+    backend.bias_gradient(dy, gradient, kRows);
+  }
+  count_bytes(state, dy.buffer().bytes());
+}
+
+/// Maxima, sums and gradients of the logits of 64 tokens and 50k words.
+void cross_entropy(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  constexpr std::int64_t tokens = 64;
+  const VocabShard shard{.width = 50304, .num_valid = 50257};
+  const Tensor logits = random_tensor(backend, type, tokens * shard.width);
+  const Tensor targets(backend, DataType::kInt32, tokens);
+  backend.fill(targets, 7.0);
+  const Tensor maxima(backend, accumulator_of(type), tokens);
+  const Tensor sums(backend, accumulator_of(type), 2 * tokens);
+  while (state.KeepRunning()) {
+    backend.row_maxima(logits, shard, maxima, tokens);
+    backend.softmax_sums(logits, shard, targets, maxima, sums, tokens);
+    backend.cross_entropy_backward(logits, shard, targets, maxima, sums, 1.0, tokens);
+  }
+  count_bytes(state, 4 * logits.buffer().bytes());
+}
+
+void adamw(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  const DataType sum = accumulator_of(type);
+  constexpr std::int64_t size = 4 << 20U;
+  const Tensor master = random_tensor(backend, sum, size);
+  const Tensor m(backend, sum, size);
+  const Tensor v(backend, sum, size);
+  backend.fill(m, 0.0);
+  backend.fill(v, 0.0);
+  const Tensor gradient = random_tensor(backend, sum, size);
+  const Tensor weights(backend, type, size);
+  while (state.KeepRunning()) {
+    backend.adamw({.learning_rate = 1e-3}, master, m, v, gradient, weights);
+  }
+  count_bytes(state, 7 * master.buffer().bytes() + weights.buffer().bytes());
+}
+
+void add_squares(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  const Tensor x = random_tensor(backend, type, 4 << 20U);
+  const Tensor total = random_tensor(backend, DataType::kFloat64, 1);
+  while (state.KeepRunning()) {
+    backend.add_squares(x, total);
+  }
+  count_bytes(state, x.buffer().bytes());
+}
+
+void fill_normal(benchmark::State& state, DataType type) {
+  CpuBackend backend;
+  const Tensor x(backend, type, 1 << 16U);
+  while (state.KeepRunning()) {
+    backend.fill_normal(x, {.rows = 256, .columns = 256, .total_columns = 256}, 1, 0.02);
+  }
+  count_bytes(state, x.buffer().bytes());
+}
+
+void register_loops() {
+  for (const DataType type : kTypes) {
+    const std::string of = "/" + std::string(name_of(type));
+    const auto add = [](const std::string& name, auto function, auto... arguments) {
+      benchmark::RegisterBenchmark(name.c_str(), function, arguments...)
+          ->Unit(benchmark::kMillisecond);
+    };
+    add("attention" + of, attention, type, false, 0.0);
+    add("attention_dropout" + of, attention, type, false, 0.1);
+    add("attention_backward" + of, attention, type, true, 0.0);
+    add("attention_backward_dropout" + of, attention, type, true, 0.1);
+    add("layer_norm" + of, layer_norm, type, false);
+    add("layer_norm_backward" + of, layer_norm, type, true);
+    add("bias_gelu" + of, gelu, type, false);
+    add("gelu_backward" + of, gelu, type, true);
+    add("bias_dropout_add" + of, bias_dropout_add, type, 0.1);
+    add("bias_add" + of, bias_dropout_add, type, 0.0);
+    add("bias_gradient" + of, bias_gradient, type);
+    add("cross_entropy" + of, cross_entropy, type);
+    add("adamw" + of, adamw, type);
+    add("fill_normal" + of, fill_normal, type);
+  }
+  for (const DataType type : {DataType::kFloat64, DataType::kFloat32}) {
+    benchmark::RegisterBenchmark(("add_squares/" + std::string(name_of(type))).c_str(), add_squares,
+                                 type);
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
+
+int main(int argc, char** argv) {
+  ptdp::register_products();
+  ptdp::register_loops();
+  benchmark::AddCustomContext("loops", std::string(ptdp::best_loops().name));
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+    return 2;
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
