@@ -1,0 +1,127 @@
+#include "runtime/process_groups.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <string>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/rank_grid.h"
+
+namespace ptdp {
+namespace {
+
+/// Groups with the same members are apart by these; kStageData + s is that of stage s.
+enum Tag { kTensor, kForward, kBackward, kReplicas, kModel, kWorld, kTied, kStageData };
+
+void check(const Communicator& world, const ParallelConfig& config) {
+  if (config.cp != 1 || config.ep != 1) {
+    throw Error("cp=" + std::to_string(config.cp) + " ep=" + std::to_string(config.ep) +
+                ": expected 1 of both: sequences and experts are not divided at run time");
+  }
+  if (world.size() != config.world_size()) {
+    throw Error("tp=" + std::to_string(config.tp) + " pp=" + std::to_string(config.pp) + " dp=" +
+                std::to_string(config.dp) + ": expected " + std::to_string(config.world_size()) +
+                " ranks, got " + std::to_string(world.size()));
+  }
+}
+
+/// Makes this rank's groups of the world.
+class GroupMaker {
+ public:
+  GroupMaker(Communicator& world, const ParallelConfig& config)
+      : world_(&world), grid_(config), place_(grid_.coordinates(world.rank())) {}
+
+  [[nodiscard]] int coordinate(Dimension dimension) const {
+    return static_cast<int>(place_[static_cast<std::size_t>(dimension)]);
+  }
+  /// Of the ranks that differ from this one in no other dimension.
+  [[nodiscard]] std::unique_ptr<Communicator> along(Dimension dimension, int tag) const {
+    return of(ranks_along(dimension, world_->rank()), tag);
+  }
+  [[nodiscard]] std::unique_ptr<Communicator> of(const std::vector<int>& ranks, int tag) const {
+    return world_->group(ranks, tag);
+  }
+  [[nodiscard]] std::vector<int> ranks_along(Dimension dimension, int rank) const {
+    const std::vector<std::int64_t> ranks = grid_.group(dimension, rank);
+    return {ranks.begin(), ranks.end()};
+  }
+  /// The rank with this one's place but in the pipeline.
+  [[nodiscard]] int at_pipeline_rank(int pipeline_rank) const {
+    RankGrid::Coordinates place = place_;
+    place[static_cast<std::size_t>(Dimension::kPipeline)] = pipeline_rank;
+    return static_cast<int>(grid_.rank(place));
+  }
+  /// All ranks of this replica.
+  [[nodiscard]] std::vector<int> replica() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < world_->size(); ++rank) {
+      const auto dimension = static_cast<std::size_t>(Dimension::kData);
+      if (grid_.coordinates(rank)[dimension] == place_[dimension]) {
+        ranks.push_back(rank);
+      }
+    }
+    return ranks;
+  }
+
+ private:
+  Communicator* world_;
+  RankGrid grid_;
+  RankGrid::Coordinates place_;
+};
+
+/// Ranks of a pipeline that hold a stage, ascending: one, or two where pipelines run in both
+/// directions.
+std::vector<int> holders(const Schedule& schedule, int stage) {
+  std::vector<int> ranks = {rank_of(schedule, stage, 0),
+                            rank_of(schedule, stage, schedule.num_microbatches - 1)};
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace
+
+ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& config,
+                                  const Schedule& schedule) {
+  check(world, config);
+  assert(schedule.pp == config.pp);
+  const GroupMaker groups(world, config);
+
+  ProcessGroups result;
+  result.tensor_rank = groups.coordinate(Dimension::kTensor);
+  result.data_rank = groups.coordinate(Dimension::kData);
+  result.pipeline_rank = groups.coordinate(Dimension::kPipeline);
+  result.tensor = groups.along(Dimension::kTensor, kTensor);
+  result.pipeline_forward = groups.along(Dimension::kPipeline, kForward);
+  result.pipeline_backward = groups.along(Dimension::kPipeline, kBackward);
+  result.replicas = groups.along(Dimension::kData, kReplicas);
+  result.model = groups.of(groups.replica(), kModel);
+
+  std::vector<int> all(static_cast<std::size_t>(world.size()));
+  std::iota(all.begin(), all.end(), 0);
+  result.world = groups.of(all, kWorld);
+
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    const std::vector<int> ranks = holders(schedule, stage);
+    result.stage_data.emplace_back();
+    if (std::find(ranks.begin(), ranks.end(), result.pipeline_rank) == ranks.end()) {
+      continue;
+    }
+    std::vector<int> members;
+    for (const int holder : ranks) {
+      const std::vector<int> replicas =
+          groups.ranks_along(Dimension::kData, groups.at_pipeline_rank(holder));
+      members.insert(members.end(), replicas.begin(), replicas.end());
+    }
+    result.stage_data.back() = groups.of(members, kStageData + stage);
+  }
+
+  if (config.pp > 1 && (result.pipeline_rank == 0 || result.pipeline_rank == config.pp - 1)) {
+    result.tied =
+        groups.of({groups.at_pipeline_rank(0), groups.at_pipeline_rank(config.pp - 1)}, kTied);
+  }
+  return result;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,161 @@
+#include "runtime/transport/thread_communicator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace ptdp {
+namespace {
+
+/// Slices below this are copied once more rather than make their sender wait.
+constexpr std::int64_t kSmallestOffer = 16 << 10;
+
+}  // namespace
+
+ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadWorldState> world, ThreadGroup& group,
+                                       int rank, Backend& backend)
+    : MessageCommunicator(backend, world->algorithm),
+      world_(std::move(world)),
+      group_(&group),
+      rank_(rank) {}
+
+ThreadCommunicator::~ThreadCommunicator() {
+  for (Transfer& transfer : transfers_) {
+    if (transfer.link != nullptr) {
+      transfer.link->withdraw(transfer);
+    }
+  }
+}
+
+std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ranks, int tag) {
+  throw_if_aborted();
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  assert(place != ranks.end());
+  const int rank = static_cast<int>(place - ranks.begin());
+  return std::make_unique<ThreadCommunicator>(world_, group_->group(ranks, tag, rank), rank,
+                                              backend());
+}
+
+Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
+  throw_if_aborted();
+  ThreadLink& way = link(rank_, to, traffic);
+  if (traffic == Traffic::kMessages || buffer.bytes() < kSmallestOffer) {
+    way.send(buffer, backend());
+    return {};
+  }
+  const Request request = free_place();
+  Transfer& offer = transfer(request);
+  offer.buffer = buffer;
+  offer.is_offer = true;
+  offer.is_collective = true;
+  way.offer(offer);
+  offer.link = &way;
+  free_.pop_back();
+  return request;
+}
+
+Request ThreadCommunicator::start_receive(Buffer buffer, int from, Traffic traffic) {
+  return expect(buffer, from, traffic, {});
+}
+
+Request ThreadCommunicator::start_combine(Buffer to, int from, Reduction reduction) {
+  return expect(to, from, Traffic::kCollectives, reduction);
+}
+
+Request ThreadCommunicator::expect(Buffer buffer, int from, Traffic traffic,
+                                   std::optional<Reduction> reduction) {
+  throw_if_aborted();
+  ThreadLink& way = link(from, rank_, traffic);
+  const Request request = free_place();
+  Transfer& receive = transfer(request);
+  receive.buffer = buffer;
+  receive.is_collective = traffic == Traffic::kCollectives;
+  receive.reduction = reduction;
+  way.receive(receive);
+  receive.link = &way;
+  free_.pop_back();
+  return request;
+}
+
+void ThreadCommunicator::wait_all(std::span<const Request> requests) {
+  throw_if_aborted();
+  // Receives first: two ranks that exchange slices wait for each other's to be taken.
+  finish(requests, /*are_offers=*/false);
+  finish(requests, /*are_offers=*/true);
+}
+
+void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offers) {
+  const auto is_meant = [&](Request request) {
+    return request.id != 0 && transfer(request).link != nullptr &&
+           transfer(request).is_offer == are_offers;
+  };
+  // Counted as one until all are looked at, so that it sinks to 0 once.
+  Countdown remaining = 1;
+  for (const Request& request : requests) {
+    if (is_meant(request)) {
+      Transfer& awaited = transfer(request);
+      (void)awaited.link->await(awaited, remaining);
+    }
+  }
+  if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    group_->parking_of(rank_).wait_until([&] {
+      return remaining.load(std::memory_order_acquire) == 0 ||
+             world_->is_aborted.load(std::memory_order_relaxed);
+    });
+  }
+  const bool is_aborted = remaining.load(std::memory_order_acquire) != 0;
+  for (const Request& request : requests) {
+    if (is_meant(request)) {
+      Transfer& awaited = transfer(request);
+      if (is_aborted) {
+        awaited.link->withdraw(awaited);
+      } else {
+        awaited.link->collect(awaited, backend());
+      }
+      free_.push_back(request);
+    }
+  }
+  if (is_aborted) {
+    throw Aborted();
+  }
+}
+
+void ThreadCommunicator::withdraw_collectives() noexcept {
+  if (free_.size() == transfers_.size()) {
+    return;
+  }
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    Transfer& begun = transfers_[i];
+    if (begun.link != nullptr && begun.is_collective) {
+      begun.link->withdraw(begun);
+      free_.push_back({i + 1});
+    }
+  }
+}
+
+void ThreadCommunicator::throw_if_aborted() const {
+  if (world_->is_aborted.load(std::memory_order_relaxed)) {
+    throw Aborted();
+  }
+}
+
+ThreadLink& ThreadCommunicator::link(int from, int to, Traffic traffic) const {
+  return group_->link(from, to, static_cast<std::size_t>(traffic));
+}
+
+Request ThreadCommunicator::free_place() {
+  if (free_.empty()) {
+    transfers_.emplace_back();
+    free_.push_back({transfers_.size()});
+  }
+  // What an offer or a receive that failed left behind.
+  transfer(free_.back()) = {};
+  return free_.back();
+}
+
+Transfer& ThreadCommunicator::transfer(Request request) {
+  assert(request.id >= 1 && request.id <= transfers_.size());
+  return transfers_[static_cast<std::size_t>(request.id - 1)];
+}
+
+}  // namespace ptdp

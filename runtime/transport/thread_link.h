@@ -1,0 +1,110 @@
+// Messages from one thread to another, in order.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+
+#include "kernels/backend.h"
+#include "runtime/transport/communicator.h"
+#include "runtime/transport/parking.h"
+
+namespace ptdp {
+
+class ThreadLink;
+struct Message;
+
+/// A receive or an offer from its call until it is waited for, at a fixed place. Guarded by its
+/// link's lock.
+struct Transfer {
+  enum class State : std::uint8_t {
+    kPending,  ///< The other side is yet to come.
+    kInUse,    ///< The other side reads or writes the buffer.
+    kArrived,  ///< A receive whose message is in `message`.
+    kDone
+  };
+
+  Buffer buffer;
+  ThreadLink* link = nullptr;  ///< None where the place is free.
+  bool is_offer = false;
+  bool is_collective = false;
+  bool is_open = false;                ///< A receive whose buffer the sender may write to.
+  std::optional<Reduction> reduction;  ///< How a receive combines the message with its buffer.
+  State state = State::kPending;
+  Countdown* countdown = nullptr;  ///< Of the thread that waits.
+  std::unique_ptr<Message> message;
+  Message* offered = nullptr;  ///< Of an offer that was not taken.
+  Transfer* next = nullptr;
+};
+
+struct ReleaseCopy {
+  void operator()(std::byte* memory) const noexcept {
+    ::operator delete (memory, std::align_val_t{64});
+  }
+};
+
+/// On its way: a copy of what was sent, or an offer of it.
+struct Message {
+  Buffer contents;
+  std::unique_ptr<std::byte, ReleaseCopy> copy;  ///< Aligned to 64 bytes.
+  std::int64_t capacity = 0;                     ///< Of the copy [B].
+  Transfer* offer = nullptr;                     ///< Neither this nor a copy: withdrawn.
+  std::unique_ptr<Message> next;
+};
+
+/// One direction between two ranks. One thread sends, one receives. The k-th message goes to the
+/// k-th receive; where type or size differ, the later of the two throws Error(kRuntimeFault). A
+/// backend is that of the calling thread.
+class ThreadLink {
+ public:
+  /// `from` and `to` are what the ranks are called in messages; their places outlive the link.
+  ThreadLink(int from, int to, Parking& sender, Parking& receiver)
+      : from_(from), to_(to), sender_(&sender), receiver_(&receiver) {}
+  ThreadLink(const ThreadLink&) = delete;
+  ThreadLink& operator=(const ThreadLink&) = delete;
+  ThreadLink(ThreadLink&&) = delete;
+  ThreadLink& operator=(ThreadLink&&) = delete;
+  ~ThreadLink();
+
+  /// Writes to the buffer of a receiver that waits for it, else keeps a copy. Never waits.
+  void send(Buffer buffer, Backend& backend);
+  /// Lets the receiver read `transfer.buffer`, until it is collected or withdrawn.
+  void offer(Transfer& transfer);
+  /// Expects a message, until it is collected or withdrawn. Nobody writes to the buffer of a
+  /// receive that is not awaited.
+  void receive(Transfer& transfer);
+  /// Whether the other side is yet to come: then `countdown` was raised, and sinks when it came.
+  [[nodiscard]] bool await(Transfer& transfer, Countdown& countdown);
+  /// After the other side came. `transfer` is free then. Throws Aborted where an offer was
+  /// withdrawn.
+  void collect(Transfer& transfer, Backend& backend);
+  /// Gives up: nobody reads or writes the buffer or counts down any more. `transfer` is free then.
+  void withdraw(Transfer& transfer) noexcept;
+
+ private:
+  [[nodiscard]] Transfer* claim(Buffer buffer);
+  [[nodiscard]] std::unique_ptr<Message> kept_copy(Buffer buffer, Backend& backend);
+  void keep_for_reuse(std::unique_ptr<Message> message);
+  void deliver(std::unique_ptr<Message> message);
+  void finish(Transfer& transfer, Parking& place);
+  void remove(const Transfer& receive);
+  void check(Buffer sent, Buffer expected) const;
+
+  int from_;
+  int to_;
+  Parking* sender_;
+  Parking* receiver_;
+  std::mutex mutex_;
+  // Of the two queues one is empty.
+  std::unique_ptr<Message> first_message_;
+  Message* last_message_ = nullptr;
+  std::array<std::unique_ptr<Message>, 2> spares_;  ///< Fresh memory costs as much as the copy.
+  Transfer* first_receive_ = nullptr;
+  Transfer* last_receive_ = nullptr;
+};
+
+}  // namespace ptdp
