@@ -1,0 +1,68 @@
+#include "runtime/layers/column_parallel_linear.h"
+
+#include <cassert>
+
+#include "runtime/layers/sequence_parallel.h"
+
+namespace ptdp {
+namespace {
+
+Linear declare_weight(const LayerContext& context, const std::string& name, std::int64_t outputs) {
+  assert(outputs % context.tp() == 0);
+  const std::int64_t inputs = context.hidden_size();
+  const std::int64_t own = outputs / context.tp();
+  const StoredParameter weight =
+      context.declare({.name = name + ".weight",
+                       .block = {.first_row = context.tensor_rank() * own,
+                                 .rows = own,
+                                 .columns = inputs,
+                                 .total_columns = inputs},
+                       .total_rows = outputs,
+                       .decays = true,
+                       .deviation = context.settings().initial_deviation});
+  return {context, weight, inputs, own};
+}
+
+}  // namespace
+
+ColumnParallelLinear::ColumnParallelLinear(const LayerContext& context, const std::string& name,
+                                           std::int64_t outputs)
+    : context_(context), linear_(declare_weight(context, name, outputs)) {
+  if (context.model().add_bias_linear) {
+    const std::int64_t own = linear_.outputs();
+    bias_ = context.declare({.name = name + ".bias",
+                             .block = {.first_column = context.tensor_rank() * own,
+                                       .rows = 1,
+                                       .columns = own,
+                                       .total_columns = outputs},
+                             .total_rows = 1});
+  }
+}
+
+Tensor ColumnParallelLinear::forward(Buffer input) const {
+  const AllRows rows(context_, input);
+  Tensor output = context_.tensor(context_.rows() * linear_.outputs());
+  linear_.forward(rows, output);
+  return output;
+}
+
+Buffer ColumnParallelLinear::bias() const {
+  return bias_.store == nullptr ? Buffer{} : bias_.weights();
+}
+
+Tensor ColumnParallelLinear::input_gradient(Buffer dy) const {
+  Tensor gradient = context_.tensor(context_.rows() * linear_.inputs());
+  linear_.input_gradient(dy, gradient);
+  sum_rows(context_, gradient);
+  return gradient;
+}
+
+void ColumnParallelLinear::weight_gradient(Buffer input, Buffer dy) const {
+  const AllRows rows(context_, input);
+  linear_.weight_gradient(rows, dy);
+  if (bias_.store != nullptr) {
+    context_.backend().bias_gradient(dy, bias_.gradient(), context_.rows());
+  }
+}
+
+}  // namespace ptdp

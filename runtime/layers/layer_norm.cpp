@@ -1,0 +1,31 @@
+#include "runtime/layers/layer_norm.h"
+
+namespace ptdp {
+namespace {
+
+/// Added to the variance, as in GPT-2 and Megatron-LM.
+constexpr double kEpsilon = 1e-5;
+
+}  // namespace
+
+LayerNorm::LayerNorm(const LayerContext& context, const std::string& name)
+    : context_(context),
+      gamma_(context.declare_replicated(name + ".gamma", context.hidden_size(), 1.0)),
+      beta_(context.declare_replicated(name + ".beta", context.hidden_size(), 0.0)) {}
+
+NormStatistics LayerNorm::forward(Buffer x, Buffer y) const {
+  const std::int64_t rows = context_.own_rows();
+  NormStatistics statistics = {.mean = context_.accumulator(rows),
+                               .rstd = context_.accumulator(rows)};
+  context_.backend().layer_norm(x, gamma_.weights(), beta_.weights(), kEpsilon, y, statistics.mean,
+                                statistics.rstd, rows);
+  return statistics;
+}
+
+void LayerNorm::backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx) const {
+  context_.backend().layer_norm_backward(dy, x, statistics.mean, statistics.rstd, gamma_.weights(),
+                                         dx, gamma_.gradient(), beta_.gradient(),
+                                         context_.own_rows());
+}
+
+}  // namespace ptdp

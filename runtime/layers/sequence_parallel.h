@@ -1,0 +1,32 @@
+// Rows of activations over the tensor-parallel group. With sequence parallelism a rank has n/t of
+// the n rows between the parallel layers, which need all of them; without it, and on one rank, all
+// rows are here and nothing is gathered.
+#pragma once
+
+#include "runtime/layers/layer_context.h"
+
+namespace ptdp {
+
+/// This rank's rows of an activation with all rows.
+[[nodiscard]] Buffer own_rows(const LayerContext& context, Buffer whole);
+/// In place: before, this rank's rows are there; afterwards all of them. 1 all-gather.
+void gather_rows(const LayerContext& context, Buffer whole);
+/// In place: afterwards own_rows(whole) are the sum over ranks. 1 reduce-scatter, or 1 all-reduce
+/// without sequence parallelism.
+void sum_rows(const LayerContext& context, Buffer whole);
+
+/// All rows of an activation, gathered if need be, else those given.
+class AllRows {
+ public:
+  /// `own` must outlive it.
+  AllRows(const LayerContext& context, Buffer own);
+  // Passed where the rows are meant.
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  operator Buffer() const { return rows_; }
+
+ private:
+  Tensor gathered_;
+  Buffer rows_;
+};
+
+}  // namespace ptdp

@@ -1,0 +1,236 @@
+#include "runtime/transformer_stage.h"
+
+#include <cassert>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/layers/output_layer.h"
+#include "runtime/layers/transformer_block.h"
+#include "runtime/layers/vocab_parallel_embedding.h"
+
+namespace ptdp {
+namespace {
+
+constexpr const char* kTable = "embedding.word.weight";
+
+/// What a microbatch keeps of a stage.
+struct StageActivations {
+  std::vector<BlockActivations> blocks;
+  OutputActivations output;
+  Tensor embedding_gradient;  ///< From the input gradient on, where the stage begins the model.
+};
+
+}  // namespace
+
+std::string find_unsupported_feature(const TransformerConfig& model) {
+  if (model.num_experts > 0) {
+    return "has " + std::to_string(model.num_experts) + " experts";
+  }
+  if (model.gated_linear_unit) {
+    return "has a gated MLP";
+  }
+  if (model.num_query_groups != 0 && model.num_query_groups != model.num_attention_heads) {
+    return "has " + std::to_string(model.num_query_groups) + " query groups for " +
+           std::to_string(model.num_attention_heads) + " heads";
+  }
+  if (model.position_embedding == PositionEmbedding::kRope) {
+    return "has rotary positions";
+  }
+  if (model.normalization == Normalization::kRmsNorm) {
+    return "has RMS norms";
+  }
+  return {};
+}
+
+class TransformerStage::Parts {
+ public:
+  Parts(Backend& backend, Communicator& tensor_group, const StageSettings& settings,
+        const StageLayers& layers, ParameterStore* table);
+
+  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input);
+  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor gradient,
+                                WeightGradients when);
+  void weight_gradients(const Microbatch& microbatch);
+  void finish_gradients();
+
+  [[nodiscard]] ParameterStore& parameters() { return parameters_; }
+  [[nodiscard]] Buffer loss_total() const { return loss_total_; }
+  [[nodiscard]] int activations_held() const { return static_cast<int>(held_.size()); }
+
+ private:
+  void declare_ends(const StageLayers& layers, ParameterStore* table);
+  /// When the logits' weight gradient is formed in a backward pass that forms all.
+  [[nodiscard]] WeightGradients when_of_output(WeightGradients when) const {
+    return adds_uses_together_ ? WeightGradients::kLater : when;
+  }
+  /// Weight gradients of the ends of the model, as far as they were left for later.
+  void end_gradients(const Microbatch& microbatch, StageActivations& held);
+
+  ParameterStore parameters_;
+  LayerContext context_;
+  std::optional<StoredParameter> table_;  ///< Of tokens, where the stage begins the model.
+  /// Whether the table is of both ends and each microbatch adds one sum to its gradient.
+  bool adds_uses_together_ = false;
+  std::optional<VocabParallelEmbedding> embedding_;
+  std::vector<TransformerBlock> blocks_;
+  std::optional<OutputLayer> output_;
+  Tensor loss_total_;
+  std::map<int, StageActivations> held_;  ///< By microbatch.
+};
+
+TransformerStage::Parts::Parts(Backend& backend, Communicator& tensor_group,
+                               const StageSettings& settings, const StageLayers& layers,
+                               ParameterStore* table)
+    : context_(backend, tensor_group, parameters_, settings) {
+  assert(find_unsupported_feature(settings.model).empty());
+  declare_ends(layers, table);
+  blocks_.reserve(static_cast<std::size_t>(layers.count));
+  for (int layer = layers.first; layer < layers.first + layers.count; ++layer) {
+    blocks_.emplace_back(context_, layer);
+  }
+  parameters_.allocate(backend, settings.type, settings.seed);
+  if (layers.ends_model) {
+    loss_total_ = Tensor(backend, DataType::kFloat64, 1);
+    backend.fill(loss_total_, 0.0);
+  }
+}
+
+void TransformerStage::Parts::declare_ends(const StageLayers& layers, ParameterStore* table) {
+  const bool is_tied = !context_.model().untied_embeddings;
+  const bool is_split =
+      is_tied && !layers.holds_both_ends && layers.begins_model != layers.ends_model;
+  const GradientGroup group = is_split ? GradientGroup::kTied : GradientGroup::kOwn;
+  if (layers.begins_model) {
+    table_ = declare_vocab_matrix(context_, kTable, group);
+    embedding_.emplace(context_, *table_);
+  }
+  if (!layers.ends_model) {
+    return;
+  }
+  if (!is_tied) {
+    output_.emplace(context_, declare_vocab_matrix(context_, "output.weight", group));
+  } else if (table_) {
+    adds_uses_together_ = context_.settings().adds_gradients_apart;
+    output_.emplace(context_, *table_);
+  } else if (table != nullptr) {
+    output_.emplace(context_, StoredParameter{.store = table, .id = table->id_of(kTable)});
+  } else {
+    assert(!layers.holds_both_ends);
+    output_.emplace(context_, declare_vocab_matrix(context_, kTable, group));
+  }
+}
+
+Tensor TransformerStage::Parts::forward(const Microbatch& microbatch, Tensor input) {
+  assert(!held_.contains(microbatch.index));
+  StageActivations& held = held_[microbatch.index];
+  held.blocks.resize(blocks_.size());
+  Tensor x = embedding_ ? embedding_->forward(microbatch) : std::move(input);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    x = blocks_[i].forward(microbatch, std::move(x), held.blocks[i]);
+  }
+  if (!output_) {
+    return x;
+  }
+  output_->forward(microbatch, std::move(x), held.output, loss_total_);
+  return {};
+}
+
+Tensor TransformerStage::Parts::backward(const Microbatch& microbatch, Tensor gradient,
+                                         WeightGradients when) {
+  StageActivations& held = held_.at(microbatch.index);
+  if (output_) {
+    gradient = output_->backward(microbatch, when_of_output(when), held.output);
+  }
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    blocks_[i].backward(microbatch, gradient, when, held.blocks[i]);
+  }
+  if (embedding_) {
+    embedding_->backward(microbatch, gradient);
+    held.embedding_gradient = std::move(gradient);
+    gradient = Tensor();
+  }
+  if (when == WeightGradients::kAtOnce) {
+    end_gradients(microbatch, held);
+    held_.erase(microbatch.index);
+  }
+  return gradient;
+}
+
+void TransformerStage::Parts::end_gradients(const Microbatch& microbatch, StageActivations& held) {
+  if (adds_uses_together_) {
+    const Buffer total = table_->gradient();
+    const Tensor sum = context_.accumulator(total.size);
+    output_->weight_gradients_apart(held.output, sum);
+    embedding_->weight_gradients(microbatch, held.embedding_gradient, sum);
+    context_.backend().add(sum, total);
+    return;
+  }
+  if (!held.output.normed.empty()) {
+    output_->weight_gradients(held.output);
+  }
+  if (embedding_) {
+    embedding_->weight_gradients(microbatch, held.embedding_gradient, table_->gradient());
+  }
+}
+
+void TransformerStage::Parts::weight_gradients(const Microbatch& microbatch) {
+  StageActivations& held = held_.at(microbatch.index);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    blocks_[i].weight_gradients(held.blocks[i]);
+  }
+  end_gradients(microbatch, held);
+  held_.erase(microbatch.index);
+}
+
+void TransformerStage::Parts::finish_gradients() {
+  const std::int64_t count = parameters_.count_of(GradientGroup::kSummedOverTensor);
+  if (count > 0) {
+    context_.tensor_group().all_reduce(
+        parameters_.all_gradients().slice(parameters_.first_of(GradientGroup::kSummedOverTensor),
+                                          count),
+        Reduction::kSum);
+  }
+}
+
+TransformerStage::TransformerStage(Backend& backend, Communicator& tensor_group,
+                                   const StageSettings& settings, const StageLayers& layers,
+                                   ParameterStore* table)
+    : parts_(std::make_unique<Parts>(backend, tensor_group, settings, layers, table)) {}
+
+TransformerStage::~TransformerStage() = default;
+
+Tensor TransformerStage::forward(const Microbatch& microbatch, Tensor input) {
+  return parts_->forward(microbatch, std::move(input));
+}
+
+Tensor TransformerStage::backward_input(const Microbatch& microbatch, Tensor output_gradient) {
+  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kLater);
+}
+
+void TransformerStage::backward_weights(const Microbatch& microbatch) {
+  parts_->weight_gradients(microbatch);
+}
+
+Tensor TransformerStage::backward(const Microbatch& microbatch, Tensor output_gradient) {
+  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kAtOnce);
+}
+
+void TransformerStage::finish_gradients() {
+  parts_->finish_gradients();
+}
+
+ParameterStore& TransformerStage::parameters() {
+  return parts_->parameters();
+}
+
+Buffer TransformerStage::loss_total() const {
+  return parts_->loss_total();
+}
+
+int TransformerStage::activations_held() const {
+  return parts_->activations_held();
+}
+
+}  // namespace ptdp

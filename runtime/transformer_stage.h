@@ -1,0 +1,105 @@
+// The layers of one virtual stage of a GPT on one tensor-parallel rank: forward, backward, and the
+// weight gradient by itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/transformer_config.h"
+#include "kernels/backend.h"
+#include "runtime/operation_clock.h"
+#include "runtime/parameter_store.h"
+#include "runtime/transport/communicator.h"
+
+namespace ptdp {
+
+/// What of `model` the layers cannot run yet, as the end of a sentence ("has rotary positions");
+/// empty where they run all of it.
+[[nodiscard]] std::string find_unsupported_feature(const TransformerConfig& model);
+
+/// What all stages of a run share.
+struct StageSettings {
+  TransformerConfig model;  ///< Resolved.
+  int micro_batch_size = 1;
+  DataType type = DataType::kFloat32;
+  Recompute recompute = Recompute::kNone;
+  bool sequence_parallel = false;
+  double dropout = 0.0;  ///< Of embeddings, attention probabilities and both residual branches.
+  double initial_deviation = 0.02;  ///< Of weights; over √(2·layers) where they end a branch.
+  std::uint64_t seed = 0;
+  /// Whether weight gradients are formed apart and then added to those of earlier microbatches, so
+  /// that the sum does not depend on how the batch is cut; else the product adds them.
+  bool adds_gradients_apart = false;
+  OperationClock* clock = nullptr;  ///< Times products and attention; null: nobody asks.
+};
+
+/// The part of the model that a virtual stage is.
+struct StageLayers {
+  int first = 0;
+  int count = 0;
+  bool begins_model = false;     ///< Embedding and positions.
+  bool ends_model = false;       ///< Final norm, logits and loss.
+  bool holds_both_ends = false;  ///< Of a tied embedding on this rank: one table, not two.
+};
+
+/// A microbatch on its way through the stages.
+struct Microbatch {
+  int index = 0;                  ///< Of the step and replica.
+  std::int64_t step = 0;          ///< Of the training, from 0; dropout differs from step to step.
+  std::int64_t first_sample = 0;  ///< In the step's global batch.
+  /// Both until the last call for the microbatch.
+  Buffer tokens = {};   ///< i32 [s, b]; where the stage begins the model.
+  Buffer targets = {};  ///< i32 [s, b]; where it ends it.
+  /// Of every token's gradient: 1/(tokens of the global batch), times the loss scale of fp16.
+  double gradient_scale = 1.0;
+};
+
+/// Activations and their gradients are [s, b, h] in the working type, or this rank's 1/t of the
+/// sequence with sequence parallelism. Forward, backward_input and backward_weights of a microbatch
+/// are called once each, in this order, or forward and backward; other microbatches may come
+/// between. What a microbatch keeps is allocated by forward and released piece by piece until
+/// backward_weights returns; layers/README.md lists it. All results have the same bits either way.
+class TransformerStage {
+ public:
+  /// `backend` and `tensor_group` must outlive the stage. tp must divide heads, the MLP's width
+  /// and, with sequence parallelism, s. `table` is the store that holds the tied embedding where
+  /// another stage of this rank declared it (layers.holds_both_ends and not begins_model), else
+  /// null.
+  TransformerStage(Backend& backend, Communicator& tensor_group, const StageSettings& settings,
+                   const StageLayers& layers, ParameterStore* table);
+  TransformerStage(const TransformerStage&) = delete;
+  TransformerStage& operator=(const TransformerStage&) = delete;
+  TransformerStage(TransformerStage&&) = delete;
+  TransformerStage& operator=(TransformerStage&&) = delete;
+  ~TransformerStage();
+
+  /// The stage's output; nothing where it ends the model, where the losses of all tokens are added
+  /// to loss_total(). `input` is empty where it begins the model.
+  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input);
+  /// The gradient of the stage's input; nothing where it begins the model. `output_gradient` is
+  /// empty where it ends it.
+  [[nodiscard]] Tensor backward_input(const Microbatch& microbatch, Tensor output_gradient);
+  void backward_weights(const Microbatch& microbatch);
+  /// Both, layer by layer: each layer's weight gradient directly after its input gradient, so that
+  /// less memory is in use. What a schedule's undivided backward pass should call.
+  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor output_gradient);
+  /// After the last microbatch's weight gradients: sums what is kSummedOverTensor over the
+  /// tensor-parallel group (one all-reduce, in place). Replicas' gradients may be summed before or
+  /// after; before, one microbatch per replica gives the bits that accumulating them gives.
+  void finish_gradients();
+
+  [[nodiscard]] ParameterStore& parameters();
+  /// Sum of the losses of all tokens since it was last set to 0 (f64, one element); empty where the
+  /// stage does not end the model.
+  [[nodiscard]] Buffer loss_total() const;
+  /// Microbatches whose activations are held, from forward to backward_weights.
+  [[nodiscard]] int activations_held() const;
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ptdp
