@@ -34,6 +34,15 @@ std::string bytes(Bytes size) {
                       : fmt::format("{:.3g} MB", value / 1e6);
 }
 
+std::string rate(FlopsPerSecond flops) {
+  const double value = flops.value();
+  if (value >= kTera) {
+    return fmt::format("{:.4g} TFLOP/s", value / kTera);
+  }
+  return value >= kGiga ? fmt::format("{:.4g} GFLOP/s", value / kGiga)
+                        : fmt::format("{:.4g} MFLOP/s", value / kMega);
+}
+
 std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100.0 * fraction);
 }

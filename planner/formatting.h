@@ -12,6 +12,8 @@ namespace ptdp {
 [[nodiscard]] std::string duration(Seconds time);
 /// "3.1 GB", in powers of 1000 as links are rated.
 [[nodiscard]] std::string bytes(Bytes size);
+/// "163.2 TFLOP/s", "2.48 GFLOP/s": four digits in the unit that suits.
+[[nodiscard]] std::string rate(FlopsPerSecond flops);
 /// "12.3 %" of 0.123.
 [[nodiscard]] std::string percent(double fraction);
 /// A line of two columns.

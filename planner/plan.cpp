@@ -337,6 +337,11 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
   return generator->generate(shape);
 }
 
+PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config) {
+  return {.heaviest_stage = heaviest_stage(scenario, config),
+          .stages = memory_by_stage(scenario, config)};
+}
+
 Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
                const ParallelConfig& config, const Calibration& calibration) {
   return {.scenario = scenario,
@@ -345,27 +350,34 @@ Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headro
           .config = config,
           .schedule = schedule_recipe(scenario, config),
           .predicted = predict(scenario, config, calibration),
-          .memory = {.heaviest_stage = heaviest_stage(scenario, config),
-                     .stages = memory_by_stage(scenario, config)}};
+          .memory = plan_memory(scenario, config)};
+}
+
+template <class Fields>
+void describe(Fields& fields, PlanDocument& document) {
+  std::string schema = kPlanSchema;
+  describe_document(fields, document.plan, schema);
 }
 
 std::string to_json(const Plan& plan) {
-  Plan copy = plan;  // describe() takes references that it could write to
-  std::string schema = kPlanSchema;
+  PlanDocument document{plan};  // describe() takes references that it could write to
   ObjectWriter writer;
-  describe_document(writer, copy, schema);
+  describe(writer, document);
   return writer.dump();
+}
+
+Plan checked(Plan plan, const std::string& place) {
+  plan.scenario.job.model = resolved(plan.scenario.job.model, place + ": inputs.model");
+  check_plan(plan, place);
+  return plan;
 }
 
 Plan parse_plan(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
-  Plan plan;
-  std::string schema;
-  describe_document(reader, plan, schema);
+  PlanDocument document;
+  describe(reader, document);
   reader.finish();
-  plan.scenario.job.model = resolved(plan.scenario.job.model, place + ": inputs.model");
-  check_plan(plan, place);
-  return plan;
+  return checked(std::move(document.plan), place);
 }
 
 Plan read_plan(const std::filesystem::path& path) {
@@ -376,6 +388,8 @@ void write_plan(const std::filesystem::path& path, const Plan& plan) {
   write_file_atomically(path, to_json(plan));
 }
 
+template void describe(ObjectReader&, PlanDocument&);
+template void describe(ObjectWriter&, PlanDocument&);
 template void describe(ObjectWriter&, Prediction&);
 template void describe(ObjectWriter&, PlanMemory&);
 

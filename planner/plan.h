@@ -25,6 +25,7 @@ struct PlanMemory {
     return stages[static_cast<std::size_t>(heaviest_stage)].total();
   }
 };
+[[nodiscard]] PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config);
 
 /// How to regenerate the schedule: both simulator and executor build the same orders from it.
 struct ScheduleRecipe {
@@ -84,7 +85,16 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 /// Writes atomically: the file at `path` is the old one or the whole new one.
 void write_plan(const std::filesystem::path& path, const Plan& plan);
 
+/// A whole plan as a part of another document. What is read is not a plan before checked().
+struct PlanDocument {
+  Plan plan;
+};
+/// The plan after the checks of parse_plan, which throw Error at `place`.
+[[nodiscard]] Plan checked(Plan plan, const std::string& place);
+
 // Parts of a plan that other documents repeat.
+template <class Fields>
+void describe(Fields& fields, PlanDocument& document);
 template <class Fields>
 void describe(Fields& fields, Prediction& prediction);
 template <class Fields>

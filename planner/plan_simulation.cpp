@@ -94,12 +94,6 @@ std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
   return result;
 }
 
-/// The plan's schedule with everything that a step has.
-Schedule plan_schedule(const Plan& plan) {
-  return complete(make_schedule(plan.schedule, plan.config.pp, plan.config.vpp),
-                  step_actions(plan.scenario, plan.config));
-}
-
 Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
   if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
     return times.most_work();
@@ -141,7 +135,7 @@ ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
   }
   row.vpp = other.config.vpp;
   row.changes_semantics = !generator.is_synchronous;
-  const Schedule schedule = plan_schedule(other);
+  const Schedule schedule = complete_schedule(other);
   const Timeline timeline = simulate_step(schedule, plan_times(other, options));
   row.step = step_of(other, timeline.times);
   row.makespan = timeline.times.makespan();
@@ -200,9 +194,18 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
   }
   plan.config = config;
   plan.schedule = schedule_recipe(plan.scenario, config);
-  plan.memory = {.heaviest_stage = heaviest_stage(plan.scenario, config),
-                 .stages = memory_by_stage(plan.scenario, config)};
+  plan.memory = plan_memory(plan.scenario, config);
   return std::nullopt;
+}
+
+Schedule complete_schedule(const Plan& plan) {
+  return complete(make_schedule(plan.schedule, plan.config.pp, plan.config.vpp),
+                  step_actions(plan.scenario, plan.config));
+}
+
+Schedule complete_schedule(const Plan& plan, const Schedule& orders) {
+  return is_compute_only(orders) ? complete(orders, step_actions(plan.scenario, plan.config))
+                                 : orders;
 }
 
 double num_step_actions(const Plan& plan) {
@@ -213,7 +216,7 @@ double num_step_actions(const Plan& plan) {
 PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options) {
   check(plan, options);
   PlanSimulation result;
-  result.schedule = plan_schedule(plan);
+  result.schedule = complete_schedule(plan);
   result.times = plan_times(plan, options);
   result.timeline = simulate_step(result.schedule, result.times);
   result.critical_path = critical_path(result.schedule, result.times, result.timeline);

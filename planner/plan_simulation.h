@@ -43,6 +43,11 @@ struct PlanSimulation {
 /// fit into memory.
 [[nodiscard]] double num_step_actions(const Plan& plan);
 
+/// The plan's schedule with everything that a step has: what is simulated and what is executed.
+[[nodiscard]] Schedule complete_schedule(const Plan& plan);
+/// The same of other orders for the plan: one of compute alone is completed, any other stands.
+[[nodiscard]] Schedule complete_schedule(const Plan& plan, const Schedule& orders);
+
 /// Regenerates the plan's schedule, completes it, times every action by the terms of the plan's
 /// closed form times its calibration factor, and simulates it. Throws Error for a straggler that is
 /// no rank of the pipeline.

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 #include "planner/error_page.h"
+#include "planner/run_report.h"
 #include "planner/validation_report.h"
 #include "tools/command_line.h"
 
@@ -20,11 +22,13 @@ namespace po = boost::program_options;
 constexpr const char* kProgram = "ptdp-validate";
 constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
+    "       ptdp-validate run.json [--max-error PERCENT] [--format json]\n"
     "\n"
     "Costs every run of the files as it was configured; without a file, the shipped published "
     "runs.\n"
     "The columns are those of profiles/published (profiles/README.md). --runs and --group may be\n"
-    "repeated. With tolerances, the exit status is 6 where one is missed.\n"
+    "repeated. With tolerances, the exit status is 6 where one is missed. A run of ptdp-run is\n"
+    "printed again, its time held to --max-error.\n"
     "\n"
     "calibrations:\n"
     "  none                 the closed form as it is\n"
@@ -142,6 +146,31 @@ std::string text_of(const ValidationReport& report, const CostedRuns& runs, Form
   return "";
 }
 
+/// What a run of ptdp-run measured, beside what was predicted.
+int validate_run(const CommandLine& line) {
+  line.allow_words(1);
+  line.allow_only({"format", "max-error"});
+  const Format format =
+      read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
+  if (format == Format::kMarkdown) {
+    throw Error("--format: expected table or json for a run, got markdown");
+  }
+  const std::string& file = line.words().front();
+  const RunReport report = read_run(file);
+  print(format == Format::kJson ? to_json(report) : run_text(report));
+  const auto tolerated = line.number("max-error", 0.0, 1e6);
+  const double predicted = report.predicted_time.value.value();
+  if (tolerated && predicted == 0.0) {
+    throw Error("--max-error: " + file + " is of a shrunk run, whose time nothing predicts");
+  }
+  const double percent = 100.0 * std::abs(predicted / report.measured_time.value() - 1.0);
+  if (tolerated && percent > *tolerated) {
+    throw Error(fmt::format("--max-error: {:.2f} % exceeds {} %", percent, *tolerated),
+                ExitStatus::kOutsideTolerance);
+  }
+  return 0;
+}
+
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
@@ -149,7 +178,9 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
-  line.allow_words(0);
+  if (!line.words().empty()) {
+    return validate_run(line);
+  }
   const Format format = read_format(line);
   const CalibrationKind kind =
       read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),

@@ -64,6 +64,14 @@ fs::path sim_program() {
   return PTDP_SIM_PROGRAM;
 }
 
+fs::path run_program_path() {
+  return PTDP_RUN_PROGRAM;
+}
+
+ProgramRun run_run(const std::vector<std::string>& arguments, RunOptions options) {
+  return run_program(run_program_path(), arguments, with_shipped_profiles(std::move(options)));
+}
+
 ProgramRun run_plan(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(plan_program(), arguments, with_shipped_profiles(std::move(options)));
 }

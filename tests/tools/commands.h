@@ -37,6 +37,7 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] std::filesystem::path validate_program();
 [[nodiscard]] std::filesystem::path calibrate_program();
 [[nodiscard]] std::filesystem::path sim_program();
+[[nodiscard]] std::filesystem::path run_program_path();
 
 /// Runs ptdp-plan, ptdp-validate, ptdp-calibrate or ptdp-sim with the profiles of the source tree.
 [[nodiscard]] ProgramRun run_plan(const std::vector<std::string>& arguments,
@@ -46,6 +47,10 @@ inline constexpr bool kIsSanitized = false;
 [[nodiscard]] ProgramRun run_calibrate(const std::vector<std::string>& arguments,
                                        RunOptions options = {});
 [[nodiscard]] ProgramRun run_sim(const std::vector<std::string>& arguments,
+                                 RunOptions options = {});
+
+/// Runs ptdp-run with the profiles of the source tree.
+[[nodiscard]] ProgramRun run_run(const std::vector<std::string>& arguments,
                                  RunOptions options = {});
 
 /// Texts of input files; an empty one stands for the shipped gpt-tiny or the default.

@@ -1,0 +1,154 @@
+#include "planner/run_report.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cost_model/error.h"
+#include "cost_model/files.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/object_writer.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostSmall = 1'000'000'000;
+constexpr Range kSeconds = {0.0, 1e15, "seconds"};
+constexpr Range kAny = {-1e300, 1e300};
+constexpr Range kLarge = {0.0, 1e30};
+constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, RunExecution& run) {
+  fields.name("transport", run.transport);
+  fields.count("ranks", run.ranks, 1, kMostSmall);
+  fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
+  fields.count("first_step", run.first_step, 0, kMost);
+  fields.count("steps", run.steps, 1, kMost);
+  fields.count("warm_up", run.warm_up, 0, kMost);
+  auto seed = static_cast<std::int64_t>(run.seed);
+  fields.count("seed", seed, 0, kMost);
+  run.seed = static_cast<std::uint64_t>(seed);
+  fields.text("data", run.data);
+  fields.text("basis", run.basis);
+  fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
+  fields.flag("reproducible", run.is_reproducible);
+  fields.flag("shrunk", run.is_shrunk);
+  fields.object("model", run.model);
+  fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);
+  fields.count("dp", run.dp, 1, kMostSmall);
+}
+
+template <class Fields>
+void describe(Fields& fields, TermComparison& term) {
+  fields.name("term", term.name);
+  fields.quantity("predicted_s", term.predicted, 1.0, kSeconds);
+  fields.quantity("measured_s", term.measured, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, ActionComparison& action) {
+  fields.name("kind", action.kind);
+  fields.count("stage", action.stage, 0, kMostSmall);
+  fields.count("count", action.count, 1, kMost);
+  fields.quantity("predicted_s", action.predicted, 1.0, kSeconds);
+  fields.quantity("measured_s", action.measured, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, MemoryComparison& memory) {
+  fields.quantity("predicted_bytes", memory.predicted, 1.0, kLarge);
+  fields.quantity("measured_bytes", memory.measured, 1.0, kLarge);
+  fields.count("predicted_activations", memory.predicted_activations, 0, kMostSmall);
+  fields.count("measured_activations", memory.measured_activations, 0, kMostSmall);
+}
+
+template <class Fields>
+void describe(Fields& fields, TrafficComparison& traffic) {
+  fields.name("group", traffic.group);
+  fields.name("collective", traffic.collective);
+  fields.count("predicted_bytes", traffic.predicted, 0, kMost);
+  fields.count("measured_bytes", traffic.measured, 0, kMost);
+}
+
+namespace {
+
+/// "predicted": what was to be expected of the run.
+struct PredictedPart {
+  Estimate<Seconds>* time;
+};
+/// "measured": what came of it.
+struct MeasuredPart {
+  RunReport* report;
+};
+
+template <class Fields>
+void describe(Fields& fields, PredictedPart& part) {
+  fields.quantity("iteration_time_s", part.time->value, 1.0, kSeconds);
+  fields.quantity("low_s", part.time->low, 1.0, kSeconds);
+  fields.quantity("high_s", part.time->high, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, MeasuredPart& part) {
+  RunReport& report = *part.report;
+  fields.quantity("iteration_time_s", report.measured_time, 1.0, kSeconds);
+  fields.quantity("fastest_s", report.fastest, 1.0, kSeconds);
+  fields.quantity("slowest_s", report.slowest, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
+  std::string schema = kRunSchema;
+  fields.text("schema", schema);
+  if constexpr (Fields::kIsReading) {
+    if (schema != kRunSchema) {
+      throw Error(fields.place_of("schema") + ": expected \"" + kRunSchema + "\", got " +
+                  in_quotes(schema));
+    }
+  }
+  fields.name("tool_version", report.tool_version);
+  fields.object("plan", plan);
+  fields.object("execution", report.execution);
+  PredictedPart predicted{&report.predicted_time};
+  fields.object("predicted", predicted);
+  MeasuredPart measured{&report};
+  fields.object("measured", measured);
+  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kLarge);
+  fields.objects("terms", report.terms);
+  fields.objects("actions", report.actions);
+  fields.objects("memory", report.memory);
+  fields.objects("traffic", report.traffic);
+  fields.numbers("losses", report.losses, kAny);
+  fields.numbers("gradient_norms", report.gradient_norms, kAny);
+  fields.count("skipped_steps", report.skipped_steps, 0, kMost);
+}
+
+}  // namespace
+
+std::string to_json(const RunReport& report) {
+  RunReport copy = report;
+  PlanDocument plan{report.plan};
+  ObjectWriter writer;
+  describe_document(writer, copy, plan);
+  return writer.dump();
+}
+
+RunReport parse_run(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  RunReport report;
+  PlanDocument plan;
+  describe_document(reader, report, plan);
+  reader.finish();
+  report.plan = checked(std::move(plan.plan), place + ": plan");
+  return report;
+}
+
+RunReport read_run(const std::filesystem::path& path) {
+  return parse_run(read_file(path, kLargestRun), path.string());
+}
+
+}  // namespace ptdp

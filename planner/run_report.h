@@ -1,0 +1,95 @@
+// What a run of a plan measured beside what was predicted: `ptdp.run/1`, described in
+// planner/README.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+
+namespace ptdp {
+
+inline constexpr const char* kRunSchema = "ptdp.run/1";
+
+/// How a plan was run.
+struct RunExecution {
+  std::string transport = "threads";
+  std::int64_t ranks = 1;
+  Precision precision = Precision::kFp32;
+  std::int64_t first_step = 0;  ///< Of the training: above 0 where it was resumed.
+  std::int64_t steps = 0;       ///< Run,
+  std::int64_t warm_up = 0;     ///< of which so many are not measured.
+  std::uint64_t seed = 0;
+  std::string data;  ///< A file, or "synthetic".
+  /// What the prediction rests on, or why nothing is predicted of this run.
+  std::string basis;
+  double dropout = 0.0;
+  bool is_reproducible = false;
+  bool is_shrunk = false;  ///< The model below is not the plan's.
+  TransformerConfig model;
+  std::int64_t global_batch_size = 0;
+  int dp = 1;
+};
+
+/// A part of an iteration, on the rank that computes longest. What was not predicted or not
+/// measured is 0.
+struct TermComparison {
+  std::string name;
+  Seconds predicted;
+  Seconds measured;
+};
+/// An action of a virtual stage, in the median.
+struct ActionComparison {
+  std::string kind;  ///< As orders spell it.
+  int stage = 0;
+  std::int64_t count = 0;  ///< In a step of one pipeline.
+  Seconds predicted;
+  Seconds measured;
+};
+/// The ranks at one place of the pipeline: the heaviest of them.
+struct MemoryComparison {
+  Bytes predicted;
+  Bytes measured;
+  int predicted_activations = 0;  ///< Virtual stages of a microbatch, at the worst moment.
+  int measured_activations = 0;
+};
+/// Bytes that all ranks together send in a step.
+struct TrafficComparison {
+  /// "tensor", "pipeline_forward", "pipeline_backward", "data" (with the loss), "tied", "model"
+  /// (the norm).
+  std::string group;
+  std::string collective;  ///< "all-reduce", "send" ...
+  std::int64_t predicted = 0;
+  std::int64_t measured = 0;
+};
+
+struct RunReport {
+  std::string tool_version = PTDP_VERSION;
+  Plan plan;
+  RunExecution execution;
+  Estimate<Seconds> predicted_time;
+  Seconds measured_time;  ///< Median of the measured steps; those between
+  Seconds fastest;
+  Seconds slowest;
+  Flops hardware_flops;  ///< Of an iteration as it was run.
+  std::vector<TermComparison> terms;
+  std::vector<ActionComparison> actions;
+  std::vector<MemoryComparison> memory;  ///< By rank of the pipeline.
+  std::vector<TrafficComparison> traffic;
+  std::vector<double> losses;          ///< Of every step, warm-up included.
+  std::vector<double> gradient_norms;  ///< Likewise.
+  std::int64_t skipped_steps = 0;      ///< Overflows of fp16.
+};
+
+/// As JSON, and back. Throws Error naming the place.
+[[nodiscard]] std::string to_json(const RunReport& report);
+[[nodiscard]] RunReport parse_run(std::string_view text, const std::string& place);
+[[nodiscard]] RunReport read_run(const std::filesystem::path& path);
+
+/// For people: predicted, measured and error of the iteration, of every term and action, memory by
+/// rank, traffic.
+[[nodiscard]] std::string run_text(const RunReport& report);
+
+}  // namespace ptdp

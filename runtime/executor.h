@@ -1,0 +1,119 @@
+// One rank of a training run: walks through the schedule that the simulator times.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "runtime/checkpoint.h"
+#include "runtime/loss_scaler.h"
+#include "runtime/optimizer.h"
+#include "runtime/process_groups.h"
+#include "runtime/step_record.h"
+#include "runtime/timed_communicator.h"
+#include "runtime/training_data.h"
+#include "runtime/training_settings.h"
+#include "runtime/transformer_stage.h"
+
+namespace ptdp {
+
+/// Every rank of the world makes one with the same settings and runs the same steps. Faults of the
+/// transport and of the backend are thrown as they come.
+class Executor {
+ public:
+  /// What is referred to must outlive the executor.
+  Executor(Backend& backend, Communicator& world, const TrainingSettings& settings,
+           const TrainingData& data);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  Executor(Executor&&) = delete;
+  Executor& operator=(Executor&&) = delete;
+  ~Executor() = default;
+
+  /// One iteration over the next global batch.
+  [[nodiscard]] StepRecord run_step();
+
+  /// The virtual stages that this rank holds, by number, and the optimizer of their parameters.
+  [[nodiscard]] const std::map<int, std::unique_ptr<TransformerStage>>& stages() const {
+    return stages_;
+  }
+  [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
+  [[nodiscard]] const ProcessGroups& groups() const { return groups_; }
+  /// How far the training is.
+  [[nodiscard]] const TrainingState& state() const { return state_; }
+  /// Goes on from a checkpoint of this model, whatever layout saved it.
+  void restore(const Checkpoint& checkpoint);
+  /// Microbatches of virtual stages whose activations were held at the worst moment so far.
+  [[nodiscard]] int peak_activations() const { return peak_activations_; }
+  /// What this rank sent so far, by group.
+  void add_sent(RankRecord& record) const;
+
+ private:
+  /// A result on its way to the stage that takes it.
+  struct Message {
+    Tensor tensor;
+    Request request = {};
+    std::size_t action = 0;  ///< The receive, whose time is when it arrives.
+    bool is_received = false;
+  };
+  using Key = std::pair<int, int>;  ///< Stage and microbatch.
+  using Messages = std::map<Key, Message>;
+
+  /// Tokens of a microbatch on the first stage, targets on the last.
+  struct Tokens {
+    Tensor inputs;
+    Tensor targets;
+  };
+
+  void run(const Action& action, std::size_t index);
+  void forward(const Action& action);
+  void backward(const Action& action);
+  void input_gradient(const Action& action);
+  void weight_gradient(const Action& action);
+  void keep_input_gradient(const Action& action, Tensor gradient);
+  void finish_weight_gradient(const Action& action);
+  void send(const Action& action);
+  void receive(const Action& action, std::size_t index);
+  void reduce_gradients(const Action& action);
+  void gather_bucket(int stage, int bucket);
+  void reduce_tied(const Action& action);
+  void reduce_norm();
+  void step_optimizer();
+
+  [[nodiscard]] bool is_sharded() const { return settings_.config.zero_stage > 0; }
+  [[nodiscard]] double loss_scale() const;
+  [[nodiscard]] Microbatch microbatch(const Action& action);
+  [[nodiscard]] Tensor take(Messages& messages, const Action& action);
+  [[nodiscard]] Buffer own_part(const Tensor& tensor) const;
+  [[nodiscard]] bool sends_parts() const;
+  [[nodiscard]] int num_buckets(ActionKind kind, int stage) const;
+
+  Backend& backend_;
+  const TrainingSettings& settings_;
+  const TrainingData& data_;
+  OperationClock clock_;
+  ProcessGroups groups_;
+  TimedCommunicator* tensor_ = nullptr;
+  const std::vector<Action>& order_;
+  std::map<int, std::unique_ptr<TransformerStage>> stages_;
+  std::unique_ptr<Optimizer> optimizer_;
+
+  std::map<int, int> weight_gradients_left_;  ///< By stage, in this step.
+  std::map<Key, Tokens> tokens_;
+  Messages activations_;                   ///< Inputs of stages that are here or on their way,
+  Messages gradients_;                     ///< and gradients of their outputs.
+  std::map<Key, Tensor> outputs_;          ///< Made here and not yet handed over.
+  std::map<Key, Tensor> input_gradients_;  ///< Likewise.
+  Tensor total_;                           ///< f64, one element.
+  double squares_ = 0.0;                   ///< Of all gradients as stored.
+  LossScaler loss_scaler_;
+  TrainingState state_;
+
+  Event compute_start_;
+  StepRecord record_;
+  int peak_activations_ = 0;
+};
+
+}  // namespace ptdp

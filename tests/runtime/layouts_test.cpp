@@ -1,0 +1,310 @@
+// Every layout of a plan computes the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/validator.h"
+#include "tests/runtime/training_harness.h"
+
+namespace ptdp::testing {
+namespace {
+
+constexpr double kTolerance = 1e-12;
+
+std::vector<Layout> all_layouts(const Job& job) {
+  std::vector<Layout> layouts;
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    for (const int tp : {1, 2, 4}) {
+      for (const bool sp : {false, true}) {
+        for (const int pp : {1, 2, 4}) {
+          for (const int vpp : {1, 2}) {
+            for (const int dp : {1, 2, 4}) {
+              for (const int zero : {0, 1}) {
+                for (const Recompute recompute :
+                     {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+                  const Layout layout{.tp = tp,
+                                      .pp = pp,
+                                      .vpp = vpp,
+                                      .dp = dp,
+                                      .schedule = std::string(generator.name),
+                                      .sequence_parallel = sp,
+                                      .zero_stage = zero,
+                                      .recompute = recompute};
+                  if (exists(layout, job)) {
+                    layouts.push_back(layout);
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+/// Each pair of values of two dimensions of a layout.
+using Pair = std::tuple<int, std::string, int, std::string>;
+
+std::set<Pair> pairs_of(const Layout& layout) {
+  const std::vector<std::string> values = {
+      std::to_string(layout.tp),         std::to_string(layout.sequence_parallel),
+      std::to_string(layout.pp),         std::to_string(layout.vpp),
+      std::to_string(layout.dp),         layout.schedule,
+      std::to_string(layout.zero_stage), std::to_string(static_cast<int>(layout.recompute))};
+  std::set<Pair> pairs;
+  for (int i = 0; i < std::ssize(values); ++i) {
+    for (int j = i + 1; j < std::ssize(values); ++j) {
+      pairs.insert({i, values[i], j, values[j]});
+    }
+  }
+  return pairs;
+}
+
+/// Fewest layouts, greedily, that have every pair of values that any layout has.
+std::vector<Layout> pairwise_covering(const std::vector<Layout>& layouts) {
+  std::set<Pair> missing;
+  std::vector<std::set<Pair>> pairs;
+  for (const Layout& layout : layouts) {
+    pairs.push_back(pairs_of(layout));
+    missing.insert(pairs.back().begin(), pairs.back().end());
+  }
+  std::vector<Layout> chosen;
+  while (!missing.empty()) {
+    std::size_t best = 0;
+    std::ptrdiff_t most = 0;
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const auto covered = std::count_if(pairs[i].begin(), pairs[i].end(),
+                                         [&](const Pair& pair) { return missing.contains(pair); });
+      if (covered > most) {
+        most = covered;
+        best = i;
+      }
+    }
+    for (const Pair& pair : pairs[best]) {
+      missing.erase(pair);
+    }
+    chosen.push_back(layouts[best]);
+  }
+  return chosen;
+}
+
+void expect_same(const Layout& layout, const Job& job, const Trained& expected, double tolerance) {
+  const Trained found = train(layout, job);
+  ASSERT_EQ(found.losses.size(), expected.losses.size()) << to_string(layout);
+  for (std::size_t step = 0; step < found.losses.size(); ++step) {
+    EXPECT_NEAR(found.losses[step], expected.losses[step], tolerance * expected.losses[step])
+        << to_string(layout) << ", step " << step;
+  }
+  EXPECT_LE(largest_difference(found.gradients, expected.gradients), tolerance)
+      << to_string(layout);
+}
+
+TEST(Layouts, GiveTheSameLossAndGradientsInACoveringSet) {
+  const Job job = small_job();
+  const Trained alone = train({}, job);
+  for (const Layout& layout : pairwise_covering(all_layouts(job))) {
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
+// The target `layouts` runs it; it takes minutes.
+TEST(Layouts, DISABLED_GiveTheSameLossAndGradientsInTheFullMatrix) {
+  const Job job = small_job();
+  const Trained alone = train({}, job);
+  for (const Layout& layout : all_layouts(job)) {
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
+TEST(Layouts, GiveTheSameInSinglePrecision) {
+  Job job = small_job();
+  job.type = DataType::kFloat32;
+  const Trained alone = train({}, job);
+  for (const Layout& layout :
+       {Layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+        Layout{.tp = 4, .pp = 2, .vpp = 2, .schedule = "zb-v", .sequence_parallel = true},
+        Layout{.pp = 4, .dp = 2, .schedule = "gpipe", .recompute = Recompute::kFull}}) {
+    expect_same(layout, job, alone, 1e-5);
+  }
+}
+
+/// Whether every stage's weight gradients are formed in the order of microbatches, all on one rank.
+bool weight_gradients_ascend(const Schedule& schedule) {
+  if (schedule.placement == StagePlacement::kBidirectional) {
+    return false;
+  }
+  std::map<int, int> last;
+  for (const auto& order : schedule.orders) {
+    for (const Action& action : order) {
+      if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) {
+        const auto [found, is_new] = last.try_emplace(action.stage, action.microbatch);
+        if (!is_new && action.microbatch < found->second) {
+          return false;
+        }
+        found->second = action.microbatch;
+      }
+    }
+  }
+  return true;
+}
+
+// The table's gradient is summed apart on the first and the last stage where it is tied.
+TEST(Layouts, GiveTheSameBitsWhereOnlyTheOrderInTimeDiffers) {
+  Job job = small_job();
+  job.model.untied_embeddings = true;
+  job.is_reproducible = true;
+  const Trained alone = train({}, job);
+  int compared = 0;
+  for (const Layout& layout : all_layouts(job)) {
+    const bool only_reorders = layout.tp == 1 && layout.dp == 1 && layout.zero_stage == 0 &&
+                               (layout.recompute == Recompute::kNone || layout.schedule == "1f1b");
+    if (only_reorders && weight_gradients_ascend(settings_of(layout, job).schedule)) {
+      const Trained found = train(layout, job);
+      EXPECT_EQ(found.losses, alone.losses) << to_string(layout);
+      EXPECT_EQ(found.gradients, alone.gradients) << to_string(layout);
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 15);
+}
+
+TEST(Layouts, GiveTheSameBitsWithReplicasAsWithAccumulation) {
+  Job job = small_job();
+  job.is_reproducible = true;
+  job.global_batch_size = 4;
+  job.steps = 3;
+  const Trained accumulated = train({}, job);
+  for (const int zero : {0, 1}) {
+    const Trained replicated = train({.dp = 4, .zero_stage = zero}, job);
+    EXPECT_EQ(replicated.gradients, accumulated.gradients) << "zero " << zero;
+    EXPECT_EQ(replicated.losses[0], accumulated.losses[0]) << "zero " << zero;
+    if (zero == 0) {  // shards sum the norm, which clips, in another order
+      EXPECT_EQ(replicated.losses, accumulated.losses);
+      EXPECT_EQ(replicated.weights, accumulated.weights);
+    }
+  }
+}
+
+TEST(Layouts, GiveTheSameBitsTwice) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Job job = small_job();
+    job.type = type;
+    job.steps = 5;
+    const Layout layout{.tp = 2, .pp = 2, .dp = 2, .schedule = "zb-h1", .zero_stage = 1};
+    const Trained first = train(layout, job);
+    const Trained second = train(layout, job);
+    EXPECT_EQ(first.losses, second.losses);
+    EXPECT_EQ(first.weights, second.weights);
+  }
+}
+
+TEST(Layouts, TrainAlikeForTwentySteps) {
+  Job job = small_job();
+  job.steps = 20;
+  const Trained alone = train({}, job);
+  EXPECT_LT(alone.losses.back(), alone.losses.front() - 0.1);
+  for (const Layout& layout :
+       {Layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+        Layout{.tp = 2, .pp = 2, .vpp = 2, .schedule = "interleaved", .sequence_parallel = true},
+        Layout{.pp = 4, .dp = 2, .schedule = "zb-h2"},
+        Layout{.pp = 2, .vpp = 2, .schedule = "dualpipev", .recompute = Recompute::kFull},
+        Layout{.pp = 4, .schedule = "dualpipe", .zero_stage = 1}}) {
+    expect_same(layout, job, alone, 1e-10);
+  }
+}
+
+/// Cosine of the angle between all gradients together.
+double cosine(const Tensors& a, const Tensors& b) {
+  double product = 0.0;
+  double aa = 0.0;
+  double bb = 0.0;
+  for (const auto& [name, values] : a) {
+    const std::vector<double>& others = b.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      product += values[i] * others[i];
+      aa += values[i] * values[i];
+      bb += others[i] * others[i];
+    }
+  }
+  return product / std::sqrt(aa * bb);
+}
+
+TEST(Layouts, GiveTheSameInHalfPrecisionWithinItsRounding) {
+  const Trained exact = train({}, small_job());
+  for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
+    for (const Layout& layout :
+         {Layout{}, Layout{.tp = 2, .pp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 1},
+          Layout{.pp = 4, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
+      Job job = small_job();
+      job.type = type;
+      const Trained found = train(layout, job);
+      EXPECT_NEAR(found.losses[0], exact.losses[0], 1e-2) << to_string(layout);
+      EXPECT_GT(cosine(found.gradients, exact.gradients), 0.999) << to_string(layout);
+    }
+  }
+}
+
+// An overflow on one rank must be an overflow on all, or replicas would part.
+TEST(Layouts, SkipTheSameStepsInHalfPrecision) {
+  Job job = small_job();
+  job.type = DataType::kFloat16;
+  job.steps = 4;
+  job.model.num_layers = 8;
+  const auto skipped = [&](const Layout& layout) {
+    std::vector<std::vector<bool>> steps;
+    for (const RankRecord& rank : train(layout, job).ranks) {
+      std::vector<bool>& of_rank = steps.emplace_back();
+      for (const StepRecord& step : rank.steps) {
+        of_rank.push_back(step.is_skipped);
+      }
+    }
+    for (const auto& of_rank : steps) {
+      EXPECT_EQ(of_rank, steps.front()) << to_string(layout);
+    }
+    return steps.front();
+  };
+  const std::vector<bool> alone = skipped({});
+  EXPECT_EQ(skipped({.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1}), alone);
+  EXPECT_EQ(skipped({.pp = 4, .schedule = "gpipe"}), alone);
+}
+
+TEST(Layouts, HoldAsManyActivationsAsTheValidatorCounts) {
+  const Job job = small_job();
+  std::vector<Layout> layouts = all_layouts(job);
+  std::erase_if(layouts, [](const Layout& layout) {
+    return layout.tp > 1 || layout.dp > 1 || layout.zero_stage > 0 ||
+           layout.recompute != Recompute::kNone;
+  });
+  ASSERT_GE(layouts.size(), 12U);
+  for (const Layout& layout : layouts) {
+    const Trained trained = train(layout, job);
+    const std::vector<int> expected = peak_activations(trained.schedule);
+    for (int rank = 0; rank < layout.pp; ++rank) {
+      EXPECT_EQ(trained.ranks[rank].peak_activations, expected[rank])
+          << to_string(layout) << ", rank " << rank;
+    }
+  }
+}
+
+TEST(Layouts, LearnTheSyntheticLanguage) {
+  Job job = small_job();
+  job.type = DataType::kFloat32;
+  job.dropout = 0.0;
+  job.model.vocab_size = 16;
+  job.model.num_layers = 2;
+  job.steps = 150;
+  const Layout layout{.pp = 2, .dp = 2};
+  const double entropy =
+      *TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, 7).entropy();
+  const Trained trained = train(layout, job);
+  EXPECT_GT(trained.losses.front(), std::log(16.0) - 0.3);
+  EXPECT_LT(trained.losses.back(), entropy + 0.35);
+}
+
+}  // namespace
+}  // namespace ptdp::testing

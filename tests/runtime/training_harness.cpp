@@ -1,0 +1,196 @@
+#include "tests/runtime/training_harness.h"
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <numeric>
+
+#include "cost_model/schedule/communication.h"
+#include "cost_model/schedule/generators.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/transport/launch.h"
+
+namespace ptdp::testing {
+namespace {
+
+ScheduleShape shape_of(const Layout& layout, const Job& job) {
+  return {.pp = layout.pp,
+          .vpp = layout.vpp,
+          .num_microbatches =
+              static_cast<int>(job.global_batch_size / layout.dp / layout.micro_batch_size)};
+}
+
+/// A schedule of a step with everything that it has; without the optimizer, gradients remain.
+Schedule schedule_of(const Layout& layout, const Job& job, bool has_optimizer) {
+  const ScheduleGenerator& generator = *find_schedule_generator(layout.schedule);
+  const Schedule compute = generator.generate(shape_of(layout, job));
+  const bool has_copies = compute.placement == StagePlacement::kBidirectional;
+  const bool has_data = layout.dp > 1 || has_copies;
+  return complete(compute, {.gradient_buckets = has_data ? std::vector<int>{2} : std::vector<int>{},
+                            .gathers_parameters = has_data && layout.zero_stage > 0,
+                            .ties_embeddings = !job.model.untied_embeddings,
+                            .has_optimizer = has_optimizer});
+}
+
+std::vector<double> values_of(const Buffer& buffer, Backend& backend) {
+  Tensor wide(backend, DataType::kFloat64, buffer.size);
+  std::vector<double> values(static_cast<std::size_t>(buffer.size));
+  if (buffer.type == DataType::kFloat64) {
+    backend.copy(buffer, wide);
+  } else {
+    backend.convert(buffer, wide);
+  }
+  backend.copy_out(wide, values.data());
+  return values;
+}
+
+/// Puts what this rank updates into the whole tensors: every element of the model is updated by
+/// some rank.
+void collect(Executor& executor, Backend& backend, Buffer OwnedSlice::*which, Tensors& whole) {
+  for (int store = 0; store < std::ssize(executor.optimizer().shares()); ++store) {
+    const auto parameters = executor.optimizer().shares()[store].store->parameters();
+    for (const OwnedSlice& slice : executor.optimizer().owned_slices(store)) {
+      const Parameter& parameter = parameters[slice.parameter];
+      const MatrixBlock& block = parameter.block;
+      std::vector<double>& tensor = whole[parameter.name];
+      tensor.resize(static_cast<std::size_t>(parameter.total_rows * block.total_columns));
+      const std::vector<double> values = values_of(slice.*which, backend);
+      for (std::int64_t i = 0; i < slice.range.count; ++i) {
+        const std::int64_t element = slice.range.first - parameter.first + i;
+        const std::int64_t row = block.first_row + element / block.columns;
+        const std::int64_t column = block.first_column + element % block.columns;
+        if (row < parameter.total_rows) {
+          tensor[row * block.total_columns + column] = values[i];
+        }
+      }
+    }
+  }
+}
+
+double norm(const std::vector<double>& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+}  // namespace
+
+ParallelConfig Layout::config() const {
+  return {.tp = tp,
+          .pp = pp,
+          .dp = dp,
+          .vpp = vpp,
+          .micro_batch_size = micro_batch_size,
+          .schedule = *find_value(schedule, NamedValues<ScheduleKind>(kScheduleNames)),
+          .recompute = recompute,
+          .sequence_parallel = sequence_parallel,
+          .zero_stage = zero_stage};
+}
+
+std::string to_string(const Layout& layout) {
+  return ptdp::to_string(layout.config()) + (layout.zero_stage > 0 ? " zero" : "") +
+         (layout.sequence_parallel ? " sp" : "") + " " + layout.schedule;
+}
+
+Job small_job() {
+  return {.model = resolved({.num_layers = 8,
+                             .hidden_size = 24,
+                             .num_attention_heads = 4,
+                             .vocab_size = 150,
+                             .seq_length = 8},
+                            "small_job")};
+}
+
+bool exists(const Layout& layout, const Job& job) {
+  const ScheduleGenerator* generator = find_schedule_generator(layout.schedule);
+  const bool divides = job.global_batch_size % (layout.dp * layout.micro_batch_size) == 0 &&
+                       job.model.num_layers % (layout.pp * layout.vpp) == 0;
+  return generator != nullptr && generator->is_synchronous && divides &&
+         !generator->find_conflict(shape_of(layout, job)) &&
+         !(layout.sequence_parallel && layout.tp == 1);
+}
+
+TrainingSettings settings_of(const Layout& layout, const Job& job) {
+  return {.model = job.model,
+          .config = layout.config(),
+          .schedule = schedule_of(layout, job, true),
+          .stage_layers = std::vector<int>(static_cast<std::size_t>(layout.pp * layout.vpp),
+                                           job.model.num_layers / (layout.pp * layout.vpp)),
+          .global_batch_size = job.global_batch_size,
+          .scatters_messages = true,
+          .type = job.type,
+          .dropout = job.dropout,
+          .seed = 7,
+          .is_reproducible = job.is_reproducible,
+          .uses_ordered_sums = job.is_reproducible,
+          .learning_rate = {.maximum = 1e-2, .minimum = 1e-3, .decay_steps = 20}};
+}
+
+Trained train(const Layout& layout, const Job& job) {
+  const TrainingSettings settings = settings_of(layout, job);
+  TrainingSettings without_optimizer = settings;
+  without_optimizer.schedule = schedule_of(layout, job, false);
+  const TrainingData data =
+      TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, settings.seed);
+  Trained result{.schedule = settings.schedule};
+  const auto ranks = static_cast<int>(settings.config.world_size());
+  result.ranks.resize(static_cast<std::size_t>(ranks));
+  std::mutex mutex;
+  run_ranks({.size = ranks,
+             .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
+                                                     : CollectiveAlgorithm::kRing,
+             .make_backend = [] { return std::make_unique<CpuBackend>(); }},
+            [&](Communicator& world, Backend& backend) {
+              {
+                Executor executor(backend, world, without_optimizer, data);
+                static_cast<void>(executor.run_step());
+                const std::lock_guard lock(mutex);
+                collect(executor, backend, &OwnedSlice::gradient, result.gradients);
+              }
+              world.barrier();
+              Executor executor(backend, world, settings, data);
+              RankRecord& record = result.ranks[static_cast<std::size_t>(world.rank())];
+              for (std::int64_t step = 0; step < job.steps; ++step) {
+                record.steps.push_back(executor.run_step());
+              }
+              record.peak_bytes = backend.peak_bytes();
+              record.peak_activations = executor.peak_activations();
+              executor.add_sent(record);
+              const std::lock_guard lock(mutex);
+              collect(executor, backend, &OwnedSlice::master, result.weights);
+            });
+  for (std::int64_t step = 0; step < job.steps; ++step) {
+    for (const RankRecord& record : result.ranks) {
+      if (record.steps[step].loss) {
+        result.losses.push_back(*record.steps[step].loss);
+        result.gradient_norms.push_back(record.steps[step].gradient_norm);
+        break;
+      }
+    }
+  }
+  return result;
+}
+
+double largest_difference(const Tensors& a, const Tensors& b) {
+  if (a.size() != b.size()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double squares = 0.0;
+  for (const auto& [name, values] : b) {
+    squares += norm(values) * norm(values);
+  }
+  double largest = 0.0;
+  for (const auto& [name, expected] : b) {
+    const auto found = a.find(name);
+    if (found == a.end() || found->second.size() != expected.size()) {
+      return std::numeric_limits<double>::infinity();
+    }
+    std::vector<double> difference(expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      difference[i] = found->second[i] - expected[i];
+    }
+    largest =
+        std::max(largest, norm(difference) / std::max(norm(expected), 1e-3 * std::sqrt(squares)));
+  }
+  return largest;
+}
+
+}  // namespace ptdp::testing

@@ -1,0 +1,66 @@
+// Whole training runs in a test, and what the model became.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+
+namespace ptdp::testing {
+
+/// A layout of a run, as the tests of layouts name it.
+struct Layout {
+  int tp = 1;
+  int pp = 1;
+  int vpp = 1;
+  int dp = 1;
+  int micro_batch_size = 1;
+  std::string schedule = "1f1b";
+  bool sequence_parallel = false;
+  int zero_stage = 0;
+  Recompute recompute = Recompute::kNone;
+
+  [[nodiscard]] ParallelConfig config() const;
+};
+[[nodiscard]] std::string to_string(const Layout& layout);
+
+/// A job small enough for hundreds of runs.
+struct Job {
+  TransformerConfig model;
+  std::int64_t global_batch_size = 16;
+  DataType type = DataType::kFloat64;
+  double dropout = 0.1;
+  bool is_reproducible = false;
+  std::int64_t steps = 1;
+};
+/// Eight layers of four heads of six channels, sequences of eight; 150 tokens, which fill one shard
+/// of the padded vocabulary and a part of the next.
+[[nodiscard]] Job small_job();
+
+/// Whole tensors of the model by name, row after row, without rows that pad.
+using Tensors = std::map<std::string, std::vector<double>>;
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<double> gradient_norms;
+  Tensors gradients;  ///< Of the first step.
+  Tensors weights;    ///< After the last.
+  std::vector<RankRecord> ranks;
+  Schedule schedule;
+};
+
+/// Whether there is a schedule of this layout for the job.
+[[nodiscard]] bool exists(const Layout& layout, const Job& job);
+
+/// The settings that ptdp-run would make.
+[[nodiscard]] TrainingSettings settings_of(const Layout& layout, const Job& job);
+
+/// Runs the job's steps, each rank a thread.
+[[nodiscard]] Trained train(const Layout& layout, const Job& job);
+
+/// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
+[[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);
+
+}  // namespace ptdp::testing

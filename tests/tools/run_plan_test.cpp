@@ -1,0 +1,298 @@
+// ptdp-run: what it trains, prints and writes, and what it refuses.
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+/// A model of which a step takes milliseconds.
+constexpr const char* kSmallModel = R"({
+  "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
+  "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
+
+/// A plan for it on the shipped host.
+std::string plan_of(const std::vector<std::string>& flags) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  std::vector<std::string> arguments = {
+      "--model", directory.file("small.json", kSmallModel).string(), "--cluster", "host", "-o",
+      file};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  EXPECT_TRUE(succeeds(run_plan(arguments)));
+  return content_of(file);
+}
+
+const std::string& four_ranks() {
+  static const std::string plan = plan_of({"--gpus", "4", "--tp", "2", "--pp", "2", "--dp", "1",
+                                           "--micro-batch-size", "1", "--schedule", "1f1b"});
+  return plan;
+}
+
+ProgramRun run_text_of(const std::string& plan, const std::vector<std::string>& flags) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> arguments = {directory.file("plan.json", plan).string(), "--quiet"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return run_run(arguments);
+}
+
+json json_of(const std::string& plan, std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--format", "json"});
+  const ProgramRun run = run_text_of(plan, flags);
+  EXPECT_TRUE(succeeds(run));
+  EXPECT_TRUE(is_finite_json(run.output));
+  return json::parse(run.output);
+}
+
+TEST(RunPlan, PrintsPredictedBesideMeasured) {
+  const ProgramRun run = run_text_of(four_ranks(), {"--steps", "4"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_TRUE(has_only_numbers(run.output));
+  for (const char* part : {"small on 4 threads", "tp=2 pp=2", "Loss ", "time per iteration",
+                           "per rank", "tokens/s", "tensor_parallel", "bubble", "F x", "B x",
+                           "Peak memory", "tensor all-reduce", "pipeline_forward send"}) {
+    EXPECT_THAT(run.output, HasSubstr(part));
+  }
+}
+
+TEST(RunPlan, WritesARunThatValidatePrintsAgain) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string file = (directory.path() / "run.json").string();
+  const ProgramRun run = run_run({plan, "--quiet", "--steps", "3", "-o", file});
+  ASSERT_TRUE(succeeds(run));
+  const json document = json::parse(content_of(file));
+  EXPECT_EQ(document["schema"], "ptdp.run/1");
+  EXPECT_EQ(document["plan"], json::parse(four_ranks()));
+  EXPECT_EQ(document["losses"].size(), 3U);
+  EXPECT_GT(document["measured"]["iteration_time_s"], 0.0);
+  EXPECT_EQ(document["predicted"]["iteration_time_s"],
+            document["plan"]["predicted"]["iteration_time_s"]);
+  // Eight microbatches on each of two stages.
+  for (const json& action : document["actions"]) {
+    if (action["kind"] == "F") {
+      EXPECT_EQ(action["count"], 8);
+    }
+  }
+  const ProgramRun again = run_validate({file});
+  ASSERT_TRUE(succeeds(again));
+  EXPECT_EQ(again.output, run.output);
+  const ProgramRun strict = run_validate({file, "--max-error", "0"});
+  EXPECT_TRUE(ends_with(strict, kOutsideTolerance));
+}
+
+TEST(RunPlan, TellsOfEveryStepOnStandardError) {
+  const TemporaryDirectory directory;
+  const ProgramRun run =
+      run_run({directory.file("plan.json", four_ranks()).string(), "--steps", "2"});
+  EXPECT_EQ(run.status, kDone);
+  for (const char* part : {"step 1/2  loss ", "step 2/2  loss ", "tokens/s", "per rank"}) {
+    EXPECT_THAT(run.errors, HasSubstr(part));
+  }
+}
+
+TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
+  const std::vector<std::string> flags = {"--steps", "3", "--dtype", "f64"};
+  const json four = json_of(four_ranks(), flags);
+  const json alone = json_of(plan_of({"--gpus", "1"}), flags);
+  for (std::size_t step = 0; step < 3; ++step) {
+    EXPECT_NEAR(four["losses"][step], alone["losses"][step], 1e-12);
+  }
+}
+
+TEST(RunPlan, CountsTheBytesThatWerePredicted) {
+  for (const char* type : {"f32", "f64", "bf16"}) {
+    const json document = json_of(four_ranks(), {"--steps", "2", "--dtype", type});
+    std::int64_t total = 0;
+    for (const json& row : document["traffic"]) {
+      EXPECT_EQ(row["predicted_bytes"], row["measured_bytes"]) << type << ": " << row;
+      total += row["measured_bytes"].get<std::int64_t>();
+    }
+    EXPECT_GT(total, 0);
+  }
+}
+
+TEST(RunPlan, PredictsPeakMemoryWithinFivePercent) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--gpus", "2", "--tp", "2", "--pp", "1"},
+        {"--gpus", "2", "--tp", "1", "--pp", "2", "--schedule", "zb-h1"},
+        {"--gpus", "4", "--tp", "2", "--pp", "2", "--schedule", "1f1b", "--recompute", "full"}}) {
+    const TemporaryDirectory directory;
+    const std::string plan = (directory.path() / "plan.json").string();
+    std::vector<std::string> arguments = {
+        "--model", "gpt-tiny", "--cluster", "host", "--micro-batch-size", "2", "-o", plan};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    ASSERT_TRUE(succeeds(run_plan(arguments)));
+    const json document = json_of(content_of(plan), {"--steps", "1"});
+    for (const json& rank : document["memory"]) {
+      EXPECT_NEAR(rank["predicted_bytes"].get<double>() / rank["measured_bytes"].get<double>(), 1.0,
+                  0.05)
+          << flags[3] << ' ' << flags[5] << ' ' << rank;
+      EXPECT_EQ(rank["predicted_activations"], rank["measured_activations"]);
+    }
+  }
+}
+
+TEST(RunPlan, TrainsOnTokensOfAFile) {
+  const TemporaryDirectory directory;
+  std::string tokens;
+  for (int i = 0; i < 500; ++i) {
+    tokens += static_cast<char>(i % 7);
+    tokens += '\0';
+  }
+  const std::string file = directory.file("tokens.bin", tokens).string();
+  const json document =
+      json_of(four_ranks(), {"--steps", "60", "--data", file, "--lr", "0.01", "--dropout", "0"});
+  EXPECT_EQ(document["execution"]["data"], file);
+  EXPECT_LT(document["losses"].back(), 1.5);  // from ln 61 = 4.1: seven tokens in a circle
+  const std::string large = directory.file("large.bin", std::string(500, '\x7f')).string();
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--data", large}), {"large.bin", "32639"}));
+  EXPECT_TRUE(
+      is_refused(run_text_of(four_ranks(), {"--data", "/nowhere/t.bin"}), {"/nowhere/t.bin"}));
+}
+
+TEST(RunPlan, GoesOnFromACheckpointUnderAnotherPlan) {
+  const TemporaryDirectory directory;
+  const std::string place = (directory.path() / "saved").string();
+  const std::vector<std::string> common = {"--dtype", "f64", "--lr-decay", "6"};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), common.begin(), common.end());
+    return flags;
+  };
+  const json whole = json_of(four_ranks(), with({"--steps", "6"}));
+  const json first = json_of(four_ranks(), with({"--steps", "4", "--save", place}));
+  const std::string other = plan_of({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2"});
+  const json second = json_of(other, with({"--steps", "2", "--resume", place}));
+  EXPECT_EQ(second["execution"]["first_step"], 4);
+  EXPECT_NEAR(second["losses"][0], whole["losses"][4], 1e-12);
+  EXPECT_NEAR(second["losses"][1], whole["losses"][5], 1e-12);
+}
+
+TEST(RunPlan, WritesWhatItSkippedInHalfPrecision) {
+  // One token: its gradient is the whole loss scale, which the first norm's gradient multiplies.
+  const std::string one_token =
+      replaced(replaced(kSmallModel, "\"seq_length\": 8", "\"seq_length\": 1"),
+               "\"global_batch_size\": 8", "\"global_batch_size\": 1");
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(
+      succeeds(run_plan({"--gpus", "1", "--model", directory.file("one.json", one_token).string(),
+                         "--cluster", "host", "-o", plan})));
+  const json document = json_of(content_of(plan), {"--steps", "3", "--dtype", "fp16"});
+  EXPECT_GE(document["skipped_steps"], 1);
+  EXPECT_EQ(document["gradient_norms"][0], 0.0);
+}
+
+TEST(RunPlan, RefusesToReplaceItsInputs) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string data = directory.file("data.bin", std::string(1000, '\0')).string();
+  EXPECT_TRUE(is_refused(run_run({plan, "-o", plan}), {"--output", "the plan"}));
+  EXPECT_TRUE(is_refused(run_run({plan, "--data", data, "-o", data}), {"--output", "--data"}));
+  const std::string both = (directory.path() / "both.json").string();
+  EXPECT_TRUE(is_refused(run_run({plan, "-o", both, "--trace", both}), {"--trace", "--output"}));
+  EXPECT_TRUE(ends_with(run_run({plan, "-o", "/dev/full"}), kOutputFailed));
+  EXPECT_TRUE(ends_with(run_run({plan, "--save", data}), kOutputFailed));
+}
+
+TEST(RunPlan, TrainsOnWhereNobodyReadsItsProgress) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  for (const Stream stream : {Stream::kFull, Stream::kClosed, Stream::kNobodyReads}) {
+    const ProgramRun run = run_run({plan, "--steps", "2"}, {.standard_error = stream});
+    EXPECT_EQ(run.status, kDone);
+    EXPECT_THAT(run.output, HasSubstr("time per iteration"));
+  }
+}
+
+TEST(RunPlan, PredictsNothingOfOtherHardware) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan(
+      {"--gpus", "2", "--model", directory.file("small.json", kSmallModel).string(), "-o", plan})));
+  const ProgramRun run = run_run({plan, "--quiet", "--steps", "2"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("Not predicted: the plan is for selene-a100"));
+  EXPECT_THAT(run.output, HasSubstr("--cluster host"));
+}
+
+TEST(RunPlan, RunsAnyPlanShrunk) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan({"--gpus", "256", "--model", "18B", "--tp", "4", "--pp", "8",
+                                 "--schedule", "1f1b", "-o", file})));
+  const ProgramRun large = run_run({file});
+  EXPECT_TRUE(is_refused(large, {"--shrink", "rehearsal"}));
+  const ProgramRun run =
+      run_run({file, "--quiet", "--shrink", "--microbatches", "16", "--format", "json"});
+  ASSERT_TRUE(succeeds(run));
+  const json document = json::parse(run.output);
+  EXPECT_EQ(document["execution"]["ranks"], 32);
+  EXPECT_TRUE(document["execution"]["shrunk"]);
+  // The messages that the plan's schedule has: one between neighbours for each microbatch.
+  int sends = 0;
+  for (const json& action : document["actions"]) {
+    if (action["kind"] == "SEND_F") {
+      EXPECT_EQ(action["count"], 16);
+      ++sends;
+    }
+  }
+  EXPECT_EQ(sends % 7, 0);
+  EXPECT_GE(sends, 7);
+}
+
+TEST(RunPlan, RunsOtherOrdersAndRefusesThoseWithAFault) {
+  const TemporaryDirectory directory;
+  const auto csv = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"--pp",     "2",   "--microbatches", "8",
+                                          "--format", "csv", "--orders"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return run_sim(arguments).output;
+  };
+  const std::string gpipe = csv({"--schedule", "gpipe"});
+  const json run = json_of(
+      four_ranks(), {"--steps", "2", "--orders", directory.file("gpipe.csv", gpipe).string()});
+  for (const json& memory : run["memory"]) {
+    EXPECT_EQ(memory["measured_activations"], 8);  // GPipe holds them all
+  }
+  const std::string swapped = replaced(gpipe, "0F0", "0B0");
+  const ProgramRun refused =
+      run_text_of(four_ranks(), {"--orders", directory.file("bad.csv", swapped).string()});
+  EXPECT_TRUE(ends_with(refused, kBadInput));
+  EXPECT_THAT(refused.errors, HasSubstr("bad.csv"));
+  EXPECT_THAT(refused.errors, HasSubstr("0B0"));
+}
+
+TEST(RunPlan, RefusesWhatItCannotRun) {
+  EXPECT_TRUE(is_refused(run_run({}), {"expected a plan"}));
+  EXPECT_TRUE(is_refused(run_run({"/nowhere.json"}), {"/nowhere.json"}));
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--steps", "0"}), {"--steps"}));
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--dtype", "f16"}), {"--dtype", "f16"}));
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--save-every", "2"}), {"--save"}));
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--microbatches", "2"}), {"--shrink"}));
+  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--resume", "/nowhere"}), {"/nowhere"}));
+  EXPECT_TRUE(ends_with(run_text_of(four_ranks(), {"-o", "/nowhere/run.json"}), kOutputFailed));
+  json edited = json::parse(four_ranks());
+  edited["schedule"]["num_microbatches"] = 7;
+  EXPECT_TRUE(is_refused(run_text_of(edited.dump(), {}), {"schedule"}));
+}
+
+TEST(RunPlan, WritesATraceOfWhatRan) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string trace = (directory.path() / "trace.json").string();
+  ASSERT_TRUE(succeeds(run_run({plan, "--quiet", "--steps", "3", "--trace", trace})));
+  const json document = json::parse(content_of(trace));
+  int forwards = 0;
+  for (const json& event : document["traceEvents"]) {
+    const std::string name = event.value("name", "");
+    forwards += event.value("ph", "") == "X" && name.find("F") == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(forwards, 16);
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,398 @@
+// What the ranks of a run measured, beside what was predicted of it.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "cost_model/analytic/flops.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/stage.h"
+#include "cost_model/analytic/volumes.h"
+#include "cost_model/schedule/lane.h"
+#include "cost_model/schedule/validator.h"
+#include "planner/plan_simulation.h"
+#include "tools/run_plan.h"
+
+namespace ptdp {
+namespace {
+
+using ActionKey = std::pair<ActionKind, int>;  ///< Kind and stage.
+
+double median(std::vector<double> values) {
+  if (values.empty()) {
+    return 0.0;
+  }
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+double length(const Span& span) {
+  return (span.end - span.start).value();
+}
+
+/// The place of a rank in the pipeline: ranks are numbered tensor first, then data, then pipeline.
+int pipeline_rank(const ParallelConfig& config, std::size_t rank) {
+  return static_cast<int>(rank) / (config.tp * config.dp);
+}
+
+/// The first of the ranks at a place of the pipeline: tensor rank 0 of replica 0.
+const RankRecord& rank_at(const PreparedRun& run, const RunRecord& record, int pipeline_rank) {
+  const ParallelConfig& config = run.settings.config;
+  return record.ranks[static_cast<std::size_t>(pipeline_rank) * config.tp * config.dp];
+}
+
+std::size_t num_steps(const RunRecord& record) {
+  return record.ranks.front().steps.size();
+}
+
+/// From the end of the step before, or where the first rank starts later (there is none before, or
+/// a checkpoint was written) from then, to the end of the last rank.
+std::vector<double> step_times(const RunRecord& record) {
+  std::vector<double> times;
+  double before = 0.0;
+  for (std::size_t step = 0; step < num_steps(record); ++step) {
+    double start = record.ranks.front().steps[step].step.start.value();
+    double end = 0.0;
+    for (const RankRecord& rank : record.ranks) {
+      start = std::min(start, rank.steps[step].step.start.value());
+      end = std::max(end, rank.steps[step].step.end.value());
+    }
+    times.push_back(end - std::max(start, before));
+    before = end;
+  }
+  return times;
+}
+
+/// The first step that is measured action by action.
+std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up) {
+  const std::size_t steps = num_steps(record);
+  const auto kept = static_cast<std::size_t>(kDetailedSteps);
+  return std::max(warm_up, steps - std::min(steps, kept));
+}
+
+/// Time of the actions of a step for which `counts` holds.
+template <class Counts>
+double time_of(const std::vector<Action>& order, const StepRecord& step, const Counts& counts) {
+  double time = 0.0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (counts(order[i].kind)) {
+      time += length(step.actions[i]);
+    }
+  }
+  return time;
+}
+
+/// Of what all ranks wait for at its end, the time of the last to come: what it takes by itself.
+double rendezvous_time(const PreparedRun& run, const RunRecord& record, std::size_t step,
+                       ActionKind kind) {
+  double least = 0.0;
+  bool is_first = true;
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    const auto& order = run.settings.schedule.orders[pipeline_rank(run.settings.config, rank)];
+    const bool has = std::any_of(order.begin(), order.end(),
+                                 [kind](const Action& action) { return action.kind == kind; });
+    if (has) {
+      const double time = time_of(order, record.ranks[rank].steps[step],
+                                  [kind](ActionKind other) { return other == kind; });
+      least = is_first ? time : std::min(least, time);
+      is_first = false;
+    }
+  }
+  return least;
+}
+
+/// The parts of a step on the rank that computes longest, which paces the others.
+struct MeasuredTerms {
+  double compute = 0.0;  ///< Of which the two below; the rest is bound by memory.
+  double matmul = 0.0;
+  double attention = 0.0;
+  double tensor_parallel = 0.0;
+  double messages = 0.0;
+  double data_parallel = 0.0;
+  double tied = 0.0;
+  double optimizer = 0.0;
+};
+
+MeasuredTerms terms_of_step(const PreparedRun& run, const RunRecord& record, std::size_t step) {
+  MeasuredTerms slowest;
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    const auto& order = run.settings.schedule.orders[pipeline_rank(run.settings.config, rank)];
+    const StepRecord& measured = record.ranks[rank].steps[step];
+    MeasuredTerms terms;
+    for (const SubSpan& sub : measured.sub_spans) {
+      // What gathers a scattered message ends before the action that takes it begins.
+      const bool is_message = sub.span.start < measured.actions[sub.action].start;
+      (is_message ? terms.messages : terms.tensor_parallel) += length(sub.span);
+    }
+    terms.compute = time_of(order, measured, is_compute) - terms.tensor_parallel;
+    terms.matmul = measured.operations[static_cast<std::size_t>(OperationKind::kMatmul)];
+    terms.attention = measured.operations[static_cast<std::size_t>(OperationKind::kAttention)];
+    terms.messages += time_of(order, measured, [](ActionKind kind) {
+      return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
+    });
+    terms.data_parallel = time_of(order, measured, [](ActionKind kind) {
+      return kind == ActionKind::kReduceGradients || kind == ActionKind::kGatherParameters;
+    });
+    terms.optimizer =
+        time_of(order, measured, [](ActionKind kind) { return kind == ActionKind::kOptimizer; });
+    if (rank == 0 || terms.compute > slowest.compute) {
+      slowest = terms;
+    }
+  }
+  slowest.tied = rendezvous_time(run, record, step, ActionKind::kReduceTied);
+  slowest.optimizer += rendezvous_time(run, record, step, ActionKind::kReduceNorm);
+  return slowest;
+}
+
+/// What the stage that paces the pipeline computes in an iteration, by what it computes, everything
+/// included: layers, recomputation, the ends of the model.
+PassTime predicted_compute(const Plan& plan) {
+  const StageCosts stage =
+      pipeline_costs(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config))
+          .slowest;
+  PassTime all = stage.forward + stage.backward + stage.recompute + stage.ends;
+  const auto microbatches = static_cast<double>(plan.schedule.num_microbatches);
+  all.memory_bound +=
+      stage.overhead + (microbatches - 1.0) / microbatches * stage.gradient_accumulation;
+  return all * (microbatches * plan.predicted.calibration_factor);
+}
+
+std::vector<TermComparison> compare_terms(const PreparedRun& run, const RunRecord& record,
+                                          std::size_t warm_up, const std::vector<double>& times) {
+  const CostBreakdown& cost = run.executed.predicted.breakdown;
+  const PassTime compute = predicted_compute(run.executed);
+  std::vector<TermComparison> terms = {{"matmul", compute.matmul},
+                                       {"attention", compute.attention},
+                                       {"memory_bound", compute.memory_bound + compute.launch},
+                                       {"tensor_parallel", compute.tensor_parallel},
+                                       {"pipeline_messages", cost.pipeline_messages},
+                                       {"bubble", cost.bubble},
+                                       {"data_parallel", cost.data_parallel},
+                                       {"embedding_all_reduce", cost.embedding_all_reduce},
+                                       {"optimizer", cost.optimizer}};
+  std::vector<std::vector<double>> measured(terms.size());
+  for (std::size_t step = first_detailed_step(record, warm_up); step < times.size(); ++step) {
+    const MeasuredTerms found = terms_of_step(run, record, step);
+    const double known = found.compute + found.tensor_parallel + found.messages +
+                         found.data_parallel + found.tied + found.optimizer;
+    const std::array values = {
+        found.matmul,          found.attention, found.compute - found.matmul - found.attention,
+        found.tensor_parallel, found.messages,  std::max(times[step] - known, 0.0),
+        found.data_parallel,   found.tied,      found.optimizer};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      measured[i].push_back(values[i]);
+    }
+  }
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    terms[i].measured = Seconds(median(measured[i]));
+  }
+  return terms;
+}
+
+/// Lengths of the actions that take time, by kind and stage.
+using ActionTimes = std::map<ActionKey, std::vector<double>>;
+
+void add_times(ActionTimes& times, const std::vector<Action>& order,
+               const std::vector<Span>& spans) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (occupies_lane(order[i].kind) && order[i].kind != ActionKind::kCopyForward &&
+        order[i].kind != ActionKind::kCopyBackward) {
+      times[{order[i].kind, order[i].stage}].push_back(length(spans[i]));
+    }
+  }
+}
+
+std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunRecord& record,
+                                              std::size_t warm_up) {
+  const Schedule& schedule = run.settings.schedule;
+  const std::size_t first_step = first_detailed_step(record, warm_up);
+  ActionTimes measured;
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    const RankRecord& here = rank_at(run, record, rank);
+    for (std::size_t step = first_step; step < here.steps.size(); ++step) {
+      add_times(measured, schedule.orders[rank], here.steps[step].actions);
+    }
+  }
+  ActionTimes predicted;
+  if (run.is_predicted) {
+    const PlanSimulation simulation = simulate_plan(run.executed, {});
+    for (int rank = 0; rank < schedule.pp; ++rank) {
+      add_times(predicted, simulation.schedule.orders[rank], simulation.timeline.spans[rank]);
+    }
+  }
+  std::vector<ActionComparison> actions;
+  for (const auto& [key, times] : measured) {
+    const auto found = predicted.find(key);
+    actions.push_back(
+        {.kind = std::string(spelling_of(key.first)),
+         .stage = key.second,
+         .count = static_cast<std::int64_t>(times.size() / (num_steps(record) - first_step)),
+         .predicted = Seconds(found == predicted.end() ? 0.0 : median(found->second)),
+         .measured = Seconds(median(times))});
+  }
+  return actions;
+}
+
+std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRecord& record) {
+  const ParallelConfig& config = run.settings.config;
+  const std::vector<MemoryBreakdown> predicted =
+      memory_by_stage(run.executed.scenario, run.executed.config);
+  const std::vector<int> activations = peak_activations(run.settings.schedule);
+  std::vector<MemoryComparison> memory(static_cast<std::size_t>(config.pp));
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    MemoryComparison& here = memory[static_cast<std::size_t>(pipeline_rank(config, rank))];
+    here.measured =
+        std::max(here.measured, Bytes(static_cast<double>(record.ranks[rank].peak_bytes)));
+    here.measured_activations =
+        std::max(here.measured_activations, record.ranks[rank].peak_activations);
+  }
+  for (std::size_t rank = 0; rank < memory.size(); ++rank) {
+    if (run.is_predicted) {
+      memory[rank].predicted = predicted[rank].total() - predicted[rank].reserve;
+    }
+    memory[rank].predicted_activations = activations[rank];
+  }
+  return memory;
+}
+
+/// A group of ranks, what was sent in it, and what was to be.
+struct TrafficGroup {
+  const char* name;
+  SentBytes RankRecord::*sent;
+  KindVolumes<std::int64_t> predicted;
+};
+
+/// By kind, in the order of CollectiveKind.
+std::array<std::int64_t, kNumCollectiveKinds> by_kind(const KindVolumes<std::int64_t>& volumes) {
+  return {volumes.all_reduce, volumes.reduce_scatter, volumes.all_gather, volumes.send};
+}
+
+std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const RunRecord& record) {
+  Scenario scenario = run.executed.scenario;
+  scenario.stack.precision = run.precision;
+  GroupVolumes<std::int64_t> volumes = job_volumes(scenario, run.executed.config);
+  volumes.data.all_reduce += volumes.loss.all_reduce;  // over the same ranks
+  const std::array groups = {
+      TrafficGroup{"tensor", &RankRecord::tensor, volumes.tensor},
+      TrafficGroup{"pipeline_forward", &RankRecord::pipeline_forward, volumes.pipeline_forward},
+      TrafficGroup{"pipeline_backward", &RankRecord::pipeline_backward, volumes.pipeline_backward},
+      TrafficGroup{"data", &RankRecord::data, volumes.data},
+      TrafficGroup{"tied", &RankRecord::tied, volumes.tied},
+      TrafficGroup{"model", &RankRecord::model, volumes.model}};
+  const auto num_measured = static_cast<std::int64_t>(num_steps(record));
+  std::vector<TrafficComparison> traffic;
+  for (const TrafficGroup& group : groups) {
+    const auto predicted = by_kind(group.predicted);
+    for (std::size_t kind = 0; kind < kCollectiveNames.size(); ++kind) {
+      std::int64_t sent = 0;
+      for (const RankRecord& rank : record.ranks) {
+        sent += (rank.*group.sent).bytes[kind];
+      }
+      if (sent > 0 || predicted[kind] > 0) {
+        traffic.push_back({.group = group.name,
+                           .collective = std::string(kCollectiveNames[kind]),
+                           .predicted = predicted[kind],
+                           .measured = sent / num_measured});
+      }
+    }
+  }
+  return traffic;
+}
+
+RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
+                          const RunRecord& record) {
+  return {.ranks = std::ssize(record.ranks),
+          .precision = run.precision,
+          .first_step = record.first_step,
+          .steps = static_cast<std::int64_t>(num_steps(record)),
+          .warm_up = std::min(request.warm_up, static_cast<std::int64_t>(num_steps(record)) - 1),
+          .seed = request.seed,
+          .data = request.data.value_or("synthetic"),
+          .basis = run.basis,
+          .dropout = run.settings.dropout,
+          .is_reproducible = request.is_reproducible,
+          .is_shrunk = request.shrinks,
+          .model = run.settings.model,
+          .global_batch_size = run.settings.global_batch_size,
+          .dp = run.settings.config.dp};
+}
+
+}  // namespace
+
+RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {
+  RunReport report{.plan = run.plan, .execution = describe_run(run, request, record)};
+  const auto warm_up = static_cast<std::size_t>(report.execution.warm_up);
+  const std::vector<double> times = step_times(record);
+  const std::vector<double> measured(times.begin() + static_cast<std::ptrdiff_t>(warm_up),
+                                     times.end());
+  report.measured_time = Seconds(median(measured));
+  report.fastest = Seconds(*std::min_element(measured.begin(), measured.end()));
+  report.slowest = Seconds(*std::max_element(measured.begin(), measured.end()));
+  if (run.is_predicted) {
+    report.predicted_time = run.executed.predicted.iteration_time;
+  }
+  report.hardware_flops = hardware_flops(run.settings.model, run.settings.global_batch_size,
+                                         run.settings.config.recompute);
+  report.terms = compare_terms(run, record, warm_up, times);
+  if (!run.is_predicted) {
+    for (TermComparison& term : report.terms) {
+      term.predicted = Seconds(0.0);
+    }
+  }
+  report.actions = compare_actions(run, record, warm_up);
+  report.memory = compare_memory(run, record);
+  report.traffic = compare_traffic(run, record);
+  for (std::size_t step = 0; step < num_steps(record); ++step) {
+    for (const RankRecord& rank : record.ranks) {
+      if (rank.steps[step].loss) {
+        report.losses.push_back(*rank.steps[step].loss);
+        report.gradient_norms.push_back(rank.steps[step].gradient_norm);
+        report.skipped_steps += rank.steps[step].is_skipped ? 1 : 0;
+        break;
+      }
+    }
+  }
+  return report;
+}
+
+Timeline measured_timeline(const PreparedRun& run, const RunRecord& record, std::int64_t warm_up) {
+  const std::vector<double> times = step_times(record);
+  const std::size_t first = first_detailed_step(record, static_cast<std::size_t>(warm_up));
+  std::vector<std::size_t> steps(times.size() - first);
+  std::iota(steps.begin(), steps.end(), first);
+  std::sort(steps.begin(), steps.end(),
+            [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  const std::size_t step = steps[steps.size() / 2];
+
+  const Schedule& schedule = run.settings.schedule;
+  double start = rank_at(run, record, 0).steps[step].step.start.value();
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    start = std::min(start, rank_at(run, record, rank).steps[step].step.start.value());
+  }
+  Timeline timeline;
+  for (int rank = 0; rank < schedule.pp; ++rank) {
+    const StepRecord& measured = rank_at(run, record, rank).steps[step];
+    RankTimes times_of_rank{.peak_activations = rank_at(run, record, rank).peak_activations};
+    std::vector<Span> spans;
+    bool has_computed = false;
+    for (std::size_t i = 0; i < measured.actions.size(); ++i) {
+      const Span span{.start = measured.actions[i].start - Seconds(start),
+                      .end = measured.actions[i].end - Seconds(start)};
+      spans.push_back(span);
+      times_of_rank.end = std::max(times_of_rank.end, span.end);
+      if (is_compute(schedule.orders[rank][i].kind)) {
+        times_of_rank.start = has_computed ? times_of_rank.start : span.start;
+        has_computed = true;
+        times_of_rank.compute_end = span.end;
+        times_of_rank.work += span.end - span.start;
+      }
+    }
+    timeline.spans.push_back(std::move(spans));
+    timeline.times.ranks.push_back(times_of_rank);
+  }
+  return timeline;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,222 @@
+#include "tools/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/analytic/memory.h"
+#include "cost_model/error.h"
+#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/validator.h"
+#include "planner/plan_simulation.h"
+#include "runtime/shrink.h"
+#include "runtime/transformer_stage.h"
+#include "tools/memory_limit.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1024;  // threads of one process
+constexpr double kDefaultDropout = 0.1;    // Megatron-LM's, for models of GPT-2's kind
+
+DataType data_type(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return DataType::kFloat64;
+    case Precision::kFp32:
+      return DataType::kFloat32;
+    case Precision::kBf16:
+      return DataType::kBFloat16;
+    case Precision::kFp16:
+      return DataType::kFloat16;
+  }
+  return DataType::kFloat32;
+}
+
+/// Whether the stack says what it keeps in `precision`.
+bool knows(const StackSpec& stack, Precision precision) {
+  return precision == stack.precision ||
+         std::any_of(
+             stack.other_precisions.begin(), stack.other_precisions.end(),
+             [precision](const PrecisionBytes& bytes) { return bytes.precision == precision; });
+}
+
+/// Why the plan's prediction is not one of this run; empty where it is.
+std::string why_not_predicted(const Plan& plan, const RunRequest& request, Precision precision) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (request.shrinks) {
+    return "Not predicted: the layers are shrunk";
+  }
+  if (request.orders) {
+    return "Not predicted: orders of " + *request.orders + " in place of the plan's";
+  }
+  if (stack.memory_model != MemoryModel::kPtdp) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
+           "; ptdp-plan --cluster host makes one for this machine";
+  }
+  if (!knows(stack, precision)) {
+    return "Not predicted: " + stack.name + " does not say what it keeps in " +
+           std::string(name_of(precision));
+  }
+  return "";
+}
+
+/// The plan at another precision, with the prediction of that, uncalibrated.
+Plan at_precision(const Plan& plan, Precision precision) {
+  if (precision == plan.scenario.stack.precision || !knows(plan.scenario.stack, precision)) {
+    return plan;
+  }
+  Scenario scenario = plan.scenario;
+  scenario.stack = at_precision(scenario.stack, precision);
+  check(scenario);
+  return make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
+}
+
+/// As many of the plan's first microbatches as a shrunk run takes some seconds for on few cores,
+/// but at least two fillings of the pipeline, so that its steady state is among them.
+std::int64_t first_microbatches(const Plan& plan) {
+  constexpr double kLayerPasses = 150'000.0;  // of one rank and microbatch, at some 0.2 ms
+  const ParallelConfig& config = plan.config;
+  const double passes_of_one =
+      1.0 * config.tp * std::max(plan.scenario.job.model.num_layers, config.pp);
+  const auto fillings =
+      static_cast<std::int64_t>(kLayerPasses / passes_of_one / static_cast<double>(config.pp));
+  return std::min(plan.schedule.num_microbatches, std::max(fillings, std::int64_t{2}) * config.pp);
+}
+
+/// The plan with layers that run anywhere, and with fewer microbatches where that is asked for.
+Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
+  Plan small = plan;
+  small.config = shrunk(plan.config);
+  small.scenario.job.model = shrunk(plan.scenario.job.model, plan.config);
+  small.schedule.num_microbatches = std::min<std::int64_t>(
+      plan.schedule.num_microbatches, request.microbatches.value_or(first_microbatches(plan)));
+  small.scenario.job.global_batch_size = small.schedule.num_microbatches;
+  if (plan.schedule.generator == name_of(ScheduleKind::kInterleaved)) {
+    small.schedule.microbatch_group_size = default_microbatch_group_size(
+        plan.config.pp, static_cast<int>(small.schedule.num_microbatches));
+  }
+  return small;
+}
+
+void check_schedule(const Schedule& schedule, const std::string& place) {
+  if (const auto fault = find_fault(schedule)) {
+    throw Error(place + ": " + fault->what, fault->grid);
+  }
+}
+
+Schedule own_schedule(const Plan& plan, const RunRequest& request) {
+  try {
+    return complete_schedule(plan);
+  } catch (const Error& error) {
+    if (!request.microbatches) {
+      throw;
+    }
+    throw Error(fmt::format("--microbatches: {} do not make the plan's schedule: {}",
+                            *request.microbatches, error.what()));
+  }
+}
+
+/// The plan's schedule, or other orders for it. Throws Error, naming the action, for a schedule
+/// with a fault.
+Schedule schedule_of(const Plan& plan, const RunRequest& request) {
+  const Schedule own = own_schedule(plan, request);
+  if (!request.orders) {
+    check_schedule(own, "schedule");
+    return own;
+  }
+  const std::string& place = *request.orders;
+  const Schedule orders = read_schedule_csv(place);
+  check_schedule(orders, place);  // before messages are added, of which the file knows nothing
+  const Schedule schedule = complete_schedule(plan, orders);
+  check_schedule(schedule, place);
+  if (schedule.pp != own.pp || schedule.vpp != own.vpp ||
+      schedule.num_microbatches != own.num_microbatches || schedule.placement != own.placement) {
+    throw Error(
+        fmt::format("{}: expected orders of {} ranks, {} stages each and {} microbatches "
+                    "placed as {} places them, got {} ranks, {} and {}{}",
+                    place, own.pp, own.vpp, own.num_microbatches, own.name, schedule.pp,
+                    schedule.vpp, schedule.num_microbatches,
+                    schedule.placement == own.placement ? "" : ", placed otherwise"));
+  }
+  return schedule;
+}
+
+void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
+  const TransformerConfig& model = executed.scenario.job.model;
+  if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
+    throw Error("inputs.model: " + feature);
+  }
+  const ScheduleGenerator* generator = find_schedule_generator(plan.schedule.generator);
+  if (generator != nullptr && !generator->is_synchronous) {
+    throw Error(
+        "schedule: " + plan.schedule.generator +
+        " trains with stale weights and is simulated only; expected a synchronous schedule");
+  }
+  const std::int64_t ranks = executed.config.world_size();
+  const std::string ways_out =
+      is_shrunk ? ""
+                : "; --shrink runs the plan's orders and messages with tiny layers, and a "
+                  "rehearsal on one GPU runs one rank at full size";
+  if (ranks > kMostRanks) {
+    throw Error(
+        fmt::format("config: {} ranks are too many for the threads of one process; expected "
+                    "at most {}{}",
+                    ranks, kMostRanks, ways_out));
+  }
+  double needed = 0.0;
+  const double ranks_per_stage = executed.config.tp * executed.config.dp;
+  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+    needed += ranks_per_stage * (stage.total() - stage.reserve).value();
+  }
+  const double limit = memory_limit().value();
+  if (needed > limit) {
+    throw Error(
+        fmt::format("config: {} ranks need {:.1f} GiB together; expected at most the "
+                    "{:.1f} GiB of this machine{}",
+                    ranks, needed / kGibi, limit / kGibi, ways_out));
+  }
+}
+
+}  // namespace
+
+PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
+  // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
+  const Precision precision = request.precision.value_or(
+      request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
+  PreparedRun run{.plan = at_precision(plan, precision),
+                  .precision = precision,
+                  .basis = why_not_predicted(plan, request, precision)};
+  run.is_predicted = run.basis.empty();
+  if (run.is_predicted) {
+    run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
+                plan.scenario.stack.name + "; " + run.plan.predicted.basis();
+  }
+  run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
+  check_can_run(run.plan, run.executed, request.shrinks);
+
+  // The plan's own reductions stay in a shrunk run, over groups of one.
+  Plan ordered = run.plan;
+  ordered.schedule.num_microbatches = run.executed.schedule.num_microbatches;
+  ordered.schedule.microbatch_group_size = run.executed.schedule.microbatch_group_size;
+  const TransformerConfig& model = run.executed.scenario.job.model;
+  run.settings = {.model = model,
+                  .config = run.executed.config,
+                  .schedule = schedule_of(ordered, request),
+                  .stage_layers = run.executed.schedule.layers_per_stage,
+                  .global_batch_size = run.executed.scenario.job.global_batch_size,
+                  .scatters_messages = run.executed.scenario.stack.scatter_gather,
+                  .type = data_type(precision),
+                  .dropout = request.dropout.value_or(
+                      has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
+                  .seed = request.seed,
+                  .is_reproducible = request.is_reproducible,
+                  // Of tiny messages, many at a time, rings are the slower way.
+                  .uses_ordered_sums = request.is_reproducible || request.shrinks,
+                  .learning_rate = request.learning_rate,
+                  .weight_decay = request.weight_decay,
+                  .gradient_clip = request.gradient_clip};
+  return run;
+}
+
+}  // namespace ptdp

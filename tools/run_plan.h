@@ -1,0 +1,58 @@
+// From a plan and flags to the settings of a run, and from what it measured to a report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cost_model/simulation/timeline.h"
+#include "planner/plan.h"
+#include "planner/run_report.h"
+#include "runtime/training_run.h"
+#include "runtime/training_settings.h"
+
+namespace ptdp {
+
+/// What ptdp-run was asked for besides the plan.
+struct RunRequest {
+  std::int64_t steps = 10;
+  std::int64_t warm_up = 2;
+  std::uint64_t seed = 1;
+  std::optional<Precision> precision;  ///< Instead of the plan's.
+  std::optional<std::string> data;     ///< A file of tokens.
+  std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
+  std::optional<double> dropout;
+  std::optional<int> microbatches;  ///< With `shrinks`: only the first of them.
+  bool shrinks = false;
+  bool is_reproducible = false;
+  LearningRateSchedule learning_rate;
+  double weight_decay = 0.1;
+  double gradient_clip = 1.0;
+};
+
+/// A plan ready to run.
+struct PreparedRun {
+  Plan plan;      ///< As given, at the precision that is run where its stack knows it.
+  Plan executed;  ///< What runs: the same, or shrunk.
+  Precision precision = Precision::kFp32;
+  /// Whether times and memory of `executed` are predictions of this run: not of what is shrunk, of
+  /// other orders, of a stack that is not this runtime, or of a precision that it does not know.
+  bool is_predicted = true;
+  std::string basis;  ///< What a prediction rests on, or why there is none.
+  TrainingSettings settings;
+};
+
+/// Throws Error for what cannot be run here: a model with features that the layers lack, a schedule
+/// with a fault (naming the action) or stale weights, more ranks or memory than this machine has.
+[[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
+
+/// Predicted beside measured.
+[[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,
+                                    const RunRecord& record);
+
+/// The steps of one pipeline (tensor rank 0 of replica 0) as a timeline: the median one of those
+/// that are measured, from its first action on.
+[[nodiscard]] Timeline measured_timeline(const PreparedRun& run, const RunRecord& record,
+                                         std::int64_t warm_up);
+
+}  // namespace ptdp
