@@ -109,9 +109,9 @@ void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int
 const std::vector<std::string> kTypes = {"f64", "f32", "bf16", "fp16"};
 
 Precision precision_of(std::size_t type) {
-  constexpr std::array kPrecisions = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
-                                      Precision::kFp16};
-  return kPrecisions.at(type);
+  constexpr std::array precisions = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
+                                     Precision::kFp16};
+  return precisions.at(type);
 }
 
 RunRequest parse_request(const CommandLine& line) {

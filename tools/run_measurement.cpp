@@ -259,8 +259,8 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
 
 /// A group of ranks, what was sent in it, and what was to be.
 struct TrafficGroup {
-  const char* name;
-  SentBytes RankRecord::*sent;
+  const char* name = nullptr;
+  SentBytes RankRecord::*sent = nullptr;
   KindVolumes<std::int64_t> predicted;
 };
 

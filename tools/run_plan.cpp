@@ -72,15 +72,17 @@ Plan at_precision(const Plan& plan, Precision precision) {
   return make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
 }
 
+// Of one rank and microbatch, at some 0.2 ms.
+constexpr double kShrunkLayerPasses = 150'000.0;
+
 /// As many of the plan's first microbatches as a shrunk run takes some seconds for on few cores,
 /// but at least two fillings of the pipeline, so that its steady state is among them.
 std::int64_t first_microbatches(const Plan& plan) {
-  constexpr double kLayerPasses = 150'000.0;  // of one rank and microbatch, at some 0.2 ms
   const ParallelConfig& config = plan.config;
   const double passes_of_one =
       1.0 * config.tp * std::max(plan.scenario.job.model.num_layers, config.pp);
-  const auto fillings =
-      static_cast<std::int64_t>(kLayerPasses / passes_of_one / static_cast<double>(config.pp));
+  const auto fillings = static_cast<std::int64_t>(kShrunkLayerPasses / passes_of_one /
+                                                  static_cast<double>(config.pp));
   return std::min(plan.schedule.num_microbatches, std::max(fillings, std::int64_t{2}) * config.pp);
 }
 
@@ -120,7 +122,7 @@ Schedule own_schedule(const Plan& plan, const RunRequest& request) {
 /// The plan's schedule, or other orders for it. Throws Error, naming the action, for a schedule
 /// with a fault.
 Schedule schedule_of(const Plan& plan, const RunRequest& request) {
-  const Schedule own = own_schedule(plan, request);
+  Schedule own = own_schedule(plan, request);
   if (!request.orders) {
     check_schedule(own, "schedule");
     return own;
@@ -128,7 +130,7 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   const std::string& place = *request.orders;
   const Schedule orders = read_schedule_csv(place);
   check_schedule(orders, place);  // before messages are added, of which the file knows nothing
-  const Schedule schedule = complete_schedule(plan, orders);
+  Schedule schedule = complete_schedule(plan, orders);
   check_schedule(schedule, place);
   if (schedule.pp != own.pp || schedule.vpp != own.vpp ||
       schedule.num_microbatches != own.num_microbatches || schedule.placement != own.placement) {

@@ -52,7 +52,7 @@ using Pair = std::tuple<int, std::string, int, std::string>;
 
 std::set<Pair> pairs_of(const Layout& layout) {
   const std::vector<std::string> values = {
-      std::to_string(layout.tp),         std::to_string(layout.sequence_parallel),
+      std::to_string(layout.tp),         (layout.sequence_parallel ? "sp" : ""),
       std::to_string(layout.pp),         std::to_string(layout.vpp),
       std::to_string(layout.dp),         layout.schedule,
       std::to_string(layout.zero_stage), std::to_string(static_cast<int>(layout.recompute))};

@@ -101,7 +101,8 @@ Job small_job() {
 
 bool exists(const Layout& layout, const Job& job) {
   const ScheduleGenerator* generator = find_schedule_generator(layout.schedule);
-  const bool divides = job.global_batch_size % (layout.dp * layout.micro_batch_size) == 0 &&
+  const bool divides = job.global_batch_size / layout.dp % layout.micro_batch_size == 0 &&
+                       job.global_batch_size % layout.dp == 0 &&
                        job.model.num_layers % (layout.pp * layout.vpp) == 0;
   return generator != nullptr && generator->is_synchronous && divides &&
          !generator->find_conflict(shape_of(layout, job)) &&

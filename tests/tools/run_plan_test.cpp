@@ -289,7 +289,7 @@ TEST(RunPlan, WritesATraceOfWhatRan) {
   int forwards = 0;
   for (const json& event : document["traceEvents"]) {
     const std::string name = event.value("name", "");
-    forwards += event.value("ph", "") == "X" && name.find("F") == 1 ? 1 : 0;
+    forwards += event.value("ph", "") == "X" && name.find('F') == 1 ? 1 : 0;
   }
   EXPECT_EQ(forwards, 16);
 }
