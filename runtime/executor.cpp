@@ -48,10 +48,11 @@ void add(SentBytes& total, const SentBytes& sent) {
 }  // namespace
 
 Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings& settings,
-                   const TrainingData& data)
+                   const TrainingData& data, ActionHooks hooks)
     : backend_(backend),
       settings_(settings),
       data_(data),
+      hooks_(std::move(hooks)),
       clock_(backend),
       groups_(make_process_groups(world, settings.config, settings.schedule)),
       order_(settings.schedule.orders[static_cast<std::size_t>(groups_.pipeline_rank)]),
@@ -115,7 +116,13 @@ StepRecord Executor::run_step() {
   const Event start = backend_.record();
   for (std::size_t index = 0; index < order_.size(); ++index) {
     compute_start_ = backend_.record();
+    if (hooks_.before) {
+      hooks_.before(state_.step, order_[index], Lane::kCompute);
+    }
     run(order_[index], index);
+    if (hooks_.after) {
+      hooks_.after(Lane::kCompute);
+    }
     if (occupies_lane(order_[index].kind)) {
       record_.actions[index] = span_of(compute_start_, backend_.record());
     }

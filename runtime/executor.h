@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "cost_model/schedule/lane.h"
 #include "kernels/backend.h"
 #include "runtime/checkpoint.h"
 #include "runtime/loss_scaler.h"
@@ -19,13 +21,20 @@
 
 namespace ptdp {
 
+/// Told of the actions of a rank, by the thread that runs them: of each lane one at a time. What
+/// `before` throws is as if the action threw it. Either may be empty.
+struct ActionHooks {
+  std::function<void(std::int64_t step, const Action& action, Lane lane)> before;
+  std::function<void(Lane lane)> after;  ///< Not where the action threw.
+};
+
 /// Every rank of the world makes one with the same settings and runs the same steps. Faults of the
 /// transport and of the backend are thrown as they come.
 class Executor {
  public:
   /// What is referred to must outlive the executor.
   Executor(Backend& backend, Communicator& world, const TrainingSettings& settings,
-           const TrainingData& data);
+           const TrainingData& data, ActionHooks hooks = {});
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
   Executor(Executor&&) = delete;
@@ -93,6 +102,7 @@ class Executor {
   Backend& backend_;
   const TrainingSettings& settings_;
   const TrainingData& data_;
+  ActionHooks hooks_;
   OperationClock clock_;
   ProcessGroups groups_;
   TimedCommunicator* tensor_ = nullptr;
