@@ -166,8 +166,12 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
+  if (fields.optional("parameter_gather_overlap", !stack.parameter_gather_overlap)) {
+    fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
+  }
   fields.flag("scatter_gather", stack.scatter_gather);
-  fields.flag("pipeline_overlap", stack.pipeline_overlap);
+  fields.choice("pipeline_overlap", stack.pipeline_overlap,
+                NamedValues<PipelineOverlap>(kPipelineOverlapNames));
   fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);
   fields.quantity("microbatch_overhead_us", stack.microbatch_overhead, kMicro, kMicroseconds);
   fields.quantity("host_time_per_kernel_us", stack.host_time_per_kernel, kMicro, kMicroseconds);
