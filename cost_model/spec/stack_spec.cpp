@@ -62,6 +62,14 @@ void check_choices(std::vector<Value> values, const std::string& place, bool may
 
 }  // namespace
 
+StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
+  stack.pipeline_overlap = overlap.messages ? PipelineOverlap::kAlways : PipelineOverlap::kNever;
+  stack.data_parallel_overlap =
+      overlap.reductions ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+  stack.parameter_gather_overlap = overlap.gathers;
+  return stack;
+}
+
 StackSpec at_precision(StackSpec stack, Precision precision) {
   const auto other =
       std::find_if(stack.other_precisions.begin(), stack.other_precisions.end(),

@@ -128,6 +128,14 @@ struct StackSpec {
   return overlaps_reduction(stack, pp) && stack.parameter_gather_overlap;
 }
 
+/// What of a step runs beside compute, where that is chosen and not the software's own way.
+struct Overlap {
+  bool messages = false;    ///< Between stages, in every schedule.
+  bool reductions = false;  ///< Of gradients, with any number of stages.
+  bool gathers = false;     ///< Of ZeRO's parameters; only where reductions do.
+};
+[[nodiscard]] StackSpec with_overlap(StackSpec stack, const Overlap& overlap);
+
 /// The stack as it trains in `precision`: as other_precisions says, where the precision that it
 /// trained in before takes the place of this one, so that the way back is the same. Without it a
 /// stack of fp16 or bf16 trains in the other one with the state that it has, or bf16_*. Throws
