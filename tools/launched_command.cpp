@@ -118,7 +118,7 @@ int status_of(const std::exception_ptr& failure) {
 
 Verdict agree(MpiProcess& process, const Outcome& own, const std::vector<SharedInput>& inputs) {
   CpuBackend backend;
-  MpiWorld world(process, CollectiveAlgorithm::kRing);
+  MpiWorld world(process, process.size(), CollectiveAlgorithm::kRing);
   const std::unique_ptr<Communicator> all = world.communicator(backend);
   std::vector<Outcome> outcomes;
   for (const std::string& text : gather_bytes(*all, backend, to_text(own))) {
