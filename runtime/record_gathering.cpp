@@ -166,8 +166,7 @@ double measured_offset(ClockMessages& messages, int rank, const ReadClock& clock
 }  // namespace
 
 double read_steady_clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string to_bytes(const RankRecord& record) {
@@ -179,9 +178,8 @@ std::string to_bytes(const RankRecord& record) {
   }
   writer.put(record.peak_bytes);
   writer.put(record.peak_activations);
-  for (const SentBytes* sent : {&record.tensor, &record.pipeline_forward,
-                                &record.pipeline_backward, &record.data, &record.tied,
-                                &record.model}) {
+  for (const SentBytes* sent : {&record.tensor, &record.pipeline_forward, &record.pipeline_backward,
+                                &record.data, &record.tied, &record.model}) {
     writer.put(*sent);
   }
   writer.put(kMagic);

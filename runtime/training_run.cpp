@@ -129,8 +129,7 @@ void run_rank(SharedRun& run, Communicator& world, Backend& backend) {
   world.barrier();
   for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
-    notice.begin_step(step == run.last_step ||
-                      (run.options.stop != nullptr && *run.options.stop));
+    notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
     record.steps.push_back(executor.run_step());
     forget_details(record.steps);
     if (is_reporter) {

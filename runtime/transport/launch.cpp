@@ -148,9 +148,8 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
   }
   ThreadWorld world(launch.size, launch.algorithm);
   if (launch.on_start) {
-    launch.on_start({.abort = [&] { world.abort(); }, .is_aborted = [&] {
-                       return world.is_aborted();
-                     }});
+    launch.on_start(
+        {.abort = [&] { world.abort(); }, .is_aborted = [&] { return world.is_aborted(); }});
   }
   FirstFailure failure;
   std::deque<RankThread> threads;

@@ -36,14 +36,13 @@ struct PacketHeader {
 class Packet {
  public:
   static constexpr std::int64_t kBlockBytes = 64;
-  static_assert(sizeof(PacketHeader) <= kBlockBytes &&
-                std::is_trivially_copyable_v<PacketHeader>);
+  static_assert(sizeof(PacketHeader) <= kBlockBytes && std::is_trivially_copyable_v<PacketHeader>);
 
   Packet() = default;
   /// Uninitialised but for a default header.
   explicit Packet(std::int64_t blocks)
       : memory_(static_cast<std::byte*>(::operator new (
-            static_cast<std::size_t>(blocks * kBlockBytes), std::align_val_t{kBlockBytes}))),
+            static_cast<std::size_t>(blocks* kBlockBytes), std::align_val_t{kBlockBytes}))),
         capacity_(blocks) {
     new (memory_.get()) PacketHeader;
   }

@@ -45,8 +45,8 @@ std::unique_ptr<Communicator> MpiWorld::communicator(Backend& backend) {
   assert(state_->engine().rank() < size_);
   std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  return std::make_unique<MpiCommunicator>(
-      state_, MpiGroup{.id = 0, .members = std::move(all)}, state_->engine().rank(), backend);
+  return std::make_unique<MpiCommunicator>(state_, MpiGroup{.id = 0, .members = std::move(all)},
+                                           state_->engine().rank(), backend);
 }
 
 void MpiWorld::abort(int status) noexcept {

@@ -85,9 +85,9 @@ TEST(RecordBytes, ComeBackAsTheyWere) {
   expect_equal(again.steps[1], record.steps[1]);
   EXPECT_EQ(again.peak_bytes, record.peak_bytes);
   EXPECT_EQ(again.peak_activations, record.peak_activations);
-  for (const auto group : {&RankRecord::tensor, &RankRecord::pipeline_forward,
-                           &RankRecord::pipeline_backward, &RankRecord::data, &RankRecord::tied,
-                           &RankRecord::model}) {
+  for (const auto group :
+       {&RankRecord::tensor, &RankRecord::pipeline_forward, &RankRecord::pipeline_backward,
+        &RankRecord::data, &RankRecord::tied, &RankRecord::model}) {
     EXPECT_EQ((again.*group).bytes, (record.*group).bytes);
     EXPECT_EQ((again.*group).messages, (record.*group).messages);
   }
@@ -111,9 +111,8 @@ ReadClock clock_of(int rank, double step) {
 }
 
 TEST(ClockOffset, IsNothingWhereTheClocksAreOne) {
-  on_ranks(4, CollectiveAlgorithm::kRing, [](const TestRank& rank) {
-    EXPECT_EQ(clock_offset(rank.all, rank.backend), 0.0);
-  });
+  on_ranks(4, CollectiveAlgorithm::kRing,
+           [](const TestRank& rank) { EXPECT_EQ(clock_offset(rank.all, rank.backend), 0.0); });
 }
 
 // Within half the fastest round trip, of which one of fifty is below 10 ms on any machine.

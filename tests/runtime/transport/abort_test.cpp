@@ -29,8 +29,12 @@ std::function<void(Communicator&)> with_buffer(const Function& call) {
 std::vector<Call> calls() {
   return {
       {"send", with_buffer([](Communicator& all, Buffer whole) { (void)all.send(whole, 1); })},
-      {"receive", with_buffer([](Communicator& all, Buffer whole) { (void)all.receive(whole, 1); })},
-      {"group", [](Communicator& all) { (void)all.group(std::array{0, 1}, 0); }},
+      {"receive",
+       with_buffer([](Communicator& all, Buffer whole) { (void)all.receive(whole, 1); })},
+      {"group",
+       [](Communicator& all) {
+         (void)all.group(std::array{0, 1}, 0);
+       }},
       {"wait", [](Communicator& all) { all.wait({}); }},
       {"barrier", [](Communicator& all) { all.barrier(); }},
       {"all_reduce", with_buffer([](Communicator& all, Buffer whole) {

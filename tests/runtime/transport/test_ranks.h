@@ -1,5 +1,5 @@
-// Ranks that a test runs a function on: threads (thread_ranks.cpp), or processes that mpirun started
-// (tests/mpi/process_ranks.cpp).
+// Ranks that a test runs a function on: threads (thread_ranks.cpp), or processes that mpirun
+// started (tests/mpi/process_ranks.cpp).
 #pragma once
 
 #include <algorithm>
