@@ -80,11 +80,11 @@ Verdict judge(const std::vector<Outcome>& outcomes, const std::vector<SharedInpu
   for (std::size_t rank = 1; rank < outcomes.size(); ++rank) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (outcomes[rank].digests.at(i) != outcomes[0].digests[i]) {
-        return {.status = static_cast<int>(ExitStatus::kBadInput),
-                .mismatch = fmt::format("rank {} on host {}: expected {} to be that of rank 0 on "
-                                        "host {}, got another",
-                                        rank, outcomes[rank].host, inputs[i].name,
-                                        outcomes[0].host)};
+        return {
+            .status = static_cast<int>(ExitStatus::kBadInput),
+            .mismatch = fmt::format("rank {} on host {}: expected {} to be that of rank 0 on "
+                                    "host {}, got another",
+                                    rank, outcomes[rank].host, inputs[i].name, outcomes[0].host)};
       }
     }
   }
@@ -118,7 +118,7 @@ int status_of(const std::exception_ptr& failure) {
 
 Verdict agree(MpiProcess& process, const Outcome& own, const std::vector<SharedInput>& inputs) {
   CpuBackend backend;
-  MpiWorld world(process, CollectiveAlgorithm::kRing);
+  MpiWorld world(process, process.size(), CollectiveAlgorithm::kRing);
   const std::unique_ptr<Communicator> all = world.communicator(backend);
   std::vector<Outcome> outcomes;
   for (const std::string& text : gather_bytes(*all, backend, to_text(own))) {
@@ -135,10 +135,10 @@ Verdict agree(MpiProcess& process, const Outcome& own, const std::vector<SharedI
 /// Whether MPI found the processes that the launcher started.
 void check_size(const Launcher& launcher, const MpiProcess& process) {
   if (launcher.size > 1 && process.size() != launcher.size) {
-    throw Error(fmt::format(
-        "{} started {} processes, but MPI sees {}: {}", launcher.name, launcher.size,
-        process.size(),
-        launcher.name == "srun" ? "srun --mpi=list shows the ways to tell it (--mpi=pmix)"
+    throw Error(fmt::format("{} started {} processes, but MPI sees {}: {}", launcher.name,
+                            launcher.size, process.size(),
+                            launcher.name == "srun"
+                                ? "srun --mpi=list shows the ways to tell it (--mpi=pmix)"
                                 : "expected the mpirun of the MPI that this was built with"));
   }
 }
@@ -186,12 +186,13 @@ int run_in_job(const std::string& program, const Launcher& launcher,
 Transport choose_transport(const Launcher& launcher, std::optional<Transport> asked,
                            bool is_built_with_mpi) {
   const bool is_alone = launcher.size == 1;
-  const bool knows_mpi = launcher.kind == LauncherKind::kMpi ||
-                         (launcher.kind == LauncherKind::kSlurm && !is_alone);
+  const bool knows_mpi =
+      launcher.kind == LauncherKind::kMpi || (launcher.kind == LauncherKind::kSlurm && !is_alone);
   if (asked == Transport::kThreads && !is_alone) {
-    throw Error(fmt::format("--transport threads: expected one process, since all ranks are its "
-                            "threads; {} started {}",
-                            launcher.name, launcher.size));
+    throw Error(
+        fmt::format("--transport threads: expected one process, since all ranks are its "
+                    "threads; {} started {}",
+                    launcher.name, launcher.size));
   }
   if (launcher.kind == LauncherKind::kTorchrun && !is_alone) {
     throw Error(fmt::format(

@@ -35,7 +35,8 @@ constexpr const char* kUsage =
     "       mpirun -n N ptdp-run plan.json ...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
-    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was predicted beside what was measured: time, its\n"
+    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
+    "predicted beside what was measured: time, its\n"
     "terms, actions, peak memory, bytes sent.\n"
     "\n"
     "Without --data it trains on a random language that can be learnt (1.11 nats per token).\n"
@@ -319,10 +320,11 @@ std::vector<SharedInput> shared_inputs(const CommandLine& line) {
 
 void check_num_processes(const MpiProcess* process, const ParallelConfig& config) {
   if (process != nullptr && process->size() != config.world_size()) {
-    throw Error(fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
-                            "{} (--transport threads runs all ranks in one process)",
-                            config.world_size(), process->size(),
-                            process->size() == 1 ? " was" : "es were", config.world_size()));
+    throw Error(
+        fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
+                    "{} (--transport threads runs all ranks in one process)",
+                    config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
+                    config.world_size()));
   }
 }
 
@@ -356,10 +358,10 @@ void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
   if (job.resumed) {
     job.resumed->require_model(model);
   }
-  job.data = request.data ? TrainingData::from_file(*request.data, model.vocab_size,
-                                                    model.seq_length, request.seed)
-                          : TrainingData::synthetic(model.vocab_size, model.seq_length,
-                                                    request.seed);
+  job.data =
+      request.data
+          ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
+          : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
 }
 
 RunRecord execute(const CommandLine& line, const Job& job, MpiProcess* process) {
@@ -373,9 +375,9 @@ RunRecord execute(const CommandLine& line, const Job& job, MpiProcess* process) 
                      .make_backend = [] { return std::make_unique<CpuBackend>(); },
                      .process = process};
   if (!line.has("quiet")) {
-    options.on_step =
-        Progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
-                                               settings.config.recompute));
+    options.on_step = Progress(
+        *job.prepared,
+        hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
   }
   return run_training(settings, *job.data, options);
 }
@@ -427,7 +429,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_launched_command(
-      ptdp::kProgram, argc, argv,
-      [&](ptdp::MpiProcess* process) { return ptdp::run(argc, argv, process); });
+  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::MpiProcess* process) {
+    return ptdp::run(argc, argv, process);
+  });
 }

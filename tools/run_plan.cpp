@@ -164,8 +164,8 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
   const std::int64_t ranks = executed.config.world_size();
   const std::string ways_out =
       request.shrinks ? ""
-                : "; --shrink runs the plan's orders and messages with tiny layers, and a "
-                  "rehearsal on one GPU runs one rank at full size";
+                      : "; --shrink runs the plan's orders and messages with tiny layers, and a "
+                        "rehearsal on one GPU runs one rank at full size";
   if (ranks > kMostRanks && !request.ranks_here) {
     throw Error(
         fmt::format("config: {} ranks are too many for the threads of one process; expected "

@@ -107,7 +107,7 @@ int start(RankThread& thread) {
 void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
   MpiProcess& process = *launch.process;
   assert(launch.size == process.size());
-  MpiWorld world(process, launch.algorithm);
+  MpiWorld world(process, process.size(), launch.algorithm);
   const auto abort = [&](ExitStatus status) { world.abort(static_cast<int>(status)); };
   if (launch.on_start) {
     launch.on_start({.abort = [&] { abort(ExitStatus::kRuntimeFault); },
@@ -148,9 +148,8 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
   }
   ThreadWorld world(launch.size, launch.algorithm);
   if (launch.on_start) {
-    launch.on_start({.abort = [&] { world.abort(); }, .is_aborted = [&] {
-                       return world.is_aborted();
-                     }});
+    launch.on_start(
+        {.abort = [&] { world.abort(); }, .is_aborted = [&] { return world.is_aborted(); }});
   }
   FirstFailure failure;
   std::deque<RankThread> threads;

@@ -105,8 +105,8 @@ Launcher detect_launcher(const Environment& environment) {
     return *found;
   }
   if (variables.has("MASTER_ADDR") && variables.has("WORLD_SIZE")) {
-    if (const auto found = with_variables(variables, LauncherKind::kTorchrun, "torchrun", "RANK",
-                                          "WORLD_SIZE")) {
+    if (const auto found =
+            with_variables(variables, LauncherKind::kTorchrun, "torchrun", "RANK", "WORLD_SIZE")) {
       return *found;
     }
   }

@@ -143,9 +143,8 @@ std::uint64_t MpiCommunicator::channel(Traffic traffic) const {
 }
 
 Mailbox& MpiCommunicator::mailbox(int from, Traffic traffic) {
-  Mailbox*& place =
-      mailboxes_[static_cast<std::size_t>(traffic) * group_.members.size() +
-                 static_cast<std::size_t>(from)];
+  Mailbox*& place = mailboxes_[static_cast<std::size_t>(traffic) * group_.members.size() +
+                               static_cast<std::size_t>(from)];
   if (place == nullptr) {
     place = &engine().mailbox(channel(traffic), member(from));
   }

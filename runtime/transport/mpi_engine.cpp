@@ -241,7 +241,8 @@ void MpiEngine::complete_arrivals() {
       arrival.is_complete = is_done != 0;
     }
     const std::pair source = {arrival.from, arrival.tag};
-    if (!arrival.is_complete || std::find(waiting.begin(), waiting.end(), source) != waiting.end()) {
+    if (!arrival.is_complete ||
+        std::find(waiting.begin(), waiting.end(), source) != waiting.end()) {
       waiting.push_back(source);
       ++i;
       continue;

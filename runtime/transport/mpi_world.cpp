@@ -1,5 +1,6 @@
 #include "runtime/transport/mpi_world.h"
 
+#include <cassert>
 #include <numeric>
 
 #include "runtime/transport/mpi_communicator.h"
@@ -35,14 +36,17 @@ int MpiProcess::finish(int status) noexcept {
   return engine_->finish(engine_->is_aborted() ? engine_->abort_status() : status);
 }
 
-MpiWorld::MpiWorld(MpiProcess& process, CollectiveAlgorithm algorithm)
-    : state_(std::make_shared<MpiWorldState>(process.engine(), algorithm)) {}
+MpiWorld::MpiWorld(MpiProcess& process, int size, CollectiveAlgorithm algorithm)
+    : state_(std::make_shared<MpiWorldState>(process.engine(), algorithm)), size_(size) {
+  assert(size >= 1 && size <= process.size());
+}
 
 std::unique_ptr<Communicator> MpiWorld::communicator(Backend& backend) {
-  std::vector<int> all(static_cast<std::size_t>(state_->engine().size()));
+  assert(state_->engine().rank() < size_);
+  std::vector<int> all(static_cast<std::size_t>(size_));
   std::iota(all.begin(), all.end(), 0);
-  return std::make_unique<MpiCommunicator>(
-      state_, MpiGroup{.id = 0, .members = std::move(all)}, state_->engine().rank(), backend);
+  return std::make_unique<MpiCommunicator>(state_, MpiGroup{.id = 0, .members = std::move(all)},
+                                           state_->engine().rank(), backend);
 }
 
 void MpiWorld::abort(int status) noexcept {

@@ -45,15 +45,16 @@ class MpiProcess {
   std::shared_ptr<MpiEngine> engine_;
 };
 
-/// All processes of a job as the ranks of a world. They make their worlds in the same order, one at
-/// a time: the next once the last and its ends are gone. Nobody waits for the others in it.
+/// The first `size` processes of a job as the ranks of a world. All processes make the same worlds
+/// in the same order, one at a time: the next once the last and its ends are gone. Nobody waits for
+/// the others in it.
 class MpiWorld {
  public:
-  MpiWorld(MpiProcess& process, CollectiveAlgorithm algorithm);
+  MpiWorld(MpiProcess& process, int size, CollectiveAlgorithm algorithm);
 
-  /// The end of this process, to be called once. `backend` must outlive it and the groups made of
-  /// it. Ends of different groups may be used by different threads at once.
-  /// Buffers are in the host's memory, or in a backend's that copies from and to it and reduces.
+  /// The end of this process, one of the first `size`; to be called once. `backend` must outlive it
+  /// and the groups made of it. Ends of different groups may be used by different threads at once. Buffers are in the host's memory, or in a backend's that copies from
+  /// and to it and reduces.
   [[nodiscard]] std::unique_ptr<Communicator> communicator(Backend& backend);
   /// Ends all communication, on all processes: whoever waits for a message, and every call from
   /// here on, throws Aborted; other processes hear of it in their next call. `status` is what the
@@ -63,6 +64,7 @@ class MpiWorld {
 
  private:
   std::shared_ptr<MpiWorldState> state_;
+  int size_ = 1;
 };
 
 }  // namespace ptdp

@@ -42,7 +42,7 @@ int MpiProcess::finish(int status) noexcept {
   return status;
 }
 
-MpiWorld::MpiWorld(MpiProcess& /*process*/, CollectiveAlgorithm /*algorithm*/) {}
+MpiWorld::MpiWorld(MpiProcess& /*process*/, int /*size*/, CollectiveAlgorithm /*algorithm*/) {}
 
 std::unique_ptr<Communicator> MpiWorld::communicator(Backend& /*backend*/) {
   return nullptr;
