@@ -53,8 +53,8 @@ class MpiWorld {
   MpiWorld(MpiProcess& process, int size, CollectiveAlgorithm algorithm);
 
   /// The end of this process, one of the first `size`; to be called once. `backend` must outlive it
-  /// and the groups made of it. Ends of different groups may be used by different threads at once. Buffers are in the host's memory, or in a backend's that copies from
-  /// and to it and reduces.
+  /// and the groups made of it. Ends of different groups may be used by different threads at once.
+  /// Buffers are in the host's memory, or in a backend's that copies from and to it and reduces.
   [[nodiscard]] std::unique_ptr<Communicator> communicator(Backend& backend);
   /// Ends all communication, on all processes: whoever waits for a message, and every call from
   /// here on, throws Aborted; other processes hear of it in their next call. `status` is what the
