@@ -45,6 +45,13 @@ double passes(DeviceOperation operation) {
   return 0.0;
 }
 
+/// Whether only the number of elements matters, so that it is measured as one row.
+bool is_flat(DeviceOperation operation) {
+  return operation == DeviceOperation::kCopy || operation == DeviceOperation::kFill ||
+         operation == DeviceOperation::kGeluBackward || operation == DeviceOperation::kAddSquares ||
+         operation == DeviceOperation::kAdamW;
+}
+
 /// The operations of a configuration's microbatch.
 class Operations {
  public:
@@ -96,7 +103,8 @@ Seconds element_wise_time(DeviceOperation operation, double rows, double width, 
   const auto model = [&](const OperationSizes& sizes) {
     return Bytes(bytes * sizes[0] * sizes[1]) / bandwidth + gpu.kernel_latency;
   };
-  const OperationSizes sizes = {rows, width, 1.0};
+  const OperationSizes sizes = is_flat(operation) ? OperationSizes{1.0, rows * width, 1.0}
+                                                  : OperationSizes{rows, width, 1.0};
   const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
   return model(sizes) * (measured == nullptr ? 1.0 : measured->correction(sizes, model));
 }
@@ -159,14 +167,13 @@ ElementWiseTime logits_element_wise_time(const Scenario& scenario, const Paralle
                       run.on_own_rows(DeviceOperation::kLayerNormBackward)};
 }
 
-OptimizerPasses optimizer_passes(const Scenario& scenario, double parameters, double updated) {
+OptimizerPasses optimizer_passes(const Scenario& scenario, double parameters) {
   const auto time = [&](DeviceOperation operation, double elements) {
     return element_wise_time(operation, 1.0, elements, scenario.cluster.gpu,
                              scenario.stack.precision);
   };
-  return {
-      .norm = time(DeviceOperation::kAddSquares, updated),
-      .step = time(DeviceOperation::kAdamW, updated) + time(DeviceOperation::kFill, parameters)};
+  return {.norm = time(DeviceOperation::kAddSquares, parameters),
+          .step = time(DeviceOperation::kAdamW, parameters)};
 }
 
 }  // namespace ptdp

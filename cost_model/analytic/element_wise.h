@@ -43,13 +43,12 @@ struct ElementWiseTime {
 [[nodiscard]] ElementWiseTime logits_element_wise_time(const Scenario& scenario,
                                                        const ParallelConfig& config);
 
-/// Of a rank with `parameters` parameters of which it updates `updated`: the squares of the norm,
-/// and AdamW with clearing the gradients.
+/// Of a rank that updates `parameters` parameters: the squares of the norm, and AdamW with clearing
+/// the gradients.
 struct OptimizerPasses {
   Seconds norm;
   Seconds step;
 };
-[[nodiscard]] OptimizerPasses optimizer_passes(const Scenario& scenario, double parameters,
-                                               double updated);
+[[nodiscard]] OptimizerPasses optimizer_passes(const Scenario& scenario, double parameters);
 
 }  // namespace ptdp

@@ -112,7 +112,7 @@ OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& con
   const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
   const double factor = compute_factors(config, cluster).memory_bound;
   if (has_measured_operations(scenario)) {
-    const OptimizerPasses passes = optimizer_passes(scenario, parameters, parameters / shards);
+    const OptimizerPasses passes = optimizer_passes(scenario, parameters / shards);
     return {.norm = passes.norm * factor + all_reduce_time(kNorm, groups.tensor, cluster) +
                     all_reduce_time(kNorm, groups.pipeline, cluster) +
                     all_reduce_time(kNorm, groups.data, cluster),

@@ -42,8 +42,8 @@ enum class DeviceOperation : std::uint8_t {
   kPositionGradient,
   kCrossEntropy,          ///< Maxima and sums over the vocabulary.
   kCrossEntropyBackward,  ///< Gradient of the logits.
-  kAddSquares,            ///< Of gradients, for their norm.
-  kAdamW,
+  kAddSquares,            ///< Of all gradients of a rank, for their norm; one row.
+  kAdamW,                 ///< A rank's optimizer step, which clears its gradients too; one row.
 };
 
 /// Sizes of an operation in the order above; the third is 1 where there are two.
