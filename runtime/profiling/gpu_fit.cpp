@@ -6,7 +6,6 @@
 
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/gemm.h"
-#include "runtime/profiling/samples.h"
 
 namespace ptdp {
 namespace {
@@ -151,8 +150,8 @@ FlopsPerSecond& peak_of(GpuSpec& gpu, Precision precision) {
 std::vector<MeasuredOperation> measured_operations(const OperationTimes& times,
                                                    Precision precision) {
   std::map<DeviceOperation, std::vector<MeasuredOperation::Point>> points;
-  for (const auto& [key, samples] : times) {
-    points[key.first].push_back({.sizes = key.second, .time = Seconds(quiet_time(samples))});
+  for (const auto& [key, seconds] : times) {
+    points[key.first].push_back({.sizes = key.second, .time = Seconds(seconds)});
   }
   std::vector<MeasuredOperation> tables;
   for (auto& [operation, of] : points) {
@@ -181,11 +180,11 @@ void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel)
 TimeFactors factors_between(const OperationTimes& times, const OperationTimes& base) {
   std::array<double, 3> sums{};
   std::array<double, 3> base_sums{};
-  for (const auto& [key, samples] : times) {
+  for (const auto& [key, seconds] : times) {
     if (const auto found = base.find(key); found != base.end()) {
       const auto kind = static_cast<std::size_t>(kind_of(key.first));
-      sums[kind] += quiet_time(samples);
-      base_sums[kind] += quiet_time(found->second);
+      sums[kind] += seconds;
+      base_sums[kind] += found->second;
     }
   }
   const auto factor = [&](Kind kind) {

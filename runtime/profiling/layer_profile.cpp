@@ -2,11 +2,15 @@
 
 #include <ctime>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "cost_model/analytic/flops.h"
 #include "runtime/optimizer.h"
+#include "runtime/profiling/samples.h"
 #include "runtime/profiling/timed_backend.h"
 #include "runtime/training_data.h"
 #include "runtime/transformer_stage.h"
@@ -96,21 +100,31 @@ class Trainer {
   std::int64_t step_ = 0;
 };
 
-/// Adds the mean time of every operation of a pass.
-void add_pass(OperationTimes& times, const std::vector<TimedOperation>& operations) {
+/// A step that was timed.
+struct Pass {
+  double seconds = 0.0;
+  std::vector<TimedOperation> operations;
+};
+
+/// Mean time of every operation in some of the passes.
+OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std::size_t>& chosen) {
   struct Total {
     double seconds = 0.0;
     int count = 0;
   };
   std::map<OperationKey, Total> totals;
-  for (const TimedOperation& timed : operations) {
-    Total& total = totals[{timed.operation, timed.sizes}];
-    total.seconds += timed.seconds;
-    total.count += timed.is_whole ? 1 : 0;
+  for (const std::size_t index : chosen) {
+    for (const TimedOperation& timed : passes[index].operations) {
+      Total& total = totals[{timed.operation, timed.sizes}];
+      total.seconds += timed.seconds;
+      total.count += timed.is_whole ? 1 : 0;
+    }
   }
+  OperationTimes times;
   for (const auto& [key, total] : totals) {
-    times[key].push_back(total.seconds / total.count);
+    times[key] = total.seconds / total.count;
   }
+  return times;
 }
 
 }  // namespace
@@ -120,7 +134,7 @@ double pass_flops(const ProfiledModel& profiled) {
 }
 
 LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
-  LayerTimes all;
+  std::vector<Pass> passes;
   std::mutex mutex;
   double elapsed = 0.0;
   double processor = 0.0;
@@ -129,8 +143,7 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
               SoloCommunicator alone(/*rank=*/0, /*size=*/1);
               Trainer trainer(backend, alone, profiled, run.type);
               static_cast<void>(trainer.pass());
-              LayerTimes here;
-              double own_elapsed = 0.0;
+              std::vector<Pass> here;
               double own_processor = 0.0;
               StopFlag stop;  // the first rank decides for all, who wait for each other there
               const Clock::time_point begin = Clock::now();
@@ -144,25 +157,31 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
                 }
                 const Clock::time_point start = Clock::now();
                 const double processor_start = processor_seconds();
-                add_pass(here.operations, trainer.pass());
+                Pass& timed = here.emplace_back();
+                timed.operations = trainer.pass();
                 own_processor += processor_seconds() - processor_start;
-                here.passes.push_back(seconds_since(start));
-                own_elapsed += here.passes.back();
+                timed.seconds = seconds_since(start);
               }
               const std::lock_guard lock(mutex);
-              merge(all.operations, here.operations);
-              all.passes.insert(all.passes.end(), here.passes.begin(), here.passes.end());
-              elapsed += own_elapsed;
+              std::move(here.begin(), here.end(), std::back_inserter(passes));
               processor += own_processor;
             });
-  all.processor_share = elapsed > 0.0 ? processor / elapsed : 1.0;
-  return all;
+  LayerTimes times;
+  for (const Pass& pass : passes) {
+    times.passes.push_back(pass.seconds);
+    elapsed += pass.seconds;
+  }
+  if (!passes.empty()) {
+    times.operations = mean_times(passes, middle_half(times.passes));
+    times.processor_share = processor / elapsed;
+  }
+  return times;
 }
 
-void merge(OperationTimes& all, const OperationTimes& more) {
-  for (const auto& [key, samples] : more) {
-    std::vector<double>& here = all[key];
-    here.insert(here.end(), samples.begin(), samples.end());
+void keep_shorter(OperationTimes& all, const OperationTimes& more) {
+  for (const auto& [key, seconds] : more) {
+    const auto [place, is_new] = all.try_emplace(key, seconds);
+    place->second = std::min(place->second, seconds);
   }
 }
 

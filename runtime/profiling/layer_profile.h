@@ -27,8 +27,8 @@ struct ProfiledModel {
 
 /// An operation at its sizes.
 using OperationKey = std::pair<DeviceOperation, OperationSizes>;
-/// Mean seconds of it in each pass: the samples.
-using OperationTimes = std::map<OperationKey, std::vector<double>>;
+/// Seconds of each.
+using OperationTimes = std::map<OperationKey, double>;
 
 /// How passes are run.
 struct LayerRun {
@@ -43,7 +43,7 @@ struct LayerRun {
 
 /// What was measured.
 struct LayerTimes {
-  OperationTimes operations;     ///< Of all ranks.
+  OperationTimes operations;     ///< In the middle half of the passes of all ranks, the mean.
   std::vector<double> passes;    ///< Seconds of whole passes of all ranks.
   double processor_share = 1.0;  ///< Of the time of the passes, what the threads had a core.
 };
@@ -54,7 +54,8 @@ struct LayerTimes {
 /// threads cannot be started.
 [[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run);
 
-/// Adds the samples of one run to those of others.
-void merge(OperationTimes& all, const OperationTimes& more);
+/// The shorter of two times of an operation: of two runs of the same, that which was disturbed
+/// less.
+void keep_shorter(OperationTimes& all, const OperationTimes& more);
 
 }  // namespace ptdp

@@ -22,6 +22,7 @@ constexpr double kForLayers = 0.75;
 constexpr double kForLinks = 0.2;
 constexpr double kLongestPass = 0.006;  // of the time
 constexpr double kNextPrecision = 0.3;  // of the first one's
+constexpr int kRounds = 2;
 constexpr int kLeastPasses = 3;
 constexpr int kMostPasses = 60;
 
@@ -149,9 +150,11 @@ class Profiler {
       copies_.emplace_back(DeviceOperation::kCopy, precision, std::move(of), "measured copies");
     }
     const Tensor smallest(*backend, DataType::kFloat32, 16);
+    const Tensor sum(*backend, DataType::kFloat32, 16);
     backend->fill(smallest, 0.0);
+    backend->fill(sum, 0.0);
     profile_.cluster.gpu.kernel_latency =
-        Seconds(time_of(*backend, [&] { backend->scale(smallest, 1.0); }));
+        Seconds(time_of(*backend, [&] { backend->add(smallest, sum); }));
     tell(fmt::format("memory: {:.1f} GB/s, smallest operation {:.2f} us",
                      profile_.cluster.gpu.memory_bandwidth.value() / kGiga,
                      profile_.cluster.gpu.kernel_latency.value() / kMicro));
@@ -208,37 +211,35 @@ class Profiler {
         profiled_models(0.7 * peak * kLongestPass * seconds / kForLayers);
     // Only for the first precision are cores kept busy, too.
     const std::vector<int> cores = is_first ? numbers_of_cores() : std::vector<int>{};
-    const double each =
-        seconds / static_cast<double>(models.size()) / static_cast<double>(cores.size() + 1);
+    const double each = seconds / kRounds / static_cast<double>(models.size()) /
+                        static_cast<double>(cores.size() + 1);
 
     OperationTimes alone;
     std::map<int, OperationTimes> busy;
-    for (const ProfiledModel& model : models) {
-      LayerRun run{.type = data_type(precision),
-                   .seconds = each,
-                   .least_passes = kLeastPasses,
-                   .most_passes = kMostPasses,
-                   .make_backend = options_.make_backend,
-                   .is_cancelled = options_.is_cancelled};
-      const LayerTimes times = time_layers(model, run);
-      merge(alone, times.operations);
-      spreads_.push_back(spread(times.passes));
-      for (const double pass : times.passes) {
-        elapsed_ += pass;
-        processor_ += pass * times.processor_share;
+    for (int round = 0; round < kRounds; ++round) {  // what disturbs one may leave the other alone
+      for (const ProfiledModel& model : models) {
+        LayerRun run{.type = data_type(precision),
+                     .seconds = each,
+                     .least_passes = kLeastPasses,
+                     .most_passes = kMostPasses,
+                     .make_backend = options_.make_backend,
+                     .is_cancelled = options_.is_cancelled};
+        const LayerTimes times = time_layers(model, run);
+        for (const int number : cores) {
+          run.ranks = number;
+          keep_shorter(busy[number], time_layers(model, run).operations);
+        }
+        if (is_cancelled()) {
+          return;
+        }
+        keep_shorter(alone, times.operations);
+        note(times);
+        tell(fmt::format(
+            "layers in {}: hidden {}, {} tokens: a pass takes {:.3g} ms, {:.0f} GFLOP/s",
+            name_of(precision), model.model.hidden_size,
+            model.micro_batch_size * model.model.seq_length, 1e3 * quiet_time(times.passes),
+            pass_flops(model) / quiet_time(times.passes) / kGiga));
       }
-      for (const int number : cores) {
-        run.ranks = number;
-        merge(busy[number], time_layers(model, run).operations);
-      }
-      if (is_cancelled()) {
-        return;
-      }
-      tell(fmt::format("layers in {}: hidden {}, {} tokens: a pass takes {:.3g} ms, {:.0f} GFLOP/s",
-                       name_of(precision), model.model.hidden_size,
-                       model.micro_batch_size * model.model.seq_length,
-                       1e3 * quiet_time(times.passes),
-                       pass_flops(model) / quiet_time(times.passes) / kGiga));
     }
     std::vector<MeasuredOperation>& tables = profile_.cluster.gpu.measured_operations;
     for (MeasuredOperation& table : measured_operations(alone, precision)) {
@@ -256,6 +257,15 @@ class Profiler {
           fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f} "
                       "times as long as alone",
                       number, factors.matmul, factors.attention, factors.memory_bound));
+    }
+  }
+
+  /// How steady it was.
+  void note(const LayerTimes& times) {
+    spreads_.push_back(spread(times.passes));
+    for (const double pass : times.passes) {
+      elapsed_ += pass;
+      processor_ += pass * times.processor_share;
     }
   }
 
