@@ -375,9 +375,9 @@ void Executor::reduce_norm() {
     record_.loss =
         total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
     if (!std::isfinite(*record_.loss)) {
-      throw Error(fmt::format("step {}: the loss is {}; expected a finite one (a smaller --lr, or "
-                              "longer --lr-warm-up)",
-                              state_.step + 1, *record_.loss),
+      throw Error(fmt::format("the loss is {}; expected a finite one (a smaller --lr, or longer "
+                              "--lr-warm-up)",
+                              *record_.loss),
                   ExitStatus::kRuntimeFault);
     }
   }
@@ -391,9 +391,9 @@ void Executor::step_optimizer() {
     const bool may_shrink =
         settings_.type == DataType::kFloat16 && loss_scaler_.scale() > LossScaler::kSmallestScale;
     if (!may_shrink) {
-      throw Error(fmt::format("step {}: the norm of the gradients is {}; expected a finite one "
-                              "(a smaller --lr, or longer --lr-warm-up)",
-                              state_.step + 1, squares_),
+      throw Error(fmt::format("the norm of the gradients is {}; expected a finite one (a smaller "
+                              "--lr, or longer --lr-warm-up)",
+                              squares_),
                   ExitStatus::kRuntimeFault);
     }
     optimizer_->zero_gradients();

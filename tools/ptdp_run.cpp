@@ -20,6 +20,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "tools/command_line.h"
+#include "tools/run_faults.h"
 #include "tools/run_plan.h"
 
 namespace ptdp {
@@ -42,19 +43,15 @@ constexpr const char* kUsage =
     "a\n"
     "plan of any size and makes its layers tiny: every order and message is tried on this "
     "machine.\n"
+    "\n"
+    "A rank that fails or hangs ends the run: status 4, with the rank, its action and the report "
+    "of\n"
+    "the steps before. SIGINT and SIGTERM end it at once with that report, SIGUSR1 after its step\n"
+    "with the checkpoint of --save.\n"
     "\n";
 
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr double kLargestRate = 1e3;
-
-std::atomic<bool> stop_requested = false;  // set by signals
-volatile std::sig_atomic_t stop_signal = 0;
-
-void request_stop(int signal) {
-  stop_requested = true;
-  stop_signal = signal;
-  std::signal(signal, SIG_DFL);  // the second one ends the process at once
-}
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
@@ -87,6 +84,14 @@ po::options_description flag_descriptions() {
   option("save-every", text_value(), "and every so many steps");
   option("resume", text_value(),
          "go on from the newest whole checkpoint in this directory, of any layout");
+  option("deadline", text_value(),
+         "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
+         "is predicted and what the longest took, and 10 s at least (default: auto)");
+  option("dump-actions", text_value(),
+         "where the run ends early, write what every rank was in and did last to this file");
+  option("inject", texts_value(),
+         "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
+         "alloc, exit, kill, stop, hang or slow:2 in place of throw");
   option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
   option("output,o", text_value(), "write the comparison as JSON to this file");
   option("format", text_value(), "text or json, on standard output (default: text)");
@@ -214,6 +219,11 @@ std::optional<Checkpoint> open_checkpoint(const CommandLine& line) {
   if (!directory) {
     return std::nullopt;
   }
+  // A job that is queued again has the same command line the first time.
+  if (directory == line.text("save") && !Checkpoint::newest_step(*directory)) {
+    tell(fmt::format("{}: {}: no checkpoint yet, beginning at step 0\n", kProgram, *directory));
+    return std::nullopt;
+  }
   Checkpoint checkpoint = Checkpoint::open(*directory);
   for (const std::string& warning : checkpoint.passed_over()) {
     tell(fmt::format("{}: {}\n", kProgram, warning));
@@ -236,7 +246,7 @@ void check_outputs(const CommandLine& line) {
       others.push_back({std::string("--") + flag, *path});
     }
   }
-  for (const char* flag : {"output", "trace"}) {
+  for (const char* flag : {"output", "trace", "dump-actions"}) {
     const auto path = line.text(flag);
     if (!path) {
       continue;
@@ -270,20 +280,85 @@ void check_outputs(const CommandLine& line) {
   }
 }
 
-/// Calls each of them, whichever fails, and then throws what the first that failed did.
-void attempt_all(const std::vector<std::function<void()>>& calls) {
+/// Calls each of them, whichever fails, and then throws what the first that failed did, or tells
+/// it to `failed`.
+void attempt_all(const std::vector<std::function<void()>>& calls,
+                 const std::function<void(const std::exception&)>& failed = {}) {
   std::exception_ptr failure;
   for (const auto& call : calls) {
     try {
       call();
-    } catch (...) {
-      failure = failure ? failure : std::current_exception();
+    } catch (const std::exception& error) {
+      if (failed) {
+        failed(error);
+      } else {
+        failure = failure ? failure : std::current_exception();
+      }
     }
   }
   if (failure) {
     std::rethrow_exception(failure);
   }
 }
+
+/// What a run leaves behind, however it ends. The line, the run and the request must outlive it.
+class RunOutputs {
+ public:
+  RunOutputs(const CommandLine& line, const PreparedRun& run, const RunRequest& request)
+      : line_(line),
+        run_(run),
+        request_(request),
+        is_json_(line.choice("format", {"text", "json"}).value_or(0) == 1) {}
+
+  /// Writes everything that can be, then throws what the first that failed did.
+  void write(const RunRecord& record) const {
+    const RunReport report = make_report(run_, request_, record);
+    attempt_all({[&] { print(is_json_ ? to_json(report) : run_text(report)); },
+                 [&] {
+                   if (const auto path = line_.text("trace")) {
+                     write_trace_file(*path, run_, record, report.execution.warm_up);
+                   }
+                 },
+                 [&] {
+                   if (const auto path = line_.text("output")) {
+                     write_file_atomically(*path, to_json(report));
+                   }
+                 }});
+  }
+
+  /// The same of the steps before the end, where the ranks were, and why; returns the status.
+  [[nodiscard]] int end_early(const EarlyEnd& end) const noexcept {
+    return run_command(kProgram, [&]() -> int {
+      tell(end.few_actions);
+      attempt_all({[&] {
+                     if (const auto path = line_.text("dump-actions")) {
+                       write_file_atomically(*path, end.actions);
+                     }
+                   },
+                   [&] {
+                     if (!end.record.ranks.empty() && !end.record.ranks.front().steps.empty()) {
+                       write(end.record);
+                     }
+                   },
+                   [&] { tell(memory_advice(end, run_)); }},
+                  [](const std::exception& error) {
+                    tell(fmt::format("{}: {}\n", kProgram, error.what()));
+                  });
+      const EndedEarly why(end);
+      if (end.signal == 0) {
+        throw Error(why);
+      }
+      tell(fmt::format("{}: {}\n", kProgram, why.what()));
+      return 128 + end.signal;
+    });
+  }
+
+ private:
+  const CommandLine& line_;
+  const PreparedRun& run_;
+  const RunRequest& request_;
+  bool is_json_;
+};
 
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
@@ -297,7 +372,6 @@ int run(int argc, const char* const* argv) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
   const std::string& file = line.words().front();
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
   RunRequest request = parse_request(line);
   CheckpointOptions checkpoint = parse_checkpoint(line);
   check_outputs(line);
@@ -320,32 +394,34 @@ int run(int argc, const char* const* argv) {
           ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
           : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
 
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  const RunSignals signals = catch_signals();
+  std::optional<SavingLock> lock;
+  if (checkpoint.save_to) {
+    check_saved_steps(*checkpoint.save_to, resumed ? resumed->state().step : 0,
+                      line.text("resume").value_or(""));
+    lock.emplace(*checkpoint.save_to);
+  }
+  const RunOutputs outputs(line, prepared, request);
+  const std::vector<InjectedFault> faults = parse_faults(line, prepared);
   RunOptions options{.steps = request.steps,
                      .checkpoint = checkpoint,
-                     .stop = &stop_requested,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); }};
+                     .stop = signals.stop,
+                     .interrupt = signals.interrupt,
+                     .deadlines = parse_deadline(line),
+                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                     .hooks = [&](int rank) { return injected_faults(faults, rank); },
+                     .give_up = [&](const EarlyEnd& end) { ::_exit(outputs.end_early(end)); }};
+  add_predicted(options.deadlines, prepared);
   if (!line.has("quiet")) {
     options.on_step = Progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
                                                         prepared.settings.config.recompute));
   }
-  const RunRecord record = run_training(prepared.settings, data, options);
-  const RunReport report = make_report(prepared, request, record);
-
-  attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
-               [&] {
-                 if (const auto path = line.text("trace")) {
-                   write_trace_file(*path, prepared, record, report.execution.warm_up);
-                 }
-               },
-               [&] {
-                 if (const auto path = line.text("output")) {
-                   write_file_atomically(*path, to_json(report));
-                 }
-               }});
-  return stop_signal == 0 ? 0 : 128 + stop_signal;
+  try {
+    outputs.write(run_training(prepared.settings, data, options));
+  } catch (const EndedEarly& early) {
+    return outputs.end_early(early.end());
+  }
+  return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 
 }  // namespace

@@ -101,6 +101,10 @@ class Communicator {
   /// Returns once every rank has called it.
   virtual void barrier() = 0;
 
+  /// Ends all communication of the world that this is of: whoever waits in it throws Aborted, as
+  /// does every call from here on. Of any thread. Does nothing where a transport has no such means.
+  virtual void abort() noexcept {}
+
   [[nodiscard]] virtual const SentBytes& sent() const = 0;
 };
 

@@ -78,4 +78,12 @@ ThreadGroup& ThreadGroup::group(std::span<const int> ranks, int tag, int caller)
 ThreadWorldState::ThreadWorldState(int size, CollectiveAlgorithm sums)
     : algorithm(sums), parking(parking_places(size)), all(all_ranks(size), parking) {}
 
+void ThreadWorldState::abort() noexcept {
+  if (!is_aborted.exchange(true)) {
+    for (Parking& place : parking) {
+      place.wake();
+    }
+  }
+}
+
 }  // namespace ptdp

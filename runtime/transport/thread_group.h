@@ -56,6 +56,8 @@ class ThreadGroup {
 struct ThreadWorldState {
   ThreadWorldState(int size, CollectiveAlgorithm sums);
 
+  void abort() noexcept;
+
   CollectiveAlgorithm algorithm;
   std::deque<Parking> parking;  ///< By rank; a deque, since they do not move.
   std::atomic<bool> is_aborted = false;
