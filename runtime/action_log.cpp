@@ -185,16 +185,25 @@ void ActionLog::enter(int rank, Phase phase, std::int64_t step) {
   here.begin(word_of(phase), step);
 }
 
-ActionLog::Wait::Wait(ActionLog& log)
-    : log_(place_of_thread.log == &log ? &log : nullptr), exceptions_(std::uncaught_exceptions()) {
-  if (log_ != nullptr) {
-    log_->lane_log(place_of_thread.rank, place_of_thread.lane).wait_begins();
+void ActionLog::wait_begins() {
+  if (place_of_thread.log == this) {
+    lane_log(place_of_thread.rank, place_of_thread.lane).wait_begins();
   }
 }
 
+void ActionLog::wait_ends() {
+  if (place_of_thread.log == this) {
+    lane_log(place_of_thread.rank, place_of_thread.lane).wait_ends();
+  }
+}
+
+ActionLog::Wait::Wait(ActionLog& log) : log_(log), exceptions_(std::uncaught_exceptions()) {
+  log_.wait_begins();
+}
+
 ActionLog::Wait::~Wait() {
-  if (log_ != nullptr && std::uncaught_exceptions() == exceptions_) {
-    log_->lane_log(place_of_thread.rank, place_of_thread.lane).wait_ends();
+  if (std::uncaught_exceptions() == exceptions_) {
+    log_.wait_ends();
   }
 }
 
@@ -256,19 +265,6 @@ Seconds ActionLog::longest(ActionKind kind) const {
         longest, lane.longest[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed));
   }
   return Seconds(1e-9 * static_cast<double>(longest));
-}
-
-Activity ActionLog::place_of_failure(int rank) const {
-  std::optional<Activity> place;
-  bool is_working = false;
-  for (int lane = 0; lane < kNumLanes; ++lane) {
-    const LaneState state = this->state(rank, static_cast<Lane>(lane));
-    if (state.is_active && (!place || (state.is_working() && !is_working))) {
-      place = state.now;
-      is_working = state.is_working();
-    }
-  }
-  return place.value_or(Activity{.phase = Phase::kBetweenSteps});
 }
 
 std::string describe_actions(const ActionLog& log, std::size_t most_lines, std::size_t most_ended) {

@@ -58,8 +58,11 @@ class ActionLog {
   void end(int rank, Lane lane);
   /// On the lane that computes; ends the phase before it.
   void enter(int rank, Phase phase, std::int64_t step);
-  /// The calling thread waits for other ranks as long as it lives: on the lane whose action or
-  /// phase it began last. A wait that an exception ends stays in the log.
+  /// The calling thread waits for other ranks or lanes, or no longer: on the lane whose action or
+  /// phase it began last.
+  void wait_begins();
+  void wait_ends();
+  /// Waits as long as it lives. A wait that an exception ends stays in the log.
   class Wait {
    public:
     explicit Wait(ActionLog& log);
@@ -70,7 +73,7 @@ class ActionLog {
     ~Wait();
 
    private:
-    ActionLog* log_;  ///< Null where the thread is in nothing.
+    ActionLog& log_;
     int exceptions_;  ///< Under way when it began.
   };
 
@@ -83,9 +86,6 @@ class ActionLog {
   [[nodiscard]] std::vector<Activity> last(int rank, Lane lane) const;
   /// The longest that an action of this kind took so far, without its waits; 0 where none ended.
   [[nodiscard]] Seconds longest(ActionKind kind) const;
-  /// Where an exception came from: the action that a lane of this rank works in, else the one that
-  /// it waits in.
-  [[nodiscard]] Activity place_of_failure(int rank) const;
 
  private:
   struct Entry {

@@ -146,7 +146,39 @@ void save(SharedRun& run, Communicator& world, Backend& backend, const Executor&
   }
 }
 
-ActionHooks hooks_of(SharedRun& run, int rank) {
+/// Tells the watchdog of the current exception, which a lane of this rank threw: it ends the
+/// others.
+void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& backend) {
+  RankFailure failure{.fault = {.rank = rank, .place = in.is_active ? place_of(in.now) : ""},
+                      .peak_bytes = backend.peak_bytes()};
+  try {
+    throw;
+  } catch (const Aborted&) {
+    return;  // another rank or lane
+  } catch (const Error& error) {
+    failure.fault.what = error.what();
+    failure.status = error.status();
+  } catch (const OutOfMemory& error) {
+    failure.fault.what = error.what();
+    failure.is_out_of_memory = true;
+  } catch (const std::bad_alloc&) {
+    failure.fault.what = "out of memory";
+    failure.is_out_of_memory = true;
+  } catch (const std::exception& error) {
+    failure.fault.what = error.what();
+  } catch (...) {
+    failure.fault.what = "unknown exception";
+  }
+  {
+    const std::lock_guard lock(run.failure_mutex);
+    if (!run.failure) {
+      run.failure = failure;
+    }
+  }
+  run.watchdog.report(std::move(failure.fault));
+}
+
+ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
   ActionHooks more = run.options.hooks ? run.options.hooks(rank) : ActionHooks{};
   return {.before =
               [&run, rank, before = std::move(more.before)](std::int64_t step, const Action& action,
@@ -165,14 +197,17 @@ ActionHooks hooks_of(SharedRun& run, int rank) {
                   after(lane);
                 }
                 run.log.end(rank, lane);
-              }};
+              },
+          .failed = [&run, rank, &backend](
+                        Lane lane) { note_failure(run, rank, run.log.state(rank, lane), backend); },
+          .waits = [&run](bool begins) { begins ? run.log.wait_begins() : run.log.wait_ends(); }};
 }
 
 void train(SharedRun& run, Communicator& world, Backend& backend) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
   run.log.enter(rank, Phase::kStarting, run.first_step);
-  Executor executor(backend, world, run.settings, run.data, hooks_of(run, rank));
+  Executor executor(backend, world, run.settings, run.data, hooks_of(run, rank, backend));
   if (checkpoint.resume != nullptr) {
     run.log.enter(rank, Phase::kRestoring, run.first_step);
     executor.restore(*checkpoint.resume);
@@ -206,44 +241,14 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
   run.log.enter(rank, Phase::kDone, executor.state().step);
 }
 
-/// Tells the watchdog of what this rank throws: it ends the others.
-void note_failure(SharedRun& run, int rank, const Backend& backend) {
-  RankFailure failure{.fault = {.rank = rank, .place = place_of(run.log.place_of_failure(rank))},
-                      .peak_bytes = backend.peak_bytes()};
-  try {
-    throw;
-  } catch (const Error& error) {
-    failure.fault.what = error.what();
-    failure.status = error.status();
-  } catch (const OutOfMemory& error) {
-    failure.fault.what = error.what();
-    failure.is_out_of_memory = true;
-  } catch (const std::bad_alloc&) {
-    failure.fault.what = "out of memory";
-    failure.is_out_of_memory = true;
-  } catch (const std::exception& error) {
-    failure.fault.what = error.what();
-  } catch (...) {
-    failure.fault.what = "unknown exception";
-  }
-  {
-    const std::lock_guard lock(run.failure_mutex);
-    if (!run.failure) {
-      run.failure = failure;
-    }
-  }
-  run.watchdog.report(std::move(failure.fault));
-}
-
 void run_rank(SharedRun& run, Communicator& inner, Backend& backend) {
   const WatchedWorld watched(run.watchdog, inner);
   WatchedCommunicator world(run.log, inner);
   try {
     train(run, world, backend);
-  } catch (const Aborted&) {
-    throw;
   } catch (...) {
-    note_failure(run, inner.rank(), backend);
+    // Actions told of theirs: the first counts.
+    note_failure(run, inner.rank(), run.log.state(inner.rank(), Lane::kCompute), backend);
     throw;
   }
 }

@@ -158,6 +158,35 @@ po::typed_value<std::vector<std::string>>* texts_value() {
   return po::value<std::vector<std::string>>();
 }
 
+std::optional<Overlap> overlap_choice(const CommandLine& line) {
+  const auto text = line.text("overlap");
+  if (!text.has_value()) {
+    return std::nullopt;
+  }
+  if (*text == "none" || *text == "all") {
+    const bool is_all = *text == "all";
+    return Overlap{.messages = is_all, .reductions = is_all, .gathers = is_all};
+  }
+  Overlap overlap;
+  for (const std::size_t choice :
+       line.choices("overlap", {"messages", "reductions", "gathers", "none", "all"})) {
+    if (choice > 2) {
+      throw Error(
+          "--overlap: expected none or all alone, or some of messages, reductions, "
+          "gathers, got " +
+          in_quotes(*text));
+    }
+    (choice == 0 ? overlap.messages : choice == 1 ? overlap.reductions : overlap.gathers) = true;
+  }
+  if (overlap.gathers && !overlap.reductions) {
+    throw Error(
+        "--overlap: gathers run beside compute only where reductions do; expected "
+        "reductions,gathers, got " +
+        in_quotes(*text));
+  }
+  return overlap;
+}
+
 double parse_with_suffix(std::string_view text, const std::string& place) {
   double factor = 1.0;
   if (!text.empty()) {

@@ -14,7 +14,6 @@
 #include "cost_model/analytic/flops.h"
 #include "cost_model/error.h"
 #include "cost_model/files.h"
-#include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/trace.h"
 #include "cost_model/spec/in_quotes.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -75,6 +74,7 @@ po::options_description flag_descriptions() {
   option(
       "reproducible",
       "sum in one order however the batch is cut: slower, and equal bits for dp and accumulation");
+  option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
   option("orders", text_value(),
@@ -144,6 +144,7 @@ RunRequest parse_request(const CommandLine& line) {
     request.microbatches = static_cast<int>(*count);
   }
   request.is_reproducible = line.has("reproducible");
+  request.overlap = overlap_choice(line);
   const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);
   request.learning_rate = {.maximum = rate,
                            .minimum = line.number("min-lr", 0.0, rate).value_or(0.1 * rate),
@@ -195,7 +196,7 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
                       std::int64_t warm_up) {
   StagedFile file(path);
   write_trace(run.settings.schedule, measured_timeline(run, record, warm_up),
-              message_mode(run.plan.scenario.stack, run.plan.config), {},
+              run.settings.messages, {},
               [&](std::string_view piece) { file.append(piece); });
   file.seal();
   file.rename_onto_target();

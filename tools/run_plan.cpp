@@ -8,6 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/step_builder.h"
 #include "planner/plan_simulation.h"
 #include "runtime/shrink.h"
 #include "runtime/transformer_stage.h"
@@ -61,13 +62,18 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   return "";
 }
 
-/// The plan at another precision, with the prediction of that, uncalibrated.
-Plan at_precision(const Plan& plan, Precision precision) {
-  if (precision == plan.scenario.stack.precision || !knows(plan.scenario.stack, precision)) {
+/// The plan as it is run, with the prediction of that: uncalibrated where it differs from the plan.
+Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
+  Scenario scenario = plan.scenario;
+  if (request.overlap) {
+    scenario.stack = with_overlap(scenario.stack, *request.overlap);
+  }
+  if (precision != plan.scenario.stack.precision && knows(plan.scenario.stack, precision)) {
+    scenario.stack = at_precision(scenario.stack, precision);
+  }
+  if (scenario.stack == plan.scenario.stack) {
     return plan;
   }
-  Scenario scenario = plan.scenario;
-  scenario.stack = at_precision(scenario.stack, precision);
   check(scenario);
   return make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
 }
@@ -186,7 +192,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
-  PreparedRun run{.plan = at_precision(plan, precision),
+  PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
                   .basis = why_not_predicted(plan, request, precision)};
   run.is_predicted = run.basis.empty();
@@ -202,22 +208,28 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   ordered.schedule.num_microbatches = run.executed.schedule.num_microbatches;
   ordered.schedule.microbatch_group_size = run.executed.schedule.microbatch_group_size;
   const TransformerConfig& model = run.executed.scenario.job.model;
-  run.settings = {.model = model,
-                  .config = run.executed.config,
-                  .schedule = schedule_of(ordered, request),
-                  .stage_layers = run.executed.schedule.layers_per_stage,
-                  .global_batch_size = run.executed.scenario.job.global_batch_size,
-                  .scatters_messages = run.executed.scenario.stack.scatter_gather,
-                  .type = data_type(precision),
-                  .dropout = request.dropout.value_or(
-                      has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
-                  .seed = request.seed,
-                  .is_reproducible = request.is_reproducible,
-                  // Of tiny messages, many at a time, rings are the slower way.
-                  .uses_ordered_sums = request.is_reproducible || request.shrinks,
-                  .learning_rate = request.learning_rate,
-                  .weight_decay = request.weight_decay,
-                  .gradient_clip = request.gradient_clip};
+  const StackSpec& stack = run.executed.scenario.stack;
+  // Hundreds of tiny ranks need no threads of their own for messages.
+  const bool overlaps = !request.shrinks || request.overlap.has_value();
+  run.settings = {
+      .model = model,
+      .config = run.executed.config,
+      .schedule = schedule_of(ordered, request),
+      .stage_layers = run.executed.schedule.layers_per_stage,
+      .global_batch_size = run.executed.scenario.job.global_batch_size,
+      .messages = overlaps ? message_mode(stack, run.executed.config) : MessageMode::kBlocking,
+      .data = overlaps ? data_mode(stack, run.executed.config.pp) : DataMode::kBlocking,
+      .scatters_messages = stack.scatter_gather,
+      .type = data_type(precision),
+      .dropout =
+          request.dropout.value_or(has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
+      .seed = request.seed,
+      .is_reproducible = request.is_reproducible,
+      // Of tiny messages, many at a time, rings are the slower way.
+      .uses_ordered_sums = request.is_reproducible || request.shrinks,
+      .learning_rate = request.learning_rate,
+      .weight_decay = request.weight_decay,
+      .gradient_clip = request.gradient_clip};
   return run;
 }
 

@@ -22,6 +22,7 @@ struct RunRequest {
   std::optional<std::string> data;     ///< A file of tokens.
   std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
   std::optional<double> dropout;
+  std::optional<Overlap> overlap;   ///< Instead of what the plan's stack overlaps.
   std::optional<int> microbatches;  ///< With `shrinks`: only the first of them.
   bool shrinks = false;
   bool is_reproducible = false;

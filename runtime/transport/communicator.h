@@ -67,7 +67,9 @@ class Aborted : public std::exception {
 /// Every rank of a group makes the same collective calls in the same order. Sends and receives
 /// between two ranks match in the order in which they are made. A group has one rank at least;
 /// groups of one send nothing. Faults of the transport throw Error(kRuntimeFault); the group is
-/// unusable afterwards.
+/// unusable afterwards. One thread at a time uses a communicator, but for send(), which one thread
+/// may call while another receives and waits for that; the groups of a rank may be used by different
+/// threads.
 class Communicator {
  public:
   Communicator() = default;
@@ -101,11 +103,11 @@ class Communicator {
   /// Returns once every rank has called it.
   virtual void barrier() = 0;
 
-  /// Ends all communication of the world that this is of: whoever waits in it throws Aborted, as
-  /// does every call from here on. Of any thread. Does nothing where a transport has no such means.
-  virtual void abort() noexcept {}
-
   [[nodiscard]] virtual const SentBytes& sent() const = 0;
+
+  /// Ends all communication of all ranks: whoever waits, and every call from here on, throws
+  /// Aborted. Of any thread.
+  virtual void abort() noexcept = 0;
 };
 
 }  // namespace ptdp

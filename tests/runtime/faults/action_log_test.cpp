@@ -89,15 +89,6 @@ TEST(ActionLog, TakesNoWaitOfAThreadThatIsInNothing) {
   EXPECT_EQ(log.events(0), 0);
 }
 
-TEST(ActionLog, NamesTheLaneThatWorkedWhereARankFails) {
-  ActionLog log(0, 1);
-  log.begin(0, Lane::kCompute, 0, kForward);
-  const ActionLog::Wait wait(log);
-  std::thread lane([&] { log.begin(0, Lane::kData, 0, {ActionKind::kReduceGradients, 1, 2}); });
-  lane.join();
-  EXPECT_EQ(place_of(log.place_of_failure(0)), "1REDUCE_GRAD2 of step 1");
-}
-
 // Every action has its microbatch in both numbers: a mix of two would show.
 TEST(ActionLog, IsReadWholeWhileItIsWritten) {
   ActionLog log(0, 1);
