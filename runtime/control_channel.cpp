@@ -255,6 +255,7 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
     peer.said_goodbye = true;
     peer.activities.clear();
   } else if (std::optional<RunFault> fault = parse_fault(line)) {
+    fault->is_told_elsewhere = true;
     note_fault(std::move(*fault), &peer);
   } else if (std::optional<std::vector<RankActivity>> activities = parse_beat(line, now)) {
     peer.activities = std::move(*activities);

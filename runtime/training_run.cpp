@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
+#include <chrono>
 #include <mutex>
 #include <new>
+#include <thread>
 
 #include "runtime/checkpoint_writer.h"
+#include "runtime/control_channel.h"
+#include "runtime/record_gathering.h"
 #include "runtime/run_journal.h"
+#include "runtime/transport/gathering.h"
 #include "runtime/transport/launch.h"
 #include "runtime/watched_communicator.h"
 
@@ -30,19 +34,20 @@ struct RankFailure {
 /// What the ranks of a run share.
 struct SharedRun {
   SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
-            const RunOptions& run_options, std::int64_t first, int num_ranks);
+            const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks);
 
   const TrainingSettings& settings;
   const TrainingData& data;
   const RunOptions& options;
   std::int64_t first_step = 0;
-  /// Steps after this one are not run. Rank 0 lowers it at the start of a step; no rank begins the
-  /// next before all have met in the norm of this one, so that all see it.
-  std::atomic<std::int64_t> last_step = 0;
+  std::int64_t last_step = 0;                 ///< Unless it is stopped before.
   std::atomic<std::int64_t> saved_step = -1;  ///< While its checkpoint is being written.
 
-  RunJournal journal;
+  RunJournal journal;  ///< Of the ranks of this process, as the log.
   ActionLog log;
+  RunRecord record = {};  ///< Once all is done.
+  std::mutex channel_mutex;
+  std::unique_ptr<ControlChannel> channel;  ///< Where ranks are processes.
   std::mutex failure_mutex;
   std::optional<RankFailure> failure;
   Watchdog watchdog;  ///< Last: it looks at the others.
@@ -57,8 +62,13 @@ EarlyEnd early_end(SharedRun& run, const std::string& message, ExitStatus status
                .status = status,
                .actions = describe_actions(run.log, SIZE_MAX, ActionLog::kKept),
                .few_actions = describe_actions(run.log, kFewLines, kFewEnded)};
+  end.done_steps = std::ssize(end.record.ranks.front().steps);
+  if (run.options.process != nullptr) {
+    end.record.ranks.clear();  // the others' are not here
+  }
   if (const std::optional<RunFault> fault = run.watchdog.fault()) {
     end.fault = to_string(*fault);
+    end.is_told_elsewhere = fault->is_told_elsewhere;
     const std::lock_guard lock(run.failure_mutex);
     if (run.failure && run.failure->fault.rank == fault->rank) {
       end.status = run.failure->status;
@@ -69,23 +79,48 @@ EarlyEnd early_end(SharedRun& run, const std::string& message, ExitStatus status
   return end;
 }
 
+/// What the watchdog asks of the run, and tells it.
+WatchdogOptions watchdog_options(SharedRun& run) {
+  WatchdogOptions options{
+      .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
+        if (run.options.give_up) {
+          run.options.give_up(early_end(run, "does not end", ExitStatus::kRuntimeFault));
+        }
+      }};
+  const MpiProcess* const process = run.options.process;
+  if (process == nullptr) {
+    return options;
+  }
+  // Who waits for whom is known where all is known.
+  options.deadlines.is_on = options.deadlines.is_on && process->rank() == 0;
+  options.remote_fault = [&run]() -> std::optional<RunFault> {
+    const std::lock_guard lock(run.channel_mutex);
+    return run.channel ? run.channel->fault() : std::nullopt;
+  };
+  options.remote_activities = [&run]() -> std::vector<RankActivity> {
+    const std::lock_guard lock(run.channel_mutex);
+    return run.channel ? run.channel->activities() : std::vector<RankActivity>();
+  };
+  options.spread = [&run](const RunFault& fault) {
+    const std::lock_guard lock(run.channel_mutex);
+    if (run.channel) {
+      run.channel->spread(fault);
+    }
+  };
+  return options;
+}
+
 SharedRun::SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
-                     const RunOptions& run_options, std::int64_t first, int num_ranks)
+                     const RunOptions& run_options, std::int64_t first, int first_rank,
+                     int num_ranks)
     : settings(run_settings),
       data(run_data),
       options(run_options),
       first_step(first),
       last_step(first + run_options.steps - 1),
       journal(num_ranks),
-      log(0, num_ranks),
-      watchdog(log,
-               {.deadlines = run_options.deadlines,
-                .interrupt = run_options.interrupt,
-                .give_up = [this] {
-                  if (options.give_up) {
-                    options.give_up(early_end(*this, "does not end", ExitStatus::kRuntimeFault));
-                  }
-                }}) {}
+      log(first_rank, num_ranks),
+      watchdog(log, watchdog_options(*this)) {}
 
 /// The watchdog may end waits in a rank's world as long as this lives.
 class WatchedWorld {
@@ -146,6 +181,39 @@ void save(SharedRun& run, Communicator& world, Backend& backend, const Executor&
   }
 }
 
+/// How rank 0 tells the others whether a step is the last one. It does so as the step begins, so
+/// that they need not wait to know it at the step's end.
+class StopNotice {
+ public:
+  StopNotice(Communicator& world, Backend& backend)
+      : world_(&world), backend_(&backend), is_last_(backend, DataType::kInt32, 1) {}
+
+  /// `is_last` is rank 0's.
+  void begin_step(bool is_last) {
+    if (world_->rank() != 0) {
+      request_ = world_->receive(is_last_, 0);
+      return;
+    }
+    const std::int32_t notice = is_last ? 1 : 0;
+    backend_->copy_in(&notice, is_last_);
+    for (int rank = 1; rank < world_->size(); ++rank) {
+      world_->wait(world_->send(is_last_, rank));
+    }
+  }
+  [[nodiscard]] bool was_last() {
+    world_->wait(std::exchange(request_, {}));
+    std::int32_t notice = 0;
+    backend_->copy_out(is_last_, &notice);
+    return notice != 0;
+  }
+
+ private:
+  Communicator* world_;
+  Backend* backend_;
+  Tensor is_last_;
+  Request request_;
+};
+
 /// Tells the watchdog of the current exception, which a lane of this rank threw: it ends the
 /// others.
 void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& backend) {
@@ -175,7 +243,11 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
       run.failure = failure;
     }
   }
-  run.watchdog.report(std::move(failure.fault));
+  run.watchdog.report(failure.fault);
+  const std::lock_guard lock(run.channel_mutex);
+  if (run.channel) {  // at once: this process ends
+    run.channel->spread(run.watchdog.fault().value_or(failure.fault));
+  }
 }
 
 ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
@@ -216,13 +288,12 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
   }
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
+  StopNotice notice(world, backend);
   run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
   world.barrier();
-  while (executor.state().step <= run.last_step) {
+  for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
-    if (rank == 0 && run.options.stop != nullptr && *run.options.stop) {
-      run.last_step = step;
-    }
+    notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
     StepRecord record = executor.run_step();
     run.log.enter(rank, Phase::kBetweenSteps, step + 1);
     if (is_reporter) {
@@ -231,20 +302,49 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
     RankRecord totals{.peak_bytes = backend.peak_bytes(),
                       .peak_activations = executor.peak_activations()};
     executor.add_sent(totals);
-    run.journal.add(rank, std::move(record), std::move(totals));
+    run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
+    is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
-    if (checkpoint.save_to && (is_due || step == run.last_step)) {
+    if (checkpoint.save_to && (is_due || is_last)) {
       save(run, world, backend, executor);
     }
   }
   run.log.enter(rank, Phase::kDone, executor.state().step);
+  if (run.options.process != nullptr) {
+    run.record.ranks =
+        gather_records(world, backend, std::move(run.journal.take_common_steps().front()));
+    run.record.hosts = gather_bytes(world, backend, run.options.process->host());
+  }
+}
+
+/// Joins the processes of a job: rank 0's listens, and all hear where.
+void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
+  const DeadlineRule& rule = run.options.deadlines;
+  ControlOptions options{.first_rank = world.rank(),
+                         .world_size = world.size(),
+                         .longest_silence = rule.fixed.value_or(rule.least),
+                         .activities = [&run] { return activities_of(run.log); }};
+  std::optional<ControlHub> hub;
+  if (world.rank() == 0) {
+    hub.emplace();
+  }
+  const std::string line = spread_line(hub ? to_line(hub->address()) : "", world, backend);
+  std::unique_ptr<ControlChannel> channel =
+      hub ? std::make_unique<ControlChannel>(std::move(options), std::move(*hub))
+          : std::make_unique<ControlChannel>(std::move(options), parse_hub_address(line));
+  const std::lock_guard lock(run.channel_mutex);
+  run.channel = std::move(channel);
 }
 
 void run_rank(SharedRun& run, Communicator& inner, Backend& backend) {
   const WatchedWorld watched(run.watchdog, inner);
   WatchedCommunicator world(run.log, inner);
   try {
+    if (run.options.process != nullptr) {
+      run.log.enter(world.rank(), Phase::kStarting, run.first_step);
+      open_channel(run, world, backend);
+    }
     train(run, world, backend);
   } catch (...) {
     // Actions told of theirs: the first counts.
@@ -253,15 +353,19 @@ void run_rank(SharedRun& run, Communicator& inner, Backend& backend) {
   }
 }
 
+/// Another process failed and ended the world: why, is on its way.
+void wait_for_fault(const SharedRun& run) {
+  for (int i = 0; i < 50 && !run.watchdog.is_stopping(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 }  // namespace
 
 EndedEarly::EndedEarly(EarlyEnd end)
     : Error(end.signal == 0
                 ? end.fault
-                : fmt::format("interrupted after {} of {} steps",
-                              end.record.ranks.empty() ? std::size_t{0}
-                                                       : end.record.ranks.front().steps.size(),
-                              end.asked_steps),
+                : fmt::format("interrupted after {} of {} steps", end.done_steps, end.asked_steps),
             end.status),
       end_(std::make_shared<const EarlyEnd>(std::move(end))) {}
 
@@ -269,22 +373,32 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
                        const RunOptions& options) {
   const auto ranks = static_cast<int>(settings.config.world_size());
   const Checkpoint* resume = options.checkpoint.resume;
-  SharedRun run(settings, data, options, resume != nullptr ? resume->state().step : 0, ranks);
+  const MpiProcess* const process = options.process;
+  SharedRun run(settings, data, options, resume != nullptr ? resume->state().step : 0,
+                process != nullptr ? process->rank() : 0, process != nullptr ? 1 : ranks);
   try {
     run_ranks({.size = ranks,
                .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
                                                        : CollectiveAlgorithm::kRing,
-               .make_backend = options.make_backend},
+               .make_backend = options.make_backend,
+               .process = options.process},
               [&run](Communicator& world, Backend& backend) { run_rank(run, world, backend); });
   } catch (const std::exception& failure) {
-    if (run.saved_step >= 0) {
+    const auto* const error = dynamic_cast<const Error*>(&failure);
+    if (process != nullptr && error == nullptr) {
+      wait_for_fault(run);
+    }
+    if (run.saved_step >= 0 && process == nullptr) {
       CheckpointWriter(*options.checkpoint.save_to, run.saved_step).discard();
     }
-    const auto* const error = dynamic_cast<const Error*>(&failure);
     throw EndedEarly(early_end(run, failure.what(),
                                error != nullptr ? error->status() : ExitStatus::kRuntimeFault));
   }
-  return {.first_step = run.first_step, .ranks = run.journal.take_common_steps()};
+  run.record.first_step = run.first_step;
+  if (process == nullptr) {
+    run.record.ranks = run.journal.take_common_steps();
+  }
+  return std::move(run.record);
 }
 
 }  // namespace ptdp

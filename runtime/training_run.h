@@ -18,6 +18,7 @@
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
+#include "runtime/transport/mpi_world.h"
 #include "runtime/watchdog.h"
 
 namespace ptdp {
@@ -46,16 +47,20 @@ inline constexpr std::int64_t kDetailedSteps = 32;
 
 struct RunRecord {
   std::int64_t first_step = 0;
-  std::vector<RankRecord> ranks;  ///< All of as many steps.
+  std::vector<RankRecord> ranks;   ///< Of processes, on rank 0 alone; the others have none.
+  std::vector<std::string> hosts;  ///< Of processes, by rank; likewise.
 };
 
 /// How a run ended before its last step: by a signal or by a fault.
 struct EarlyEnd {
-  RunRecord record;              ///< The steps that all ranks completed; may be none.
-  std::int64_t asked_steps = 0;  ///< That the run was to have.
-  int signal = 0;                ///< That ended it, or 0:
-  std::string fault;             ///< "rank 3: 2F0 of step 4: ...".
+  /// The steps that all ranks completed, may be none; where ranks are processes, no records.
+  RunRecord record;
+  std::int64_t done_steps = 0;                    ///< That the ranks of this process completed,
+  std::int64_t asked_steps = 0;                   ///< of those that the run was to have.
+  int signal = 0;                                 ///< That ended it, or 0:
+  std::string fault;                              ///< "rank 3: 2F0 of step 4: ...".
   ExitStatus status = ExitStatus::kRuntimeFault;  ///< Of the fault.
+  bool is_told_elsewhere = false;                 ///< By the process where it was found.
   int out_of_memory_rank = -1;          ///< Whose memory did not suffice, if that is the fault,
   std::int64_t out_of_memory_peak = 0;  ///< and the most that it had allocated.
   std::string actions;                  ///< What every rank was in, and did last: lines.
@@ -81,6 +86,7 @@ struct RunOptions {
   const std::atomic<int>* interrupt = nullptr;       ///< A signal: ends it at once. 0: none.
   DeadlineRule deadlines;
   std::function<std::unique_ptr<Backend>()> make_backend;
+  MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
   /// Also told of the actions of a rank, after the log.
   std::function<ActionHooks(int rank)> hooks;
   /// Called by another thread where ranks do not end: half a second after a signal or a stall,
@@ -89,7 +95,8 @@ struct RunOptions {
   std::function<void(const EarlyEnd&)> give_up;
 };
 
-/// Runs every rank as a thread of this process. Throws EndedEarly where a rank fails or hangs, or
+/// Runs every rank, as a thread of this process or, with options.process, as a process each: all of
+/// them call it, and hear of each other's faults. Throws EndedEarly where a rank fails or hangs, or
 /// `interrupt` is raised.
 [[nodiscard]] RunRecord run_training(const TrainingSettings& settings, const TrainingData& data,
                                      const RunOptions& options);

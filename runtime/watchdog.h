@@ -46,6 +46,7 @@ struct RunFault {
   int rank = -1;      ///< −1: of no rank.
   std::string place;  ///< "2F0 of step 4".
   std::string what;
+  bool is_told_elsewhere = false;  ///< Another process found it, and says so.
 };
 /// "rank 3: 2F0 of step 4: what".
 [[nodiscard]] std::string to_string(const RunFault& fault);

@@ -28,23 +28,6 @@ std::vector<std::string> flag_names(const po::options_description& flags) {
   return names;
 }
 
-/// `argument` as a shell would take it back.
-std::string shell_quoted(const std::string& argument) {
-  const bool is_plain =
-      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
-      });
-  if (is_plain) {
-    return argument;
-  }
-  std::string result = "'";
-  for (const char c : argument) {
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return result + "'";
-}
-
 /// `text` without characters that a terminal would act upon; line breaks stay where `keeps_lines`.
 std::string without_controls(std::string_view text, bool keeps_lines) {
   std::string result;
@@ -78,6 +61,22 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
   } catch (const po::error& error) {
     throw Error(error.what());
   }
+}
+
+std::string shell_quoted(const std::string& argument) {
+  const bool is_plain =
+      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
+      });
+  if (is_plain) {
+    return argument;
+  }
+  std::string result = "'";
+  for (const char c : argument) {
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return result + "'";
 }
 
 std::string CommandLine::quoted_arguments_without(const std::string& flag) const {

@@ -51,6 +51,9 @@ class CommandLine {
   boost::program_options::variables_map values_;
 };
 
+/// `argument` as a shell would take it back.
+[[nodiscard]] std::string shell_quoted(const std::string& argument);
+
 /// The value of a flag that takes text, and of one that may be given again and again.
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();

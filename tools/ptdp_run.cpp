@@ -19,6 +19,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "tools/command_line.h"
+#include "tools/launched_command.h"
 #include "tools/run_faults.h"
 #include "tools/run_plan.h"
 
@@ -32,9 +33,11 @@ constexpr const char* kUsage =
     "usage: ptdp-run plan.json [--steps N] [--warm-up N] [--data tokens.bin] [--dtype T] [-o "
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
+    "       mpirun -n N ptdp-run plan.json ...\n"
     "\n"
-    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, and all walk\n"
-    "through the plan's schedule. Prints what was predicted beside what was measured: time, its\n"
+    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
+    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
+    "predicted beside what was measured: time, its\n"
     "terms, actions, peak memory, bytes sent.\n"
     "\n"
     "Without --data it trains on a random language that can be learnt (1.11 nats per token).\n"
@@ -79,6 +82,8 @@ po::options_description flag_descriptions() {
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
   option("orders", text_value(),
          "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+  option("transport", text_value(),
+         "threads or mpi (default: mpi where mpirun or srun started this, else threads)");
   option("save", text_value(),
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");
@@ -195,11 +200,15 @@ class Progress {
 void write_trace_file(const std::string& path, const PreparedRun& run, const RunRecord& record,
                       std::int64_t warm_up) {
   StagedFile file(path);
-  write_trace(run.settings.schedule, measured_timeline(run, record, warm_up),
-              run.settings.messages, {},
-              [&](std::string_view piece) { file.append(piece); });
+  write_trace(run.settings.schedule, measured_timeline(run, record, warm_up), run.settings.messages,
+              {}, [&](std::string_view piece) { file.append(piece); });
   file.seal();
   file.rename_onto_target();
+}
+
+/// Whether this process speaks for all.
+bool is_first(const MpiProcess* process) {
+  return process == nullptr || process->rank() == 0;
 }
 
 CheckpointOptions parse_checkpoint(const CommandLine& line) {
@@ -215,19 +224,23 @@ CheckpointOptions parse_checkpoint(const CommandLine& line) {
 }
 
 /// The checkpoint to go on from; tells of newer ones that are not whole.
-std::optional<Checkpoint> open_checkpoint(const CommandLine& line) {
+std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const MpiProcess* process) {
   const auto directory = line.text("resume");
   if (!directory) {
     return std::nullopt;
   }
   // A job that is queued again has the same command line the first time.
   if (directory == line.text("save") && !Checkpoint::newest_step(*directory)) {
-    tell(fmt::format("{}: {}: no checkpoint yet, beginning at step 0\n", kProgram, *directory));
+    if (is_first(process)) {
+      tell(fmt::format("{}: {}: no checkpoint yet, beginning at step 0\n", kProgram, *directory));
+    }
     return std::nullopt;
   }
   Checkpoint checkpoint = Checkpoint::open(*directory);
-  for (const std::string& warning : checkpoint.passed_over()) {
-    tell(fmt::format("{}: {}\n", kProgram, warning));
+  if (is_first(process)) {
+    for (const std::string& warning : checkpoint.passed_over()) {
+      tell(fmt::format("{}: {}\n", kProgram, warning));
+    }
   }
   return checkpoint;
 }
@@ -302,132 +315,186 @@ void attempt_all(const std::vector<std::function<void()>>& calls,
   }
 }
 
-/// What a run leaves behind, however it ends. The line, the run and the request must outlive it.
-class RunOutputs {
- public:
-  RunOutputs(const CommandLine& line, const PreparedRun& run, const RunRequest& request)
-      : line_(line),
-        run_(run),
-        request_(request),
-        is_json_(line.choice("format", {"text", "json"}).value_or(0) == 1) {}
-
-  /// Writes everything that can be, then throws what the first that failed did.
-  void write(const RunRecord& record) const {
-    const RunReport report = make_report(run_, request_, record);
-    attempt_all({[&] { print(is_json_ ? to_json(report) : run_text(report)); },
-                 [&] {
-                   if (const auto path = line_.text("trace")) {
-                     write_trace_file(*path, run_, record, report.execution.warm_up);
-                   }
-                 },
-                 [&] {
-                   if (const auto path = line_.text("output")) {
-                     write_file_atomically(*path, to_json(report));
-                   }
-                 }});
-  }
-
-  /// The same of the steps before the end, where the ranks were, and why; returns the status.
-  [[nodiscard]] int end_early(const EarlyEnd& end) const noexcept {
-    return run_command(kProgram, [&]() -> int {
-      tell(end.few_actions);
-      attempt_all({[&] {
-                     if (const auto path = line_.text("dump-actions")) {
-                       write_file_atomically(*path, end.actions);
-                     }
-                   },
-                   [&] {
-                     if (!end.record.ranks.empty() && !end.record.ranks.front().steps.empty()) {
-                       write(end.record);
-                     }
-                   },
-                   [&] { tell(memory_advice(end, run_)); }},
-                  [](const std::exception& error) {
-                    tell(fmt::format("{}: {}\n", kProgram, error.what()));
-                  });
-      const EndedEarly why(end);
-      if (end.signal == 0) {
-        throw Error(why);
-      }
-      tell(fmt::format("{}: {}\n", kProgram, why.what()));
-      return 128 + end.signal;
-    });
-  }
-
- private:
-  const CommandLine& line_;
-  const PreparedRun& run_;
-  const RunRequest& request_;
-  bool is_json_;
+/// All that a run needs before it starts.
+struct Job {
+  RunRequest request;
+  CheckpointOptions checkpoint;
+  std::optional<Checkpoint> resumed;
+  std::optional<PreparedRun> prepared;
+  std::optional<TrainingData> data;
+  DeadlineRule deadlines;
+  std::vector<InjectedFault> faults;
+  std::optional<SavingLock> lock;  ///< Of the process of rank 0.
 };
 
-int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
-    print(*answer);
-    return 0;
+/// What every process of a job must be given alike.
+std::vector<SharedInput> shared_inputs(const CommandLine& line) {
+  std::vector<SharedInput> inputs = {
+      {"the command line", line.quoted_arguments_without("transport")},
+      {"the plan", read_file(line.words().front())}};
+  if (const auto orders = line.text("orders")) {
+    inputs.push_back({"--orders", read_file(*orders)});
   }
+  return inputs;
+}
+
+void check_num_processes(const MpiProcess* process, const ParallelConfig& config) {
+  if (process != nullptr && process->size() != config.world_size()) {
+    throw Error(
+        fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
+                    "{} (--transport threads runs all ranks in one process)",
+                    config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
+                    config.world_size()));
+  }
+}
+
+/// Reads and checks everything; throws Error for what cannot be run.
+void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
   line.allow_words(1);
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
-  const std::string& file = line.words().front();
-  RunRequest request = parse_request(line);
-  CheckpointOptions checkpoint = parse_checkpoint(line);
+  static_cast<void>(line.choice("format", {"text", "json"}));
+  static_cast<void>(line.choice("transport", {"threads", "mpi"}));
+  RunRequest& request = job.request;
+  request = parse_request(line);
+  if (process != nullptr) {
+    request.ranks_here = process->ranks_on_host();
+  }
+  job.checkpoint = parse_checkpoint(line);
   check_outputs(line);
 
-  const Plan plan = read_plan(file);
-  const std::optional<Checkpoint> resumed = open_checkpoint(line);
-  if (resumed) {
-    checkpoint.resume = &*resumed;
+  const Plan plan = read_plan(line.words().front());
+  job.resumed = open_checkpoint(line, process);
+  if (job.resumed) {
+    job.checkpoint.resume = &*job.resumed;
     // Samples and dropout go on as they were.
-    request.seed = line.has("seed") ? request.seed : resumed->state().seed;
+    request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
-  finish_learning_rate(line, request, resumed ? resumed->state().step : 0);
-  const PreparedRun prepared = prepare_run(plan, request);
-  const TransformerConfig& model = prepared.settings.model;
-  if (resumed) {
-    resumed->require_model(model);
+  finish_learning_rate(line, request, job.resumed ? job.resumed->state().step : 0);
+  job.prepared = prepare_run(plan, request);
+  check_num_processes(process, job.prepared->settings.config);
+  const TransformerConfig& model = job.prepared->settings.model;
+  if (job.resumed) {
+    job.resumed->require_model(model);
   }
-  const TrainingData data =
+  job.data =
       request.data
           ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
           : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
-
-  const RunSignals signals = catch_signals();
-  std::optional<SavingLock> lock;
-  if (checkpoint.save_to) {
-    check_saved_steps(*checkpoint.save_to, resumed ? resumed->state().step : 0,
+  job.deadlines = parse_deadline(line);
+  add_predicted(job.deadlines, *job.prepared);
+  job.faults = parse_faults(line, *job.prepared);
+  if (job.checkpoint.save_to && is_first(process)) {
+    check_saved_steps(*job.checkpoint.save_to, job.resumed ? job.resumed->state().step : 0,
                       line.text("resume").value_or(""));
-    lock.emplace(*checkpoint.save_to);
+    job.lock.emplace(*job.checkpoint.save_to);
   }
-  const RunOutputs outputs(line, prepared, request);
-  const std::vector<InjectedFault> faults = parse_faults(line, prepared);
-  RunOptions options{.steps = request.steps,
-                     .checkpoint = checkpoint,
+}
+
+void report_run(const CommandLine& line, const Job& job, const RunRecord& record) {
+  const RunReport report = make_report(*job.prepared, job.request, record);
+  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
+  attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
+               [&] {
+                 if (const auto path = line.text("trace")) {
+                   write_trace_file(*path, *job.prepared, record, report.execution.warm_up);
+                 }
+               },
+               [&] {
+                 if (const auto path = line.text("output")) {
+                   write_file_atomically(*path, to_json(report));
+                 }
+               }});
+}
+
+/// Where the ranks were, the report of the steps before, and why it ended; returns the status.
+int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end) {
+  return run_command(kProgram, [&]() -> int {
+    tell(end.few_actions);
+    attempt_all(
+        {[&] {
+           const auto path = line.text("dump-actions");
+           if (path && !end.is_told_elsewhere) {
+             write_file_atomically(*path, end.actions);
+           }
+         },
+         [&] {
+           if (!end.record.ranks.empty() && end.done_steps > 0) {
+             report_run(line, job, end.record);
+           }
+         },
+         [&] { tell(memory_advice(end, *job.prepared)); }},
+        [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
+    const EndedEarly why(end);
+    if (end.is_told_elsewhere) {
+      return static_cast<int>(end.status);
+    }
+    if (end.signal == 0) {
+      throw Error(why);
+    }
+    tell(fmt::format("{}: {}\n", kProgram, why.what()));
+    return 128 + end.signal;
+  });
+}
+
+/// Trains and reports; returns the status.
+int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
+  const RunSignals signals = catch_signals();
+  const TrainingSettings& settings = job.prepared->settings;
+  RunOptions options{.steps = job.request.steps,
+                     .checkpoint = job.checkpoint,
                      .stop = signals.stop,
                      .interrupt = signals.interrupt,
-                     .deadlines = parse_deadline(line),
+                     .deadlines = job.deadlines,
                      .make_backend = [] { return std::make_unique<CpuBackend>(); },
-                     .hooks = [&](int rank) { return injected_faults(faults, rank); },
-                     .give_up = [&](const EarlyEnd& end) { ::_exit(outputs.end_early(end)); }};
-  add_predicted(options.deadlines, prepared);
+                     .process = process,
+                     .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
+                     .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end)); }};
   if (!line.has("quiet")) {
-    options.on_step = Progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
-                                                        prepared.settings.config.recompute));
+    options.on_step = Progress(
+        *job.prepared,
+        hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
   }
   try {
-    outputs.write(run_training(prepared.settings, data, options));
+    const RunRecord record = run_training(settings, *job.data, options);
+    if (is_first(process)) {
+      report_run(line, job, record);
+    }
   } catch (const EndedEarly& early) {
-    return outputs.end_early(early.end());
+    return report_end(line, job, early.end());
   }
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
+}
+
+int run(int argc, const char* const* argv, MpiProcess* process) {
+  const po::options_description flags = flag_descriptions();
+  std::optional<CommandLine> line;
+  std::optional<std::string> answer;
+  Job job;
+  prepare_together(process, [&]() -> std::vector<SharedInput> {
+    line.emplace(argc, argv, flags);
+    answer = standard_answer(*line, kProgram, kUsage, flags);
+    if (answer) {
+      return {};
+    }
+    prepare(*line, process, job);
+    return shared_inputs(*line);
+  });
+  if (answer) {
+    if (is_first(process)) {
+      print(*answer);
+    }
+    return 0;
+  }
+  return execute(*line, job, process);
 }
 
 }  // namespace
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::MpiProcess* process) {
+    return ptdp::run(argc, argv, process);
+  });
 }
