@@ -43,7 +43,8 @@ void report_step(const SharedRun& run, std::int64_t first, std::int64_t step,
                        .loss = record.loss.value_or(0.0),
                        .gradient_norm = record.gradient_norm,
                        .is_skipped = record.is_skipped,
-                       .time = Seconds(end - start)});
+                       .time = Seconds(end - start),
+                       .record = &record});
 }
 
 /// Forgets when the actions of a step ran: all of them, of every rank, would fill the memory.

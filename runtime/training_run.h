@@ -34,6 +34,7 @@ struct StepProgress {
   double gradient_norm = 0.0;
   bool is_skipped = false;
   Seconds time;  ///< Since the step before it ended.
+  const StepRecord* record = nullptr;  ///< Of the rank that tells, with its actions; during the call.
 };
 
 struct RunOptions {

@@ -19,7 +19,9 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "tools/command_line.h"
+#include "tools/prediction_watch.h"
 #include "tools/run_plan.h"
+#include "tools/tune_plans.h"
 
 namespace ptdp {
 namespace {
@@ -31,6 +33,8 @@ constexpr const char* kUsage =
     "usage: ptdp-run plan.json [--steps N] [--warm-up N] [--data tokens.bin] [--dtype T] [-o "
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
+    "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
+    "...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, and all walk\n"
     "through the plan's schedule. Prints what was predicted beside what was measured: time, its\n"
@@ -41,6 +45,11 @@ constexpr const char* kUsage =
     "a\n"
     "plan of any size and makes its layers tiny: every order and message is tried on this "
     "machine.\n"
+    "\n"
+    "--tune runs the best plans of a search (ptdp-plan --format json > plans.json) in turn, "
+    "corrects\n"
+    "the profiles by what they measured, searches again, runs the new best, and says whether the\n"
+    "choice changed and why.\n"
     "\n";
 
 constexpr std::int64_t kMostSteps = 1'000'000'000;
@@ -90,7 +99,8 @@ po::options_description flag_descriptions() {
   option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
   option("output,o", text_value(), "write the comparison as JSON to this file");
   option("format", text_value(), "text or json, on standard output (default: text)");
-  option("quiet", "no progress on standard error");
+  option("quiet", "no progress on standard error, nor what the report warns of");
+  add_tune_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -293,6 +303,20 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
+  if (line.has("tune")) {
+    RunRequest request = parse_request(line);
+    finish_learning_rate(line, request, 0);
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGINT, request_stop);
+    std::signal(SIGTERM, request_stop);
+    tune_plans(line, request, stop_requested);
+    return 0;
+  }
+  for (const char* flag : {"plans", "profile-out"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": expected together with --tune");
+    }
+  }
   line.allow_words(1);
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
@@ -328,12 +352,25 @@ int run(int argc, const char* const* argv) {
                      .checkpoint = checkpoint,
                      .stop = &stop_requested,
                      .make_backend = [] { return std::make_unique<CpuBackend>(); }};
-  if (!line.has("quiet")) {
-    options.on_step = Progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
-                                                        prepared.settings.config.recompute));
-  }
+  const bool is_quiet = line.has("quiet");
+  PredictionWatch watch(prepared, request.warm_up, line.text("output").value_or("run.json"));
+  const auto warn = [&](const std::optional<std::string>& warning) {
+    if (warning && !is_quiet) {
+      tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
+    }
+  };
+  Progress progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
+                                             prepared.settings.config.recompute));
+  options.on_step = [&](const StepProgress& step) {
+    if (!is_quiet) {
+      progress(step);
+    }
+    warn(watch.observe(step));
+  };
   const RunRecord record = run_training(prepared.settings, data, options);
-  const RunReport report = make_report(prepared, request, record);
+  warn(watch.finish());
+  RunReport report = make_report(prepared, request, record);
+  report.warnings = watch.warnings();
 
   attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
                [&] {
