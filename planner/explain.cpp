@@ -104,7 +104,10 @@ std::vector<TermDifference> differences(const CostBreakdown& compared,
   std::vector<TermDifference> result;
   result.reserve(kCostTerms.size());
   for (const CostTerm& term : kCostTerms) {
-    result.push_back({term.name, compared.*term.time - reference.*term.time});
+    const Seconds difference = compared.*term.time - reference.*term.time;
+    if (!term.is_optional || difference != Seconds(0.0)) {
+      result.push_back({term.name, difference});
+    }
   }
   std::stable_sort(result.begin(), result.end(),
                    [](const TermDifference& a, const TermDifference& b) {

@@ -76,7 +76,10 @@ void describe(Fields& fields, Traffic& traffic) {
 template <class Fields>
 void describe(Fields& fields, CostBreakdown& cost) {
   for (const CostTerm& term : kCostTerms) {
-    fields.quantity(std::string(term.name), cost.*term.time, 1.0, kSecondsRange);
+    const std::string name(term.name);
+    if (!term.is_optional || fields.optional(name, cost.*term.time > Seconds(0.0))) {
+      fields.quantity(name, cost.*term.time, 1.0, kSecondsRange);
+    }
   }
 }
 

@@ -24,6 +24,9 @@ constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
 template <class Fields>
 void describe(Fields& fields, RunExecution& run) {
   fields.name("transport", run.transport);
+  if (fields.optional("hosts", !run.hosts.empty())) {
+    fields.texts("hosts", run.hosts);
+  }
   fields.count("ranks", run.ranks, 1, kMostSmall);
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kMost);

@@ -15,7 +15,8 @@ inline constexpr const char* kRunSchema = "ptdp.run/1";
 
 /// How a plan was run.
 struct RunExecution {
-  std::string transport = "threads";
+  std::string transport = "threads";  ///< Or "mpi".
+  std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
   std::int64_t ranks = 1;
   Precision precision = Precision::kFp32;
   std::int64_t first_step = 0;  ///< Of the training: above 0 where it was resumed.

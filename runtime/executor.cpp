@@ -55,6 +55,17 @@ bool is_aborted(const std::exception_ptr& failure) {
   }
 }
 
+/// What a job that ends by it ends with.
+ExitStatus status_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.status();
+  } catch (...) {
+    return ExitStatus::kRuntimeFault;
+  }
+}
+
 Span span_of(const Event& start, const Event& end) {
   return {.start = Seconds(static_cast<double>(start.nanoseconds) * 1e-9),
           .end = Seconds(static_cast<double>(end.nanoseconds) * 1e-9)};
@@ -145,7 +156,7 @@ WorkLane Executor::make_lane(Lane lane) {
   }
   return WorkLane::beside(
       fmt::format("{} of {}", kThreadNames[static_cast<std::size_t>(lane)], groups_.world->rank()),
-      [this] { groups_.world->abort(); });
+      [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
 }
 
 int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) const {
@@ -211,7 +222,7 @@ void Executor::run_actions() {
 }
 
 void Executor::fail(std::exception_ptr failure) {
-  groups_.world->abort();
+  groups_.world->abort(status_of(failure));
   // What this rank merely heard of may have begun on one of its lanes.
   for (const WorkLane& lane : lanes_) {
     const std::exception_ptr cause = lane.failure();

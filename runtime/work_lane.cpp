@@ -14,11 +14,13 @@ constexpr std::size_t kLongestName = 15;  // Linux
 
 }  // namespace
 
-WorkLane WorkLane::beside(const std::string& name, std::function<void()> on_failure) {
+WorkLane WorkLane::beside(const std::string& name,
+                          std::function<void(const std::exception_ptr&)> on_failure) {
   return {name, std::move(on_failure)};
 }
 
-WorkLane::WorkLane(const std::string& name, std::function<void()> on_failure)
+WorkLane::WorkLane(const std::string& name,
+                   std::function<void(const std::exception_ptr&)> on_failure)
     : on_failure_(std::move(on_failure)) {
   try {
     thread_ = std::thread([this] { run(); });
@@ -92,7 +94,7 @@ void WorkLane::run() {
     lock.unlock();
     changed_.notify_all();
     if (failure != nullptr) {
-      on_failure_();
+      on_failure_(failure);
     }
     lock.lock();
   }

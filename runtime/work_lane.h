@@ -21,9 +21,10 @@ class WorkLane {
   using Ticket = std::uint64_t;
 
   /// `name` is the thread's, for debuggers; at most 15 characters are used. `on_failure` is called
-  /// on the lane's thread when work throws, to free whoever waits for that work. Throws
+  /// on the lane's thread with what work threw, to free whoever waits for that work. Throws
   /// Error(kRuntimeFault) where a thread cannot be started.
-  static WorkLane beside(const std::string& name, std::function<void()> on_failure);
+  static WorkLane beside(const std::string& name,
+                         std::function<void(const std::exception_ptr&)> on_failure);
   /// Without a thread: post() runs the work and throws what it throws.
   WorkLane() = default;
   WorkLane(const WorkLane&) = delete;
@@ -43,10 +44,10 @@ class WorkLane {
   [[nodiscard]] std::exception_ptr failure() const;
 
  private:
-  WorkLane(const std::string& name, std::function<void()> on_failure);
+  WorkLane(const std::string& name, std::function<void(const std::exception_ptr&)> on_failure);
   void run();
 
-  std::function<void()> on_failure_;
+  std::function<void(const std::exception_ptr&)> on_failure_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> queue_;

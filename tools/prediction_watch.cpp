@@ -19,16 +19,32 @@ int telling_stage(const Schedule& schedule) {
   return rank_of(schedule, num_stages(schedule) - 1, 0);
 }
 
-/// What is off by most seconds.
-RunTerm find_term_most_off(const RunTerms& predicted, const RunTerms& measured) {
-  int most = 0;
-  const auto off = [&](int term) {
-    return std::abs((predicted[RunTerm(term)] - measured[RunTerm(term)]).value());
-  };
-  for (int term = 1; term < kNumRunTerms; ++term) {
-    most = off(term) > off(most) ? term : most;
+/// Times of an iteration and its terms.
+struct Judged {
+  Seconds predicted;
+  Seconds measured;
+  std::int64_t steps = 0;
+  std::vector<TermComparison> terms;
+};
+
+/// Nothing where the prediction is near enough.
+std::optional<std::string> warning_of(const Judged& run, const std::string& report_file) {
+  const double error = run.predicted / run.measured - 1.0;
+  if (run.terms.empty() || std::abs(error) <= kToleratedError) {
+    return std::nullopt;
   }
-  return RunTerm(most);
+  const auto off = [](const TermComparison& term) {
+    return std::abs((term.predicted - term.measured).value());
+  };
+  const TermComparison& most = *std::max_element(
+      run.terms.begin(), run.terms.end(),
+      [&](const TermComparison& a, const TermComparison& b) { return off(a) < off(b); });
+  return fmt::format(
+      "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {} steps; "
+      "{} is off most: {} predicted, {} measured; ptdp-calibrate {} --profile profile.json refits "
+      "the profile",
+      100.0 * error, duration(run.predicted), duration(run.measured), run.steps, most.name,
+      duration(most.predicted), duration(most.measured), shell_quoted(report_file));
 }
 
 }  // namespace
@@ -56,23 +72,31 @@ std::optional<std::string> PredictionWatch::finish() {
 
 std::optional<std::string> PredictionWatch::judge() {
   has_judged_ = true;
-  const Seconds predicted = run_.executed.predicted.iteration_time.value;
-  const Seconds measured(median(times_));
-  if (std::abs(predicted / measured - 1.0) <= kToleratedError) {
-    return std::nullopt;
-  }
-  const RunTerms predicted_terms =
+  const RunTerms measured = medians(terms_);
+  const RunTerms predicted =
       predicted_run_terms(run_.executed, telling_stage(run_.settings.schedule));
-  const RunTerms measured_terms = medians(terms_);
-  const RunTerm term = find_term_most_off(predicted_terms, measured_terms);
-  warnings_.push_back(fmt::format(
-      "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {} steps; "
-      "{} is off most: {} predicted, {} measured; ptdp-calibrate {} --profile profile.json refits "
-      "the profile",
-      100.0 * (predicted / measured - 1.0), duration(predicted), duration(measured), times_.size(),
-      kRunTermNames[static_cast<std::size_t>(term)], duration(predicted_terms[term]),
-      duration(measured_terms[term]), shell_quoted(report_file_)));
-  return warnings_.back();
+  Judged run{.predicted = run_.executed.predicted.iteration_time.value,
+             .measured = Seconds(median(times_)),
+             .steps = std::ssize(times_)};
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    run.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
+                         .predicted = predicted[RunTerm(term)],
+                         .measured = measured[RunTerm(term)]});
+  }
+  warning_ = warning_of(run, report_file_);
+  return warning_;
+}
+
+std::vector<std::string> PredictionWatch::warnings(const RunReport& report) const {
+  std::optional<std::string> warning = warning_;
+  if (!has_judged_ && run_.is_predicted) {
+    warning = warning_of({.predicted = report.predicted_time.value,
+                          .measured = report.measured_time,
+                          .steps = report.execution.steps - report.execution.warm_up,
+                          .terms = report.terms},
+                         report_file_);
+  }
+  return warning ? std::vector<std::string>{*warning} : std::vector<std::string>();
 }
 
 }  // namespace ptdp

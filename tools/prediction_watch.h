@@ -28,8 +28,9 @@ class PredictionWatch {
   [[nodiscard]] std::optional<std::string> observe(const StepProgress& step);
   /// The same at the end of a run that was too short for it.
   [[nodiscard]] std::optional<std::string> finish();
-  /// What was said.
-  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  /// What belongs into the run's report: what was said here or, where another process was told of
+  /// the steps, what the report itself says.
+  [[nodiscard]] std::vector<std::string> warnings(const RunReport& report) const;
 
  private:
   [[nodiscard]] std::optional<std::string> judge();
@@ -40,7 +41,7 @@ class PredictionWatch {
   std::vector<double> times_;
   std::vector<RunTerms> terms_;
   bool has_judged_ = false;
-  std::vector<std::string> warnings_;
+  std::optional<std::string> warning_;
 };
 
 }  // namespace ptdp

@@ -19,6 +19,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "tools/command_line.h"
+#include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
 #include "tools/run_plan.h"
 #include "tools/tune_plans.h"
@@ -33,11 +34,13 @@ constexpr const char* kUsage =
     "usage: ptdp-run plan.json [--steps N] [--warm-up N] [--data tokens.bin] [--dtype T] [-o "
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
+    "       mpirun -n N ptdp-run plan.json ...\n"
     "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
     "...\n"
     "\n"
-    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, and all walk\n"
-    "through the plan's schedule. Prints what was predicted beside what was measured: time, its\n"
+    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
+    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
+    "predicted beside what was measured: time, its\n"
     "terms, actions, peak memory, bytes sent.\n"
     "\n"
     "Without --data it trains on a random language that can be learnt (1.11 nats per token).\n"
@@ -91,6 +94,8 @@ po::options_description flag_descriptions() {
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
   option("orders", text_value(),
          "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+  option("transport", text_value(),
+         "threads or mpi (default: mpi where mpirun or srun started this, else threads)");
   option("save", text_value(),
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");
@@ -207,6 +212,11 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
   file.rename_onto_target();
 }
 
+/// Whether this process speaks for all.
+bool is_first(const MpiProcess* process) {
+  return process == nullptr || process->rank() == 0;
+}
+
 CheckpointOptions parse_checkpoint(const CommandLine& line) {
   CheckpointOptions options;
   if (const auto to = line.text("save")) {
@@ -220,14 +230,16 @@ CheckpointOptions parse_checkpoint(const CommandLine& line) {
 }
 
 /// The checkpoint to go on from; tells of newer ones that are not whole.
-std::optional<Checkpoint> open_checkpoint(const CommandLine& line) {
+std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const MpiProcess* process) {
   const auto directory = line.text("resume");
   if (!directory) {
     return std::nullopt;
   }
   Checkpoint checkpoint = Checkpoint::open(*directory);
-  for (const std::string& warning : checkpoint.passed_over()) {
-    tell(fmt::format("{}: {}\n", kProgram, warning));
+  if (is_first(process)) {
+    for (const std::string& warning : checkpoint.passed_over()) {
+      tell(fmt::format("{}: {}\n", kProgram, warning));
+    }
   }
   return checkpoint;
 }
@@ -296,22 +308,38 @@ void attempt_all(const std::vector<std::function<void()>>& calls) {
   }
 }
 
-int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
-    print(*answer);
-    return 0;
+/// All that a run needs before it starts.
+struct Job {
+  RunRequest request;
+  CheckpointOptions checkpoint;
+  std::optional<Checkpoint> resumed;
+  std::optional<PreparedRun> prepared;
+  std::optional<TrainingData> data;
+};
+
+/// What every process of a job must be given alike.
+std::vector<SharedInput> shared_inputs(const CommandLine& line) {
+  std::vector<SharedInput> inputs = {
+      {"the command line", line.quoted_arguments_without("transport")},
+      {"the plan", read_file(line.words().front())}};
+  if (const auto orders = line.text("orders")) {
+    inputs.push_back({"--orders", read_file(*orders)});
   }
-  if (line.has("tune")) {
-    RunRequest request = parse_request(line);
-    finish_learning_rate(line, request, 0);
-    std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGINT, request_stop);
-    std::signal(SIGTERM, request_stop);
-    tune_plans(line, request, stop_requested);
-    return 0;
+  return inputs;
+}
+
+void check_num_processes(const MpiProcess* process, const ParallelConfig& config) {
+  if (process != nullptr && process->size() != config.world_size()) {
+    throw Error(
+        fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
+                    "{} (--transport threads runs all ranks in one process)",
+                    config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
+                    config.world_size()));
   }
+}
+
+/// Reads and checks everything; throws Error for what cannot be run.
+void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
   for (const char* flag : {"plans", "profile-out"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": expected together with --tune");
@@ -321,61 +349,76 @@ int run(int argc, const char* const* argv) {
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
-  const std::string& file = line.words().front();
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
-  RunRequest request = parse_request(line);
-  CheckpointOptions checkpoint = parse_checkpoint(line);
+  static_cast<void>(line.choice("format", {"text", "json"}));
+  static_cast<void>(line.choice("transport", {"threads", "mpi"}));
+  RunRequest& request = job.request;
+  request = parse_request(line);
+  if (process != nullptr) {
+    request.ranks_here = process->ranks_on_host();
+  }
+  job.checkpoint = parse_checkpoint(line);
   check_outputs(line);
 
-  const Plan plan = read_plan(file);
-  const std::optional<Checkpoint> resumed = open_checkpoint(line);
-  if (resumed) {
-    checkpoint.resume = &*resumed;
+  const Plan plan = read_plan(line.words().front());
+  job.resumed = open_checkpoint(line, process);
+  if (job.resumed) {
+    job.checkpoint.resume = &*job.resumed;
     // Samples and dropout go on as they were.
-    request.seed = line.has("seed") ? request.seed : resumed->state().seed;
+    request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
-  finish_learning_rate(line, request, resumed ? resumed->state().step : 0);
-  const PreparedRun prepared = prepare_run(plan, request);
-  const TransformerConfig& model = prepared.settings.model;
-  if (resumed) {
-    resumed->require_model(model);
+  finish_learning_rate(line, request, job.resumed ? job.resumed->state().step : 0);
+  job.prepared = prepare_run(plan, request);
+  check_num_processes(process, job.prepared->settings.config);
+  const TransformerConfig& model = job.prepared->settings.model;
+  if (job.resumed) {
+    job.resumed->require_model(model);
   }
-  const TrainingData data =
+  job.data =
       request.data
           ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
           : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
+}
 
+RunRecord execute(const CommandLine& line, const Job& job, MpiProcess* process,
+                  PredictionWatch& watch) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  RunOptions options{.steps = request.steps,
-                     .checkpoint = checkpoint,
+  const TrainingSettings& settings = job.prepared->settings;
+  RunOptions options{.steps = job.request.steps,
+                     .checkpoint = job.checkpoint,
                      .stop = &stop_requested,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); }};
+                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                     .process = process};
   const bool is_quiet = line.has("quiet");
-  PredictionWatch watch(prepared, request.warm_up, line.text("output").value_or("run.json"));
   const auto warn = [&](const std::optional<std::string>& warning) {
     if (warning && !is_quiet) {
       tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
     }
   };
-  Progress progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
-                                             prepared.settings.config.recompute));
+  Progress progress(
+      *job.prepared,
+      hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
   options.on_step = [&](const StepProgress& step) {
     if (!is_quiet) {
       progress(step);
     }
     warn(watch.observe(step));
   };
-  const RunRecord record = run_training(prepared.settings, data, options);
+  RunRecord record = run_training(settings, *job.data, options);
   warn(watch.finish());
-  RunReport report = make_report(prepared, request, record);
-  report.warnings = watch.warnings();
+  return record;
+}
 
+void report_run(const CommandLine& line, const Job& job, const RunRecord& record,
+                const PredictionWatch& watch) {
+  RunReport report = make_report(*job.prepared, job.request, record);
+  report.warnings = watch.warnings(report);
+  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
   attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
                [&] {
                  if (const auto path = line.text("trace")) {
-                   write_trace_file(*path, prepared, record, report.execution.warm_up);
+                   write_trace_file(*path, *job.prepared, record, report.execution.warm_up);
                  }
                },
                [&] {
@@ -383,6 +426,54 @@ int run(int argc, const char* const* argv) {
                    write_file_atomically(*path, to_json(report));
                  }
                }});
+}
+
+void run_tuning(const CommandLine& line) {
+  RunRequest request = parse_request(line);
+  finish_learning_rate(line, request, /*first_step=*/0);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  tune_plans(line, request, stop_requested);
+}
+
+int run(int argc, const char* const* argv, MpiProcess* process) {
+  const po::options_description flags = flag_descriptions();
+  std::optional<CommandLine> line;
+  std::optional<std::string> answer;
+  Job job;
+  prepare_together(process, [&]() -> std::vector<SharedInput> {
+    line.emplace(argc, argv, flags);
+    answer = standard_answer(*line, kProgram, kUsage, flags);
+    if (answer) {
+      return {};
+    }
+    if (line->has("tune")) {
+      if (process != nullptr) {
+        throw Error("--tune: runs plans of several numbers of ranks, as threads; expected no "
+                    "mpirun or srun");
+      }
+      return {};
+    }
+    prepare(*line, process, job);
+    return shared_inputs(*line);
+  });
+  if (answer) {
+    if (is_first(process)) {
+      print(*answer);
+    }
+    return 0;
+  }
+  if (line->has("tune")) {
+    run_tuning(*line);
+    return stop_signal == 0 ? 0 : 128 + stop_signal;
+  }
+  PredictionWatch watch(*job.prepared, job.request.warm_up,
+                        line->text("output").value_or("run.json"));
+  const RunRecord record = execute(*line, job, process, watch);
+  if (is_first(process)) {
+    report_run(*line, job, record, watch);
+  }
   return stop_signal == 0 ? 0 : 128 + stop_signal;
 }
 
@@ -390,5 +481,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::MpiProcess* process) {
+    return ptdp::run(argc, argv, process);
+  });
 }

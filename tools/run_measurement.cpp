@@ -161,9 +161,22 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
   return traffic;
 }
 
+/// In the order of their first ranks.
+std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
+  std::vector<std::string> result;
+  for (const std::string& host : hosts) {
+    if (std::find(result.begin(), result.end(), host) == result.end()) {
+      result.push_back(host);
+    }
+  }
+  return result;
+}
+
 RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
                           const RunRecord& record) {
-  return {.ranks = std::ssize(record.ranks),
+  return {.transport = record.hosts.empty() ? "threads" : "mpi",
+          .hosts = each_once(record.hosts),
+          .ranks = std::ssize(record.ranks),
           .precision = run.precision,
           .first_step = record.first_step,
           .steps = static_cast<std::int64_t>(num_steps(record)),

@@ -150,7 +150,7 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   return schedule;
 }
 
-void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
+void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
@@ -163,10 +163,10 @@ void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
   }
   const std::int64_t ranks = executed.config.world_size();
   const std::string ways_out =
-      is_shrunk ? ""
-                : "; --shrink runs the plan's orders and messages with tiny layers, and a "
-                  "rehearsal on one GPU runs one rank at full size";
-  if (ranks > kMostRanks) {
+      request.shrinks ? ""
+                      : "; --shrink runs the plan's orders and messages with tiny layers, and a "
+                        "rehearsal on one GPU runs one rank at full size";
+  if (ranks > kMostRanks && !request.ranks_here) {
     throw Error(
         fmt::format("config: {} ranks are too many for the threads of one process; expected "
                     "at most {}{}",
@@ -177,12 +177,14 @@ void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
   for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
     needed += ranks_per_stage * (stage.total() - stage.reserve).value();
   }
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
   const double limit = memory_limit().value();
   if (needed > limit) {
     throw Error(
         fmt::format("config: {} ranks need {:.1f} GiB together; expected at most the "
                     "{:.1f} GiB of this machine{}",
-                    ranks, needed / kGibi, limit / kGibi, ways_out));
+                    ranks_here, needed / kGibi, limit / kGibi, ways_out));
   }
 }
 
@@ -201,7 +203,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
                 plan.scenario.stack.name + "; " + run.plan.predicted.basis();
   }
   run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
-  check_can_run(run.plan, run.executed, request.shrinks);
+  check_can_run(run.plan, run.executed, request);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
   Plan ordered = run.plan;

@@ -29,6 +29,7 @@ struct RunRequest {
   LearningRateSchedule learning_rate;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
+  std::optional<int> ranks_here;  ///< Of this machine, where ranks are processes.
 };
 
 /// A plan ready to run.

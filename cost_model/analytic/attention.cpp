@@ -45,8 +45,26 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
   const double s = model.seq_length;
   const Flops causal(2.0 * micro_batch_size * s * s * model.num_attention_heads *
                      model.kv_channels / tp);
-  return {.forward = causal / FlopsPerSecond(peak.value() * rate->forward),
-          .backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward)};
+  const Seconds forward = causal / FlopsPerSecond(peak.value() * rate->forward);
+  const Seconds backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward);
+
+  const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp, s,
+                                1.0 * model.kv_channels};
+  const auto correction = [&](DeviceOperation operation, Seconds modelled) {
+    const MeasuredOperation* measured =
+        find_measured(gpu.measured_operations, operation, stack.precision);
+    const double of_size = sizes[0] * sizes[1] * sizes[1] * sizes[2];
+    return measured == nullptr ? 1.0 : measured->correction(sizes, [&](const OperationSizes& at) {
+      return modelled * (at[0] * at[1] * at[1] * at[2] / of_size);
+    });
+  };
+  const bool drops = has_dropout(model);
+  return {.forward = forward * correction(drops ? DeviceOperation::kDropoutAttention
+                                                : DeviceOperation::kAttention,
+                                          forward),
+          .backward = backward * correction(drops ? DeviceOperation::kDropoutAttentionBackward
+                                                  : DeviceOperation::kAttentionBackward,
+                                            backward)};
 }
 
 }  // namespace ptdp

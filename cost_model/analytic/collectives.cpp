@@ -74,16 +74,31 @@ Seconds ring_all_reduce_time(Bytes size, const GroupPlacement& group, const Clus
          ring_all_reduce_volume(size, group.size) / bus_bandwidth(group, cluster);
 }
 
+/// The curve for groups that lie on nodes as `group` does; nullptr: none.
+const MeasuredCurve* find_curve(const std::vector<AllReduceCurve>& curves,
+                                const GroupPlacement& group) {
+  for (const AllReduceCurve& measured : curves) {
+    if (measured.ranks == group.size && measured.nodes == group.nodes &&
+        group.size == group.nodes * group.ranks_per_node && group.oversubscription == 1.0) {
+      return &measured.curve;
+    }
+  }
+  return nullptr;
+}
+
 /// By a curve, the tuner or a ring: not hierarchical.
 Seconds flat_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
   if (group.size == 1) {
     return Seconds(0.0);
   }
-  if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
-    return curve->time(size);
-  }
-  return cluster.nccl ? nccl_collective_time(Collective::kAllReduce, size, group, cluster)
-                      : ring_all_reduce_time(size, group, cluster);
+  const auto time = [&] {
+    if (const MeasuredCurve* curve = measured_curve(group, cluster)) {
+      return curve->time(size);
+    }
+    return cluster.nccl ? nccl_collective_time(Collective::kAllReduce, size, group, cluster)
+                        : ring_all_reduce_time(size, group, cluster);
+  };
+  return time() * cluster.time_factors.communication;
 }
 
 /// Several members on each of several nodes, equally many.
@@ -95,10 +110,16 @@ bool has_levels(const GroupPlacement& group) {
 /// An all-gather or a reduce-scatter.
 Seconds half_time(Collective collective, Bytes size, const GroupPlacement& group,
                   const ClusterSpec& cluster) {
+  const double factor = cluster.time_factors.communication;
+  const auto& own = collective == Collective::kAllGather ? cluster.all_gather_curves
+                                                         : cluster.reduce_scatter_curves;
+  if (const MeasuredCurve* curve = find_curve(own, group)) {
+    return curve->time(size) * factor;
+  }
   const bool is_without_ring_curve = cluster.nccl && (cluster.nccl->nvls.channels > 0 ||
                                                       measured_curve(group, cluster) == nullptr);
   if (group.size > 1 && is_without_ring_curve) {
-    return nccl_collective_time(collective, size, group, cluster);
+    return nccl_collective_time(collective, size, group, cluster) * factor;
   }
   return flat_all_reduce_time(size, group, cluster) / 2.0;
 }
@@ -131,13 +152,11 @@ double pipeline_elements(const TransformerConfig& model, int micro_batch_size, i
 }
 
 const MeasuredCurve* measured_curve(const GroupPlacement& group, const ClusterSpec& cluster) {
-  for (const AllReduceCurve& measured : cluster.all_reduce_curves) {
-    if (measured.ranks == group.size && measured.nodes == group.nodes &&
-        group.size == group.nodes * group.ranks_per_node && group.oversubscription == 1.0) {
-      return &measured.curve;
-    }
-  }
-  return nullptr;
+  return find_curve(cluster.all_reduce_curves, group);
+}
+
+bool is_message_measured(const GroupPlacement& pipeline, const ClusterSpec& cluster) {
+  return pipeline.is_within_node() && !cluster.message_curve.empty();
 }
 
 BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
@@ -186,11 +205,17 @@ Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group, const Clust
 }
 
 Seconds message_time(Bytes size, const GroupPlacement& pipeline, const ClusterSpec& cluster) {
+  const double factor = cluster.time_factors.communication;
+  if (is_message_measured(pipeline, cluster)) {
+    const MeasuredCurve& curve = cluster.message_curve;
+    return std::max(curve.time(size) - curve.points().front().time, Seconds(0.0)) * factor;
+  }
   if (pipeline.is_within_node()) {
-    return size / cluster.nvlink.effective_bandwidth();
+    return size / cluster.nvlink.effective_bandwidth() * factor;
   }
   return size /
-         BytesPerSecond(cluster.nic.effective_bandwidth().value() / pipeline.oversubscription);
+         BytesPerSecond(cluster.nic.effective_bandwidth().value() / pipeline.oversubscription) *
+         factor;
 }
 
 }  // namespace ptdp

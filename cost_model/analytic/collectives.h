@@ -48,7 +48,8 @@ namespace ptdp {
 /// taken: what one group alone could get of idle siblings' NICs is not counted.
 [[nodiscard]] BytesPerSecond bus_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster);
 
-/// Time of an all-reduce over a group: by the first of these that the cluster has.
+/// Time of an all-reduce over a group: by the first of these that the cluster has, times its factor
+/// for communication, as of all functions here.
 ///
 /// 1. A measured curve of as many ranks on as many nodes.
 /// 2. `nccl`: the method that NCCL's tuner chooses (nccl_tuner.h) on channels that share β (NVLS
@@ -87,7 +88,8 @@ namespace ptdp {
 [[nodiscard]] Seconds hierarchical_all_reduce_time(Bytes size, const GroupPlacement& group,
                                                    const ClusterSpec& cluster);
 
-/// All-gather and reduce-scatter of a whole buffer of `size`: half of an all-reduce, because a
+/// All-gather and reduce-scatter of a whole buffer of `size`: by their own curve where the cluster
+/// has one of as many ranks on as many nodes, else half of an all-reduce, because a
 /// ring's all-reduce is a reduce-scatter and then an all-gather; with `nccl`, the tuner's own where
 /// no curve is measured, or NVLS may have made it, which all-reduces alone gain from.
 [[nodiscard]] Seconds all_gather_time(Bytes size, const GroupPlacement& group,
@@ -98,7 +100,10 @@ namespace ptdp {
 /// Time that one message of `size` occupies the link between neighbours of a pipeline: S/β, without
 /// the latency of an exchange, which the software decides. `pipeline` is the placement of the
 /// pipeline-parallel group; where it spans nodes, the slowest link (a NIC) paces every stage.
+/// Within a node of a cluster with a message curve: what it says beyond its smallest message.
 [[nodiscard]] Seconds message_time(Bytes size, const GroupPlacement& pipeline,
                                    const ClusterSpec& cluster);
+/// Whether the cluster's message curve times messages in the pipeline.
+[[nodiscard]] bool is_message_measured(const GroupPlacement& pipeline, const ClusterSpec& cluster);
 
 }  // namespace ptdp

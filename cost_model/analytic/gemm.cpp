@@ -98,4 +98,23 @@ Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond
   return Seconds((gpu.matmul_tile ? 1.0 : slowdown(shape)) * best);
 }
 
+Seconds product_time(DeviceOperation operation, const MatmulShape& shape, const GpuSpec& gpu,
+                     Precision precision) {
+  const FlopsPerSecond peak = gpu.peak(precision);
+  const Seconds modelled = matmul_time(shape, gpu, peak);
+  const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
+  if (measured == nullptr) {
+    return modelled;
+  }
+  const OperationSizes sizes = {static_cast<double>(shape.m), static_cast<double>(shape.n),
+                                static_cast<double>(shape.k)};
+  return modelled * measured->correction(sizes, [&](const OperationSizes& at) {
+    MatmulShape other = shape;
+    other.m = std::llround(at[0]);
+    other.n = std::llround(at[1]);
+    other.k = std::llround(at[2]);
+    return matmul_time(other, gpu, peak);
+  });
+}
+
 }  // namespace ptdp

@@ -69,4 +69,10 @@ struct MatmulShape {
 [[nodiscard]] Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu,
                                   FlopsPerSecond peak);
 
+/// One of the three products of a linear layer: matmul_time(), corrected by the GPU's measured
+/// times of that operation where it has some (MeasuredOperation). `shape` is a single product; the
+/// bytes of its elements are those of `precision`.
+[[nodiscard]] Seconds product_time(DeviceOperation operation, const MatmulShape& shape,
+                                   const GpuSpec& gpu, Precision precision);
+
 }  // namespace ptdp

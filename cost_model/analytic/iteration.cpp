@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/step_terms.h"
@@ -142,6 +143,13 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.embedding_all_reduce = microbatches * cost.embedding_all_reduce;
     cost.optimizer = microbatches * cost.optimizer;
   }
+  const Seconds collectives =
+      passes.tensor_parallel +
+      microbatches * (stage.recompute.tensor_parallel + stage.ends.tensor_parallel);
+  const Seconds work = microbatches * stage.total() - collectives + cost.optimizer;
+  cost.core_sharing = core_sharing_time(config, scenario.cluster,
+                                        microbatches * pipeline.mean - collectives + cost.optimizer,
+                                        work + cost.bubble);
   return cost;
 }
 

@@ -24,6 +24,7 @@ struct CostBreakdown {
   Seconds data_parallel;         ///< Exposed gradient reduction and parameter gathering.
   Seconds embedding_all_reduce;  ///< Of the tied embedding's gradient, first and last stage.
   Seconds optimizer;
+  Seconds core_sharing;  ///< Ranks that wait for a core of their node (core_sharing.h).
 
   [[nodiscard]] Seconds total() const;
 };
@@ -32,6 +33,7 @@ struct CostBreakdown {
 struct CostTerm {
   std::string_view name;
   Seconds CostBreakdown::*time;
+  bool is_optional = false;  ///< Left out of files where it is nothing.
 };
 inline constexpr std::array kCostTerms = {
     CostTerm{"matmul", &CostBreakdown::matmul},
@@ -45,7 +47,8 @@ inline constexpr std::array kCostTerms = {
     CostTerm{"pipeline_messages", &CostBreakdown::pipeline_messages},
     CostTerm{"data_parallel", &CostBreakdown::data_parallel},
     CostTerm{"embedding_all_reduce", &CostBreakdown::embedding_all_reduce},
-    CostTerm{"optimizer", &CostBreakdown::optimizer}};
+    CostTerm{"optimizer", &CostBreakdown::optimizer},
+    CostTerm{"core_sharing", &CostBreakdown::core_sharing, true}};
 
 /// Bytes that one GPU sends per iteration.
 struct Traffic {
@@ -64,7 +67,7 @@ struct Traffic {
 /// Time of one iteration:
 ///
 ///   T = m·slowest stage + bubble + messages + exposed data parallelism + embedding all-reduce
-///       + optimizer
+///       + optimizer + core sharing
 ///
 /// The stages differ (embedding, logits), and a pipeline runs at the pace of the slowest.
 ///

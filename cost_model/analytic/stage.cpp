@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/memory_bound.h"
 
 namespace ptdp {
@@ -39,27 +41,47 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const Seconds gather = is_split ? all_gather_time(activations, group, cluster) : Seconds(0.0);
   const Seconds exchange = is_split ? gather + reduce_scatter_time(activations, group, cluster)
                                     : all_reduce_time(activations, group, cluster);
+  const TimeFactors factors = compute_factors(config, cluster);
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
-
+  const Seconds logits_matmul = logits.forward + logits.input_gradient + logits.weight_gradient;
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
+  const LayerCosts layer = layer_costs(scenario, config);
+  if (has_measured_operations(scenario)) {
+    const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
+    const ElementWiseTime loss = logits_element_wise_time(scenario, config);
+    return {.layer = layer,
+            .embedding = {.memory_bound =
+                              (embedding.forward + embedding.backward) * factors.memory_bound,
+                          .tensor_parallel = exchange},
+            .logits = {.matmul = logits_matmul * factors.matmul,
+                       .memory_bound = (loss.forward + loss.backward) * factors.memory_bound,
+                       .tensor_parallel = exchange},
+            .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
+            .embedding_forward = embedding.forward * factors.memory_bound + exchange - gather,
+            .logits_forward =
+                logits.forward * factors.matmul + loss.forward * factors.memory_bound + gather,
+            .logits_weight_gradient = logits.weight_gradient * factors.matmul};
+  }
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);
   const Bytes loss_traffic(scenario.stack.loss_traffic * static_cast<double>(tokens) *
                            static_cast<double>(vocabulary));
   const Bytes norm_traffic = kFinalNormPasses * norms;
   const Bytes logits_traffic = loss_traffic + norm_traffic;
   const Bytes forward_traffic = kLossForward * loss_traffic + kFinalNormForward * norm_traffic;
-  return {.layer = layer_costs(scenario, config),
-          .embedding = {.memory_bound = memory_bound_time(embedding_traffic, gpu),
-                        .tensor_parallel = exchange},
-          .logits = {.matmul = logits.forward + logits.input_gradient + logits.weight_gradient,
-                     .memory_bound = memory_bound_time(logits_traffic, gpu),
-                     .tensor_parallel = exchange},
-          .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
-          .embedding_forward =
-              memory_bound_time(kEmbeddingForward * kEmbeddingPasses * activations, gpu) +
-              exchange - gather,
-          .logits_forward = logits.forward + memory_bound_time(forward_traffic, gpu) + gather,
-          .logits_weight_gradient = logits.weight_gradient};
+  const auto traffic_time = [&](Bytes traffic) {
+    return memory_bound_time(traffic, gpu) * factors.memory_bound;
+  };
+  return {
+      .layer = layer,
+      .embedding = {.memory_bound = traffic_time(embedding_traffic), .tensor_parallel = exchange},
+      .logits = {.matmul = logits_matmul * factors.matmul,
+                 .memory_bound = traffic_time(logits_traffic),
+                 .tensor_parallel = exchange},
+      .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
+      .embedding_forward =
+          traffic_time(kEmbeddingForward * kEmbeddingPasses * activations) + exchange - gather,
+      .logits_forward = logits.forward * factors.matmul + traffic_time(forward_traffic) + gather,
+      .logits_weight_gradient = logits.weight_gradient * factors.matmul};
 }
 
 StagePlacement placement_of(ScheduleKind schedule) {

@@ -11,7 +11,7 @@ namespace ptdp {
 
 /// Costs per microbatch of everything that does not depend on how layers are spread over stages:
 /// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) whose
-/// tensor-parallel groups lie on nodes alike.
+/// tensor-parallel groups lie on nodes alike and that keep as many cores of a node busy.
 struct MicrobatchCosts {
   LayerCosts layer;
   PassTime embedding;  ///< First stage, forward and backward.
@@ -29,6 +29,8 @@ struct MicrobatchCosts {
 /// reduce-scatter in place of each. Neither is recomputed. The vocabulary is padded to a
 /// multiple of 128·t. Forward are 6 of the 8 passes of the embedding, 38 of the 52 bytes of the
 /// loss (mpu/cross_entropy.py leaves the softmax for the backward pass) and 2 of the 7 of the norm.
+/// Where the operations are measured one by one, they take the place of the passes
+/// (element_wise.h). Compute takes as many times as long as compute_factors() says.
 /// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/stage.h"
@@ -12,6 +14,7 @@ namespace ptdp {
 namespace {
 
 constexpr Bytes kOverflowFlag(4.0);
+constexpr Bytes kNorm(8.0);  // a double
 
 }  // namespace
 
@@ -44,8 +47,15 @@ Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
   const Seconds gather = is_scattered && !config.sequence_parallel
                              ? all_gather_time(message, groups.tensor, cluster)
                              : Seconds(0.0);
-  return stack.pipeline_latency +
+  return exchange_latency(scenario, groups) +
          messages * (message_time(shard, groups.pipeline, cluster) + gather);
+}
+
+Seconds exchange_latency(const Scenario& scenario, const Placements& groups) {
+  const ClusterSpec& cluster = scenario.cluster;
+  return is_message_measured(groups.pipeline, cluster)
+             ? cluster.message_curve.points().front().time * cluster.time_factors.communication
+             : scenario.stack.pipeline_latency;
 }
 
 double most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
@@ -98,14 +108,23 @@ Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& conf
 OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
                              const Placements& groups, double parameters) {
   const StackSpec& stack = scenario.stack;
+  const ClusterSpec& cluster = scenario.cluster;
   const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
+  const double factor = compute_factors(config, cluster).memory_bound;
+  if (has_measured_operations(scenario)) {
+    const OptimizerPasses passes = optimizer_passes(scenario, parameters / shards);
+    return {.norm = passes.norm * factor + all_reduce_time(kNorm, groups.tensor, cluster) +
+                    all_reduce_time(kNorm, groups.pipeline, cluster) +
+                    all_reduce_time(kNorm, groups.data, cluster),
+            .step = passes.step * factor};
+  }
   const bool is_scaled = stack.precision == Precision::kFp16;
   const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
-  OptimizerTime time{
-      .step = memory_bound_time(Bytes(parameters * traffic / shards), scenario.cluster.gpu)};
+  OptimizerTime time{.step = memory_bound_time(Bytes(parameters * traffic / shards), cluster.gpu) *
+                             factor};
   if (is_scaled && stack.loss_scaling_traffic > 0.0) {
-    time.norm = all_reduce_time(kOverflowFlag, groups.tensor, scenario.cluster) +
-                all_reduce_time(kOverflowFlag, groups.pipeline, scenario.cluster);
+    time.norm = all_reduce_time(kOverflowFlag, groups.tensor, cluster) +
+                all_reduce_time(kOverflowFlag, groups.pipeline, cluster);
   }
   return time;
 }

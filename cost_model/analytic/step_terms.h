@@ -23,11 +23,15 @@ struct Placements {
 [[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
 
 /// Time in which neighbouring stages exchange `messages` activations or gradients of a microbatch
-/// in each direction: the stack's latency, and for each the link and, where messages are scattered
+/// in each direction: exchange_latency(), and for each the link and, where messages are scattered
 /// over the tensor-parallel group, the gathering there. Source: SC21 (arXiv:2104.04473)
 /// section 4.1.
 [[nodiscard]] Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
                                     const Placements& groups, double messages);
+
+/// The part of it that does not depend on sizes: that of the smallest message that was measured, or
+/// the stack's.
+[[nodiscard]] Seconds exchange_latency(const Scenario& scenario, const Placements& groups);
 
 /// Of the stage that holds most.
 [[nodiscard]] double most_parameters(const TransformerConfig& model, const ParallelConfig& config);
@@ -48,7 +52,9 @@ struct Placements {
                                           const Placements& groups);
 
 /// The optimizer's step on its shard of `parameters`. With fp16 it first looks for overflows, of
-/// which all GPUs of a replica have to know before any may go on.
+/// which all GPUs of a replica have to know before any may go on. Where this project's operations
+/// are measured (element_wise.h) it is the norm of the gradients, with one number to all GPUs of a
+/// replica and the loss to all replicas, and AdamW.
 struct OptimizerTime {
   Seconds norm;  ///< Until all know.
   Seconds step;

@@ -4,6 +4,8 @@
 
 #include "cost_model/analytic/attention.h"
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/gemm.h"
 #include "cost_model/analytic/memory_bound.h"
 
@@ -85,6 +87,25 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   return time;
 }
 
+/// Element-wise work: operations as they were measured, or the traffic of Megatron-LM's.
+ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig& config) {
+  if (has_measured_operations(scenario)) {
+    return layer_element_wise_time(scenario, config);
+  }
+  const StackSpec& stack = scenario.stack;
+  const LayerTraffic traffic = layer_traffic(scenario.job.model, config.micro_batch_size, config.tp,
+                                             config.sequence_parallel, stack.fused_element_wise,
+                                             element_bytes(stack.precision));
+  return {.forward = memory_bound_time(traffic.forward, scenario.cluster.gpu),
+          .backward = memory_bound_time(traffic.backward, scenario.cluster.gpu)};
+}
+
+LinearTime operator*(const LinearTime& time, double factor) {
+  return {.forward = time.forward * factor,
+          .input_gradient = time.input_gradient * factor,
+          .weight_gradient = time.weight_gradient * factor};
+}
+
 /// None where the products accumulate by themselves.
 Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
@@ -136,24 +157,25 @@ PassTime LayerCosts::recompute(Recompute kind) const {
 
 LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                        const GpuSpec& gpu, const StackSpec& stack) {
-  const FlopsPerSecond peak = gpu.peak(stack.precision);
   const bool is_fused = stack.fused_gradient_accumulation;
   const int bytes = element_bytes(stack.precision);
   const int gradient_bytes =
       stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
-  const auto product = [&](std::int64_t n, std::int64_t k) {
-    return matmul_time({.m = tokens, .n = n, .k = k, .element_bytes = bytes, .output_bytes = bytes},
-                       gpu, peak);
+  const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
+    return product_time(
+        operation, {.m = tokens, .n = n, .k = k, .element_bytes = bytes, .output_bytes = bytes},
+        gpu, stack.precision);
   };
-  return {.forward = product(outputs, inputs),
-          .input_gradient = product(inputs, outputs),
-          .weight_gradient = matmul_time({.m = outputs,
-                                          .n = inputs,
-                                          .k = tokens,
-                                          .element_bytes = bytes,
-                                          .output_bytes = is_fused ? gradient_bytes : bytes,
-                                          .accumulate = is_fused},
-                                         gpu, peak)};
+  return {.forward = product(DeviceOperation::kForwardProduct, outputs, inputs),
+          .input_gradient = product(DeviceOperation::kInputGradientProduct, inputs, outputs),
+          .weight_gradient = product_time(DeviceOperation::kWeightGradientProduct,
+                                          {.m = outputs,
+                                           .n = inputs,
+                                           .k = tokens,
+                                           .element_bytes = bytes,
+                                           .output_bytes = is_fused ? gradient_bytes : bytes,
+                                           .accumulate = is_fused},
+                                          gpu, stack.precision)};
 }
 
 Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
@@ -166,28 +188,34 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   const GpuSpec& gpu = scenario.cluster.gpu;
   const StackSpec& stack = scenario.stack;
 
-  const LinearLayers linears = linear_layers(scenario, config);
+  const TimeFactors factors = compute_factors(config, scenario.cluster);
+
+  LinearLayers linears = linear_layers(scenario, config);
+  linears.column = linears.column * factors.matmul;
+  linears.row = linears.row * factors.matmul;
   const LinearTime all = linears.column + linears.row;
-  const AttentionTime attention =
-      attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
-  const LayerTraffic traffic =
-      layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
-                    stack.fused_element_wise, element_bytes(stack.precision));
+  AttentionTime attention = attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
+  attention.forward = attention.forward * factors.attention;
+  attention.backward = attention.backward * factors.attention;
+  const ElementWiseTime element_wise = element_wise_work(scenario, config);
   const TensorParallelTime communication = tensor_parallel_time(scenario, config, linears);
 
   LayerCosts costs;
   costs.forward = {.matmul = all.forward,
                    .attention = attention.forward,
-                   .memory_bound = memory_bound_time(traffic.forward, gpu),
+                   .memory_bound = element_wise.forward * factors.memory_bound,
                    .tensor_parallel = communication.forward};
-  apply_launch(costs.forward, kForwardKernels, gpu, stack);
   costs.backward = {.matmul = all.input_gradient + all.weight_gradient,
                     .attention = attention.backward,
-                    .memory_bound = memory_bound_time(traffic.backward, gpu),
+                    .memory_bound = element_wise.backward * factors.memory_bound,
                     .tensor_parallel = communication.backward};
-  apply_launch(costs.backward, kBackwardKernels, gpu, stack);
   costs.weight_gradient = {.matmul = all.weight_gradient,
-                           .launch = costs.backward.launch * (kWeightKernels / kBackwardKernels)};
+                           .memory_bound = element_wise.weight_gradient * factors.memory_bound};
+  if (!has_measured_operations(scenario)) {  // which contain their launches
+    apply_launch(costs.forward, kForwardKernels, gpu, stack);
+    apply_launch(costs.backward, kBackwardKernels, gpu, stack);
+    costs.weight_gradient.launch = costs.backward.launch * (kWeightKernels / kBackwardKernels);
+  }
   costs.attention_core = {.attention = attention.forward};
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config);
   return costs;

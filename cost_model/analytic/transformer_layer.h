@@ -63,7 +63,9 @@ struct LinearTime {
 ///     ones behind the weight gradients of the column-parallel layers (the repeated all-gathers
 ///     behind their input gradients), which `overlap_slowdown` of their time costs;
 ///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
-///     host where that takes longer than running them;
+///     host where that takes longer than running them; where the operations are measured one by
+///     one (element_wise.h) their times contain that, and take the place of the traffic;
+///   - all of it as many times as long as compute_factors() says (core_sharing.h);
 ///   - a weight gradient that consists of the four products and their share of the launches. What
 ///     hides collectives of the backward pass hides them where it is put off, too: it is then that
 ///     of another microbatch.

@@ -39,7 +39,7 @@ TransferTime split(Seconds time, Seconds smallest) {
 
 TransferTime message_over(const Scenario& scenario, const ParallelConfig& config,
                           const Placements& groups) {
-  const Seconds latency = scenario.stack.pipeline_latency;
+  const Seconds latency = exchange_latency(scenario, groups);
   return {.latency = latency,
           .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
 }

@@ -181,6 +181,13 @@ ClusterSpec find_cluster(const std::string& name_or_path) {
   return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
 }
 
+std::string cluster_file(ClusterSpec cluster) {
+  ObjectWriter json;
+  json.text("schema", traits_of(ProfileKind::kCluster).schema);
+  describe(json, cluster);
+  return json.dump();
+}
+
 StackSpec find_stack(const std::string& name_or_path) {
   return read_profile<StackSpec>(ProfileKind::kStack, name_or_path);
 }

@@ -32,6 +32,9 @@ struct ModelProfile {
 [[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
 [[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
 
+/// The cluster as a file that find_cluster() reads: its GPU and curves by value.
+[[nodiscard]] std::string cluster_file(ClusterSpec cluster);
+
 enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 
 /// The names of the shipped profiles of a kind, sorted by name.

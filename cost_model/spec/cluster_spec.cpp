@@ -17,7 +17,9 @@ constexpr Range kTeraflopsRange = {1e-3, 1e6, "TFLOP/s, dense"};
 constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabits"};
 constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
+constexpr Range kFactorRange = {1e-2, 1e2, "times as long"};
 constexpr std::int64_t kMostGpus = 100'000'000;
+constexpr int kMostCores = 100'000;
 
 constexpr std::array<NamedValue<AllReduceAcrossNodes>, 3> kAllReducesAcrossNodes = {
     {{AllReduceAcrossNodes::kFlat, "flat"},
@@ -39,9 +41,9 @@ void check_tiers(const ClusterSpec& cluster, const std::string& place) {
   }
 }
 
-void check_curves(const ClusterSpec& cluster, const std::string& place) {
+void check_curves(const std::vector<AllReduceCurve>& curves, const std::string& place) {
   std::vector<std::pair<int, int>> groups;
-  for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
+  for (const AllReduceCurve& curve : curves) {
     groups.emplace_back(curve.ranks, curve.nodes);
     if (curve.ranks % curve.nodes != 0) {
       throw Error(place + ": " + std::to_string(curve.ranks) + " ranks are not equally many on " +
@@ -53,6 +55,35 @@ void check_curves(const ClusterSpec& cluster, const std::string& place) {
   if (repeated != groups.end()) {
     throw Error(place + ": two curves of " + std::to_string(repeated->first) + " ranks on " +
                 std::to_string(repeated->second) + " nodes");
+  }
+}
+
+void check_busy_cores(const ClusterSpec& cluster, const std::string& place) {
+  if (!cluster.busy_cores.empty() && !cluster.cores_per_node) {
+    throw Error(place + ": expected cores_per_node beside it");
+  }
+  int below = 1;
+  for (const BusyCores& busy : cluster.busy_cores) {
+    if (busy.cores <= below || busy.cores > *cluster.cores_per_node) {
+      throw Error(place + ": expected numbers of cores that grow, from more than " +
+                  std::to_string(below) + " to " + std::to_string(*cluster.cores_per_node) +
+                  ", got " + std::to_string(busy.cores));
+    }
+    below = busy.cores;
+  }
+}
+
+void check_measured(const GpuSpec& gpu, const std::string& place) {
+  const std::vector<MeasuredOperation>& measured = gpu.measured_operations;
+  for (const MeasuredOperation& entry : measured) {
+    const std::string what =
+        std::string(name_of(entry.operation())) + " in " + std::string(name_of(entry.precision()));
+    if (find_measured(measured, entry.operation(), entry.precision()) != &entry) {
+      throw Error(place + ": " + what + " twice");
+    }
+    if (gpu.peak(entry.precision()).value() <= 0.0) {
+      throw Error(place + ": " + what + ", of which the GPU has no peak");
+    }
   }
 }
 
@@ -125,6 +156,12 @@ void describe(Fields& fields, GpuSpec& gpu) {
   if (fields.optional("attention_rates", !gpu.attention_rates.empty())) {
     fields.objects("attention_rates", gpu.attention_rates);
   }
+  if (fields.optional("measured_operations", !gpu.measured_operations.empty())) {
+    fields.objects("measured_operations", gpu.measured_operations);
+    if constexpr (Fields::kIsReading) {
+      check_measured(gpu, fields.place_of("measured_operations"));
+    }
+  }
 }
 
 template <class Fields>
@@ -137,6 +174,22 @@ void describe(Fields& fields, LinkSpec& link) {
     link.collective_efficiency = fraction;
   }
   fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
+}
+
+template <class Fields>
+void describe(Fields& fields, TimeFactors& factors) {
+  fields.number("matmul", factors.matmul, kFactorRange);
+  fields.number("attention", factors.attention, kFactorRange);
+  fields.number("memory_bound", factors.memory_bound, kFactorRange);
+  fields.number("communication", factors.communication, kFactorRange);
+}
+
+template <class Fields>
+void describe(Fields& fields, BusyCores& busy) {
+  fields.count("cores", busy.cores, 2, kMostCores);
+  fields.number("matmul", busy.matmul, kFactorRange);
+  fields.number("attention", busy.attention, kFactorRange);
+  fields.number("memory_bound", busy.memory_bound, kFactorRange);
 }
 
 template <class Fields>
@@ -181,6 +234,23 @@ void describe(Fields& fields, ClusterSpec& cluster) {
       fields.objects("all_reduce_curves", cluster.all_reduce_curves);
     }
   }
+  for (const auto& [key, curves] :
+       {std::pair{"reduce_scatter_curves", &cluster.reduce_scatter_curves},
+        std::pair{"all_gather_curves", &cluster.all_gather_curves}}) {
+    if (fields.optional(key, !curves->empty())) {
+      fields.objects(key, *curves);
+    }
+    if constexpr (Fields::kIsReading) {
+      check_curves(*curves, fields.place_of(key));
+    }
+  }
+  if (fields.optional("message_curve", !cluster.message_curve.empty())) {
+    std::vector<MeasuredPoint> points = cluster.message_curve.points();
+    fields.objects("message_curve", points);
+    if constexpr (Fields::kIsReading) {
+      cluster.message_curve = MeasuredCurve(std::move(points), fields.place_of("message_curve"));
+    }
+  }
   if (fields.optional("nccl", cluster.nccl.has_value())) {
     NcclSpec nccl = cluster.nccl.value_or(NcclSpec{});
     fields.object("nccl", nccl);
@@ -194,9 +264,21 @@ void describe(Fields& fields, ClusterSpec& cluster) {
   if (fields.optional("network_tiers", !cluster.network_tiers.empty())) {
     fields.objects("network_tiers", cluster.network_tiers);
   }
+  if (fields.optional("cores_per_node", cluster.cores_per_node.has_value())) {
+    int cores = cluster.cores_per_node.value_or(1);
+    fields.count("cores_per_node", cores, 1, kMostCores);
+    cluster.cores_per_node = cores;
+  }
+  if (fields.optional("busy_cores", !cluster.busy_cores.empty())) {
+    fields.objects("busy_cores", cluster.busy_cores);
+  }
+  if (fields.optional("time_factors", cluster.time_factors != TimeFactors{})) {
+    fields.object("time_factors", cluster.time_factors);
+  }
   if constexpr (Fields::kIsReading) {
     check_tiers(cluster, fields.place_of("network_tiers"));
-    check_curves(cluster, fields.place_of("all_reduce_curves"));
+    check_curves(cluster.all_reduce_curves, fields.place_of("all_reduce_curves"));
+    check_busy_cores(cluster, fields.place_of("busy_cores"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost_model/spec/measured_curve.h"
+#include "cost_model/spec/measured_operation.h"
 #include "cost_model/spec/nccl_graph.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/units.h"
@@ -51,6 +52,8 @@ struct GpuSpec {
   double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
   Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.
   std::vector<AttentionRate> attention_rates;
+  /// One each of operation and precision; they correct what the rest of this says.
+  std::vector<MeasuredOperation> measured_operations = {};
 
   /// Peak of matrix products in `precision`; 0 where the GPU lacks it.
   [[nodiscard]] FlopsPerSecond peak(Precision precision) const {
@@ -85,6 +88,27 @@ struct LinkSpec {
     return BytesPerSecond(bandwidth.value() * collective_efficiency.value_or(efficiency));
   }
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
+};
+
+/// What the times of a kind of work are to be multiplied with.
+struct TimeFactors {
+  double matmul = 1.0;
+  double attention = 1.0;
+  double memory_bound = 1.0;   ///< Element-wise work and the optimizer.
+  double communication = 1.0;  ///< Collectives and messages.
+
+  friend bool operator==(const TimeFactors&, const TimeFactors&) = default;
+};
+
+/// What compute takes while `cores` of a node compute, of the time of one that computes alone:
+/// they share caches, memory bandwidth, power, and where two are threads of one core its units.
+struct BusyCores {
+  int cores = 0;
+  double matmul = 1.0;
+  double attention = 1.0;
+  double memory_bound = 1.0;
+
+  friend bool operator==(const BusyCores&, const BusyCores&) = default;
 };
 
 /// Measured all-reduces of `ranks` GPUs, equally many on each of `nodes`.
@@ -123,9 +147,19 @@ struct ClusterSpec {
   LinkSpec nic;                                   ///< Each GPU's share of the node's network.
   Seconds collective_launch;                      ///< Fixed cost of any collective.
   std::vector<AllReduceCurve> all_reduce_curves;  ///< Preferred to any model.
-  std::optional<NcclSpec> nccl;                   ///< For its tuner; none: one ring.
+  /// Likewise; where there is none, half an all-reduce.
+  std::vector<AllReduceCurve> reduce_scatter_curves = {};
+  std::vector<AllReduceCurve> all_gather_curves = {};
+  /// Messages between neighbours on a node, everything included; empty: by `nvlink` and the stack.
+  MeasuredCurve message_curve = {};
+  std::optional<NcclSpec> nccl;  ///< For its tuner; none: one ring.
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
   std::vector<NetworkTier> network_tiers;  ///< Growing; empty: one flat tier without bound.
+  /// Cores that the ranks of a node share, where a rank is a thread or a process of a host and the
+  /// "GPU" is a core: more ranks than cores take turns. None: every rank has its own device.
+  std::optional<int> cores_per_node = std::nullopt;
+  std::vector<BusyCores> busy_cores = {};  ///< Growing, from two cores on.
+  TimeFactors time_factors = {};           ///< A fit's, on top of all that is measured.
 
   /// GPUs that the network tiers allow; 0: no bound is known.
   [[nodiscard]] std::int64_t max_gpus() const {
@@ -144,6 +178,10 @@ template <class Fields>
 void describe(Fields& fields, GpuSpec& gpu);
 template <class Fields>
 void describe(Fields& fields, LinkSpec& link);
+template <class Fields>
+void describe(Fields& fields, TimeFactors& factors);
+template <class Fields>
+void describe(Fields& fields, BusyCores& busy);
 template <class Fields>
 void describe(Fields& fields, AllReduceCurve& curve);
 template <class Fields>

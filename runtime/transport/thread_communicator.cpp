@@ -36,7 +36,7 @@ std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ran
                                               backend());
 }
 
-void ThreadCommunicator::abort() noexcept {
+void ThreadCommunicator::abort(ExitStatus) noexcept {
   world_->abort();
 }
 

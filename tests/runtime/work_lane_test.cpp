@@ -11,7 +11,9 @@
 namespace ptdp {
 namespace {
 
-void ignore() {}
+void ignore(const std::exception_ptr& failure) {
+  EXPECT_NE(failure, nullptr);
+}
 
 TEST(WorkLane, WithoutAThreadRunsWorkAtOnceInItsCaller) {
   WorkLane lane;
@@ -56,7 +58,7 @@ TEST(WorkLane, ThrowsWhatItsWorkThrewAndRunsNothingAfterIt) {
   std::atomic<int> failures = 0;
   std::atomic<int> later = 0;
   {
-    WorkLane lane = WorkLane::beside("failure", [&] { ++failures; });
+    WorkLane lane = WorkLane::beside("failure", [&](const std::exception_ptr&) { ++failures; });
     const WorkLane::Ticket good = lane.post([] {});
     lane.post([] { throw std::runtime_error("the bucket burst"); });
     const WorkLane::Ticket after = lane.post([&] { ++later; });

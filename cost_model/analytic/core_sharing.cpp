@@ -1,0 +1,50 @@
+#include "cost_model/analytic/core_sharing.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ptdp {
+
+int ranks_on_node(const ParallelConfig& config, const ClusterSpec& cluster) {
+  return static_cast<int>(std::min<std::int64_t>(config.world_size(), cluster.gpus_per_node));
+}
+
+int busy_cores(const ParallelConfig& config, const ClusterSpec& cluster) {
+  return cluster.cores_per_node ? std::min(ranks_on_node(config, cluster), *cluster.cores_per_node)
+                                : 1;
+}
+
+TimeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& cluster) {
+  TimeFactors factors = cluster.time_factors;
+  const int cores = busy_cores(config, cluster);
+  if (cores == 1 || cluster.busy_cores.empty()) {
+    return factors;
+  }
+  BusyCores below{.cores = 1};
+  BusyCores above = cluster.busy_cores.back();  // beyond the last: as the last
+  for (const BusyCores& busy : cluster.busy_cores) {
+    if (busy.cores >= cores) {
+      above = busy;
+      break;
+    }
+    below = busy;
+  }
+  const double position =
+      cores >= above.cores ? 1.0 : 1.0 * (cores - below.cores) / (above.cores - below.cores);
+  const auto between = [position](double from, double to) { return from + position * (to - from); };
+  factors.matmul *= between(below.matmul, above.matmul);
+  factors.attention *= between(below.attention, above.attention);
+  factors.memory_bound *= between(below.memory_bound, above.memory_bound);
+  return factors;
+}
+
+Seconds core_sharing_time(const ParallelConfig& config, const ClusterSpec& cluster,
+                          Seconds mean_work, Seconds compute_path) {
+  if (!cluster.cores_per_node || ranks_on_node(config, cluster) <= *cluster.cores_per_node) {
+    return Seconds(0.0);
+  }
+  const double share = 1.0 * ranks_on_node(config, cluster) / *cluster.cores_per_node;
+  return std::max(share * mean_work - compute_path, Seconds(0.0));
+}
+
+}  // namespace ptdp

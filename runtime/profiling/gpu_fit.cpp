@@ -1,0 +1,199 @@
+#include "runtime/profiling/gpu_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cost_model/analytic/element_wise.h"
+#include "cost_model/analytic/gemm.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kDeepestStartup = 1000.0;
+
+enum class Kind : std::uint8_t { kMatmul, kAttention, kMemoryBound };
+
+Kind kind_of(DeviceOperation operation) {
+  switch (size_names(operation).front()[0]) {
+    case 'm':
+      return Kind::kMatmul;
+    case 'h':
+      return Kind::kAttention;
+    default:
+      return Kind::kMemoryBound;
+  }
+}
+
+double flops_of_product(const OperationSizes& sizes) {
+  return 2.0 * sizes[0] * sizes[1] * sizes[2];
+}
+
+/// Of the causal half, forward; backward 2.5 times that.
+double flops_of_attention(DeviceOperation operation, const OperationSizes& sizes) {
+  const bool is_backward = operation == DeviceOperation::kAttentionBackward ||
+                           operation == DeviceOperation::kDropoutAttentionBackward;
+  return (is_backward ? 2.5 : 1.0) * 2.0 * sizes[0] * sizes[1] * sizes[1] * sizes[2];
+}
+
+/// ln of measured over modelled, of all products.
+std::vector<double> product_residuals(const GpuSpec& gpu, Precision precision) {
+  std::vector<double> residuals;
+  const int bytes = element_bytes(precision);
+  for (const MeasuredOperation& measured : gpu.measured_operations) {
+    if (measured.precision() != precision || kind_of(measured.operation()) != Kind::kMatmul) {
+      continue;
+    }
+    const bool accumulates = measured.operation() == DeviceOperation::kWeightGradientProduct;
+    for (const MeasuredOperation::Point& point : measured.points()) {
+      const MatmulShape shape = {.m = std::llround(point.sizes[0]),
+                                 .n = std::llround(point.sizes[1]),
+                                 .k = std::llround(point.sizes[2]),
+                                 .element_bytes = bytes,
+                                 .output_bytes = accumulates ? accumulator_bytes(precision) : bytes,
+                                 .accumulate = accumulates};
+      residuals.push_back(std::log(point.time / matmul_time(shape, gpu, gpu.peak(precision))));
+    }
+  }
+  return residuals;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += value;
+  }
+  return values.empty() ? 0.0 : sum / static_cast<double>(values.size());
+}
+
+double squares_around_mean(const std::vector<double>& values) {
+  const double middle = mean(values);
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += (value - middle) * (value - middle);
+  }
+  return sum;
+}
+
+void fit_products(GpuSpec& gpu, Precision precision) {
+  gpu.matmul_efficiency = 1.0;
+  gpu.matmul_memory_efficiency = 1.0;
+  double best_depth = 0.0;
+  double least = std::numeric_limits<double>::infinity();
+  for (double depth = 1.0; depth < kDeepestStartup; depth *= 1.1) {
+    gpu.matmul_startup_depth = depth;
+    const double squares = squares_around_mean(product_residuals(gpu, precision));
+    if (squares < least) {
+      least = squares;
+      best_depth = depth;
+    }
+  }
+  gpu.matmul_startup_depth = best_depth;
+  gpu.matmul_efficiency = std::clamp(std::exp(-mean(product_residuals(gpu, precision))), 0.01, 1.0);
+}
+
+void fit_attention(GpuSpec& gpu, Precision precision, const std::string& kernel) {
+  std::vector<double> forward;
+  std::vector<double> backward;
+  for (const MeasuredOperation& measured : gpu.measured_operations) {
+    if (measured.precision() != precision || kind_of(measured.operation()) != Kind::kAttention) {
+      continue;
+    }
+    const bool is_backward = measured.operation() == DeviceOperation::kAttentionBackward ||
+                             measured.operation() == DeviceOperation::kDropoutAttentionBackward;
+    for (const MeasuredOperation::Point& point : measured.points()) {
+      (is_backward ? backward : forward)
+          .push_back(std::log(flops_of_attention(measured.operation(), point.sizes) /
+                              point.time.value() / gpu.peak(precision).value()));
+    }
+  }
+  const auto rate = [](const std::vector<double>& rates) {
+    return std::clamp(std::exp(mean(rates)), 1e-4, 1.0);
+  };
+  gpu.attention_rates = {{.kernel = kernel, .forward = rate(forward), .backward = rate(backward)}};
+}
+
+void fit_element_wise(GpuSpec& gpu, Precision precision) {
+  gpu.memory_efficiency = 1.0;
+  GpuSpec unmeasured = gpu;
+  unmeasured.measured_operations.clear();
+  std::vector<double> residuals;
+  for (const MeasuredOperation& measured : gpu.measured_operations) {
+    if (measured.precision() != precision || kind_of(measured.operation()) != Kind::kMemoryBound) {
+      continue;
+    }
+    for (const MeasuredOperation::Point& point : measured.points()) {
+      residuals.push_back(
+          std::log(point.time / element_wise_time(measured.operation(), point.sizes[0],
+                                                  point.sizes[1], unmeasured, precision)));
+    }
+  }
+  gpu.memory_efficiency = std::clamp(std::exp(-mean(residuals)), 0.01, 1.0);
+}
+
+FlopsPerSecond& peak_of(GpuSpec& gpu, Precision precision) {
+  switch (precision) {
+    case Precision::kFp16:
+      return gpu.peak_fp16;
+    case Precision::kBf16:
+      return gpu.peak_bf16;
+    case Precision::kFp32:
+      return gpu.peak_fp32;
+    case Precision::kFp64:
+      return gpu.peak_fp64;
+  }
+  return gpu.peak_fp32;
+}
+
+}  // namespace
+
+std::vector<MeasuredOperation> measured_operations(const OperationTimes& times,
+                                                   Precision precision) {
+  std::map<DeviceOperation, std::vector<MeasuredOperation::Point>> points;
+  for (const auto& [key, seconds] : times) {
+    points[key.first].push_back({.sizes = key.second, .time = Seconds(seconds)});
+  }
+  std::vector<MeasuredOperation> tables;
+  for (auto& [operation, of] : points) {
+    if (of.size() >= 2) {
+      tables.emplace_back(operation, precision, std::move(of),
+                          "measured " + std::string(name_of(operation)));
+    }
+  }
+  return tables;
+}
+
+void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel) {
+  for (const MeasuredOperation& measured : gpu.measured_operations) {
+    if (kind_of(measured.operation()) == Kind::kMatmul) {
+      FlopsPerSecond& peak = peak_of(gpu, measured.precision());
+      for (const MeasuredOperation::Point& point : measured.points()) {
+        peak = std::max(peak, FlopsPerSecond(flops_of_product(point.sizes) / point.time.value()));
+      }
+    }
+  }
+  fit_products(gpu, precision);
+  fit_attention(gpu, precision, kernel);
+  fit_element_wise(gpu, precision);
+}
+
+TimeFactors factors_between(const OperationTimes& times, const OperationTimes& base) {
+  std::array<double, 3> sums{};
+  std::array<double, 3> base_sums{};
+  for (const auto& [key, seconds] : times) {
+    if (const auto found = base.find(key); found != base.end()) {
+      const auto kind = static_cast<std::size_t>(kind_of(key.first));
+      sums[kind] += seconds;
+      base_sums[kind] += found->second;
+    }
+  }
+  const auto factor = [&](Kind kind) {
+    const auto index = static_cast<std::size_t>(kind);
+    return base_sums[index] > 0.0 ? sums[index] / base_sums[index] : 1.0;
+  };
+  return {.matmul = factor(Kind::kMatmul),
+          .attention = factor(Kind::kAttention),
+          .memory_bound = factor(Kind::kMemoryBound)};
+}
+
+}  // namespace ptdp

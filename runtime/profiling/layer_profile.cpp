@@ -1,0 +1,188 @@
+#include "runtime/profiling/layer_profile.h"
+
+#include <ctime>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <mutex>
+#include <utility>
+
+#include "cost_model/analytic/flops.h"
+#include "runtime/optimizer.h"
+#include "runtime/profiling/samples.h"
+#include "runtime/profiling/timed_backend.h"
+#include "runtime/training_data.h"
+#include "runtime/transformer_stage.h"
+#include "runtime/transport/launch.h"
+#include "runtime/transport/solo_communicator.h"
+
+namespace ptdp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Of the calling thread.
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Tensor upload(Backend& backend, const std::vector<std::int32_t>& values) {
+  Tensor tensor(backend, DataType::kInt32, std::ssize(values));
+  backend.copy_in(values.data(), tensor);
+  return tensor;
+}
+
+/// One rank's model, alone in its tensor-parallel group.
+class Trainer {
+ public:
+  Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled, DataType type)
+      : backend_(inner),
+        stage_(backend_, alone,
+               {.model = profiled.model,
+                .micro_batch_size = profiled.micro_batch_size,
+                .type = type,
+                .dropout = profiled.dropout,
+                .seed = 1},
+               {.count = profiled.model.num_layers, .begins_model = true, .ends_model = true},
+               nullptr),
+        optimizer_(backend_, {StoreShare{.store = &stage_.parameters()}}),
+        squares_(backend_, DataType::kFloat64, 1) {
+    const TrainingData data =
+        TrainingData::synthetic(profiled.model.vocab_size, profiled.model.seq_length, 1);
+    const TokenBatch batch = data.batch(0, profiled.micro_batch_size);
+    tokens_ = upload(backend_, batch.tokens);
+    targets_ = upload(backend_, batch.targets);
+    scale_ = 1.0 / static_cast<double>(batch.tokens.size());
+  }
+
+  /// A training step.
+  std::vector<TimedOperation> pass() {
+    const Microbatch microbatch{
+        .step = step_++, .tokens = tokens_, .targets = targets_, .gradient_scale = scale_};
+    backend_.start();
+    static_cast<void>(stage_.forward(microbatch, {}));
+    static_cast<void>(stage_.backward(microbatch, {}));
+    std::vector<TimedOperation> operations = backend_.take();
+
+    const auto parameters = static_cast<double>(stage_.parameters().all_weights().size);
+    const auto timed = [&](DeviceOperation operation, const auto& work) {
+      const Event begin = backend_.record();
+      work();
+      const Event end = backend_.record();
+      operations.push_back({.operation = operation,
+                            .sizes = {1.0, parameters, 1.0},
+                            .seconds = backend_.seconds_between(begin, end)});
+    };
+    backend_.fill(squares_, 0.0);
+    timed(DeviceOperation::kAddSquares, [&] { optimizer_.add_squares(squares_); });
+    timed(DeviceOperation::kAdamW,
+          [&] { optimizer_.step({.learning_rate = 1e-4, .step = step_}); });
+    backend_.synchronize();
+    static_cast<void>(backend_.take());
+    return operations;
+  }
+
+ private:
+  TimedBackend backend_;
+  TransformerStage stage_;
+  Optimizer optimizer_;
+  Tensor squares_;
+  Tensor tokens_;
+  Tensor targets_;
+  double scale_ = 0.0;
+  std::int64_t step_ = 0;
+};
+
+/// A step that was timed.
+struct Pass {
+  double seconds = 0.0;
+  std::vector<TimedOperation> operations;
+};
+
+/// Mean time of every operation in some of the passes.
+OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std::size_t>& chosen) {
+  struct Total {
+    double seconds = 0.0;
+    int count = 0;
+  };
+  std::map<OperationKey, Total> totals;
+  for (const std::size_t index : chosen) {
+    for (const TimedOperation& timed : passes[index].operations) {
+      Total& total = totals[{timed.operation, timed.sizes}];
+      total.seconds += timed.seconds;
+      total.count += timed.is_whole ? 1 : 0;
+    }
+  }
+  OperationTimes times;
+  for (const auto& [key, total] : totals) {
+    times[key] = total.seconds / total.count;
+  }
+  return times;
+}
+
+}  // namespace
+
+double pass_flops(const ProfiledModel& profiled) {
+  return model_flops(profiled.model, profiled.micro_batch_size).value();
+}
+
+LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
+  std::vector<Pass> passes;
+  std::mutex mutex;
+  double elapsed = 0.0;
+  double processor = 0.0;
+  run_ranks({.size = run.ranks, .make_backend = run.make_backend},
+            [&](Communicator& world, Backend& backend) {
+              SoloCommunicator alone(/*rank=*/0, /*size=*/1);
+              Trainer trainer(backend, alone, profiled, run.type);
+              static_cast<void>(trainer.pass());
+              std::vector<Pass> here;
+              double own_processor = 0.0;
+              StopFlag stop;  // the first rank decides for all, who wait for each other there
+              const Clock::time_point begin = Clock::now();
+              for (int pass = 0; pass < run.most_passes; ++pass) {
+                const bool is_done = pass >= run.least_passes && seconds_since(begin) > run.seconds;
+                if (world.rank() == 0 && (is_done || (run.is_cancelled && run.is_cancelled()))) {
+                  stop.raise();
+                }
+                if (agree_to_stop(stop, world, backend)) {
+                  break;
+                }
+                const Clock::time_point start = Clock::now();
+                const double processor_start = processor_seconds();
+                Pass& timed = here.emplace_back();
+                timed.operations = trainer.pass();
+                own_processor += processor_seconds() - processor_start;
+                timed.seconds = seconds_since(start);
+              }
+              const std::lock_guard lock(mutex);
+              std::move(here.begin(), here.end(), std::back_inserter(passes));
+              processor += own_processor;
+            });
+  LayerTimes times;
+  for (const Pass& pass : passes) {
+    times.passes.push_back(pass.seconds);
+    elapsed += pass.seconds;
+  }
+  if (!passes.empty()) {
+    times.operations = mean_times(passes, middle_half(times.passes));
+    times.processor_share = processor / elapsed;
+  }
+  return times;
+}
+
+void keep_shorter(OperationTimes& all, const OperationTimes& more) {
+  for (const auto& [key, seconds] : more) {
+    const auto [place, is_new] = all.try_emplace(key, seconds);
+    place->second = std::min(place->second, seconds);
+  }
+}
+
+}  // namespace ptdp

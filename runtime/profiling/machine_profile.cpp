@@ -1,0 +1,359 @@
+#include "runtime/profiling/machine_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "runtime/profiling/gpu_fit.h"
+#include "runtime/profiling/layer_profile.h"
+#include "runtime/profiling/link_profile.h"
+#include "runtime/profiling/profiled_models.h"
+#include "runtime/profiling/samples.h"
+
+namespace ptdp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Shares of the time, about.
+constexpr double kForLayers = 0.75;
+constexpr double kForLinks = 0.2;
+constexpr double kLongestPass = 0.006;  // of the time
+constexpr double kNextPrecision = 0.3;  // of the first one's
+constexpr int kRounds = 2;
+constexpr int kLeastPasses = 3;
+constexpr int kMostPasses = 60;
+
+constexpr double kUnsteady = 0.25;     // a spread beyond this deserves a warning
+constexpr double kOthersShare = 0.95;  // as does less of a core than this
+
+DataType data_type(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return DataType::kFloat64;
+    case Precision::kFp32:
+      return DataType::kFloat32;
+    case Precision::kBf16:
+      return DataType::kBFloat16;
+    case Precision::kFp16:
+      return DataType::kFloat16;
+  }
+  return DataType::kFloat32;
+}
+
+/// Seconds of one call among as many as take a few milliseconds, in the quiet batches.
+double time_of(Backend& backend, const std::function<void()>& operation) {
+  constexpr int batches = 9;
+  constexpr double of_batch = 4e-3;
+  const auto seconds_of = [&](int calls) {
+    const Event begin = backend.record();
+    for (int i = 0; i < calls; ++i) {
+      operation();
+    }
+    return backend.seconds_between(begin, backend.record());
+  };
+  operation();
+  int calls = 1;
+  while (seconds_of(calls) < of_batch / 2 && calls < 1'000'000) {
+    calls *= 2;
+  }
+  std::vector<double> times;
+  for (int batch = 0; batch < batches; ++batch) {
+    times.push_back(seconds_of(calls) / calls);
+  }
+  return quiet_time(times);
+}
+
+class Profiler {
+ public:
+  explicit Profiler(const ProfileOptions& options) : options_(options) {}
+
+  std::optional<MachineProfile> run() {
+    fill_in_host();
+    measure_memory();
+    measure_peaks();
+    for (const Precision precision : options_.precisions) {
+      measure_layers(precision);
+    }
+    if (is_cancelled()) {
+      return std::nullopt;
+    }
+    GpuSpec& gpu = profile_.cluster.gpu;
+    gpu.measured_operations.insert(gpu.measured_operations.end(), copies_.begin(), copies_.end());
+    fit_constants(gpu, options_.precisions.front(), options_.stack);
+    measure_links();
+    if (is_cancelled()) {
+      return std::nullopt;
+    }
+    profile_.spread = spreads_.empty() ? 0.0 : quiet_median(spreads_);
+    profile_.processor_share = elapsed_ > 0.0 ? processor_ / elapsed_ : 1.0;
+    profile_.cluster.source = source();
+    gpu.source = profile_.cluster.source;
+    return std::move(profile_);
+  }
+
+ private:
+  [[nodiscard]] bool is_cancelled() const {
+    return options_.is_cancelled && options_.is_cancelled();
+  }
+  void tell(const std::string& line) const {
+    if (options_.on_progress) {
+      options_.on_progress(line);
+    }
+  }
+  static double quiet_median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  /// What a host is, whatever its speed.
+  void fill_in_host() {
+    ClusterSpec& cluster = profile_.cluster;
+    cluster.name = options_.name;
+    cluster.default_stack = options_.stack;
+    cluster.gpus_per_node = 1024;  // ranks that may share the cores
+    cluster.cores_per_node = options_.cores;
+    cluster.gpu = {.name = options_.name + "-core",
+                   .memory = options_.memory,
+                   .num_multiprocessors = 1,
+                   .matmul_wave_overlap = 1.0,
+                   .matmul_tile = MatmulTile{.rows = 16, .columns = 16}};
+    cluster.nic = {.bandwidth = BytesPerSecond(1.25 * kGiga),
+                   .efficiency = 0.9,
+                   .hop_latency = microseconds(30.0)};
+  }
+
+  /// Copies, from what caches hold to what they do not, and the smallest operation.
+  void measure_memory() {
+    const std::unique_ptr<Backend> backend = options_.make_backend();
+    std::vector<MeasuredOperation::Point> points;
+    double seconds = 0.0;
+    const std::int64_t largest = options_.seconds < 5.0 ? 1 << 20 : 1 << 23;
+    for (std::int64_t size = 1 << 8; size <= largest; size *= 8) {
+      const Tensor from(*backend, DataType::kFloat32, size);
+      const Tensor to(*backend, DataType::kFloat32, size);
+      backend->fill(from, 1.0);
+      backend->fill(to, 0.0);
+      seconds = time_of(*backend, [&] { backend->copy(from, to); });
+      points.push_back({.sizes = {1.0, static_cast<double>(size), 1.0}, .time = Seconds(seconds)});
+      profile_.cluster.gpu.memory_bandwidth =
+          BytesPerSecond(8.0 * static_cast<double>(size) / seconds);
+    }
+    for (const Precision precision : options_.precisions) {
+      // Of as many bytes.
+      std::vector<MeasuredOperation::Point> of = points;
+      for (MeasuredOperation::Point& point : of) {
+        point.sizes[1] *= 4.0 / element_bytes(precision);
+      }
+      copies_.emplace_back(DeviceOperation::kCopy, precision, std::move(of), "measured copies");
+    }
+    const Tensor smallest(*backend, DataType::kFloat32, 16);
+    const Tensor sum(*backend, DataType::kFloat32, 16);
+    backend->fill(smallest, 0.0);
+    backend->fill(sum, 0.0);
+    profile_.cluster.gpu.kernel_latency =
+        Seconds(time_of(*backend, [&] { backend->add(smallest, sum); }));
+    tell(fmt::format("memory: {:.1f} GB/s, smallest operation {:.2f} us",
+                     profile_.cluster.gpu.memory_bandwidth.value() / kGiga,
+                     profile_.cluster.gpu.kernel_latency.value() / kMicro));
+  }
+
+  /// Products of all precisions: what is measured no further has its peak.
+  void measure_peaks() {
+    const std::unique_ptr<Backend> backend = options_.make_backend();
+    GpuSpec& gpu = profile_.cluster.gpu;
+    const std::int64_t size = options_.seconds < 5.0 ? 256 : 512;
+    const auto peak = [&](DataType type) {
+      const Tensor a(*backend, type, size * size);
+      const Tensor b(*backend, type, size * size);
+      const Tensor c(*backend, type, size * size);
+      backend->fill(a, 1.0);
+      backend->fill(b, 1.0);
+      const double seconds = time_of(*backend, [&] {
+        backend->matmul({.m = size, .n = size, .k = size, .transposes_b = true}, a, b, c);
+      });
+      const double cube = static_cast<double>(size) * static_cast<double>(size * size);
+      return FlopsPerSecond(2.0 * cube / seconds);
+    };
+    gpu.peak_fp32 = peak(DataType::kFloat32);
+    gpu.peak_bf16 = peak(DataType::kBFloat16);
+    gpu.peak_fp64 = peak(DataType::kFloat64);
+    gpu.peak_fp16 = peak(DataType::kFloat16);
+    tell(
+        fmt::format("products of {} cubed: fp32 {:.0f}, bf16 {:.0f}, fp64 {:.0f}, fp16 {:.0f} "
+                    "GFLOP/s",
+                    size, gpu.peak_fp32.value() / kGiga, gpu.peak_bf16.value() / kGiga,
+                    gpu.peak_fp64.value() / kGiga, gpu.peak_fp16.value() / kGiga));
+  }
+
+  /// Powers of two from 2 on, and all cores.
+  [[nodiscard]] std::vector<int> numbers_of_cores() const {
+    std::vector<int> numbers;
+    for (int cores = 2; cores < options_.cores; cores *= 2) {
+      numbers.push_back(cores);
+    }
+    if (options_.cores > 1) {
+      numbers.push_back(options_.cores);
+    }
+    return numbers;
+  }
+
+  void measure_layers(Precision precision) {
+    const bool is_first = precision == options_.precisions.front();
+    const double weights =
+        1.0 + kNextPrecision * (static_cast<double>(options_.precisions.size()) - 1.0);
+    const double seconds =
+        options_.seconds * kForLayers * (is_first ? 1.0 : kNextPrecision) / weights;
+    const double peak = profile_.cluster.gpu.peak(precision).value();
+    const std::vector<ProfiledModel> models =
+        profiled_models(0.7 * peak * kLongestPass * seconds / kForLayers);
+    // Only for the first precision are cores kept busy, too.
+    const std::vector<int> cores = is_first ? numbers_of_cores() : std::vector<int>{};
+    const double each = seconds / kRounds / static_cast<double>(models.size()) /
+                        static_cast<double>(cores.size() + 1);
+
+    OperationTimes alone;
+    std::map<int, OperationTimes> busy;
+    for (int round = 0; round < kRounds; ++round) {  // what disturbs one may leave the other alone
+      for (const ProfiledModel& model : models) {
+        LayerRun run{.type = data_type(precision),
+                     .seconds = each,
+                     .least_passes = kLeastPasses,
+                     .most_passes = kMostPasses,
+                     .make_backend = options_.make_backend,
+                     .is_cancelled = options_.is_cancelled};
+        const LayerTimes times = time_layers(model, run);
+        for (const int number : cores) {
+          run.ranks = number;
+          keep_shorter(busy[number], time_layers(model, run).operations);
+        }
+        if (is_cancelled()) {
+          return;
+        }
+        keep_shorter(alone, times.operations);
+        note(times);
+        tell(fmt::format(
+            "layers in {}: hidden {}, {} tokens: a pass takes {:.3g} ms, {:.0f} GFLOP/s",
+            name_of(precision), model.model.hidden_size,
+            model.micro_batch_size * model.model.seq_length, 1e3 * quiet_time(times.passes),
+            pass_flops(model) / quiet_time(times.passes) / kGiga));
+      }
+    }
+    std::vector<MeasuredOperation>& tables = profile_.cluster.gpu.measured_operations;
+    for (MeasuredOperation& table : measured_operations(alone, precision)) {
+      if (table.operation() != DeviceOperation::kCopy) {  // measured by themselves
+        tables.push_back(std::move(table));
+      }
+    }
+    for (const auto& [number, times] : busy) {
+      const TimeFactors factors = factors_between(times, alone);
+      profile_.cluster.busy_cores.push_back({.cores = number,
+                                             .matmul = factors.matmul,
+                                             .attention = factors.attention,
+                                             .memory_bound = factors.memory_bound});
+      tell(
+          fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f} "
+                      "times as long as alone",
+                      number, factors.matmul, factors.attention, factors.memory_bound));
+    }
+  }
+
+  /// How steady it was.
+  void note(const LayerTimes& times) {
+    spreads_.push_back(spread(times.passes));
+    for (const double pass : times.passes) {
+      elapsed_ += pass;
+      processor_ += pass * times.processor_share;
+    }
+  }
+
+  void measure_links() {
+    ClusterSpec& cluster = profile_.cluster;
+    int groups = 0;
+    for (int ranks = 2; ranks <= options_.most_ranks; ranks *= 2) {
+      ++groups;
+    }
+    constexpr int sizes = 7;
+    LinkRun run{.largest_bytes = options_.seconds < 5.0 ? 1 << 20 : 1 << 24,
+                .seconds = options_.seconds * kForLinks / sizes / (3 * groups + 1),
+                .make_backend = options_.make_backend,
+                .is_cancelled = options_.is_cancelled};
+    const std::vector<MeasuredPoint> messages = time_messages(run);
+    if (is_cancelled()) {
+      return;
+    }
+    cluster.message_curve = MeasuredCurve(messages, "measured messages");
+    cluster.nvlink = {.bandwidth = messages.back().size / messages.back().time,
+                      .hop_latency = messages.front().time};
+    tell(fmt::format("messages: {:.1f} us, {:.1f} GB/s", messages.front().time.value() / kMicro,
+                     cluster.nvlink.bandwidth.value() / kGiga));
+    for (int ranks = 2; ranks <= options_.most_ranks; ranks *= 2) {
+      run.ranks = ranks;
+      const CollectiveTimes times = time_collectives(run);
+      if (is_cancelled()) {
+        return;
+      }
+      const auto add = [ranks](std::vector<AllReduceCurve>& curves,
+                               const std::vector<MeasuredPoint>& points) {
+        curves.push_back({.ranks = ranks, .curve = MeasuredCurve(points, "measured collectives")});
+      };
+      add(cluster.all_reduce_curves, times.all_reduce);
+      add(cluster.reduce_scatter_curves, times.reduce_scatter);
+      add(cluster.all_gather_curves, times.all_gather);
+      const MeasuredPoint& largest = times.all_reduce.back();
+      const double sent = 2.0 * (ranks - 1) / ranks;
+      cluster.nvlink.collective_efficiency = std::clamp(
+          sent * (largest.size / largest.time).value() / cluster.nvlink.bandwidth.value(), 1e-3,
+          1.0);
+      cluster.collective_launch = Seconds(0.0);
+      tell(fmt::format("{} ranks: an all-reduce takes {:.1f} us, of {:.0f} MB {:.3g} ms", ranks,
+                       times.all_reduce.front().time.value() / kMicro, largest.size.value() / kMega,
+                       1e3 * largest.time.value()));
+    }
+  }
+
+  [[nodiscard]] std::string source() const {
+    std::string precisions;
+    for (const Precision precision : options_.precisions) {
+      precisions += (precisions.empty() ? "" : ", ") + std::string(name_of(precision));
+    }
+    return fmt::format(
+        "{} Measured: the operations of {}'s layers in {} on one core, alone and with all {} busy, "
+        "as training steps of small models ran them; copies; messages, and collectives of up to "
+        "{} ranks, between steps of compute. Peaks are the best products; the other constants are "
+        "fitted to the measured operations, which correct them. Repeated times lay {:.1f} % apart "
+        "(quartiles, in the median); a rank had {:.1f} % of its core. nic: none, one process is "
+        "one node.",
+        options_.description, options_.stack, precisions, options_.cores, options_.most_ranks,
+        100.0 * profile_.spread, 100.0 * profile_.processor_share);
+  }
+
+  const ProfileOptions& options_;
+  MachineProfile profile_;
+  std::vector<MeasuredOperation> copies_;
+  std::vector<double> spreads_;
+  double elapsed_ = 0.0;
+  double processor_ = 0.0;
+};
+
+}  // namespace
+
+std::string MachineProfile::warning() const {
+  if (processor_share < kOthersShare) {
+    return fmt::format("other processes took {:.0f} % of the core; expected a quiet machine",
+                       100.0 * (1.0 - processor_share));
+  }
+  if (spread > kUnsteady) {
+    return fmt::format("repeated times lay {:.0f} % apart; expected a steady machine",
+                       100.0 * spread);
+  }
+  return "";
+}
+
+std::optional<MachineProfile> profile_machine(const ProfileOptions& options) {
+  return Profiler(options).run();
+}
+
+}  // namespace ptdp

@@ -1,0 +1,189 @@
+// ptdp-profile: measures this machine and writes it down as a cluster for ptdp-plan.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+
+#include "cost_model/error.h"
+#include "cost_model/files.h"
+#include "cost_model/spec/catalog.h"
+#include "cost_model/spec/in_quotes.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/profiling/machine_profile.h"
+#include "runtime/profiling/processor.h"
+#include "tools/command_line.h"
+#include "tools/memory_limit.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* kProgram = "ptdp-profile";
+constexpr const char* kUsage =
+    "usage: ptdp-profile -o host.json [flags]\n"
+    "\n"
+    "Measures this machine, a minute long, and writes it down as a cluster whose GPUs are its\n"
+    "cores: matrix products, attention and the other operations of a training step, alone and\n"
+    "with all cores busy, memory, messages and collectives between ranks. Then\n"
+    "  ptdp-plan --cluster host.json --model gpt-tiny --gpus 2 -o plan.json\n"
+    "  ptdp-run plan.json\n"
+    "The machine should have nothing else to do meanwhile.\n"
+    "\n";
+
+constexpr double kUsualSeconds = 60.0;
+constexpr double kQuickSeconds = 15.0;
+constexpr double kMemoryShare = 0.9;  // of the machine's, for ranks
+
+std::atomic<int> stop_signal = 0;
+
+void request_stop(int signal) {
+  stop_signal = signal;
+  std::signal(signal, SIG_DFL);  // the second one ends the process at once
+}
+
+po::options_description flag_descriptions() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  option("output,o", text_value(), "write the cluster to this file");
+  option("types", text_value(),
+         "what is trained in, the most important first: f32, bf16, f64, fp16 (default: f32,bf16)");
+  option("quick", "a quarter of the time");
+  option("seconds", text_value(), "about so long (default: 60)");
+  option("ranks", text_value(), "measure collectives of 2, 4 ... so many ranks (default: 8)");
+  option("cores", text_value(), "cores that ranks may use (default: all that this process may)");
+  option("name", text_value(), "of the cluster (default: host)");
+  option("format", text_value(),
+         "text or json, on standard output (default: text; json prints the cluster)");
+  option("quiet", "no progress on standard error");
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+const std::vector<std::string> kTypes = {"f32", "bf16", "f64", "fp16"};
+constexpr std::array kPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp64,
+                                    Precision::kFp16};
+
+void tell(const std::string& line) {
+  const std::string text = std::string(kProgram) + ": " + line + "\n";
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+/// Before a minute is spent on it.
+void check_output(const std::string& output) {
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::weakly_canonical(output, error);
+  if (output.empty()) {
+    throw Error("--output: expected the name of a file, got \"\"");
+  }
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+    throw Error("--output: " + in_quotes(output) + " is no regular file",
+                ExitStatus::kOutputFailed);
+  }
+  if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), error)) {
+    throw Error("--output: no directory " + in_quotes(file.parent_path().string()),
+                ExitStatus::kOutputFailed);
+  }
+}
+
+ProfileOptions parse_options(const CommandLine& line) {
+  ProfileOptions options;
+  if (line.has("quick") && line.has("seconds")) {
+    throw Error("--quick: expected without --seconds");
+  }
+  options.seconds = line.number("seconds", 0.1, 3600.0)
+                        .value_or(line.has("quick") ? kQuickSeconds : kUsualSeconds);
+  if (line.has("types")) {
+    options.precisions.clear();
+    for (const std::size_t type : line.choices("types", kTypes)) {
+      options.precisions.push_back(kPrecisions.at(type));
+    }
+  }
+  options.cores = static_cast<int>(line.count("cores", 1, 4096).value_or(available_cores()));
+  options.most_ranks = static_cast<int>(line.count("ranks", 2, 1024).value_or(8));
+  options.name = line.text("name").value_or(options.name);
+  options.memory = memory_limit() * (kMemoryShare / options.cores);
+  options.description = fmt::format("{}, {:%Y-%m-%d %H:%M} UTC, {} cores.", processor_name(),
+                                    fmt::gmtime(std::time(nullptr)), options.cores);
+  options.make_backend = [] { return std::make_unique<CpuBackend>(); };
+  options.is_cancelled = [] { return stop_signal != 0; };
+  if (!line.has("quiet")) {
+    options.on_progress = tell;
+  }
+  return options;
+}
+
+std::string summary(const MachineProfile& profile) {
+  const ClusterSpec& cluster = profile.cluster;
+  std::string text = fmt::format("{}\n", cluster.source);
+  text += fmt::format(
+      "  products, best            fp32 {:.0f}, bf16 {:.0f}, fp64 {:.0f}, fp16 {:.0f} GFLOP/s\n"
+      "  memory                    {:.1f} GB/s copying; operations reach {:.0f} % of it\n"
+      "  smallest operation        {:.2f} us\n"
+      "  message between ranks     {:.1f} us; {:.1f} GB/s\n",
+      cluster.gpu.peak_fp32.value() / kGiga, cluster.gpu.peak_bf16.value() / kGiga,
+      cluster.gpu.peak_fp64.value() / kGiga, cluster.gpu.peak_fp16.value() / kGiga,
+      cluster.gpu.memory_bandwidth.value() / kGiga, 100.0 * cluster.gpu.memory_efficiency,
+      cluster.gpu.kernel_latency.value() / kMicro, cluster.nvlink.hop_latency.value() / kMicro,
+      cluster.nvlink.bandwidth.value() / kGiga);
+  for (const BusyCores& busy : cluster.busy_cores) {
+    text += fmt::format(
+        "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}\n",
+        busy.cores, busy.matmul, busy.attention, busy.memory_bound);
+  }
+  for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
+    const MeasuredPoint& largest = curve.curve.points().back();
+    text += fmt::format("  all-reduce of {:<4} ranks  {:.1f} us; {:.1f} MB in {:.2f} ms\n",
+                        curve.ranks, curve.curve.points().front().time.value() / kMicro,
+                        largest.size.value() / kMega, 1e3 * largest.time.value());
+  }
+  return text;
+}
+
+int run(int argc, const char* const* argv) {
+  const po::options_description flags = flag_descriptions();
+  const CommandLine line(argc, argv, flags);
+  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
+    print(*answer);
+    return 0;
+  }
+  line.allow_words(0);
+  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
+  const auto output = line.text("output");
+  if (!output && !is_json) {
+    throw Error("--output is missing (--help shows all flags)");
+  }
+  if (output) {
+    check_output(*output);
+  }
+  const ProfileOptions options = parse_options(line);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  const std::optional<MachineProfile> profile = profile_machine(options);
+  if (!profile) {
+    return 128 + stop_signal;
+  }
+  const std::string document = cluster_file(profile->cluster);
+  if (output) {
+    write_file_atomically(*output, document);
+  }
+  if (const std::string warning = profile->warning(); !warning.empty()) {
+    tell("warning: " + warning);
+  }
+  print(is_json ? document : summary(*profile));
+  return 0;
+}
+
+}  // namespace
+}  // namespace ptdp
+
+int main(int argc, char** argv) {
+  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+}
