@@ -9,6 +9,9 @@
 
 namespace ptdp {
 
+/// Largest time factor of a profile, and 1 over the smallest.
+inline constexpr double kLargestTimeFactor = 100.0;
+
 /// A kind of cost that the profiles time with constants of its own.
 enum class ProfileKnob : std::uint8_t {
   kProducts,           ///< time_factors.matmul,
@@ -31,11 +34,17 @@ struct ProfileKnobText {
   ProfileKnob knob = ProfileKnob::kProducts;
   std::string_view name;
   ProfileKnob partner = knob;  ///< Itself: none.
+  /// A correction is no larger, nor smaller than 1 over it: a profile that is further off was made
+  /// for another machine.
+  double largest = 1000.0;
 };
 inline constexpr std::array kProfileKnobs = {
-    ProfileKnobText{ProfileKnob::kProducts, "products"},
-    ProfileKnobText{ProfileKnob::kAttention, "attention"},
-    ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead},
+    ProfileKnobText{ProfileKnob::kProducts, "products", ProfileKnob::kProducts,
+                    kLargestTimeFactor},
+    ProfileKnobText{ProfileKnob::kAttention, "attention", ProfileKnob::kAttention,
+                    kLargestTimeFactor},
+    ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead,
+                    kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kOverhead, "launches and overhead", ProfileKnob::kMemory},
     ProfileKnobText{ProfileKnob::kOptimizer, "optimizer"},
     ProfileKnobText{ProfileKnob::kCollectiveLatency, "latency of collectives",
@@ -65,9 +74,6 @@ class KnobFactors {
  private:
   std::array<double, kNumProfileKnobs> factors_{};
 };
-
-/// Largest time factor of a profile, and 1 over the smallest.
-inline constexpr double kLargestTimeFactor = 100.0;
 
 /// The scenario with its cluster's and stack's constants such that every kind takes its factor's
 /// time; time factors end at kLargestTimeFactor. A link whose rate exceeds its data-sheet bandwidth,

@@ -27,7 +27,7 @@ std::string knob_line(const KnobRefit& knob) {
                                            knob.num_runs == 1 ? "" : "s");
   line += knob.is_at_bound ? fmt::format("; stopped at the bound of {:.0f}: is this the machine "
                                          "that the profile is of?",
-                                         kLargestCorrection)
+                                         text.largest)
                            : "";
   return line + '\n';
 }

@@ -151,7 +151,7 @@ TEST(RefitProfile, StopsAtItsBoundAndSaysSo) {
     run.report.measured_time = run.report.measured_time * 1e5;
   }
   const ProfileRefit refit = refit_profile(runs, "a test");
-  EXPECT_DOUBLE_EQ(found(refit, ProfileKnob::kProducts).factor, kLargestCorrection);
+  EXPECT_DOUBLE_EQ(found(refit, ProfileKnob::kProducts).factor, 100.0);
   EXPECT_THAT(to_table(refit), HasSubstr("stopped at the bound"));
 }
 
