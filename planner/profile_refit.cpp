@@ -217,7 +217,6 @@ struct Equations {
 };
 
 Vector fit(const std::vector<ObservedRun>& runs) {
-  const double bound = std::log(kLargestCorrection);
   Vector at{};
   for (int round = 0; round < kMostRounds; ++round) {
     Equations equations;
@@ -228,6 +227,7 @@ Vector fit(const std::vector<ObservedRun>& runs) {
     const Vector step = solve(equations.matrix, equations.right);
     double longest = 0.0;
     for (std::size_t knob = 0; knob < at.size(); ++knob) {
+      const double bound = std::log(kProfileKnobs[knob].largest);
       const double moved = std::clamp(
           at[knob] + std::clamp(step[knob], -kLongestStep, kLongestStep), -bound, bound);
       longest = std::max(longest, std::abs(moved - at[knob]));
@@ -273,7 +273,7 @@ std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vect
       at[knob] = 0.0;
     }
     knobs[knob].factor = std::exp(at[knob]);
-    knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kLargestCorrection) - 1e-9;
+    knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kProfileKnobs[knob].largest) - 1e-9;
   }
   return knobs;
 }

@@ -14,10 +14,6 @@ namespace ptdp {
 /// Least share of an iteration, measured or predicted, that a run must spend on what a knob times
 /// for the run to say something about it.
 inline constexpr double kLeastTimeShare = 0.005;
-/// A knob is moved by no more than this factor: a profile that is further off was made for another
-/// machine.
-inline constexpr double kLargestCorrection = 1000.0;
-
 /// What became of a knob.
 struct KnobRefit {
   ProfileKnob knob = ProfileKnob::kProducts;

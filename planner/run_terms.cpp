@@ -42,8 +42,9 @@ Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
   const Bytes message(element_bytes(scenario.stack.precision) *
                       pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
                                         is_scattered ? config.tp : 1));
-  return scenario.stack.pipeline_latency +
-         message_time(message, place_groups(config, scenario.cluster).pipeline, scenario.cluster);
+  const Placements groups = place_groups(config, scenario.cluster);
+  return exchange_latency(scenario, groups) +
+         message_time(message, groups.pipeline, scenario.cluster);
 }
 
 RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, int stage) {

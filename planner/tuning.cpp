@@ -82,6 +82,10 @@ double TunedPlan::spread() const {
   return quantile(run.step_times, 0.75) - quantile(run.step_times, 0.25);
 }
 
+std::size_t Tuning::best() const {
+  return is_tie(plans[chosen_again], plans[fastest]) ? chosen_again : fastest;
+}
+
 double Tuning::regret_of_first() const {
   return plans[chosen_first].measured() / plans[fastest].measured() - 1.0;
 }

@@ -41,6 +41,8 @@ struct Tuning {
   std::size_t fastest = 0;       ///< and what was fastest.
 
   [[nodiscard]] bool has_changed() const { return chosen_first != chosen_again; }
+  /// What to train with: the second choice, or the fastest where that is no tie.
+  [[nodiscard]] std::size_t best() const;
   /// Time of the first choice over that of the fastest, minus 1.
   [[nodiscard]] double regret_of_first() const;
   [[nodiscard]] double regret_of_again() const;

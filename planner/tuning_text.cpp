@@ -89,7 +89,8 @@ std::string regret_text(const Tuning& tuning) {
   };
   return "fastest measured: " + to_string(fastest.plan.config) + '\n' +
          line("first", tuning.chosen_first, tuning.regret_of_first()) +
-         line("refitted", tuning.chosen_again, tuning.regret_of_again());
+         line("refitted", tuning.chosen_again, tuning.regret_of_again()) +
+         "tuned plan: " + to_string(tuning.plans[tuning.best()].plan.config) + '\n';
 }
 
 }  // namespace
@@ -128,6 +129,7 @@ std::string to_json(const Tuning& tuning) {
   json.count("chosen_first", static_cast<std::int64_t>(tuning.chosen_first));
   json.count("chosen_again", static_cast<std::int64_t>(tuning.chosen_again));
   json.count("fastest", static_cast<std::int64_t>(tuning.fastest));
+  json.count("best", static_cast<std::int64_t>(tuning.best()));
   json.flag("changed", tuning.has_changed());
   if (tuning.has_changed()) {
     json.name("changed_term", find_changed_term(tuning).name);

@@ -97,18 +97,6 @@ RunTerms terms_of_stage(const Steps& steps, int stage, std::size_t step) {
   return terms;
 }
 
-RunTerms medians(const std::vector<RunTerms>& steps) {
-  RunTerms result;
-  for (int term = 0; term < kNumRunTerms; ++term) {
-    std::vector<double> values;
-    for (const RunTerms& terms : steps) {
-      values.push_back(terms[RunTerm(term)].value());
-    }
-    result[RunTerm(term)] = Seconds(values.empty() ? 0.0 : median(std::move(values)));
-  }
-  return result;
-}
-
 }  // namespace
 
 int pipeline_rank(const ParallelConfig& config, std::size_t rank) {
@@ -170,6 +158,18 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
   terms[RunTerm::kOptimizer] = time_of(order, step, ActionKind::kReduceNorm) +
                                time_of(order, step, ActionKind::kOptimizer);
   return terms;
+}
+
+RunTerms medians(const std::vector<RunTerms>& steps) {
+  RunTerms result;
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    std::vector<double> values;
+    for (const RunTerms& terms : steps) {
+      values.push_back(terms[RunTerm(term)].value());
+    }
+    result[RunTerm(term)] = Seconds(values.empty() ? 0.0 : median(std::move(values)));
+  }
+  return result;
 }
 
 MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& config,
