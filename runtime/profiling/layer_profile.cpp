@@ -178,6 +178,21 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
   return times;
 }
 
+OperationTimes mean_of(const std::vector<OperationTimes>& times) {
+  OperationTimes mean;
+  std::map<OperationKey, int> counts;
+  for (const OperationTimes& of : times) {
+    for (const auto& [key, seconds] : of) {
+      mean[key] += seconds;
+      ++counts[key];
+    }
+  }
+  for (auto& [key, seconds] : mean) {
+    seconds /= counts[key];
+  }
+  return mean;
+}
+
 void keep_shorter(OperationTimes& all, const OperationTimes& more) {
   for (const auto& [key, seconds] : more) {
     const auto [place, is_new] = all.try_emplace(key, seconds);

@@ -54,6 +54,9 @@ struct LayerTimes {
 /// threads cannot be started.
 [[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run);
 
+/// The mean time of every operation over those that have it.
+[[nodiscard]] OperationTimes mean_of(const std::vector<OperationTimes>& times);
+
 /// The shorter of two times of an operation: of two runs of the same, that which was disturbed
 /// less.
 void keep_shorter(OperationTimes& all, const OperationTimes& more);
