@@ -6,13 +6,15 @@
 namespace ptdp {
 
 void* Backend::allocate(std::int64_t bytes) {
+  const std::lock_guard lock(memory_mutex_);
   void* memory = allocate_memory(bytes);
   in_use_ += bytes;
-  peak_ = std::max(peak_, in_use_);
+  peak_ = std::max(peak_.load(), in_use_.load());
   return memory;
 }
 
 void Backend::release(void* memory, std::int64_t bytes) noexcept {
+  const std::lock_guard lock(memory_mutex_);
   release_memory(memory, bytes);
   in_use_ -= bytes;
 }

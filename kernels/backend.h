@@ -8,9 +8,11 @@
 // a bug of the caller's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 
 #include "kernels/data_type.h"
@@ -106,7 +108,7 @@ class Backend {
   Backend& operator=(Backend&&) = delete;
   virtual ~Backend() = default;
 
-  // --- memory: every byte that a step uses comes from here ---
+  // --- memory: every byte that a step uses comes from here; of any thread ---
 
   /// Uninitialised memory, aligned to 64 bytes, in which nothing may be assumed. Throws
   /// OutOfMemory. `bytes` may be 0.
@@ -115,7 +117,7 @@ class Backend {
   /// Bytes that are allocated and not released, and the most that were since the last reset.
   [[nodiscard]] std::int64_t bytes_in_use() const { return in_use_; }
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
-  void reset_peak() { peak_ = in_use_; }
+  void reset_peak() { peak_.store(in_use_); }
 
   // --- lanes and events ---
 
@@ -231,12 +233,14 @@ class Backend {
                            double deviation) = 0;
 
  protected:
+  // One at a time.
   [[nodiscard]] virtual void* allocate_memory(std::int64_t bytes) = 0;
   virtual void release_memory(void* memory, std::int64_t bytes) noexcept = 0;
 
  private:
-  std::int64_t in_use_ = 0;
-  std::int64_t peak_ = 0;
+  std::mutex memory_mutex_;
+  std::atomic<std::int64_t> in_use_ = 0;
+  std::atomic<std::int64_t> peak_ = 0;
 };
 
 /// Memory of a backend, released with the object.

@@ -83,4 +83,13 @@ std::vector<std::int64_t> IntegerRanges::numbers() const {
   return result;
 }
 
+std::string IntegerRanges::text() const {
+  std::string text;
+  for (const auto& [low, high] : ranges_) {
+    text += (text.empty() ? "" : ",") + std::to_string(low);
+    text += high == low ? "" : ':' + std::to_string(high);
+  }
+  return text;
+}
+
 }  // namespace ptdp

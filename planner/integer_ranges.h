@@ -24,6 +24,8 @@ class IntegerRanges {
   [[nodiscard]] static IntegerRanges parse(std::string_view text, std::int64_t low,
                                            std::int64_t high, const std::string& place);
 
+  /// As parse() reads it back; empty for "any".
+  [[nodiscard]] std::string text() const;
   /// Whether nothing was asked for.
   [[nodiscard]] bool is_any() const { return ranges_.empty(); }
   /// Whether `value` is in the set; everything is in "any".

@@ -393,6 +393,7 @@ void write_plan(const std::filesystem::path& path, const Plan& plan) {
 
 template void describe(ObjectReader&, PlanDocument&);
 template void describe(ObjectWriter&, PlanDocument&);
+template void describe(ObjectReader&, Prediction&);
 template void describe(ObjectWriter&, Prediction&);
 template void describe(ObjectWriter&, PlanMemory&);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/spec/object_writer.h"
+#include "planner/plan_list.h"
 #include "planner/validation.h"
 
 namespace ptdp {
@@ -163,7 +164,7 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
     pareto.push_back(candidate_json(candidate, result.calibration.factor));
   }
   ObjectWriter json;
-  json.text("schema", "ptdp.plans/1");
+  json.text("schema", kPlansSchema);
   json.text("tool_version", PTDP_VERSION);
   json.child("inputs", inputs_json(result));
   json.child("candidates", candidates_json(result.search));
@@ -171,6 +172,13 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));
   json.children("published", published_json(result));
+  // What it takes to search again: plan_list.h.
+  SearchOptions options = result.options;
+  ClusterSpec cluster = result.scenario.cluster;
+  StackSpec stack = result.scenario.stack;
+  json.object("search", options);
+  json.object("cluster", cluster);
+  json.object("stack", stack);
   return json.dump();
 }
 

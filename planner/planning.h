@@ -48,6 +48,8 @@ struct PlanningResult {
 /// A costed configuration, calibrated, for documents that hold one.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 
+inline constexpr const char* kPlansSchema = "ptdp.plans/1";
+
 /// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 

@@ -6,31 +6,10 @@
 namespace ptdp {
 namespace {
 
-// Whether runs on one say something about the other: names, sources, and what decides whether a
-// plan fits but not how long it takes, do not matter. Nor do precision and overlap, which rows
-// state themselves.
 bool takes_as_long(GpuSpec a, const GpuSpec& b) {
   a.name = b.name;
   a.source = b.source;
   a.memory = b.memory;
-  return a == b;
-}
-bool takes_as_long(ClusterSpec a, const ClusterSpec& b) {
-  const bool is_like_gpu = takes_as_long(a.gpu, b.gpu);
-  a.gpu = b.gpu;
-  a.name = b.name;
-  a.source = b.source;
-  a.default_stack = b.default_stack;
-  return is_like_gpu && a == b;
-}
-bool takes_as_long(StackSpec a, const StackSpec& b) {
-  a.name = b.name;
-  a.source = b.source;
-  a.can_run = b.can_run;
-  a.reserve_fraction = b.reserve_fraction;
-  a.memory_model = b.memory_model;
-  a.precision = b.precision;
-  a.data_parallel_overlap = b.data_parallel_overlap;
   return a == b;
 }
 
@@ -43,6 +22,27 @@ const Profile& find(std::map<std::string, Profile>& cache, const std::string& na
 }
 
 }  // namespace
+
+bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
+  ClusterSpec like = a;
+  like.gpu = b.gpu;
+  like.name = b.name;
+  like.source = b.source;
+  like.default_stack = b.default_stack;
+  return takes_as_long(a.gpu, b.gpu) && like == b;
+}
+
+bool takes_as_long(const StackSpec& a, const StackSpec& b) {
+  StackSpec like = a;
+  like.name = b.name;
+  like.source = b.source;
+  like.can_run = b.can_run;
+  like.reserve_fraction = b.reserve_fraction;
+  like.memory_model = b.memory_model;
+  like.precision = b.precision;
+  like.data_parallel_overlap = b.data_parallel_overlap;
+  return like == b;
+}
 
 const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
   return find(clusters_, run.cluster, find_cluster);

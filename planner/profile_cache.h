@@ -9,6 +9,12 @@
 
 namespace ptdp {
 
+/// Whether runs on one say something about how long others take on the other: names, sources, and
+/// what decides whether a plan fits do not matter; nor do precision and overlap of a stack, which
+/// runs state themselves.
+[[nodiscard]] bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b);
+[[nodiscard]] bool takes_as_long(const StackSpec& a, const StackSpec& b);
+
 /// Finds profiles once each; a row names them again and again.
 class ProfileCache {
  public:

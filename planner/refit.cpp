@@ -8,6 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
+#include "planner/profile_cache.h"
 #include "planner/run_calibration.h"
 
 namespace ptdp {
@@ -43,6 +44,21 @@ StackCalibration calibration_of(const std::vector<CostedRun>& runs,
                             calibration.stack, indices.size(), kMostCalibrationRuns));
   }
   return calibration;
+}
+
+/// Throws Error where a run holds other profiles than the first of the runs has under their names.
+void check_alike(const std::vector<CostedRun>& runs, const std::vector<std::size_t>& indices,
+                 const Scenario& scenario) {
+  for (const std::size_t i : indices) {
+    const bool is_alike = runs[i].scenario == runs[indices.front()].scenario ||
+                          (takes_as_long(scenario_of(runs[i]).cluster, scenario.cluster) &&
+                           takes_as_long(scenario_of(runs[i]).stack, scenario.stack));
+    if (!is_alike) {
+      throw Error(runs[i].run.source + ": its " + scenario.cluster.name + " or " +
+                  scenario.stack.name + " differs from that of " +
+                  runs[indices.front()].run.source + "; expected runs of one machine");
+    }
+  }
 }
 
 /// Throws Error where two refits would be one file.
@@ -94,7 +110,8 @@ std::vector<Refit> refit(const std::vector<CostedRun>& runs, const std::string& 
   const auto leave_one_out = calibrations_of(runs, CalibrationKind::kLeaveOneOut);
   std::vector<Refit> refits;
   for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
-    const Scenario scenario = scenario_of(runs[indices.front()].run);
+    const Scenario scenario = scenario_of(runs[indices.front()]);
+    check_alike(runs, indices, scenario);
     refits.push_back(
         {.calibration = calibration_of(runs, indices, scenario, source),
          .shipped = fit_leaving_out_job(published_runs_on(published, scenario), scenario, kNoJob),

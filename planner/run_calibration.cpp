@@ -73,7 +73,7 @@ std::vector<Calibration> shipped_calibrations(const std::vector<CostedRun>& runs
   ProfileCache profiles;
   std::vector<Calibration> calibrations(runs.size());
   for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
-    Scenario scenario = profiles.scenario_of(runs[indices.front()].run);
+    Scenario scenario = scenario_of(runs[indices.front()]);
     const std::vector<CostedRun> alike = published_runs_on(published, scenario, profiles);
     for (const std::size_t i : indices) {
       const MeasuredRun& run = runs[i].run;

@@ -24,6 +24,9 @@ constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
 template <class Fields>
 void describe(Fields& fields, RunExecution& run) {
   fields.name("transport", run.transport);
+  if (fields.optional("hosts", !run.hosts.empty())) {
+    fields.texts("hosts", run.hosts);
+  }
   fields.count("ranks", run.ranks, 1, kMostSmall);
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kMost);
@@ -37,6 +40,8 @@ void describe(Fields& fields, RunExecution& run) {
   fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
   fields.flag("reproducible", run.is_reproducible);
   fields.flag("shrunk", run.is_shrunk);
+  fields.flag("interrupted", run.is_interrupted);
+  fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
   fields.object("model", run.model);
   fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);
   fields.count("dp", run.dp, 1, kMostSmall);
@@ -125,6 +130,7 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.numbers("losses", report.losses, kAny);
   fields.numbers("gradient_norms", report.gradient_norms, kAny);
   fields.count("skipped_steps", report.skipped_steps, 0, kMost);
+  fields.texts("warnings", report.warnings);
 }
 
 }  // namespace

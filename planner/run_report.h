@@ -15,7 +15,8 @@ inline constexpr const char* kRunSchema = "ptdp.run/1";
 
 /// How a plan was run.
 struct RunExecution {
-  std::string transport = "threads";
+  std::string transport = "threads";  ///< Or "mpi".
+  std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
   std::int64_t ranks = 1;
   Precision precision = Precision::kFp32;
   std::int64_t first_step = 0;  ///< Of the training: above 0 where it was resumed.
@@ -28,13 +29,15 @@ struct RunExecution {
   double dropout = 0.0;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
+  bool is_interrupted = false;  ///< Stopped before its last step.
+  int terms_stage = 0;          ///< Place in the pipeline of the ranks that the terms are of.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   int dp = 1;
 };
 
-/// A part of an iteration, on the rank that computes longest. What was not predicted or not
-/// measured is 0.
+/// A part of an iteration (run_terms.h) on the ranks that compute longest, RunExecution's
+/// terms_stage. What was not predicted or not measured is 0.
 struct TermComparison {
   std::string name;
   Seconds predicted;
@@ -81,6 +84,7 @@ struct RunReport {
   std::vector<double> losses;          ///< Of every step, warm-up included.
   std::vector<double> gradient_norms;  ///< Likewise.
   std::int64_t skipped_steps = 0;      ///< Overflows of fp16.
+  std::vector<std::string> warnings;   ///< As they were given while it ran.
 };
 
 /// As JSON, and back. Throws Error naming the place.

@@ -30,10 +30,16 @@ std::string time_line(std::string_view name, Seconds predicted, Seconds measured
               error_of(predicted.value(), measured.value()));
 }
 
+/// "threads", or "MPI processes of a, b".
+std::string ranks_text(const RunExecution& run) {
+  return run.hosts.empty() ? run.transport
+                           : fmt::format("MPI processes of {}", fmt::join(run.hosts, ", "));
+}
+
 std::string heading(const RunReport& report) {
   const RunExecution& run = report.execution;
   std::string text = fmt::format("{} on {} {} with {}: {} steps of {} sequences in {}, data {}\n",
-                                 report.plan.scenario.job.model_name, run.ranks, run.transport,
+                                 report.plan.scenario.job.model_name, run.ranks, ranks_text(run),
                                  to_string(report.plan.config), run.steps, run.global_batch_size,
                                  name_of(run.precision), run.data);
   text += run.basis + '\n';

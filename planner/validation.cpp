@@ -21,6 +21,10 @@ Scenario scenario_of(const MeasuredRun& run) {
   return ProfileCache().scenario_of(run);
 }
 
+Scenario scenario_of(const CostedRun& run) {
+  return run.scenario ? *run.scenario : scenario_of(run.run);
+}
+
 CostedRuns cost_runs(const MeasuredRuns& runs) {
   CostedRuns result{.skipped = runs.skipped};
   ProfileCache profiles;
@@ -35,7 +39,8 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
         skip(std::string(text_of(*violation).description));
         continue;
       }
-      result.costed.push_back({run, iteration_cost(scenario, run.config).total()});
+      result.costed.push_back(
+          {.run = run, .predicted = iteration_cost(scenario, run.config).total()});
     } catch (const Error& error) {
       skip(error.what());
     }

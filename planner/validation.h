@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace ptdp {
 struct CostedRun {
   MeasuredRun run;
   Seconds predicted;
+  /// Of a run of ptdp-run, which holds its profiles by value; null: of those that the row names.
+  std::shared_ptr<const Scenario> scenario = nullptr;
 };
 
 struct CostedRuns {
@@ -25,6 +28,8 @@ struct CostedRuns {
 /// The scenario of a run: its profiles, with what the row itself says of overlap and precision.
 /// Throws Error for unknown profiles.
 [[nodiscard]] Scenario scenario_of(const MeasuredRun& run);
+
+[[nodiscard]] Scenario scenario_of(const CostedRun& run);
 
 /// Costs every run as configured. A run without a profile, or whose configuration the model cannot
 /// cost, is skipped with the reason.

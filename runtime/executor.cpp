@@ -9,9 +9,14 @@
 
 #include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
+#include "cost_model/simulation/step_layout.h"
 
 namespace ptdp {
 namespace {
+
+/// Of lanes, by Lane.
+constexpr std::array<std::string_view, kNumLanes> kThreadNames = {"compute", "forward", "backward",
+                                                                  "data"};
 
 /// The part of the model that a virtual stage is.
 StageLayers layers_of(const TrainingSettings& settings, int stage) {
@@ -31,6 +36,34 @@ StageLayers layers_of(const TrainingSettings& settings, int stage) {
 /// Whether `rank` holds the copy of a stage that is counted where every stage counts once.
 bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
+}
+
+/// Where a part of a store that is reduced and gathered by itself begins; behind the end where it
+/// is empty.
+std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts) {
+  const std::vector<Part> ranges = reduction_ranges(store, part, num_parts);
+  return ranges.empty() ? store.all_weights().size : ranges.front().first;
+}
+
+bool is_aborted(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Aborted&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// What a job that ends by it ends with.
+ExitStatus status_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.status();
+  } catch (...) {
+    return ExitStatus::kRuntimeFault;
+  }
 }
 
 Span span_of(const Event& start, const Event& end) {
@@ -56,8 +89,12 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       clock_(backend),
       groups_(make_process_groups(world, settings.config, settings.schedule)),
       order_(settings.schedule.orders[static_cast<std::size_t>(groups_.pipeline_rank)]),
+      reductions_(buckets_of(order_, ActionKind::kReduceGradients)),
+      gathers_(buckets_of(order_, ActionKind::kGatherParameters)),
       total_(backend, DataType::kFloat64, 1),
-      state_{.seed = settings.seed, .model = settings.model} {
+      state_{.seed = settings.seed, .model = settings.model},
+      lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
+              make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
   auto timed = std::make_unique<TimedCommunicator>(backend, std::move(groups_.tensor));
   tensor_ = timed.get();
   groups_.tensor = std::move(timed);
@@ -85,7 +122,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
     stage = std::make_unique<TransformerStage>(backend, *tensor_, stage_settings, layers, table);
     const Communicator& data_group = *groups_.stage_data[static_cast<std::size_t>(number)];
     shares.push_back({.store = &stage->parameters(),
-                      .num_buckets = std::max(num_buckets(ActionKind::kReduceGradients, number), 1),
+                      .num_buckets = num_buckets(reductions_, number),
                       .group_size = data_group.size(),
                       .group_rank = data_group.rank(),
                       .shards_states = is_sharded(),
@@ -97,6 +134,36 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
   optimizer_ = std::make_unique<Optimizer>(backend, std::move(shares));
 }
 
+std::map<int, Executor::Buckets> Executor::buckets_of(const std::vector<Action>& order,
+                                                      ActionKind kind) {
+  std::map<int, Buckets> buckets;
+  for (std::size_t index = 0; index < order.size(); ++index) {
+    if (order[index].kind == kind) {
+      buckets[order[index].stage].actions.push_back(index);
+    }
+  }
+  return buckets;
+}
+
+/// With a thread of its own where the settings put anything on it.
+WorkLane Executor::make_lane(Lane lane) {
+  const bool has_messages =
+      settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
+  const bool has_data = settings_.data != DataMode::kBlocking && !reductions_.empty();
+  const bool is_used = lane == Lane::kData ? has_data : lane != Lane::kCompute && has_messages;
+  if (!is_used) {
+    return {};
+  }
+  return WorkLane::beside(
+      fmt::format("{} of {}", kThreadNames[static_cast<std::size_t>(lane)], groups_.world->rank()),
+      [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
+}
+
+int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) const {
+  const auto found = buckets.find(stage);
+  return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
+}
+
 StepRecord Executor::run_step() {
   record_ = StepRecord{};
   record_.actions.assign(order_.size(), Span{});
@@ -106,6 +173,9 @@ StepRecord Executor::run_step() {
       ++weight_gradients_left_[action.stage];
     }
   }
+  for (auto& [number, buckets] : reductions_) {
+    buckets.tickets.clear();
+  }
   for (const auto& [number, stage] : stages_) {
     if (!stage->loss_total().empty()) {
       backend_.fill(stage->loss_total(), 0.0);
@@ -114,24 +184,11 @@ StepRecord Executor::run_step() {
   static_cast<void>(tensor_->take());
   static_cast<void>(clock_.take());
   const Event start = backend_.record();
-  for (std::size_t index = 0; index < order_.size(); ++index) {
-    compute_start_ = backend_.record();
-    if (hooks_.before) {
-      hooks_.before(state_.step, order_[index], Lane::kCompute);
-    }
-    run(order_[index], index);
-    if (hooks_.after) {
-      hooks_.after(Lane::kCompute);
-    }
-    if (occupies_lane(order_[index].kind)) {
-      record_.actions[index] = span_of(compute_start_, backend_.record());
-    }
-    for (const TimedCollective& collective : tensor_->take()) {
-      record_.sub_spans.push_back({.action = index,
-                                   .kind = collective.kind,
-                                   .span = span_of(collective.start, collective.end),
-                                   .bytes = collective.bytes});
-    }
+  try {
+    run_actions();
+    wait_for_lanes();
+  } catch (...) {
+    fail(std::current_exception());
   }
   record_.step = span_of(start, backend_.record());
   record_.operations = clock_.take();
@@ -139,6 +196,71 @@ StepRecord Executor::run_step() {
   state_.next_sample += settings_.global_batch_size;
   state_.loss_scaler = loss_scaler_.state();
   return std::move(record_);
+}
+
+void Executor::run_actions() {
+  for (std::size_t index = 0; index < order_.size(); ++index) {
+    const Action& action = order_[index];
+    compute_start_ = backend_.record();
+    if (is_send(action.kind) || is_collective(action.kind)) {
+      run(action, index);  // which posts it on its lane
+      continue;
+    }
+    begin(action, Lane::kCompute);
+    run(action, index);
+    if (occupies_lane(action.kind)) {
+      record_.actions[index] = span_of(compute_start_, backend_.record());
+    }
+    end(Lane::kCompute);
+    for (const TimedCollective& collective : tensor_->take()) {
+      record_.sub_spans.push_back({.action = index,
+                                   .kind = collective.kind,
+                                   .span = span_of(collective.start, collective.end),
+                                   .bytes = collective.bytes});
+    }
+  }
+}
+
+void Executor::fail(std::exception_ptr failure) {
+  groups_.world->abort(status_of(failure));
+  // What this rank merely heard of may have begun on one of its lanes.
+  for (const WorkLane& lane : lanes_) {
+    const std::exception_ptr cause = lane.failure();
+    if (cause != nullptr && is_aborted(failure)) {
+      failure = cause;
+    }
+  }
+  std::rethrow_exception(failure);
+}
+
+void Executor::begin(const Action& action, Lane lane) {
+  if (hooks_.before) {
+    hooks_.before(state_.step, action, lane);
+  }
+}
+
+void Executor::end(Lane lane) {
+  if (hooks_.after) {
+    hooks_.after(lane);
+  }
+}
+
+/// Runs what an action does on its lane.
+WorkLane::Ticket Executor::post(std::size_t index, std::function<void()> work) {
+  const Lane on = lane_of(order_[index].kind);
+  return lane(on).post([this, index, on, work = std::move(work)] {
+    const Event start = backend_.record();
+    begin(order_[index], on);
+    work();
+    record_.actions[index] = span_of(start, backend_.record());
+    end(on);
+  });
+}
+
+void Executor::wait_for_lanes() {
+  for (WorkLane& lane : lanes_) {
+    lane.wait();
+  }
 }
 
 void Executor::run(const Action& action, std::size_t index) {
@@ -155,7 +277,7 @@ void Executor::run(const Action& action, std::size_t index) {
       return;  // part of the backward pass here
     case ActionKind::kSendForward:
     case ActionKind::kSendBackward:
-      return send(action);
+      return send(action, index);
     case ActionKind::kReceiveForward:
     case ActionKind::kReceiveBackward:
       return receive(action, index);
@@ -170,9 +292,9 @@ void Executor::run(const Action& action, std::size_t index) {
       input_gradients_.erase({action.stage + 1, action.microbatch});
       return;
     case ActionKind::kReduceGradients:
-      return reduce_gradients(action);
+      return post_reductions(action.stage, 0);
     case ActionKind::kGatherParameters:
-      return gather_bucket(action.stage, action.microbatch);
+      return post_gather(action, index);
     case ActionKind::kReduceTied:
       return reduce_tied(action);
     case ActionKind::kReduceNorm:
@@ -250,7 +372,15 @@ Tensor Executor::take(Messages& messages, const Action& action) {
 
 void Executor::forward(const Action& action) {
   Tensor input = take(activations_, action);
-  Tensor output = stages_.at(action.stage)->forward(microbatch(action), std::move(input));
+  // Parameters are gathered before their first use in a step.
+  PlaceListener before_use;
+  Buckets& gathers = gathers_[action.stage];
+  if (!gathers.tickets.empty() && lane_of(ActionKind::kGatherParameters) != Lane::kCompute) {
+    before_use = [this, &action](std::int64_t end) { wait_for_parameters(action.stage, end); };
+  }
+  Tensor output =
+      stages_.at(action.stage)->forward(microbatch(action), std::move(input), before_use);
+  gathers.tickets.clear();
   if (!output.empty()) {
     outputs_[{action.stage, action.microbatch}] = std::move(output);
   }
@@ -269,8 +399,9 @@ void Executor::keep_input_gradient(const Action& action, Tensor gradient) {
 
 void Executor::backward(const Action& action) {
   Tensor gradient = take(gradients_, action);
-  keep_input_gradient(action,
-                      stages_.at(action.stage)->backward(microbatch(action), std::move(gradient)));
+  keep_input_gradient(
+      action, stages_.at(action.stage)
+                  ->backward(microbatch(action), std::move(gradient), reduces_behind(action)));
   finish_weight_gradient(action);
 }
 
@@ -281,8 +412,24 @@ void Executor::input_gradient(const Action& action) {
 }
 
 void Executor::weight_gradient(const Action& action) {
-  stages_.at(action.stage)->backward_weights(microbatch(action));
+  stages_.at(action.stage)->backward_weights(microbatch(action), reduces_behind(action));
   finish_weight_gradient(action);
+}
+
+/// Where reductions overlap, the stage's last weight gradient has each bucket reduced as soon as it
+/// is complete.
+PlaceListener Executor::reduces_behind(const Action& action) {
+  const bool is_last = weight_gradients_left_.at(action.stage) == 1;
+  if (!is_last || !reductions_.contains(action.stage) ||
+      lane_of(ActionKind::kReduceGradients) == Lane::kCompute) {
+    return {};
+  }
+  const std::int64_t first_own =
+      stages_.at(action.stage)->parameters().first_of(GradientGroup::kOwn);
+  return [this, stage = action.stage, first_own](std::int64_t place) {
+    // What lies in front of those is summed over other ranks first.
+    post_reductions(stage, std::max(place, first_own));
+  };
 }
 
 void Executor::finish_weight_gradient(const Action& action) {
@@ -292,15 +439,19 @@ void Executor::finish_weight_gradient(const Action& action) {
   }
 }
 
-void Executor::send(const Action& action) {
+void Executor::send(const Action& action, std::size_t index) {
   const bool is_forward = action.kind == ActionKind::kSendForward;
   std::map<Key, Tensor>& results = is_forward ? outputs_ : input_gradients_;
-  Communicator& group = is_forward ? *groups_.pipeline_forward : *groups_.pipeline_backward;
   const auto found = results.find({action.stage, action.microbatch});
+  const auto result = std::make_shared<Tensor>(std::move(found->second));
+  results.erase(found);
   const int to =
       rank_of(settings_.schedule, action.stage + (is_forward ? 1 : -1), action.microbatch);
-  group.wait(group.send(own_part(found->second), to));
-  results.erase(found);
+  Communicator& group = is_forward ? *groups_.pipeline_forward : *groups_.pipeline_backward;
+  post(index, [this, &group, result, to] {
+    group.wait(group.send(own_part(*result), to));
+    result->reset();
+  });
 }
 
 void Executor::receive(const Action& action, std::size_t index) {
@@ -318,17 +469,27 @@ void Executor::receive(const Action& action, std::size_t index) {
   (is_forward ? activations_ : gradients_)[{action.stage, action.microbatch}] = std::move(message);
 }
 
-int Executor::num_buckets(ActionKind kind, int stage) const {
-  return static_cast<int>(std::count_if(order_.begin(), order_.end(), [&](const Action& action) {
-    return action.kind == kind && action.stage == stage;
-  }));
+/// Posts, of the buckets that were not, those whose gradients lie behind `complete_from`. The flat
+/// buffers are cut into parts in the order of the layers; backward passes complete the last first.
+void Executor::post_reductions(int stage, std::int64_t complete_from) {
+  Buckets& buckets = reductions_.at(stage);
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  const int count = num_buckets(reductions_, stage);
+  while (std::ssize(buckets.tickets) < count) {
+    const auto posted = static_cast<int>(buckets.tickets.size());
+    const int part = count - 1 - posted;
+    if (first_of_part(store, part, count) < complete_from) {
+      return;
+    }
+    buckets.tickets.push_back(post(buckets.actions[static_cast<std::size_t>(posted)],
+                                   [this, stage, part] { reduce_bucket(stage, part); }));
+  }
 }
 
-void Executor::reduce_gradients(const Action& action) {
-  const ParameterStore& store = stages_.at(action.stage)->parameters();
-  Communicator& group = *groups_.stage_data[static_cast<std::size_t>(action.stage)];
-  for (const Part& range :
-       reduction_ranges(store, action.microbatch, num_buckets(action.kind, action.stage))) {
+void Executor::reduce_bucket(int stage, int part) {
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  Communicator& group = *groups_.stage_data[static_cast<std::size_t>(stage)];
+  for (const Part& range : reduction_ranges(store, part, num_buckets(reductions_, stage))) {
     const Buffer gradients = store.all_gradients().slice(range.first, range.count);
     if (is_sharded()) {
       group.reduce_scatter(gradients);
@@ -338,16 +499,35 @@ void Executor::reduce_gradients(const Action& action) {
   }
 }
 
+void Executor::post_gather(const Action& action, std::size_t index) {
+  gathers_.at(action.stage)
+      .tickets.push_back(post(index, [this, stage = action.stage, bucket = action.microbatch] {
+        gather_bucket(stage, bucket);
+      }));
+}
+
+/// Until the parameters in front of `end` are there.
+void Executor::wait_for_parameters(int stage, std::int64_t end) {
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  const Buckets& gathers = gathers_.at(stage);
+  const int count = num_buckets(gathers_, stage);
+  for (std::size_t bucket = 0; bucket < gathers.tickets.size(); ++bucket) {
+    if (first_of_part(store, static_cast<int>(bucket), count) < end) {
+      lane(lane_of(ActionKind::kGatherParameters)).wait(gathers.tickets[bucket]);
+    }
+  }
+}
+
 void Executor::gather_bucket(int stage, int bucket) {
   const ParameterStore& store = stages_.at(stage)->parameters();
-  for (const Part& range :
-       reduction_ranges(store, bucket, num_buckets(ActionKind::kGatherParameters, stage))) {
+  for (const Part& range : reduction_ranges(store, bucket, num_buckets(gathers_, stage))) {
     groups_.stage_data[static_cast<std::size_t>(stage)]->all_gather(
         store.all_weights().slice(range.first, range.count));
   }
 }
 
 void Executor::reduce_tied(const Action& action) {
+  lane(Lane::kData).wait();
   const ParameterStore& store = stages_.at(action.stage)->parameters();
   Part range{.first = store.first_of(GradientGroup::kTied),
              .count = store.count_of(GradientGroup::kTied)};
@@ -360,6 +540,7 @@ void Executor::reduce_tied(const Action& action) {
 }
 
 void Executor::reduce_norm() {
+  lane(Lane::kData).wait();
   backend_.fill(total_, 0.0);
   optimizer_->add_squares(total_);
   (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);

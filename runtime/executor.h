@@ -1,7 +1,9 @@
 // One rank of a training run: walks through the schedule that the simulator times.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +20,7 @@
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
 #include "runtime/transformer_stage.h"
+#include "runtime/work_lane.h"
 
 namespace ptdp {
 
@@ -41,7 +44,8 @@ class Executor {
   Executor& operator=(Executor&&) = delete;
   ~Executor() = default;
 
-  /// One iteration over the next global batch.
+  /// One iteration. When it throws, the world was aborted: the ranks' lanes must end. over the next
+  /// global batch.
   [[nodiscard]] StepRecord run_step();
 
   /// The virtual stages that this rank holds, by number, and the optimizer of their parameters.
@@ -76,17 +80,41 @@ class Executor {
     Tensor targets;
   };
 
+  /// A stage's buckets: REDUCE_GRAD or UNSHARD, in the order of the list.
+  struct Buckets {
+    std::vector<std::size_t> actions;            ///< Their places in the list.
+    std::vector<WorkLane::Ticket> tickets = {};  ///< Of those that were posted.
+  };
+
+  [[nodiscard]] Lane lane_of(ActionKind kind) const {
+    return ptdp::lane_of(kind, settings_.messages, settings_.data);
+  }
+  [[nodiscard]] WorkLane& lane(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] static std::map<int, Buckets> buckets_of(const std::vector<Action>& order,
+                                                         ActionKind kind);
+  [[nodiscard]] WorkLane make_lane(Lane lane);
+  [[nodiscard]] int num_buckets(const std::map<int, Buckets>& buckets, int stage) const;
+  void run_actions();
+  void begin(const Action& action, Lane lane);
+  void end(Lane lane);
   void run(const Action& action, std::size_t index);
   void forward(const Action& action);
   void backward(const Action& action);
   void input_gradient(const Action& action);
   void weight_gradient(const Action& action);
   void keep_input_gradient(const Action& action, Tensor gradient);
+  [[nodiscard]] PlaceListener reduces_behind(const Action& action);
   void finish_weight_gradient(const Action& action);
-  void send(const Action& action);
+  void send(const Action& action, std::size_t index);
   void receive(const Action& action, std::size_t index);
-  void reduce_gradients(const Action& action);
+  void post_reductions(int stage, std::int64_t complete_from);
+  void reduce_bucket(int stage, int part);
+  void post_gather(const Action& action, std::size_t index);
+  void wait_for_parameters(int stage, std::int64_t end);
   void gather_bucket(int stage, int bucket);
+  WorkLane::Ticket post(std::size_t index, std::function<void()> work);
+  void wait_for_lanes();
+  [[noreturn]] void fail(std::exception_ptr failure);
   void reduce_tied(const Action& action);
   void reduce_norm();
   void step_optimizer();
@@ -97,7 +125,6 @@ class Executor {
   [[nodiscard]] Tensor take(Messages& messages, const Action& action);
   [[nodiscard]] Buffer own_part(const Tensor& tensor) const;
   [[nodiscard]] bool sends_parts() const;
-  [[nodiscard]] int num_buckets(ActionKind kind, int stage) const;
 
   Backend& backend_;
   const TrainingSettings& settings_;
@@ -110,6 +137,8 @@ class Executor {
   std::map<int, std::unique_ptr<TransformerStage>> stages_;
   std::unique_ptr<Optimizer> optimizer_;
 
+  std::map<int, Buckets> reductions_;         ///< By stage.
+  std::map<int, Buckets> gathers_;            ///< Likewise; tickets until its first forward pass.
   std::map<int, int> weight_gradients_left_;  ///< By stage, in this step.
   std::map<Key, Tokens> tokens_;
   Messages activations_;                   ///< Inputs of stages that are here or on their way,
@@ -124,6 +153,8 @@ class Executor {
   Event compute_start_;
   StepRecord record_;
   int peak_activations_ = 0;
+  std::array<WorkLane, kNumLanes>
+      lanes_;  ///< By Lane. The last member: what runs on them ends first.
 };
 
 }  // namespace ptdp

@@ -46,6 +46,8 @@ class TimedCommunicator : public Communicator {
   void barrier() override { inner_->barrier(); }
   [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
 
+  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
+
   /// Those since the last call.
   [[nodiscard]] std::vector<TimedCollective> take() { return std::exchange(collectives_, {}); }
 

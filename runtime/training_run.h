@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -14,6 +15,7 @@
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
+#include "runtime/transport/mpi_world.h"
 
 namespace ptdp {
 
@@ -42,6 +44,7 @@ struct RunOptions {
   std::function<void(const StepProgress&)> on_step;  ///< Called by one thread.
   const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.
   std::function<std::unique_ptr<Backend>()> make_backend;
+  MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
 };
 
 /// Steps of which a run keeps when every action ran: the last ones.
@@ -49,10 +52,12 @@ inline constexpr std::int64_t kDetailedSteps = 32;
 
 struct RunRecord {
   std::int64_t first_step = 0;
-  std::vector<RankRecord> ranks;
+  std::vector<RankRecord> ranks;   ///< Of processes, on rank 0 alone; the others have none.
+  std::vector<std::string> hosts;  ///< Of processes, by rank; likewise.
 };
 
-/// Runs every rank as a thread of this process. Throws Error naming the rank that failed first.
+/// Runs every rank, as a thread of this process or, with options.process, as a process each: all of
+/// them call it. Throws as run_ranks does.
 [[nodiscard]] RunRecord run_training(const TrainingSettings& settings, const TrainingData& data,
                                      const RunOptions& options);
 

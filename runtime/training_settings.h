@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/transformer_config.h"
@@ -19,6 +20,9 @@ struct TrainingSettings {
   Schedule schedule;              ///< Complete, and without a fault.
   std::vector<int> stage_layers;  ///< By virtual stage, in model order.
   std::int64_t global_batch_size = 1;
+  // What runs beside compute: the modes that the simulator is given.
+  MessageMode messages = MessageMode::kBlocking;
+  DataMode data = DataMode::kBlocking;
   bool scatters_messages = true;  ///< Pipeline messages split over the tensor-parallel group.
 
   DataType type = DataType::kFloat32;

@@ -22,6 +22,12 @@ struct StageActivations {
   Tensor embedding_gradient;  ///< From the input gradient on, where the stage begins the model.
 };
 
+void tell(const PlaceListener& listener, std::int64_t place) {
+  if (listener) {
+    listener(place);
+  }
+}
+
 }  // namespace
 
 std::string find_unsupported_feature(const TransformerConfig& model) {
@@ -49,10 +55,11 @@ class TransformerStage::Parts {
   Parts(Backend& backend, Communicator& tensor_group, const StageSettings& settings,
         const StageLayers& layers, ParameterStore* table);
 
-  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input);
-  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor gradient,
-                                WeightGradients when);
-  void weight_gradients(const Microbatch& microbatch);
+  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input,
+                               const PlaceListener& before_use);
+  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor gradient, WeightGradients when,
+                                const PlaceListener& when_complete);
+  void weight_gradients(const Microbatch& microbatch, const PlaceListener& when_complete);
   void finish_gradients();
 
   [[nodiscard]] ParameterStore& parameters() { return parameters_; }
@@ -61,6 +68,7 @@ class TransformerStage::Parts {
 
  private:
   void declare_ends(const StageLayers& layers, ParameterStore* table);
+  [[nodiscard]] std::int64_t first_own(std::size_t declared, std::int64_t end) const;
   /// When the logits' weight gradient is formed in a backward pass that forms all.
   [[nodiscard]] WeightGradients when_of_output(WeightGradients when) const {
     return adds_uses_together_ ? WeightGradients::kLater : when;
@@ -75,6 +83,7 @@ class TransformerStage::Parts {
   bool adds_uses_together_ = false;
   std::optional<VocabParallelEmbedding> embedding_;
   std::vector<TransformerBlock> blocks_;
+  std::vector<std::int64_t> first_of_block_;  ///< Of its parameters, and behind the last block's.
   std::optional<OutputLayer> output_;
   Tensor loss_total_;
   std::map<int, StageActivations> held_;  ///< By microbatch.
@@ -87,14 +96,32 @@ TransformerStage::Parts::Parts(Backend& backend, Communicator& tensor_group,
   assert(find_unsupported_feature(settings.model).empty());
   declare_ends(layers, table);
   blocks_.reserve(static_cast<std::size_t>(layers.count));
+  std::vector<std::size_t> first_declared;
   for (int layer = layers.first; layer < layers.first + layers.count; ++layer) {
+    first_declared.push_back(parameters_.parameters().size());
     blocks_.emplace_back(context_, layer);
   }
   parameters_.allocate(backend, settings.type, settings.seed);
+  const std::int64_t end = parameters_.all_weights().size;
+  first_of_block_.assign(blocks_.size() + 1, end);
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    first_of_block_[i] = first_own(first_declared[i], first_of_block_[i + 1]);
+  }
   if (layers.ends_model) {
     loss_total_ = Tensor(backend, DataType::kFloat64, 1);
     backend.fill(loss_total_, 0.0);
   }
+}
+
+// Of the parameters that were declared from one on, the first of those that are kOwn: what is
+// summed over other ranks lies in front of all of them.
+std::int64_t TransformerStage::Parts::first_own(std::size_t declared, std::int64_t end) const {
+  for (const Parameter& parameter : parameters_.parameters().subspan(declared)) {
+    if (parameter.group == GradientGroup::kOwn) {
+      return parameter.first;
+    }
+  }
+  return end;
 }
 
 void TransformerStage::Parts::declare_ends(const StageLayers& layers, ParameterStore* table) {
@@ -122,12 +149,15 @@ void TransformerStage::Parts::declare_ends(const StageLayers& layers, ParameterS
   }
 }
 
-Tensor TransformerStage::Parts::forward(const Microbatch& microbatch, Tensor input) {
+Tensor TransformerStage::Parts::forward(const Microbatch& microbatch, Tensor input,
+                                        const PlaceListener& before_use) {
   assert(!held_.contains(microbatch.index));
   StageActivations& held = held_[microbatch.index];
   held.blocks.resize(blocks_.size());
+  tell(before_use, first_of_block_.front());
   Tensor x = embedding_ ? embedding_->forward(microbatch) : std::move(input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    tell(before_use, first_of_block_[i + 1]);
     x = blocks_[i].forward(microbatch, std::move(x), held.blocks[i]);
   }
   if (!output_) {
@@ -138,13 +168,14 @@ Tensor TransformerStage::Parts::forward(const Microbatch& microbatch, Tensor inp
 }
 
 Tensor TransformerStage::Parts::backward(const Microbatch& microbatch, Tensor gradient,
-                                         WeightGradients when) {
+                                         WeightGradients when, const PlaceListener& when_complete) {
   StageActivations& held = held_.at(microbatch.index);
   if (output_) {
     gradient = output_->backward(microbatch, when_of_output(when), held.output);
   }
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     blocks_[i].backward(microbatch, gradient, when, held.blocks[i]);
+    tell(when_complete, first_of_block_[i]);
   }
   if (embedding_) {
     embedding_->backward(microbatch, gradient);
@@ -175,10 +206,12 @@ void TransformerStage::Parts::end_gradients(const Microbatch& microbatch, StageA
   }
 }
 
-void TransformerStage::Parts::weight_gradients(const Microbatch& microbatch) {
+void TransformerStage::Parts::weight_gradients(const Microbatch& microbatch,
+                                               const PlaceListener& when_complete) {
   StageActivations& held = held_.at(microbatch.index);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     blocks_[i].weight_gradients(held.blocks[i]);
+    tell(when_complete, first_of_block_[i]);
   }
   end_gradients(microbatch, held);
   held_.erase(microbatch.index);
@@ -201,20 +234,24 @@ TransformerStage::TransformerStage(Backend& backend, Communicator& tensor_group,
 
 TransformerStage::~TransformerStage() = default;
 
-Tensor TransformerStage::forward(const Microbatch& microbatch, Tensor input) {
-  return parts_->forward(microbatch, std::move(input));
+Tensor TransformerStage::forward(const Microbatch& microbatch, Tensor input,
+                                 const PlaceListener& before_use) {
+  return parts_->forward(microbatch, std::move(input), before_use);
 }
 
 Tensor TransformerStage::backward_input(const Microbatch& microbatch, Tensor output_gradient) {
-  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kLater);
+  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kLater, {});
 }
 
-void TransformerStage::backward_weights(const Microbatch& microbatch) {
-  parts_->weight_gradients(microbatch);
+void TransformerStage::backward_weights(const Microbatch& microbatch,
+                                        const PlaceListener& when_complete) {
+  parts_->weight_gradients(microbatch, when_complete);
 }
 
-Tensor TransformerStage::backward(const Microbatch& microbatch, Tensor output_gradient) {
-  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kAtOnce);
+Tensor TransformerStage::backward(const Microbatch& microbatch, Tensor output_gradient,
+                                  const PlaceListener& when_complete) {
+  return parts_->backward(microbatch, std::move(output_gradient), WeightGradients::kAtOnce,
+                          when_complete);
 }
 
 void TransformerStage::finish_gradients() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -56,6 +57,9 @@ struct Microbatch {
   double gradient_scale = 1.0;
 };
 
+/// Told a place in the stage's flat buffers [elements] (parameter_store.h). May be empty.
+using PlaceListener = std::function<void(std::int64_t place)>;
+
 /// Activations and their gradients are [s, b, h] in the working type, or this rank's 1/t of the
 /// sequence with sequence parallelism. Forward, backward_input and backward_weights of a microbatch
 /// are called once each, in this order, or forward and backward; other microbatches may come
@@ -76,15 +80,20 @@ class TransformerStage {
   ~TransformerStage();
 
   /// The stage's output; nothing where it ends the model, where the losses of all tokens are added
-  /// to loss_total(). `input` is empty where it begins the model.
-  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input);
+  /// to loss_total(). `input` is empty where it begins the model. `before_use` is called before
+  /// parameters in front of a place are used, ascending, those of the ends of the model first.
+  [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input,
+                               const PlaceListener& before_use = {});
   /// The gradient of the stage's input; nothing where it begins the model. `output_gradient` is
   /// empty where it ends it.
   [[nodiscard]] Tensor backward_input(const Microbatch& microbatch, Tensor output_gradient);
-  void backward_weights(const Microbatch& microbatch);
+  /// `when_complete` is called as the gradients from a place on have all of this microbatch's
+  /// part, descending; those in front of the last place do when it returns.
+  void backward_weights(const Microbatch& microbatch, const PlaceListener& when_complete = {});
   /// Both, layer by layer: each layer's weight gradient directly after its input gradient, so that
   /// less memory is in use. What a schedule's undivided backward pass should call.
-  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor output_gradient);
+  [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor output_gradient,
+                                const PlaceListener& when_complete = {});
   /// After the last microbatch's weight gradients: sums what is kSummedOverTensor over the
   /// tensor-parallel group (one all-reduce, in place). Replicas' gradients may be summed before or
   /// after; before, one microbatch per replica gives the bits that accumulating them gives.

@@ -28,23 +28,6 @@ std::vector<std::string> flag_names(const po::options_description& flags) {
   return names;
 }
 
-/// `argument` as a shell would take it back.
-std::string shell_quoted(const std::string& argument) {
-  const bool is_plain =
-      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
-      });
-  if (is_plain) {
-    return argument;
-  }
-  std::string result = "'";
-  for (const char c : argument) {
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return result + "'";
-}
-
 /// `text` without characters that a terminal would act upon; line breaks stay where `keeps_lines`.
 std::string without_controls(std::string_view text, bool keeps_lines) {
   std::string result;
@@ -78,6 +61,22 @@ CommandLine::CommandLine(int argc, const char* const* argv, const po::options_de
   } catch (const po::error& error) {
     throw Error(error.what());
   }
+}
+
+std::string shell_quoted(const std::string& argument) {
+  const bool is_plain =
+      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
+      });
+  if (is_plain) {
+    return argument;
+  }
+  std::string result = "'";
+  for (const char c : argument) {
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return result + "'";
 }
 
 std::string CommandLine::quoted_arguments_without(const std::string& flag) const {
@@ -156,6 +155,35 @@ po::typed_value<std::string>* text_value() {
 
 po::typed_value<std::vector<std::string>>* texts_value() {
   return po::value<std::vector<std::string>>();
+}
+
+std::optional<Overlap> overlap_choice(const CommandLine& line) {
+  const auto text = line.text("overlap");
+  if (!text.has_value()) {
+    return std::nullopt;
+  }
+  if (*text == "none" || *text == "all") {
+    const bool is_all = *text == "all";
+    return Overlap{.messages = is_all, .reductions = is_all, .gathers = is_all};
+  }
+  Overlap overlap;
+  for (const std::size_t choice :
+       line.choices("overlap", {"messages", "reductions", "gathers", "none", "all"})) {
+    if (choice > 2) {
+      throw Error(
+          "--overlap: expected none or all alone, or some of messages, reductions, "
+          "gathers, got " +
+          in_quotes(*text));
+    }
+    (choice == 0 ? overlap.messages : choice == 1 ? overlap.reductions : overlap.gathers) = true;
+  }
+  if (overlap.gathers && !overlap.reductions) {
+    throw Error(
+        "--overlap: gathers run beside compute only where reductions do; expected "
+        "reductions,gathers, got " +
+        in_quotes(*text));
+  }
+  return overlap;
 }
 
 double parse_with_suffix(std::string_view text, const std::string& place) {

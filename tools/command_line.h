@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost_model/spec/named_values.h"
+#include "cost_model/spec/stack_spec.h"
 
 namespace ptdp {
 
@@ -50,9 +51,19 @@ class CommandLine {
   boost::program_options::variables_map values_;
 };
 
+/// `argument` as a shell would take it back.
+[[nodiscard]] std::string shell_quoted(const std::string& argument);
+
 /// The value of a flag that takes text, and of one that may be given again and again.
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
+
+/// The value of --overlap: none, all, or some of messages, reductions, gathers; nothing without it.
+/// Throws Error for anything else, and for gathers without reductions.
+[[nodiscard]] std::optional<Overlap> overlap_choice(const CommandLine& line);
+inline constexpr const char* kOverlapHelp =
+    "what runs beside compute, instead of what the stack overlaps: none, all, or some of messages, "
+    "reductions, gathers";
 
 /// "450B", "1.5T", "300e9": a number with an optional factor K, M, B or T. Throws Error at `place`.
 [[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);

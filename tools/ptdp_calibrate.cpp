@@ -1,9 +1,15 @@
-// ptdp-calibrate: one factor per cluster and software stack out of measured runs.
+// ptdp-calibrate: what measured runs say about a cluster and a software stack: a factor for both, or
+// the constants of each.
 #include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
 
 #include "cost_model/calibration/quantile.h"
 #include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
 #include "planner/interval_fit.h"
+#include "planner/profile_refit.h"
 #include "planner/refit.h"
 #include "tools/command_line.h"
 
@@ -14,13 +20,20 @@ namespace po = boost::program_options;
 
 constexpr const char* kProgram = "ptdp-calibrate";
 constexpr const char* kUsage =
-    "usage: ptdp-calibrate --runs FILE.csv [-o DIRECTORY]   a factor per cluster and stack\n"
-    "       ptdp-calibrate --intervals [--runs FILE.csv]    the constants of the intervals\n"
+    "usage: ptdp-calibrate [run.json]... [--runs FILE.csv]... [-o DIRECTORY]\n"
+    "       ptdp-calibrate run.json... --profile CLUSTER.json\n"
+    "       ptdp-calibrate --intervals [--runs FILE.csv]\n"
     "\n"
     "Fits a factor to the runs of every cluster and stack that has three, and writes each to\n"
-    "DIRECTORY/<cluster>+<stack>.json, for ptdp-plan --calibration DIRECTORY. The columns are "
-    "those\n"
-    "of profiles/published (profiles/README.md). --runs may be repeated.\n"
+    "DIRECTORY/<cluster>+<stack>.json, for ptdp-plan --calibration DIRECTORY. Runs are those of\n"
+    "ptdp-run -o, and rows with the columns of profiles/published (profiles/README.md).\n"
+    "\n"
+    "--profile corrects the cluster and the stack that runs were planned for, constant by constant,\n"
+    "by what the runs measured of each term: products, attention, memory, launches, collectives,\n"
+    "messages, optimizer. It writes CLUSTER.json and CLUSTER.stack.json, for ptdp-plan --cluster\n"
+    "CLUSTER.json --stack CLUSTER.stack.json, and shows the errors before and after. One run will\n"
+    "do; from three on each is also predicted by the others.\n"
+    "--intervals shows the constants of the intervals.\n"
     "\n";
 
 po::options_description flag_descriptions() {
@@ -28,6 +41,7 @@ po::options_description flag_descriptions() {
   auto option = flags.add_options();
   option("runs", texts_value(), "measured runs, comma-separated values");
   option("output,o", text_value(), "write the factors into this directory");
+  option("profile", text_value(), "write the cluster that the runs measured to this file");
   option("intervals", "fit the constants of the intervals (default: to the published runs)");
   option("help,h", "this text");
   option("version", "the version");
@@ -77,16 +91,62 @@ int run_intervals(const CommandLine& line) {
   return 0;
 }
 
+std::vector<NamedReport> read_reports(const std::vector<std::string>& files) {
+  std::vector<NamedReport> runs;
+  for (const std::string& file : files) {
+    runs.push_back({.name = file, .report = read_run(file)});
+  }
+  return runs;
+}
+
+/// "run.json, run2.json, 2026-01-31": the day in universal time.
+std::string provenance(const std::vector<std::string>& files) {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  ::gmtime_r(&now, &day);
+  return fmt::format("{}, {}-{:02}-{:02}", joined(files), day.tm_year + 1900, day.tm_mon + 1,
+                     day.tm_mday);
+}
+
+int run_profile(const CommandLine& line) {
+  line.allow_only({"profile"});
+  const std::filesystem::path file = *line.text("profile");
+  if (file.extension() != ".json") {
+    throw Error("--profile: expected the name of a file that ends in .json, got " +
+                in_quotes(file.string()));
+  }
+  if (line.words().empty()) {
+    throw Error("--profile: expected runs of ptdp-run to correct it by, as words");
+  }
+  for (const std::string& run : line.words()) {
+    std::error_code error;
+    if (std::filesystem::equivalent(run, file, error)) {
+      throw Error("--profile: expected another file than the run, got " + in_quotes(run));
+    }
+  }
+  const std::vector<NamedReport> runs = read_reports(line.words());
+  const ProfileRefit refit = refit_profile(runs, provenance(line.words()));
+  write_profiles(file, refit);
+  print(to_table(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans by it\n",
+                                      shell_quoted(file.string()), shell_quoted(stack_file_beside(file).string())));
+  return 0;
+}
+
 int run_refit(const CommandLine& line) {
-  const std::vector<std::string> files = line.texts("runs");
+  std::vector<std::string> files = line.texts("runs");
   const auto output = line.text("output");
-  if (files.empty()) {
-    throw Error("--runs is missing (--help shows all flags)");
+  if (files.empty() && line.words().empty()) {
+    throw Error("expected runs: --runs FILE.csv or files of ptdp-run -o (--help shows all flags)");
   }
   if (output.has_value() && output->empty()) {
     throw Error("--output: expected the name of a directory, got \"\"");
   }
-  const CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
+  CostedRuns runs = cost_runs(read_runs({files.begin(), files.end()}));
+  for (const NamedReport& run : read_reports(line.words())) {
+    check_evidence(run);
+    runs.costed.push_back(costed_run(run));
+  }
+  files.insert(files.end(), line.words().begin(), line.words().end());
   const std::vector<Refit> refits = refit(runs.costed, joined(files));
   const std::string table = to_table(refits, runs.skipped);
   if (runs.costed.empty()) {
@@ -107,8 +167,14 @@ int run(int argc, const char* const* argv) {
     print(*answer);
     return 0;
   }
-  line.allow_words(0);
-  return line.has("intervals") ? run_intervals(line) : run_refit(line);
+  if (line.has("profile")) {
+    return run_profile(line);
+  }
+  if (line.has("intervals")) {
+    line.allow_words(0);
+    return run_intervals(line);
+  }
+  return run_refit(line);
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ po::options_description flag_descriptions() {
          "consider pipedream and pipedream-2bw: gradients of older weights, another optimizer");
   option("recompute", text(), "none, selective, full, or several: none,full");
   option("sequence-parallel", text(), "on, off");
+  option("overlap", text(), kOverlapHelp);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
   option("objective", text(), "time, cost (default: time)");
   option("tokens", text(), "tokens to train on: 450B");
@@ -152,6 +153,9 @@ Request read_request(const CommandLine& line) {
   }
   request.scenario.stack =
       stack.has_value() ? find_stack(*stack) : find_default_stack(request.scenario.cluster);
+  if (const auto overlap = overlap_choice(line)) {
+    request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
+  }
   request.scenario.job = {.model_name = model.name,
                           .model = model.config,
                           .global_batch_size = read_batch_size(line, model, request)};

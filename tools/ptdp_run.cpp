@@ -14,12 +14,12 @@
 #include "cost_model/analytic/flops.h"
 #include "cost_model/error.h"
 #include "cost_model/files.h"
-#include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/trace.h"
 #include "cost_model/spec/in_quotes.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "tools/command_line.h"
+#include "tools/launched_command.h"
 #include "tools/run_plan.h"
 
 namespace ptdp {
@@ -32,9 +32,11 @@ constexpr const char* kUsage =
     "usage: ptdp-run plan.json [--steps N] [--warm-up N] [--data tokens.bin] [--dtype T] [-o "
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
+    "       mpirun -n N ptdp-run plan.json ...\n"
     "\n"
-    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, and all walk\n"
-    "through the plan's schedule. Prints what was predicted beside what was measured: time, its\n"
+    "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
+    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
+    "predicted beside what was measured: time, its\n"
     "terms, actions, peak memory, bytes sent.\n"
     "\n"
     "Without --data it trains on a random language that can be learnt (1.11 nats per token).\n"
@@ -78,10 +80,13 @@ po::options_description flag_descriptions() {
   option(
       "reproducible",
       "sum in one order however the batch is cut: slower, and equal bits for dp and accumulation");
+  option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
   option("orders", text_value(),
          "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+  option("transport", text_value(),
+         "threads or mpi (default: mpi where mpirun or srun started this, else threads)");
   option("save", text_value(),
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");
@@ -139,6 +144,7 @@ RunRequest parse_request(const CommandLine& line) {
     request.microbatches = static_cast<int>(*count);
   }
   request.is_reproducible = line.has("reproducible");
+  request.overlap = overlap_choice(line);
   const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);
   request.learning_rate = {.maximum = rate,
                            .minimum = line.number("min-lr", 0.0, rate).value_or(0.1 * rate),
@@ -190,10 +196,15 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
                       std::int64_t warm_up) {
   StagedFile file(path);
   write_trace(run.settings.schedule, measured_timeline(run, record, warm_up),
-              message_mode(run.plan.scenario.stack, run.plan.config), {},
+              run.settings.messages, {},
               [&](std::string_view piece) { file.append(piece); });
   file.seal();
   file.rename_onto_target();
+}
+
+/// Whether this process speaks for all.
+bool is_first(const MpiProcess* process) {
+  return process == nullptr || process->rank() == 0;
 }
 
 CheckpointOptions parse_checkpoint(const CommandLine& line) {
@@ -209,14 +220,16 @@ CheckpointOptions parse_checkpoint(const CommandLine& line) {
 }
 
 /// The checkpoint to go on from; tells of newer ones that are not whole.
-std::optional<Checkpoint> open_checkpoint(const CommandLine& line) {
+std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const MpiProcess* process) {
   const auto directory = line.text("resume");
   if (!directory) {
     return std::nullopt;
   }
   Checkpoint checkpoint = Checkpoint::open(*directory);
-  for (const std::string& warning : checkpoint.passed_over()) {
-    tell(fmt::format("{}: {}\n", kProgram, warning));
+  if (is_first(process)) {
+    for (const std::string& warning : checkpoint.passed_over()) {
+      tell(fmt::format("{}: {}\n", kProgram, warning));
+    }
   }
   return checkpoint;
 }
@@ -285,59 +298,97 @@ void attempt_all(const std::vector<std::function<void()>>& calls) {
   }
 }
 
-int run(int argc, const char* const* argv) {
-  const po::options_description flags = flag_descriptions();
-  const CommandLine line(argc, argv, flags);
-  if (const auto answer = standard_answer(line, kProgram, kUsage, flags)) {
-    print(*answer);
-    return 0;
+/// All that a run needs before it starts.
+struct Job {
+  RunRequest request;
+  CheckpointOptions checkpoint;
+  std::optional<Checkpoint> resumed;
+  std::optional<PreparedRun> prepared;
+  std::optional<TrainingData> data;
+};
+
+/// What every process of a job must be given alike.
+std::vector<SharedInput> shared_inputs(const CommandLine& line) {
+  std::vector<SharedInput> inputs = {
+      {"the command line", line.quoted_arguments_without("transport")},
+      {"the plan", read_file(line.words().front())}};
+  if (const auto orders = line.text("orders")) {
+    inputs.push_back({"--orders", read_file(*orders)});
   }
+  return inputs;
+}
+
+void check_num_processes(const MpiProcess* process, const ParallelConfig& config) {
+  if (process != nullptr && process->size() != config.world_size()) {
+    throw Error(
+        fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
+                    "{} (--transport threads runs all ranks in one process)",
+                    config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
+                    config.world_size()));
+  }
+}
+
+/// Reads and checks everything; throws Error for what cannot be run.
+void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
   line.allow_words(1);
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
-  const std::string& file = line.words().front();
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
-  RunRequest request = parse_request(line);
-  CheckpointOptions checkpoint = parse_checkpoint(line);
+  static_cast<void>(line.choice("format", {"text", "json"}));
+  static_cast<void>(line.choice("transport", {"threads", "mpi"}));
+  RunRequest& request = job.request;
+  request = parse_request(line);
+  if (process != nullptr) {
+    request.ranks_here = process->ranks_on_host();
+  }
+  job.checkpoint = parse_checkpoint(line);
   check_outputs(line);
 
-  const Plan plan = read_plan(file);
-  const std::optional<Checkpoint> resumed = open_checkpoint(line);
-  if (resumed) {
-    checkpoint.resume = &*resumed;
+  const Plan plan = read_plan(line.words().front());
+  job.resumed = open_checkpoint(line, process);
+  if (job.resumed) {
+    job.checkpoint.resume = &*job.resumed;
     // Samples and dropout go on as they were.
-    request.seed = line.has("seed") ? request.seed : resumed->state().seed;
+    request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
-  finish_learning_rate(line, request, resumed ? resumed->state().step : 0);
-  const PreparedRun prepared = prepare_run(plan, request);
-  const TransformerConfig& model = prepared.settings.model;
-  if (resumed) {
-    resumed->require_model(model);
+  finish_learning_rate(line, request, job.resumed ? job.resumed->state().step : 0);
+  job.prepared = prepare_run(plan, request);
+  check_num_processes(process, job.prepared->settings.config);
+  const TransformerConfig& model = job.prepared->settings.model;
+  if (job.resumed) {
+    job.resumed->require_model(model);
   }
-  const TrainingData data =
+  job.data =
       request.data
           ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
           : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
+}
 
+RunRecord execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  RunOptions options{.steps = request.steps,
-                     .checkpoint = checkpoint,
+  const TrainingSettings& settings = job.prepared->settings;
+  RunOptions options{.steps = job.request.steps,
+                     .checkpoint = job.checkpoint,
                      .stop = &stop_requested,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); }};
+                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                     .process = process};
   if (!line.has("quiet")) {
-    options.on_step = Progress(prepared, hardware_flops(model, prepared.settings.global_batch_size,
-                                                        prepared.settings.config.recompute));
+    options.on_step = Progress(
+        *job.prepared,
+        hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
   }
-  const RunRecord record = run_training(prepared.settings, data, options);
-  const RunReport report = make_report(prepared, request, record);
+  return run_training(settings, *job.data, options);
+}
 
+void report_run(const CommandLine& line, const Job& job, const RunRecord& record) {
+  const RunReport report = make_report(*job.prepared, job.request, record);
+  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
   attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
                [&] {
                  if (const auto path = line.text("trace")) {
-                   write_trace_file(*path, prepared, record, report.execution.warm_up);
+                   write_trace_file(*path, *job.prepared, record, report.execution.warm_up);
                  }
                },
                [&] {
@@ -345,6 +396,32 @@ int run(int argc, const char* const* argv) {
                    write_file_atomically(*path, to_json(report));
                  }
                }});
+}
+
+int run(int argc, const char* const* argv, MpiProcess* process) {
+  const po::options_description flags = flag_descriptions();
+  std::optional<CommandLine> line;
+  std::optional<std::string> answer;
+  Job job;
+  prepare_together(process, [&]() -> std::vector<SharedInput> {
+    line.emplace(argc, argv, flags);
+    answer = standard_answer(*line, kProgram, kUsage, flags);
+    if (answer) {
+      return {};
+    }
+    prepare(*line, process, job);
+    return shared_inputs(*line);
+  });
+  if (answer) {
+    if (is_first(process)) {
+      print(*answer);
+    }
+    return 0;
+  }
+  const RunRecord record = execute(*line, job, process);
+  if (is_first(process)) {
+    report_run(*line, job, record);
+  }
   return stop_signal == 0 ? 0 : 128 + stop_signal;
 }
 
@@ -352,5 +429,7 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
+  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::MpiProcess* process) {
+    return ptdp::run(argc, argv, process);
+  });
 }

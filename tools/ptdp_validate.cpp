@@ -11,6 +11,7 @@
 #include "cost_model/spec/near_miss.h"
 #include "planner/error_page.h"
 #include "planner/run_report.h"
+#include "planner/run_set.h"
 #include "planner/validation_report.h"
 #include "tools/command_line.h"
 
@@ -22,13 +23,13 @@ namespace po = boost::program_options;
 constexpr const char* kProgram = "ptdp-validate";
 constexpr const char* kUsage =
     "usage: ptdp-validate [--runs FILE.csv]... [--group NAME]... [flags]\n"
-    "       ptdp-validate run.json [--max-error PERCENT] [--format json]\n"
+    "       ptdp-validate run.json... [--max-error PERCENT] [--format json]\n"
     "\n"
     "Costs every run of the files as it was configured; without a file, the shipped published "
     "runs.\n"
     "The columns are those of profiles/published (profiles/README.md). --runs and --group may be\n"
     "repeated. With tolerances, the exit status is 6 where one is missed. A run of ptdp-run is\n"
-    "printed again, its time held to --max-error.\n"
+    "printed again; several are compared: errors by run and term, plans of one job in their order.\n"
     "\n"
     "calibrations:\n"
     "  none                 the closed form as it is\n"
@@ -146,15 +147,38 @@ std::string text_of(const ValidationReport& report, const CostedRuns& runs, Form
   return "";
 }
 
-/// What a run of ptdp-run measured, beside what was predicted.
-int validate_run(const CommandLine& line) {
-  line.allow_words(1);
-  line.allow_only({"format", "max-error"});
+/// The format of runs of ptdp-run.
+Format read_run_format(const CommandLine& line) {
   const Format format =
       read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
   if (format == Format::kMarkdown) {
     throw Error("--format: expected table or json for a run, got markdown");
   }
+  return format;
+}
+
+/// Several of them: how far off, and whether plans are in their measured order.
+int validate_runs(const CommandLine& line) {
+  line.allow_only({"format", "max-error", "max-mape"});
+  const Format format = read_run_format(line);
+  const std::vector<Tolerance> tolerances = read_tolerances(line);
+  std::vector<NamedReport> runs;
+  for (const std::string& file : line.words()) {
+    runs.push_back({.name = file, .report = read_run(file)});
+  }
+  const RunSet set = compare_runs(runs);
+  print(format == Format::kJson ? to_json(set) : to_table(set));
+  if (set.runs.empty()) {
+    throw Error("of no run anything was predicted; the reasons are listed above");
+  }
+  check_tolerances(tolerances, set.errors);
+  return 0;
+}
+
+/// What a run of ptdp-run measured, beside what was predicted.
+int validate_run(const CommandLine& line) {
+  line.allow_only({"format", "max-error"});
+  const Format format = read_run_format(line);
   const std::string& file = line.words().front();
   const RunReport report = read_run(file);
   print(format == Format::kJson ? to_json(report) : run_text(report));
@@ -179,7 +203,7 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   if (!line.words().empty()) {
-    return validate_run(line);
+    return line.words().size() == 1 ? validate_run(line) : validate_runs(line);
   }
   const Format format = read_format(line);
   const CalibrationKind kind =

@@ -7,11 +7,13 @@
 
 #include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/memory.h"
-#include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/volumes.h"
+#include "cost_model/calibration/quantile.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/validator.h"
 #include "planner/plan_simulation.h"
+#include "planner/run_terms.h"
+#include "tools/measured_terms.h"
 #include "tools/run_plan.h"
 
 namespace ptdp {
@@ -19,22 +21,16 @@ namespace {
 
 using ActionKey = std::pair<ActionKind, int>;  ///< Kind and stage.
 
-double median(std::vector<double> values) {
-  if (values.empty()) {
-    return 0.0;
-  }
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+double median_of(std::vector<double> values) {
+  return values.empty() ? 0.0 : median(std::move(values));
 }
 
 double length(const Span& span) {
   return (span.end - span.start).value();
 }
 
-/// The place of a rank in the pipeline: ranks are numbered tensor first, then data, then pipeline.
-int pipeline_rank(const ParallelConfig& config, std::size_t rank) {
-  return static_cast<int>(rank) / (config.tp * config.dp);
+std::size_t num_steps(const RunRecord& record) {
+  return record.ranks.front().steps.size();
 }
 
 /// The first of the ranks at a place of the pipeline: tensor rank 0 of replica 0.
@@ -43,150 +39,14 @@ const RankRecord& rank_at(const PreparedRun& run, const RunRecord& record, int p
   return record.ranks[static_cast<std::size_t>(pipeline_rank) * config.tp * config.dp];
 }
 
-std::size_t num_steps(const RunRecord& record) {
-  return record.ranks.front().steps.size();
-}
-
-/// From the end of the step before, or where the first rank starts later (there is none before, or
-/// a checkpoint was written) from then, to the end of the last rank.
-std::vector<double> step_times(const RunRecord& record) {
-  std::vector<double> times;
-  double before = 0.0;
-  for (std::size_t step = 0; step < num_steps(record); ++step) {
-    double start = record.ranks.front().steps[step].step.start.value();
-    double end = 0.0;
-    for (const RankRecord& rank : record.ranks) {
-      start = std::min(start, rank.steps[step].step.start.value());
-      end = std::max(end, rank.steps[step].step.end.value());
-    }
-    times.push_back(end - std::max(start, before));
-    before = end;
-  }
-  return times;
-}
-
-/// The first step that is measured action by action.
-std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up) {
-  const std::size_t steps = num_steps(record);
-  const auto kept = static_cast<std::size_t>(kDetailedSteps);
-  return std::max(warm_up, steps - std::min(steps, kept));
-}
-
-/// Time of the actions of a step for which `counts` holds.
-template <class Counts>
-double time_of(const std::vector<Action>& order, const StepRecord& step, const Counts& counts) {
-  double time = 0.0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (counts(order[i].kind)) {
-      time += length(step.actions[i]);
-    }
-  }
-  return time;
-}
-
-/// Of what all ranks wait for at its end, the time of the last to come: what it takes by itself.
-double rendezvous_time(const PreparedRun& run, const RunRecord& record, std::size_t step,
-                       ActionKind kind) {
-  double least = 0.0;
-  bool is_first = true;
-  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
-    const auto& order = run.settings.schedule.orders[pipeline_rank(run.settings.config, rank)];
-    const bool has = std::any_of(order.begin(), order.end(),
-                                 [kind](const Action& action) { return action.kind == kind; });
-    if (has) {
-      const double time = time_of(order, record.ranks[rank].steps[step],
-                                  [kind](ActionKind other) { return other == kind; });
-      least = is_first ? time : std::min(least, time);
-      is_first = false;
-    }
-  }
-  return least;
-}
-
-/// The parts of a step on the rank that computes longest, which paces the others.
-struct MeasuredTerms {
-  double compute = 0.0;  ///< Of which the two below; the rest is bound by memory.
-  double matmul = 0.0;
-  double attention = 0.0;
-  double tensor_parallel = 0.0;
-  double messages = 0.0;
-  double data_parallel = 0.0;
-  double tied = 0.0;
-  double optimizer = 0.0;
-};
-
-MeasuredTerms terms_of_step(const PreparedRun& run, const RunRecord& record, std::size_t step) {
-  MeasuredTerms slowest;
-  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
-    const auto& order = run.settings.schedule.orders[pipeline_rank(run.settings.config, rank)];
-    const StepRecord& measured = record.ranks[rank].steps[step];
-    MeasuredTerms terms;
-    for (const SubSpan& sub : measured.sub_spans) {
-      // What gathers a scattered message ends before the action that takes it begins.
-      const bool is_message = sub.span.start < measured.actions[sub.action].start;
-      (is_message ? terms.messages : terms.tensor_parallel) += length(sub.span);
-    }
-    terms.compute = time_of(order, measured, is_compute) - terms.tensor_parallel;
-    terms.matmul = measured.operations[static_cast<std::size_t>(OperationKind::kMatmul)];
-    terms.attention = measured.operations[static_cast<std::size_t>(OperationKind::kAttention)];
-    terms.messages += time_of(order, measured, [](ActionKind kind) {
-      return kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward;
-    });
-    terms.data_parallel = time_of(order, measured, [](ActionKind kind) {
-      return kind == ActionKind::kReduceGradients || kind == ActionKind::kGatherParameters;
-    });
-    terms.optimizer =
-        time_of(order, measured, [](ActionKind kind) { return kind == ActionKind::kOptimizer; });
-    if (rank == 0 || terms.compute > slowest.compute) {
-      slowest = terms;
-    }
-  }
-  slowest.tied = rendezvous_time(run, record, step, ActionKind::kReduceTied);
-  slowest.optimizer += rendezvous_time(run, record, step, ActionKind::kReduceNorm);
-  return slowest;
-}
-
-/// What the stage that paces the pipeline computes in an iteration, by what it computes, everything
-/// included: layers, recomputation, the ends of the model.
-PassTime predicted_compute(const Plan& plan) {
-  const StageCosts stage =
-      pipeline_costs(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config))
-          .slowest;
-  PassTime all = stage.forward + stage.backward + stage.recompute + stage.ends;
-  const auto microbatches = static_cast<double>(plan.schedule.num_microbatches);
-  all.memory_bound +=
-      stage.overhead + (microbatches - 1.0) / microbatches * stage.gradient_accumulation;
-  return all * (microbatches * plan.predicted.calibration_factor);
-}
-
-std::vector<TermComparison> compare_terms(const PreparedRun& run, const RunRecord& record,
-                                          std::size_t warm_up, const std::vector<double>& times) {
-  const CostBreakdown& cost = run.executed.predicted.breakdown;
-  const PassTime compute = predicted_compute(run.executed);
-  std::vector<TermComparison> terms = {{"matmul", compute.matmul},
-                                       {"attention", compute.attention},
-                                       {"memory_bound", compute.memory_bound + compute.launch},
-                                       {"tensor_parallel", compute.tensor_parallel},
-                                       {"pipeline_messages", cost.pipeline_messages},
-                                       {"bubble", cost.bubble},
-                                       {"data_parallel", cost.data_parallel},
-                                       {"embedding_all_reduce", cost.embedding_all_reduce},
-                                       {"optimizer", cost.optimizer}};
-  std::vector<std::vector<double>> measured(terms.size());
-  for (std::size_t step = first_detailed_step(record, warm_up); step < times.size(); ++step) {
-    const MeasuredTerms found = terms_of_step(run, record, step);
-    const double known = found.compute + found.tensor_parallel + found.messages +
-                         found.data_parallel + found.tied + found.optimizer;
-    const std::array values = {
-        found.matmul,          found.attention, found.compute - found.matmul - found.attention,
-        found.tensor_parallel, found.messages,  std::max(times[step] - known, 0.0),
-        found.data_parallel,   found.tied,      found.optimizer};
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      measured[i].push_back(values[i]);
-    }
-  }
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    terms[i].measured = Seconds(median(measured[i]));
+std::vector<TermComparison> compare_terms(const PreparedRun& run, const MeasuredTerms& measured) {
+  const RunTerms predicted =
+      run.is_predicted ? predicted_run_terms(run.executed, measured.stage) : RunTerms();
+  std::vector<TermComparison> terms;
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
+                     .predicted = predicted[RunTerm(term)],
+                     .measured = measured.terms[RunTerm(term)]});
   }
   return terms;
 }
@@ -229,8 +89,8 @@ std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunR
         {.kind = std::string(spelling_of(key.first)),
          .stage = key.second,
          .count = static_cast<std::int64_t>(times.size() / (num_steps(record) - first_step)),
-         .predicted = Seconds(found == predicted.end() ? 0.0 : median(found->second)),
-         .measured = Seconds(median(times))});
+         .predicted = Seconds(found == predicted.end() ? 0.0 : median_of(found->second)),
+         .measured = Seconds(median_of(times))});
   }
   return actions;
 }
@@ -301,9 +161,22 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
   return traffic;
 }
 
+/// In the order of their first ranks.
+std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
+  std::vector<std::string> result;
+  for (const std::string& host : hosts) {
+    if (std::find(result.begin(), result.end(), host) == result.end()) {
+      result.push_back(host);
+    }
+  }
+  return result;
+}
+
 RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
                           const RunRecord& record) {
-  return {.ranks = std::ssize(record.ranks),
+  return {.transport = record.hosts.empty() ? "threads" : "mpi",
+          .hosts = each_once(record.hosts),
+          .ranks = std::ssize(record.ranks),
           .precision = run.precision,
           .first_step = record.first_step,
           .steps = static_cast<std::int64_t>(num_steps(record)),
@@ -314,6 +187,7 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
           .dropout = run.settings.dropout,
           .is_reproducible = request.is_reproducible,
           .is_shrunk = request.shrinks,
+          .is_interrupted = static_cast<std::int64_t>(num_steps(record)) < request.steps,
           .model = run.settings.model,
           .global_batch_size = run.settings.global_batch_size,
           .dp = run.settings.config.dp};
@@ -324,10 +198,10 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
 RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {
   RunReport report{.plan = run.plan, .execution = describe_run(run, request, record)};
   const auto warm_up = static_cast<std::size_t>(report.execution.warm_up);
-  const std::vector<double> times = step_times(record);
+  const std::vector<double> times = measured_step_times(record);
   const std::vector<double> measured(times.begin() + static_cast<std::ptrdiff_t>(warm_up),
                                      times.end());
-  report.measured_time = Seconds(median(measured));
+  report.measured_time = Seconds(median_of(measured));
   report.fastest = Seconds(*std::min_element(measured.begin(), measured.end()));
   report.slowest = Seconds(*std::max_element(measured.begin(), measured.end()));
   if (run.is_predicted) {
@@ -335,12 +209,11 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   }
   report.hardware_flops = hardware_flops(run.settings.model, run.settings.global_batch_size,
                                          run.settings.config.recompute);
-  report.terms = compare_terms(run, record, warm_up, times);
-  if (!run.is_predicted) {
-    for (TermComparison& term : report.terms) {
-      term.predicted = Seconds(0.0);
-    }
-  }
+  const MeasuredTerms terms =
+      measure_terms(run.settings.schedule, run.settings.config, record,
+                    first_detailed_step(record, warm_up));
+  report.terms = compare_terms(run, terms);
+  report.execution.terms_stage = terms.stage;
   report.actions = compare_actions(run, record, warm_up);
   report.memory = compare_memory(run, record);
   report.traffic = compare_traffic(run, record);
@@ -358,7 +231,7 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
 }
 
 Timeline measured_timeline(const PreparedRun& run, const RunRecord& record, std::int64_t warm_up) {
-  const std::vector<double> times = step_times(record);
+  const std::vector<double> times = measured_step_times(record);
   const std::size_t first = first_detailed_step(record, static_cast<std::size_t>(warm_up));
   std::vector<std::size_t> steps(times.size() - first);
   std::iota(steps.begin(), steps.end(), first);

@@ -8,6 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/step_builder.h"
 #include "planner/plan_simulation.h"
 #include "runtime/shrink.h"
 #include "runtime/transformer_stage.h"
@@ -61,13 +62,18 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   return "";
 }
 
-/// The plan at another precision, with the prediction of that, uncalibrated.
-Plan at_precision(const Plan& plan, Precision precision) {
-  if (precision == plan.scenario.stack.precision || !knows(plan.scenario.stack, precision)) {
+/// The plan as it is run, with the prediction of that: uncalibrated where it differs from the plan.
+Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
+  Scenario scenario = plan.scenario;
+  if (request.overlap) {
+    scenario.stack = with_overlap(scenario.stack, *request.overlap);
+  }
+  if (precision != plan.scenario.stack.precision && knows(plan.scenario.stack, precision)) {
+    scenario.stack = at_precision(scenario.stack, precision);
+  }
+  if (scenario.stack == plan.scenario.stack) {
     return plan;
   }
-  Scenario scenario = plan.scenario;
-  scenario.stack = at_precision(scenario.stack, precision);
   check(scenario);
   return make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
 }
@@ -144,7 +150,7 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   return schedule;
 }
 
-void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
+void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
@@ -157,10 +163,10 @@ void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
   }
   const std::int64_t ranks = executed.config.world_size();
   const std::string ways_out =
-      is_shrunk ? ""
-                : "; --shrink runs the plan's orders and messages with tiny layers, and a "
-                  "rehearsal on one GPU runs one rank at full size";
-  if (ranks > kMostRanks) {
+      request.shrinks ? ""
+                      : "; --shrink runs the plan's orders and messages with tiny layers, and a "
+                        "rehearsal on one GPU runs one rank at full size";
+  if (ranks > kMostRanks && !request.ranks_here) {
     throw Error(
         fmt::format("config: {} ranks are too many for the threads of one process; expected "
                     "at most {}{}",
@@ -171,12 +177,14 @@ void check_can_run(const Plan& plan, const Plan& executed, bool is_shrunk) {
   for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
     needed += ranks_per_stage * (stage.total() - stage.reserve).value();
   }
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
   const double limit = memory_limit().value();
   if (needed > limit) {
     throw Error(
         fmt::format("config: {} ranks need {:.1f} GiB together; expected at most the "
                     "{:.1f} GiB of this machine{}",
-                    ranks, needed / kGibi, limit / kGibi, ways_out));
+                    ranks_here, needed / kGibi, limit / kGibi, ways_out));
   }
 }
 
@@ -186,7 +194,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
-  PreparedRun run{.plan = at_precision(plan, precision),
+  PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
                   .basis = why_not_predicted(plan, request, precision)};
   run.is_predicted = run.basis.empty();
@@ -195,29 +203,35 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
                 plan.scenario.stack.name + "; " + run.plan.predicted.basis();
   }
   run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
-  check_can_run(run.plan, run.executed, request.shrinks);
+  check_can_run(run.plan, run.executed, request);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
   Plan ordered = run.plan;
   ordered.schedule.num_microbatches = run.executed.schedule.num_microbatches;
   ordered.schedule.microbatch_group_size = run.executed.schedule.microbatch_group_size;
   const TransformerConfig& model = run.executed.scenario.job.model;
-  run.settings = {.model = model,
-                  .config = run.executed.config,
-                  .schedule = schedule_of(ordered, request),
-                  .stage_layers = run.executed.schedule.layers_per_stage,
-                  .global_batch_size = run.executed.scenario.job.global_batch_size,
-                  .scatters_messages = run.executed.scenario.stack.scatter_gather,
-                  .type = data_type(precision),
-                  .dropout = request.dropout.value_or(
-                      has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
-                  .seed = request.seed,
-                  .is_reproducible = request.is_reproducible,
-                  // Of tiny messages, many at a time, rings are the slower way.
-                  .uses_ordered_sums = request.is_reproducible || request.shrinks,
-                  .learning_rate = request.learning_rate,
-                  .weight_decay = request.weight_decay,
-                  .gradient_clip = request.gradient_clip};
+  const StackSpec& stack = run.executed.scenario.stack;
+  // Hundreds of tiny ranks need no threads of their own for messages.
+  const bool overlaps = !request.shrinks || request.overlap.has_value();
+  run.settings = {
+      .model = model,
+      .config = run.executed.config,
+      .schedule = schedule_of(ordered, request),
+      .stage_layers = run.executed.schedule.layers_per_stage,
+      .global_batch_size = run.executed.scenario.job.global_batch_size,
+      .messages = overlaps ? message_mode(stack, run.executed.config) : MessageMode::kBlocking,
+      .data = overlaps ? data_mode(stack, run.executed.config.pp) : DataMode::kBlocking,
+      .scatters_messages = stack.scatter_gather,
+      .type = data_type(precision),
+      .dropout =
+          request.dropout.value_or(has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
+      .seed = request.seed,
+      .is_reproducible = request.is_reproducible,
+      // Of tiny messages, many at a time, rings are the slower way.
+      .uses_ordered_sums = request.is_reproducible || request.shrinks,
+      .learning_rate = request.learning_rate,
+      .weight_decay = request.weight_decay,
+      .gradient_clip = request.gradient_clip};
   return run;
 }
 

@@ -22,12 +22,14 @@ struct RunRequest {
   std::optional<std::string> data;     ///< A file of tokens.
   std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
   std::optional<double> dropout;
+  std::optional<Overlap> overlap;   ///< Instead of what the plan's stack overlaps.
   std::optional<int> microbatches;  ///< With `shrinks`: only the first of them.
   bool shrinks = false;
   bool is_reproducible = false;
   LearningRateSchedule learning_rate;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
+  std::optional<int> ranks_here;  ///< Of this machine, where ranks are processes.
 };
 
 /// A plan ready to run.

@@ -31,7 +31,7 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
   if (config.vpp == 1) {
     return (microbatches + fill) * 2.0 * exchange(1.0);
   }
-  if (scenario.stack.pipeline_overlap) {
+  if (scenario.stack.pipeline_overlap >= PipelineOverlap::kInterleaved) {
     return fill * 2.0 * exchange(1.0);
   }
   return (microbatches * config.vpp + fill) * exchange(2.0);
@@ -67,7 +67,9 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   };
   const Bytes copied(kBucketPasses * parameters * stack.gradient_bucket_bytes);
   return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
-         exposed(gathering(buckets), stage.forward.total()) +
+         (overlaps_gathering(stack, config.pp)
+              ? exposed(gathering(buckets), stage.forward.total())
+              : buckets * gathering(buckets)) +
          memory_bound_time(copied, cluster.gpu);
 }
 

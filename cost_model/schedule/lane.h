@@ -23,7 +23,11 @@ enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
 
 /// Whether the reductions and gathers of data parallelism run beside compute, or take turns with
 /// it.
-enum class DataMode : std::uint8_t { kOverlapped, kBlocking };
+enum class DataMode : std::uint8_t {
+  kOverlapped,
+  kBlocking,
+  kBlockingGathers  ///< Gathers take turns with compute, reductions do not.
+};
 
 /// Where an action runs. Copies, the norm, the tied embedding and the optimizer take turns with
 /// compute.
@@ -37,8 +41,9 @@ enum class DataMode : std::uint8_t { kOverlapped, kBlocking };
     case ActionKind::kReceiveBackward:
       return messages == MessageMode::kBlocking ? Lane::kCompute : Lane::kBackwardMessages;
     case ActionKind::kReduceGradients:
-    case ActionKind::kGatherParameters:
       return data == DataMode::kBlocking ? Lane::kCompute : Lane::kData;
+    case ActionKind::kGatherParameters:
+      return data == DataMode::kOverlapped ? Lane::kData : Lane::kCompute;
     default:
       return Lane::kCompute;
   }

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "cost_model/simulation/contended_run.h"
 
 namespace ptdp {
@@ -41,7 +44,7 @@ void ContendedRun::advance_compute(int rank) {
         break;
       case ActionKind::kReduceGradients:
       case ActionKind::kGatherParameters:
-        if (data_blocks_) {
+        if (!overlaps(action.kind)) {
           collect(action, rank, state);
           break;
         }
@@ -107,12 +110,17 @@ inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state)
   return true;
 }
 
-/// From when on an action of a stage has what it needs; kNever if that is not known yet [s].
-inline double ContendedRun::input_time(const Action& action, int rank) {
+/// From when on an action of a stage has what it needs; kNever if that is not known yet [s]. Of its
+/// parameters a forward pass needs the first bucket, in a pair all.
+inline double ContendedRun::input_time(const Action& action, int rank, bool is_in_pair) {
   const std::size_t slot = layout_.slot(action.stage, action.microbatch);
   const bool is_forward = action.kind == ActionKind::kForward;
-  if (is_forward && chunk_of(action, rank).num_missing > 0) {
-    return EventQueue::kNever;
+  if (is_forward) {
+    const Chunk& chunk = chunk_of(action, rank);
+    const int may_miss = is_in_pair ? 0 : std::max(chunk.num_gathers - 1, 0);
+    if (chunk.num_missing > may_miss) {
+      return EventQueue::kNever;
+    }
   }
   if ((is_forward && action.stage == 0) || action.kind == ActionKind::kWeightGradient ||
       action.kind == ActionKind::kRecompute) {
@@ -131,9 +139,9 @@ inline double ContendedRun::input_time(const Action& action, int rank) {
 /// Starts an action or a pair, or waits for its inputs.
 inline void ContendedRun::compute(const Action& action, int rank, const LaneState& state) {
   const int id = id_of(rank, Lane::kCompute);
-  double ready = input_time(action, rank);
+  double ready = input_time(action, rank, action.overlaps_next);
   if (action.overlaps_next) {
-    ready = std::max(ready, input_time(*(&action + 1), rank));
+    ready = std::max(ready, input_time(*(&action + 1), rank, true));
   }
   if (ready > clock_.now()) {
     activities_[id].phase = Phase::kWaitForInput;
@@ -148,7 +156,9 @@ inline void ContendedRun::compute(const Action& action, int rank, const LaneStat
     ranks_[rank].start = clock_.now();
   }
   occupy(rank, Phase::kCompute, duration);
-  plan_buckets(id, rank);
+  if (!plan_gathers(id, rank)) {
+    plan_buckets(id, rank);
+  }
 }
 
 /// Calls `visit` for each stage whose last weight gradient is on the compute lane.
@@ -177,6 +187,36 @@ inline void ContendedRun::plan_buckets(int id, int rank) {
   clock_.stop_at(id, stop);
 }
 
+/// Whether a forward pass is on the compute lane whose parameters are not all there: then it has
+/// its next event where it needs one that is not. Its k-th n-th needs bucket k.
+inline bool ContendedRun::plan_gathers(int id, int rank) {
+  const Action& action = head(rank, Lane::kCompute);
+  if (action.kind != ActionKind::kForward) {
+    return false;
+  }
+  const Chunk& chunk = chunk_of(action, rank);
+  if (chunk.num_missing == 0) {
+    return false;
+  }
+  clock_.stop_at(id, clock_.duration(id) * chunk.num_missing / chunk.num_gathers);
+  return true;
+}
+
+/// Has a forward pass whose parameters came go on.
+void ContendedRun::use_gathered(int rank) {
+  const int id = id_of(rank, Lane::kCompute);
+  Activity& activity = activities_[id];
+  if (activity.phase != Phase::kCompute) {
+    return;
+  }
+  if (std::exchange(activity.is_stalled, false)) {
+    clock_.set_rate(id, compute_rate(rank));
+  }
+  if (!plan_gathers(id, rank)) {
+    plan_buckets(id, rank);
+  }
+}
+
 /// Notes which buckets are ready when so much of a compute action is left.
 inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
   for_each_reducing(rank, [&](Chunk& chunk) {
@@ -190,6 +230,12 @@ inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
 /// At an event of a compute action: buckets are ready, or it is done.
 void ContendedRun::compute_on(int id, int rank) {
   const double left = clock_.reach_stop(id);
+  if (plan_gathers(id, rank)) {
+    clock_.set_rate(id, 0.0);
+    clock_.rest(id);
+    activities_[id].is_stalled = true;
+    return;
+  }
   count_ready_buckets(id, rank, left);
   if (left > 0.0) {
     plan_buckets(id, rank);

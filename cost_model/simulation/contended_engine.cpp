@@ -19,7 +19,7 @@ ContendedRun::ContendedRun(const Schedule& schedule, const StepTimes& times, Spa
       is_blocking_(times.messages == MessageMode::kBlocking),
       is_implied_(implies_messages(schedule)),
       has_message_lanes_(!is_blocking_ && !is_implied_),
-      data_blocks_(times.data == DataMode::kBlocking),
+      data_(times.data),
       spans_(spans),
       clock_(schedule.pp * kNumLanes, schedule.pp * kLinksPerRank),
       activities_(static_cast<std::size_t>(schedule.pp) * kNumLanes),
@@ -72,6 +72,7 @@ void ContendedRun::look_ahead(int rank) {
     } else if (action.kind == ActionKind::kReduceGradients) {
       ++chunk.num_buckets;
     } else if (action.kind == ActionKind::kGatherParameters) {
+      ++chunk.num_gathers;
       ++chunk.num_missing;
     }
   }
@@ -118,7 +119,7 @@ inline void ContendedRun::handle(int id) {
 }
 
 void ContendedRun::advance(int rank) {
-  if (!data_blocks_) {
+  if (data_ != DataMode::kBlocking) {
     advance_data(rank);
   }
   if (has_message_lanes_) {
@@ -128,7 +129,7 @@ void ContendedRun::advance(int rank) {
   advance_compute(rank);
   if (times_.overlap_slowdown > 0.0) {
     const int id = id_of(rank, Lane::kCompute);
-    if (activities_[id].phase == Phase::kCompute) {
+    if (activities_[id].phase == Phase::kCompute && !activities_[id].is_stalled) {
       clock_.set_rate(id, compute_rate(rank));
     }
   }
@@ -137,7 +138,8 @@ void ContendedRun::advance(int rank) {
 inline void ContendedRun::advance_data(int rank) {
   LaneState& state = lane(rank, Lane::kData);
   const std::vector<Action>& order = schedule_.orders[rank];
-  while (state.position < order.size() && !is_collective(order[state.position].kind)) {
+  while (state.position < order.size() && (!is_collective(order[state.position].kind) ||
+                                           !overlaps(order[state.position].kind))) {
     ++state.position;
   }
   if (state.is_busy || state.position == order.size()) {
@@ -235,6 +237,7 @@ inline void ContendedRun::finish_collective(int rank, double start) {
   const Action& action = schedule_.orders[rank][state.position];
   if (action.kind == ActionKind::kGatherParameters) {
     --chunk_of(action, rank).num_missing;
+    use_gathered(rank);
   }
   record(rank, state.position++, start);
   state.is_busy = false;
@@ -247,7 +250,8 @@ void ContendedRun::expect_done(int rank) const {
     const LaneState& state = ranks_[rank].lanes[i];
     const Lane lane = static_cast<Lane>(i);
     const bool is_used =
-        lane == Lane::kCompute || (lane == Lane::kData ? !data_blocks_ : has_message_lanes_);
+        lane == Lane::kCompute ||
+        (lane == Lane::kData ? data_ != DataMode::kBlocking : has_message_lanes_);
     if (is_used && state.position < schedule_.orders[rank].size() && !stuck) {
       stuck = i;
     }

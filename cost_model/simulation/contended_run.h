@@ -47,7 +47,8 @@ class ContendedRun {
     std::size_t last_weight_gradient = 0;  ///< Its position.
     int num_buckets = 0;
     int num_ready = 0;    ///< Buckets that may be reduced.
-    int num_missing = 0;  ///< Buckets of parameters that are to be gathered yet.
+    int num_gathers = 0;  ///< Buckets of parameters,
+    int num_missing = 0;  ///< of which to be gathered yet.
   };
   enum class Phase : std::uint8_t { kIdle, kWaitForInput, kCompute, kRun, kLatency, kTransfer };
   /// What the clock does not know about an activity.
@@ -55,6 +56,7 @@ class ContendedRun {
     double start = 0.0;
     int receiver = 0;
     Phase phase = Phase::kIdle;
+    bool is_stalled = false;  ///< A forward pass, until more of its parameters are there.
   };
   /// Ranks that wait for others to come to the same action.
   using Meeting = std::vector<int>;
@@ -70,9 +72,14 @@ class ContendedRun {
   LaneState& message_lane(int rank, Direction direction) {
     return lane(rank, is_blocking_ ? Lane::kCompute : lane_of(direction));
   }
-  /// The lane that a collective occupies.
+  /// Whether a collective has a lane of its own.
+  bool overlaps(ActionKind kind) const {
+    return ptdp::lane_of(kind, MessageMode::kBlocking, data_) == Lane::kData;
+  }
+  /// The lane on which a rank's collective is that runs: one at a time.
   LaneState& collective_lane(int rank) {
-    return lane(rank, data_blocks_ ? Lane::kCompute : Lane::kData);
+    LaneState& data = lane(rank, Lane::kData);
+    return data.is_busy ? data : lane(rank, Lane::kCompute);
   }
   const Action& head(int rank, Lane on) { return schedule_.orders[rank][lane(rank, on).position]; }
   Chunk& chunk_of(const Action& action, int rank) {
@@ -105,9 +112,11 @@ class ContendedRun {
   void compute(const Action& action, int rank, const LaneState& state);
   bool copy(const Action& action, int rank, LaneState& state);
   void meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank);
-  double input_time(const Action& action, int rank);
+  double input_time(const Action& action, int rank, bool is_in_pair);
   void occupy(int rank, Phase phase, double duration);
   void plan_buckets(int id, int rank);
+  bool plan_gathers(int id, int rank);
+  void use_gathered(int rank);
   void count_ready_buckets(int id, int rank, double left);
   template <class Visit>
   void for_each_reducing(int rank, const Visit& visit);
@@ -118,8 +127,10 @@ class ContendedRun {
 
   /// Whether the data lane has done what stands before the action of the compute lane.
   bool has_drained(int rank) {
-    return data_blocks_ || lane(rank, Lane::kData).position > lane(rank, Lane::kCompute).position;
+    return data_ == DataMode::kBlocking ||
+           lane(rank, Lane::kData).position > lane(rank, Lane::kCompute).position;
   }
+  /// Of compute that is not stalled.
   double compute_rate(int rank) {
     return lane(rank, Lane::kData).is_busy ? 1.0 - times_.overlap_slowdown : 1.0;
   }
@@ -145,7 +156,7 @@ class ContendedRun {
   bool is_blocking_;
   bool is_implied_;
   bool has_message_lanes_;
-  bool data_blocks_;
+  DataMode data_;
   SpansOut spans_;
   ActivityClock clock_;
   std::vector<Activity> activities_;  ///< By rank and lane.

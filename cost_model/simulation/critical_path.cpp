@@ -9,6 +9,8 @@
 namespace ptdp {
 namespace {
 
+constexpr double kRounding = 1e-9;
+
 /// Something that an action needs, and when it was there.
 struct Need {
   Place place;
@@ -56,7 +58,8 @@ class Walk {
         layout_(schedule),
         durations_(schedule, times),
         index_(schedule, layout_, times.messages, times.data),
-        is_implied_(implies_messages(schedule)) {
+        is_implied_(implies_messages(schedule)),
+        overlap_slowdown_(times.overlap_slowdown) {
     path_.compute.resize(schedule.orders.size());
   }
 
@@ -64,7 +67,7 @@ class Walk {
     std::optional<Need> next = last_action();
     while (next) {
       const Place place = next->place;
-      const Seconds start = span(place).start;
+      const Seconds start = start_of(place);
       take(place, {start, next->there});
       next = latest_need(place);
       add(PathTerm::kWaiting, next ? start - next->there : start);
@@ -137,6 +140,22 @@ class Walk {
     return is_implied_ && need.place.rank != place.rank && is_compute(at(place).kind);
   }
 
+  /// From when on nothing held an action up: a forward pass may have waited for parameters on its
+  /// way.
+  [[nodiscard]] Seconds start_of(Place place) const {
+    const Seconds start = span(place).start;
+    const bool may_wait = at(place).kind == ActionKind::kForward && !at(place).overlaps_next;
+    const std::optional<Place> gather = may_wait ? index_.last_gather(place) : std::nullopt;
+    if (!gather || span(*gather).end <= start) {
+      return start;
+    }
+    // Without waiting it takes no longer than where collectives slow all of it down.
+    const Seconds unhindered = durations_.compute(at(place), place.rank, place.position);
+    const Seconds length = (span(place).end - start) * (1.0 - overlap_slowdown_);
+    const bool has_waited = length > unhindered * (1.0 + kRounding);
+    return has_waited ? std::min(span(*gather).end, span(place).end) : start;
+  }
+
   // --- what an action needs ---
 
   /// Keeps the need that was there last; the first of equals.
@@ -201,9 +220,19 @@ class Walk {
       latest->there += message.latency + message.transfer;
     }
     if (at(place).kind == ActionKind::kForward) {
-      consider(latest, end_of(index_.last_gather(place)));
+      consider_gathers(latest, place);
     }
     return latest;
+  }
+
+  /// The last gather of a forward pass that was there when nothing held it up any more.
+  void consider_gathers(std::optional<Need>& latest, Place place) const {
+    const Seconds start = start_of(place);
+    std::optional<Place> gather = index_.last_gather(place);
+    while (gather && span(*gather).end > start) {
+      gather = index_.before_on_data_lane(*gather);
+    }
+    consider(latest, end_of(gather));
   }
 
   /// For a receive its send, of the same span.
@@ -231,6 +260,7 @@ class Walk {
   ActionDurations durations_;
   ActionIndex index_;
   bool is_implied_;
+  double overlap_slowdown_;
   CriticalPath path_;
 };
 

@@ -61,15 +61,19 @@ StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config)
 }
 
 MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
+  // What overlaps at least where the stack overlaps this schedule.
+  PipelineOverlap least = PipelineOverlap::kSplitBackward;
   switch (config.schedule) {
     case ScheduleKind::kOneFOneB:
     case ScheduleKind::kGPipe:
     case ScheduleKind::kPipeDream:
     case ScheduleKind::kPipeDream2Bw:
-      return MessageMode::kBlocking;
+      least = PipelineOverlap::kAlways;
+      break;
     case ScheduleKind::kInterleaved:
     case ScheduleKind::kLoopedBfs:
-      return stack.pipeline_overlap ? MessageMode::kOverlapped : MessageMode::kBlocking;
+      least = PipelineOverlap::kInterleaved;
+      break;
     case ScheduleKind::kZbH1:
     case ScheduleKind::kZbH2:
     case ScheduleKind::kZbV:
@@ -80,7 +84,14 @@ MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
     case ScheduleKind::kZbAuto:
       break;
   }
-  return MessageMode::kOverlapped;
+  return stack.pipeline_overlap >= least ? MessageMode::kOverlapped : MessageMode::kBlocking;
+}
+
+DataMode data_mode(const StackSpec& stack, int pp) {
+  if (overlaps_gathering(stack, pp)) {
+    return DataMode::kOverlapped;
+  }
+  return overlaps_reduction(stack, pp) ? DataMode::kBlockingGathers : DataMode::kBlocking;
 }
 
 StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
@@ -94,7 +105,7 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   StepTimes times{
       .stages = virtual_stage_durations(scenario, config, costs),
       .messages = message_mode(stack, config),
-      .data = overlaps_reduction(stack, config.pp) ? DataMode::kOverlapped : DataMode::kBlocking,
+      .data = data_mode(stack, config.pp),
       .data_is_across_nodes = !groups.data.is_within_node(),
       .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
       .overlap_slowdown = stack.overlap_slowdown};

@@ -16,10 +16,11 @@ struct StepBuckets {
 };
 [[nodiscard]] StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config);
 
-/// How messages of the configuration's schedule run: blocking in 1F1B and GPipe, and in interleaved
-/// schedules and looped BFS where the stack does not overlap them; beside compute in the schedules
-/// that split the backward pass, whose runtimes post them ahead.
+/// How messages of the configuration's schedule run, as the stack's PipelineOverlap says.
 [[nodiscard]] MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config);
+
+/// How reductions and gathers run with `pp` stages.
+[[nodiscard]] DataMode data_mode(const StackSpec& stack, int pp);
 
 /// Everything that the simulation of a step rests on besides its schedule, from the terms that
 /// iteration_cost adds up:

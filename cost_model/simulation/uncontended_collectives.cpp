@@ -15,7 +15,8 @@ double bucket_ready_time(const Span& last, int bucket, int num_buckets) {
 /// in the list, and only what stands behind it needs it: so it is done when compute comes by.
 void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
-  double start = data_blocks_ ? state.compute.free : state.data_free;
+  const bool blocks = lane_of(action.kind, MessageMode::kBlocking, data_) == ptdp::Lane::kCompute;
+  double start = blocks ? state.compute.free : state.data_free;
   if (action.kind == ActionKind::kReduceGradients) {
     if (chunk.num_buckets == 0) {
       count_buckets(rank, state.compute.position);
@@ -25,11 +26,13 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   }
   const TransferTime& time = durations_.collective(action);
   state.data_free = start + (time.latency + time.transfer).value();
-  if (data_blocks_) {
+  if (blocks) {
     state.compute.free = state.data_free;
   }
   if (action.kind == ActionKind::kGatherParameters) {
     chunk.gathered = state.data_free;
+    chunk.first_gathered = chunk.num_gathers == 0 ? chunk.gathered : chunk.first_gathered;
+    ++chunk.num_gathers;
   }
   record(rank, state.compute.position++, start, state.data_free);
 }

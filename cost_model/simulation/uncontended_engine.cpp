@@ -18,7 +18,7 @@ UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times,
       is_blocking_(times.messages == MessageMode::kBlocking),
       is_implied_(implies_messages(schedule)),
       has_message_lanes_(!is_blocking_ && !is_implied_),
-      data_blocks_(times.data == DataMode::kBlocking),
+      data_(times.data),
       spans_(spans),
       ranks_(schedule.pp),
       chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {
@@ -135,7 +135,7 @@ inline std::optional<double> UncontendedRun::input_time(const Action& action, in
   double* input = nullptr;
   switch (action.kind) {
     case ActionKind::kForward:
-      ready = chunks_[layout_.chunk_slot(action.stage, rank)].gathered;
+      ready = chunks_[layout_.chunk_slot(action.stage, rank)].first_gathered;
       input = action.stage == 0 ? nullptr : &arrived(Direction::kForward)[slot];
       break;
     case ActionKind::kBackward:
@@ -171,16 +171,18 @@ inline bool UncontendedRun::compute(const Action& action, int rank, Rank& state)
     if (!partner_ready) {
       return false;
     }
-    ready = std::max(*ready, *partner_ready);
+    ready = std::max({*ready, *partner_ready, gathered_time(action, rank),
+                      gathered_time(*partner, rank)});
     duration += durations_.compute(*partner, rank, lane.position + 1).value();
   }
   const double start = std::max(lane.free, *ready);
-  lane.free = start + duration;
+  const double stall = gather_stall(action, rank, start, duration);
+  lane.free = start + duration + stall;
   if (!state.start) {
     state.start = start;
   }
   state.compute_end = lane.free;
-  state.work += duration;
+  state.work += duration + stall;
   record(rank, lane.position++, start, lane.free);
   finish(action, rank, state, {Seconds(start), Seconds(lane.free)});
   if (partner != nullptr) {
@@ -188,6 +190,26 @@ inline bool UncontendedRun::compute(const Action& action, int rank, Rank& state)
     finish(*partner, rank, state, {Seconds(start), Seconds(lane.free)});
   }
   return true;
+}
+
+/// When the last parameters of a forward pass are there.
+inline double UncontendedRun::gathered_time(const Action& action, int rank) const {
+  return action.kind == ActionKind::kForward
+             ? chunks_[layout_.chunk_slot(action.stage, rank)].gathered
+             : 0.0;
+}
+
+/// How long a forward pass waits on its way for parameters: its k-th n-th needs bucket k. Buckets are
+/// gathered one after the other in equal times, so that it waits most at the first, before it
+/// starts, or at the last.
+inline double UncontendedRun::gather_stall(const Action& action, int rank, double start,
+                                           double duration) {
+  const Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
+  if (action.kind != ActionKind::kForward || chunk.gathered <= start) {
+    return 0.0;
+  }
+  const double end = chunk.gathered + duration / chunk.num_gathers;
+  return std::max(end - (start + duration), 0.0);
 }
 
 /// Notes the result of an action.

@@ -53,7 +53,9 @@ class UncontendedRun {
   };
   /// One of a rank's stages.
   struct Chunk {
-    double gathered = 0.0;      ///< When its parameters are there.
+    double first_gathered = 0.0;  ///< When the first bucket of its parameters is there,
+    double gathered = 0.0;        ///< and the last.
+    int num_gathers = 0;
     Span last_weight_gradient;  ///< Of what has run.
     int num_buckets = 0;        ///< Once the first was met.
   };
@@ -85,6 +87,8 @@ class UncontendedRun {
   void advance_messages(int rank, Direction direction);
   std::optional<double> input_time(const Action& action, int rank);
   bool compute(const Action& action, int rank, Rank& state);
+  double gathered_time(const Action& action, int rank) const;
+  double gather_stall(const Action& action, int rank, double start, double duration);
   void finish(const Action& action, int rank, Rank& state, Span span);
   void make(const Action& action, int rank, Direction direction, double end);
   bool send(const Action& action, int rank, Lane& lane);
@@ -104,7 +108,7 @@ class UncontendedRun {
   bool is_blocking_;
   bool is_implied_;
   bool has_message_lanes_;
-  bool data_blocks_;
+  DataMode data_;
   SpansOut spans_;
   // By direction, stage and microbatch: when F or the input gradient of a stage is done, and when a
   // stage has its activations or the gradient [s].

@@ -62,6 +62,14 @@ void check_choices(std::vector<Value> values, const std::string& place, bool may
 
 }  // namespace
 
+StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
+  stack.pipeline_overlap = overlap.messages ? PipelineOverlap::kAlways : PipelineOverlap::kNever;
+  stack.data_parallel_overlap =
+      overlap.reductions ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+  stack.parameter_gather_overlap = overlap.gathers;
+  return stack;
+}
+
 StackSpec at_precision(StackSpec stack, Precision precision) {
   const auto other =
       std::find_if(stack.other_precisions.begin(), stack.other_precisions.end(),
@@ -166,8 +174,12 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   fields.choice("data_parallel_overlap", stack.data_parallel_overlap,
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
+  if (fields.optional("parameter_gather_overlap", !stack.parameter_gather_overlap)) {
+    fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
+  }
   fields.flag("scatter_gather", stack.scatter_gather);
-  fields.flag("pipeline_overlap", stack.pipeline_overlap);
+  fields.choice("pipeline_overlap", stack.pipeline_overlap,
+                NamedValues<PipelineOverlap>(kPipelineOverlapNames));
   fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);
   fields.quantity("microbatch_overhead_us", stack.microbatch_overhead, kMicro, kMicroseconds);
   fields.quantity("host_time_per_kernel_us", stack.host_time_per_kernel, kMicro, kMicroseconds);

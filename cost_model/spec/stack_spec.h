@@ -24,6 +24,20 @@ inline constexpr std::array kDataParallelOverlapNames = {
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kSingleStage, "single-stage"},
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kAlways, "always"}};
 
+/// Which schedules' messages run beside compute. Where it is left open, those that split the
+/// backward pass: their runtimes post messages ahead.
+enum class PipelineOverlap {
+  kNever,
+  kSplitBackward,  ///< Megatron-LM without --overlap-p2p-communication.
+  kInterleaved,    ///< And those of several chunks per rank.
+  kAlways
+};
+inline constexpr std::array kPipelineOverlapNames = {
+    NamedValue<PipelineOverlap>{PipelineOverlap::kNever, "never"},
+    NamedValue<PipelineOverlap>{PipelineOverlap::kSplitBackward, "split-backward"},
+    NamedValue<PipelineOverlap>{PipelineOverlap::kInterleaved, "interleaved"},
+    NamedValue<PipelineOverlap>{PipelineOverlap::kAlways, "always"}};
+
 /// What is kept for backward passes, and when it is released.
 enum class MemoryModel {
   kMegatron,  ///< Korthikanti et al.'s table, masks of one byte, allocators that give nothing back.
@@ -88,8 +102,11 @@ struct StackSpec {
   /// optimizer's step where they should not have (arXiv:2401.10241 section 4).
   bool optimizer_post_validation = false;
   DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;
+  /// Whether, where the reduction overlaps, so does the gathering of ZeRO's parameters, with the
+  /// next forward pass (Megatron-LM's --overlap-param-gather).
+  bool parameter_gather_overlap = true;
   bool scatter_gather = false;    ///< Pipeline messages split over the tensor-parallel group.
-  bool pipeline_overlap = false;  ///< Interleaved: messages behind compute in the steady state.
+  PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
   Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.
   Seconds host_time_per_kernel;   ///< A layer runs no faster than the host launches its kernels.
@@ -105,6 +122,19 @@ struct StackSpec {
   return stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
          (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && pp == 1);
 }
+
+/// Whether parameters are gathered behind the next forward pass.
+[[nodiscard]] constexpr bool overlaps_gathering(const StackSpec& stack, int pp) {
+  return overlaps_reduction(stack, pp) && stack.parameter_gather_overlap;
+}
+
+/// What of a step runs beside compute, where that is chosen and not the software's own way.
+struct Overlap {
+  bool messages = false;    ///< Between stages, in every schedule.
+  bool reductions = false;  ///< Of gradients, with any number of stages.
+  bool gathers = false;     ///< Of ZeRO's parameters; only where reductions do.
+};
+[[nodiscard]] StackSpec with_overlap(StackSpec stack, const Overlap& overlap);
 
 /// The stack as it trains in `precision`: as other_precisions says, where the precision that it
 /// trained in before takes the place of this one, so that the way back is the same. Without it a

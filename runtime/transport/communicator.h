@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "cost_model/error.h"
 #include "kernels/backend.h"
 
 namespace ptdp {
@@ -67,7 +68,9 @@ class Aborted : public std::exception {
 /// Every rank of a group makes the same collective calls in the same order. Sends and receives
 /// between two ranks match in the order in which they are made. A group has one rank at least;
 /// groups of one send nothing. Faults of the transport throw Error(kRuntimeFault); the group is
-/// unusable afterwards.
+/// unusable afterwards. One thread at a time uses a communicator, but for send(), which one thread
+/// may call while another receives and waits for that; the groups of a rank may be used by
+/// different threads.
 class Communicator {
  public:
   Communicator() = default;
@@ -102,6 +105,11 @@ class Communicator {
   virtual void barrier() = 0;
 
   [[nodiscard]] virtual const SentBytes& sent() const = 0;
+
+  /// Ends all communication of all ranks: whoever waits, and every call from here on, throws
+  /// Aborted. `status` is what the job is to end with, unless another rank's came first. Of any
+  /// thread.
+  virtual void abort(ExitStatus status) noexcept = 0;
 };
 
 }  // namespace ptdp

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cassert>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -16,6 +17,25 @@ namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{4} << 20;
 
+/// Throws what a rank threw on, as an Error that names the rank.
+[[noreturn]] void throw_of_rank(int rank, const std::exception_ptr& cause) {
+  const std::string place = "rank " + std::to_string(rank) + ": ";
+  try {
+    std::rethrow_exception(cause);
+  } catch (const Error& error) {
+    if (!error.picture().empty()) {
+      throw Error(place + error.what(), error.picture());
+    }
+    throw Error(place + error.what(), error.status());
+  } catch (const Aborted&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(place + error.what(), ExitStatus::kRuntimeFault);
+  } catch (...) {
+    throw Error(place + "unknown exception", ExitStatus::kRuntimeFault);
+  }
+}
+
 /// What went wrong first; the others only heard of it.
 class FirstFailure {
  public:
@@ -29,23 +49,8 @@ class FirstFailure {
   }
   /// After all ranks ended.
   void rethrow() const {
-    if (cause_ == nullptr) {
-      return;
-    }
-    const std::string place = "rank " + std::to_string(rank_) + ": ";
-    try {
-      std::rethrow_exception(cause_);
-    } catch (const Error& error) {
-      if (!error.picture().empty()) {
-        throw Error(place + error.what(), error.picture());
-      }
-      throw Error(place + error.what(), error.status());
-    } catch (const Aborted&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw Error(place + error.what(), ExitStatus::kRuntimeFault);
-    } catch (...) {
-      throw Error(place + "unknown exception", ExitStatus::kRuntimeFault);
+    if (cause_ != nullptr) {
+      throw_of_rank(rank_, cause_);
     }
   }
 
@@ -99,6 +104,31 @@ int start(RankThread& thread) {
   return fault;
 }
 
+void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
+  MpiProcess& process = *launch.process;
+  assert(launch.size == process.size());
+  MpiWorld world(process, process.size(), launch.algorithm);
+  const auto abort = [&](ExitStatus status) { world.abort(static_cast<int>(status)); };
+  if (launch.on_start) {
+    launch.on_start({.abort = [&] { abort(ExitStatus::kRuntimeFault); },
+                     .is_aborted = [&] { return world.is_aborted(); }});
+  }
+  try {
+    const std::unique_ptr<Backend> backend = launch.make_backend();
+    const std::unique_ptr<Communicator> communicator = world.communicator(*backend);
+    body(*communicator, *backend);
+  } catch (const Aborted&) {
+    abort(ExitStatus::kRuntimeFault);
+    throw;
+  } catch (const Error& error) {
+    abort(error.status());
+    throw_of_rank(process.rank(), std::current_exception());
+  } catch (...) {
+    abort(ExitStatus::kRuntimeFault);
+    throw_of_rank(process.rank(), std::current_exception());
+  }
+}
+
 }  // namespace
 
 bool agree_to_stop(const StopFlag& flag, Communicator& world, Backend& backend) {
@@ -112,7 +142,15 @@ bool agree_to_stop(const StopFlag& flag, Communicator& world, Backend& backend) 
 }
 
 void run_ranks(const RankLaunch& launch, const RankBody& body) {
+  if (launch.process != nullptr) {
+    run_rank_of_process(launch, body);
+    return;
+  }
   ThreadWorld world(launch.size, launch.algorithm);
+  if (launch.on_start) {
+    launch.on_start(
+        {.abort = [&] { world.abort(); }, .is_aborted = [&] { return world.is_aborted(); }});
+  }
   FirstFailure failure;
   std::deque<RankThread> threads;
   for (int rank = 0; rank < launch.size; ++rank) {

@@ -1,4 +1,5 @@
-// Starts the ranks of a world as threads, and ends them.
+// Starts the ranks of a world, and ends them: threads of this process, or processes that a launcher
+// started.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,7 @@
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/mpi_world.h"
 
 namespace ptdp {
 
@@ -27,10 +29,21 @@ class StopFlag {
 /// the same point of their work. One all-reduce of one element.
 [[nodiscard]] bool agree_to_stop(const StopFlag& flag, Communicator& world, Backend& backend);
 
+/// Ends the communication of a world that runs: of any thread, until its ranks are done.
+struct WorldControl {
+  /// Every rank's calls throw Aborted from here on, on other processes within moments.
+  std::function<void()> abort;
+  std::function<bool()> is_aborted;
+};
+
 struct RankLaunch {
   int size = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   std::function<std::unique_ptr<Backend>()> make_backend;  ///< Called in every rank's thread.
+  /// Of a job whose processes are the ranks, of which there are `size`; null: threads.
+  MpiProcess* process = nullptr;
+  /// Called once in every process, before the ranks begin.
+  std::function<void(const WorldControl&)> on_start = {};
 };
 /// What a rank does; `world` and `backend` are its own.
 using RankBody = std::function<void(Communicator& world, Backend& backend)>;
@@ -40,6 +53,10 @@ using RankBody = std::function<void(Communicator& world, Backend& backend)>;
 /// with its status and "rank 3: " before its message, anything else as such an Error of status
 /// kRuntimeFault; Aborted only where nothing else was thrown. A rank that waits for nothing is
 /// joined when its body ends. Throws Error(kRuntimeFault) where a thread cannot be started.
+///
+/// With `launch.process` all processes call it, and each runs its own rank in the calling thread.
+/// The process of the rank that threw throws that on; the others throw Aborted, unless they fail
+/// themselves. The job is to end with MpiProcess::finish, which has the status.
 void run_ranks(const RankLaunch& launch, const RankBody& body);
 
 }  // namespace ptdp

@@ -29,6 +29,7 @@ class SoloCommunicator final : public Communicator {
   void all_gather(Buffer whole) override;
   void barrier() override;
   [[nodiscard]] const SentBytes& sent() const override { return sent_; }
+  void abort(ExitStatus) noexcept override {}  // nobody waits
 
  private:
   void count(CollectiveKind kind, std::int64_t bytes);

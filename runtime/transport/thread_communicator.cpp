@@ -36,6 +36,10 @@ std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ran
                                               backend());
 }
 
+void ThreadCommunicator::abort(ExitStatus) noexcept {
+  world_->abort();
+}
+
 Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   throw_if_aborted();
   ThreadLink& way = link(rank_, to, traffic);

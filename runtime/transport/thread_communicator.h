@@ -30,6 +30,7 @@ class ThreadCommunicator final : public MessageCommunicator {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return group_->size(); }
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override;
+  void abort(ExitStatus status) noexcept override;
 
  protected:
   [[nodiscard]] Request start_send(Buffer buffer, int to, Traffic traffic) override;

@@ -78,4 +78,11 @@ ThreadGroup& ThreadGroup::group(std::span<const int> ranks, int tag, int caller)
 ThreadWorldState::ThreadWorldState(int size, CollectiveAlgorithm sums)
     : algorithm(sums), parking(parking_places(size)), all(all_ranks(size), parking) {}
 
+void ThreadWorldState::abort() noexcept {
+  is_aborted.store(true);
+  for (Parking& place : parking) {
+    place.wake();
+  }
+}
+
 }  // namespace ptdp

@@ -55,6 +55,8 @@ class ThreadGroup {
 /// What all threads share.
 struct ThreadWorldState {
   ThreadWorldState(int size, CollectiveAlgorithm sums);
+  /// As ThreadWorld::abort.
+  void abort() noexcept;
 
   CollectiveAlgorithm algorithm;
   std::deque<Parking> parking;  ///< By rank; a deque, since they do not move.

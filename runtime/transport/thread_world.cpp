@@ -22,10 +22,7 @@ std::unique_ptr<Communicator> ThreadWorld::communicator(int rank, Backend& backe
 }
 
 void ThreadWorld::abort() noexcept {
-  state_->is_aborted.store(true);
-  for (Parking& place : state_->parking) {
-    place.wake();
-  }
+  state_->abort();
 }
 
 bool ThreadWorld::is_aborted() const noexcept {

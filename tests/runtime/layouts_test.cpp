@@ -112,6 +112,21 @@ TEST(Layouts, GiveTheSameLossAndGradientsInACoveringSet) {
   }
 }
 
+// Of three steps, so that parameters are gathered which an optimizer changed.
+TEST(Layouts, GiveTheSameWhereMessagesAndReductionsRunBesideCompute) {
+  Job job = small_job();
+  job.steps = 3;
+  const Trained alone = train({}, job);
+  int turn = 0;
+  for (Layout layout : pairwise_covering(all_layouts(job))) {
+    layout.messages = MessageMode::kOverlapped;
+    layout.data = turn % 3 == 0 ? DataMode::kBlockingGathers : DataMode::kOverlapped;
+    layout.num_buckets = 1 + turn % 5;
+    ++turn;
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
 // The target `layouts` runs it; it takes minutes.
 TEST(Layouts, DISABLED_GiveTheSameLossAndGradientsInTheFullMatrix) {
   const Job job = small_job();

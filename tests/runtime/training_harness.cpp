@@ -26,7 +26,8 @@ Schedule schedule_of(const Layout& layout, const Job& job, bool has_optimizer) {
   const Schedule compute = generator.generate(shape_of(layout, job));
   const bool has_copies = compute.placement == StagePlacement::kBidirectional;
   const bool has_data = layout.dp > 1 || has_copies;
-  return complete(compute, {.gradient_buckets = has_data ? std::vector<int>{2} : std::vector<int>{},
+  return complete(compute, {.gradient_buckets = has_data ? std::vector<int>{layout.num_buckets}
+                                                         : std::vector<int>{},
                             .gathers_parameters = has_data && layout.zero_stage > 0,
                             .ties_embeddings = !job.model.untied_embeddings,
                             .has_optimizer = has_optimizer});
@@ -87,7 +88,10 @@ ParallelConfig Layout::config() const {
 
 std::string to_string(const Layout& layout) {
   return ptdp::to_string(layout.config()) + (layout.zero_stage > 0 ? " zero" : "") +
-         (layout.sequence_parallel ? " sp" : "") + " " + layout.schedule;
+         (layout.sequence_parallel ? " sp" : "") + " " + layout.schedule +
+         (layout.messages == MessageMode::kOverlapped ? " messages beside" : "") +
+         (layout.data == DataMode::kBlocking ? "" : " reductions beside") +
+         (layout.data == DataMode::kOverlapped ? " gathers beside" : "");
 }
 
 Job small_job() {
@@ -116,6 +120,8 @@ TrainingSettings settings_of(const Layout& layout, const Job& job) {
           .stage_layers = std::vector<int>(static_cast<std::size_t>(layout.pp * layout.vpp),
                                            job.model.num_layers / (layout.pp * layout.vpp)),
           .global_batch_size = job.global_batch_size,
+          .messages = layout.messages,
+          .data = layout.data,
           .scatters_messages = true,
           .type = job.type,
           .dropout = job.dropout,

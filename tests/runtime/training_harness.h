@@ -21,6 +21,9 @@ struct Layout {
   bool sequence_parallel = false;
   int zero_stage = 0;
   Recompute recompute = Recompute::kNone;
+  MessageMode messages = MessageMode::kBlocking;
+  DataMode data = DataMode::kBlocking;
+  int num_buckets = 2;  ///< Of a stage's gradients.
 
   [[nodiscard]] ParallelConfig config() const;
 };

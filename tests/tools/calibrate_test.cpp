@@ -35,6 +35,10 @@ TEST(Calibrate, AnswersHelpAndVersion) {
 TEST(Calibrate, RefusesBadFlagsAndWords) {
   EXPECT_TRUE(is_refused(run_calibrate({}), {"--runs"}));
   EXPECT_TRUE(is_refused(run_calibrate({"runs.csv"}), {"runs.csv"}));
+  EXPECT_TRUE(is_refused(run_calibrate({"--profile", "x.json"}), {"--profile", "runs"}));
+  EXPECT_TRUE(is_refused(run_calibrate({"run.json", "--profile", "x"}), {"--profile", ".json"}));
+  EXPECT_TRUE(is_refused(run_calibrate({"run.json", "--profile", "x.json", "--intervals"}),
+                         {"--intervals"}));
   EXPECT_TRUE(is_refused(run_calibrate({"--run", "x.csv"}), {"--run", "\"--runs\""}));
   EXPECT_TRUE(is_refused(run_calibrate({"--runs"}), {"--runs"}));
   EXPECT_TRUE(is_refused(run_calibrate({"--runs", "x.csv", "-o", ""}), {"--output"}));

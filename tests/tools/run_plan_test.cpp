@@ -103,6 +103,35 @@ TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
   }
 }
 
+// --overlap is one switch for what is predicted, simulated and executed.
+TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
+  const std::string plan = plan_of({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2",
+                                    "--micro-batch-size", "1", "--zero-stage", "1"});
+  const std::vector<std::string> flags = {"--steps", "3", "--dtype", "f64", "--overlap"};
+  const auto run = [&](const std::string& overlap) {
+    std::vector<std::string> all = flags;
+    all.push_back(overlap);
+    return json_of(plan, all);
+  };
+  const json alone = run("none");
+  for (const char* overlap : {"all", "messages", "reductions", "reductions,gathers"}) {
+    const json beside = run(overlap);
+    for (std::size_t step = 0; step < 3; ++step) {
+      EXPECT_NEAR(beside["losses"][step], alone["losses"][step], 1e-12) << overlap;
+    }
+    const json& stack = beside["plan"]["inputs"]["stack"];
+    const bool has_messages = overlap[0] != 'r';
+    EXPECT_EQ(stack["pipeline_overlap"], has_messages ? "always" : "never") << overlap;
+  }
+}
+
+TEST(RunPlan, RefusesOverlapsThatAreNone) {
+  for (const char* overlap : {"some", "all,messages", "gathers", ""}) {
+    EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--overlap", overlap}), {"--overlap"}))
+        << overlap;
+  }
+}
+
 TEST(RunPlan, CountsTheBytesThatWerePredicted) {
   for (const char* type : {"f32", "f64", "bf16"}) {
     const json document = json_of(four_ranks(), {"--steps", "2", "--dtype", type});

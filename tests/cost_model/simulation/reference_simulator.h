@@ -96,22 +96,48 @@ class ReferenceSimulator {
     return queue.empty() || queue.back() > place.position;
   }
 
+  /// Buckets of parameters of an action's stage.
+  [[nodiscard]] int num_gathers(Place place) const {
+    const std::vector<Action>& order = schedule_.orders[place.rank];
+    return static_cast<int>(std::count_if(order.begin(), order.end(), [&](const Action& other) {
+      return other.kind == ActionKind::kGatherParameters && other.stage == at(place).stage;
+    }));
+  }
+  /// Of these, what is there.
+  [[nodiscard]] int num_gathered(Place place) const {
+    int count = 0;
+    for (int bucket = 0; bucket < num_gathers(place); ++bucket) {
+      count += has_run(place.rank, ActionKind::kGatherParameters, at(place).stage, bucket) ? 1 : 0;
+    }
+    return count;
+  }
+  /// Whether a forward pass comes to the part of itself that needs parameters which are not there.
+  [[nodiscard]] bool is_stalled(const Running& running) const {
+    const Place place = running.places.front();
+    const int all = num_gathers(place);
+    if (at(place).kind != ActionKind::kForward || all == 0) {
+      return false;
+    }
+    const double done = running.whole > 0.0 ? 1.0 - running.left / running.whole : 0.0;
+    return num_gathered(place) < std::min(static_cast<int>(all * done + 1e-9) + 1, all);
+  }
+
   [[nodiscard]] bool has_inputs(Place place) const {
     const Action& action = at(place);
     const int rank = place.rank;
     const int last = num_stages(schedule_) - 1;
     const std::vector<Action>& order = schedule_.orders[rank];
     switch (action.kind) {
-      case ActionKind::kForward:
-        for (const Action& other : order) {
-          if (other.kind == ActionKind::kGatherParameters && other.stage == action.stage &&
-              !has_run(rank, other.kind, other.stage, other.microbatch)) {
-            return false;
-          }
+      case ActionKind::kForward: {
+        const bool is_second = place.position > 0 && order[place.position - 1].overlaps_next;
+        const int needed = action.overlaps_next || is_second ? num_gathers(place) : 1;
+        if (num_gathered(place) < std::min(needed, num_gathers(place))) {
+          return false;
         }
         return action.stage == 0 ||
                has_run(rank, ActionKind::kReceiveForward, action.stage, action.microbatch) ||
                has_run(rank, ActionKind::kCopyForward, action.stage, action.microbatch);
+      }
       case ActionKind::kBackward:
       case ActionKind::kInputGradient:
         return action.stage == last
@@ -296,7 +322,7 @@ class ReferenceSimulator {
                      lane_of(at(other.places.front()).kind, times_.messages, times_.data) ==
                          Lane::kData;
             });
-        running.rate = is_slowed ? 1.0 - times_.overlap_slowdown : 1.0;
+        running.rate = is_stalled(running) ? 0.0 : is_slowed ? 1.0 - times_.overlap_slowdown : 1.0;
       } else if (times_.shares_links && running.latency <= 0.0 && !running.links.empty()) {
         running.rate = 0.0;
         rising.insert(&running);

@@ -94,7 +94,7 @@ TEST(StepTimes, SendFasterWithinANode) {
 TEST(StepTimes, BlockOnlyWhereTheRuntimeDoes) {
   const StackSpec blocking = find_stack("megatron-lm-2021");
   const StackSpec overlapping = find_stack("megatron-lm-2023");
-  ASSERT_TRUE(overlapping.pipeline_overlap);
+  ASSERT_EQ(overlapping.pipeline_overlap, PipelineOverlap::kInterleaved);
   const auto mode = [](const StackSpec& stack, ScheduleKind schedule, int vpp) {
     return message_mode(stack, {.pp = 4, .vpp = vpp, .schedule = schedule});
   };

@@ -125,13 +125,27 @@ TEST(StepSimulator, ReducesBucketsAsTheLastWeightGradientGoesOn) {
   EXPECT_EQ(timeline.times.bubble(), Seconds(4.125));
 }
 
-// By hand: two buckets of stage 0 from 0 to 1.5 s, then one of stage 1, which its first F awaits.
-TEST(StepSimulator, GathersParametersBeforeTheFirstForwardPassOfTheirStage) {
+// By hand: two buckets of stage 0 until 0.75 and 1.5 s. The first F begins with the one, is half
+// done at 1.25 s and waits for the other. Then one of stage 1, which its first F awaits.
+TEST(StepSimulator, GathersParametersAsTheFirstForwardPassOfTheirStageNeedsThem) {
   const Schedule schedule =
       complete_schedule({"0UNSHARD0 0UNSHARD1 0F0 1UNSHARD0 1COPY_F0 1F0 1B0 0COPY_B0 0B0"}, 1, 2);
   const Timeline timeline = simulate_step(schedule, unit_times());
   EXPECT_EQ(spans_of(timeline, 0),
-            "0-0.75 0.75-1.5 1.5-2.5 1.5-2.25 2.5-2.5 2.5-3.5 3.5-5.5 5.5-5.5 5.5-7.5");
+            "0-0.75 0.75-1.5 0.75-2 1.5-2.25 2-2 2.25-3.25 3.25-5.25 5.25-5.25 5.25-7.25");
+}
+
+// By hand: 1.5 s of gathers, then F and B; the reduction's two buckets as above.
+TEST(StepSimulator, GathersInTurnWithComputeThoughReductionsOverlap) {
+  StepTimes times = unit_times();
+  times.data = DataMode::kBlockingGathers;
+  const Schedule schedule = complete_schedule(
+      {"0UNSHARD0 0UNSHARD1 0F0 0B0 0REDUCE_GRAD0 0REDUCE_GRAD1 0OPTIMIZER0"}, 1);
+  EXPECT_EQ(spans_of(simulate_step(schedule, times), 0),
+            "0-0.75 0.75-1.5 1.5-2.5 2.5-4.5 3.5-5 5-6.5 6.5-8.5");
+  times.shares_links = true;
+  EXPECT_EQ(spans_of(simulate_step(schedule, times), 0),
+            "0-0.75 0.75-1.5 1.5-2.5 2.5-4.5 3.5-5 5-6.5 6.5-8.5");
 }
 
 // By hand: rank 1 has reduced at 5.5 s, rank 0, whose lane is free at 1.75 s, waits for it.

@@ -42,7 +42,7 @@ StackSpec unusual() {
           .optimizer_traffic = 60.0,
           .data_parallel_overlap = DataParallelOverlap::kSingleStage,
           .scatter_gather = true,
-          .pipeline_overlap = true,
+          .pipeline_overlap = PipelineOverlap::kInterleaved,
           .pipeline_latency = microseconds(30.0),
           .host_time_per_kernel = microseconds(7.0),
           .overlap_slowdown = 0.15,
@@ -81,7 +81,10 @@ TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
             "\"sometimes\"");
   EXPECT_EQ(refusal("\"fp16\"", "\"fp8\""),
             "test.json: precision: expected one of fp16, bf16, fp32, fp64, got \"fp8\"");
-  EXPECT_EQ(refusal("\"interleaved\"", "\"pipe\""),
+  EXPECT_EQ(refusal("\"pipeline_overlap\": \"interleaved\"", "\"pipeline_overlap\": true"),
+            "test.json: pipeline_overlap: expected one of never, split-backward, interleaved, "
+            "always, got true");
+  EXPECT_EQ(refusal("\"1f1b\"", "\"pipe\""),
             "test.json: can_run.schedules: expected one of 1f1b, interleaved, gpipe, looped-bfs, "
             "zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, pipedream, pipedream-2bw, "
             "zb-auto, got \"pipe\"");

@@ -2,13 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/runtime/transport/threads.h"
+#include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {
 namespace {
@@ -18,35 +17,51 @@ struct Call {
   std::function<void(Communicator&)> make;
 };
 
+// A call with a buffer of its own.
+template <class Function>
+std::function<void(Communicator&)> with_buffer(const Function& call) {
+  return [=](Communicator& all) {
+    std::vector<float> values(100'000);
+    call(all, buffer_of(values));
+  };
+}
+
 std::vector<Call> calls() {
-  static std::vector<float> values(100'000);
   return {
-      {"send", [](Communicator& all) { (void)all.send(buffer_of(values), 1); }},
-      {"receive", [](Communicator& all) { (void)all.receive(buffer_of(values), 1); }},
+      {"send", with_buffer([](Communicator& all, Buffer whole) { (void)all.send(whole, 1); })},
+      {"receive",
+       with_buffer([](Communicator& all, Buffer whole) { (void)all.receive(whole, 1); })},
       {"group",
        [](Communicator& all) {
          (void)all.group(std::array{0, 1}, 0);
        }},
       {"wait", [](Communicator& all) { all.wait({}); }},
       {"barrier", [](Communicator& all) { all.barrier(); }},
-      {"all_reduce", [](Communicator& all) { all.all_reduce(buffer_of(values), Reduction::kSum); }},
-      {"reduce_scatter", [](Communicator& all) { all.reduce_scatter(buffer_of(values)); }},
-      {"all_gather", [](Communicator& all) { all.all_gather(buffer_of(values)); }},
+      {"all_reduce", with_buffer([](Communicator& all, Buffer whole) {
+         all.all_reduce(whole, Reduction::kSum);
+       })},
+      {"reduce_scatter",
+       with_buffer([](Communicator& all, Buffer whole) { all.reduce_scatter(whole); })},
+      {"all_gather", with_buffer([](Communicator& all, Buffer whole) { all.all_gather(whole); })},
   };
 }
 
+constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered};
+
 TEST(Abort, MakesEveryLaterCallThrow) {
-  for (const CollectiveAlgorithm algorithm :
-       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered}) {
-    ThreadWorld world(2, algorithm);
-    CpuBackend backend;
-    const auto end = world.communicator(0, backend);
-    EXPECT_FALSE(world.is_aborted());
-    world.abort();
-    EXPECT_TRUE(world.is_aborted());
-    for (const Call& call : calls()) {
-      EXPECT_THROW(call.make(*end), Aborted) << call.name;
-    }
+  for (const CollectiveAlgorithm algorithm : kAlgorithms) {
+    on_ranks(2, algorithm, [](const TestRank& rank) {
+      if (rank.all.rank() != 0) {
+        EXPECT_THROW(rank.all.barrier(), Aborted);
+        return;
+      }
+      EXPECT_FALSE(rank.world.is_aborted());
+      rank.world.abort();
+      EXPECT_TRUE(rank.world.is_aborted());
+      for (const Call& call : calls()) {
+        EXPECT_THROW(call.make(rank.all), Aborted) << call.name;
+      }
+    });
   }
 }
 
@@ -58,24 +73,17 @@ TEST(Abort, WakesWhoeverWaits) {
                        std::vector<float> values(3);
                        all.wait(all.receive(buffer_of(values), 1));
                      }});
-  for (const CollectiveAlgorithm algorithm :
-       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered}) {
+  for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     for (const Call& call : waiting) {
-      ThreadWorld world(2, algorithm);
-      std::atomic<bool> was_aborted = false;
-      std::thread rank([&] {
-        CpuBackend backend;
-        const auto end = world.communicator(0, backend);
-        try {
-          call.make(*end);
-        } catch (const Aborted&) {
-          was_aborted = true;
+      on_ranks(2, algorithm, [&](const TestRank& rank) {
+        if (rank.all.rank() == 0) {
+          const std::jthread watchdog([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            rank.world.abort();
+          });
+          EXPECT_THROW(call.make(rank.all), Aborted) << call.name;
         }
       });
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      world.abort();
-      rank.join();
-      EXPECT_TRUE(was_aborted) << call.name;
     }
   }
 }

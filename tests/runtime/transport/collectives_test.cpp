@@ -1,18 +1,18 @@
-// Collectives of threads against sums that the test forms one rank after the other.
+// Collectives against sums that the test forms one rank after the other.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "runtime/transport/communicator.h"
-#include "tests/runtime/transport/threads.h"
+#include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {
 namespace {
@@ -101,9 +101,11 @@ void for_all_shapes(const Body& body) {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     const auto run = [&](int ranks, std::int64_t size) {
       SCOPED_TRACE(described(ranks, size, algorithm));
-      body(ranks, size, algorithm);
+      if (ranks <= most_ranks()) {
+        body(ranks, size, algorithm);
+      }
     };
-    for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (int ranks = 1; ranks <= std::min(9, most_ranks()); ++ranks) {
       for (const std::int64_t size : kSizes) {
         run(ranks, size);
       }
@@ -115,17 +117,20 @@ void for_all_shapes(const Body& body) {
 }
 
 template <class T>
+std::vector<T> of_rank(const Values<T>& values, const TestRank& rank) {
+  return values[static_cast<std::size_t>(rank.all.rank())];
+}
+
+template <class T>
 void expect_all_reduce_sums() {
   for_all_shapes([](int ranks, std::int64_t size, CollectiveAlgorithm algorithm) {
-    Values<T> values = random_values<T>(ranks, size);
+    const Values<T> values = random_values<T>(ranks, size);
     const std::vector<T> expected = sums(values, algorithm);
-    ThreadWorld world(ranks, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_reduce(buffer_of(values[static_cast<std::size_t>(all.rank())]), Reduction::kSum);
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<T> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kSum);
+      EXPECT_TRUE(are_same_bits(own.data(), expected.data(), size));
     });
-    for (const std::vector<T>& of_rank : values) {
-      ASSERT_TRUE(are_same_bits(of_rank.data(), expected.data(), size));
-    }
   });
 }
 
@@ -141,54 +146,47 @@ TEST(AllReduce, SumsBfloat16RoundingEachStep) {
 
 TEST(ReduceScatter, LeavesEveryRankItsPartOfTheSum) {
   for_all_shapes([](int ranks, std::int64_t size, CollectiveAlgorithm algorithm) {
-    Values<float> values = random_values<float>(ranks, size);
+    const Values<float> values = random_values<float>(ranks, size);
     const std::vector<float> expected = sums(values, algorithm);
-    ThreadWorld world(ranks, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.reduce_scatter(buffer_of(values[static_cast<std::size_t>(all.rank())]));
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<float> own = of_rank(values, rank);
+      rank.all.reduce_scatter(buffer_of(own));
+      const std::int64_t first = size * rank.all.rank() / ranks;
+      const std::int64_t count = size * (rank.all.rank() + 1) / ranks - first;
+      EXPECT_TRUE(are_same_bits(own.data() + first, expected.data() + first, count));
     });
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::int64_t first = size * rank / ranks;
-      const std::int64_t count = size * (rank + 1) / ranks - first;
-      ASSERT_TRUE(are_same_bits(values[static_cast<std::size_t>(rank)].data() + first,
-                                expected.data() + first, count));
-    }
   });
 }
 
 TEST(AllGather, PutsThePartsTogether) {
   for_all_shapes([](int ranks, std::int64_t size, CollectiveAlgorithm algorithm) {
-    Values<float> values = random_values<float>(ranks, size);
+    const Values<float> values = random_values<float>(ranks, size);
     std::vector<float> expected;
     for (const int owner : owners(size, ranks)) {
       expected.push_back(values[static_cast<std::size_t>(owner)][expected.size()]);
     }
-    ThreadWorld world(ranks, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_gather(buffer_of(values[static_cast<std::size_t>(all.rank())]));
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<float> own = of_rank(values, rank);
+      rank.all.all_gather(buffer_of(own));
+      EXPECT_TRUE(are_same_bits(own.data(), expected.data(), size));
     });
-    for (const std::vector<float>& of_rank : values) {
-      ASSERT_TRUE(are_same_bits(of_rank.data(), expected.data(), size));
-    }
   });
 }
 
 TEST(AllReduce, FindsTheMaximum) {
   for_all_shapes([](int ranks, std::int64_t size, CollectiveAlgorithm algorithm) {
-    Values<double> values = random_values<double>(ranks, size);
+    const Values<double> values = random_values<double>(ranks, size);
     std::vector<double> expected = values.front();
-    for (const std::vector<double>& of_rank : values) {
+    for (const std::vector<double>& other : values) {
       for (std::size_t i = 0; i < expected.size(); ++i) {
-        expected[i] = of_rank[i] > expected[i] ? of_rank[i] : expected[i];
+        expected[i] = other[i] > expected[i] ? other[i] : expected[i];
       }
     }
-    ThreadWorld world(ranks, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_reduce(buffer_of(values[static_cast<std::size_t>(all.rank())]), Reduction::kMaximum);
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<double> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kMaximum);
+      EXPECT_EQ(own, expected);
     });
-    for (const std::vector<double>& of_rank : values) {
-      ASSERT_EQ(of_rank, expected);
-    }
   });
 }
 
@@ -196,90 +194,75 @@ TEST(AllReduce, FindsTheMaximum) {
 TEST(AllReduce, FindsTheMaximumBesideMinusInfinity) {
   const double none = -std::numeric_limits<double>::infinity();
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
-    Values<double> values = {{none, none}, {-3.0, none}, {none, none}};
-    ThreadWorld world(3, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_reduce(buffer_of(values[static_cast<std::size_t>(all.rank())]), Reduction::kMaximum);
+    const Values<double> values = {{none, none}, {-3.0, none}, {none, none}};
+    on_ranks(3, algorithm, [&](const TestRank& rank) {
+      std::vector<double> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kMaximum);
+      EXPECT_EQ(own, (std::vector<double>{-3.0, none}));
     });
-    EXPECT_EQ(values, (Values<double>{{-3.0, none}, {-3.0, none}, {-3.0, none}}));
   }
 }
 
 TEST(AllReduce, PassesOnWhatIsNoNumber) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
-    Values<float> values = {{1.0F, 1.0F, infinity}, {NAN, infinity, -infinity}, {2.0F, 2.0F, 0.0F}};
-    ThreadWorld world(3, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_reduce(buffer_of(values[static_cast<std::size_t>(all.rank())]), Reduction::kSum);
+    const Values<float> values = {
+        {1.0F, 1.0F, infinity}, {NAN, infinity, -infinity}, {2.0F, 2.0F, 0.0F}};
+    on_ranks(3, algorithm, [&](const TestRank& rank) {
+      std::vector<float> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kSum);
+      EXPECT_TRUE(std::isnan(own[0]));
+      EXPECT_EQ(own[1], infinity);
+      EXPECT_TRUE(std::isnan(own[2]));
     });
-    for (const std::vector<float>& of_rank : values) {
-      EXPECT_TRUE(std::isnan(of_rank[0]));
-      EXPECT_EQ(of_rank[1], infinity);
-      EXPECT_TRUE(std::isnan(of_rank[2]));
-    }
   }
 }
 
 // 2(n-1)S, (n-1)S and (n-1)S over the group, whatever the parts; p2p apart from them.
 TEST(SentBytes, AreThoseOfTheRingInEitherAlgorithm) {
   for_all_shapes([](int ranks, std::int64_t size, CollectiveAlgorithm algorithm) {
-    Values<float> values = random_values<float>(ranks, size);
-    ThreadWorld world(ranks, algorithm);
-    std::mutex mutex;
-    SentBytes total;
-    on_all_ranks(world, [&](Communicator& all) {
-      const Buffer whole = buffer_of(values[static_cast<std::size_t>(all.rank())]);
-      all.all_reduce(whole, Reduction::kSum);
-      all.reduce_scatter(whole);
-      all.all_gather(whole);
-      all.barrier();
-      const std::lock_guard lock(mutex);
-      for (std::size_t i = 0; i < total.bytes.size(); ++i) {
-        total.bytes[i] += all.sent().bytes[i];
-      }
+    const Values<float> values = random_values<float>(ranks, size);
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<float> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kSum);
+      rank.all.reduce_scatter(buffer_of(own));
+      rank.all.all_gather(buffer_of(own));
+      rank.all.barrier();
+      const auto& sent = rank.all.sent().bytes;
+      std::vector<double> total(sent.begin(), sent.end());  // whole numbers, exact
+      rank.all.all_reduce(buffer_of(total), Reduction::kSum);
+      const double bytes = 4.0 * static_cast<double>(size);
+      EXPECT_EQ(total, (std::vector<double>{2.0 * (ranks - 1) * bytes, (ranks - 1) * bytes,
+                                            (ranks - 1) * bytes, 0.0}));
     });
-    const std::int64_t bytes = 4 * size;
-    EXPECT_EQ(total[CollectiveKind::kAllReduce], std::int64_t{2} * (ranks - 1) * bytes);
-    EXPECT_EQ(total[CollectiveKind::kReduceScatter], (ranks - 1) * bytes);
-    EXPECT_EQ(total[CollectiveKind::kAllGather], (ranks - 1) * bytes);
-    EXPECT_EQ(total[CollectiveKind::kSend], 0);
   });
 }
 
 TEST(MessageCommunicator, AllocatesAMebibyteAtMost) {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
-    for (const int ranks : {2, 3, 7}) {
-      Values<double> values = random_values<double>(ranks, 400'001);
-      ThreadWorld world(ranks, algorithm);
-      std::vector<std::jthread> threads;
-      threads.reserve(static_cast<std::size_t>(ranks));
-      for (int rank = 0; rank < ranks; ++rank) {
-        threads.emplace_back([&, rank] {
-          CpuBackend backend;
-          const auto all = world.communicator(rank, backend);
-          all->all_reduce(buffer_of(values[static_cast<std::size_t>(rank)]), Reduction::kSum);
-          EXPECT_LE(backend.peak_bytes(), 1 << 20);
-          EXPECT_EQ(backend.bytes_in_use(), 0);
-        });
-      }
+    for (const int ranks : {2, 3, std::min(7, most_ranks())}) {
+      const Values<double> values = random_values<double>(ranks, 400'001);
+      on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+        std::vector<double> own = of_rank(values, rank);
+        rank.all.all_reduce(buffer_of(own), Reduction::kSum);
+        EXPECT_LE(rank.backend.peak_bytes(), 1 << 20);
+        EXPECT_EQ(rank.backend.bytes_in_use(), 0);
+      });
     }
   }
 }
 
 TEST(Collectives, WorkWithManyMoreRanksThanCores) {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
-    const int ranks = 96;
-    Values<double> values = random_values<double>(ranks, 1001);
+    const int ranks = std::min(96, most_ranks());
+    const Values<double> values = random_values<double>(ranks, 1001);
     const std::vector<double> expected = sums(values, algorithm);
-    ThreadWorld world(ranks, algorithm);
-    on_all_ranks(world, [&](Communicator& all) {
-      all.all_reduce(buffer_of(values[static_cast<std::size_t>(all.rank())]), Reduction::kSum);
-      all.barrier();
+    on_ranks(ranks, algorithm, [&](const TestRank& rank) {
+      std::vector<double> own = of_rank(values, rank);
+      rank.all.all_reduce(buffer_of(own), Reduction::kSum);
+      rank.all.barrier();
+      EXPECT_TRUE(are_same_bits(own.data(), expected.data(), 1001));
     });
-    for (const std::vector<double>& of_rank : values) {
-      EXPECT_TRUE(are_same_bits(of_rank.data(), expected.data(), 1001));
-    }
   }
 }
 

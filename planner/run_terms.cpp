@@ -1,0 +1,98 @@
+#include "planner/run_terms.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/stage.h"
+#include "cost_model/analytic/step_terms.h"
+#include "cost_model/simulation/step_builder.h"
+
+namespace ptdp {
+namespace {
+
+/// Messages that a rank of `stage` sends in an iteration, over both ways.
+double num_sends(const ParallelConfig& config, int stage, double microbatches) {
+  const int last = config.pp * config.vpp - 1;
+  double passes = 0.0;
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    // In a V the middle of the model is handed over on one rank.
+    const bool turns = placement_of(config.schedule) == StagePlacement::kV;
+    const auto is_sent = [&](int other) {
+      const int low = std::min(virtual_stage, other);
+      return other >= 0 && other <= last && config.pp > 1 && !(turns && low == config.pp - 1);
+    };
+    passes += (is_sent(virtual_stage + 1) ? 1.0 : 0.0) + (is_sent(virtual_stage - 1) ? 1.0 : 0.0);
+  });
+  return passes * microbatches / num_copies(config);
+}
+
+}  // namespace
+
+Seconds RunTerms::own() const {
+  Seconds sum;
+  for (const Seconds time : times_) {
+    sum += time;
+  }
+  return sum - (*this)[RunTerm::kBubble];
+}
+
+Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
+  const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
+  const Bytes message(element_bytes(scenario.stack.precision) *
+                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
+                                        is_scattered ? config.tp : 1));
+  return scenario.stack.pipeline_latency +
+         message_time(message, place_groups(config, scenario.cluster).pipeline, scenario.cluster);
+}
+
+RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Placements groups = place_groups(config, scenario.cluster);
+  const StageCosts costs =
+      stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
+  const PassTime passes =
+      (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
+  const double parameters = stage_parameters(scenario.job.model, config, stage);
+  RunTerms terms;
+  terms[RunTerm::kMatmul] = passes.matmul;
+  terms[RunTerm::kAttention] = passes.attention;
+  terms[RunTerm::kMemoryBound] = passes.memory_bound + passes.launch +
+                                 microbatches * costs.overhead +
+                                 (microbatches - 1.0) * costs.gradient_accumulation;
+  terms[RunTerm::kTensorParallel] = passes.tensor_parallel;
+  terms[RunTerm::kPipelineMessages] =
+      config.pp == 1 ? Seconds(0.0)
+                     : num_sends(config, stage, microbatches) *
+                           exchange_time(scenario, config, groups, /*messages=*/1.0);
+  if (groups.data.size > 1) {
+    terms[RunTerm::kDataParallel] =
+        reduction_time(scenario, config, groups.data, parameters, /*pieces=*/1.0) +
+        gathering_time(scenario, config, groups.data, parameters, /*pieces=*/1.0);
+  }
+  terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(scenario, config, groups);
+  const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
+  terms[RunTerm::kOptimizer] = optimizer.norm + optimizer.step;
+  return terms;
+}
+
+RunTerms predicted_run_terms(const Plan& plan, int stage) {
+  const RunTerms uncalibrated = own_run_terms(plan.scenario, plan.config, stage);
+  RunTerms terms;
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    terms[RunTerm(term)] = uncalibrated[RunTerm(term)] * plan.predicted.calibration_factor;
+  }
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  if (message_mode(plan.scenario.stack, plan.config) == MessageMode::kOverlapped) {
+    terms[RunTerm::kPipelineMessages] = cost.pipeline_messages;
+  }
+  if (overlaps_reduction(plan.scenario.stack, plan.config.pp)) {
+    terms[RunTerm::kDataParallel] = cost.data_parallel;
+  }
+  terms[RunTerm::kBubble] =
+      std::max(plan.predicted.iteration_time.value - terms.own(), Seconds(0.0));
+  return terms;
+}
+
+}  // namespace ptdp

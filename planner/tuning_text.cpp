@@ -1,0 +1,144 @@
+// What tuning found, for people and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/spec/object_writer.h"
+#include "planner/formatting.h"
+#include "planner/tuning.h"
+
+namespace ptdp {
+namespace {
+
+std::string error_of(Seconds predicted, Seconds measured) {
+  return fmt::format("{:+.1f} %", 100.0 * (predicted / measured - 1.0));
+}
+
+Seconds planned_time(const TunedPlan& plan) {
+  return plan.plan.predicted.iteration_time.value;
+}
+
+Seconds corrected_time(const TunedPlan& plan) {
+  return plan.corrected.predicted.iteration_time.value;
+}
+
+/// From 1, by what `time` says of each plan; equal ones in their order.
+template <class Time>
+std::vector<int> ranks_by(const std::vector<TunedPlan>& plans, const Time& time) {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    int rank = 1;
+    for (std::size_t j = 0; j < plans.size(); ++j) {
+      const Seconds mine = time(plans[i]);
+      const Seconds other = time(plans[j]);
+      rank += other < mine || (other == mine && j < i) ? 1 : 0;
+    }
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::string plans_text(const Tuning& tuning) {
+  const std::vector<int> planned = ranks_by(tuning.plans, planned_time);
+  const std::vector<int> corrected = ranks_by(tuning.plans, corrected_time);
+  const std::vector<int> measured =
+      ranks_by(tuning.plans, [](const TunedPlan& plan) { return plan.measured(); });
+  std::string text = fmt::format("{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} plan\n", "predicted",
+                                 "error", "refitted", "error", "measured", "spread", "ranks");
+  for (std::size_t i = 0; i < tuning.plans.size(); ++i) {
+    const TunedPlan& plan = tuning.plans[i];
+    text += fmt::format(
+        "{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} {}{}\n", duration(planned_time(plan)),
+        error_of(planned_time(plan), plan.measured()), duration(corrected_time(plan)),
+        error_of(corrected_time(plan), plan.measured()), duration(plan.measured()),
+        duration(Seconds(plan.spread())),
+        fmt::format("{} > {} > {}", planned[i], corrected[i], measured[i]),
+        to_string(plan.plan.config), plan.is_new ? " (new)" : "");
+  }
+  return text + "ranks: as predicted > with refitted profiles > as measured\n";
+}
+
+std::string choice_text(const Tuning& tuning) {
+  const TunedPlan& first = tuning.plans[tuning.chosen_first];
+  const TunedPlan& again = tuning.plans[tuning.chosen_again];
+  if (!tuning.has_changed()) {
+    return "The choice has not changed: " + to_string(first.plan.config) + '\n';
+  }
+  const ChangedTerm term = find_changed_term(tuning);
+  const auto signed_time = [](Seconds time) {
+    return time.value() < 0.0 ? "-" + duration(Seconds(-time.value())) : "+" + duration(time);
+  };
+  std::string text = fmt::format("The choice has changed:\n  from {}\n  to   {}\n",
+                                 to_string(first.plan.config), to_string(again.plan.config));
+  text += fmt::format(
+      "because of {}: the first one's differs from the second one's by {}, not by {}\n", term.name,
+      signed_time(term.after), signed_time(term.before));
+  text += fmt::format("gain: predicted {:+.1f} %, measured {:+.1f} %{}\n",
+                      100.0 * tuning.predicted_gain(), 100.0 * tuning.measured_gain(),
+                      is_tie(first, again) ? ": a tie, steps scatter more than that" : "");
+  return text;
+}
+
+std::string regret_text(const Tuning& tuning) {
+  const TunedPlan& fastest = tuning.plans[tuning.fastest];
+  const auto line = [&](const char* what, std::size_t chosen, double regret) {
+    const bool is_tied =
+        chosen != tuning.fastest && is_tie(tuning.plans[chosen], fastest);
+    return fmt::format("regret of the {} choice: {:.1f} %{}\n", what, 100.0 * regret,
+                       is_tied ? " (a tie with the fastest)" : "");
+  };
+  return "fastest measured: " + to_string(fastest.plan.config) + '\n' +
+         line("first", tuning.chosen_first, tuning.regret_of_first()) +
+         line("refitted", tuning.chosen_again, tuning.regret_of_again());
+}
+
+}  // namespace
+
+std::string to_table(const Tuning& tuning) {
+  return plans_text(tuning) + '\n' + choice_text(tuning) + regret_text(tuning) + '\n' +
+         to_table(tuning.refit);
+}
+
+std::string to_json(const Tuning& tuning) {
+  std::vector<ObjectWriter> plans;
+  for (const TunedPlan& plan : tuning.plans) {
+    ParallelConfig config = plan.plan.config;
+    ObjectWriter& json = plans.emplace_back();
+    json.object("config", config);
+    json.flag("is_new", plan.is_new);
+    json.number("predicted_s", planned_time(plan).value());
+    json.number("refitted_s", corrected_time(plan).value());
+    json.number("measured_s", plan.measured().value());
+    json.number("spread_s", plan.spread());
+    json.count("steps", static_cast<std::int64_t>(plan.run.step_times.size()));
+  }
+  std::vector<ObjectWriter> corrections;
+  for (const KnobRefit& knob : tuning.refit.knobs) {
+    ObjectWriter& json = corrections.emplace_back();
+    json.text("knob", std::string(kProfileKnobs[static_cast<std::size_t>(knob.knob)].name));
+    json.number("factor", knob.factor);
+    json.count("runs", knob.num_runs);
+    json.flag("at_bound", knob.is_at_bound);
+  }
+  const TunedPlan& first = tuning.plans[tuning.chosen_first];
+  const TunedPlan& again = tuning.plans[tuning.chosen_again];
+  ObjectWriter json;
+  json.text("schema", "ptdp.tuning/1");
+  json.children("plans", std::move(plans));
+  json.count("chosen_first", static_cast<std::int64_t>(tuning.chosen_first));
+  json.count("chosen_again", static_cast<std::int64_t>(tuning.chosen_again));
+  json.count("fastest", static_cast<std::int64_t>(tuning.fastest));
+  json.flag("changed", tuning.has_changed());
+  if (tuning.has_changed()) {
+    json.name("changed_term", find_changed_term(tuning).name);
+    json.flag("tie", is_tie(first, again));
+  }
+  json.number("regret_first_pct", 100.0 * tuning.regret_of_first());
+  json.number("regret_again_pct", 100.0 * tuning.regret_of_again());
+  json.number("predicted_gain_pct", 100.0 * tuning.predicted_gain());
+  json.number("measured_gain_pct", 100.0 * tuning.measured_gain());
+  json.children("corrections", std::move(corrections));
+  return json.dump();
+}
+
+}  // namespace ptdp

@@ -1,0 +1,175 @@
+#include "planner/tuning.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "planner/planning.h"
+#include "tests/cost_model/spec/thrown.h"
+#include "tests/planner/fake_machine.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+Scenario host() {
+  return host_scenario(small_model(128, 128), 16);
+}
+
+PlanList list_of(const Scenario& believed, int num_best) {
+  const SearchOptions options{.gpus = 2, .num_best = num_best};
+  const PlanningResult result =
+      plan_training(believed, options, CalibrationSource::none());
+  return {.scenario = believed, .options = options, .plans = result.plans};
+}
+
+/// Takes as long as `machine` predicts, every step; counts its calls.
+PlanRunner runner(const Scenario& machine, int* calls = nullptr) {
+  return [machine, calls](const std::vector<Plan>& plans) {
+    if (calls != nullptr) {
+      ++*calls;
+    }
+    std::vector<PlanRun> runs;
+    for (const Plan& plan : plans) {
+      const RunReport report = run_on(machine, plan.scenario, plan.config).report;
+      runs.push_back({.report = report,
+                      .step_times = std::vector<double>(10, report.measured_time.value())});
+    }
+    return runs;
+  };
+}
+
+Scenario distorted(ProfileKnob knob, double factor) {
+  KnobFactors factors;
+  factors[knob] = factor;
+  return with_factors(host(), factors);
+}
+
+/// The least time that the machine's own profile finds.
+double optimum(const Scenario& machine) {
+  return search(machine, {.gpus = 2, .num_best = 1, .wants_front = false})
+      .best.front()
+      .time.value();
+}
+
+TEST(Tune, LeavesATrueProfileAndItsChoiceAlone) {
+  int calls = 0;
+  const Tuning tuning = tune(list_of(host(), 3), 3, runner(host(), &calls), "a test");
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(tuning.has_changed());
+  EXPECT_EQ(tuning.regret_of_first(), 0.0);
+  EXPECT_THAT(to_table(tuning), HasSubstr("The choice has not changed"));
+}
+
+// Links believed 100 times too fast: two ranks are chosen to share every layer, and take forever.
+TEST(Tune, FindsALayoutThatDoesNotCommunicateOnSlowLinks) {
+  KnobFactors slow;
+  for (const ProfileKnob knob : {ProfileKnob::kCollectiveLatency, ProfileKnob::kCollectiveRate,
+                                 ProfileKnob::kMessageLatency, ProfileKnob::kMessageRate}) {
+    slow[knob] = 100.0;
+  }
+  const Scenario machine = with_factors(host(), slow);
+  const Tuning tuning = tune(list_of(host(), 4), 4, runner(machine), "a test");
+  EXPECT_TRUE(tuning.has_changed());
+  EXPECT_GT(tuning.regret_of_first(), 0.1);
+  EXPECT_NEAR(tuning.regret_of_again(), 0.0, 0.01);
+  EXPECT_GT(tuning.measured_gain(), 0.1);
+  EXPECT_LE(tuning.plans[tuning.chosen_again].measured().value(), 1.05 * optimum(machine));
+  EXPECT_THAT(to_table(tuning), HasSubstr("The choice has changed"));
+}
+
+TEST(Tune, ComesNearTheOptimumOfMachinesThatAreNotAsBelieved) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> logarithm(-std::log(10.0), std::log(10.0));
+  for (int machine = 0; machine < 8; ++machine) {
+    KnobFactors distortion;
+    for (const ProfileKnobText& text : kProfileKnobs) {
+      distortion[text.knob] = std::exp(logarithm(random));
+    }
+    const Scenario actual = with_factors(host(), distortion);
+    const Tuning tuning = tune(list_of(host(), 4), 4, runner(actual), "a test");
+    const TunedPlan& fastest = tuning.plans[tuning.fastest];
+    EXPECT_LE(tuning.regret_of_again(), tuning.regret_of_first() + 1e-9) << machine;
+    EXPECT_LE(fastest.measured().value(), 1.1 * optimum(actual)) << machine;
+  }
+}
+
+TEST(Tune, CallsATieWhatStepsScatterMoreThan) {
+  TunedPlan a{.run = {.step_times = {0.9, 1.0, 1.0, 1.1}}};
+  TunedPlan b{.run = {.step_times = {1.00, 1.02, 1.02, 1.04}}};
+  a.run.report.measured_time = Seconds(1.0);
+  b.run.report.measured_time = Seconds(1.02);
+  EXPECT_TRUE(is_tie(a, b));
+  b.run.report.measured_time = Seconds(1.2);
+  EXPECT_FALSE(is_tie(a, b));
+}
+
+TEST(Tune, NamesTheTermThatChangedTheChoice) {
+  const Tuning tuning =
+      tune(list_of(host(), 4), 4, runner(distorted(ProfileKnob::kCollectiveRate, 300.0)), "a test");
+  if (tuning.has_changed()) {
+    EXPECT_THAT(find_changed_term(tuning).name,
+                testing::AnyOf("data_parallel", "tensor_parallel", "embedding_all_reduce"));
+  }
+  EXPECT_TRUE(tuning.has_changed());
+}
+
+TEST(Tune, WritesWhatItFound) {
+  const Tuning tuning = tune(list_of(host(), 2), 2, runner(host()), "a test");
+  const nlohmann::json json = nlohmann::json::parse(to_json(tuning));
+  EXPECT_EQ(json["schema"], "ptdp.tuning/1");
+  EXPECT_EQ(json["plans"].size(), tuning.plans.size());
+  EXPECT_EQ(json["changed"], false);
+}
+
+TEST(Tune, RefusesAListWithoutPlans) {
+  EXPECT_THAT(message_of([] {
+                return tune({.scenario = host(), .options = {.gpus = 2}}, 3, runner(host()), "x");
+              }),
+              HasSubstr("at least one plan"));
+}
+
+TEST(PlanList, IsReadAsItWasWritten) {
+  SearchOptions options{.gpus = 2, .num_best = 3};
+  options.pins.tp = IntegerRanges::parse("1,2:4", 1, 8, "tp");
+  options.pins.recompute = {Recompute::kNone, Recompute::kFull};
+  options.pins.sequence_parallel = false;
+  options.pins.schedules = {ScheduleKind::kOneFOneB};
+  options.objective = Objective::kCost;
+  const PlanningResult result = plan_training(host(), options, CalibrationSource::none());
+  const PlanList list = parse_plan_list(to_json(result), "plans.json");
+  EXPECT_EQ(list.options.pins.tp, options.pins.tp);
+  EXPECT_EQ(list.options.pins.recompute, options.pins.recompute);
+  EXPECT_EQ(list.options.pins.sequence_parallel, options.pins.sequence_parallel);
+  EXPECT_EQ(list.options.pins.schedules, options.pins.schedules);
+  EXPECT_TRUE(list.options.pins.dp.is_any());
+  EXPECT_EQ(list.options.objective, Objective::kCost);
+  ASSERT_EQ(list.plans.size(), result.plans.size());
+  for (std::size_t i = 0; i < list.plans.size(); ++i) {
+    EXPECT_EQ(to_json(list.plans[i]), to_json(result.plans[i]));
+  }
+}
+
+TEST(PlanList, RefusesWhatWasChanged) {
+  const PlanningResult result =
+      plan_training(host(), {.gpus = 2, .num_best = 1}, CalibrationSource::none());
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(to_json(result));
+  const auto refusal = [](const nlohmann::ordered_json& edited) {
+    return message_of([&] { return parse_plan_list(edited.dump(), "plans.json"); });
+  };
+  nlohmann::ordered_json edited = json;
+  edited["schema"] = "ptdp.plans/2";
+  EXPECT_THAT(refusal(edited), HasSubstr("plans.json: schema"));
+  edited = json;
+  edited["plans"][0]["predicted"]["iteration_time_s"] = 1e-3;
+  EXPECT_THAT(refusal(edited), HasSubstr("plans.json: plans[0]"));
+  edited = json;
+  edited["search"]["tp"] = "two";
+  EXPECT_THAT(refusal(edited), HasSubstr("search.tp"));
+}
+
+}  // namespace
+}  // namespace ptdp

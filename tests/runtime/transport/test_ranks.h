@@ -1,0 +1,31 @@
+// Ranks that a test runs a function on: threads (thread_ranks.cpp), or processes that mpirun
+// started (tests/mpi/process_ranks.cpp).
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "kernels/backend.h"
+#include "runtime/transport/communicator.h"
+#include "runtime/transport/launch.h"
+#include "tests/runtime/transport/buffers.h"
+
+namespace ptdp {
+
+/// Ranks that there can be.
+[[nodiscard]] int most_ranks();
+
+/// What a rank of a test is given.
+struct TestRank {
+  Communicator& all;
+  Backend& backend;
+  const WorldControl& world;
+};
+
+/// Calls `body` on every rank of a world of `size` ranks, and returns when those of this process
+/// are done. Of processes only the first `size` take part, and each sees what its own rank does
+/// alone: what a body expects, it expects in the body.
+void on_ranks(int size, CollectiveAlgorithm algorithm,
+              const std::function<void(const TestRank&)>& body);
+
+}  // namespace ptdp

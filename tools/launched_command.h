@@ -1,0 +1,46 @@
+// A command that a launcher may have started once for every rank.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/transport/launcher.h"
+#include "runtime/transport/mpi_world.h"
+
+namespace ptdp {
+
+/// What ranks are.
+enum class Transport { kThreads, kMpi };
+
+/// What `--transport` says, else what the launcher means: processes under mpirun and srun, threads
+/// without a launcher. Throws Error where the process would be one of several that run the same
+/// ranks: threads under a launcher of several processes, torchrun with several, MPI that this
+/// program was built without.
+[[nodiscard]] Transport choose_transport(const Launcher& launcher, std::optional<Transport> asked,
+                                         bool is_built_with_mpi);
+
+/// The value of `--transport threads|mpi` among the arguments; none where it is missing or is no
+/// transport, which the command itself complains about.
+[[nodiscard]] std::optional<Transport> transport_flag(int argc, const char* const* argv);
+
+/// Runs a command as run_command() does; `command` is given this process of the job, or null where
+/// ranks are threads. Of several processes one speaks of each fault, and all return its status.
+[[nodiscard]] int run_launched_command(const std::string& program, int argc,
+                                       const char* const* argv,
+                                       const std::function<int(MpiProcess* process)>& command);
+
+/// Something that must be equal on all processes of a job.
+struct SharedInput {
+  std::string name;  ///< For messages: "the plan", "the command line".
+  std::string content;
+};
+
+/// Runs `prepare` on every process of a job, and returns on all or on none: where one fails, that
+/// one throws, naming its rank and host unless it is rank 0, and so does rank 0 where a rank has
+/// another input than its own; the others end without a word. Without a process just calls it.
+void prepare_together(MpiProcess* process,
+                      const std::function<std::vector<SharedInput>()>& prepare);
+
+}  // namespace ptdp
