@@ -134,8 +134,11 @@ std::string summary(const MachineProfile& profile) {
       cluster.nvlink.bandwidth.value() / kGiga);
   for (const BusyCores& busy : cluster.busy_cores) {
     text += fmt::format(
-        "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}\n",
-        busy.cores, busy.matmul, busy.attention, busy.memory_bound);
+        "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}, "
+        "optimizer x "
+        "{:.2f}, skew {:.1f} %\n",
+        busy.cores, busy.matmul, busy.attention, busy.memory_bound, busy.optimizer,
+        100.0 * busy.skew);
   }
   for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
     const MeasuredPoint& largest = curve.curve.points().back();

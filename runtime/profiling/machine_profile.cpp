@@ -219,6 +219,7 @@ class Profiler {
     // it the caches in a state of its own.
     std::vector<OperationTimes> alone(models.size());
     std::map<int, std::vector<OperationTimes>> busy;
+    std::map<int, std::vector<double>> skews;
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < models.size(); ++i) {
         LayerRun run{.type = data_type(precision),
@@ -232,7 +233,9 @@ class Profiler {
           run.ranks = number;
           std::vector<OperationTimes>& of_all = busy[number];
           of_all.resize(models.size());
-          keep_shorter(of_all[i], time_layers(models[i], run).operations);
+          const LayerTimes together = time_layers(models[i], run);
+          keep_shorter(of_all[i], together.operations);
+          skews[number].push_back(together.skew);
         }
         if (is_cancelled()) {
           return;
@@ -244,15 +247,16 @@ class Profiler {
     }
     keep(measured_operations(mean_of(alone), precision));
     for (const auto& [number, times] : busy) {
-      const TimeFactors factors = factors_between(mean_of(times), mean_of(alone));
-      profile_.cluster.busy_cores.push_back({.cores = number,
-                                             .matmul = factors.matmul,
-                                             .attention = factors.attention,
-                                             .memory_bound = factors.memory_bound});
+      BusyCores factors = factors_between(mean_of(times), mean_of(alone));
+      factors.cores = number;
+      factors.skew = quiet_median(skews[number]);
+      profile_.cluster.busy_cores.push_back(factors);
       tell(
-          fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f} "
-                      "times as long as alone",
-                      number, factors.matmul, factors.attention, factors.memory_bound));
+          fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f}, the "
+                      "optimizer {:.2f} times as long as alone; ranks that wait for the slowest "
+                      "lose {:.1f} %",
+                      number, factors.matmul, factors.attention, factors.memory_bound,
+                      factors.optimizer, 100.0 * factors.skew));
     }
   }
 
