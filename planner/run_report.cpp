@@ -31,6 +31,11 @@ void describe(Fields& fields, RunExecution& run) {
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kMost);
   fields.count("steps", run.steps, 1, kMost);
+  if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
+    fields.count("requested_steps", run.requested_steps, run.steps, kMost);
+  } else {
+    run.requested_steps = run.steps;
+  }
   fields.count("warm_up", run.warm_up, 0, kMost);
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kMost);

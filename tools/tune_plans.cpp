@@ -65,8 +65,8 @@ std::vector<std::int64_t> turns_of(std::int64_t steps) {
 /// Runs plans in turn.
 class InterleavedRuns {
  public:
-  InterleavedRuns(const RunRequest& request, const std::atomic<bool>& stop, bool is_quiet)
-      : request_(request), stop_(stop), is_quiet_(is_quiet) {}
+  InterleavedRuns(const RunRequest& request, const RunSignals& signals, bool is_quiet)
+      : request_(request), signals_(signals), is_quiet_(is_quiet) {}
 
   std::vector<PlanRun> operator()(const std::vector<Plan>& plans) const {
     std::vector<PreparedRun> prepared;
@@ -99,7 +99,8 @@ class InterleavedRuns {
     RunRecord record =
         run_training(run.settings, data,
                      {.steps = steps + request_.warm_up,
-                      .stop = &stop_,
+                      .stop = signals_.stop,
+                      .interrupt = signals_.interrupt,
                       .make_backend = [] { return std::make_unique<CpuBackend>(); }});
     if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
       throw Error("--tune: interrupted; nothing was tuned", ExitStatus::kRuntimeFault);
@@ -123,7 +124,7 @@ class InterleavedRuns {
   }
 
   const RunRequest& request_;
-  const std::atomic<bool>& stop_;
+  RunSignals signals_;
   bool is_quiet_ = false;
 };
 
@@ -179,7 +180,7 @@ void add_tune_flags(boost::program_options::options_description& flags) {
          "with --tune: write the refitted cluster to this file, its stack beside it");
 }
 
-void tune_plans(const CommandLine& line, const RunRequest& request, const std::atomic<bool>& stop) {
+void tune_plans(const CommandLine& line, const RunRequest& request, const RunSignals& signals) {
   line.allow_only({"tune", "plans", "profile-out", "output", "steps", "warm-up", "data", "seed",
                    "dropout", "reproducible", "overlap", "lr", "min-lr", "lr-warm-up", "lr-decay",
                    "weight-decay", "clip", "format", "quiet"});
@@ -189,7 +190,7 @@ void tune_plans(const CommandLine& line, const RunRequest& request, const std::a
   const auto most = static_cast<std::size_t>(
       line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
   const PlanList list = read_plans(line);
-  const Tuning tuning = tune(list, most, InterleavedRuns(request, stop, line.has("quiet")),
+  const Tuning tuning = tune(list, most, InterleavedRuns(request, signals, line.has("quiet")),
                              provenance(std::min(most, list.plans.size())));
   print(is_json ? to_json(tuning) : to_table(tuning));
   if (plan_file) {

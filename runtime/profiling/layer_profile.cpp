@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "cost_model/analytic/flops.h"
@@ -106,6 +107,58 @@ struct Pass {
   std::vector<TimedOperation> operations;
 };
 
+/// Whether tensor-parallel ranks meet before it: sums of row-parallel layers come before dropout
+/// and residual, those of column-parallel layers' input gradients before a norm's.
+bool meets_others(DeviceOperation operation) {
+  return operation == DeviceOperation::kBiasDropoutAdd || operation == DeviceOperation::kBiasAdd ||
+         operation == DeviceOperation::kLayerNormBackward;
+}
+
+/// Seconds from one meeting to the next.
+std::vector<double> segments(const Pass& pass) {
+  std::vector<double> seconds = {0.0};
+  for (const TimedOperation& timed : pass.operations) {
+    if (meets_others(timed.operation)) {
+      seconds.push_back(0.0);
+    }
+    const bool is_optimizer = timed.operation == DeviceOperation::kAddSquares ||
+                              timed.operation == DeviceOperation::kAdamW;
+    seconds.back() += is_optimizer ? 0.0 : timed.seconds;
+  }
+  return seconds;
+}
+
+/// Of the same pass on all ranks: the slowest's segments over the mean ones, less 1.
+double skew_of(const std::vector<const Pass*>& ranks) {
+  std::vector<double> slowest;
+  double total = 0.0;
+  for (const Pass* pass : ranks) {
+    const std::vector<double> seconds = segments(*pass);
+    slowest.resize(seconds.size());
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      slowest[i] = std::max(slowest[i], seconds[i]);
+      total += seconds[i];
+    }
+  }
+  const double most = std::accumulate(slowest.begin(), slowest.end(), 0.0);
+  return most * static_cast<double>(ranks.size()) / total - 1.0;
+}
+
+/// Passes of all ranks, one rank after the other.
+double median_skew(const std::vector<Pass>& passes, int num_ranks) {
+  const std::size_t count = passes.size() / static_cast<std::size_t>(num_ranks);
+  std::vector<double> skews;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<const Pass*> ranks;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(num_ranks); ++rank) {
+      ranks.push_back(&passes[rank * count + i]);
+    }
+    skews.push_back(skew_of(ranks));
+  }
+  std::sort(skews.begin(), skews.end());
+  return skews.empty() ? 0.0 : skews[skews.size() / 2];
+}
+
 /// Mean time of every operation in some of the passes.
 OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std::size_t>& chosen) {
   struct Total {
@@ -173,9 +226,25 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
   }
   if (!passes.empty()) {
     times.operations = mean_times(passes, middle_half(times.passes));
+    times.skew = run.ranks > 1 ? median_skew(passes, run.ranks) : 0.0;
     times.processor_share = processor / elapsed;
   }
   return times;
+}
+
+OperationTimes mean_of(const std::vector<OperationTimes>& times) {
+  OperationTimes mean;
+  std::map<OperationKey, int> counts;
+  for (const OperationTimes& of : times) {
+    for (const auto& [key, seconds] : of) {
+      mean[key] += seconds;
+      ++counts[key];
+    }
+  }
+  for (auto& [key, seconds] : mean) {
+    seconds /= counts[key];
+  }
+  return mean;
 }
 
 void keep_shorter(OperationTimes& all, const OperationTimes& more) {
