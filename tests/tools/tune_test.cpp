@@ -23,8 +23,10 @@ constexpr const char* kModel = R"({
 /// ptdp-plan for it on two cores of the shipped host, or of a cluster file.
 std::vector<std::string> plan_arguments(const fs::path& directory, const std::string& cluster) {
   std::ofstream(directory / "small.json") << kModel;
-  return {"--model", (directory / "small.json").string(), "--gpus", "2", "--calibration", "none",
-          "--cluster", cluster};
+  return {"--model",       (directory / "small.json").string(),
+          "--gpus",        "2",
+          "--calibration", "none",
+          "--cluster",     cluster};
 }
 
 std::string plans_of(const fs::path& directory, const std::vector<std::string>& more = {},
@@ -102,8 +104,8 @@ TEST(TuneCommand, WritesJson) {
 TEST(TuneCommand, CorrectsAProfileThatIsWrongOnPurpose) {
   const TemporaryDirectory directory;
   json cluster = json::parse(source_file("profiles/clusters/host.json"));
-  cluster["time_factors"] = {{"matmul", 0.33}, {"attention", 0.1}, {"memory_bound", 0.05},
-                             {"communication", 0.01}};
+  cluster["time_factors"] = {
+      {"matmul", 0.33}, {"attention", 0.1}, {"memory_bound", 0.05}, {"communication", 0.01}};
   const std::string file = directory.file("wrong.json", cluster.dump()).string();
   const std::string plans = plans_of(directory.path(), {}, file);
   const ProgramRun run = run_run({"--tune", plans, "-k", "3", "--steps", "6", "--warm-up", "1",
@@ -129,10 +131,9 @@ TEST(TuneCommand, TakesFilesOfPlansToo) {
   const TemporaryDirectory directory;
   run_of(directory.path(), "a", kTensor);
   run_of(directory.path(), "b", kData);
-  const ProgramRun run =
-      run_run({"--tune", (directory.path() / "a.plan.json").string(),
-               (directory.path() / "b.plan.json").string(), "--steps", "2", "--quiet", "--format",
-               "json"});
+  const ProgramRun run = run_run({"--tune", (directory.path() / "a.plan.json").string(),
+                                  (directory.path() / "b.plan.json").string(), "--steps", "2",
+                                  "--quiet", "--format", "json"});
   ASSERT_TRUE(succeeds(run));
   EXPECT_GE(json::parse(run.output)["plans"].size(), 2U);
 }
@@ -146,12 +147,11 @@ TEST(TuneCommand, RefusesWhatItCannotTune) {
   EXPECT_TRUE(is_refused(run_run({"--tune", plans, "--shrink"}), {"--shrink"}));
   EXPECT_TRUE(is_refused(run_run({"--tune", plans, "-o", plans}), {"--output", "another file"}));
   EXPECT_TRUE(is_refused(run_run({"plan.json", "-k", "2"}), {"--plans", "--tune"}));
+  EXPECT_TRUE(is_refused(run_run({"--tune", directory.file("x.json", "{}").string()}), {"x.json"}));
   EXPECT_TRUE(
-      is_refused(run_run({"--tune", directory.file("x.json", "{}").string()}), {"x.json"}));
-  EXPECT_TRUE(ends_with(run_run({"--tune", plans, "--profile-out", "/nowhere/host.json"}),
-                        kOutputFailed));
-  const std::string other = plans_of(directory.path(), {"--stack", "megatron-lm-2021"},
-                                     "selene-a100");
+      ends_with(run_run({"--tune", plans, "--profile-out", "/nowhere/host.json"}), kOutputFailed));
+  const std::string other =
+      plans_of(directory.path(), {"--stack", "megatron-lm-2021"}, "selene-a100");
   EXPECT_TRUE(is_refused(run_run({"--tune", other}), {"Not predicted"}));
 }
 
@@ -178,10 +178,9 @@ TEST(CalibrateRuns, RefitsTheProfileThatPlansAreMadeBy) {
 TEST(CalibrateRuns, FitsAFactorOfThree) {
   const TemporaryDirectory directory;
   const fs::path factors = directory.path() / "factors";
-  ASSERT_TRUE(succeeds(run_calibrate({run_of(directory.path(), "tp", kTensor),
-                                      run_of(directory.path(), "pp", kPipeline),
-                                      run_of(directory.path(), "dp", kData), "-o",
-                                      factors.string()})));
+  ASSERT_TRUE(succeeds(run_calibrate(
+      {run_of(directory.path(), "tp", kTensor), run_of(directory.path(), "pp", kPipeline),
+       run_of(directory.path(), "dp", kData), "-o", factors.string()})));
   const json factor = json::parse(content_of(factors / "host+ptdp-cpu.json"));
   EXPECT_EQ(factor["num_runs"], 3);
   EXPECT_EQ(factor["runs"][0]["id"], "tp.json");
@@ -229,8 +228,8 @@ TEST(RunWarnings, TellWhatIsOffAndStandInTheReport) {
   json cluster = json::parse(source_file("profiles/clusters/host.json"));
   cluster["time_factors"] = {
       {"matmul", 100}, {"attention", 1}, {"memory_bound", 1}, {"communication", 1}};
-  std::vector<std::string> arguments = plan_arguments(
-      directory.path(), directory.file("slow.json", cluster.dump()).string());
+  std::vector<std::string> arguments =
+      plan_arguments(directory.path(), directory.file("slow.json", cluster.dump()).string());
   const std::string plan = (directory.path() / "plan.json").string();
   arguments.insert(arguments.end(), {"-o", plan});
   ASSERT_TRUE(succeeds(run_plan(arguments)));
