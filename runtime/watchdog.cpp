@@ -154,7 +154,7 @@ void Watchdog::add(Communicator& world) {
   const std::lock_guard lock(mutex_);
   worlds_.push_back(&world);
   if (is_stopping()) {
-    world.abort();
+    world.abort(ExitStatus::kRuntimeFault);
   }
 }
 
@@ -187,7 +187,7 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
   give_up_at_ = grace == 0 ? 0 : now_ns() + grace;
   is_stopping_ = true;
   for (Communicator* world : worlds_) {
-    world->abort();
+    world->abort(ExitStatus::kRuntimeFault);
   }
 }
 

@@ -45,7 +45,7 @@ class WatchedCommunicator final : public Communicator {
   void barrier() override {
     waiting([&] { inner_->barrier(); });
   }
-  void abort() noexcept override { inner_->abort(); }
+  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
   [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
 
  private:

@@ -58,8 +58,6 @@ struct ThreadWorldState {
   /// As ThreadWorld::abort.
   void abort() noexcept;
 
-  void abort() noexcept;
-
   CollectiveAlgorithm algorithm;
   std::deque<Parking> parking;  ///< By rank; a deque, since they do not move.
   std::atomic<bool> is_aborted = false;
