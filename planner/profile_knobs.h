@@ -39,8 +39,7 @@ struct ProfileKnobText {
   double largest = 1000.0;
 };
 inline constexpr std::array kProfileKnobs = {
-    ProfileKnobText{ProfileKnob::kProducts, "products", ProfileKnob::kProducts,
-                    kLargestTimeFactor},
+    ProfileKnobText{ProfileKnob::kProducts, "products", ProfileKnob::kProducts, kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kAttention, "attention", ProfileKnob::kAttention,
                     kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead,
@@ -51,8 +50,7 @@ inline constexpr std::array kProfileKnobs = {
                     ProfileKnob::kCollectiveRate},
     ProfileKnobText{ProfileKnob::kCollectiveRate, "transfer of collectives",
                     ProfileKnob::kCollectiveLatency},
-    ProfileKnobText{ProfileKnob::kMessageLatency, "latency of messages",
-                    ProfileKnob::kMessageRate},
+    ProfileKnobText{ProfileKnob::kMessageLatency, "latency of messages", ProfileKnob::kMessageRate},
     ProfileKnobText{ProfileKnob::kMessageRate, "transfer of messages",
                     ProfileKnob::kMessageLatency},
     ProfileKnobText{ProfileKnob::kNetworkLatency, "latency between nodes",
@@ -76,9 +74,9 @@ class KnobFactors {
 };
 
 /// The scenario with its cluster's and stack's constants such that every kind takes its factor's
-/// time; time factors end at kLargestTimeFactor. A link whose rate exceeds its data-sheet bandwidth,
-/// which is then disproved, has as much bandwidth. Of measured curves, neighbouring points differ by
-/// no more than a curve may (MeasuredCurve).
+/// time; time factors end at kLargestTimeFactor. A link whose rate exceeds its data-sheet
+/// bandwidth, which is then disproved, has as much bandwidth. Of measured curves, neighbouring
+/// points differ by no more than a curve may (MeasuredCurve).
 [[nodiscard]] Scenario with_factors(Scenario scenario, const KnobFactors& factors);
 
 }  // namespace ptdp

@@ -22,12 +22,13 @@ std::string knob_line(const KnobRefit& knob) {
     return line;
   }
   line += fmt::format("takes {:.3g} times what the profile said", knob.factor);
-  line += knob.num_runs == 0 ? fmt::format(", moved with {}", partner.name)
-                             : fmt::format(", by {} run{}", knob.num_runs,
-                                           knob.num_runs == 1 ? "" : "s");
-  line += knob.is_at_bound ? fmt::format("; stopped at the bound of {:.0f}: is this the machine "
-                                         "that the profile is of?",
-                                         text.largest)
+  line += knob.num_runs == 0
+              ? fmt::format(", moved with {}", partner.name)
+              : fmt::format(", by {} run{}", knob.num_runs, knob.num_runs == 1 ? "" : "s");
+  line += knob.is_at_bound ? fmt::format(
+                                 "; stopped at the bound of {:.0f}: is this the machine "
+                                 "that the profile is of?",
+                                 text.largest)
                            : "";
   return line + '\n';
 }
@@ -69,13 +70,14 @@ std::string to_table(const ProfileRefit& refit) {
   for (const KnobRefit& knob : refit.knobs) {
     text += knob_line(knob);
   }
-  text += fmt::format("\nPredicted against measured, per iteration\n{:>14}{:>12}{:>12}{:>15}  run\n",
-                      "measured", "before", "after", "leave-one-out");
+  text +=
+      fmt::format("\nPredicted against measured, per iteration\n{:>14}{:>12}{:>12}{:>15}  run\n",
+                  "measured", "before", "after", "leave-one-out");
   for (const RunRefit& run : refit.runs) {
-    text += fmt::format("{:>14}{:>12}{:>12}{:>15}  {}\n", duration(run.measured),
-                        percent(run.before, run.measured), percent(run.after, run.measured),
-                        run.leave_one_out ? percent(*run.leave_one_out, run.measured) : "-",
-                        run.name);
+    text +=
+        fmt::format("{:>14}{:>12}{:>12}{:>15}  {}\n", duration(run.measured),
+                    percent(run.before, run.measured), percent(run.after, run.measured),
+                    run.leave_one_out ? percent(*run.leave_one_out, run.measured) : "-", run.name);
   }
   return text + errors_line(refit);
 }

@@ -51,8 +51,7 @@ RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, i
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
   const Placements groups = place_groups(config, scenario.cluster);
-  const StageCosts costs =
-      stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
+  const StageCosts costs = stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
   const double parameters = stage_parameters(scenario.job.model, config, stage);

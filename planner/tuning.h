@@ -23,9 +23,9 @@ using PlanRunner = std::function<std::vector<PlanRun>(const std::vector<Plan>&)>
 
 /// A plan with what was predicted of it before and after, and what it took.
 struct TunedPlan {
-  Plan plan;        ///< As it was predicted at first.
+  Plan plan;  ///< As it was predicted at first.
   PlanRun run;
-  Plan corrected;   ///< The same configuration under the corrected profiles.
+  Plan corrected;       ///< The same configuration under the corrected profiles.
   bool is_new = false;  ///< Found by the second search only.
 
   [[nodiscard]] Seconds measured() const { return run.report.measured_time; }

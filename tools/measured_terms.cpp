@@ -66,9 +66,8 @@ Seconds rendezvous_time(const Steps& steps, std::size_t step, ActionKind kind) {
   std::optional<Seconds> least;
   for (std::size_t rank = 0; rank < steps.record.ranks.size(); ++rank) {
     const std::vector<Action>& order = steps.order(rank);
-    const bool meets = std::any_of(order.begin(), order.end(), [kind](const Action& action) {
-      return action.kind == kind;
-    });
+    const bool meets = std::any_of(order.begin(), order.end(),
+                                   [kind](const Action& action) { return action.kind == kind; });
     if (meets) {
       const Seconds time = time_of(order, steps.record.ranks[rank].steps[step], kind);
       least = least ? std::min(*least, time) : time;
@@ -138,13 +137,13 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
     const RunTerm term = is_message ? RunTerm::kPipelineMessages : RunTerm::kTensorParallel;
     terms[term] += Seconds(length(sub.span));
   }
-  terms[RunTerm::kMatmul] = Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
+  terms[RunTerm::kMatmul] =
+      Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
   terms[RunTerm::kAttention] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kAttention)]);
-  terms[RunTerm::kMemoryBound] =
-      std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] - terms[RunTerm::kMatmul] -
-                   terms[RunTerm::kAttention],
-               Seconds(0.0));
+  terms[RunTerm::kMemoryBound] = std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] -
+                                              terms[RunTerm::kMatmul] - terms[RunTerm::kAttention],
+                                          Seconds(0.0));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ActionKind kind = order[i].kind;
     if (kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward) {
@@ -155,8 +154,8 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
     }
   }
   terms[RunTerm::kEmbeddingAllReduce] = time_of(order, step, ActionKind::kReduceTied);
-  terms[RunTerm::kOptimizer] = time_of(order, step, ActionKind::kReduceNorm) +
-                               time_of(order, step, ActionKind::kOptimizer);
+  terms[RunTerm::kOptimizer] =
+      time_of(order, step, ActionKind::kReduceNorm) + time_of(order, step, ActionKind::kOptimizer);
   return terms;
 }
 

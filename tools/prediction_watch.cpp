@@ -58,8 +58,8 @@ std::optional<std::string> PredictionWatch::observe(const StepProgress& step) {
     return std::nullopt;
   }
   const Schedule& schedule = run_.settings.schedule;
-  RunTerms terms = rank_terms(
-      schedule.orders[static_cast<std::size_t>(telling_stage(schedule))], *step.record);
+  RunTerms terms =
+      rank_terms(schedule.orders[static_cast<std::size_t>(telling_stage(schedule))], *step.record);
   terms[RunTerm::kBubble] = std::max(step.time - terms.own(), Seconds(0.0));
   times_.push_back(step.time.value());
   terms_.push_back(terms);

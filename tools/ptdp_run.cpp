@@ -461,24 +461,24 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   const TrainingSettings& settings = job.prepared->settings;
   PredictionWatch watch(*job.prepared, job.request.warm_up,
                         line.text("output").value_or("run.json"));
-  RunOptions options{.steps = job.request.steps,
-                     .checkpoint = job.checkpoint,
-                     .stop = signals.stop,
-                     .interrupt = signals.interrupt,
-                     .deadlines = job.deadlines,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
-                     .process = process,
-                     .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
-                     .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
+  RunOptions options{
+      .steps = job.request.steps,
+      .checkpoint = job.checkpoint,
+      .stop = signals.stop,
+      .interrupt = signals.interrupt,
+      .deadlines = job.deadlines,
+      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+      .process = process,
+      .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
+      .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
   const bool is_quiet = line.has("quiet");
   const auto warn = [&](const std::optional<std::string>& warning) {
     if (warning && !is_quiet) {
       tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
     }
   };
-  Progress progress(
-      *job.prepared,
-      hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
+  Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
+                                                  settings.config.recompute));
   options.on_step = [&](const StepProgress& step) {
     if (!is_quiet) {
       progress(step);
@@ -527,8 +527,9 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     }
     if (line->has("tune")) {
       if (process != nullptr) {
-        throw Error("--tune: runs plans of several numbers of ranks, as threads; expected no "
-                    "mpirun or srun");
+        throw Error(
+            "--tune: runs plans of several numbers of ranks, as threads; expected no "
+            "mpirun or srun");
       }
       return {};
     }

@@ -108,9 +108,9 @@ class InterleavedRuns {
     if (!is_quiet_) {
       std::vector<double> times = measured_step_times(record);
       times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
-      const std::string text = fmt::format("{} steps of {}: {}\n", steps,
-                                           to_string(run.executed.config),
-                                           duration(Seconds(median(times))));
+      const std::string text =
+          fmt::format("{} steps of {}: {}\n", steps, to_string(run.executed.config),
+                      duration(Seconds(median(times))));
       static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
     }
     return record;
@@ -132,9 +132,8 @@ PlanList read_plans(const CommandLine& line) {
   if (line.words().empty()) {
     throw Error("--tune: expected the plans of ptdp-plan --format json, or files of plans");
   }
-  return line.words().size() == 1
-             ? read_plan_list(line.words().front())
-             : read_plan_files({line.words().begin(), line.words().end()});
+  return line.words().size() == 1 ? read_plan_list(line.words().front())
+                                  : read_plan_files({line.words().begin(), line.words().end()});
 }
 
 /// "ptdp-run --tune of 3 plans, 2026-01-31": the day in universal time.
@@ -187,8 +186,8 @@ void tune_plans(const CommandLine& line, const RunRequest& request, const RunSig
   const auto plan_file = read_output(line, "output");
   const auto profile_file = read_output(line, "profile-out");
   const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
-  const auto most = static_cast<std::size_t>(
-      line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
+  const auto most =
+      static_cast<std::size_t>(line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
   const PlanList list = read_plans(line);
   const Tuning tuning = tune(list, most, InterleavedRuns(request, signals, line.has("quiet")),
                              provenance(std::min(most, list.plans.size())));

@@ -12,8 +12,8 @@ namespace ptdp {
 void add_tune_flags(boost::program_options::options_description& flags);
 
 /// Runs the plans that the words of the line name and prints what tuning found; writes the tuned
-/// plan and the refitted profiles where asked. Signals end it with nothing tuned: throws EndedEarly,
-/// or after a step Error. Throws Error.
+/// plan and the refitted profiles where asked. Signals end it with nothing tuned: throws
+/// EndedEarly, or after a step Error. Throws Error.
 void tune_plans(const CommandLine& line, const RunRequest& request, const RunSignals& signals);
 
 }  // namespace ptdp

@@ -44,12 +44,12 @@ TEST(WithFactors, OfOneChangesNothing) {
 }
 
 TEST(WithFactors, MultipliesTimeFactorsAndEndsAtTheirRange) {
-  EXPECT_DOUBLE_EQ(with_factors(host(), with(ProfileKnob::kProducts, 3.0))
-                       .cluster.time_factors.matmul,
-                   3.0 * host().cluster.time_factors.matmul);
-  EXPECT_DOUBLE_EQ(with_factors(host(), with(ProfileKnob::kMemory, 1e-5))
-                       .cluster.time_factors.memory_bound,
-                   0.01);
+  EXPECT_DOUBLE_EQ(
+      with_factors(host(), with(ProfileKnob::kProducts, 3.0)).cluster.time_factors.matmul,
+      3.0 * host().cluster.time_factors.matmul);
+  EXPECT_DOUBLE_EQ(
+      with_factors(host(), with(ProfileKnob::kMemory, 1e-5)).cluster.time_factors.memory_bound,
+      0.01);
 }
 
 TEST(WithFactors, RaisesABandwidthThatIsExceededAndKeepsTheOtherRate) {
@@ -125,8 +125,8 @@ TEST(RefitProfile, FindsTheMachineBehindAnyDistortion) {
 }
 
 TEST(RefitProfile, IsNotMovedByOneRunThatWasDisturbed) {
-  std::vector<NamedReport> runs = campaign(with_factors(host(), with(ProfileKnob::kProducts, 3.0)),
-                                           host());
+  std::vector<NamedReport> runs =
+      campaign(with_factors(host(), with(ProfileKnob::kProducts, 3.0)), host());
   for (TermComparison& term : runs[2].report.terms) {
     term.measured = term.measured * 5.0;
   }
@@ -178,16 +178,15 @@ TEST(RefitProfile, RefusesRunsThatSayNothing) {
   };
   EXPECT_THAT(refusal([](RunReport& run) { run.execution.is_shrunk = true; }),
               HasSubstr("bad.json: a shrunk run"));
-  EXPECT_THAT(refusal([](RunReport& run) { run.execution.is_interrupted = true; }),
+  EXPECT_THAT(refusal([](RunReport& run) { run.execution.requested_steps = 20; }),
               HasSubstr("bad.json: an interrupted run"));
   EXPECT_THAT(refusal([](RunReport& run) { run.predicted_time = {}; }),
               HasSubstr("bad.json: a run of which nothing was predicted"));
   EXPECT_THAT(refusal([](RunReport& run) { run.tool_version = "0.0.1"; }),
               HasSubstr("bad.json: tool_version: predictions of 0.0.1"));
-  EXPECT_THAT(refusal([](RunReport& run) {
-                run.plan.scenario.cluster.gpu.matmul_efficiency *= 0.5;
-              }),
-              HasSubstr("bad.json: planned for another cluster"));
+  EXPECT_THAT(
+      refusal([](RunReport& run) { run.plan.scenario.cluster.gpu.matmul_efficiency *= 0.5; }),
+      HasSubstr("bad.json: planned for another cluster"));
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
         scheduled(ScheduleKind::kZbH1)}) {
     const Plan plan = plan_of(config);
     const Schedule schedule = complete_schedule(plan);
-    const Seconds each = exchange_time(
-        host(), config, place_groups(config, host().cluster), /*messages=*/1.0);
+    const Seconds each =
+        exchange_time(host(), config, place_groups(config, host().cluster), /*messages=*/1.0);
     for (int stage = 0; stage < 2; ++stage) {
       const auto& order = schedule.orders[static_cast<std::size_t>(stage)];
       const auto sends = std::count_if(order.begin(), order.end(), [](const Action& action) {

@@ -47,9 +47,8 @@ Schedule two_stages() {
 RunRecord two_stages_record() {
   RunRecord record;
   record.ranks.resize(2);
-  record.ranks[0].steps = {
-      step_of({span(0, 2), span(2, 2.5), span(6, 6), span(6, 9), span(9, 9.5), span(9.5, 10)}, 3.0,
-              1.0)};
+  record.ranks[0].steps = {step_of(
+      {span(0, 2), span(2, 2.5), span(6, 6), span(6, 9), span(9, 9.5), span(9.5, 10)}, 3.0, 1.0)};
   record.ranks[1].steps = {step_of(
       {span(2.5, 2.5), span(2.5, 3.5), span(3.5, 5.5), span(5.5, 6), span(6, 9.5), span(9.5, 10)},
       2.0, 0.5)};
@@ -107,7 +106,8 @@ TEST(MeasureTerms, AreOfTheSlowestReplica) {
 
 // From 1 to 3 behind a pass that ends at 2; from 4 to 5 with nothing beside it.
 TEST(RankTerms, CountCommunicationAsFarAsNothingIsComputed) {
-  const std::vector<Action> order = {{kForward, 0, 0}, {kSendForward, 0, 0}, {kReduceGradients, 0, 0}};
+  const std::vector<Action> order = {
+      {kForward, 0, 0}, {kSendForward, 0, 0}, {kReduceGradients, 0, 0}};
   const RunTerms terms = rank_terms(order, step_of({span(0, 2), span(1, 3), span(4, 5)}, 0, 0));
   EXPECT_DOUBLE_EQ(terms[RunTerm::kPipelineMessages].value(), 1.0);
   EXPECT_DOUBLE_EQ(terms[RunTerm::kDataParallel].value(), 1.0);
@@ -137,7 +137,10 @@ class Watched {
     run_.settings.schedule.orders = {{{kForward, 0, 0}}};
     run_.executed.predicted.iteration_time.value = Seconds(predicted);
     TransformerConfig& model = run_.executed.scenario.job.model;
-    model = resolved({.num_layers = 1, .hidden_size = 8, .num_attention_heads = 1, .vocab_size = 8,
+    model = resolved({.num_layers = 1,
+                      .hidden_size = 8,
+                      .num_attention_heads = 1,
+                      .vocab_size = 8,
                       .seq_length = 8},
                      "test");
     run_.executed.scenario.job.global_batch_size = 1;
@@ -159,8 +162,8 @@ class Watched {
     std::vector<std::string> said;
     const StepRecord record = step_of({span(0, 1)}, 1.0, 0.0);
     for (std::int64_t done = 1; done <= steps; ++done) {
-      const auto warning = watch.observe(
-          {.done = done, .steps = steps, .time = Seconds(1.0), .record = &record});
+      const auto warning =
+          watch.observe({.done = done, .steps = steps, .time = Seconds(1.0), .record = &record});
       if (warning) {
         said.push_back(std::to_string(done) + ": " + *warning);
       }
