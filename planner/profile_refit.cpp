@@ -25,7 +25,7 @@ constexpr double kSmallestResidual = 1e-3;  // below which squares stay squares
 // Weights beside residuals that count 1 / |residual|: a knob stays where nothing moves it, and by
 // its partner where nothing tells them apart.
 constexpr double kTowardsProfile = 1e-7;
-constexpr double kTowardsPartner = 1e-3;
+constexpr double kTowardsPartner = 1e-4;
 constexpr std::size_t kFewestForLeaveOneOut = 3;
 
 /// A measured time of a run, and how to predict it.

@@ -83,7 +83,7 @@ TEST(Tune, FindsALayoutThatDoesNotCommunicateOnSlowLinks) {
 TEST(Tune, ComesNearTheOptimumOfMachinesThatAreNotAsBelieved) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> logarithm(-std::log(10.0), std::log(10.0));
-  for (int machine = 0; machine < 8; ++machine) {
+  for (int machine = 0; machine < 20; ++machine) {
     KnobFactors distortion;
     for (const ProfileKnobText& text : kProfileKnobs) {
       distortion[text.knob] = std::exp(logarithm(random));
@@ -109,11 +109,9 @@ TEST(Tune, CallsATieWhatStepsScatterMoreThan) {
 TEST(Tune, NamesTheTermThatChangedTheChoice) {
   const Tuning tuning =
       tune(list_of(host(), 4), 4, runner(distorted(ProfileKnob::kCollectiveRate, 300.0)), "a test");
-  if (tuning.has_changed()) {
-    EXPECT_THAT(find_changed_term(tuning).name,
-                testing::AnyOf("data_parallel", "tensor_parallel", "embedding_all_reduce"));
-  }
-  EXPECT_TRUE(tuning.has_changed());
+  ASSERT_TRUE(tuning.has_changed());
+  EXPECT_THAT(find_changed_term(tuning).name,
+              testing::AnyOf("data_parallel", "tensor_parallel", "embedding_all_reduce"));
 }
 
 TEST(Tune, WritesWhatItFound) {
