@@ -267,11 +267,7 @@ std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vect
     }
   }
   for (std::size_t knob = 0; knob < at.size(); ++knob) {
-    // What too little time hangs on moves with its partner alone; without one it stays.
-    const auto partner = static_cast<std::size_t>(kProfileKnobs[knob].partner);
-    if (knobs[knob].num_runs == 0 && (partner == knob || knobs[partner].num_runs == 0)) {
-      at[knob] = 0.0;
-    }
+    at[knob] = knobs[knob].num_runs == 0 ? 0.0 : at[knob];
     knobs[knob].factor = std::exp(at[knob]);
     knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kProfileKnobs[knob].largest) - 1e-9;
   }
