@@ -114,6 +114,19 @@ TEST(Tune, NamesTheTermThatChangedTheChoice) {
               testing::AnyOf("data_parallel", "tensor_parallel", "embedding_all_reduce"));
 }
 
+// One rank alone says nothing about links.
+TEST(Tune, SaysWhatNoPlanMeasured) {
+  PlanList list = list_of(host(), 1);
+  list.plans = {make_plan(host(), 2, 0.0, layout(1, 1, 1), Calibration{})};
+  list.options.pins.tp = IntegerRanges(1);
+  list.options.pins.pp = IntegerRanges(1);
+  list.options.pins.dp = IntegerRanges(1);
+  EXPECT_THAT(to_table(tune(list, 1, runner(host()), "a test")),
+              HasSubstr("not measured by these plans, and believed as before: latency of "
+                        "collectives, transfer of collectives, latency of messages, transfer of "
+                        "messages"));
+}
+
 TEST(Tune, WritesWhatItFound) {
   const Tuning tuning = tune(list_of(host(), 2), 2, runner(host()), "a test");
   const nlohmann::json json = nlohmann::json::parse(to_json(tuning));
