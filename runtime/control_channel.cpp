@@ -101,7 +101,7 @@ ControlChannel::ControlChannel(ControlOptions options, const HubAddress& hub)
   peers_.push_back(std::make_unique<Peer>(
       LineSocket(connect_to(addresses, hub.port, options_.connect_timeout))));
   peers_.front()->first_rank = 0;
-  peers_.front()->who = "the process of rank 0 on " + hub.host;
+  peers_.front()->who = "its process on " + hub.host;
   peers_.front()->heard = now_ns();
   greet(*peers_.front());
   thread_ = std::thread([this] { run(); });
@@ -229,8 +229,7 @@ void ControlChannel::look_at(Peer& peer, std::int64_t now) {
     return blame(peer, "has ended");
   }
   if (now - peer.heard > nanoseconds(options_.longest_silence)) {
-    blame(peer, fmt::format("has not answered for {:.1f} s, and may be stopped",
-                            1e-9 * static_cast<double>(now - peer.heard)));
+    blame(peer, "does not answer, and may be stopped");
     peer.heard = now;
   }
 }
@@ -246,7 +245,7 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
       return peer.socket.close();
     }
     peer.first_rank = hello->first_rank;
-    peer.who = fmt::format("process {} on {}", hello->process, hello->host);
+    peer.who = fmt::format("its process {} on {}", hello->process, hello->host);
     peer.heard = now;
     joined_.insert(peer.first_rank);
     return greet(peer);
@@ -260,7 +259,7 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
   } else if (std::optional<std::vector<RankActivity>> activities = parse_beat(line, now)) {
     peer.activities = std::move(*activities);
   } else if (const std::optional<Hello> hello = parse_hello(line)) {
-    peer.who = fmt::format("process {} on {}", hello->process, hello->host);
+    peer.who = fmt::format("its process {} on {}", hello->process, hello->host);
   } else {
     return blame(peer, "sent what is no message of ptdp-run");
   }
@@ -275,10 +274,7 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
 
 /// A process that is gone or silent: of its ranks, the one that worked, as last heard, is named.
 void ControlChannel::blame(const Peer& peer, const std::string& what) {
-  RunFault fault{.rank = peer.first_rank, .what = fmt::format("its {} {}", peer.who, what)};
-  if (peer.who.starts_with("the ")) {
-    fault.what = fmt::format("{} {}", peer.who, what);
-  }
+  RunFault fault{.rank = peer.first_rank, .what = fmt::format("{} {}", peer.who, what)};
   bool is_working = false;
   for (const RankActivity& activity : peer.activities) {
     if (activity.state.is_active && (fault.place.empty() || !is_working)) {
@@ -286,6 +282,10 @@ void ControlChannel::blame(const Peer& peer, const std::string& what) {
       fault.rank = activity.rank;
       fault.place = place_of(activity.state.now);
     }
+  }
+  if (!fault.place.empty()) {
+    fault.what += fmt::format(" (last heard of {:.1f} s before)",
+                              1e-9 * static_cast<double>(now_ns() - peer.heard));
   }
   note_fault(std::move(fault), &peer);
 }

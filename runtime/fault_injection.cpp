@@ -69,6 +69,12 @@ ActionKind kind_of(std::string_view text, const std::string& place) {
   refuse(place, "a kind of action such as F, B, SEND_F or REDUCE_GRAD", text);
 }
 
+/// Other processes hear what this one is in ten times a second: so that they can name it, as they
+/// could an action that takes long.
+void let_others_hear() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
 /// What is under way on a lane.
 struct SlowLane {
   double factor = 1.0;
@@ -115,11 +121,14 @@ class Injection {
       case FaultKind::kAlloc:
         throw OutOfMemory("out of memory, on purpose (--inject)");
       case FaultKind::kExit:
+        let_others_hear();
         ::_exit(kInjectedStatus);
       case FaultKind::kKill:
+        let_others_hear();
         ::kill(::getpid(), SIGKILL);
         break;
       case FaultKind::kStop:
+        let_others_hear();
         ::kill(::getpid(), SIGSTOP);
         break;
       case FaultKind::kHang:

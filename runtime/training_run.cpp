@@ -26,7 +26,6 @@ constexpr std::size_t kFewEnded = 4;
 /// What failed first on the ranks of this process.
 struct RankFailure {
   RunFault fault;
-  ExitStatus status = ExitStatus::kRuntimeFault;
   bool is_out_of_memory = false;
   std::int64_t peak_bytes = 0;  ///< Of the rank.
 };
@@ -53,25 +52,33 @@ struct SharedRun {
   Watchdog watchdog;  ///< Last: it looks at the others.
 };
 
-/// `message`: where no rank said why.
-EarlyEnd early_end(SharedRun& run, const std::string& message, ExitStatus status) {
+/// What a rank threw, where it is not known why the run ended.
+struct Thrown {
+  std::string message = "does not end";
+  ExitStatus status = ExitStatus::kRuntimeFault;
+  bool is_aborted = false;  ///< It only heard of another's.
+};
+
+EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
   EarlyEnd end{.record = {.first_step = run.first_step, .ranks = run.journal.common_steps()},
                .asked_steps = run.options.steps,
                .signal = run.watchdog.interrupt(),
-               .fault = message,
-               .status = status,
+               .fault = thrown.message,
+               .status = thrown.status,
                .actions = describe_actions(run.log, SIZE_MAX, ActionLog::kKept),
                .few_actions = describe_actions(run.log, kFewLines, kFewEnded)};
   end.done_steps = std::ssize(end.record.ranks.front().steps);
   if (run.options.process != nullptr) {
     end.record.ranks.clear();  // the others' are not here
   }
+  // Of what all processes see, one speaks.
+  end.is_told_elsewhere = run.log.first_rank() > 0 && (end.signal != 0 || thrown.is_aborted);
   if (const std::optional<RunFault> fault = run.watchdog.fault()) {
     end.fault = to_string(*fault);
+    end.status = fault->status;
     end.is_told_elsewhere = fault->is_told_elsewhere;
     const std::lock_guard lock(run.failure_mutex);
     if (run.failure && run.failure->fault.rank == fault->rank) {
-      end.status = run.failure->status;
       end.out_of_memory_rank = run.failure->is_out_of_memory ? fault->rank : -1;
       end.out_of_memory_peak = run.failure->peak_bytes;
     }
@@ -84,7 +91,7 @@ WatchdogOptions watchdog_options(SharedRun& run) {
   WatchdogOptions options{
       .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
         if (run.options.give_up) {
-          run.options.give_up(early_end(run, "does not end", ExitStatus::kRuntimeFault));
+          run.options.give_up(early_end(run, {}));
         }
       }};
   const MpiProcess* const process = run.options.process;
@@ -226,7 +233,7 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
     return;  // another rank or lane
   } catch (const Error& error) {
     failure.fault.what = error.what();
-    failure.status = error.status();
+    failure.fault.status = error.status();
   } catch (const OutOfMemory& error) {
     failure.fault.what = error.what();
     failure.is_out_of_memory = true;
@@ -244,11 +251,7 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
       run.failure = failure;
     }
   }
-  run.watchdog.report(failure.fault);
-  const std::lock_guard lock(run.channel_mutex);
-  if (run.channel) {  // at once: this process ends
-    run.channel->spread(run.watchdog.fault().value_or(failure.fault));
-  }
+  run.watchdog.report(std::move(failure.fault));
 }
 
 ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
@@ -386,14 +389,16 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
               [&run](Communicator& world, Backend& backend) { run_rank(run, world, backend); });
   } catch (const std::exception& failure) {
     const auto* const error = dynamic_cast<const Error*>(&failure);
-    if (process != nullptr && error == nullptr) {
+    const Thrown thrown{.message = failure.what(),
+                        .status = error != nullptr ? error->status() : ExitStatus::kRuntimeFault,
+                        .is_aborted = dynamic_cast<const Aborted*>(&failure) != nullptr};
+    if (process != nullptr && thrown.is_aborted) {
       wait_for_fault(run);
     }
     if (run.saved_step >= 0 && process == nullptr) {
       CheckpointWriter(*options.checkpoint.save_to, run.saved_step).discard();
     }
-    throw EndedEarly(early_end(run, failure.what(),
-                               error != nullptr ? error->status() : ExitStatus::kRuntimeFault));
+    throw EndedEarly(early_end(run, thrown));
   }
   run.record.first_step = run.first_step;
   if (process == nullptr) {

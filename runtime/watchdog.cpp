@@ -154,7 +154,7 @@ void Watchdog::add(Communicator& world) {
   const std::lock_guard lock(mutex_);
   worlds_.push_back(&world);
   if (is_stopping()) {
-    world.abort(ExitStatus::kRuntimeFault);
+    world.abort(status());
   }
 }
 
@@ -178,17 +178,29 @@ int Watchdog::interrupt() const {
 }
 
 void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grace) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping()) {
+      return;
+    }
+    fault_ = fault;
+    signal_ = signal;
+    give_up_at_ = grace == 0 ? 0 : now_ns() + grace;
+    is_stopping_ = true;
+  }
+  // First, since the end of this world says less than this.
+  if (options_.spread && !(fault && fault->is_told_elsewhere)) {
+    options_.spread(fault.value_or(RunFault{.what = fmt::format("ended by signal {}", signal)}));
+  }
   const std::lock_guard lock(mutex_);
-  if (is_stopping()) {
-    return;
-  }
-  fault_ = std::move(fault);
-  signal_ = signal;
-  give_up_at_ = grace == 0 ? 0 : now_ns() + grace;
-  is_stopping_ = true;
   for (Communicator* world : worlds_) {
-    world->abort(ExitStatus::kRuntimeFault);
+    world->abort(status());
   }
+}
+
+/// Of the job, once there is a fault or a signal.
+ExitStatus Watchdog::status() const {
+  return fault_ ? fault_->status : static_cast<ExitStatus>(128 + signal_);
 }
 
 void Watchdog::watch() {
@@ -209,7 +221,6 @@ void Watchdog::look(std::int64_t now) {
   }
   if (options_.remote_fault) {
     if (std::optional<RunFault> fault = options_.remote_fault()) {
-      is_spread_ = true;
       return stop(std::move(fault), 0, kGrace);
     }
   }
@@ -232,11 +243,6 @@ void Watchdog::look(std::int64_t now) {
 
 /// Once the run is to end.
 void Watchdog::look_after(std::int64_t now) {
-  if (!std::exchange(is_spread_, true) && options_.spread) {
-    const int signal = interrupt();
-    options_.spread(signal == 0 ? fault().value_or(RunFault{})
-                                : RunFault{.what = fmt::format("ended by signal {}", signal)});
-  }
   bool is_over = false;
   {
     const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost_model/error.h"
 #include "runtime/action_log.h"
 #include "runtime/transport/communicator.h"
 
@@ -46,6 +47,7 @@ struct RunFault {
   int rank = -1;      ///< −1: of no rank.
   std::string place;  ///< "2F0 of step 4".
   std::string what;
+  ExitStatus status = ExitStatus::kRuntimeFault;
   bool is_told_elsewhere = false;  ///< Another process found it, and says so.
 };
 /// "rank 3: 2F0 of step 4: what".
@@ -84,7 +86,7 @@ struct WatchdogOptions {
   /// What other processes tell: a fault of theirs, if there is one; and what their ranks are in.
   std::function<std::optional<RunFault>()> remote_fault;
   std::function<std::vector<RankActivity>()> remote_activities;
-  /// Tells other processes of a fault that was found here.
+  /// Tells other processes of a fault that was found here; of any thread.
   std::function<void(const RunFault&)> spread;
   /// Ranks do not end within the grace after a fault or a signal.
   std::function<void()> give_up;
@@ -120,13 +122,13 @@ class Watchdog {
   void look(std::int64_t now);
   void look_after(std::int64_t now);
   void stop(std::optional<RunFault> fault, int signal, std::int64_t grace);
+  [[nodiscard]] ExitStatus status() const;
 
   const ActionLog& log_;
   WatchdogOptions options_;
   StallDetector stalls_;
   std::atomic<bool> is_stopping_ = false;
   std::int64_t events_ = -1;  ///< At the last look.
-  bool is_spread_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;

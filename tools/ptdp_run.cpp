@@ -445,14 +445,13 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
          [&] { tell(memory_advice(end, *job.prepared)); }},
         [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
     const EndedEarly why(end);
-    if (end.is_told_elsewhere) {
-      return static_cast<int>(end.status);
-    }
-    if (end.signal == 0) {
+    if (end.signal == 0 && !end.is_told_elsewhere) {
       throw Error(why);
     }
-    tell(fmt::format("{}: {}\n", kProgram, why.what()));
-    return 128 + end.signal;
+    if (!end.is_told_elsewhere) {
+      tell(fmt::format("{}: {}\n", kProgram, why.what()));
+    }
+    return end.signal == 0 ? static_cast<int>(end.status) : 128 + end.signal;
   });
 }
 

@@ -40,6 +40,17 @@ Tensor upload(Backend& backend, const std::vector<std::int32_t>& values) {
   return tensor;
 }
 
+// Of a step: as many as this is for, within bounds.
+constexpr double kFlopsOfStep = 4e9;
+constexpr double kFewestMicrobatches = 2.0;
+constexpr double kMostMicrobatches = 8.0;
+
+/// Of an iteration: several, so that the optimizer does not leave the caches as no microbatch does.
+int microbatches_of(const ProfiledModel& profiled) {
+  return static_cast<int>(
+      std::clamp(kFlopsOfStep / pass_flops(profiled), kFewestMicrobatches, kMostMicrobatches));
+}
+
 /// One rank's model, alone in its tensor-parallel group.
 class Trainer {
  public:
@@ -54,7 +65,8 @@ class Trainer {
                {.count = profiled.model.num_layers, .begins_model = true, .ends_model = true},
                nullptr),
         optimizer_(backend_, {StoreShare{.store = &stage_.parameters()}}),
-        squares_(backend_, DataType::kFloat64, 1) {
+        squares_(backend_, DataType::kFloat64, 1),
+        num_microbatches_(microbatches_of(profiled)) {
     const TrainingData data =
         TrainingData::synthetic(profiled.model.vocab_size, profiled.model.seq_length, 1);
     const TokenBatch batch = data.batch(0, profiled.micro_batch_size);
@@ -63,7 +75,7 @@ class Trainer {
     scale_ = 1.0 / static_cast<double>(batch.tokens.size());
   }
 
-  /// A training step.
+  /// A training step of some microbatches.
   std::vector<TimedOperation> pass() {
     const Microbatch microbatch{
         .step = step_++, .tokens = tokens_, .targets = targets_, .gradient_scale = scale_};
@@ -98,6 +110,7 @@ class Trainer {
   Tensor tokens_;
   Tensor targets_;
   double scale_ = 0.0;
+  int num_microbatches_;
   std::int64_t step_ = 0;
 };
 
@@ -184,6 +197,10 @@ OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std
 
 double pass_flops(const ProfiledModel& profiled) {
   return model_flops(profiled.model, profiled.micro_batch_size).value();
+}
+
+double step_flops(const ProfiledModel& profiled) {
+  return microbatches_of(profiled) * pass_flops(profiled);
 }
 
 LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {

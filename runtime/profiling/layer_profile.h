@@ -22,8 +22,9 @@ struct ProfiledModel {
   double dropout = 0.0;
 };
 
-/// Multiply-adds of a forward and a backward pass, times two, and parameters.
+/// Of a microbatch's forward and backward pass, and of a training step: one measured pass.
 [[nodiscard]] double pass_flops(const ProfiledModel& profiled);
+[[nodiscard]] double step_flops(const ProfiledModel& profiled);
 
 /// An operation at its sizes.
 using OperationKey = std::pair<DeviceOperation, OperationSizes>;

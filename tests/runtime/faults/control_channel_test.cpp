@@ -119,7 +119,7 @@ TEST(ControlChannel, NamesAProcessThatIsStopped) {
   ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
   EXPECT_EQ(zero.fault()->rank, 1);
   EXPECT_EQ(zero.fault()->place, "1F4 of step 7");
-  EXPECT_THAT(zero.fault()->what, HasSubstr("has not answered for "));
+  EXPECT_THAT(zero.fault()->what, HasSubstr("does not answer, and may be stopped (last heard of "));
 }
 
 TEST(ControlChannel, NamesTheHubWhereItDies) {
