@@ -3,10 +3,11 @@
 //   PTDP_FAIL=malloc|write|fsync|rename|close|open   what fails (malloc: every way to memory)
 //   PTDP_FAIL_AT=K                                   from 1
 //   PTDP_FAIL_ERRNO=ENOSPC|EIO|EINTR                 of what is no memory (default: EIO)
-//   PTDP_FAIL_COUNT=FILE                             written when the K-th call came: that it failed
+//   PTDP_FAIL_COUNT=FILE                             written when the K-th call came: that it
+//   failed
 //
-// Of files, only calls that touch a regular file or a directory count: pipes and terminals are not
-// what is tested.
+// Calls count from main on: what libraries do before it is not the program's. Of files, only calls
+// that touch a regular file or a directory count: pipes and terminals are not what is tested.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -31,6 +32,7 @@ struct Settings {
 
 Settings settings;
 std::atomic<long> calls = 0;
+std::atomic<bool> has_begun = false;
 
 __attribute__((constructor)) void read_settings() {
   const char* const what = std::getenv("PTDP_FAIL");
@@ -57,7 +59,7 @@ __attribute__((constructor)) void read_settings() {
 
 /// Whether this call is the one.
 bool fails(Kind kind) {
-  if (settings.kind != kind || calls.fetch_add(1) + 1 != settings.at) {
+  if (settings.kind != kind || !has_begun || calls.fetch_add(1) + 1 != settings.at) {
     return false;
   }
   if (const char* const file = std::getenv("PTDP_FAIL_COUNT")) {
@@ -80,9 +82,25 @@ Function next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
+using Main = int (*)(int, char**, char**);
+Main real_main = nullptr;
+
+int begin_main(int argc, char** argv, char** environment) {
+  has_begun = true;
+  return real_main(argc, argv, environment);
+}
+
 }  // namespace
 
 extern "C" {
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier): glibc's
+int __libc_start_main(Main main, int argc, char** argv, void (*init)(), void (*fini)(),
+                      void (*linker_fini)(), void* stack_end) {
+  real_main = main;
+  return next<int (*)(Main, int, char**, void (*)(), void (*)(), void (*)(), void*)>(
+      "__libc_start_main")(begin_main, argc, argv, init, fini, linker_fini, stack_end);
+}
 
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
