@@ -45,7 +45,6 @@ void describe(Fields& fields, RunExecution& run) {
   fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
   fields.flag("reproducible", run.is_reproducible);
   fields.flag("shrunk", run.is_shrunk);
-  fields.flag("interrupted", run.is_interrupted);
   fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
   fields.object("model", run.model);
   fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);

@@ -30,8 +30,7 @@ struct RunExecution {
   double dropout = 0.0;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
-  bool is_interrupted = false;  ///< Stopped before its last step.
-  int terms_stage = 0;          ///< Place in the pipeline of the ranks that the terms are of.
+  int terms_stage = 0;     ///< Place in the pipeline of the ranks that the terms are of.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   int dp = 1;

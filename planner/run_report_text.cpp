@@ -169,6 +169,9 @@ std::string run_text(const RunReport& report) {
   if (!report.traffic.empty()) {
     text += '\n' + traffic_text(report);
   }
+  for (const std::string& warning : report.warnings) {
+    text += "\nWarning: " + warning + '\n';
+  }
   return text;
 }
 

@@ -167,7 +167,8 @@ void report_step(const SharedRun& run, std::int64_t step, const StepRecord& reco
                        .loss = record.loss.value_or(0.0),
                        .gradient_norm = record.gradient_norm,
                        .is_skipped = record.is_skipped,
-                       .time = Seconds(end - start)});
+                       .time = Seconds(end - start),
+                       .record = &record});
 }
 
 /// Every rank calls it between the same steps.

@@ -40,6 +40,8 @@ struct StepProgress {
   double gradient_norm = 0.0;
   bool is_skipped = false;
   Seconds time;  ///< Since the step before it ended.
+  const StepRecord* record =
+      nullptr;  ///< Of the rank that tells, with its actions; during the call.
 };
 
 /// Steps of which a run keeps when every action ran: the last ones.

@@ -20,8 +20,10 @@
 #include "planner/formatting.h"
 #include "tools/command_line.h"
 #include "tools/launched_command.h"
+#include "tools/prediction_watch.h"
 #include "tools/run_faults.h"
 #include "tools/run_plan.h"
+#include "tools/tune_plans.h"
 
 namespace ptdp {
 namespace {
@@ -34,6 +36,8 @@ constexpr const char* kUsage =
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
     "       mpirun -n N ptdp-run plan.json ...\n"
+    "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
+    "...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
     "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
@@ -45,6 +49,11 @@ constexpr const char* kUsage =
     "a\n"
     "plan of any size and makes its layers tiny: every order and message is tried on this "
     "machine.\n"
+    "\n"
+    "--tune runs the best plans of a search (ptdp-plan --format json > plans.json) in turn, "
+    "corrects\n"
+    "the profiles by what they measured, searches again, runs the new best, and says whether the\n"
+    "choice changed and why.\n"
     "\n"
     "A rank that fails or hangs ends the run: status 4, with the rank, its action and the report "
     "of\n"
@@ -100,7 +109,8 @@ po::options_description flag_descriptions() {
   option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
   option("output,o", text_value(), "write the comparison as JSON to this file");
   option("format", text_value(), "text or json, on standard output (default: text)");
-  option("quiet", "no progress on standard error");
+  option("quiet", "no progress on standard error, nor what the report warns of");
+  add_tune_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -350,6 +360,11 @@ void check_num_processes(const MpiProcess* process, const ParallelConfig& config
 
 /// Reads and checks everything; throws Error for what cannot be run.
 void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
+  for (const char* flag : {"plans", "profile-out"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": expected together with --tune");
+    }
+  }
   line.allow_words(1);
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
@@ -392,8 +407,10 @@ void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
   }
 }
 
-void report_run(const CommandLine& line, const Job& job, const RunRecord& record) {
-  const RunReport report = make_report(*job.prepared, job.request, record);
+void report_run(const CommandLine& line, const Job& job, const RunRecord& record,
+                const PredictionWatch& watch) {
+  RunReport report = make_report(*job.prepared, job.request, record);
+  report.warnings = watch.warnings(report);
   const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
   attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
                [&] {
@@ -409,7 +426,8 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
 }
 
 /// Where the ranks were, the report of the steps before, and why it ended; returns the status.
-int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end) {
+int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
+               const PredictionWatch& watch) {
   return run_command(kProgram, [&]() -> int {
     tell(end.few_actions);
     attempt_all(
@@ -421,7 +439,7 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end) {
          },
          [&] {
            if (!end.record.ranks.empty() && end.done_steps > 0) {
-             report_run(line, job, end.record);
+             report_run(line, job, end.record, watch);
            }
          },
          [&] { tell(memory_advice(end, *job.prepared)); }},
@@ -441,29 +459,59 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end) {
 int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   const RunSignals signals = catch_signals();
   const TrainingSettings& settings = job.prepared->settings;
-  RunOptions options{.steps = job.request.steps,
-                     .checkpoint = job.checkpoint,
-                     .stop = signals.stop,
-                     .interrupt = signals.interrupt,
-                     .deadlines = job.deadlines,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
-                     .process = process,
-                     .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
-                     .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end)); }};
-  if (!line.has("quiet")) {
-    options.on_step = Progress(
-        *job.prepared,
-        hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
-  }
+  PredictionWatch watch(*job.prepared, job.request.warm_up,
+                        line.text("output").value_or("run.json"));
+  RunOptions options{
+      .steps = job.request.steps,
+      .checkpoint = job.checkpoint,
+      .stop = signals.stop,
+      .interrupt = signals.interrupt,
+      .deadlines = job.deadlines,
+      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+      .process = process,
+      .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
+      .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
+  const bool is_quiet = line.has("quiet");
+  const auto warn = [&](const std::optional<std::string>& warning) {
+    if (warning && !is_quiet) {
+      tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
+    }
+  };
+  Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
+                                                  settings.config.recompute));
+  options.on_step = [&](const StepProgress& step) {
+    if (!is_quiet) {
+      progress(step);
+    }
+    warn(watch.observe(step));
+  };
   try {
     const RunRecord record = run_training(settings, *job.data, options);
+    warn(watch.finish());
     if (is_first(process)) {
-      report_run(line, job, record);
+      report_run(line, job, record, watch);
     }
   } catch (const EndedEarly& early) {
-    return report_end(line, job, early.end());
+    return report_end(line, job, early.end(), watch);
   }
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
+}
+
+/// Runs plans in turn; returns the status.
+int run_tuning(const CommandLine& line) {
+  RunRequest request = parse_request(line);
+  finish_learning_rate(line, request, /*first_step=*/0);
+  const RunSignals signals = catch_signals();
+  try {
+    tune_plans(line, request, signals);
+  } catch (const EndedEarly& early) {
+    if (early.end().signal == 0) {
+      throw;
+    }
+    tell(fmt::format("{}: --tune: interrupted; nothing was tuned\n", kProgram));
+    return 128 + early.end().signal;
+  }
+  return 0;
 }
 
 int run(int argc, const char* const* argv, MpiProcess* process) {
@@ -477,6 +525,14 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     if (answer) {
       return {};
     }
+    if (line->has("tune")) {
+      if (process != nullptr) {
+        throw Error(
+            "--tune: runs plans of several numbers of ranks, as threads; expected no "
+            "mpirun or srun");
+      }
+      return {};
+    }
     prepare(*line, process, job);
     return shared_inputs(*line);
   });
@@ -486,7 +542,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     }
     return 0;
   }
-  return execute(*line, job, process);
+  return line->has("tune") ? run_tuning(*line) : execute(*line, job, process);
 }
 
 }  // namespace
