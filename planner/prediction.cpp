@@ -21,6 +21,45 @@ void note_extrapolation(std::vector<std::string>& notes, std::string_view what, 
   }
 }
 
+/// A line for an operation that is measured, but at no size near this one.
+void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operation,
+                        const OperationSizes& sizes, const Scenario& scenario) {
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const MeasuredOperation* measured =
+      find_measured(gpu.measured_operations, operation, scenario.stack.precision);
+  if (measured != nullptr && !measured->covers(sizes)) {
+    const std::vector<std::string> names = size_names(operation);
+    notes.push_back(fmt::format(
+        "{} of {} {:.0f}, {} {:.0f}, {} {:.0f} lies beyond a factor of 4 of all that is measured "
+        "of {}",
+        name_of(operation), names[0], sizes[0], names[1], sizes[1], names[2], sizes[2], gpu.name));
+  }
+}
+
+/// The same for the products and the attention of a layer.
+void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
+                     const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const double tokens = 1.0 * config.micro_batch_size * model.seq_length;
+  const double h = model.hidden_size;
+  const double queries = static_cast<double>(query_width(model)) / config.tp;
+  const double keys = static_cast<double>(key_width(model)) / config.tp;
+  const double ffn = 1.0 * model.ffn_hidden_size / config.tp;
+  const auto product = [&](double outputs, double inputs) {
+    note_extrapolation(notes, DeviceOperation::kForwardProduct, {tokens, outputs, inputs},
+                       scenario);
+  };
+  product(queries + 2.0 * keys, h);
+  product(h, queries);
+  product(ffn, h);
+  product(h, ffn);
+  note_extrapolation(
+      notes, has_dropout(model) ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
+      {1.0 * config.micro_batch_size * model.num_attention_heads / config.tp,
+       1.0 * model.seq_length, 1.0 * model.kv_channels},
+      scenario);
+}
+
 std::vector<std::string> find_extrapolations(const Scenario& scenario,
                                              const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
@@ -32,6 +71,7 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
                      place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);
   note_extrapolation(notes, "data-parallel", gradients,
                      place_group(grid, Dimension::kData, scenario.cluster), scenario.cluster);
+  note_operations(notes, scenario, config);
   return notes;
 }
 

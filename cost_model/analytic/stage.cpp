@@ -59,7 +59,8 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
             .logits = {.matmul = matmul,
                        .memory_bound = elements,
                        .tensor_parallel = exchange + factors.skew * (matmul + elements)},
-            .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
+            .embedding_accumulation = Seconds(0.0),  // their gradients' operations add
+
             .embedding_forward = embedding.forward * factors.memory_bound + exchange - gather,
             .logits_forward = forward + gather + factors.skew * forward,
             .logits_weight_gradient = logits.weight_gradient * factors.matmul};

@@ -72,8 +72,10 @@ bool is_no_larger(const OperationSizes& a, const OperationSizes& b) {
   return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2];
 }
 
-double volume(const OperationSizes& sizes) {
-  return sizes[0] * sizes[1] * sizes[2];
+/// What the time grows with: the product of the sizes, with that of a sequence squared.
+double work(DeviceOperation operation, const OperationSizes& sizes) {
+  const bool is_attention = size_names(operation)[1] == "seq_length";
+  return sizes[0] * sizes[1] * sizes[2] * (is_attention ? sizes[1] : 1.0);
 }
 
 std::string point_text(DeviceOperation operation, const Point& point) {
@@ -88,7 +90,7 @@ std::string point_text(DeviceOperation operation, const Point& point) {
 }
 
 /// Why two points cannot both be right; empty where they can.
-std::string contradiction(const Point& a, const Point& b) {
+std::string contradiction(DeviceOperation operation, const Point& a, const Point& b) {
   if (a.sizes == b.sizes) {
     return "the same sizes twice";
   }
@@ -96,8 +98,8 @@ std::string contradiction(const Point& a, const Point& b) {
     if (a.time > kSlowestSmaller * b.time) {
       return "an outlier: the smaller one takes over 4 times as long";
     }
-    if (b.time > kSteepestGrowth * volume(b.sizes) / volume(a.sizes) * a.time) {
-      return "an outlier: the time grows over 8 times as fast as the sizes";
+    if (b.time > kSteepestGrowth * work(operation, b.sizes) / work(operation, a.sizes) * a.time) {
+      return "an outlier: the time grows over 8 times as fast as the work";
     }
   }
   return "";
@@ -114,7 +116,7 @@ void check(DeviceOperation operation, const std::vector<Point>& points, const st
       if (&other == &point) {
         continue;
       }
-      if (const std::string why = contradiction(point, other); !why.empty()) {
+      if (const std::string why = contradiction(operation, point, other); !why.empty()) {
         throw Error(place + ": " + why + ": " + point_text(operation, point) + "; " +
                     point_text(operation, other));
       }

@@ -73,7 +73,8 @@ class MeasuredOperation {
   /// Throws Error, naming `place`, unless there are at least two points, all with sizes of their
   /// own, and none is an outlier: where no size of one point is larger than another point's, it
   /// takes at most 4 times as long, and the other at most 8 times as long as the product of the
-  /// sizes grows. Nor may a point lie apart from all others by a factor above 64 in a size (a gap).
+  /// sizes grows (with that of a sequence squared). Nor may a point lie apart from all others by a
+  /// factor above 64 in a size (a gap).
   MeasuredOperation(DeviceOperation operation, Precision precision, std::vector<Point> points,
                     const std::string& place);
 

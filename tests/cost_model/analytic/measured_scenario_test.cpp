@@ -81,8 +81,9 @@ TEST(MeasuredElementWise, AddsUpTheOperationsOfALayer) {
 
 TEST(MeasuredElementWise, IsForThisRuntimeAloneAndContainsLaunches) {
   Scenario scenario = host();
-  EXPECT_EQ(iteration_cost(scenario, {}).launch,
-            scenario.job.global_batch_size * scenario.stack.microbatch_overhead);
+  EXPECT_EQ(
+      iteration_cost(scenario, {}).launch,
+      static_cast<double>(scenario.job.global_batch_size) * scenario.stack.microbatch_overhead);
   scenario.stack.memory_model = MemoryModel::kMegatron;
   EXPECT_FALSE(has_measured_operations(scenario));
 }

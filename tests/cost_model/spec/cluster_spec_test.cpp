@@ -156,6 +156,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
   plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp32 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp64 = FlopsPerSecond(0.0);
+  plain.gpu.measured_operations.clear();
   plain.gpu.attention_rates.clear();
   plain.gpu.matmul_tile.reset();
   plain.all_reduce_curves.clear();

@@ -72,7 +72,8 @@ TEST(MeasuredOperation, IsPositiveAndBetweenTheRatiosOfItsPointsEverywhere) {
 
 TEST(MeasuredOperation, IsTheModelTimesTheGeometricMeanFarAway) {
   const MeasuredOperation products = table({point(16, 16, 16, 8.192), point(64, 16, 16, 8.192)});
-  EXPECT_NEAR(products.correction({1e12, 1e12, 1e12}, modelled), 1.0, 0.02);
+  // Distances of 35.86·√3 and √(33.86² + 2·35.86²): weights of 1 to 1.0767, and 2^(−0.0767/2.0767).
+  EXPECT_NEAR(products.correction({1e12, 1e12, 1e12}, modelled), 0.9747, 2e-4);
 }
 
 TEST(MeasuredOperation, CoversAFactorOfFourInEverySize) {
@@ -92,6 +93,12 @@ TEST(MeasuredOperation, RefusesWhatCannotBeMeasurementsOfOneMachine) {
   EXPECT_THAT(message({point(8, 8, 8, 1), point(16, 8, 8, 100)}), HasSubstr("an outlier"));
   EXPECT_THAT(message({point(8, 8, 8, 100), point(16, 8, 8, 2)}), HasSubstr("an outlier"));
   EXPECT_THAT(message({point(8, 8, 8, 1), point(8, 8, 1024, 100)}), HasSubstr("a gap"));
+}
+
+TEST(MeasuredOperation, LetsAttentionGrowWithTheSquareOfTheSequence) {
+  const MeasuredOperation attention(DeviceOperation::kAttention, Precision::kFp32,
+                                    {point(2, 64, 64, 50), point(2, 2048, 64, 51200)}, "table");
+  EXPECT_EQ(attention.points().size(), 2U);
 }
 
 TEST(MeasuredOperation, IsReadAsColumnsAndNamesTheColumnThatIsShort) {
