@@ -31,6 +31,11 @@ void describe(Fields& fields, RunExecution& run) {
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kMost);
   fields.count("steps", run.steps, 1, kMost);
+  if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
+    fields.count("requested_steps", run.requested_steps, run.steps, kMost);
+  } else {
+    run.requested_steps = run.steps;
+  }
   fields.count("warm_up", run.warm_up, 0, kMost);
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kMost);
@@ -40,7 +45,6 @@ void describe(Fields& fields, RunExecution& run) {
   fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
   fields.flag("reproducible", run.is_reproducible);
   fields.flag("shrunk", run.is_shrunk);
-  fields.flag("interrupted", run.is_interrupted);
   fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
   fields.object("model", run.model);
   fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);

@@ -19,9 +19,10 @@ struct RunExecution {
   std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
   std::int64_t ranks = 1;
   Precision precision = Precision::kFp32;
-  std::int64_t first_step = 0;  ///< Of the training: above 0 where it was resumed.
-  std::int64_t steps = 0;       ///< Run,
-  std::int64_t warm_up = 0;     ///< of which so many are not measured.
+  std::int64_t first_step = 0;       ///< Of the training: above 0 where it was resumed.
+  std::int64_t requested_steps = 0;  ///< As asked for: more than `steps` where it ended early.
+  std::int64_t steps = 0;            ///< Run,
+  std::int64_t warm_up = 0;          ///< of which so many are not measured.
   std::uint64_t seed = 0;
   std::string data;  ///< A file, or "synthetic".
   /// What the prediction rests on, or why nothing is predicted of this run.
@@ -29,8 +30,7 @@ struct RunExecution {
   double dropout = 0.0;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
-  bool is_interrupted = false;  ///< Stopped before its last step.
-  int terms_stage = 0;          ///< Place in the pipeline of the ranks that the terms are of.
+  int terms_stage = 0;     ///< Place in the pipeline of the ranks that the terms are of.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   int dp = 1;

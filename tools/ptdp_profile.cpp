@@ -125,7 +125,7 @@ std::string summary(const MachineProfile& profile) {
   text += fmt::format(
       "  products, best            fp32 {:.0f}, bf16 {:.0f}, fp64 {:.0f}, fp16 {:.0f} GFLOP/s\n"
       "  memory                    {:.1f} GB/s copying; operations reach {:.0f} % of it\n"
-      "  smallest operation        {:.2f} us\n"
+      "  smallest operation        {:.3f} us\n"
       "  message between ranks     {:.1f} us; {:.1f} GB/s\n",
       cluster.gpu.peak_fp32.value() / kGiga, cluster.gpu.peak_bf16.value() / kGiga,
       cluster.gpu.peak_fp64.value() / kGiga, cluster.gpu.peak_fp16.value() / kGiga,
@@ -134,8 +134,11 @@ std::string summary(const MachineProfile& profile) {
       cluster.nvlink.bandwidth.value() / kGiga);
   for (const BusyCores& busy : cluster.busy_cores) {
     text += fmt::format(
-        "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}\n",
-        busy.cores, busy.matmul, busy.attention, busy.memory_bound);
+        "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}, "
+        "optimizer x "
+        "{:.2f}, skew {:.1f} %\n",
+        busy.cores, busy.matmul, busy.attention, busy.memory_bound, busy.optimizer,
+        100.0 * busy.skew);
   }
   for (const AllReduceCurve& curve : cluster.all_reduce_curves) {
     const MeasuredPoint& largest = curve.curve.points().back();

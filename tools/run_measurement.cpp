@@ -179,6 +179,7 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
           .ranks = std::ssize(record.ranks),
           .precision = run.precision,
           .first_step = record.first_step,
+          .requested_steps = request.steps,
           .steps = static_cast<std::int64_t>(num_steps(record)),
           .warm_up = std::min(request.warm_up, static_cast<std::int64_t>(num_steps(record)) - 1),
           .seed = request.seed,
@@ -187,7 +188,6 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
           .dropout = run.settings.dropout,
           .is_reproducible = request.is_reproducible,
           .is_shrunk = request.shrinks,
-          .is_interrupted = static_cast<std::int64_t>(num_steps(record)) < request.steps,
           .model = run.settings.model,
           .global_batch_size = run.settings.global_batch_size,
           .dp = run.settings.config.dp};
@@ -209,9 +209,8 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   }
   report.hardware_flops = hardware_flops(run.settings.model, run.settings.global_batch_size,
                                          run.settings.config.recompute);
-  const MeasuredTerms terms =
-      measure_terms(run.settings.schedule, run.settings.config, record,
-                    first_detailed_step(record, warm_up));
+  const MeasuredTerms terms = measure_terms(run.settings.schedule, run.settings.config, record,
+                                            first_detailed_step(record, warm_up));
   report.terms = compare_terms(run, terms);
   report.execution.terms_stage = terms.stage;
   report.actions = compare_actions(run, record, warm_up);

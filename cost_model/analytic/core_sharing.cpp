@@ -4,23 +4,14 @@
 #include <cstdint>
 
 namespace ptdp {
+namespace {
 
-int ranks_on_node(const ParallelConfig& config, const ClusterSpec& cluster) {
-  return static_cast<int>(std::min<std::int64_t>(config.world_size(), cluster.gpus_per_node));
-}
-
-int busy_cores(const ParallelConfig& config, const ClusterSpec& cluster) {
-  return cluster.cores_per_node ? std::min(ranks_on_node(config, cluster), *cluster.cores_per_node)
-                                : 1;
-}
-
-TimeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& cluster) {
-  TimeFactors factors = cluster.time_factors;
-  const int cores = busy_cores(config, cluster);
-  if (cores == 1 || cluster.busy_cores.empty()) {
-    return factors;
-  }
+/// With `cores` busy.
+BusyCores busy_at(const ClusterSpec& cluster, int cores) {
   BusyCores below{.cores = 1};
+  if (cores == 1 || cluster.busy_cores.empty()) {
+    return below;
+  }
   BusyCores above = cluster.busy_cores.back();  // beyond the last: as the last
   for (const BusyCores& busy : cluster.busy_cores) {
     if (busy.cores >= cores) {
@@ -32,10 +23,34 @@ TimeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& clu
   const double position =
       cores >= above.cores ? 1.0 : 1.0 * (cores - below.cores) / (above.cores - below.cores);
   const auto between = [position](double from, double to) { return from + position * (to - from); };
-  factors.matmul *= between(below.matmul, above.matmul);
-  factors.attention *= between(below.attention, above.attention);
-  factors.memory_bound *= between(below.memory_bound, above.memory_bound);
-  return factors;
+  return {.cores = cores,
+          .matmul = between(below.matmul, above.matmul),
+          .attention = between(below.attention, above.attention),
+          .memory_bound = between(below.memory_bound, above.memory_bound),
+          .optimizer = between(below.optimizer, above.optimizer),
+          .skew = between(below.skew, above.skew)};
+}
+
+}  // namespace
+
+int ranks_on_node(const ParallelConfig& config, const ClusterSpec& cluster) {
+  return static_cast<int>(std::min<std::int64_t>(config.world_size(), cluster.gpus_per_node));
+}
+
+int busy_cores(const ParallelConfig& config, const ClusterSpec& cluster) {
+  return cluster.cores_per_node ? std::min(ranks_on_node(config, cluster), *cluster.cores_per_node)
+                                : 1;
+}
+
+ComputeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& cluster) {
+  const TimeFactors& fitted = cluster.time_factors;
+  const BusyCores busy = busy_at(cluster, busy_cores(config, cluster));
+  const int members = std::min(config.tp, busy.cores);  // of a tensor-parallel group
+  return {.matmul = fitted.matmul * busy.matmul,
+          .attention = fitted.attention * busy.attention,
+          .memory_bound = fitted.memory_bound * busy.memory_bound,
+          .optimizer = fitted.memory_bound * busy.optimizer,
+          .skew = busy_at(cluster, members).skew};
 }
 
 Seconds core_sharing_time(const ParallelConfig& config, const ClusterSpec& cluster,

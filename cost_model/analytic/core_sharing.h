@@ -14,11 +14,20 @@ namespace ptdp {
 /// cluster says nothing of cores.
 [[nodiscard]] int busy_cores(const ParallelConfig& config, const ClusterSpec& cluster);
 
-/// What times of a rank that has the machine to itself are to be multiplied with where all ranks of
-/// `config` run: the cluster's time_factors, and for compute its busy_cores, linear in the number
-/// of cores between those that were measured. (The functions of collectives.h apply the factor of
+/// What compute of a rank that has the machine to itself is to be multiplied with where all ranks
+/// of `config` run: the cluster's time_factors times its busy_cores, linear in the number of cores
+/// between those that were measured. (The functions of collectives.h apply the factor of
 /// communication themselves.)
-[[nodiscard]] TimeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& cluster);
+struct ComputeFactors {
+  double matmul = 1.0;
+  double attention = 1.0;
+  double memory_bound = 1.0;
+  double optimizer = 1.0;
+  /// Of compute, what the members of a tensor-parallel group lose by waiting for the slowest.
+  double skew = 0.0;
+};
+[[nodiscard]] ComputeFactors compute_factors(const ParallelConfig& config,
+                                             const ClusterSpec& cluster);
 
 /// Time that ranks wait for a core, where a node has more ranks R than cores C:
 ///

@@ -41,7 +41,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const Seconds gather = is_split ? all_gather_time(activations, group, cluster) : Seconds(0.0);
   const Seconds exchange = is_split ? gather + reduce_scatter_time(activations, group, cluster)
                                     : all_reduce_time(activations, group, cluster);
-  const TimeFactors factors = compute_factors(config, cluster);
+  const ComputeFactors factors = compute_factors(config, cluster);
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
   const Seconds logits_matmul = logits.forward + logits.input_gradient + logits.weight_gradient;
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
@@ -49,17 +49,19 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   if (has_measured_operations(scenario)) {
     const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
     const ElementWiseTime loss = logits_element_wise_time(scenario, config);
+    const Seconds forward = logits.forward * factors.matmul + loss.forward * factors.memory_bound;
+    const Seconds elements = (loss.forward + loss.backward) * factors.memory_bound;
+    const Seconds matmul = logits_matmul * factors.matmul;
     return {.layer = layer,
             .embedding = {.memory_bound =
                               (embedding.forward + embedding.backward) * factors.memory_bound,
                           .tensor_parallel = exchange},
-            .logits = {.matmul = logits_matmul * factors.matmul,
-                       .memory_bound = (loss.forward + loss.backward) * factors.memory_bound,
-                       .tensor_parallel = exchange},
+            .logits = {.matmul = matmul,
+                       .memory_bound = elements,
+                       .tensor_parallel = exchange + factors.skew * (matmul + elements)},
             .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
             .embedding_forward = embedding.forward * factors.memory_bound + exchange - gather,
-            .logits_forward =
-                logits.forward * factors.matmul + loss.forward * factors.memory_bound + gather,
+            .logits_forward = forward + gather + factors.skew * forward,
             .logits_weight_gradient = logits.weight_gradient * factors.matmul};
   }
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);

@@ -110,7 +110,7 @@ OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& con
   const StackSpec& stack = scenario.stack;
   const ClusterSpec& cluster = scenario.cluster;
   const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
-  const double factor = compute_factors(config, cluster).memory_bound;
+  const double factor = compute_factors(config, cluster).optimizer;
   if (has_measured_operations(scenario)) {
     const OptimizerPasses passes = optimizer_passes(scenario, parameters / shards);
     return {.norm = passes.norm * factor + all_reduce_time(kNorm, groups.tensor, cluster) +

@@ -188,7 +188,7 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   const GpuSpec& gpu = scenario.cluster.gpu;
   const StackSpec& stack = scenario.stack;
 
-  const TimeFactors factors = compute_factors(config, scenario.cluster);
+  const ComputeFactors factors = compute_factors(config, scenario.cluster);
 
   LinearLayers linears = linear_layers(scenario, config);
   linears.column = linears.column * factors.matmul;
@@ -209,6 +209,9 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
                     .attention = attention.backward,
                     .memory_bound = element_wise.backward * factors.memory_bound,
                     .tensor_parallel = communication.backward};
+  for (PassTime* pass : {&costs.forward, &costs.backward}) {
+    pass->tensor_parallel += factors.skew * (pass->matmul + pass->attention + pass->memory_bound);
+  }
   costs.weight_gradient = {.matmul = all.weight_gradient,
                            .memory_bound = element_wise.weight_gradient * factors.memory_bound};
   if (!has_measured_operations(scenario)) {  // which contain their launches

@@ -190,6 +190,8 @@ void describe(Fields& fields, BusyCores& busy) {
   fields.number("matmul", busy.matmul, kFactorRange);
   fields.number("attention", busy.attention, kFactorRange);
   fields.number("memory_bound", busy.memory_bound, kFactorRange);
+  fields.number("optimizer", busy.optimizer, kFactorRange);
+  fields.number("skew", busy.skew, {0.0, 10.0, "a fraction of compute"});
 }
 
 template <class Fields>

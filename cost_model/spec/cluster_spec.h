@@ -107,6 +107,10 @@ struct BusyCores {
   double matmul = 1.0;
   double attention = 1.0;
   double memory_bound = 1.0;
+  double optimizer = 1.0;  ///< Which works on more than caches hold.
+  /// Of compute, what ranks on as many cores lose that wait for the slowest several times a layer,
+  /// as those of a tensor-parallel group do.
+  double skew = 0.0;
 
   friend bool operator==(const BusyCores&, const BusyCores&) = default;
 };
@@ -150,7 +154,8 @@ struct ClusterSpec {
   /// Likewise; where there is none, half an all-reduce.
   std::vector<AllReduceCurve> reduce_scatter_curves = {};
   std::vector<AllReduceCurve> all_gather_curves = {};
-  /// Messages between neighbours on a node, everything included; empty: by `nvlink` and the stack.
+  /// Exchanges between neighbours of a pipeline on a node, a message of one size in each direction,
+  /// everything included; empty: by `nvlink` and the stack.
   MeasuredCurve message_curve = {};
   std::optional<NcclSpec> nccl;  ///< For its tuner; none: one ring.
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;

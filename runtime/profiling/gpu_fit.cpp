@@ -12,9 +12,12 @@ namespace {
 
 constexpr double kDeepestStartup = 1000.0;
 
-enum class Kind : std::uint8_t { kMatmul, kAttention, kMemoryBound };
+enum class Kind : std::uint8_t { kMatmul, kAttention, kMemoryBound, kOptimizer };
 
 Kind kind_of(DeviceOperation operation) {
+  if (operation == DeviceOperation::kAddSquares || operation == DeviceOperation::kAdamW) {
+    return Kind::kOptimizer;
+  }
   switch (size_names(operation).front()[0]) {
     case 'm':
       return Kind::kMatmul;
@@ -177,9 +180,9 @@ void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel)
   fit_element_wise(gpu, precision);
 }
 
-TimeFactors factors_between(const OperationTimes& times, const OperationTimes& base) {
-  std::array<double, 3> sums{};
-  std::array<double, 3> base_sums{};
+BusyCores factors_between(const OperationTimes& times, const OperationTimes& base) {
+  std::array<double, 4> sums{};
+  std::array<double, 4> base_sums{};
   for (const auto& [key, seconds] : times) {
     if (const auto found = base.find(key); found != base.end()) {
       const auto kind = static_cast<std::size_t>(kind_of(key.first));
@@ -193,7 +196,8 @@ TimeFactors factors_between(const OperationTimes& times, const OperationTimes& b
   };
   return {.matmul = factor(Kind::kMatmul),
           .attention = factor(Kind::kAttention),
-          .memory_bound = factor(Kind::kMemoryBound)};
+          .memory_bound = factor(Kind::kMemoryBound),
+          .optimizer = factor(Kind::kOptimizer)};
 }
 
 }  // namespace ptdp

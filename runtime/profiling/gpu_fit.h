@@ -18,8 +18,9 @@ namespace ptdp {
 /// kernel latency must be set; a peak that a product exceeds is raised to that.
 void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel);
 
-/// Mean factor between two measurements of the same operations, by what they are: Σ times of one
-/// over Σ times of the other, of all sizes that both have.
-[[nodiscard]] TimeFactors factors_between(const OperationTimes& times, const OperationTimes& base);
+/// How much longer the same operations took in one measurement than in another, by what they are: Σ
+/// times of one over Σ times of the other, of all sizes that both have. Cores and skew are left as
+/// they are.
+[[nodiscard]] BusyCores factors_between(const OperationTimes& times, const OperationTimes& base);
 
 }  // namespace ptdp

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <iterator>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "cost_model/analytic/flops.h"
@@ -39,6 +40,17 @@ Tensor upload(Backend& backend, const std::vector<std::int32_t>& values) {
   return tensor;
 }
 
+// Of a step: as many as this is for, within bounds.
+constexpr double kFlopsOfStep = 4e9;
+constexpr double kFewestMicrobatches = 2.0;
+constexpr double kMostMicrobatches = 8.0;
+
+/// Of an iteration: several, so that the optimizer does not leave the caches as no microbatch does.
+int microbatches_of(const ProfiledModel& profiled) {
+  return static_cast<int>(
+      std::clamp(kFlopsOfStep / pass_flops(profiled), kFewestMicrobatches, kMostMicrobatches));
+}
+
 /// One rank's model, alone in its tensor-parallel group.
 class Trainer {
  public:
@@ -53,7 +65,8 @@ class Trainer {
                {.count = profiled.model.num_layers, .begins_model = true, .ends_model = true},
                nullptr),
         optimizer_(backend_, {StoreShare{.store = &stage_.parameters()}}),
-        squares_(backend_, DataType::kFloat64, 1) {
+        squares_(backend_, DataType::kFloat64, 1),
+        num_microbatches_(microbatches_of(profiled)) {
     const TrainingData data =
         TrainingData::synthetic(profiled.model.vocab_size, profiled.model.seq_length, 1);
     const TokenBatch batch = data.batch(0, profiled.micro_batch_size);
@@ -62,7 +75,7 @@ class Trainer {
     scale_ = 1.0 / static_cast<double>(batch.tokens.size());
   }
 
-  /// A training step.
+  /// A training step of some microbatches.
   std::vector<TimedOperation> pass() {
     const Microbatch microbatch{
         .step = step_++, .tokens = tokens_, .targets = targets_, .gradient_scale = scale_};
@@ -97,6 +110,7 @@ class Trainer {
   Tensor tokens_;
   Tensor targets_;
   double scale_ = 0.0;
+  int num_microbatches_;
   std::int64_t step_ = 0;
 };
 
@@ -105,6 +119,58 @@ struct Pass {
   double seconds = 0.0;
   std::vector<TimedOperation> operations;
 };
+
+/// Whether tensor-parallel ranks meet before it: sums of row-parallel layers come before dropout
+/// and residual, those of column-parallel layers' input gradients before a norm's.
+bool meets_others(DeviceOperation operation) {
+  return operation == DeviceOperation::kBiasDropoutAdd || operation == DeviceOperation::kBiasAdd ||
+         operation == DeviceOperation::kLayerNormBackward;
+}
+
+/// Seconds from one meeting to the next.
+std::vector<double> segments(const Pass& pass) {
+  std::vector<double> seconds = {0.0};
+  for (const TimedOperation& timed : pass.operations) {
+    if (meets_others(timed.operation)) {
+      seconds.push_back(0.0);
+    }
+    const bool is_optimizer = timed.operation == DeviceOperation::kAddSquares ||
+                              timed.operation == DeviceOperation::kAdamW;
+    seconds.back() += is_optimizer ? 0.0 : timed.seconds;
+  }
+  return seconds;
+}
+
+/// Of the same pass on all ranks: the slowest's segments over the mean ones, less 1.
+double skew_of(const std::vector<const Pass*>& ranks) {
+  std::vector<double> slowest;
+  double total = 0.0;
+  for (const Pass* pass : ranks) {
+    const std::vector<double> seconds = segments(*pass);
+    slowest.resize(seconds.size());
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      slowest[i] = std::max(slowest[i], seconds[i]);
+      total += seconds[i];
+    }
+  }
+  const double most = std::accumulate(slowest.begin(), slowest.end(), 0.0);
+  return most * static_cast<double>(ranks.size()) / total - 1.0;
+}
+
+/// Passes of all ranks, one rank after the other.
+double median_skew(const std::vector<Pass>& passes, int num_ranks) {
+  const std::size_t count = passes.size() / static_cast<std::size_t>(num_ranks);
+  std::vector<double> skews;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<const Pass*> ranks;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(num_ranks); ++rank) {
+      ranks.push_back(&passes[rank * count + i]);
+    }
+    skews.push_back(skew_of(ranks));
+  }
+  std::sort(skews.begin(), skews.end());
+  return skews.empty() ? 0.0 : skews[skews.size() / 2];
+}
 
 /// Mean time of every operation in some of the passes.
 OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std::size_t>& chosen) {
@@ -131,6 +197,10 @@ OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std
 
 double pass_flops(const ProfiledModel& profiled) {
   return model_flops(profiled.model, profiled.micro_batch_size).value();
+}
+
+double step_flops(const ProfiledModel& profiled) {
+  return microbatches_of(profiled) * pass_flops(profiled);
 }
 
 LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
@@ -173,9 +243,25 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
   }
   if (!passes.empty()) {
     times.operations = mean_times(passes, middle_half(times.passes));
+    times.skew = run.ranks > 1 ? median_skew(passes, run.ranks) : 0.0;
     times.processor_share = processor / elapsed;
   }
   return times;
+}
+
+OperationTimes mean_of(const std::vector<OperationTimes>& times) {
+  OperationTimes mean;
+  std::map<OperationKey, int> counts;
+  for (const OperationTimes& of : times) {
+    for (const auto& [key, seconds] : of) {
+      mean[key] += seconds;
+      ++counts[key];
+    }
+  }
+  for (auto& [key, seconds] : mean) {
+    seconds /= counts[key];
+  }
+  return mean;
 }
 
 void keep_shorter(OperationTimes& all, const OperationTimes& more) {

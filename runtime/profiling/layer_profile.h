@@ -22,8 +22,9 @@ struct ProfiledModel {
   double dropout = 0.0;
 };
 
-/// Multiply-adds of a forward and a backward pass, times two, and parameters.
+/// Of a microbatch's forward and backward pass, and of a training step: one measured pass.
 [[nodiscard]] double pass_flops(const ProfiledModel& profiled);
+[[nodiscard]] double step_flops(const ProfiledModel& profiled);
 
 /// An operation at its sizes.
 using OperationKey = std::pair<DeviceOperation, OperationSizes>;
@@ -43,8 +44,11 @@ struct LayerRun {
 
 /// What was measured.
 struct LayerTimes {
-  OperationTimes operations;     ///< In the middle half of the passes of all ranks, the mean.
-  std::vector<double> passes;    ///< Seconds of whole passes of all ranks.
+  OperationTimes operations;   ///< In the middle half of the passes of all ranks, the mean.
+  std::vector<double> passes;  ///< Seconds of whole passes of all ranks.
+  /// Of compute, what ranks would lose that waited for the slowest where those of a tensor-parallel
+  /// group do, twice a layer and pass; in the median of the passes, 0 of one rank.
+  double skew = 0.0;
   double processor_share = 1.0;  ///< Of the time of the passes, what the threads had a core.
 };
 
@@ -53,6 +57,9 @@ struct LayerTimes {
 /// clearing of gradients) of all parameters. Throws OutOfMemory, and Error(kRuntimeFault) where
 /// threads cannot be started.
 [[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run);
+
+/// The mean time of every operation over those that have it.
+[[nodiscard]] OperationTimes mean_of(const std::vector<OperationTimes>& times);
 
 /// The shorter of two times of an operation: of two runs of the same, that which was disturbed
 /// less.

@@ -142,29 +142,17 @@ CollectiveTimes time_collectives(const LinkRun& run) {
 std::vector<MeasuredPoint> time_messages(const LinkRun& run) {
   std::vector<MeasuredPoint> points;
   for_each_size(run, [&](Communicator& world, Backend& backend, const Work& work, Buffer buffer) {
-    const bool is_first = world.rank() == 0;
     const int peer = 1 - world.rank();
-    const double both_ways = difference(
+    const double seconds = difference(
         world, backend, run.seconds,
         [&] {
-          if (is_first) {
-            work();
-            world.wait(world.send(buffer, peer));
-            world.wait(world.receive(buffer, peer));
-          } else {
-            world.wait(world.receive(buffer, peer));
-            work();
-            world.wait(world.send(buffer, peer));
-          }
+          work();
+          world.wait(world.send(buffer, peer));
+          world.wait(world.receive(buffer, peer));
         },
-        [&] {
-          if (is_first) {
-            work();
-            work();
-          }
-        });
-    if (is_first) {
-      add(points, buffer.bytes(), both_ways / 2.0);
+        work);
+    if (world.rank() == 0) {
+      add(points, buffer.bytes(), seconds);
     }
   });
   return points;

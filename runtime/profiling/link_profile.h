@@ -31,7 +31,8 @@ struct CollectiveTimes {
 /// wait for each other and for waking up. With more ranks than cores it is what it is then.
 [[nodiscard]] CollectiveTimes time_collectives(const LinkRun& run);
 
-/// One way, between two ranks that compute in turn: the receiver sleeps until the message is there.
+/// An exchange between neighbours of a pipeline: each computes, sends, and receives what the other
+/// sent, of one size.
 [[nodiscard]] std::vector<MeasuredPoint> time_messages(const LinkRun& run);
 
 }  // namespace ptdp

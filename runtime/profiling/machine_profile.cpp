@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 // Shares of the time, about.
 constexpr double kForLayers = 0.75;
 constexpr double kForLinks = 0.2;
-constexpr double kLongestPass = 0.006;  // of the time
+constexpr double kLongestPass = 0.01;   // of the time
 constexpr double kNextPrecision = 0.3;  // of the first one's
 constexpr int kRounds = 2;
 constexpr int kLeastPasses = 3;
@@ -155,7 +155,7 @@ class Profiler {
     backend->fill(sum, 0.0);
     profile_.cluster.gpu.kernel_latency =
         Seconds(time_of(*backend, [&] { backend->add(smallest, sum); }));
-    tell(fmt::format("memory: {:.1f} GB/s, smallest operation {:.2f} us",
+    tell(fmt::format("memory: {:.1f} GB/s, smallest operation {:.3f} us",
                      profile_.cluster.gpu.memory_bandwidth.value() / kGiga,
                      profile_.cluster.gpu.kernel_latency.value() / kMicro));
   }
@@ -214,49 +214,67 @@ class Profiler {
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
-    OperationTimes alone;
-    std::map<int, OperationTimes> busy;
-    for (int round = 0; round < kRounds; ++round) {  // what disturbs one may leave the other alone
-      for (const ProfiledModel& model : models) {
+    // Of every model the shorter time of two rounds, since what disturbs one may leave the other
+    // alone; and of all models that have an operation at the same sizes the mean, since each leaves
+    // it the caches in a state of its own.
+    std::vector<OperationTimes> alone(models.size());
+    std::map<int, std::vector<OperationTimes>> busy;
+    std::map<int, std::vector<double>> skews;
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::size_t i = 0; i < models.size(); ++i) {
         LayerRun run{.type = data_type(precision),
                      .seconds = each,
                      .least_passes = kLeastPasses,
                      .most_passes = kMostPasses,
                      .make_backend = options_.make_backend,
                      .is_cancelled = options_.is_cancelled};
-        const LayerTimes times = time_layers(model, run);
+        const LayerTimes times = time_layers(models[i], run);
         for (const int number : cores) {
           run.ranks = number;
-          keep_shorter(busy[number], time_layers(model, run).operations);
+          std::vector<OperationTimes>& of_all = busy[number];
+          of_all.resize(models.size());
+          const LayerTimes together = time_layers(models[i], run);
+          keep_shorter(of_all[i], together.operations);
+          skews[number].push_back(together.skew);
         }
         if (is_cancelled()) {
           return;
         }
-        keep_shorter(alone, times.operations);
+        keep_shorter(alone[i], times.operations);
         note(times);
-        tell(fmt::format(
-            "layers in {}: hidden {}, {} tokens: a pass takes {:.3g} ms, {:.0f} GFLOP/s",
-            name_of(precision), model.model.hidden_size,
-            model.micro_batch_size * model.model.seq_length, 1e3 * quiet_time(times.passes),
-            pass_flops(model) / quiet_time(times.passes) / kGiga));
+        tell(progress(precision, models[i], times));
       }
     }
-    std::vector<MeasuredOperation>& tables = profile_.cluster.gpu.measured_operations;
-    for (MeasuredOperation& table : measured_operations(alone, precision)) {
-      if (table.operation() != DeviceOperation::kCopy) {  // measured by themselves
-        tables.push_back(std::move(table));
-      }
-    }
+    keep(measured_operations(mean_of(alone), precision));
     for (const auto& [number, times] : busy) {
-      const TimeFactors factors = factors_between(times, alone);
-      profile_.cluster.busy_cores.push_back({.cores = number,
-                                             .matmul = factors.matmul,
-                                             .attention = factors.attention,
-                                             .memory_bound = factors.memory_bound});
+      BusyCores factors = factors_between(mean_of(times), mean_of(alone));
+      factors.cores = number;
+      factors.skew = quiet_median(skews[number]);
+      profile_.cluster.busy_cores.push_back(factors);
       tell(
-          fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f} "
-                      "times as long as alone",
-                      number, factors.matmul, factors.attention, factors.memory_bound));
+          fmt::format("{} busy cores: products take {:.2f}, attention {:.2f}, the rest {:.2f}, the "
+                      "optimizer {:.2f} times as long as alone; ranks that wait for the slowest "
+                      "lose {:.1f} %",
+                      number, factors.matmul, factors.attention, factors.memory_bound,
+                      factors.optimizer, 100.0 * factors.skew));
+    }
+  }
+
+  static std::string progress(Precision precision, const ProfiledModel& profiled,
+                              const LayerTimes& times) {
+    const double seconds = quiet_time(times.passes);
+    return fmt::format("layers in {}: hidden {}, {} tokens: a step takes {:.3g} ms, {:.0f} GFLOP/s",
+                       name_of(precision), profiled.model.hidden_size,
+                       profiled.micro_batch_size * profiled.model.seq_length, 1e3 * seconds,
+                       step_flops(profiled) / seconds / kGiga);
+  }
+
+  /// All but copies, which are measured by themselves.
+  void keep(std::vector<MeasuredOperation> tables) {
+    for (MeasuredOperation& table : tables) {
+      if (table.operation() != DeviceOperation::kCopy) {
+        profile_.cluster.gpu.measured_operations.push_back(std::move(table));
+      }
     }
   }
 

@@ -21,8 +21,7 @@ Scenario host() {
 
 PlanList list_of(const Scenario& believed, int num_best) {
   const SearchOptions options{.gpus = 2, .num_best = num_best};
-  const PlanningResult result =
-      plan_training(believed, options, CalibrationSource::none());
+  const PlanningResult result = plan_training(believed, options, CalibrationSource::none());
   return {.scenario = believed, .options = options, .plans = result.plans};
 }
 
@@ -35,8 +34,8 @@ PlanRunner runner(const Scenario& machine, int* calls = nullptr) {
     std::vector<PlanRun> runs;
     for (const Plan& plan : plans) {
       const RunReport report = run_on(machine, plan.scenario, plan.config).report;
-      runs.push_back({.report = report,
-                      .step_times = std::vector<double>(10, report.measured_time.value())});
+      runs.push_back(
+          {.report = report, .step_times = std::vector<double>(10, report.measured_time.value())});
     }
     return runs;
   };

@@ -38,7 +38,12 @@ GpuSpec unusual_gpu() {
           .matmul_memory_efficiency = 0.8,
           .memory_efficiency = 0.7,
           .kernel_latency = microseconds(2.5),
-          .attention_rates = {rate}};
+          .attention_rates = {rate},
+          .measured_operations = {
+              MeasuredOperation(DeviceOperation::kAttention, Precision::kFp64,
+                                {{.sizes = {8, 64, 32}, .time = microseconds(1.5)},
+                                 {.sizes = {16, 64, 32}, .time = microseconds(3.25)}},
+                                "test")}};
 }
 
 /// The same.
@@ -73,10 +78,17 @@ ClusterSpec unusual() {
           .collective_launch = microseconds(18.0),
           .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()},
                                 AllReduceCurve{.ranks = 8, .nodes = 2, .curve = two_points()}},
+          .reduce_scatter_curves = {AllReduceCurve{.ranks = 4, .curve = two_points()}},
+          .all_gather_curves = {AllReduceCurve{.ranks = 16, .curve = two_points()}},
+          .message_curve = two_points(),
           .nccl = unusual_nccl(),
           .all_reduce_across_nodes = AllReduceAcrossNodes::kFaster,
           .network_tiers = {NetworkTier{.gpus = 16, .oversubscription = 1.0},
-                            NetworkTier{.gpus = 4096, .oversubscription = 7.0}}};
+                            NetworkTier{.gpus = 4096, .oversubscription = 7.0}},
+          .cores_per_node = 8,
+          .busy_cores = {{.cores = 2, .matmul = 1.25, .skew = 0.5},
+                         {.cores = 8, .attention = 1.5, .memory_bound = 3.5, .optimizer = 4.5}},
+          .time_factors = {.matmul = 1.25, .communication = 0.5}};
 }
 
 std::string refusal(const std::string& from, const std::string& to) {
@@ -91,6 +103,19 @@ std::string with_gpu_name(const std::string& name) {
   EXPECT_NE(start, std::string::npos);
   EXPECT_NE(end, std::string::npos);
   return text.substr(0, start) + '"' + name + '"' + text.substr(end + 1);
+}
+
+TEST(ClusterSpec, RefusesCoresThatDoNotGrowOrThatAreMoreThanThereAre) {
+  EXPECT_THAT(refusal("\"cores\": 2", "\"cores\": 8"),
+              HasSubstr("expected numbers of cores that grow, from more than 8 to 8, got 8"));
+  EXPECT_THAT(refusal("\"cores_per_node\": 8", "\"cores_per_node\": 4"), HasSubstr("got 8"));
+  EXPECT_THAT(refusal("\"skew\": 0.5", "\"skew\": -1"), HasSubstr("skew"));
+  EXPECT_THAT(refusal("\"optimizer\": 4.5", "\"optimizer\": 0"), HasSubstr("optimizer"));
+}
+
+TEST(GpuSpec, RefusesMeasuredOperationsOfWhatItCannotDo) {
+  EXPECT_THAT(refusal("\"peak_fp64_TFLOPs\": 12.5,", ""),
+              HasSubstr("attention in fp64, of which the GPU has no peak"));
 }
 
 TEST(GpuSpec, HasAPeakForEachPrecision) {

@@ -1,0 +1,130 @@
+#include "cost_model/spec/measured_operation.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/cost_model/spec/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using Point = MeasuredOperation::Point;
+using testing::HasSubstr;
+
+Point point(double m, double n, double k, double us) {
+  return {.sizes = {m, n, k}, .time = microseconds(us)};
+}
+
+MeasuredOperation table(std::vector<Point> points) {
+  return {DeviceOperation::kForwardProduct, Precision::kFp32, std::move(points), "table"};
+}
+
+/// 1 ns for each multiply-add.
+Seconds modelled(const OperationSizes& sizes) {
+  return Seconds(1e-9 * sizes[0] * sizes[1] * sizes[2]);
+}
+
+TEST(MeasuredOperation, IsExactWhereItWasMeasured) {
+  const MeasuredOperation products =
+      table({point(64, 64, 64, 400), point(128, 64, 64, 500), point(64, 128, 256, 2500)});
+  for (const Point& measured : products.points()) {
+    const double time =
+        modelled(measured.sizes).value() * products.correction(measured.sizes, modelled);
+    EXPECT_NEAR(time / measured.time.value(), 1.0, 1e-12);
+  }
+}
+
+// Halfway in log2 between two points their weights are equal: the geometric mean of 2 and 0.5.
+TEST(MeasuredOperation, TakesTheGeometricMeanHalfwayBetweenTwoPoints) {
+  const MeasuredOperation products = table({point(16, 16, 16, 8.192), point(64, 16, 16, 8.192)});
+  EXPECT_NEAR(products.correction({16, 16, 16}, modelled), 2.0, 1e-12);
+  EXPECT_NEAR(products.correction({64, 16, 16}, modelled), 0.5, 1e-12);
+  EXPECT_NEAR(products.correction({32, 16, 16}, modelled), 1.0, 1e-12);
+}
+
+// At distances 1 and 3 (log2) weights are 81 to 1: exp((81 ln 2 + ln 0.5) / 82) = 2^(80/82).
+TEST(MeasuredOperation, WeighsPointsByTheFourthPowerOfTheirDistance) {
+  const MeasuredOperation products = table({point(16, 16, 16, 8.192), point(256, 16, 16, 32.768)});
+  EXPECT_NEAR(products.correction({32, 16, 16}, modelled), std::pow(2.0, 80.0 / 82.0), 1e-12);
+}
+
+TEST(MeasuredOperation, IsPositiveAndBetweenTheRatiosOfItsPointsEverywhere) {
+  const MeasuredOperation products = table({point(16, 16, 16, 6), point(64, 32, 16, 25),
+                                            point(256, 64, 512, 12000), point(512, 512, 64, 9000)});
+  double least = 1e9;
+  double most = 0.0;
+  for (const Point& measured : products.points()) {
+    const double ratio = measured.time / modelled(measured.sizes);
+    least = std::min(least, ratio);
+    most = std::max(most, ratio);
+  }
+  for (double m = 1; m < 1e6; m *= 3.7) {
+    for (double n = 1; n < 1e6; n *= 5.3) {
+      for (double k = 1; k < 1e6; k *= 7.9) {
+        const double correction = products.correction({m, n, k}, modelled);
+        EXPECT_GE(correction, least * (1 - 1e-12));
+        EXPECT_LE(correction, most * (1 + 1e-12));
+      }
+    }
+  }
+}
+
+TEST(MeasuredOperation, IsTheModelTimesTheGeometricMeanFarAway) {
+  const MeasuredOperation products = table({point(16, 16, 16, 8.192), point(64, 16, 16, 8.192)});
+  EXPECT_NEAR(products.correction({1e12, 1e12, 1e12}, modelled), 1.0, 0.02);
+}
+
+TEST(MeasuredOperation, CoversAFactorOfFourInEverySize) {
+  const MeasuredOperation products = table({point(64, 64, 64, 400), point(128, 64, 64, 500)});
+  EXPECT_TRUE(products.covers({256, 64, 16}));
+  EXPECT_FALSE(products.covers({256, 64, 15}));
+  EXPECT_FALSE(products.covers({513, 64, 64}));
+}
+
+TEST(MeasuredOperation, RefusesWhatCannotBeMeasurementsOfOneMachine) {
+  const auto message = [](std::vector<Point> points) {
+    return message_of([&] { return table(std::move(points)); });
+  };
+  EXPECT_THAT(message({}), HasSubstr("table: expected 2 to 2000 points, got 0"));
+  EXPECT_THAT(message({point(8, 8, 8, 1)}), HasSubstr("got 1"));
+  EXPECT_THAT(message({point(8, 8, 8, 1), point(8, 8, 8, 1.1)}), HasSubstr("same sizes twice"));
+  EXPECT_THAT(message({point(8, 8, 8, 1), point(16, 8, 8, 100)}), HasSubstr("an outlier"));
+  EXPECT_THAT(message({point(8, 8, 8, 100), point(16, 8, 8, 2)}), HasSubstr("an outlier"));
+  EXPECT_THAT(message({point(8, 8, 8, 1), point(8, 8, 1024, 100)}), HasSubstr("a gap"));
+}
+
+TEST(MeasuredOperation, IsReadAsColumnsAndNamesTheColumnThatIsShort) {
+  const auto read = [](const std::string& text) {
+    ObjectReader reader = ObjectReader::from_text(text, "file");
+    MeasuredOperation measured;
+    describe(reader, measured);
+    reader.finish();
+    return measured;
+  };
+  const MeasuredOperation norms = read(
+      R"({"operation": "layer-norm", "precision": "bf16", "rows": [8, 16], "width": [64, 64],
+          "time_us": [1.5, 2.5]})");
+  EXPECT_EQ(norms, MeasuredOperation(DeviceOperation::kLayerNorm, Precision::kBf16,
+                                     {point(8, 64, 1, 1.5), point(16, 64, 1, 2.5)}, ""));
+  ObjectWriter writer;
+  MeasuredOperation copy = norms;
+  describe(writer, copy);
+  EXPECT_EQ(read(writer.dump()), norms);
+
+  const auto message = [&](const std::string& text) {
+    return message_of([&] { return read(text); });
+  };
+  EXPECT_THAT(message(R"({"operation": "bias", "precision": "fp32", "rows": [8, 16],
+                          "width": [64], "time_us": [1, 2]})"),
+              HasSubstr("file: width: expected 2 numbers, as many as of rows, got 1"));
+  EXPECT_THAT(message(R"({"operation": "bias", "precision": "fp32", "rows": [8, 16],
+                          "width": [64, 64], "time_us": [0, 0]})"),
+              HasSubstr("time_us"));
+  EXPECT_THAT(message(R"({"operation": "biass", "precision": "fp32"})"), HasSubstr("biass"));
+  EXPECT_THAT(message(R"({"operation": "bias", "precision": "fp32", "m": [1, 2]})"),
+              HasSubstr("rows"));
+}
+
+}  // namespace
+}  // namespace ptdp

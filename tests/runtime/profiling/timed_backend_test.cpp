@@ -1,0 +1,82 @@
+#include "runtime/profiling/timed_backend.h"
+
+#include <gmock/gmock.h>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/profiling/layer_profile.h"
+
+namespace ptdp {
+namespace {
+
+TEST(TimedBackend, NamesOperationsWithTheirSizesAndPassesThemOn) {
+  CpuBackend inner;
+  TimedBackend backend(inner);
+  const Tensor a(backend, DataType::kFloat32, 6);
+  const Tensor b(backend, DataType::kFloat32, 12);
+  const Tensor c(backend, DataType::kFloat32, 8);
+  inner.fill(a, 1.0);
+  inner.fill(b, 2.0);
+  inner.fill(c, 10.0);
+  backend.start();
+  backend.matmul({.m = 2, .n = 4, .k = 3, .transposes_b = true}, a, b, c);
+  backend.matmul({.m = 2, .n = 4, .k = 3}, a, b, c);
+  backend.matmul({.m = 4, .n = 2, .k = 3, .transposes_a = true, .accumulates = true}, b, a, c);
+  backend.scale(c, 1.0);  // no name
+  backend.fill(b, 0.0);
+  const std::vector<TimedOperation> timed = backend.take();
+
+  ASSERT_EQ(timed.size(), 4U);
+  EXPECT_EQ(timed[0].operation, DeviceOperation::kForwardProduct);
+  EXPECT_EQ(timed[0].sizes, (OperationSizes{2, 4, 3}));
+  EXPECT_EQ(timed[1].operation, DeviceOperation::kInputGradientProduct);
+  EXPECT_EQ(timed[2].operation, DeviceOperation::kWeightGradientProduct);
+  EXPECT_EQ(timed[2].sizes, (OperationSizes{4, 2, 3}));
+  EXPECT_EQ(timed[3].operation, DeviceOperation::kFill);
+  EXPECT_EQ(timed[3].sizes, (OperationSizes{1, 12, 1}));
+  for (const TimedOperation& operation : timed) {
+    EXPECT_GE(operation.seconds, 0.0);
+  }
+  EXPECT_EQ(elements<float>(c)[0], 12.0F) << "6 of the second product, and 6 added by the third";
+  EXPECT_EQ(inner.bytes_in_use(), (6 + 12 + 8) * 4);
+  EXPECT_TRUE(backend.take().empty());
+}
+
+// One layer: four linear layers and the logits, once forward and twice backward.
+TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
+  const ProfiledModel profiled{.model = {.num_layers = 1,
+                                         .hidden_size = 16,
+                                         .num_attention_heads = 2,
+                                         .num_query_groups = 2,
+                                         .kv_channels = 8,
+                                         .ffn_hidden_size = 64,
+                                         .vocab_size = 128,
+                                         .seq_length = 8},
+                               .dropout = 0.1};
+  LayerRun run{.ranks = 2, .seconds = 0.0, .least_passes = 2, .make_backend = [] {
+                 return std::make_unique<CpuBackend>();
+               }};
+  const LayerTimes times = time_layers(profiled, run);
+  EXPECT_EQ(times.passes.size(), 4U) << "two of each rank";
+  EXPECT_GE(times.skew, 0.0);
+  using enum DeviceOperation;
+  for (const DeviceOperation operation :
+       {kDropoutAttention, kDropoutAttentionBackward, kLayerNorm, kLayerNormBackward, kBias,
+        kBiasGradient, kBiasGelu, kGeluBackward, kBiasDropoutAdd, kDropoutBackward, kEmbedding,
+        kEmbeddingGradient, kPositions, kPositionGradient, kCrossEntropy, kCrossEntropyBackward,
+        kAddSquares, kAdamW}) {
+    EXPECT_THAT(times.operations,
+                testing::Contains(testing::Key(testing::Pair(operation, testing::_))))
+        << name_of(operation);
+  }
+  for (const OperationSizes& sizes :
+       {OperationSizes{8, 48, 16}, OperationSizes{8, 16, 16}, OperationSizes{8, 64, 16},
+        OperationSizes{8, 16, 64}, OperationSizes{8, 128, 16}}) {
+    EXPECT_EQ(times.operations.count({kForwardProduct, sizes}), 1U) << sizes[1] << ' ' << sizes[2];
+    EXPECT_EQ(times.operations.count({kWeightGradientProduct, {sizes[1], sizes[2], sizes[0]}}), 1U);
+  }
+  run.is_cancelled = [] { return true; };
+  EXPECT_TRUE(time_layers(profiled, run).passes.empty());
+}
+
+}  // namespace
+}  // namespace ptdp
