@@ -23,9 +23,8 @@ constexpr std::uint64_t kLargestTag = 32767;
 constexpr auto kLockPatience = std::chrono::milliseconds(50);
 constexpr auto kNoticePatience = std::chrono::milliseconds(50);
 /// How long the others get to leave an aborted world before the job is ended.
-constexpr double kFarewellSeconds = 2.0;
-/// What was sent is received by then, unless a rank never will.
-constexpr double kDrainSeconds = 5.0;
+constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kLongestNap = std::chrono::microseconds(1000);
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) {
@@ -418,12 +417,13 @@ void MpiEngine::complete_sends() {
   sent_packets_.resize(kept);
 }
 
-// Takes in what still comes meanwhile, so that whoever sent it gets done with it.
-bool MpiEngine::all_came(double seconds) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                        std::chrono::duration<double>(seconds));
+// Takes in what still comes meanwhile, so that whoever sent it gets done with it. Rank 0 may write
+// for long what the others wait for here; after an abort nobody does.
+bool MpiEngine::all_came() {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(all_, &request), "MPI_Ibarrier");
+  std::optional<Clock::time_point> deadline;
+  auto sleep = std::chrono::microseconds(20);
   while (true) {
     int is_done = 0;
     check(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -431,27 +431,32 @@ bool MpiEngine::all_came(double seconds) {
     if (is_done != 0 && send_requests_.empty()) {
       return true;
     }
-    if (Clock::now() > deadline) {
+    if (is_aborted() && !deadline) {
+      deadline = Clock::now() + kFarewell;
+    }
+    if (deadline && Clock::now() > *deadline) {
       return false;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(2 * sleep, kLongestNap);
   }
 }
 
 int MpiEngine::finish(int status) noexcept {
   stop_courier();
   const std::lock_guard lock(mutex_);
+  const auto status_of_job = [&] { return is_aborted() ? abort_status() : status; };
   try {
-    if (all_came(is_aborted_ ? kFarewellSeconds : kDrainSeconds)) {
+    if (all_came()) {
       MPI_Type_free(&block_);
       MPI_Comm_free(&all_);
       MPI_Finalize();
-      return status;
+      return status_of_job();
     }
   } catch (const Error&) {  // MPI does not work any more.
   }
-  MPI_Abort(MPI_COMM_WORLD, status);
-  return status;
+  MPI_Abort(MPI_COMM_WORLD, status_of_job());
+  return status_of_job();
 }
 
 }  // namespace ptdp

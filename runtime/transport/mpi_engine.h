@@ -91,8 +91,9 @@ class MpiEngine {
     }
   }
 
-  /// Ends MPI and returns `status`. After an abort all processes get a while to come here; where
-  /// one does not, MPI_Abort ends the job with the status and this does not return.
+  /// Waits for all processes to come here, ends MPI, and returns `status`, or that of an abort.
+  /// After an abort, where one does not come within two seconds, MPI_Abort ends the job with the
+  /// status and this does not return.
   [[nodiscard]] int finish(int status) noexcept;
 
  private:
@@ -118,7 +119,7 @@ class MpiEngine {
   void complete_sends();
   void start_send(Packet packet, int to, int tag);
   void tell_of_abort(int status);
-  [[nodiscard]] bool all_came(double seconds);
+  [[nodiscard]] bool all_came();
 
   MPI_Comm all_ = MPI_COMM_NULL;
   MPI_Datatype block_ = MPI_DATATYPE_NULL;
