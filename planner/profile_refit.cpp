@@ -25,7 +25,7 @@ constexpr double kSmallestResidual = 1e-3;  // below which squares stay squares
 // Weights beside residuals that count 1 / |residual|: a knob stays where nothing moves it, and by
 // its partner where nothing tells them apart.
 constexpr double kTowardsProfile = 1e-7;
-constexpr double kTowardsPartner = 1e-3;
+constexpr double kTowardsPartner = 1e-4;
 constexpr std::size_t kFewestForLeaveOneOut = 3;
 
 /// A measured time of a run, and how to predict it.
@@ -267,11 +267,7 @@ std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vect
     }
   }
   for (std::size_t knob = 0; knob < at.size(); ++knob) {
-    // What too little time hangs on moves with its partner alone; without one it stays.
-    const auto partner = static_cast<std::size_t>(kProfileKnobs[knob].partner);
-    if (knobs[knob].num_runs == 0 && (partner == knob || knobs[partner].num_runs == 0)) {
-      at[knob] = 0.0;
-    }
+    at[knob] = knobs[knob].num_runs == 0 ? 0.0 : at[knob];
     knobs[knob].factor = std::exp(at[knob]);
     knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kProfileKnobs[knob].largest) - 1e-9;
   }

@@ -14,17 +14,14 @@ namespace {
 
 std::string knob_line(const KnobRefit& knob) {
   const ProfileKnobText& text = kProfileKnobs[static_cast<std::size_t>(knob.knob)];
-  const ProfileKnobText& partner = kProfileKnobs[static_cast<std::size_t>(text.partner)];
   std::string line = fmt::format("  {:<26}", text.name);
-  if (knob.num_runs == 0 && knob.factor == 1.0) {
+  if (knob.num_runs == 0) {
     line += fmt::format("left as it was: {:.2g} % of the time of a run at most\n",
                         100.0 * knob.time_share);
     return line;
   }
-  line += fmt::format("takes {:.3g} times what the profile said", knob.factor);
-  line += knob.num_runs == 0
-              ? fmt::format(", moved with {}", partner.name)
-              : fmt::format(", by {} run{}", knob.num_runs, knob.num_runs == 1 ? "" : "s");
+  line += fmt::format("takes {:.3g} times what the profile said, by {} run{}", knob.factor,
+                      knob.num_runs, knob.num_runs == 1 ? "" : "s");
   line += knob.is_at_bound ? fmt::format(
                                  "; stopped at the bound of {:.0f}: is this the machine "
                                  "that the profile is of?",

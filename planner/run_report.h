@@ -13,6 +13,13 @@ namespace ptdp {
 
 inline constexpr const char* kRunSchema = "ptdp.run/1";
 
+/// A rank that computes longer than it should, as a slow processor does.
+struct RunStraggler {
+  int rank = -1;        ///< −1: none.
+  double factor = 1.0;  ///< Times as long as the others.
+  Seconds lost;         ///< Of a step.
+};
+
 /// How a plan was run.
 struct RunExecution {
   std::string transport = "threads";  ///< Or "mpi".
@@ -30,7 +37,8 @@ struct RunExecution {
   double dropout = 0.0;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
-  int terms_stage = 0;     ///< Place in the pipeline of the ranks that the terms are of.
+  RunStraggler straggler;
+  int terms_stage = 0;  ///< Place in the pipeline of the ranks that the terms are of.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   int dp = 1;

@@ -45,6 +45,13 @@ std::string heading(const RunReport& report) {
   if (run.steps < run.requested_steps) {
     text += fmt::format("Ended after {} of {} steps.\n", run.steps, run.requested_steps);
   }
+  if (run.straggler.rank >= 0) {
+    text += fmt::format(
+        "Straggler: rank {} computes {:.1f} times as long as the others, which loses up to {} of "
+        "{} per step; ptdp-sim --straggler shows what another plan would lose.\n",
+        run.straggler.rank, run.straggler.factor, duration(run.straggler.lost),
+        duration(report.measured_time));
+  }
   text += run.basis + '\n';
   if (run.is_shrunk) {
     text += fmt::format(

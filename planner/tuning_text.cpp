@@ -92,11 +92,28 @@ std::string regret_text(const Tuning& tuning) {
          "tuned plan: " + to_string(tuning.plans[tuning.best()].plan.config) + '\n';
 }
 
+/// What the second search knew no better than the first: nothing that ran spends time on it.
+std::string unmeasured_text(const Tuning& tuning) {
+  const bool has_nodes = tuning.plans.front().plan.gpus > tuning.refit.cluster.gpus_per_node;
+  std::string names;
+  for (const KnobRefit& knob : tuning.refit.knobs) {
+    const bool is_between_nodes =
+        knob.knob == ProfileKnob::kNetworkLatency || knob.knob == ProfileKnob::kNetworkRate;
+    if (knob.num_runs == 0 && (has_nodes || !is_between_nodes)) {
+      const std::string_view name = kProfileKnobs[static_cast<std::size_t>(knob.knob)].name;
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+  }
+  return names.empty() ? ""
+                       : "not measured by these plans, and believed as before: " + names +
+                             " (--tune takes files of plans, too)\n";
+}
+
 }  // namespace
 
 std::string to_table(const Tuning& tuning) {
-  return plans_text(tuning) + '\n' + choice_text(tuning) + regret_text(tuning) + '\n' +
-         to_table(tuning.refit);
+  return plans_text(tuning) + '\n' + choice_text(tuning) + regret_text(tuning) +
+         unmeasured_text(tuning) + '\n' + to_table(tuning.refit);
 }
 
 std::string to_json(const Tuning& tuning) {

@@ -13,6 +13,7 @@
 #include "cost_model/schedule/validator.h"
 #include "planner/plan_simulation.h"
 #include "planner/run_terms.h"
+#include "runtime/straggler.h"
 #include "tools/measured_terms.h"
 #include "tools/run_plan.h"
 
@@ -195,6 +196,28 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
 
 }  // namespace
 
+namespace {
+
+/// Compute of a step [s], by rank of the pipeline; empty where nothing is predicted.
+std::vector<double> predicted_compute(const PreparedRun& run) {
+  std::vector<double> times;
+  if (run.is_predicted) {
+    const PlanSimulation simulation = simulate_plan(run.executed, {});
+    for (std::size_t rank = 0; rank < simulation.schedule.orders.size(); ++rank) {
+      times.push_back(0.0);
+      for (std::size_t i = 0; i < simulation.schedule.orders[rank].size(); ++i) {
+        const Span& span = simulation.timeline.spans[rank][i];
+        times.back() += is_compute(simulation.schedule.orders[rank][i].kind)
+                            ? (span.end - span.start).value()
+                            : 0.0;
+      }
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
 RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {
   RunReport report{.plan = run.plan, .execution = describe_run(run, request, record)};
   const auto warm_up = static_cast<std::size_t>(report.execution.warm_up);
@@ -213,6 +236,12 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
                                             first_detailed_step(record, warm_up));
   report.terms = compare_terms(run, terms);
   report.execution.terms_stage = terms.stage;
+  if (const auto straggler =
+          find_straggler(run.settings, record.ranks, first_detailed_step(record, warm_up),
+                         predicted_compute(run), report.measured_time)) {
+    report.execution.straggler = {
+        .rank = straggler->rank, .factor = straggler->factor, .lost = straggler->lost};
+  }
   report.actions = compare_actions(run, record, warm_up);
   report.memory = compare_memory(run, record);
   report.traffic = compare_traffic(run, record);

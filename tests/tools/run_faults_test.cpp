@@ -143,17 +143,17 @@ TEST(InterruptedRun, EndsAtOnceWithTheReportSoFar) {
 TEST(InterruptedRun, EndsThoughARankIsInALongAction) {
   const FaultyRun faulty;
   const ProgramRun run = faulty.run(
-      {"--steps", "100", "--deadline", "off", "--inject", "rank=1,kind=B,step=3,what=hang"},
-      {.signals = {{"step   2/100", SIGINT}}});
+      {"--steps", "100", "--deadline", "off", "--inject", "rank=1,kind=B,step=2,what=hang"},
+      {.signals = {{"step   1/100", SIGINT}}});
   EXPECT_TRUE(ends_with(run, 128 + SIGINT));
-  EXPECT_THAT(run.output, HasSubstr("Ended after 2 of 100 steps."));
+  EXPECT_THAT(run.output, HasSubstr("Ended after 1 of 100 steps."));
 }
 
 TEST(InterruptedRun, EndsAtOnceAtTheSecondSignal) {
   const FaultyRun faulty;
   const ProgramRun run = faulty.run(
-      {"--steps", "100", "--deadline", "off", "--inject", "rank=1,kind=B,step=3,what=hang"},
-      {.signals = {{"step   2/100", SIGINT}, {"step   2/100", SIGTERM}}});
+      {"--steps", "100", "--deadline", "off", "--inject", "rank=1,kind=B,step=2,what=hang"},
+      {.signals = {{"step   1/100", SIGINT}, {"step   1/100", SIGTERM}}});
   // The first may have been seen to the end before the second came.
   EXPECT_THAT((std::vector<int>{128 + SIGINT, 128 + SIGTERM}), Contains(run.status));
 }
