@@ -106,8 +106,11 @@ int start(RankThread& thread) {
 
 void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
   MpiProcess& process = *launch.process;
-  assert(launch.size == process.size());
-  MpiWorld world(process, process.size(), launch.algorithm);
+  assert(launch.size <= process.size());
+  MpiWorld world(process, launch.size, launch.algorithm);
+  if (process.rank() >= launch.size) {
+    return;
+  }
   const auto abort = [&](ExitStatus status) { world.abort(static_cast<int>(status)); };
   if (launch.on_start) {
     launch.on_start({.abort = [&] { abort(ExitStatus::kRuntimeFault); },

@@ -40,7 +40,7 @@ struct RankLaunch {
   int size = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   std::function<std::unique_ptr<Backend>()> make_backend;  ///< Called in every rank's thread.
-  /// Of a job whose processes are the ranks, of which there are `size`; null: threads.
+  /// Of a job of at least `size` processes, of which the first are the ranks; null: threads.
   MpiProcess* process = nullptr;
   /// Called once in every process, before the ranks begin.
   std::function<void(const WorldControl&)> on_start = {};
@@ -54,7 +54,8 @@ using RankBody = std::function<void(Communicator& world, Backend& backend)>;
 /// kRuntimeFault; Aborted only where nothing else was thrown. A rank that waits for nothing is
 /// joined when its body ends. Throws Error(kRuntimeFault) where a thread cannot be started.
 ///
-/// With `launch.process` all processes call it, and each runs its own rank in the calling thread.
+/// With `launch.process` all processes call it, and each runs its own rank in the calling thread;
+/// those beyond launch.size return at once.
 /// The process of the rank that threw throws that on; the others throw Aborted, unless they fail
 /// themselves. The job is to end with MpiProcess::finish, which has the status.
 void run_ranks(const RankLaunch& launch, const RankBody& body);

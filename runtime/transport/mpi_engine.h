@@ -4,18 +4,20 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/mpi_packet.h"
-#include "runtime/transport/polling.h"
 
 namespace ptdp {
 
@@ -45,7 +47,8 @@ struct Mailbox {
 /// thread of the process waits for any of them.
 ///
 /// All calls of MPI happen under one lock, for moments: the library need not allow several threads
-/// at once.
+/// at once. Of the threads that wait one polls, and wakes the others. Where none waits, a thread of
+/// the engine's polls for sends that are not done: a message may need its sender to move on.
 class MpiEngine {
  public:
   /// Initialises MPI: once per process. Throws Error(kRuntimeFault).
@@ -79,33 +82,18 @@ class MpiEngine {
   void expect(MpiReceive& receive, Mailbox& mailbox);
   /// Its place is free then.
   void withdraw(MpiReceive& receive) noexcept;
-  /// Returns once `is_over()`, which is called under the lock. Throws Aborted.
-  template <class Condition>
-  void wait_until(const Condition& is_over) {
-    Polling polling(looks_);
-    while (true) {
-      {
-        const std::lock_guard lock(mutex_);
-        throw_if_aborted();
-        if (is_over()) {
-          return;
-        }
-        progress();
-        if (is_over()) {
-          return;
-        }
-      }
-      polling.pause();
-    }
-  }
+  /// Returns once `is_over()`, which is called under the lock and which a message that is sorted or
+  /// a send that is done makes true. Throws Aborted.
+  void wait_until(const std::function<bool()>& is_over);
   void throw_if_aborted() const {
     if (is_aborted()) {
       throw Aborted();
     }
   }
 
-  /// Ends MPI and returns `status`. After an abort all processes get a while to come here; where
-  /// one does not, MPI_Abort ends the job with the status and this does not return.
+  /// Waits for all processes to come here, ends MPI, and returns `status`, or that of an abort.
+  /// After an abort, where one does not come within two seconds, MPI_Abort ends the job with the
+  /// status and this does not return.
   [[nodiscard]] int finish(int status) noexcept;
 
  private:
@@ -117,6 +105,12 @@ class MpiEngine {
     bool is_complete = false;
   };
 
+  using Lock = std::unique_lock<std::mutex>;
+
+  void poll_until(Lock& lock, int looks, const std::function<bool()>& is_over);
+  void deliver_sends();
+  void rouse_courier();
+  void stop_courier() noexcept;
   void progress();
   void accept(MPI_Message message, const MPI_Status& status);
   void complete_arrivals();
@@ -125,7 +119,7 @@ class MpiEngine {
   void complete_sends();
   void start_send(Packet packet, int to, int tag);
   void tell_of_abort(int status);
-  [[nodiscard]] bool all_came(double seconds);
+  [[nodiscard]] bool all_came();
 
   MPI_Comm all_ = MPI_COMM_NULL;
   MPI_Datatype block_ = MPI_DATATYPE_NULL;
@@ -137,6 +131,14 @@ class MpiEngine {
   PacketPool pool_;
 
   std::mutex mutex_;  ///< For everything below, and every call of MPI.
+  std::condition_variable changed_;
+  bool is_polled_ = false;       ///< A thread polls.
+  std::uint64_t num_waits_ = 0;  ///< Begun so far: the one that polls hurries for a new one.
+  int num_followers_ = 0;        ///< Threads that wait for the one that polls.
+  bool has_news_ = false;        ///< Something was sorted, or is done, since they were woken.
+  bool is_finishing_ = false;
+  std::condition_variable courier_work_;
+  bool is_courier_awake_ = false;
   std::uint32_t world_ = 0;
   std::map<std::uint32_t, int> aborts_;  ///< Of worlds to come: exit statuses.
   std::atomic<bool> is_aborted_ = false;
@@ -148,6 +150,7 @@ class MpiEngine {
   std::vector<MPI_Request> send_requests_;
   std::vector<Packet> sent_packets_;  ///< Beside them.
   std::vector<int> done_;
+  std::thread courier_;  ///< Runs deliver_sends(); joined by finish().
 };
 
 }  // namespace ptdp

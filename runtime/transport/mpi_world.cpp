@@ -33,7 +33,7 @@ int MpiProcess::ranks_on_host() const {
 }
 
 int MpiProcess::finish(int status) noexcept {
-  return engine_->finish(engine_->is_aborted() ? engine_->abort_status() : status);
+  return engine_->finish(status);
 }
 
 MpiWorld::MpiWorld(MpiProcess& process, int size, CollectiveAlgorithm algorithm)

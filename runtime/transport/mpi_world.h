@@ -34,9 +34,10 @@ class MpiProcess {
   /// Processes of the job on this host, this one included.
   [[nodiscard]] int ranks_on_host() const;
 
-  /// The last call, of all processes: ends MPI and returns `status`, for main to return. After
-  /// MpiWorld::abort it returns the status given there, once all processes came here; where one
-  /// does not within two seconds, it ends the job with that status and does not return.
+  /// The last call, of all processes, which wait for each other in it: ends MPI and returns
+  /// `status`, for main to return. After MpiWorld::abort, of any process, it returns the status
+  /// given there; where a process does not come within two seconds, it ends the job with that
+  /// status and does not return.
   [[nodiscard]] int finish(int status) noexcept;
 
   [[nodiscard]] const std::shared_ptr<MpiEngine>& engine() const { return engine_; }

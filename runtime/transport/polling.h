@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 namespace ptdp {
@@ -14,13 +16,16 @@ class Polling {
  public:
   explicit Polling(int looks) : looks_(looks) {}
 
-  void pause() {
+  /// Without the lock. `woken` ends a sleep early.
+  void pause(std::unique_lock<std::mutex>& lock, std::condition_variable& woken) {
     if (looks_ > 0) {
       --looks_;
+      lock.unlock();
       std::this_thread::yield();
+      lock.lock();
       return;
     }
-    std::this_thread::sleep_for(sleep_);
+    woken.wait_for(lock, sleep_);
     sleep_ = std::min(sleep_ + sleep_ / 4, kLongest);
   }
 

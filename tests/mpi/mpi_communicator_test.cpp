@@ -233,6 +233,20 @@ TEST(MpiCommunicator, EndsAWaitSoonAfterAnAbortByAnotherThread) {
   });
 }
 
+TEST(RunRanks, RunsTheFirstProcessesAlone) {
+  RankLaunch launch = {.size = 3,
+                       .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                       .process = &this_process()};
+  bool has_run = false;
+  run_ranks(launch, [&](Communicator& world, Backend&) {
+    std::vector<float> one = {1.0F};
+    world.all_reduce(buffer_of(one), Reduction::kSum);
+    EXPECT_THAT(one, ElementsAre(3.0F));
+    has_run = true;
+  });
+  EXPECT_EQ(has_run, this_process().rank() < 3);
+}
+
 TEST(RunRanks, GivesEachProcessItsErrorOrAborted) {
   const RankLaunch launch = {.size = this_process().size(),
                              .make_backend = [] { return std::make_unique<CpuBackend>(); },

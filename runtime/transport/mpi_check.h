@@ -1,0 +1,25 @@
+// Faults of MPI as errors.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <string>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+
+/// Throws Error(kRuntimeFault) with MPI's own words unless `code`, which `call` returned, is none.
+inline void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) {
+    return;
+  }
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw Error(std::string(call) + ": " + std::string(text.data(), length),
+              ExitStatus::kRuntimeFault);
+}
+
+}  // namespace ptdp
