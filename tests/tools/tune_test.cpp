@@ -227,7 +227,7 @@ TEST(RunWarnings, TellWhatIsOffAndStandInTheReport) {
   const TemporaryDirectory directory;
   json cluster = json::parse(source_file("profiles/clusters/host.json"));
   cluster["time_factors"] = {
-      {"matmul", 100}, {"attention", 1}, {"memory_bound", 1}, {"communication", 1}};
+      {"matmul", 1000}, {"attention", 1}, {"memory_bound", 1}, {"communication", 1}};
   std::vector<std::string> arguments =
       plan_arguments(directory.path(), directory.file("slow.json", cluster.dump()).string());
   const std::string plan = (directory.path() / "plan.json").string();
