@@ -34,7 +34,7 @@ LAYOUTS = {
              "--micro-batch-size", "1", "--schedule", "zb-v"],
 }
 KINDS = {
-    "zb-h1": ["F", "I", "W", "B", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "UNSHARD",
+    "zb-h1": ["F", "I", "W", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "UNSHARD",
               "TIED", "NORM", "OPTIMIZER"],
     "1f1b": ["F", "B", "NORM"],
     "zb-v": ["COPY_F", "COPY_B"],
@@ -150,8 +150,8 @@ class Campaign:
                 continue
             if transport == "mpi" and self.mpiexec is None:
                 continue
-            # Of the ranks that have the kind: B of zb-h1 is the first stage's, sends by direction.
-            rank = {"F": 1, "SEND_F": 1, "RECV_B": 1, "B": 0, "TIED": 0, "COPY_F": 1,
+            # One of the ranks that have the kind.
+            rank = {"F": 1, "SEND_F": 1, "RECV_B": 1, "TIED": 0, "COPY_F": 1,
                     "COPY_B": 1}.get(kind, int(LAYOUTS[layout][1]) - 1)
             if layout == "1f1b" and kind == "B":
                 rank = 3
