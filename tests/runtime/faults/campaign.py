@@ -95,7 +95,7 @@ class Campaign:
         return status, output, errors, time.monotonic() - start
 
     def orphans(self):
-        """Processes that still have something of this campaign on their command line."""
+        """Processes that have something of this campaign on their command line."""
         left = []
         for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -105,6 +105,13 @@ class Campaign:
             if words[0].endswith(b"ptdp-run") and str(self.directory).encode() in b" ".join(words):
                 left.append(entry.parent.name)
         return left
+
+    def left_behind(self):
+        """The same, once those that a launcher just killed are gone."""
+        end = time.monotonic() + 3.0
+        while self.orphans() and time.monotonic() < end:
+            time.sleep(0.05)
+        return self.orphans()
 
     def command(self, layout, transport, flags):
         command = [self.run_program, self.plans[layout], "--quiet", "--steps", "4", "--deadline",
@@ -160,7 +167,7 @@ class Campaign:
             flags = ["--inject", f"rank={rank},kind={kind},step=3,what={what}"]
             status, output, errors, seconds = self.run(self.command(layout, transport, flags))
             problems = self.problems_of(what, transport, rank, kind, status, output, errors)
-            left = self.orphans()
+            left = self.left_behind()
             if left:
                 problems.append(f"processes left behind: {left}")
             self.check(name, f"{transport} {what.split(':')[0]}", problems, seconds)
@@ -203,7 +210,7 @@ class Campaign:
                 if not re.search(r"ptdp-run: rank \d+: .*(has ended|does not answer|has not ended)",
                                  errors):
                     problems.append("no line names the rank: " + errors[-300:])
-                if self.orphans():
+                if self.left_behind():
                     problems.append("processes left behind")
                 self.check(name, f"mpi outside {sent}", problems, time.monotonic() - sent_at)
 
