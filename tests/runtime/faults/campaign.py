@@ -149,8 +149,9 @@ class Campaign:
         cases = [(transport, layout, kind, what) for layout, kinds in KINDS.items()
                  for kind in kinds for transport in faults for what in faults[transport]]
         if not self.full:
-            cases = [case for case in cases if case[1:3] in [("zb-h1", "W")] or
-                     case[1:] == ("zb-h1", "REDUCE_GRAD", "throw")]
+            sample = [("threads", "W", what) for what in faults["threads"]] + [
+                ("threads", "REDUCE_GRAD", "throw"), ("mpi", "W", "throw"), ("mpi", "W", "stop")]
+            cases = [case for case in cases if (case[0], *case[2:]) in sample]
         for transport, layout, kind, what in cases:
             name = f"{transport} {layout} {kind} {what}"
             if not self.wants(name):
@@ -258,7 +259,7 @@ class Campaign:
                 problems += [f"k={k}: {what}" for what in self.damage(directory)]
                 dense = 8 if kind == "malloc" and not self.full else 40
                 k += 1 if k < dense else max(1, k // (10 if self.full else 2)) \
-                    if kind == "malloc" else (1 if self.full else 4)
+                    if kind == "malloc" else (1 if self.full else 11)
         counts = ", ".join(f"{count} x status {status}" for status, count in sorted(
             statuses.items(), key=lambda item: str(item[0])))
         self.check(f"{name} ({counts})", f"k-th {kind}", problems[:3], time.monotonic() - start)
