@@ -149,7 +149,8 @@ PlanList read_plan_files(const std::vector<std::filesystem::path>& paths) {
       list.options = {.gpus = plan.gpus, .memory_headroom = plan.memory_headroom};
     }
     if (plan.scenario != list.scenario || plan.gpus != list.options.gpus) {
-      throw Error(path.string() + ": expected a plan of the model, batch, cluster, stack and GPUs of " +
+      throw Error(path.string() +
+                  ": expected a plan of the model, batch, cluster, stack and GPUs of " +
                   paths.front().string());
     }
     list.plans.push_back(std::move(plan));

@@ -26,36 +26,14 @@ void keep_fractions_below_one(Rate& peak, const std::vector<double*>& fractions)
   }
 }
 
-FlopsPerSecond& peak_of(GpuSpec& gpu, Precision precision) {
-  switch (precision) {
-    case Precision::kFp16:
-      return gpu.peak_fp16;
-    case Precision::kBf16:
-      return gpu.peak_bf16;
-    case Precision::kFp32:
-      return gpu.peak_fp32;
-    case Precision::kFp64:
-      return gpu.peak_fp64;
-  }
-  return gpu.peak_fp32;
-}
-
-void scale_gpu(GpuSpec& gpu, const StackSpec& stack, const KnobFactors& factors) {
-  gpu.matmul_efficiency /= factors[ProfileKnob::kProducts];
-  gpu.matmul_memory_efficiency /= factors[ProfileKnob::kProducts];
-  gpu.memory_efficiency /= factors[ProfileKnob::kMemory];
-  gpu.kernel_latency = gpu.kernel_latency * factors[ProfileKnob::kOverhead];
-  std::vector<double*> of_peak = {&gpu.matmul_efficiency};
-  for (AttentionRate& rate : gpu.attention_rates) {
-    if (rate.kernel == stack.attention) {
-      rate.forward /= factors[ProfileKnob::kAttention];
-      rate.backward /= factors[ProfileKnob::kAttention];
-    }
-    of_peak.insert(of_peak.end(), {&rate.forward, &rate.backward});
-  }
-  keep_fractions_below_one(peak_of(gpu, stack.precision), of_peak);
-  keep_fractions_below_one(gpu.memory_bandwidth,
-                           {&gpu.memory_efficiency, &gpu.matmul_memory_efficiency});
+void scale_compute(ClusterSpec& cluster, const KnobFactors& factors) {
+  const auto scale = [](double& factor, double by) {
+    factor = std::clamp(factor * by, 1.0 / kLargestTimeFactor, kLargestTimeFactor);
+  };
+  scale(cluster.time_factors.matmul, factors[ProfileKnob::kProducts]);
+  scale(cluster.time_factors.attention, factors[ProfileKnob::kAttention]);
+  scale(cluster.time_factors.memory_bound, factors[ProfileKnob::kMemory]);
+  cluster.gpu.kernel_latency = cluster.gpu.kernel_latency * factors[ProfileKnob::kOverhead];
 }
 
 void scale_link(LinkSpec& link, double collective_rate, double message_rate) {
@@ -70,6 +48,9 @@ void scale_link(LinkSpec& link, double collective_rate, double message_rate) {
 
 /// `latency` times the lowest time of the curve, `rate` times what the others have beyond it.
 MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double rate) {
+  if (curve.empty() || (latency == 1.0 && rate == 1.0)) {
+    return curve;
+  }
   std::vector<MeasuredPoint> points = curve.points();
   Seconds lowest = points.front().time;
   for (const MeasuredPoint& point : points) {
@@ -85,7 +66,7 @@ MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double rate) {
   for (std::size_t i = 1; i < points.size(); ++i) {
     points[i].time = std::max(points[i].time, points[i - 1].time * kDeepestDip);
   }
-  return MeasuredCurve(std::move(points), "all_reduce_curves");
+  return MeasuredCurve(std::move(points), "curve");
 }
 
 void scale_cluster(ClusterSpec& cluster, const KnobFactors& factors) {
@@ -98,13 +79,15 @@ void scale_cluster(ClusterSpec& cluster, const KnobFactors& factors) {
   cluster.nic.hop_latency = cluster.nic.hop_latency * network_latency;
   scale_link(cluster.nvlink, rate, factors[ProfileKnob::kMessageRate]);
   scale_link(cluster.nic, network_rate, network_rate);
-  for (AllReduceCurve& measured : cluster.all_reduce_curves) {
-    const bool is_within = measured.nodes == 1;
-    if ((is_within ? latency : network_latency) != 1.0 || (is_within ? rate : network_rate) != 1.0) {
-      measured.curve = is_within ? scaled(measured.curve, latency, rate)
-                                 : scaled(measured.curve, network_latency, network_rate);
+  for (std::vector<AllReduceCurve>* curves :
+       {&cluster.all_reduce_curves, &cluster.reduce_scatter_curves, &cluster.all_gather_curves}) {
+    for (AllReduceCurve& measured : *curves) {
+      measured.curve = measured.nodes == 1 ? scaled(measured.curve, latency, rate)
+                                           : scaled(measured.curve, network_latency, network_rate);
     }
   }
+  cluster.message_curve = scaled(cluster.message_curve, factors[ProfileKnob::kMessageLatency],
+                                 factors[ProfileKnob::kMessageRate]);
   if (cluster.nccl) {
     cluster.nccl->launch = cluster.nccl->launch * latency;
   }
@@ -126,7 +109,7 @@ void scale_stack(StackSpec& stack, const KnobFactors& factors) {
 }  // namespace
 
 Scenario with_factors(Scenario scenario, const KnobFactors& factors) {
-  scale_gpu(scenario.cluster.gpu, scenario.stack, factors);
+  scale_compute(scenario.cluster, factors);
   scale_cluster(scenario.cluster, factors);
   scale_stack(scenario.stack, factors);
   return scenario;

@@ -9,17 +9,20 @@
 
 namespace ptdp {
 
+/// Largest time factor of a profile, and 1 over the smallest.
+inline constexpr double kLargestTimeFactor = 100.0;
+
 /// A kind of cost that the profiles time with constants of its own.
 enum class ProfileKnob : std::uint8_t {
-  kProducts,           ///< matmul_efficiency, matmul_memory_efficiency.
-  kAttention,          ///< The rates of the stack's attention kernel.
-  kMemory,             ///< memory_efficiency.
+  kProducts,           ///< time_factors.matmul,
+  kAttention,          ///< .attention
+  kMemory,             ///< and .memory_bound of the cluster.
   kOverhead,           ///< kernel_latency; the stack's microbatch_overhead, host_time_per_kernel.
   kOptimizer,          ///< The stack's optimizer_traffic, loss_scaling_traffic.
   kCollectiveLatency,  ///< Within a node: launch, hops, the lowest time of measured curves.
   kCollectiveRate,     ///< Within a node: collective efficiency, what curves have beyond that.
-  kMessageLatency,     ///< The stack's pipeline_latency.
-  kMessageRate,        ///< Efficiency of the links within a node, for messages.
+  kMessageLatency,     ///< The stack's pipeline_latency, the lowest time of the message curve.
+  kMessageRate,        ///< Within a node: efficiency of links, what the curve has beyond that.
   kNetworkLatency,     ///< Between nodes: as the four above.
   kNetworkRate
 };
@@ -31,19 +34,23 @@ struct ProfileKnobText {
   ProfileKnob knob = ProfileKnob::kProducts;
   std::string_view name;
   ProfileKnob partner = knob;  ///< Itself: none.
+  /// A correction is no larger, nor smaller than 1 over it: a profile that is further off was made
+  /// for another machine.
+  double largest = 1000.0;
 };
 inline constexpr std::array kProfileKnobs = {
-    ProfileKnobText{ProfileKnob::kProducts, "products"},
-    ProfileKnobText{ProfileKnob::kAttention, "attention"},
-    ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead},
+    ProfileKnobText{ProfileKnob::kProducts, "products", ProfileKnob::kProducts, kLargestTimeFactor},
+    ProfileKnobText{ProfileKnob::kAttention, "attention", ProfileKnob::kAttention,
+                    kLargestTimeFactor},
+    ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead,
+                    kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kOverhead, "launches and overhead", ProfileKnob::kMemory},
     ProfileKnobText{ProfileKnob::kOptimizer, "optimizer"},
     ProfileKnobText{ProfileKnob::kCollectiveLatency, "latency of collectives",
                     ProfileKnob::kCollectiveRate},
     ProfileKnobText{ProfileKnob::kCollectiveRate, "transfer of collectives",
                     ProfileKnob::kCollectiveLatency},
-    ProfileKnobText{ProfileKnob::kMessageLatency, "latency of messages",
-                    ProfileKnob::kMessageRate},
+    ProfileKnobText{ProfileKnob::kMessageLatency, "latency of messages", ProfileKnob::kMessageRate},
     ProfileKnobText{ProfileKnob::kMessageRate, "transfer of messages",
                     ProfileKnob::kMessageLatency},
     ProfileKnobText{ProfileKnob::kNetworkLatency, "latency between nodes",
@@ -67,9 +74,9 @@ class KnobFactors {
 };
 
 /// The scenario with its cluster's and stack's constants such that every kind takes its factor's
-/// time. A rate beyond its data-sheet peak, which is then disproved, raises the peak; the other
-/// fractions of that peak fall so that their rates stay. Of measured curves, neighbouring points
-/// differ by no more than a curve may (MeasuredCurve).
+/// time; time factors end at kLargestTimeFactor. A link whose rate exceeds its data-sheet
+/// bandwidth, which is then disproved, has as much bandwidth. Of measured curves, neighbouring
+/// points differ by no more than a curve may (MeasuredCurve).
 [[nodiscard]] Scenario with_factors(Scenario scenario, const KnobFactors& factors);
 
 }  // namespace ptdp

@@ -25,7 +25,7 @@ constexpr double kSmallestResidual = 1e-3;  // below which squares stay squares
 // Weights beside residuals that count 1 / |residual|: a knob stays where nothing moves it, and by
 // its partner where nothing tells them apart.
 constexpr double kTowardsProfile = 1e-7;
-constexpr double kTowardsPartner = 1e-3;
+constexpr double kTowardsPartner = 1e-4;
 constexpr std::size_t kFewestForLeaveOneOut = 3;
 
 /// A measured time of a run, and how to predict it.
@@ -33,7 +33,7 @@ struct Observation {
   enum class Kind { kTerm, kSend, kReduction, kGather };
   Kind kind = Kind::kTerm;
   RunTerm term = RunTerm::kMatmul;
-  int stage = 0;      ///< Virtual, of an action.
+  int stage = 0;       ///< Virtual, of an action.
   double count = 1.0;  ///< In an iteration.
   double measured = 0.0;
   double weight = 0.0;  ///< Share of the iteration.
@@ -190,8 +190,8 @@ struct Equations {
 
   void add(const ObservedRun& run, const Linearised& linear) {
     for (std::size_t i = 0; i < linear.residuals.size(); ++i) {
-      const double weight = run.observations[i].weight /
-                            std::max(std::abs(linear.residuals[i]), kSmallestResidual);
+      const double weight =
+          run.observations[i].weight / std::max(std::abs(linear.residuals[i]), kSmallestResidual);
       for (std::size_t row = 0; row < right.size(); ++row) {
         right[row] -= weight * linear.slopes[i][row] * linear.residuals[i];
         for (std::size_t column = 0; column < right.size(); ++column) {
@@ -217,7 +217,6 @@ struct Equations {
 };
 
 Vector fit(const std::vector<ObservedRun>& runs) {
-  const double bound = std::log(kLargestCorrection);
   Vector at{};
   for (int round = 0; round < kMostRounds; ++round) {
     Equations equations;
@@ -228,8 +227,9 @@ Vector fit(const std::vector<ObservedRun>& runs) {
     const Vector step = solve(equations.matrix, equations.right);
     double longest = 0.0;
     for (std::size_t knob = 0; knob < at.size(); ++knob) {
-      const double moved = std::clamp(
-          at[knob] + std::clamp(step[knob], -kLongestStep, kLongestStep), -bound, bound);
+      const double bound = std::log(kProfileKnobs[knob].largest);
+      const double moved =
+          std::clamp(at[knob] + std::clamp(step[knob], -kLongestStep, kLongestStep), -bound, bound);
       longest = std::max(longest, std::abs(moved - at[knob]));
       at[knob] = moved;
     }
@@ -267,13 +267,9 @@ std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vect
     }
   }
   for (std::size_t knob = 0; knob < at.size(); ++knob) {
-    // What too little time hangs on moves with its partner alone; without one it stays.
-    const auto partner = static_cast<std::size_t>(kProfileKnobs[knob].partner);
-    if (knobs[knob].num_runs == 0 && (partner == knob || knobs[partner].num_runs == 0)) {
-      at[knob] = 0.0;
-    }
+    at[knob] = knobs[knob].num_runs == 0 ? 0.0 : at[knob];
     knobs[knob].factor = std::exp(at[knob]);
-    knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kLargestCorrection) - 1e-9;
+    knobs[knob].is_at_bound = std::abs(at[knob]) > std::log(kProfileKnobs[knob].largest) - 1e-9;
   }
   return knobs;
 }
@@ -317,8 +313,8 @@ ProfileRefit refit_profile(const std::vector<NamedReport>& runs, const std::stri
     }
   }
   after.cluster.name = renamed(before.cluster.name);
-  after.cluster.source = "Refitted by ptdp-calibrate to " + sources + ". Before: " +
-                         before.cluster.source;
+  after.cluster.source =
+      "Refitted by ptdp-calibrate to " + sources + ". Before: " + before.cluster.source;
   after.stack.name = renamed(before.stack.name);
   after.stack.source =
       "Refitted by ptdp-calibrate to " + sources + ". Before: " + before.stack.source;

@@ -14,10 +14,6 @@ namespace ptdp {
 /// Least share of an iteration, measured or predicted, that a run must spend on what a knob times
 /// for the run to say something about it.
 inline constexpr double kLeastTimeShare = 0.005;
-/// A knob is moved by no more than this factor: a profile that is further off was made for another
-/// machine.
-inline constexpr double kLargestCorrection = 1000.0;
-
 /// What became of a knob.
 struct KnobRefit {
   ProfileKnob knob = ProfileKnob::kProducts;
@@ -46,10 +42,11 @@ struct ProfileRefit {
 
 /// Corrects the profiles that all `runs` were planned for, so that what the closed form predicts of
 /// each term of each run comes near what was measured: the least sum of |log(predicted/measured)|
-/// over the terms, each weighted with its share of its run's iteration. A minimum of absolute values
-/// is a median: for a knob with a term of its own, the weighted median of measured/predicted over
-/// the runs. Found by Gauss-Newton with reweighted squares; knobs that no run can tell from their
-/// partner move with it, and those that no run spends kLeastTimeShare on are left as they are.
+/// over the terms, each weighted with its share of its run's iteration. A minimum of absolute
+/// values is a median: for a knob with a term of its own, the weighted median of measured/predicted
+/// over the runs. Found by Gauss-Newton with reweighted squares; knobs that no run can tell from
+/// their partner move with it, and those that no run spends kLeastTimeShare on are left as they
+/// are.
 ///
 /// Products, attention, memory-bound work (with launches), tensor-parallel collectives, the
 /// all-reduce of the embedding and the optimizer are compared as terms of the stage that paces

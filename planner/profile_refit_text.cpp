@@ -14,20 +14,18 @@ namespace {
 
 std::string knob_line(const KnobRefit& knob) {
   const ProfileKnobText& text = kProfileKnobs[static_cast<std::size_t>(knob.knob)];
-  const ProfileKnobText& partner = kProfileKnobs[static_cast<std::size_t>(text.partner)];
   std::string line = fmt::format("  {:<26}", text.name);
-  if (knob.num_runs == 0 && knob.factor == 1.0) {
+  if (knob.num_runs == 0) {
     line += fmt::format("left as it was: {:.2g} % of the time of a run at most\n",
                         100.0 * knob.time_share);
     return line;
   }
-  line += fmt::format("takes {:.3g} times what the profile said", knob.factor);
-  line += knob.num_runs == 0 ? fmt::format(", moved with {}", partner.name)
-                             : fmt::format(", by {} run{}", knob.num_runs,
-                                           knob.num_runs == 1 ? "" : "s");
-  line += knob.is_at_bound ? fmt::format("; stopped at the bound of {:.0f}: is this the machine "
-                                         "that the profile is of?",
-                                         kLargestCorrection)
+  line += fmt::format("takes {:.3g} times what the profile said, by {} run{}", knob.factor,
+                      knob.num_runs, knob.num_runs == 1 ? "" : "s");
+  line += knob.is_at_bound ? fmt::format(
+                                 "; stopped at the bound of {:.0f}: is this the machine "
+                                 "that the profile is of?",
+                                 text.largest)
                            : "";
   return line + '\n';
 }
@@ -50,7 +48,7 @@ std::string errors_line(const ProfileRefit& refit) {
   const auto mean = [](const std::vector<double>& errors) {
     return fmt::format("{:.1f} %", 100.0 * summarize(errors).mean_absolute);
   };
-  return fmt::format("  {:<32}{:>12}{:>12}{:>12}{:>15}\n", "mean absolute error", "", mean(before),
+  return fmt::format("{:>14}{:>12}{:>12}{:>15}  mean absolute error\n", "", mean(before),
                      mean(after), left_out.empty() ? "-" : mean(left_out));
 }
 
@@ -69,12 +67,14 @@ std::string to_table(const ProfileRefit& refit) {
   for (const KnobRefit& knob : refit.knobs) {
     text += knob_line(knob);
   }
-  text += fmt::format("\nPredicted against measured, per iteration\n  {:<32}{:>12}{:>12}{:>12}{:>15}\n",
-                      "run", "measured", "before", "after", "leave-one-out");
+  text +=
+      fmt::format("\nPredicted against measured, per iteration\n{:>14}{:>12}{:>12}{:>15}  run\n",
+                  "measured", "before", "after", "leave-one-out");
   for (const RunRefit& run : refit.runs) {
-    text += fmt::format("  {:<32}{:>12}{:>12}{:>12}{:>15}\n", run.name, duration(run.measured),
-                        percent(run.before, run.measured), percent(run.after, run.measured),
-                        run.leave_one_out ? percent(*run.leave_one_out, run.measured) : "-");
+    text +=
+        fmt::format("{:>14}{:>12}{:>12}{:>15}  {}\n", duration(run.measured),
+                    percent(run.before, run.measured), percent(run.after, run.measured),
+                    run.leave_one_out ? percent(*run.leave_one_out, run.measured) : "-", run.name);
   }
   return text + errors_line(refit);
 }

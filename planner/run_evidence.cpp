@@ -14,7 +14,7 @@ void check_evidence(const NamedReport& run) {
   if (report.execution.is_shrunk) {
     refuse("a shrunk run, whose time says nothing of its plan's; expected a run of a whole plan");
   }
-  if (report.execution.is_interrupted) {
+  if (report.execution.steps < report.execution.requested_steps) {
     refuse("an interrupted run; expected one that ran all its steps");
   }
   if (report.predicted_time.value.value() <= 0.0) {
@@ -24,8 +24,8 @@ void check_evidence(const NamedReport& run) {
   if (report.tool_version != PTDP_VERSION || report.plan.tool_version != PTDP_VERSION) {
     const std::string& other =
         report.tool_version != PTDP_VERSION ? report.tool_version : report.plan.tool_version;
-    refuse("tool_version: predictions of " + other + " are not those of " PTDP_VERSION
-           "; plan and run it again");
+    refuse("tool_version: predictions of " + other +
+           " are not those of " PTDP_VERSION "; plan and run it again");
   }
 }
 

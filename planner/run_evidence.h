@@ -15,8 +15,8 @@ struct NamedReport {
   RunReport report;
 };
 
-/// Throws Error, naming the run, for one that says nothing of how long such plans take: one that was
-/// shrunk, interrupted or not predicted, or that another version of ptdp predicted.
+/// Throws Error, naming the run, for one that says nothing of how long such plans take: one that
+/// was shrunk, interrupted or not predicted, or that another version of ptdp predicted.
 void check_evidence(const NamedReport& run);
 
 /// The same for all, and that they are of one cluster and one stack: those which take as long,

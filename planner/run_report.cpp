@@ -22,6 +22,13 @@ constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
 }  // namespace
 
 template <class Fields>
+void describe(Fields& fields, RunStraggler& straggler) {
+  fields.count("rank", straggler.rank, 0, kMostSmall);
+  fields.number("factor", straggler.factor, {1.0, 1e15});
+  fields.quantity("lost_s", straggler.lost, 1.0, kSeconds);
+}
+
+template <class Fields>
 void describe(Fields& fields, RunExecution& run) {
   fields.name("transport", run.transport);
   if (fields.optional("hosts", !run.hosts.empty())) {
@@ -31,6 +38,11 @@ void describe(Fields& fields, RunExecution& run) {
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kMost);
   fields.count("steps", run.steps, 1, kMost);
+  if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
+    fields.count("requested_steps", run.requested_steps, run.steps, kMost);
+  } else {
+    run.requested_steps = run.steps;
+  }
   fields.count("warm_up", run.warm_up, 0, kMost);
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kMost);
@@ -40,7 +52,9 @@ void describe(Fields& fields, RunExecution& run) {
   fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
   fields.flag("reproducible", run.is_reproducible);
   fields.flag("shrunk", run.is_shrunk);
-  fields.flag("interrupted", run.is_interrupted);
+  if (fields.optional("straggler", run.straggler.rank >= 0)) {
+    fields.object("straggler", run.straggler);
+  }
   fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
   fields.object("model", run.model);
   fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);

@@ -13,15 +13,23 @@ namespace ptdp {
 
 inline constexpr const char* kRunSchema = "ptdp.run/1";
 
+/// A rank that computes longer than it should, as a slow processor does.
+struct RunStraggler {
+  int rank = -1;        ///< −1: none.
+  double factor = 1.0;  ///< Times as long as the others.
+  Seconds lost;         ///< Of a step.
+};
+
 /// How a plan was run.
 struct RunExecution {
   std::string transport = "threads";  ///< Or "mpi".
   std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
   std::int64_t ranks = 1;
   Precision precision = Precision::kFp32;
-  std::int64_t first_step = 0;  ///< Of the training: above 0 where it was resumed.
-  std::int64_t steps = 0;       ///< Run,
-  std::int64_t warm_up = 0;     ///< of which so many are not measured.
+  std::int64_t first_step = 0;       ///< Of the training: above 0 where it was resumed.
+  std::int64_t requested_steps = 0;  ///< As asked for: more than `steps` where it ended early.
+  std::int64_t steps = 0;            ///< Run,
+  std::int64_t warm_up = 0;          ///< of which so many are not measured.
   std::uint64_t seed = 0;
   std::string data;  ///< A file, or "synthetic".
   /// What the prediction rests on, or why nothing is predicted of this run.
@@ -29,8 +37,8 @@ struct RunExecution {
   double dropout = 0.0;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
-  bool is_interrupted = false;  ///< Stopped before its last step.
-  int terms_stage = 0;          ///< Place in the pipeline of the ranks that the terms are of.
+  RunStraggler straggler;
+  int terms_stage = 0;  ///< Place in the pipeline of the ranks that the terms are of.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   int dp = 1;

@@ -42,6 +42,16 @@ std::string heading(const RunReport& report) {
                                  report.plan.scenario.job.model_name, run.ranks, ranks_text(run),
                                  to_string(report.plan.config), run.steps, run.global_batch_size,
                                  name_of(run.precision), run.data);
+  if (run.steps < run.requested_steps) {
+    text += fmt::format("Ended after {} of {} steps.\n", run.steps, run.requested_steps);
+  }
+  if (run.straggler.rank >= 0) {
+    text += fmt::format(
+        "Straggler: rank {} computes {:.1f} times as long as the others, which loses up to {} of "
+        "{} per step; ptdp-sim --straggler shows what another plan would lose.\n",
+        run.straggler.rank, run.straggler.factor, duration(run.straggler.lost),
+        duration(report.measured_time));
+  }
   text += run.basis + '\n';
   if (run.is_shrunk) {
     text += fmt::format(
@@ -165,6 +175,9 @@ std::string run_text(const RunReport& report) {
   text += '\n' + memory_text(report);
   if (!report.traffic.empty()) {
     text += '\n' + traffic_text(report);
+  }
+  for (const std::string& warning : report.warnings) {
+    text += "\nWarning: " + warning + '\n';
   }
   return text;
 }

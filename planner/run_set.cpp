@@ -28,9 +28,8 @@ std::vector<TermErrors> errors_by_term(const std::vector<NamedReport>& runs) {
   const double each = 1.0 / static_cast<double>(runs.size());
   for (const NamedReport& run : runs) {
     for (const TermComparison& term : run.report.terms) {
-      auto found = std::find_if(terms.begin(), terms.end(), [&](const TermErrors& errors) {
-        return errors.name == term.name;
-      });
+      auto found = std::find_if(terms.begin(), terms.end(),
+                                [&](const TermErrors& errors) { return errors.name == term.name; });
       if (found == terms.end()) {
         found = terms.insert(terms.end(), {.name = term.name});
       }
@@ -80,9 +79,9 @@ PlanOrder order_of(const std::vector<PlanTimes>& plans) {
       }
     }
   }
-  const auto chosen = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
-    return a.predicted < b.predicted;
-  });
+  const auto chosen =
+      std::min_element(plans.begin(), plans.end(),
+                       [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
   const auto best = std::min_element(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
     return a.measured < b.measured;
   });
@@ -110,8 +109,8 @@ RunSet compare_runs(const std::vector<NamedReport>& runs) {
 }
 
 std::string to_table(const RunSet& set) {
-  std::string text = fmt::format("{:<28}{:>12}{:>12}{:>10}  plan\n", "run", "predicted", "measured",
-                                 "error");
+  std::string text =
+      fmt::format("{:<28}{:>12}{:>12}{:>10}  plan\n", "run", "predicted", "measured", "error");
   for (const NamedReport& run : set.runs) {
     const RunReport& report = run.report;
     text += fmt::format("{:<28}{:>12}{:>12}{:>10}  {} {}\n", run.name,
@@ -119,11 +118,11 @@ std::string to_table(const RunSet& set) {
                         signed_percent(error_of(report)), report.plan.scenario.job.model_name,
                         to_string(report.plan.config));
   }
-  text += fmt::format("{} runs: mean absolute error {:.1f} %, median {:.1f} %, largest {:.1f} %, "
-                      "bias {}\n",
-                      set.errors.count, 100.0 * set.errors.mean_absolute,
-                      100.0 * set.errors.median_absolute, 100.0 * set.errors.max_absolute,
-                      signed_percent(set.errors.bias));
+  text += fmt::format(
+      "{} runs: mean absolute error {:.1f} %, median {:.1f} %, largest {:.1f} %, "
+      "bias {}\n",
+      set.errors.count, 100.0 * set.errors.mean_absolute, 100.0 * set.errors.median_absolute,
+      100.0 * set.errors.max_absolute, signed_percent(set.errors.bias));
   text += fmt::format("\n{:<28}{:>12}{:>12}{:>12}   in % of the iteration\n", "term", "measured",
                       "bias", "mean error");
   for (const TermErrors& term : set.terms) {
@@ -131,10 +130,11 @@ std::string to_table(const RunSet& set) {
                         signed_percent(term.bias), 100.0 * term.mean_absolute);
   }
   for (const PlanOrder& order : set.orders) {
-    text += fmt::format("\n{}: {} plans; of {} pairs that differ by more than {:.0f} %, {} in their "
-                        "measured order; regret of the plan predicted fastest {:.1f} %\n",
-                        order.job, order.runs, order.pairs, 100.0 * kClearDifference,
-                        order.ordered, 100.0 * order.regret);
+    text += fmt::format(
+        "\n{}: {} plans; of {} pairs that differ by more than {:.0f} %, {} in their "
+        "measured order; regret of the plan predicted fastest {:.1f} %\n",
+        order.job, order.runs, order.pairs, 100.0 * kClearDifference, order.ordered,
+        100.0 * order.regret);
   }
   for (const std::string& reason : set.not_predicted) {
     text += "not compared: " + reason + '\n';

@@ -34,8 +34,8 @@ struct PlanTimes {
 /// A term (run_terms.h) over all runs.
 struct TermErrors {
   std::string name;
-  double share = 0.0;         ///< Of the iteration as measured, mean of the runs.
-  double bias = 0.0;          ///< (Predicted − measured)/iteration, mean of the runs.
+  double share = 0.0;          ///< Of the iteration as measured, mean of the runs.
+  double bias = 0.0;           ///< (Predicted − measured)/iteration, mean of the runs.
   double mean_absolute = 0.0;  ///< The same without sign: what it adds to the error at most.
 };
 

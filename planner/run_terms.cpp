@@ -42,16 +42,16 @@ Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
   const Bytes message(element_bytes(scenario.stack.precision) *
                       pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
                                         is_scattered ? config.tp : 1));
-  return scenario.stack.pipeline_latency +
-         message_time(message, place_groups(config, scenario.cluster).pipeline, scenario.cluster);
+  const Placements groups = place_groups(config, scenario.cluster);
+  return exchange_latency(scenario, groups) +
+         message_time(message, groups.pipeline, scenario.cluster);
 }
 
 RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
   const Placements groups = place_groups(config, scenario.cluster);
-  const StageCosts costs =
-      stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
+  const StageCosts costs = stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
   const double parameters = stage_parameters(scenario.job.model, config, stage);

@@ -17,7 +17,8 @@ enum class RunTerm : std::uint8_t {
   /// All other compute: element-wise kernels, loss, kernel starts, overhead of microbatches.
   kMemoryBound,
   kTensorParallel,    ///< Collectives within passes.
-  kPipelineMessages,  ///< Sending, and gathering what comes in parts, as far as nothing is computed.
+  kPipelineMessages,  ///< Sending, and gathering what comes in parts, as far as nothing is
+                      ///< computed.
   kBubble,            ///< The rest: waiting for others.
   kDataParallel,      ///< Reductions and gathers, as far as nothing is computed meanwhile.
   kEmbeddingAllReduce,

@@ -28,9 +28,10 @@ Plan search_again(const PlanList& list, const Scenario& scenario) {
   options.wants_front = false;
   const SearchResult result = search(scenario, options);
   if (result.best.empty()) {
-    throw Error("the search with the corrected profiles finds no plan; was the list made with "
-                "other flags?",
-                ExitStatus::kNothingFits);
+    throw Error(
+        "the search with the corrected profiles finds no plan; was the list made with "
+        "other flags?",
+        ExitStatus::kNothingFits);
   }
   return make_plan(scenario, options.gpus, options.memory_headroom, result.best.front().config,
                    Calibration{});
@@ -56,6 +57,7 @@ void add_run(PlanRun& run, const PlanRun& more) {
   run.report.measured_time = Seconds(median(run.step_times));
   run.report.fastest = std::min(run.report.fastest, more.report.fastest);
   run.report.slowest = std::max(run.report.slowest, more.report.slowest);
+  run.report.execution.requested_steps += more.report.execution.requested_steps;
   run.report.execution.steps += more.report.execution.steps;
   run.report.execution.warm_up += more.report.execution.warm_up;
 }
@@ -63,9 +65,8 @@ void add_run(PlanRun& run, const PlanRun& more) {
 std::vector<Plan> first_plans(const PlanList& list, std::size_t most) {
   std::vector<Plan> plans;
   for (const Plan& plan : list.plans) {
-    const bool is_there = std::any_of(plans.begin(), plans.end(), [&](const Plan& other) {
-      return other.config == plan.config;
-    });
+    const bool is_there = std::any_of(
+        plans.begin(), plans.end(), [&](const Plan& other) { return other.config == plan.config; });
     if (!is_there && plans.size() < most) {
       plans.push_back(plan);
     }
@@ -80,6 +81,10 @@ std::vector<Plan> first_plans(const PlanList& list, std::size_t most) {
 
 double TunedPlan::spread() const {
   return quantile(run.step_times, 0.75) - quantile(run.step_times, 0.25);
+}
+
+std::size_t Tuning::best() const {
+  return is_tie(plans[chosen_again], plans[fastest]) ? chosen_again : fastest;
 }
 
 double Tuning::regret_of_first() const {

@@ -23,9 +23,9 @@ using PlanRunner = std::function<std::vector<PlanRun>(const std::vector<Plan>&)>
 
 /// A plan with what was predicted of it before and after, and what it took.
 struct TunedPlan {
-  Plan plan;        ///< As it was predicted at first.
+  Plan plan;  ///< As it was predicted at first.
   PlanRun run;
-  Plan corrected;   ///< The same configuration under the corrected profiles.
+  Plan corrected;       ///< The same configuration under the corrected profiles.
   bool is_new = false;  ///< Found by the second search only.
 
   [[nodiscard]] Seconds measured() const { return run.report.measured_time; }
@@ -41,6 +41,8 @@ struct Tuning {
   std::size_t fastest = 0;       ///< and what was fastest.
 
   [[nodiscard]] bool has_changed() const { return chosen_first != chosen_again; }
+  /// What to train with: the second choice, or the fastest where that is no tie.
+  [[nodiscard]] std::size_t best() const;
   /// Time of the first choice over that of the fastest, minus 1.
   [[nodiscard]] double regret_of_first() const;
   [[nodiscard]] double regret_of_again() const;

@@ -47,13 +47,13 @@ std::string plans_text(const Tuning& tuning) {
                                  "error", "refitted", "error", "measured", "spread", "ranks");
   for (std::size_t i = 0; i < tuning.plans.size(); ++i) {
     const TunedPlan& plan = tuning.plans[i];
-    text += fmt::format(
-        "{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} {}{}\n", duration(planned_time(plan)),
-        error_of(planned_time(plan), plan.measured()), duration(corrected_time(plan)),
-        error_of(corrected_time(plan), plan.measured()), duration(plan.measured()),
-        duration(Seconds(plan.spread())),
-        fmt::format("{} > {} > {}", planned[i], corrected[i], measured[i]),
-        to_string(plan.plan.config), plan.is_new ? " (new)" : "");
+    text +=
+        fmt::format("{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} {}{}\n",
+                    duration(planned_time(plan)), error_of(planned_time(plan), plan.measured()),
+                    duration(corrected_time(plan)), error_of(corrected_time(plan), plan.measured()),
+                    duration(plan.measured()), duration(Seconds(plan.spread())),
+                    fmt::format("{} > {} > {}", planned[i], corrected[i], measured[i]),
+                    to_string(plan.plan.config), plan.is_new ? " (new)" : "");
   }
   return text + "ranks: as predicted > with refitted profiles > as measured\n";
 }
@@ -70,9 +70,9 @@ std::string choice_text(const Tuning& tuning) {
   };
   std::string text = fmt::format("The choice has changed:\n  from {}\n  to   {}\n",
                                  to_string(first.plan.config), to_string(again.plan.config));
-  text += fmt::format(
-      "because of {}: the first one's differs from the second one's by {}, not by {}\n", term.name,
-      signed_time(term.after), signed_time(term.before));
+  text +=
+      fmt::format("because of {}: the first one's differs from the second one's by {}, not by {}\n",
+                  term.name, signed_time(term.after), signed_time(term.before));
   text += fmt::format("gain: predicted {:+.1f} %, measured {:+.1f} %{}\n",
                       100.0 * tuning.predicted_gain(), 100.0 * tuning.measured_gain(),
                       is_tie(first, again) ? ": a tie, steps scatter more than that" : "");
@@ -82,21 +82,38 @@ std::string choice_text(const Tuning& tuning) {
 std::string regret_text(const Tuning& tuning) {
   const TunedPlan& fastest = tuning.plans[tuning.fastest];
   const auto line = [&](const char* what, std::size_t chosen, double regret) {
-    const bool is_tied =
-        chosen != tuning.fastest && is_tie(tuning.plans[chosen], fastest);
+    const bool is_tied = chosen != tuning.fastest && is_tie(tuning.plans[chosen], fastest);
     return fmt::format("regret of the {} choice: {:.1f} %{}\n", what, 100.0 * regret,
                        is_tied ? " (a tie with the fastest)" : "");
   };
   return "fastest measured: " + to_string(fastest.plan.config) + '\n' +
          line("first", tuning.chosen_first, tuning.regret_of_first()) +
-         line("refitted", tuning.chosen_again, tuning.regret_of_again());
+         line("refitted", tuning.chosen_again, tuning.regret_of_again()) +
+         "tuned plan: " + to_string(tuning.plans[tuning.best()].plan.config) + '\n';
+}
+
+/// What the second search knew no better than the first: nothing that ran spends time on it.
+std::string unmeasured_text(const Tuning& tuning) {
+  const bool has_nodes = tuning.plans.front().plan.gpus > tuning.refit.cluster.gpus_per_node;
+  std::string names;
+  for (const KnobRefit& knob : tuning.refit.knobs) {
+    const bool is_between_nodes =
+        knob.knob == ProfileKnob::kNetworkLatency || knob.knob == ProfileKnob::kNetworkRate;
+    if (knob.num_runs == 0 && (has_nodes || !is_between_nodes)) {
+      const std::string_view name = kProfileKnobs[static_cast<std::size_t>(knob.knob)].name;
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+  }
+  return names.empty() ? ""
+                       : "not measured by these plans, and believed as before: " + names +
+                             " (--tune takes files of plans, too)\n";
 }
 
 }  // namespace
 
 std::string to_table(const Tuning& tuning) {
-  return plans_text(tuning) + '\n' + choice_text(tuning) + regret_text(tuning) + '\n' +
-         to_table(tuning.refit);
+  return plans_text(tuning) + '\n' + choice_text(tuning) + regret_text(tuning) +
+         unmeasured_text(tuning) + '\n' + to_table(tuning.refit);
 }
 
 std::string to_json(const Tuning& tuning) {
@@ -128,6 +145,7 @@ std::string to_json(const Tuning& tuning) {
   json.count("chosen_first", static_cast<std::int64_t>(tuning.chosen_first));
   json.count("chosen_again", static_cast<std::int64_t>(tuning.chosen_again));
   json.count("fastest", static_cast<std::int64_t>(tuning.fastest));
+  json.count("best", static_cast<std::int64_t>(tuning.best()));
   json.flag("changed", tuning.has_changed());
   if (tuning.has_changed()) {
     json.name("changed_term", find_changed_term(tuning).name);

@@ -198,6 +198,25 @@ StepRecord Executor::run_step() {
   return std::move(record_);
 }
 
+/// Runs an action, or its part on this lane, and tells of it.
+template <class Work>
+void Executor::run_told(const Action& action, Lane lane, const Work& work) {
+  try {
+    if (hooks_.before) {
+      hooks_.before(state_.step, action, lane);
+    }
+    work();
+    if (hooks_.after) {
+      hooks_.after(lane);
+    }
+  } catch (...) {
+    if (hooks_.failed) {
+      hooks_.failed(lane);
+    }
+    throw;
+  }
+}
+
 void Executor::run_actions() {
   for (std::size_t index = 0; index < order_.size(); ++index) {
     const Action& action = order_[index];
@@ -206,12 +225,10 @@ void Executor::run_actions() {
       run(action, index);  // which posts it on its lane
       continue;
     }
-    begin(action, Lane::kCompute);
-    run(action, index);
+    run_told(action, Lane::kCompute, [&] { run(action, index); });
     if (occupies_lane(action.kind)) {
       record_.actions[index] = span_of(compute_start_, backend_.record());
     }
-    end(Lane::kCompute);
     for (const TimedCollective& collective : tensor_->take()) {
       record_.sub_spans.push_back({.action = index,
                                    .kind = collective.kind,
@@ -233,15 +250,13 @@ void Executor::fail(std::exception_ptr failure) {
   std::rethrow_exception(failure);
 }
 
-void Executor::begin(const Action& action, Lane lane) {
-  if (hooks_.before) {
-    hooks_.before(state_.step, action, lane);
+void Executor::wait_for(WorkLane& lane, WorkLane::Ticket ticket) {
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/true);
   }
-}
-
-void Executor::end(Lane lane) {
-  if (hooks_.after) {
-    hooks_.after(lane);
+  lane.wait(ticket);
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/false);
   }
 }
 
@@ -250,10 +265,8 @@ WorkLane::Ticket Executor::post(std::size_t index, std::function<void()> work) {
   const Lane on = lane_of(order_[index].kind);
   return lane(on).post([this, index, on, work = std::move(work)] {
     const Event start = backend_.record();
-    begin(order_[index], on);
-    work();
+    run_told(order_[index], on, work);
     record_.actions[index] = span_of(start, backend_.record());
-    end(on);
   });
 }
 
@@ -513,7 +526,7 @@ void Executor::wait_for_parameters(int stage, std::int64_t end) {
   const int count = num_buckets(gathers_, stage);
   for (std::size_t bucket = 0; bucket < gathers.tickets.size(); ++bucket) {
     if (first_of_part(store, static_cast<int>(bucket), count) < end) {
-      lane(lane_of(ActionKind::kGatherParameters)).wait(gathers.tickets[bucket]);
+      wait_for(lane(lane_of(ActionKind::kGatherParameters)), gathers.tickets[bucket]);
     }
   }
 }
@@ -527,7 +540,7 @@ void Executor::gather_bucket(int stage, int bucket) {
 }
 
 void Executor::reduce_tied(const Action& action) {
-  lane(Lane::kData).wait();
+  wait_for(lane(Lane::kData), lane(Lane::kData).posted());
   const ParameterStore& store = stages_.at(action.stage)->parameters();
   Part range{.first = store.first_of(GradientGroup::kTied),
              .count = store.count_of(GradientGroup::kTied)};
@@ -540,7 +553,7 @@ void Executor::reduce_tied(const Action& action) {
 }
 
 void Executor::reduce_norm() {
-  lane(Lane::kData).wait();
+  wait_for(lane(Lane::kData), lane(Lane::kData).posted());
   backend_.fill(total_, 0.0);
   optimizer_->add_squares(total_);
   (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);
@@ -556,9 +569,9 @@ void Executor::reduce_norm() {
     record_.loss =
         total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
     if (!std::isfinite(*record_.loss)) {
-      throw Error(fmt::format("step {}: the loss is {}; expected a finite one (a smaller --lr, or "
-                              "longer --lr-warm-up)",
-                              state_.step + 1, *record_.loss),
+      throw Error(fmt::format("the loss is {}; expected a finite one (a smaller --lr, or longer "
+                              "--lr-warm-up)",
+                              *record_.loss),
                   ExitStatus::kRuntimeFault);
     }
   }
@@ -572,9 +585,9 @@ void Executor::step_optimizer() {
     const bool may_shrink =
         settings_.type == DataType::kFloat16 && loss_scaler_.scale() > LossScaler::kSmallestScale;
     if (!may_shrink) {
-      throw Error(fmt::format("step {}: the norm of the gradients is {}; expected a finite one "
-                              "(a smaller --lr, or longer --lr-warm-up)",
-                              state_.step + 1, squares_),
+      throw Error(fmt::format("the norm of the gradients is {}; expected a finite one (a smaller "
+                              "--lr, or longer --lr-warm-up)",
+                              squares_),
                   ExitStatus::kRuntimeFault);
     }
     optimizer_->zero_gradients();

@@ -25,10 +25,13 @@
 namespace ptdp {
 
 /// Told of the actions of a rank, by the thread that runs them: of each lane one at a time. What
-/// `before` throws is as if the action threw it. Either may be empty.
+/// `before` throws is as if the action threw it. Any may be empty.
 struct ActionHooks {
   std::function<void(std::int64_t step, const Action& action, Lane lane)> before;
-  std::function<void(Lane lane)> after;  ///< Not where the action threw.
+  std::function<void(Lane lane)> after;   ///< Not where the action threw:
+  std::function<void(Lane lane)> failed;  ///< What it threw is the current exception.
+  /// Within an action: the thread waits for another lane of its rank, or no longer.
+  std::function<void(bool begins)> waits;
 };
 
 /// Every rank of the world makes one with the same settings and runs the same steps. Faults of the
@@ -95,8 +98,9 @@ class Executor {
   [[nodiscard]] WorkLane make_lane(Lane lane);
   [[nodiscard]] int num_buckets(const std::map<int, Buckets>& buckets, int stage) const;
   void run_actions();
-  void begin(const Action& action, Lane lane);
-  void end(Lane lane);
+  template <class Work>
+  void run_told(const Action& action, Lane lane, const Work& work);
+  void wait_for(WorkLane& lane, WorkLane::Ticket ticket);
   void run(const Action& action, std::size_t index);
   void forward(const Action& action);
   void backward(const Action& action);

@@ -1,26 +1,149 @@
 #include "runtime/training_run.h"
 
-#include <algorithm>
-#include <utility>
+#include <fmt/format.h>
 
-#include "cost_model/error.h"
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <new>
+#include <thread>
+
 #include "runtime/checkpoint_writer.h"
-#include "runtime/executor.h"
+#include "runtime/control_channel.h"
 #include "runtime/record_gathering.h"
+#include "runtime/run_journal.h"
 #include "runtime/transport/gathering.h"
 #include "runtime/transport/launch.h"
+#include "runtime/watched_communicator.h"
 
 namespace ptdp {
 namespace {
 
+// On a terminal: what works, and the ranks that wait longest for it.
+constexpr std::size_t kFewLines = 24;
+constexpr std::size_t kFewEnded = 4;
+
+/// What failed first on the ranks of this process.
+struct RankFailure {
+  RunFault fault;
+  bool is_out_of_memory = false;
+  std::int64_t peak_bytes = 0;  ///< Of the rank.
+};
+
 /// What the ranks of a run share.
 struct SharedRun {
+  SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
+            const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks);
+
   const TrainingSettings& settings;
   const TrainingData& data;
   const RunOptions& options;
   std::int64_t first_step = 0;
-  std::int64_t last_step = 0;  ///< Unless it is stopped before.
-  RunRecord record = {};
+  std::int64_t last_step = 0;                 ///< Unless it is stopped before.
+  std::atomic<std::int64_t> saved_step = -1;  ///< While its checkpoint is being written.
+
+  RunJournal journal;  ///< Of the ranks of this process, as the log.
+  ActionLog log;
+  RunRecord record = {};  ///< Once all is done.
+  std::mutex channel_mutex;
+  std::unique_ptr<ControlChannel> channel;  ///< Where ranks are processes.
+  std::mutex failure_mutex;
+  std::optional<RankFailure> failure;
+  Watchdog watchdog;  ///< Last: it looks at the others.
+};
+
+/// What a rank threw, where it is not known why the run ended.
+struct Thrown {
+  std::string message = "does not end";
+  ExitStatus status = ExitStatus::kRuntimeFault;
+  bool is_aborted = false;  ///< It only heard of another's.
+};
+
+EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
+  EarlyEnd end{.record = {.first_step = run.first_step, .ranks = run.journal.common_steps()},
+               .asked_steps = run.options.steps,
+               .signal = run.watchdog.interrupt(),
+               .fault = thrown.message,
+               .status = thrown.status,
+               .actions = describe_actions(run.log, SIZE_MAX, ActionLog::kKept),
+               .few_actions = describe_actions(run.log, kFewLines, kFewEnded)};
+  end.done_steps = std::ssize(end.record.ranks.front().steps);
+  if (run.options.process != nullptr) {
+    end.record.ranks.clear();  // the others' are not here
+  }
+  // Of what all processes see, one speaks.
+  end.is_told_elsewhere = run.log.first_rank() > 0 && (end.signal != 0 || thrown.is_aborted);
+  if (const std::optional<RunFault> fault = run.watchdog.fault()) {
+    end.fault = to_string(*fault);
+    end.status = fault->status;
+    end.is_told_elsewhere = fault->is_told_elsewhere;
+    const std::lock_guard lock(run.failure_mutex);
+    if (run.failure && run.failure->fault.rank == fault->rank) {
+      end.out_of_memory_rank = run.failure->is_out_of_memory ? fault->rank : -1;
+      end.out_of_memory_peak = run.failure->peak_bytes;
+    }
+  }
+  return end;
+}
+
+/// What the watchdog asks of the run, and tells it.
+WatchdogOptions watchdog_options(SharedRun& run) {
+  WatchdogOptions options{
+      .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
+        if (run.options.give_up) {
+          run.options.give_up(early_end(run, {}));
+        }
+      }};
+  const MpiProcess* const process = run.options.process;
+  if (process == nullptr) {
+    return options;
+  }
+  // Who waits for whom is known where all is known.
+  options.deadlines.is_on = options.deadlines.is_on && process->rank() == 0;
+  options.remote_fault = [&run]() -> std::optional<RunFault> {
+    const std::lock_guard lock(run.channel_mutex);
+    return run.channel ? run.channel->fault() : std::nullopt;
+  };
+  options.remote_activities = [&run]() -> std::vector<RankActivity> {
+    const std::lock_guard lock(run.channel_mutex);
+    return run.channel ? run.channel->activities() : std::vector<RankActivity>();
+  };
+  options.spread = [&run](const RunFault& fault) {
+    const std::lock_guard lock(run.channel_mutex);
+    if (run.channel) {
+      run.channel->spread(fault);
+    }
+  };
+  return options;
+}
+
+SharedRun::SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
+                     const RunOptions& run_options, std::int64_t first, int first_rank,
+                     int num_ranks)
+    : settings(run_settings),
+      data(run_data),
+      options(run_options),
+      first_step(first),
+      last_step(first + run_options.steps - 1),
+      journal(num_ranks),
+      log(first_rank, num_ranks),
+      watchdog(log, watchdog_options(*this)) {}
+
+/// The watchdog may end waits in a rank's world as long as this lives.
+class WatchedWorld {
+ public:
+  WatchedWorld(Watchdog& watchdog, Communicator& world) : watchdog_(watchdog), world_(world) {
+    watchdog_.add(world_);
+  }
+  WatchedWorld(const WatchedWorld&) = delete;
+  WatchedWorld& operator=(const WatchedWorld&) = delete;
+  WatchedWorld(WatchedWorld&&) = delete;
+  WatchedWorld& operator=(WatchedWorld&&) = delete;
+  ~WatchedWorld() { watchdog_.remove(world_); }
+
+ private:
+  Watchdog& watchdog_;
+  Communicator& world_;
 };
 
 /// Whether this rank tells of its steps: of those that know the loss, the first.
@@ -32,33 +155,28 @@ bool reports(const TrainingSettings& settings, const Executor& executor) {
 }
 
 /// Steps of this run, from its first action to the end of the last.
-void report_step(const SharedRun& run, std::int64_t first, std::int64_t step,
-                 const StepRecord& record, double& step_before) {
+void report_step(const SharedRun& run, std::int64_t step, const StepRecord& record,
+                 double& step_before) {
   const double end = record.step.end.value();
   // A checkpoint may lie between two steps.
   const double start = std::max(record.step.start.value(), step_before);
   step_before = end;
   run.options.on_step({.step = step,
-                       .done = step - first + 1,
+                       .done = step - run.first_step + 1,
                        .steps = run.options.steps,
                        .loss = record.loss.value_or(0.0),
                        .gradient_norm = record.gradient_norm,
                        .is_skipped = record.is_skipped,
-                       .time = Seconds(end - start)});
-}
-
-/// Forgets when the actions of a step ran: all of them, of every rank, would fill the memory.
-void forget_details(std::vector<StepRecord>& steps) {
-  if (std::ssize(steps) > kDetailedSteps) {
-    StepRecord& old = steps[steps.size() - 1 - kDetailedSteps];
-    old.actions = {};
-    old.sub_spans = {};
-  }
+                       .time = Seconds(end - start),
+                       .record = &record});
 }
 
 /// Every rank calls it between the same steps.
-void save(const SharedRun& run, Communicator& world, Backend& backend, const Executor& executor) {
-  const CheckpointWriter writer(*run.options.checkpoint.save_to, executor.state().step);
+void save(SharedRun& run, Communicator& world, Backend& backend, const Executor& executor) {
+  const std::int64_t step = executor.state().step;
+  run.log.enter(world.rank(), Phase::kSaving, step);
+  run.saved_step = step;
+  const CheckpointWriter writer(*run.options.checkpoint.save_to, step);
   if (world.rank() == 0) {
     writer.begin();
   }
@@ -67,6 +185,7 @@ void save(const SharedRun& run, Communicator& world, Backend& backend, const Exe
   world.barrier();
   if (world.rank() == 0) {
     writer.finish(executor.state(), world.size());
+    run.saved_step = -1;
   }
 }
 
@@ -103,38 +222,91 @@ class StopNotice {
   Request request_;
 };
 
-/// Brings the records of all ranks together on rank 0: threads write theirs to their places.
-void keep(SharedRun& run, Communicator& world, Backend& backend, RankRecord record) {
-  const MpiProcess* const process = run.options.process;
-  if (process == nullptr) {
-    run.record.ranks[static_cast<std::size_t>(world.rank())] = std::move(record);
-    return;
+/// Tells the watchdog of the current exception, which a lane of this rank threw: it ends the
+/// others.
+void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& backend) {
+  RankFailure failure{.fault = {.rank = rank, .place = in.is_active ? place_of(in.now) : ""},
+                      .peak_bytes = backend.peak_bytes()};
+  try {
+    throw;
+  } catch (const Aborted&) {
+    return;  // another rank or lane
+  } catch (const Error& error) {
+    failure.fault.what = error.what();
+    failure.fault.status = error.status();
+  } catch (const OutOfMemory& error) {
+    failure.fault.what = error.what();
+    failure.is_out_of_memory = true;
+  } catch (const std::bad_alloc&) {
+    failure.fault.what = "out of memory";
+    failure.is_out_of_memory = true;
+  } catch (const std::exception& error) {
+    failure.fault.what = error.what();
+  } catch (...) {
+    failure.fault.what = "unknown exception";
   }
-  run.record.ranks = gather_records(world, backend, std::move(record));
-  run.record.hosts = gather_bytes(world, backend, process->host());
+  {
+    const std::lock_guard lock(run.failure_mutex);
+    if (!run.failure) {
+      run.failure = failure;
+    }
+  }
+  run.watchdog.report(std::move(failure.fault));
 }
 
-void run_rank(SharedRun& run, Communicator& world, Backend& backend) {
+ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
+  ActionHooks more = run.options.hooks ? run.options.hooks(rank) : ActionHooks{};
+  return {.before =
+              [&run, rank, before = std::move(more.before)](std::int64_t step, const Action& action,
+                                                            Lane lane) {
+                if (run.watchdog.is_stopping()) {
+                  throw Aborted();
+                }
+                run.log.begin(rank, lane, step, action);
+                if (before) {
+                  before(step, action, lane);
+                }
+              },
+          .after =
+              [&run, rank, after = std::move(more.after)](Lane lane) {
+                if (after) {
+                  after(lane);
+                }
+                run.log.end(rank, lane);
+              },
+          .failed = [&run, rank, &backend](
+                        Lane lane) { note_failure(run, rank, run.log.state(rank, lane), backend); },
+          .waits = [&run](bool begins) { begins ? run.log.wait_begins() : run.log.wait_ends(); }};
+}
+
+void train(SharedRun& run, Communicator& world, Backend& backend) {
+  const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
-  Executor executor(backend, world, run.settings, run.data);
+  run.log.enter(rank, Phase::kStarting, run.first_step);
+  Executor executor(backend, world, run.settings, run.data, hooks_of(run, rank, backend));
   if (checkpoint.resume != nullptr) {
+    run.log.enter(rank, Phase::kRestoring, run.first_step);
     executor.restore(*checkpoint.resume);
   } else if (checkpoint.save_to) {
     save(run, world, backend, executor);
   }
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
-  RankRecord record;
   double step_before = 0.0;
   StopNotice notice(world, backend);
+  run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
   world.barrier();
   for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
     notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
-    record.steps.push_back(executor.run_step());
-    forget_details(record.steps);
+    StepRecord record = executor.run_step();
+    run.log.enter(rank, Phase::kBetweenSteps, step + 1);
     if (is_reporter) {
-      report_step(run, run.first_step, step, record.steps.back(), step_before);
+      report_step(run, step, record, step_before);
     }
+    RankRecord totals{.peak_bytes = backend.peak_bytes(),
+                      .peak_activations = executor.peak_activations()};
+    executor.add_sent(totals);
+    run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
@@ -142,31 +314,96 @@ void run_rank(SharedRun& run, Communicator& world, Backend& backend) {
       save(run, world, backend, executor);
     }
   }
-  record.peak_bytes = backend.peak_bytes();
-  record.peak_activations = executor.peak_activations();
-  executor.add_sent(record);
-  keep(run, world, backend, std::move(record));
+  run.log.enter(rank, Phase::kDone, executor.state().step);
+  if (run.options.process != nullptr) {
+    run.record.ranks =
+        gather_records(world, backend, std::move(run.journal.take_common_steps().front()));
+    run.record.hosts = gather_bytes(world, backend, run.options.process->host());
+  }
+}
+
+/// Joins the processes of a job: rank 0's listens, and all hear where.
+void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
+  const DeadlineRule& rule = run.options.deadlines;
+  ControlOptions options{.first_rank = world.rank(),
+                         .world_size = world.size(),
+                         .longest_silence = rule.fixed.value_or(rule.least),
+                         .activities = [&run] { return activities_of(run.log); }};
+  std::optional<ControlHub> hub;
+  if (world.rank() == 0) {
+    hub.emplace();
+  }
+  const std::string line = spread_line(hub ? to_line(hub->address()) : "", world, backend);
+  std::unique_ptr<ControlChannel> channel =
+      hub ? std::make_unique<ControlChannel>(std::move(options), std::move(*hub))
+          : std::make_unique<ControlChannel>(std::move(options), parse_hub_address(line));
+  const std::lock_guard lock(run.channel_mutex);
+  run.channel = std::move(channel);
+}
+
+void run_rank(SharedRun& run, Communicator& inner, Backend& backend) {
+  const WatchedWorld watched(run.watchdog, inner);
+  WatchedCommunicator world(run.log, inner);
+  try {
+    if (run.options.process != nullptr) {
+      run.log.enter(world.rank(), Phase::kStarting, run.first_step);
+      open_channel(run, world, backend);
+    }
+    train(run, world, backend);
+  } catch (...) {
+    // Actions told of theirs: the first counts.
+    note_failure(run, inner.rank(), run.log.state(inner.rank(), Lane::kCompute), backend);
+    throw;
+  }
+}
+
+/// Another process failed and ended the world: why, is on its way.
+void wait_for_fault(const SharedRun& run) {
+  for (int i = 0; i < 50 && !run.watchdog.is_stopping(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 }  // namespace
+
+EndedEarly::EndedEarly(EarlyEnd end)
+    : Error(end.signal == 0
+                ? end.fault
+                : fmt::format("interrupted after {} of {} steps", end.done_steps, end.asked_steps),
+            end.status),
+      end_(std::make_shared<const EarlyEnd>(std::move(end))) {}
 
 RunRecord run_training(const TrainingSettings& settings, const TrainingData& data,
                        const RunOptions& options) {
   const auto ranks = static_cast<int>(settings.config.world_size());
   const Checkpoint* resume = options.checkpoint.resume;
-  SharedRun run{.settings = settings,
-                .data = data,
-                .options = options,
-                .first_step = resume != nullptr ? resume->state().step : 0};
+  const MpiProcess* const process = options.process;
+  SharedRun run(settings, data, options, resume != nullptr ? resume->state().step : 0,
+                process != nullptr ? process->rank() : 0, process != nullptr ? 1 : ranks);
+  try {
+    run_ranks({.size = ranks,
+               .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
+                                                       : CollectiveAlgorithm::kRing,
+               .make_backend = options.make_backend,
+               .process = options.process},
+              [&run](Communicator& world, Backend& backend) { run_rank(run, world, backend); });
+  } catch (const std::exception& failure) {
+    const auto* const error = dynamic_cast<const Error*>(&failure);
+    const Thrown thrown{.message = failure.what(),
+                        .status = error != nullptr ? error->status() : ExitStatus::kRuntimeFault,
+                        .is_aborted = dynamic_cast<const Aborted*>(&failure) != nullptr};
+    if (process != nullptr && thrown.is_aborted) {
+      wait_for_fault(run);
+    }
+    if (run.saved_step >= 0 && process == nullptr) {
+      CheckpointWriter(*options.checkpoint.save_to, run.saved_step).discard();
+    }
+    throw EndedEarly(early_end(run, thrown));
+  }
   run.record.first_step = run.first_step;
-  run.record.ranks.resize(static_cast<std::size_t>(ranks));
-  run.last_step = run.first_step + options.steps - 1;
-  run_ranks({.size = ranks,
-             .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
-                                                     : CollectiveAlgorithm::kRing,
-             .make_backend = options.make_backend,
-             .process = options.process},
-            [&run](Communicator& world, Backend& backend) { run_rank(run, world, backend); });
+  if (process == nullptr) {
+    run.record.ranks = run.journal.take_common_steps();
+  }
   return std::move(run.record);
 }
 

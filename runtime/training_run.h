@@ -1,4 +1,4 @@
-// A whole training run: all ranks, all steps.
+// A whole training run: all ranks, all steps, and how it ends.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cost_model/error.h"
 #include "kernels/backend.h"
 #include "runtime/checkpoint.h"
+#include "runtime/executor.h"
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
 #include "runtime/transport/mpi_world.h"
+#include "runtime/watchdog.h"
 
 namespace ptdp {
 
@@ -36,15 +40,8 @@ struct StepProgress {
   double gradient_norm = 0.0;
   bool is_skipped = false;
   Seconds time;  ///< Since the step before it ended.
-};
-
-struct RunOptions {
-  std::int64_t steps = 1;
-  CheckpointOptions checkpoint;
-  std::function<void(const StepProgress&)> on_step;  ///< Called by one thread.
-  const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.
-  std::function<std::unique_ptr<Backend>()> make_backend;
-  MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
+  const StepRecord* record =
+      nullptr;  ///< Of the rank that tells, with its actions; during the call.
 };
 
 /// Steps of which a run keeps when every action ran: the last ones.
@@ -56,8 +53,53 @@ struct RunRecord {
   std::vector<std::string> hosts;  ///< Of processes, by rank; likewise.
 };
 
+/// How a run ended before its last step: by a signal or by a fault.
+struct EarlyEnd {
+  /// The steps that all ranks completed, may be none; where ranks are processes, no records.
+  RunRecord record;
+  std::int64_t done_steps = 0;                    ///< That the ranks of this process completed,
+  std::int64_t asked_steps = 0;                   ///< of those that the run was to have.
+  int signal = 0;                                 ///< That ended it, or 0:
+  std::string fault;                              ///< "rank 3: 2F0 of step 4: ...".
+  ExitStatus status = ExitStatus::kRuntimeFault;  ///< Of the fault.
+  bool is_told_elsewhere = false;                 ///< By the process where it was found.
+  int out_of_memory_rank = -1;          ///< Whose memory did not suffice, if that is the fault,
+  std::int64_t out_of_memory_peak = 0;  ///< and the most that it had allocated.
+  std::string actions;                  ///< What every rank was in, and did last: lines.
+  std::string few_actions;              ///< The same in lines that a terminal holds.
+};
+
+/// Thrown where a run ends before its last step.
+class EndedEarly : public Error {
+ public:
+  explicit EndedEarly(EarlyEnd end);
+
+  [[nodiscard]] const EarlyEnd& end() const { return *end_; }
+
+ private:
+  std::shared_ptr<const EarlyEnd> end_;
+};
+
+struct RunOptions {
+  std::int64_t steps = 1;
+  CheckpointOptions checkpoint;
+  std::function<void(const StepProgress&)> on_step;  ///< Called by one thread.
+  const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.
+  const std::atomic<int>* interrupt = nullptr;       ///< A signal: ends it at once. 0: none.
+  DeadlineRule deadlines;
+  std::function<std::unique_ptr<Backend>()> make_backend;
+  MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
+  /// Also told of the actions of a rank, after the log.
+  std::function<ActionHooks(int rank)> hooks;
+  /// Called by another thread where ranks do not end: half a second after a signal or a stall,
+  /// and once the deadlines of what they are in have passed after a fault. It should end the
+  /// process; where it returns, the ranks are waited for.
+  std::function<void(const EarlyEnd&)> give_up;
+};
+
 /// Runs every rank, as a thread of this process or, with options.process, as a process each: all of
-/// them call it. Throws as run_ranks does.
+/// them call it, and hear of each other's faults. Throws EndedEarly where a rank fails or hangs, or
+/// `interrupt` is raised.
 [[nodiscard]] RunRecord run_training(const TrainingSettings& settings, const TrainingData& data,
                                      const RunOptions& options);
 

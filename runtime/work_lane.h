@@ -40,6 +40,8 @@ class WorkLane {
   void wait(Ticket ticket);
   /// For all that was posted.
   void wait() { wait(posted_); }
+  /// The last one.
+  [[nodiscard]] Ticket posted() const { return posted_; }
   /// What work threw, if any did.
   [[nodiscard]] std::exception_ptr failure() const;
 

@@ -66,9 +66,8 @@ Seconds rendezvous_time(const Steps& steps, std::size_t step, ActionKind kind) {
   std::optional<Seconds> least;
   for (std::size_t rank = 0; rank < steps.record.ranks.size(); ++rank) {
     const std::vector<Action>& order = steps.order(rank);
-    const bool meets = std::any_of(order.begin(), order.end(), [kind](const Action& action) {
-      return action.kind == kind;
-    });
+    const bool meets = std::any_of(order.begin(), order.end(),
+                                   [kind](const Action& action) { return action.kind == kind; });
     if (meets) {
       const Seconds time = time_of(order, steps.record.ranks[rank].steps[step], kind);
       least = least ? std::min(*least, time) : time;
@@ -95,18 +94,6 @@ RunTerms terms_of_stage(const Steps& steps, int stage, std::size_t step) {
   terms[RunTerm::kOptimizer] += rendezvous_time(steps, step, ActionKind::kReduceNorm);
   terms[RunTerm::kEmbeddingAllReduce] = rendezvous_time(steps, step, ActionKind::kReduceTied);
   return terms;
-}
-
-RunTerms medians(const std::vector<RunTerms>& steps) {
-  RunTerms result;
-  for (int term = 0; term < kNumRunTerms; ++term) {
-    std::vector<double> values;
-    for (const RunTerms& terms : steps) {
-      values.push_back(terms[RunTerm(term)].value());
-    }
-    result[RunTerm(term)] = Seconds(values.empty() ? 0.0 : median(std::move(values)));
-  }
-  return result;
 }
 
 }  // namespace
@@ -150,13 +137,13 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
     const RunTerm term = is_message ? RunTerm::kPipelineMessages : RunTerm::kTensorParallel;
     terms[term] += Seconds(length(sub.span));
   }
-  terms[RunTerm::kMatmul] = Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
+  terms[RunTerm::kMatmul] =
+      Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
   terms[RunTerm::kAttention] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kAttention)]);
-  terms[RunTerm::kMemoryBound] =
-      std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] - terms[RunTerm::kMatmul] -
-                   terms[RunTerm::kAttention],
-               Seconds(0.0));
+  terms[RunTerm::kMemoryBound] = std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] -
+                                              terms[RunTerm::kMatmul] - terms[RunTerm::kAttention],
+                                          Seconds(0.0));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ActionKind kind = order[i].kind;
     if (kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward) {
@@ -167,9 +154,21 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
     }
   }
   terms[RunTerm::kEmbeddingAllReduce] = time_of(order, step, ActionKind::kReduceTied);
-  terms[RunTerm::kOptimizer] = time_of(order, step, ActionKind::kReduceNorm) +
-                               time_of(order, step, ActionKind::kOptimizer);
+  terms[RunTerm::kOptimizer] =
+      time_of(order, step, ActionKind::kReduceNorm) + time_of(order, step, ActionKind::kOptimizer);
   return terms;
+}
+
+RunTerms medians(const std::vector<RunTerms>& steps) {
+  RunTerms result;
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    std::vector<double> values;
+    for (const RunTerms& terms : steps) {
+      values.push_back(terms[RunTerm(term)].value());
+    }
+    result[RunTerm(term)] = Seconds(values.empty() ? 0.0 : median(std::move(values)));
+  }
+  return result;
 }
 
 MeasuredTerms measure_terms(const Schedule& schedule, const ParallelConfig& config,

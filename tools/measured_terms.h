@@ -27,6 +27,9 @@ namespace ptdp {
 /// waits there. No bubble.
 [[nodiscard]] RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step);
 
+/// The median of each term. 0 for no steps.
+[[nodiscard]] RunTerms medians(const std::vector<RunTerms>& steps);
+
 /// The medians over the steps from `first_step` on, of the stage whose ranks compute longest and
 /// so pace the others: in each step, of that rank of it which computes longest. What all wait for
 /// at the end of a step counts as long as the last to come takes for it; the bubble is what is left

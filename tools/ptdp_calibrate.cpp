@@ -1,5 +1,5 @@
-// ptdp-calibrate: what measured runs say about a cluster and a software stack: a factor for both, or
-// the constants of each.
+// ptdp-calibrate: what measured runs say about a cluster and a software stack: a factor for both,
+// or the constants of each.
 #include <fmt/format.h>
 
 #include <ctime>
@@ -28,7 +28,8 @@ constexpr const char* kUsage =
     "DIRECTORY/<cluster>+<stack>.json, for ptdp-plan --calibration DIRECTORY. Runs are those of\n"
     "ptdp-run -o, and rows with the columns of profiles/published (profiles/README.md).\n"
     "\n"
-    "--profile corrects the cluster and the stack that runs were planned for, constant by constant,\n"
+    "--profile corrects the cluster and the stack that runs were planned for, constant by "
+    "constant,\n"
     "by what the runs measured of each term: products, attention, memory, launches, collectives,\n"
     "messages, optimizer. It writes CLUSTER.json and CLUSTER.stack.json, for ptdp-plan --cluster\n"
     "CLUSTER.json --stack CLUSTER.stack.json, and shows the errors before and after. One run will\n"
@@ -128,7 +129,8 @@ int run_profile(const CommandLine& line) {
   const ProfileRefit refit = refit_profile(runs, provenance(line.words()));
   write_profiles(file, refit);
   print(to_table(refit) + fmt::format("\nwritten; ptdp-plan --cluster {} --stack {} plans by it\n",
-                                      shell_quoted(file.string()), shell_quoted(stack_file_beside(file).string())));
+                                      shell_quoted(file.string()),
+                                      shell_quoted(stack_file_beside(file).string())));
   return 0;
 }
 

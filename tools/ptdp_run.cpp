@@ -20,7 +20,10 @@
 #include "planner/formatting.h"
 #include "tools/command_line.h"
 #include "tools/launched_command.h"
+#include "tools/prediction_watch.h"
+#include "tools/run_faults.h"
 #include "tools/run_plan.h"
+#include "tools/tune_plans.h"
 
 namespace ptdp {
 namespace {
@@ -33,6 +36,8 @@ constexpr const char* kUsage =
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
     "       mpirun -n N ptdp-run plan.json ...\n"
+    "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
+    "...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
     "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
@@ -44,19 +49,20 @@ constexpr const char* kUsage =
     "a\n"
     "plan of any size and makes its layers tiny: every order and message is tried on this "
     "machine.\n"
+    "\n"
+    "--tune runs the best plans of a search (ptdp-plan --format json > plans.json) in turn, "
+    "corrects\n"
+    "the profiles by what they measured, searches again, runs the new best, and says whether the\n"
+    "choice changed and why.\n"
+    "\n"
+    "A rank that fails or hangs ends the run: status 4, with the rank, its action and the report "
+    "of\n"
+    "the steps before. SIGINT and SIGTERM end it at once with that report, SIGUSR1 after its step\n"
+    "with the checkpoint of --save.\n"
     "\n";
 
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr double kLargestRate = 1e3;
-
-std::atomic<bool> stop_requested = false;  // set by signals
-volatile std::sig_atomic_t stop_signal = 0;
-
-void request_stop(int signal) {
-  stop_requested = true;
-  stop_signal = signal;
-  std::signal(signal, SIG_DFL);  // the second one ends the process at once
-}
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
@@ -92,10 +98,19 @@ po::options_description flag_descriptions() {
   option("save-every", text_value(), "and every so many steps");
   option("resume", text_value(),
          "go on from the newest whole checkpoint in this directory, of any layout");
+  option("deadline", text_value(),
+         "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
+         "is predicted and what the longest took, and 10 s at least (default: auto)");
+  option("dump-actions", text_value(),
+         "where the run ends early, write what every rank was in and did last to this file");
+  option("inject", texts_value(),
+         "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
+         "alloc, exit, kill, stop, hang or slow:2 in place of throw");
   option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
   option("output,o", text_value(), "write the comparison as JSON to this file");
   option("format", text_value(), "text or json, on standard output (default: text)");
-  option("quiet", "no progress on standard error");
+  option("quiet", "no progress on standard error, nor what the report warns of");
+  add_tune_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;
@@ -195,9 +210,8 @@ class Progress {
 void write_trace_file(const std::string& path, const PreparedRun& run, const RunRecord& record,
                       std::int64_t warm_up) {
   StagedFile file(path);
-  write_trace(run.settings.schedule, measured_timeline(run, record, warm_up),
-              run.settings.messages, {},
-              [&](std::string_view piece) { file.append(piece); });
+  write_trace(run.settings.schedule, measured_timeline(run, record, warm_up), run.settings.messages,
+              {}, [&](std::string_view piece) { file.append(piece); });
   file.seal();
   file.rename_onto_target();
 }
@@ -225,6 +239,13 @@ std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const MpiProc
   if (!directory) {
     return std::nullopt;
   }
+  // A job that is queued again has the same command line the first time.
+  if (directory == line.text("save") && !Checkpoint::newest_step(*directory)) {
+    if (is_first(process)) {
+      tell(fmt::format("{}: {}: no checkpoint yet, beginning at step 0\n", kProgram, *directory));
+    }
+    return std::nullopt;
+  }
   Checkpoint checkpoint = Checkpoint::open(*directory);
   if (is_first(process)) {
     for (const std::string& warning : checkpoint.passed_over()) {
@@ -249,7 +270,7 @@ void check_outputs(const CommandLine& line) {
       others.push_back({std::string("--") + flag, *path});
     }
   }
-  for (const char* flag : {"output", "trace"}) {
+  for (const char* flag : {"output", "trace", "dump-actions"}) {
     const auto path = line.text(flag);
     if (!path) {
       continue;
@@ -283,14 +304,20 @@ void check_outputs(const CommandLine& line) {
   }
 }
 
-/// Calls each of them, whichever fails, and then throws what the first that failed did.
-void attempt_all(const std::vector<std::function<void()>>& calls) {
+/// Calls each of them, whichever fails, and then throws what the first that failed did, or tells
+/// it to `failed`.
+void attempt_all(const std::vector<std::function<void()>>& calls,
+                 const std::function<void(const std::exception&)>& failed = {}) {
   std::exception_ptr failure;
   for (const auto& call : calls) {
     try {
       call();
-    } catch (...) {
-      failure = failure ? failure : std::current_exception();
+    } catch (const std::exception& error) {
+      if (failed) {
+        failed(error);
+      } else {
+        failure = failure ? failure : std::current_exception();
+      }
     }
   }
   if (failure) {
@@ -305,6 +332,9 @@ struct Job {
   std::optional<Checkpoint> resumed;
   std::optional<PreparedRun> prepared;
   std::optional<TrainingData> data;
+  DeadlineRule deadlines;
+  std::vector<InjectedFault> faults;
+  std::optional<SavingLock> lock;  ///< Of the process of rank 0.
 };
 
 /// What every process of a job must be given alike.
@@ -330,6 +360,11 @@ void check_num_processes(const MpiProcess* process, const ParallelConfig& config
 
 /// Reads and checks everything; throws Error for what cannot be run.
 void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
+  for (const char* flag : {"plans", "profile-out"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": expected together with --tune");
+    }
+  }
   line.allow_words(1);
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
@@ -362,28 +397,20 @@ void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
       request.data
           ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
           : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
-}
-
-RunRecord execute(const CommandLine& line, const Job& job, MpiProcess* process) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  const TrainingSettings& settings = job.prepared->settings;
-  RunOptions options{.steps = job.request.steps,
-                     .checkpoint = job.checkpoint,
-                     .stop = &stop_requested,
-                     .make_backend = [] { return std::make_unique<CpuBackend>(); },
-                     .process = process};
-  if (!line.has("quiet")) {
-    options.on_step = Progress(
-        *job.prepared,
-        hardware_flops(settings.model, settings.global_batch_size, settings.config.recompute));
+  job.deadlines = parse_deadline(line);
+  add_predicted(job.deadlines, *job.prepared);
+  job.faults = parse_faults(line, *job.prepared);
+  if (job.checkpoint.save_to && is_first(process)) {
+    check_saved_steps(*job.checkpoint.save_to, job.resumed ? job.resumed->state().step : 0,
+                      line.text("resume").value_or(""));
+    job.lock.emplace(*job.checkpoint.save_to);
   }
-  return run_training(settings, *job.data, options);
 }
 
-void report_run(const CommandLine& line, const Job& job, const RunRecord& record) {
-  const RunReport report = make_report(*job.prepared, job.request, record);
+void report_run(const CommandLine& line, const Job& job, const RunRecord& record,
+                const PredictionWatch& watch) {
+  RunReport report = make_report(*job.prepared, job.request, record);
+  report.warnings = watch.warnings(report);
   const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
   attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
                [&] {
@@ -398,6 +425,95 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
                }});
 }
 
+/// Where the ranks were, the report of the steps before, and why it ended; returns the status.
+int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
+               const PredictionWatch& watch) {
+  return run_command(kProgram, [&]() -> int {
+    tell(end.few_actions);
+    attempt_all(
+        {[&] {
+           const auto path = line.text("dump-actions");
+           if (path && !end.is_told_elsewhere) {
+             write_file_atomically(*path, end.actions);
+           }
+         },
+         [&] {
+           if (!end.record.ranks.empty() && end.done_steps > 0) {
+             report_run(line, job, end.record, watch);
+           }
+         },
+         [&] { tell(memory_advice(end, *job.prepared)); }},
+        [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
+    const EndedEarly why(end);
+    if (end.signal == 0 && !end.is_told_elsewhere) {
+      throw Error(why);
+    }
+    if (!end.is_told_elsewhere) {
+      tell(fmt::format("{}: {}\n", kProgram, why.what()));
+    }
+    return end.signal == 0 ? static_cast<int>(end.status) : 128 + end.signal;
+  });
+}
+
+/// Trains and reports; returns the status.
+int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
+  const RunSignals signals = catch_signals();
+  const TrainingSettings& settings = job.prepared->settings;
+  PredictionWatch watch(*job.prepared, job.request.warm_up,
+                        line.text("output").value_or("run.json"));
+  RunOptions options{
+      .steps = job.request.steps,
+      .checkpoint = job.checkpoint,
+      .stop = signals.stop,
+      .interrupt = signals.interrupt,
+      .deadlines = job.deadlines,
+      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+      .process = process,
+      .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
+      .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
+  const bool is_quiet = line.has("quiet");
+  const auto warn = [&](const std::optional<std::string>& warning) {
+    if (warning && !is_quiet) {
+      tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
+    }
+  };
+  Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
+                                                  settings.config.recompute));
+  options.on_step = [&](const StepProgress& step) {
+    if (!is_quiet) {
+      progress(step);
+    }
+    warn(watch.observe(step));
+  };
+  try {
+    const RunRecord record = run_training(settings, *job.data, options);
+    warn(watch.finish());
+    if (is_first(process)) {
+      report_run(line, job, record, watch);
+    }
+  } catch (const EndedEarly& early) {
+    return report_end(line, job, early.end(), watch);
+  }
+  return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
+}
+
+/// Runs plans in turn; returns the status.
+int run_tuning(const CommandLine& line) {
+  RunRequest request = parse_request(line);
+  finish_learning_rate(line, request, /*first_step=*/0);
+  const RunSignals signals = catch_signals();
+  try {
+    tune_plans(line, request, signals);
+  } catch (const EndedEarly& early) {
+    if (early.end().signal == 0) {
+      throw;
+    }
+    tell(fmt::format("{}: --tune: interrupted; nothing was tuned\n", kProgram));
+    return 128 + early.end().signal;
+  }
+  return 0;
+}
+
 int run(int argc, const char* const* argv, MpiProcess* process) {
   const po::options_description flags = flag_descriptions();
   std::optional<CommandLine> line;
@@ -409,6 +525,14 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     if (answer) {
       return {};
     }
+    if (line->has("tune")) {
+      if (process != nullptr) {
+        throw Error(
+            "--tune: runs plans of several numbers of ranks, as threads; expected no "
+            "mpirun or srun");
+      }
+      return {};
+    }
     prepare(*line, process, job);
     return shared_inputs(*line);
   });
@@ -418,11 +542,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     }
     return 0;
   }
-  const RunRecord record = execute(*line, job, process);
-  if (is_first(process)) {
-    report_run(*line, job, record);
-  }
-  return stop_signal == 0 ? 0 : 128 + stop_signal;
+  return line->has("tune") ? run_tuning(*line) : execute(*line, job, process);
 }
 
 }  // namespace

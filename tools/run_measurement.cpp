@@ -13,6 +13,7 @@
 #include "cost_model/schedule/validator.h"
 #include "planner/plan_simulation.h"
 #include "planner/run_terms.h"
+#include "runtime/straggler.h"
 #include "tools/measured_terms.h"
 #include "tools/run_plan.h"
 
@@ -179,6 +180,7 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
           .ranks = std::ssize(record.ranks),
           .precision = run.precision,
           .first_step = record.first_step,
+          .requested_steps = request.steps,
           .steps = static_cast<std::int64_t>(num_steps(record)),
           .warm_up = std::min(request.warm_up, static_cast<std::int64_t>(num_steps(record)) - 1),
           .seed = request.seed,
@@ -187,10 +189,31 @@ RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
           .dropout = run.settings.dropout,
           .is_reproducible = request.is_reproducible,
           .is_shrunk = request.shrinks,
-          .is_interrupted = static_cast<std::int64_t>(num_steps(record)) < request.steps,
           .model = run.settings.model,
           .global_batch_size = run.settings.global_batch_size,
           .dp = run.settings.config.dp};
+}
+
+}  // namespace
+
+namespace {
+
+/// Compute of a step [s], by rank of the pipeline; empty where nothing is predicted.
+std::vector<double> predicted_compute(const PreparedRun& run) {
+  std::vector<double> times;
+  if (run.is_predicted) {
+    const PlanSimulation simulation = simulate_plan(run.executed, {});
+    for (std::size_t rank = 0; rank < simulation.schedule.orders.size(); ++rank) {
+      times.push_back(0.0);
+      for (std::size_t i = 0; i < simulation.schedule.orders[rank].size(); ++i) {
+        const Span& span = simulation.timeline.spans[rank][i];
+        times.back() += is_compute(simulation.schedule.orders[rank][i].kind)
+                            ? (span.end - span.start).value()
+                            : 0.0;
+      }
+    }
+  }
+  return times;
 }
 
 }  // namespace
@@ -209,11 +232,16 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   }
   report.hardware_flops = hardware_flops(run.settings.model, run.settings.global_batch_size,
                                          run.settings.config.recompute);
-  const MeasuredTerms terms =
-      measure_terms(run.settings.schedule, run.settings.config, record,
-                    first_detailed_step(record, warm_up));
+  const MeasuredTerms terms = measure_terms(run.settings.schedule, run.settings.config, record,
+                                            first_detailed_step(record, warm_up));
   report.terms = compare_terms(run, terms);
   report.execution.terms_stage = terms.stage;
+  if (const auto straggler =
+          find_straggler(run.settings, record.ranks, first_detailed_step(record, warm_up),
+                         predicted_compute(run), report.measured_time)) {
+    report.execution.straggler = {
+        .rank = straggler->rank, .factor = straggler->factor, .lost = straggler->lost};
+  }
   report.actions = compare_actions(run, record, warm_up);
   report.memory = compare_memory(run, record);
   report.traffic = compare_traffic(run, record);

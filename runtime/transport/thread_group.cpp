@@ -79,9 +79,10 @@ ThreadWorldState::ThreadWorldState(int size, CollectiveAlgorithm sums)
     : algorithm(sums), parking(parking_places(size)), all(all_ranks(size), parking) {}
 
 void ThreadWorldState::abort() noexcept {
-  is_aborted.store(true);
-  for (Parking& place : parking) {
-    place.wake();
+  if (!is_aborted.exchange(true)) {
+    for (Parking& place : parking) {
+      place.wake();
+    }
   }
 }
 

@@ -64,6 +64,7 @@ NamedReport run_on(const Scenario& actual, const Scenario& believed, const Paral
   const Plan plan = make_plan(believed, config.world_size(), 0.0, config, Calibration{});
   RunReport report{.plan = plan};
   report.execution = {.ranks = config.world_size(),
+                      .requested_steps = 12,
                       .steps = 12,
                       .warm_up = 2,
                       .data = "synthetic",
@@ -96,8 +97,8 @@ std::vector<NamedReport> campaign(const Scenario& actual, const Scenario& believ
     planned.job.model = small_model(hidden_size, hidden_size == 64 ? 256 : 64);
     for (const ParallelConfig& config :
          {layout(1, 1, 1, 4), layout(2, 1, 1, 2), layout(1, 2, 1), layout(1, 1, 2)}) {
-      runs.push_back(run_on(actual, planned, config,
-                            "run" + std::to_string(runs.size()) + ".json"));
+      runs.push_back(
+          run_on(actual, planned, config, "run" + std::to_string(runs.size()) + ".json"));
     }
   }
   return runs;

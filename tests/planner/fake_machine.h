@@ -17,7 +17,8 @@ namespace ptdp {
 /// The report of a run of `config`, planned for `believed` and run on a machine of `actual`, whose
 /// job is that of `believed`.
 [[nodiscard]] NamedReport run_on(const Scenario& actual, const Scenario& believed,
-                                 const ParallelConfig& config, const std::string& name = "run.json");
+                                 const ParallelConfig& config,
+                                 const std::string& name = "run.json");
 
 /// What a plan takes on `machine` by its own profiles.
 [[nodiscard]] double seconds_on(const Scenario& machine, const Scenario& job,

@@ -50,6 +50,8 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("planner/a.cpp", "#include <cuda_runtime.h>")
         self.assert_accepted("kernels/cuda/a.cu", "#include <cublasLt.h>")
         self.assert_refused("runtime/a.cpp", "#include <mpi.h>")
+        self.assert_refused("runtime/transport/launch.cpp", "#include <mpi.h>")
+        self.assert_accepted("runtime/transport/mpi_engine.h", "#include <mpi.h>")
         self.assert_refused("cost_model/a.cpp", "#include <thread>")
         self.assert_accepted("cost_model/a.cpp", "#include <vector>")
 

@@ -165,9 +165,33 @@ void drain(Descriptor& reader, std::string& text) {
   }
 }
 
+/// Sends the signals whose texts have come.
+class SignalSender {
+ public:
+  SignalSender(pid_t child, const std::vector<SignalOnText>& signals)
+      : child_(child), signals_(&signals) {}
+
+  void look_at(const std::string& errors) {
+    while (sent_ < signals_->size() && errors.find((*signals_)[sent_].text) != std::string::npos) {
+      ::kill(child_, (*signals_)[sent_].signal);
+      time_ = Clock::now();
+      ++sent_;
+    }
+  }
+  [[nodiscard]] double seconds_since() const {
+    return sent_ == 0 ? 0.0 : std::chrono::duration<double>(Clock::now() - time_).count();
+  }
+
+ private:
+  pid_t child_;
+  const std::vector<SignalOnText>* signals_;
+  std::size_t sent_ = 0;
+  Clock::time_point time_;
+};
+
 /// Reads both streams until both have ended; false if the deadline came first.
 bool read_both(Descriptor& output, Descriptor& errors, Clock::time_point deadline,
-               ProgramRun& run) {
+               SignalSender& signals, ProgramRun& run) {
   while (output.get() >= 0 || errors.get() >= 0) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -183,6 +207,7 @@ bool read_both(Descriptor& output, Descriptor& errors, Clock::time_point deadlin
     }
     if (polled[1].revents != 0) {
       drain(errors, run.errors);
+      signals.look_at(run.errors);
     }
   }
   return true;
@@ -241,11 +266,13 @@ ProgramRun run_program(const std::filesystem::path& program,
   output.writer.close();
   errors.writer.close();
 
-  run.is_timed_out = !read_both(output.reader, errors.reader, deadline, run);
+  SignalSender signals(child, options.signals);
+  run.is_timed_out = !read_both(output.reader, errors.reader, deadline, signals, run);
   if (run.is_timed_out) {
     ::kill(child, SIGKILL);
   }
   wait_for(child, deadline, run);
+  run.seconds_after_signal = signals.seconds_since();
   return run;
 }
 

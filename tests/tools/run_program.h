@@ -18,12 +18,19 @@ enum class Stream {
   kNobodyReads,  ///< A pipe whose reader has gone, as after `| head -0`.
 };
 
+/// A signal to the process, once a text was on its standard error.
+struct SignalOnText {
+  std::string text;
+  int signal = 0;
+};
+
 struct RunOptions {
   std::map<std::string, std::string> environment = {};  ///< On top of the inherited one.
   std::filesystem::path directory = ".";                ///< Where the process runs.
   Stream standard_output = Stream::kCaptured;
   Stream standard_error = Stream::kCaptured;
-  std::chrono::seconds deadline{60};  ///< After which the process is killed.
+  std::chrono::seconds deadline{60};       ///< After which the process is killed.
+  std::vector<SignalOnText> signals = {};  ///< In order; with standard error captured.
 };
 
 /// What a process did.
@@ -34,6 +41,7 @@ struct ProgramRun {
   int status = -1;            ///< Exit status; 128 + signal if a signal ended the process.
   std::string output;
   std::string errors;
+  double seconds_after_signal = 0.0;  ///< From the last of RunOptions::signals to the end.
   double cpu_seconds =
       0.0;  ///< User and system; other processes do not disturb it as they do time.
   std::int64_t peak_memory = 0;  ///< Bytes resident, at least those of this process at the start.

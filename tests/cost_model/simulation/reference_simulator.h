@@ -118,7 +118,7 @@ class ReferenceSimulator {
     if (at(place).kind != ActionKind::kForward || all == 0) {
       return false;
     }
-    const double done = running.whole > 0.0 ? 1.0 - running.left / running.whole : 0.0;
+    const double done = running.whole > 0.0 ? 1.0 - running.left / running.whole : 1.0;
     return num_gathered(place) < std::min(static_cast<int>(all * done + 1e-9) + 1, all);
   }
 
@@ -360,6 +360,9 @@ class ReferenceSimulator {
         step = std::min(step, running.latency);
         continue;
       }
+      if (running.rate == 0.0) {
+        continue;
+      }
       for (int part = 0; part < kParts; ++part) {
         const double rest = running.left - running.whole * part / kParts;
         if (rest > 1e-12 * running.whole || part == 0) {
@@ -377,7 +380,8 @@ class ReferenceSimulator {
     }
     std::vector<Running> ended;
     std::erase_if(running_, [&](const Running& running) {
-      const bool has_ended = running.latency <= 0.0 && running.left <= 1e-12 * running.whole;
+      const bool has_ended = running.latency <= 0.0 && running.rate > 0.0 &&
+                             running.left <= 1e-12 * running.whole;
       if (has_ended) {
         ended.push_back(running);
       }

@@ -1,0 +1,97 @@
+#include "planner/run_terms.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost_model/analytic/step_terms.h"
+#include "planner/plan_simulation.h"
+#include "tests/planner/fake_machine.h"
+
+namespace ptdp {
+namespace {
+
+Scenario host() {
+  return host_scenario(small_model(128, 64), 16);
+}
+
+Plan plan_of(const ParallelConfig& config) {
+  return make_plan(host(), config.world_size(), 0.0, config, Calibration{});
+}
+
+ParallelConfig scheduled(ScheduleKind schedule, int vpp = 1) {
+  ParallelConfig config = layout(1, 2, 1);
+  config.schedule = schedule;
+  config.vpp = vpp;
+  return config;
+}
+
+TEST(PredictedRunTerms, AddUpToTheIteration) {
+  ParallelConfig recomputing = layout(1, 2, 1);
+  recomputing.recompute = Recompute::kFull;
+  ParallelConfig sharded = layout(1, 1, 2);
+  sharded.zero_stage = 1;
+  for (const ParallelConfig& config :
+       {layout(1, 1, 1), layout(2, 1, 1), layout(1, 2, 1), layout(1, 1, 2), recomputing, sharded}) {
+    const Plan plan = plan_of(config);
+    for (int stage = 0; stage < config.pp; ++stage) {
+      const RunTerms terms = predicted_run_terms(plan, stage);
+      EXPECT_NEAR((terms.own() + terms[RunTerm::kBubble]) / plan.predicted.iteration_time.value,
+                  1.0, 1e-12)
+          << to_string(config) << " stage " << stage;
+    }
+  }
+}
+
+// On one rank nobody waits for anybody: what is left for the bubble is nothing.
+TEST(PredictedRunTerms, HaveNoBubbleOnOneRank) {
+  EXPECT_NEAR(predicted_run_terms(plan_of(layout(1, 1, 1)), 0)[RunTerm::kBubble].value(), 0.0,
+              1e-12);
+}
+
+// What is computed again is the forward pass of the layers, product by product.
+TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
+  ParallelConfig recomputing = layout(1, 1, 1);
+  recomputing.recompute = Recompute::kFull;
+  const RunTerms without = own_run_terms(host(), layout(1, 1, 1), 0);
+  const RunTerms with = own_run_terms(host(), recomputing, 0);
+  const PassTime forward = microbatch_costs(host(), recomputing).layer.forward * (4.0 * 16.0);
+  EXPECT_NEAR((with[RunTerm::kMatmul] - without[RunTerm::kMatmul]) / forward.matmul, 1.0, 1e-9);
+  EXPECT_NEAR((with[RunTerm::kAttention] - without[RunTerm::kAttention]) / forward.attention, 1.0,
+              1e-9);
+  EXPECT_NEAR((with[RunTerm::kMemoryBound] - without[RunTerm::kMemoryBound]) /
+                  (forward.memory_bound + forward.launch),
+              1.0, 1e-9);
+}
+
+TEST(OwnRunTerms, CountTheLogitsAmongProducts) {
+  const RunTerms last = own_run_terms(host(), layout(1, 2, 1), 1);
+  const RunTerms first = own_run_terms(host(), layout(1, 2, 1), 0);
+  const Seconds logits = microbatch_costs(host(), layout(1, 2, 1)).logits.matmul;
+  EXPECT_NEAR((last[RunTerm::kMatmul] - first[RunTerm::kMatmul]) / (16.0 * logits), 1.0, 1e-9);
+}
+
+// Of every placement: as many sends as the schedule that is run has.
+TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
+  for (const ParallelConfig& config :
+       {scheduled(ScheduleKind::kOneFOneB), scheduled(ScheduleKind::kInterleaved, 2),
+        scheduled(ScheduleKind::kZbV, 2), scheduled(ScheduleKind::kDualPipe),
+        scheduled(ScheduleKind::kZbH1)}) {
+    const Plan plan = plan_of(config);
+    const Schedule schedule = complete_schedule(plan);
+    const Seconds each =
+        exchange_time(host(), config, place_groups(config, host().cluster), /*messages=*/1.0);
+    for (int stage = 0; stage < 2; ++stage) {
+      const auto& order = schedule.orders[static_cast<std::size_t>(stage)];
+      const auto sends = std::count_if(order.begin(), order.end(), [](const Action& action) {
+        return action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
+      });
+      EXPECT_NEAR(own_run_terms(host(), config, stage)[RunTerm::kPipelineMessages] / each,
+                  static_cast<double>(sends), 1e-9)
+          << to_string(config) << " stage " << stage;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

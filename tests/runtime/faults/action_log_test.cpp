@@ -1,0 +1,152 @@
+// What is told of a rank while its threads write.
+#include "runtime/action_log.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+namespace ptdp::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+constexpr Action kForward{ActionKind::kForward, 2, 7};
+
+TEST(ActionLog, TellsOfTheActionInFlightAndOfThoseBefore) {
+  ActionLog log(4, 2);
+  log.begin(5, Lane::kCompute, 3, kForward);
+  const LaneState during = log.state(5, Lane::kCompute);
+  EXPECT_TRUE(during.is_working());
+  EXPECT_EQ(during.now.action, kForward);
+  EXPECT_EQ(during.now.step, 3);
+  EXPECT_EQ(place_of(during.now), "2F7 of step 4");
+  EXPECT_THAT(log.last(5, Lane::kCompute), SizeIs(0));
+
+  log.end(5, Lane::kCompute);
+  const LaneState after = log.state(5, Lane::kCompute);
+  EXPECT_FALSE(after.is_active);
+  EXPECT_GT(after.events, during.events);
+  ASSERT_THAT(log.last(5, Lane::kCompute), SizeIs(1));
+  const Activity ended = log.last(5, Lane::kCompute)[0];
+  EXPECT_EQ(ended.action, kForward);
+  EXPECT_LE(ended.start, ended.end);
+  EXPECT_EQ(log.events(4), 0);
+}
+
+TEST(ActionLog, KeepsTheLastOnesInOrder) {
+  ActionLog log(0, 1);
+  for (int i = 0; i < 100; ++i) {
+    log.begin(0, Lane::kData, 1, {ActionKind::kReduceGradients, 0, i});
+    log.end(0, Lane::kData);
+  }
+  const std::vector<Activity> last = log.last(0, Lane::kData);
+  ASSERT_THAT(last, SizeIs(ActionLog::kKept));
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    EXPECT_EQ(last[i].action->microbatch,
+              100 - static_cast<int>(ActionLog::kKept) + static_cast<int>(i));
+  }
+}
+
+TEST(ActionLog, TellsWaitingFromWorking) {
+  ActionLog log(0, 1);
+  log.begin(0, Lane::kCompute, 0, kForward);
+  {
+    const ActionLog::Wait wait(log);
+    EXPECT_FALSE(log.state(0, Lane::kCompute).is_working());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_TRUE(log.state(0, Lane::kCompute).is_working());
+  log.end(0, Lane::kCompute);
+  const Activity ended = log.last(0, Lane::kCompute)[0];
+  EXPECT_GE(ended.waited, 2'000'000);
+  // What was waited for does not count as the action's own time.
+  EXPECT_EQ(log.longest(ActionKind::kForward).value(),
+            1e-9 * static_cast<double>(ended.end - ended.start - ended.waited));
+}
+
+TEST(ActionLog, KeepsAWaitThatAFaultEnds) {
+  ActionLog log(0, 1);
+  log.begin(0, Lane::kCompute, 0, kForward);
+  try {
+    const ActionLog::Wait wait(log);
+    throw std::runtime_error("aborted");
+  } catch (const std::runtime_error&) {
+    EXPECT_FALSE(log.state(0, Lane::kCompute).is_working());
+  }
+}
+
+TEST(ActionLog, TakesNoWaitOfAThreadThatIsInNothing) {
+  ActionLog log(0, 1);
+  ActionLog other(0, 1);
+  other.begin(0, Lane::kCompute, 0, kForward);
+  const ActionLog::Wait wait(log);
+  EXPECT_TRUE(other.state(0, Lane::kCompute).is_working());
+  EXPECT_EQ(log.events(0), 0);
+}
+
+// Every action has its microbatch in both numbers: a mix of two would show.
+TEST(ActionLog, IsReadWholeWhileItIsWritten) {
+  ActionLog log(0, 1);
+  std::atomic<bool> is_over = false;
+  std::thread writer([&] {
+    for (int i = 0; i < 20000; ++i) {
+      log.begin(0, Lane::kCompute, i, {ActionKind::kForward, i % 1000, i});
+      log.end(0, Lane::kCompute);
+    }
+    is_over = true;
+  });
+  std::int64_t seen = 0;
+  while (!is_over) {
+    const LaneState state = log.state(0, Lane::kCompute);
+    if (state.is_active && state.events % 2 == 0) {
+      ASSERT_EQ(state.now.action->microbatch, state.now.step);
+      ASSERT_EQ(state.now.action->stage, state.now.step % 1000);
+      ++seen;
+    }
+    for (const Activity& activity : log.last(0, Lane::kCompute)) {
+      ASSERT_LE(activity.start, activity.end);
+    }
+  }
+  writer.join();
+  EXPECT_EQ(log.last(0, Lane::kCompute).back().step, 19999);
+}
+
+TEST(DescribeActions, BeginsWithWhoWorksAndIsBounded) {
+  ActionLog log(0, 64);
+  for (int rank = 0; rank < 64; ++rank) {
+    std::thread thread([&] {
+      log.begin(rank, Lane::kCompute, 0, {ActionKind::kBackward, rank, 0});
+      if (rank != 37) {
+        // Left behind by its thread, as by one that sleeps.
+        new ActionLog::Wait(log);  // NOLINT(cppcoreguidelines-owning-memory): never ends
+      }
+    });
+    thread.join();
+  }
+  const std::string text = describe_actions(log, 10, 4);
+  EXPECT_THAT(text, StartsWith("rank 37 works in 37B0 of step 1 for "));
+  EXPECT_THAT(text, HasSubstr("rank 0 waits in 0B0 of step 1"));
+  EXPECT_THAT(text, HasSubstr("and 54 more\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 11);
+  EXPECT_THAT(describe_actions(log, 1000, 4), Not(HasSubstr("more\n")));
+}
+
+TEST(DescribeActions, TellsWhatARankDidBefore) {
+  ActionLog log(0, 1);
+  log.enter(0, Phase::kStarting, 0);
+  log.begin(0, Lane::kCompute, 0, {ActionKind::kForward, 0, 0});
+  log.end(0, Lane::kCompute);
+  log.begin(0, Lane::kForwardMessages, 0, {ActionKind::kSendForward, 0, 0});
+  const std::string text = describe_actions(log, 10, 4);
+  EXPECT_THAT(text, HasSubstr("rank 0 (messages forward) works in 0SEND_F0 of step 1"));
+  EXPECT_THAT(text, HasSubstr("rank 0 is idle; before: its start "));
+  EXPECT_THAT(text, HasSubstr(" 0F0 "));
+}
+
+}  // namespace
+}  // namespace ptdp::testing

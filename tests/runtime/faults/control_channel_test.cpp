@@ -1,0 +1,214 @@
+// Processes that die, stop, fail or never come: what the others learn.
+#include "runtime/control_channel.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/transport/launch.h"
+#include "tests/runtime/error_of.h"
+
+namespace ptdp::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// True as soon as it holds; false after half a minute.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+/// A process of one rank, which is in an action.
+ControlOptions options_of(int rank, int world_size) {
+  return {.first_rank = rank, .world_size = world_size, .activities = [rank] {
+            return std::vector<RankActivity>{
+                {.rank = rank,
+                 .state = {.events = 2,
+                           .is_active = true,
+                           .now = {.action = Action{ActionKind::kForward, rank, 4}, .step = 6}}}};
+          }};
+}
+
+/// Another process of one rank, until it is killed.
+class OtherProcess {
+ public:
+  OtherProcess(const ControlOptions& options, const HubAddress& hub) : process_(::fork()) {
+    if (process_ == 0) {
+      const ControlChannel channel(options, hub);
+      while (true) {
+        ::pause();
+      }
+    }
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+  OtherProcess(OtherProcess&&) = delete;
+  OtherProcess& operator=(OtherProcess&&) = delete;
+  ~OtherProcess() {
+    send(SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  void send(int signal) const { ::kill(process_, signal); }
+  [[nodiscard]] pid_t id() const { return process_; }
+
+ private:
+  pid_t process_;
+};
+
+TEST(ControlChannel, TellsAllOfAFault) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  ControlChannel zero(options_of(0, 3), std::move(hub));
+  ControlChannel one(options_of(1, 3), address);
+  ControlChannel two(options_of(2, 3), address);
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 2; }));
+  ASSERT_TRUE(comes_true([&] { return two.activities().size() == 1; }));
+  one.spread({.rank = 1, .place = "1F0 of step 2", .what = "a fault"});
+  ASSERT_TRUE(comes_true([&] { return zero.fault() && two.fault(); }));
+  EXPECT_EQ(to_string(*zero.fault()), "rank 1: 1F0 of step 2: a fault");
+  EXPECT_EQ(to_string(*two.fault()), "rank 1: 1F0 of step 2: a fault");
+  EXPECT_FALSE(one.fault());
+}
+
+TEST(ControlChannel, BringsWhatTheOthersAreInToTheHub) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  ControlChannel zero(options_of(0, 2), std::move(hub));
+  const ControlChannel one(options_of(1, 2), address);
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
+  EXPECT_EQ(place_of(zero.activities()[0].state.now), "1F4 of step 7");
+}
+
+TEST(ControlChannel, NamesAProcessThatDies) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  const OtherProcess two(options_of(2, 3), address);
+  ControlChannel zero(options_of(0, 3), std::move(hub));
+  ControlChannel one(options_of(1, 3), address);
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 2; }));
+  two.send(SIGKILL);
+  ASSERT_TRUE(comes_true([&] { return zero.fault() && one.fault(); }));
+  for (const ControlChannel* channel : {&zero, &one}) {
+    EXPECT_EQ(channel->fault()->rank, 2);
+    EXPECT_EQ(channel->fault()->place, "2F4 of step 7");
+    EXPECT_THAT(channel->fault()->what, HasSubstr("process " + std::to_string(two.id()) + " on "));
+    EXPECT_THAT(channel->fault()->what, HasSubstr("has ended"));
+  }
+}
+
+TEST(ControlChannel, NamesAProcessThatIsStopped) {
+  ControlHub hub;
+  const OtherProcess one(options_of(1, 2), hub.address());
+  ControlOptions options = options_of(0, 2);
+  options.longest_silence = Seconds(0.7);
+  ControlChannel zero(options, std::move(hub));
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
+  one.send(SIGSTOP);
+  ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
+  EXPECT_EQ(zero.fault()->rank, 1);
+  EXPECT_EQ(zero.fault()->place, "1F4 of step 7");
+  EXPECT_THAT(zero.fault()->what, HasSubstr("does not answer, and may be stopped (last heard of "));
+}
+
+TEST(ControlChannel, NamesTheHubWhereItDies) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  std::optional<ControlChannel> zero;
+  zero.emplace(options_of(0, 2), std::move(hub));
+  zero->spread({.rank = 0, .what = "so that it says no goodbye"});
+  ControlOptions options = options_of(1, 2);
+  ControlChannel one(options, address);
+  ASSERT_TRUE(comes_true([&] { return !one.activities().empty(); }));
+  zero.reset();
+  ASSERT_TRUE(comes_true([&] { return one.fault().has_value(); }));
+  EXPECT_EQ(one.fault()->rank, 0);
+}
+
+TEST(ControlChannel, TakesAGoodbyeForNoFault) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  ControlOptions options = options_of(0, 2);
+  options.longest_silence = Seconds(0.3);
+  options.connect_timeout = Seconds(0.5);
+  std::optional<ControlChannel> zero;
+  zero.emplace(options, std::move(hub));
+  std::optional<ControlChannel> one;
+  one.emplace(options_of(1, 2), address);
+  ASSERT_TRUE(comes_true([&] { return zero->activities().size() == 1; }));
+  one.reset();
+  ASSERT_TRUE(comes_true([&] { return zero->activities().empty(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_FALSE(zero->fault());
+}
+
+TEST(ControlChannel, NamesAProcessThatNeverComes) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  ControlOptions options = options_of(0, 3);
+  options.connect_timeout = Seconds(0.5);
+  ControlChannel zero(options, std::move(hub));
+  const ControlChannel one(options_of(1, 3), address);
+  ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
+  EXPECT_EQ(zero.fault()->rank, 2);
+  EXPECT_THAT(zero.fault()->what, HasSubstr("did not join"));
+}
+
+TEST(ControlChannel, TakesNoStrangers) {
+  ControlHub hub;
+  HubAddress address = hub.address();
+  ControlChannel zero(options_of(0, 2), std::move(hub));
+  address.secret ^= 1;
+  ControlChannel stranger(options_of(1, 2), address);
+  // It is shown the door, and the right one is still taken.
+  ASSERT_TRUE(comes_true([&] { return stranger.fault().has_value(); }));
+  address.secret ^= 1;
+  ControlChannel one(options_of(1, 2), address);
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
+  EXPECT_FALSE(zero.fault());
+}
+
+TEST(ControlChannel, SaysWhereNobodyAnswers) {
+  std::uint16_t port = 0;
+  {
+    const Listening gone = listen_anywhere();
+    port = gone.port;
+  }
+  ControlOptions options = options_of(1, 2);
+  options.connect_timeout = Seconds(0.3);
+  const HubAddress address{.port = port, .addresses = {"127.0.0.1"}};
+  const std::string error = error_of([&] { const ControlChannel channel(options, address); });
+  EXPECT_THAT(error, HasSubstr("cannot connect to the process of rank 0 within 0.3 s"));
+  EXPECT_THAT(error, HasSubstr("127.0.0.1:" + std::to_string(port) + ": Connection refused"));
+}
+
+TEST(HubAddress, IsSpreadToEveryRankAsALine) {
+  const HubAddress address{.secret = 12345678901234567890U,
+                           .port = 4711,
+                           .host = "node-7",
+                           .addresses = {"10.0.0.7", "127.0.0.1"}};
+  run_ranks({.size = 3, .make_backend = [] { return std::make_unique<CpuBackend>(); }},
+            [&](Communicator& world, Backend& backend) {
+              const std::string own = world.rank() == 0 ? to_line(address) : "not looked at";
+              const HubAddress received = parse_hub_address(spread_line(own, world, backend));
+              EXPECT_EQ(received.secret, address.secret);
+              EXPECT_EQ(received.port, 4711);
+              EXPECT_EQ(received.host, "node-7");
+              EXPECT_EQ(received.addresses, address.addresses);
+            });
+  EXPECT_THAT(error_of([] { (void)parse_hub_address("x"); }), HasSubstr("control channel"));
+}
+
+}  // namespace
+}  // namespace ptdp::testing

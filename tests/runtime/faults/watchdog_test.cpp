@@ -1,0 +1,219 @@
+// When a world stands still, who is to blame, and how a run is ended.
+#include "runtime/watchdog.h"
+
+#include <gmock/gmock.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/transport/thread_world.h"
+
+namespace ptdp::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+/// A rank in an action since `since`; it waits from then on where told.
+RankActivity in_action(int rank, std::int64_t events, const Action& action, std::int64_t since,
+                       bool waits) {
+  return {.rank = rank,
+          .state = {.events = events,
+                    .is_active = true,
+                    .now = {.action = action, .step = 2, .start = since},
+                    .waits_since = waits ? since : 0}};
+}
+
+const Action kForward{ActionKind::kForward, 1, 3};
+const Action kBackward{ActionKind::kBackward, 0, 2};
+
+/// Looks ten times a second from `from` to `to`, at a world that stays as it is.
+std::optional<RunFault> look_on(StallDetector& detector, const std::vector<RankActivity>& world,
+                                std::int64_t from, std::int64_t to) {
+  for (std::int64_t now = from; now <= to; now += kSecond / 10) {
+    if (auto fault = detector.look(now, world)) {
+      return fault;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
+  DeadlineRule rule{.least = Seconds(10.0), .factor = 20.0, .unknown = Seconds(300.0)};
+  rule.predicted[{ActionKind::kForward, 1}] = Seconds(2.0);
+  const Activity forward{.action = kForward};
+  EXPECT_EQ(deadline_of(rule, forward, Seconds(0.0)).value(), 40.0);
+  EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 60.0);
+  const Activity other{.action = kBackward};
+  EXPECT_EQ(deadline_of(rule, other, Seconds(0.0)).value(), 300.0);
+  EXPECT_EQ(deadline_of(rule, other, Seconds(0.001)).value(), 10.0);
+  EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 300.0);
+  rule.fixed = Seconds(1.5);
+  EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 1.5);
+  EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 300.0);
+}
+
+TEST(StallDetector, NamesTheRankThatWorksWhileTheOthersWait) {
+  StallDetector detector({.fixed = Seconds(2.0)});
+  const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
+                                           in_action(3, 9, kForward, 2 * kSecond, false),
+                                           in_action(4, 7, kBackward, kSecond, true)};
+  EXPECT_FALSE(look_on(detector, world, 3 * kSecond, 5 * kSecond));
+  const auto fault = look_on(detector, world, 5 * kSecond, 6 * kSecond);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->rank, 3);
+  EXPECT_EQ(fault->place, "1F3 of step 3");
+  EXPECT_THAT(to_string(*fault), HasSubstr("rank 3: 1F3 of step 3: has not ended for 3.1 s, "
+                                           "expected at most 2.0 s"));
+}
+
+TEST(StallDetector, NamesTheLongestOfSeveralThatWork) {
+  StallDetector detector({.fixed = Seconds(1.0)});
+  const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, false),
+                                           in_action(1, 9, kForward, kSecond / 2, false)};
+  const auto fault = look_on(detector, world, 2 * kSecond, 4 * kSecond);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->rank, 1);
+}
+
+TEST(StallDetector, SaysWhereAllWaitForOneAnother) {
+  StallDetector detector({.fixed = Seconds(1.0)});
+  const std::vector<RankActivity> world = {in_action(0, 5, kBackward, 2 * kSecond, true),
+                                           in_action(1, 9, kForward, kSecond, true)};
+  const auto fault = look_on(detector, world, 2 * kSecond, 4 * kSecond);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->rank, 1);
+  EXPECT_THAT(fault->what, HasSubstr("all ranks wait for one another"));
+}
+
+// A rank of which every action takes nearly its deadline, for ever.
+TEST(StallDetector, LetsASlowRankGoOn) {
+  StallDetector detector({.fixed = Seconds(2.0)});
+  for (std::int64_t action = 0; action < 50; ++action) {
+    const std::int64_t start = (10 + 19 * action) * kSecond / 10;
+    const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
+                                             in_action(1, 10 + action, kForward, start, false)};
+    EXPECT_FALSE(look_on(detector, world, start, start + 18 * kSecond / 10)) << action;
+  }
+}
+
+TEST(StallDetector, TakesTheLongestDeadlineOfWhatIsUnderWay) {
+  DeadlineRule rule{.least = Seconds(1.0), .factor = 10.0};
+  rule.predicted = {{{ActionKind::kForward, 1}, Seconds(0.5)},
+                    {{ActionKind::kBackward, 0}, Seconds(100.0)}};
+  StallDetector detector(rule);
+  const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
+                                           in_action(1, 9, kForward, kSecond, false)};
+  // That of the one that works: who waits may be in something long.
+  EXPECT_EQ(detector.limit(world).value(), 5.0);
+  EXPECT_TRUE(look_on(detector, world, kSecond, 7 * kSecond));
+}
+
+// The process was stopped, as by ^Z, or the machine was: nobody hangs.
+TEST(StallDetector, DoesNotCountTimeInWhichNobodyLooked) {
+  StallDetector detector({.fixed = Seconds(2.0)});
+  const std::vector<RankActivity> world = {in_action(0, 5, kForward, kSecond, false)};
+  EXPECT_FALSE(look_on(detector, world, kSecond, 2 * kSecond));
+  EXPECT_FALSE(detector.look(1000 * kSecond, world));
+  EXPECT_FALSE(detector.look(1000 * kSecond + kSecond / 10, world));
+  EXPECT_TRUE(look_on(detector, world, 1000 * kSecond, 1003 * kSecond));
+}
+
+TEST(StallDetector, IsSilentWhereThereIsNoDeadline) {
+  StallDetector detector({.is_on = false});
+  EXPECT_FALSE(
+      look_on(detector, {in_action(0, 5, kForward, kSecond, false)}, kSecond, 1000 * kSecond));
+}
+
+/// Blocks until `happened` was called.
+class Occasion {
+ public:
+  void happened() {
+    const std::lock_guard lock(mutex_);
+    has_happened_ = true;
+    changed_.notify_all();
+  }
+  [[nodiscard]] bool wait() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(30), [this] { return has_happened_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_happened_ = false;
+};
+
+TEST(Watchdog, EndsWaitsAndGivesUpOnARankThatHangs) {
+  ActionLog log(0, 2);
+  log.begin(1, Lane::kCompute, 0, kForward);
+  Occasion given_up;
+  Watchdog watchdog(
+      log, {.deadlines = {.fixed = Seconds(0.1)}, .give_up = [&] { given_up.happened(); }});
+  ThreadWorld world(2, CollectiveAlgorithm::kRing);
+  CpuBackend backend;
+  const auto communicator = world.communicator(0, backend);
+  watchdog.add(*communicator);
+  log.begin(0, Lane::kCompute, 0, kBackward);
+  const Tensor buffer(backend, DataType::kFloat32, 4);
+  const ActionLog::Wait wait(log);
+  EXPECT_THROW(communicator->wait(communicator->receive(buffer, 1)), Aborted);
+  watchdog.remove(*communicator);
+  ASSERT_TRUE(watchdog.fault());
+  EXPECT_EQ(watchdog.fault()->rank, 1);
+  EXPECT_EQ(watchdog.interrupt(), 0);
+  EXPECT_TRUE(given_up.wait());
+}
+
+TEST(Watchdog, EndsARunAtASignal) {
+  ActionLog log(0, 1);
+  std::atomic<int> signal = 0;
+  Watchdog watchdog(log, {.interrupt = &signal});
+  ThreadWorld world(2, CollectiveAlgorithm::kRing);
+  CpuBackend backend;
+  const auto communicator = world.communicator(0, backend);
+  watchdog.add(*communicator);
+  const Tensor buffer(backend, DataType::kFloat32, 4);
+  const Request request = communicator->receive(buffer, 1);
+  EXPECT_FALSE(watchdog.is_stopping());
+  signal = 2;
+  EXPECT_THROW(communicator->wait(request), Aborted);
+  EXPECT_TRUE(watchdog.is_stopping());
+  EXPECT_EQ(watchdog.interrupt(), 2);
+  EXPECT_FALSE(watchdog.fault());
+  watchdog.remove(*communicator);
+}
+
+TEST(Watchdog, KeepsTheFirstFaultAndSpreadsIt) {
+  ActionLog log(0, 1);
+  Occasion told;
+  RunFault spread;
+  Watchdog watchdog(log, {.spread = [&](const RunFault& fault) {
+                      spread = fault;
+                      told.happened();
+                    }});
+  watchdog.report({.rank = 4, .what = "first"});
+  watchdog.report({.rank = 5, .what = "second"});
+  ASSERT_TRUE(told.wait());
+  EXPECT_EQ(watchdog.fault()->rank, 4);
+  EXPECT_EQ(spread.rank, 4);
+}
+
+TEST(Watchdog, EndsAtAFaultOfAnotherProcess) {
+  ActionLog log(0, 1);
+  std::atomic<bool> is_there = false;
+  Occasion given_up;
+  Watchdog watchdog(log, {.remote_fault = [&]() -> std::optional<RunFault> {
+                            return is_there ? std::optional(RunFault{.rank = 7, .what = "died"})
+                                            : std::nullopt;
+                          },
+                          .give_up = [&] { given_up.happened(); }});
+  is_there = true;
+  ASSERT_TRUE(given_up.wait());
+  EXPECT_EQ(to_string(*watchdog.fault()), "rank 7: died");
+}
+
+}  // namespace
+}  // namespace ptdp::testing

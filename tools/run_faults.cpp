@@ -1,0 +1,190 @@
+#include "tools/run_faults.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+
+#include "cost_model/analytic/memory.h"
+#include "cost_model/error.h"
+#include "cost_model/schedule/lane.h"
+#include "cost_model/spec/in_quotes.h"
+#include "planner/formatting.h"
+#include "planner/plan_simulation.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kLongestDeadline = 1e7;
+
+std::atomic<int> interrupt_signal = 0;
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void interrupt(int signal) {
+  interrupt_signal = signal;
+  // The second one, whichever of the two it is, ends the process at once.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+void stop_after_step(int /*signal*/) {
+  stop_requested = true;
+}
+
+bool has_action(const Schedule& schedule, const InjectedFault& fault, int pipeline_rank) {
+  const auto& order = schedule.orders[static_cast<std::size_t>(pipeline_rank)];
+  return std::any_of(order.begin(), order.end(), [&](Action action) {
+    action.overlaps_next = false;
+    return fault.kind.value_or(action.kind) == action.kind &&
+           fault.action.value_or(action) == action;
+  });
+}
+
+}  // namespace
+
+RunSignals catch_signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
+  std::signal(SIGUSR1, stop_after_step);
+  return {.interrupt = &interrupt_signal, .stop = &stop_requested};
+}
+
+DeadlineRule parse_deadline(const CommandLine& line) {
+  DeadlineRule rule;
+  const std::string text = line.text("deadline").value_or("auto");
+  if (text == "auto") {
+    return rule;
+  }
+  if (text == "off") {
+    rule.is_on = false;
+    return rule;
+  }
+  double seconds = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0.0) ||
+      !(seconds <= kLongestDeadline)) {
+    throw Error("--deadline: expected auto, off or seconds, got " + in_quotes(text));
+  }
+  rule.fixed = Seconds(seconds);
+  return rule;
+}
+
+void add_predicted(DeadlineRule& rule, const PreparedRun& run) {
+  if (!run.is_predicted || rule.fixed || !rule.is_on) {
+    return;
+  }
+  const PlanSimulation simulation = simulate_plan(run.executed, {});
+  for (std::size_t rank = 0; rank < simulation.schedule.orders.size(); ++rank) {
+    const std::vector<Action>& order = simulation.schedule.orders[rank];
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Span& span = simulation.timeline.spans[rank][i];
+      Seconds& longest = rule.predicted[{order[i].kind, order[i].stage}];
+      longest = std::max(longest, span.end - span.start);
+    }
+  }
+}
+
+std::vector<InjectedFault> parse_faults(const CommandLine& line, const PreparedRun& run) {
+  std::vector<InjectedFault> faults;
+  const ParallelConfig& config = run.settings.config;
+  for (const std::string& text : line.texts("inject")) {
+    InjectedFault fault = parse_injected_fault(text, "--inject");
+    if (fault.rank >= config.world_size()) {
+      throw Error(fmt::format("--inject: expected a rank from 0 to {}, got {}",
+                              config.world_size() - 1, fault.rank));
+    }
+    // Ranks are numbered tensor first, then data, then pipeline.
+    if (!has_action(run.settings.schedule, fault, fault.rank / (config.tp * config.dp))) {
+      throw Error(fmt::format("--inject: expected an action of rank {}, got {}", fault.rank,
+                              in_quotes(text)));
+    }
+    faults.push_back(fault);
+  }
+  return faults;
+}
+
+std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
+  if (end.out_of_memory_rank < 0) {
+    return "";
+  }
+  const ParallelConfig& config = run.settings.config;
+  const int stage = end.out_of_memory_rank / (config.tp * config.dp);
+  std::string text = fmt::format("rank {} had allocated {} at most", end.out_of_memory_rank,
+                                 bytes(Bytes(static_cast<double>(end.out_of_memory_peak))));
+  if (run.is_predicted) {
+    const MemoryBreakdown predicted = memory_by_stage(
+        run.executed.scenario, run.executed.config)[static_cast<std::size_t>(stage)];
+    text += fmt::format("; predicted {}:", bytes(predicted.total() - predicted.reserve));
+    for (const MemoryTerm& term : kMemoryTerms) {
+      if (term.size != &MemoryBreakdown::reserve) {
+        text += fmt::format(" {} {},", term.name, bytes(predicted.*term.size));
+      }
+    }
+  }
+  return text.substr(0, text.find_last_not_of(',') + 1) +
+         "\nless is needed by a plan with --recompute full, a smaller --micro-batch-size or more "
+         "stages; --memory-headroom keeps some free\n";
+}
+
+SavingLock::SavingLock(const std::filesystem::path& directory) {
+  const std::string file = (directory / ".lock").string();
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) {
+    throw Error(file + ": cannot create: " + std::strerror(errno), ExitStatus::kOutputFailed);
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+    const std::string owner = std::to_string(::getpid()) + '\n';
+    if (::ftruncate(descriptor_, 0) != 0 ||
+        ::pwrite(descriptor_, owner.data(), owner.size(), 0) < 0) {
+      // The owner is told for people alone.
+    }
+    return;
+  }
+  const int cause = errno;
+  std::array<char, 32> owner{};
+  const ssize_t length = ::pread(descriptor_, owner.data(), owner.size() - 1, 0);
+  ::close(descriptor_);
+  descriptor_ = -1;
+  if (cause != EWOULDBLOCK) {
+    return;  // a file system without locks
+  }
+  std::string process(owner.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  process.erase(std::find_if(process.begin(), process.end(),
+                             [](unsigned char c) { return c < '0' || c > '9'; }),
+                process.end());
+  throw Error(
+      fmt::format("--save: another run saves into {}{}; expected a directory of its own",
+                  in_quotes(directory.string()), process.empty() ? "" : ": process " + process),
+      ExitStatus::kOutputFailed);
+}
+
+SavingLock::~SavingLock() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+void check_saved_steps(const std::filesystem::path& directory, std::int64_t first_step,
+                       const std::filesystem::path& resumed) {
+  const std::optional<std::int64_t> newest = Checkpoint::newest_step(directory);
+  std::error_code error;
+  if (!newest || *newest <= first_step || std::filesystem::equivalent(directory, resumed, error)) {
+    return;
+  }
+  throw Error(
+      fmt::format("--save: {} has a checkpoint of step {}, and this run begins at step {}; "
+                  "--resume it, or save to another directory",
+                  in_quotes(directory.string()), *newest, first_step));
+}
+
+}  // namespace ptdp
