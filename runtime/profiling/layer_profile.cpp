@@ -77,11 +77,17 @@ class Trainer {
 
   /// A training step of some microbatches.
   std::vector<TimedOperation> pass() {
-    const Microbatch microbatch{
-        .step = step_++, .tokens = tokens_, .targets = targets_, .gradient_scale = scale_};
     backend_.start();
-    static_cast<void>(stage_.forward(microbatch, {}));
-    static_cast<void>(stage_.backward(microbatch, {}));
+    for (int index = 0; index < num_microbatches_; ++index) {
+      const Microbatch microbatch{.index = index,
+                                  .step = step_,
+                                  .tokens = tokens_,
+                                  .targets = targets_,
+                                  .gradient_scale = scale_ / num_microbatches_};
+      static_cast<void>(stage_.forward(microbatch, {}));
+      static_cast<void>(stage_.backward(microbatch, {}));
+    }
+    ++step_;
     std::vector<TimedOperation> operations = backend_.take();
 
     const auto parameters = static_cast<double>(stage_.parameters().all_weights().size);

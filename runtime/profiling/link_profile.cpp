@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "runtime/profiling/samples.h"
 #include "runtime/transport/launch.h"
@@ -93,6 +94,17 @@ void add(std::vector<MeasuredPoint>& points, std::int64_t bytes, double seconds)
       {.size = Bytes(static_cast<double>(bytes)), .time = std::max(Seconds(seconds), before)});
 }
 
+/// What small sizes take is a small difference of large times, and may be lost in noise: no less
+/// than a third of the rate at which the next size's time could have grown.
+std::vector<MeasuredPoint> plausible(std::vector<MeasuredPoint> points) {
+  constexpr double steepest = 3.0;  // below what a MeasuredCurve takes for an outlier
+  for (std::size_t i = points.size(); i-- > 1;) {
+    const double growth = points[i].size / points[i - 1].size;
+    points[i - 1].time = std::max(points[i - 1].time, points[i].time / (steepest * growth));
+  }
+  return points;
+}
+
 /// Calls `measure(world, backend, work, buffer)` on all ranks for every size until it is cancelled;
 /// the first rank's `keep(bytes)` follows each.
 template <class Measure>
@@ -136,7 +148,9 @@ CollectiveTimes time_collectives(const LinkRun& run) {
     measure(times.reduce_scatter, [&] { world.reduce_scatter(buffer); });
     measure(times.all_gather, [&] { world.all_gather(buffer); });
   });
-  return times;
+  return {.all_reduce = plausible(std::move(times.all_reduce)),
+          .reduce_scatter = plausible(std::move(times.reduce_scatter)),
+          .all_gather = plausible(std::move(times.all_gather))};
 }
 
 std::vector<MeasuredPoint> time_messages(const LinkRun& run) {
@@ -155,7 +169,7 @@ std::vector<MeasuredPoint> time_messages(const LinkRun& run) {
       add(points, buffer.bytes(), seconds);
     }
   });
-  return points;
+  return plausible(std::move(points));
 }
 
 }  // namespace ptdp
