@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <random>
 #include <sstream>
 #include <utility>
@@ -140,41 +141,59 @@ void ControlChannel::greet(Peer& peer) {
 
 void ControlChannel::run() {
   while (!is_ending_) {
-    wait_for_input();
-    const std::int64_t now = now_ns();
-    if (now - last_look_ > kLongestPause) {  // this process was stopped: nobody else is to blame
-      started_ += now - last_look_;
-      for (const auto& peer : peers_) {
-        peer->heard += now - last_look_;
-      }
+    try {
+      exchange();
+    } catch (const std::exception&) {
+      // Memory lacks for a moment, or for good: the others hear from this process as long as it
+      // can.
     }
-    last_look_ = now;
-    if (hub_) {
-      while (std::optional<Socket> socket = accept_next(hub_->listening_.socket)) {
-        peers_.push_back(std::make_unique<Peer>(LineSocket(std::move(*socket))));
-        peers_.back()->heard = now;
-      }
-    }
-    std::optional<RunFault> own;
-    {
-      const std::lock_guard lock(mutex_);
-      own = std::exchange(to_spread_, std::nullopt);
-    }
-    if (own) {
-      tell_all(fault_line(*own), /*may_be_lost=*/false, nullptr);
-    }
-    if (now - last_beat_ >= kBeatInterval) {
-      last_beat_ = now;
-      tell_all(beat_line(options_.activities ? options_.activities() : std::vector<RankActivity>(),
-                         now_ns()),
-               /*may_be_lost=*/true, nullptr);
-    }
-    for (const auto& peer : peers_) {
-      look_at(*peer, now);
-    }
-    std::erase_if(peers_, [](const auto& peer) { return !peer->socket.is_open(); });
-    look_for_missing(now);
   }
+  try {
+    say_goodbye();
+  } catch (const std::exception&) {
+    // Then it is a process that died.
+  }
+}
+
+/// Takes what came, and sends what is due.
+void ControlChannel::exchange() {
+  wait_for_input();
+  const std::int64_t now = now_ns();
+  if (now - last_look_ > kLongestPause) {  // this process was stopped: nobody else is to blame
+    started_ += now - last_look_;
+    for (const auto& peer : peers_) {
+      peer->heard += now - last_look_;
+    }
+  }
+  last_look_ = now;
+  if (hub_) {
+    while (std::optional<Socket> socket = accept_next(hub_->listening_.socket)) {
+      peers_.push_back(std::make_unique<Peer>(LineSocket(std::move(*socket))));
+      peers_.back()->heard = now;
+    }
+  }
+  std::optional<RunFault> own;
+  {
+    const std::lock_guard lock(mutex_);
+    own = std::exchange(to_spread_, std::nullopt);
+  }
+  if (own) {
+    tell_all(fault_line(*own), /*may_be_lost=*/false, nullptr);
+  }
+  if (now - last_beat_ >= kBeatInterval) {
+    last_beat_ = now;
+    tell_all(beat_line(options_.activities ? options_.activities() : std::vector<RankActivity>(),
+                       now_ns()),
+             /*may_be_lost=*/true, nullptr);
+  }
+  for (const auto& peer : peers_) {
+    look_at(*peer, now);
+  }
+  std::erase_if(peers_, [](const auto& peer) { return !peer->socket.is_open(); });
+  look_for_missing(now);
+}
+
+void ControlChannel::say_goodbye() {
   std::optional<RunFault> own;
   {
     const std::lock_guard lock(mutex_);

@@ -100,6 +100,8 @@ class ControlChannel {
 
   [[nodiscard]] bool is_hub() const { return options_.first_rank == 0; }
   void run();
+  void exchange();
+  void say_goodbye();
   void wait_for_input();
   void greet(Peer& peer);
   void look_at(Peer& peer, std::int64_t now);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 namespace ptdp {
 namespace {
@@ -203,12 +204,25 @@ ExitStatus Watchdog::status() const {
   return fault_ ? fault_->status : static_cast<ExitStatus>(128 + signal_);
 }
 
+/// Memory may lack for a moment, or for good: whoever watches goes on.
+bool Watchdog::try_to_look() {
+  try {
+    look(now_ns());
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, kInterval, [this] { return is_ended_; })) {
     lock.unlock();
-    look(now_ns());
+    const bool has_looked = try_to_look();
     lock.lock();
+    if (!has_looked && give_up_at_ == INT64_MAX) {
+      give_up_at_ = 1;  // it was not
+    }
   }
 }
 

@@ -119,6 +119,7 @@ class Watchdog {
 
  private:
   void watch();
+  [[nodiscard]] bool try_to_look();
   void look(std::int64_t now);
   void look_after(std::int64_t now);
   void stop(std::optional<RunFault> fault, int signal, std::int64_t grace);

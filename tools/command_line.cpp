@@ -1,10 +1,17 @@
 #include "tools/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <iostream>
+#include <new>
 #include <sstream>
 
 #include "cost_model/error.h"
@@ -253,7 +260,32 @@ void print(std::string_view text) {
   }
 }
 
+namespace {
+
+/// A library may say that what allocates does not throw (nlohmann's JSON does): memory that lacks
+/// there is still no bug.
+[[noreturn]] void end_where_memory_lacks() noexcept {
+  try {
+    if (const std::exception_ptr current = std::current_exception()) {
+      std::rethrow_exception(current);
+    }
+  } catch (const std::bad_alloc&) {
+    const auto tell = [](const char* text) {
+      static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+    };
+    tell(program_invocation_short_name);
+    tell(": out of memory\n");
+    ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+  } catch (...) {
+    std::abort();
+  }
+  std::abort();
+}
+
+}  // namespace
+
 int run_command(const std::string& program, const std::function<int()>& command) {
+  std::set_terminate(&end_where_memory_lacks);
   // A write beyond a file size limit then fails like any other, and nothing is left behind.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

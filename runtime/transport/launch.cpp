@@ -156,10 +156,12 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
   }
   FirstFailure failure;
   std::deque<RankThread> threads;
-  for (int rank = 0; rank < launch.size; ++rank) {
+  for (int rank = 0; rank < launch.size; ++rank) {  // before one runs, since this may throw
     threads.push_back({&launch, &body, &world, &failure, rank});
-    if (const int fault = start(threads.back()); fault != 0) {
-      threads.pop_back();
+  }
+  for (int rank = 0; rank < launch.size; ++rank) {
+    if (const int fault = start(threads[static_cast<std::size_t>(rank)]); fault != 0) {
+      threads.resize(static_cast<std::size_t>(rank));
       const std::string reason = std::strerror(fault);
       failure.record(rank,
                      std::make_exception_ptr(

@@ -149,6 +149,7 @@ ThreadLink& ThreadCommunicator::link(int from, int to, Traffic traffic) const {
 
 Request ThreadCommunicator::free_place() {
   if (free_.empty()) {
+    free_.reserve(transfers_.size() + 1);  // what gives places back cannot throw
     transfers_.emplace_back();
     free_.push_back({transfers_.size()});
   }
