@@ -1,0 +1,188 @@
+#include "tools/run_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
+#include "tools/tune_plans.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::int64_t kMostSteps = 1'000'000'000;
+constexpr double kLargestRate = 1e3;
+
+const std::vector<std::string> kTypes = {"f64", "f32", "bf16", "fp16"};
+
+Precision precision_of(std::size_t type) {
+  constexpr std::array precisions = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
+                                     Precision::kFp16};
+  return precisions.at(type);
+}
+
+/// A file or directory that the command line names.
+struct NamedPath {
+  std::string flag;
+  std::filesystem::path path;
+};
+
+}  // namespace
+
+po::options_description run_flags() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  option("steps", text_value(), "steps to train (default: 10)");
+  option("warm-up", text_value(),
+         "of these, the first that are not measured (default: 2, or one less than --steps)");
+  option("data", text_value(), "tokens as nanoGPT or llm.c write them: uint16");
+  option("seed", text_value(), "of weights, dropout and samples (default: 1)");
+  option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
+  option("dropout", text_value(),
+         "probability (default: 0.1 with learned positions, as Megatron-LM, else 0)");
+  option("lr", text_value(), "largest learning rate of AdamW (default: 0.0006)");
+  option("min-lr", text_value(), "the rate at the end of the cosine (default: a tenth of --lr)");
+  option("lr-warm-up", text_value(), "steps in which the rate rises to --lr (default: 0)");
+  option("lr-decay", text_value(), "the step at which --min-lr is reached (default: the last)");
+  option("weight-decay", text_value(), "of matrices (default: 0.1)");
+  option("clip", text_value(),
+         "largest norm of all gradients, which are scaled by clip/(norm + 1e-6) above; 0: any "
+         "(default: 1)");
+  option(
+      "reproducible",
+      "sum in one order however the batch is cut: slower, and equal bits for dp and accumulation");
+  option("overlap", text_value(), kOverlapHelp);
+  option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
+  option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
+  option("orders", text_value(),
+         "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+  option("transport", text_value(),
+         "threads or mpi (default: mpi where mpirun or srun started this, else threads)");
+  option("save", text_value(),
+         "write checkpoints to this directory: of the initial values, and at the end");
+  option("save-every", text_value(), "and every so many steps");
+  option("resume", text_value(),
+         "go on from the newest whole checkpoint in this directory, of any layout");
+  option("deadline", text_value(),
+         "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
+         "is predicted and what the longest took, and 10 s at least (default: auto)");
+  option("dump-actions", text_value(),
+         "where the run ends early, write what every rank was in and did last to this file");
+  option("inject", texts_value(),
+         "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
+         "alloc, exit, kill, stop, hang or slow:2 in place of throw");
+  option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
+  option("output,o", text_value(), "write the comparison as JSON to this file");
+  option("format", text_value(), "text or json, on standard output (default: text)");
+  option("quiet", "no progress on standard error, nor what the report warns of");
+  add_tune_flags(flags);
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int64_t first_step) {
+  LearningRateSchedule& rate = request.learning_rate;
+  rate.decay_steps = line.count("lr-decay", 1, kMostSteps).value_or(first_step + request.steps);
+  if (rate.warm_up_steps > rate.decay_steps) {
+    throw Error(fmt::format("--lr-warm-up: expected at most the {} steps of --lr-decay, got {}",
+                            rate.decay_steps, rate.warm_up_steps));
+  }
+}
+
+RunRequest parse_request(const CommandLine& line) {
+  RunRequest request;
+  request.shrinks = line.has("shrink");
+  request.steps = line.count("steps", 1, kMostSteps).value_or(request.shrinks ? 1 : 10);
+  request.warm_up = line.count("warm-up", 0, request.steps - 1)
+                        .value_or(std::min<std::int64_t>(2, request.steps - 1));
+  request.seed = static_cast<std::uint64_t>(line.count("seed", 0, INT64_MAX).value_or(1));
+  if (const auto type = line.choice("dtype", kTypes)) {
+    request.precision = precision_of(*type);
+  }
+  request.data = line.text("data");
+  if (request.data && std::any_of(request.data->begin(), request.data->end(),
+                                  [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {
+    throw Error("--data: expected a path without control characters, got " +
+                in_quotes(*request.data));
+  }
+  request.orders = line.text("orders");
+  request.dropout = line.number("dropout", 0.0, 0.99);
+  if (const auto count = line.count("microbatches", 1, kMostSteps)) {
+    if (!request.shrinks) {
+      throw Error("--microbatches: expected together with --shrink; without it the plan's are run");
+    }
+    request.microbatches = static_cast<int>(*count);
+  }
+  request.is_reproducible = line.has("reproducible");
+  request.overlap = overlap_choice(line);
+  const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);
+  request.learning_rate = {.maximum = rate,
+                           .minimum = line.number("min-lr", 0.0, rate).value_or(0.1 * rate),
+                           .warm_up_steps = line.count("lr-warm-up", 0, kMostSteps).value_or(0)};
+  request.weight_decay = line.number("weight-decay", 0.0, 1e3).value_or(0.1);
+  request.gradient_clip = line.number("clip", 0.0, 1e30).value_or(1.0);
+  return request;
+}
+
+CheckpointOptions parse_checkpoint(const CommandLine& line) {
+  CheckpointOptions options;
+  if (const auto to = line.text("save")) {
+    options.save_to = *to;
+  }
+  options.save_every = line.count("save-every", 1, kMostSteps).value_or(0);
+  if (options.save_every > 0 && !options.save_to) {
+    throw Error("--save-every: expected together with --save DIR");
+  }
+  return options;
+}
+
+void check_outputs(const CommandLine& line) {
+  std::vector<NamedPath> others = {{"the plan", line.words().front()}};
+  for (const char* flag : {"data", "orders"}) {
+    if (const auto path = line.text(flag)) {
+      others.push_back({std::string("--") + flag, *path});
+    }
+  }
+  for (const char* flag : {"output", "trace", "dump-actions"}) {
+    const auto path = line.text(flag);
+    if (!path) {
+      continue;
+    }
+    const std::string name = std::string("--") + flag;
+    std::error_code error;
+    const std::filesystem::path file = std::filesystem::weakly_canonical(*path, error);
+    for (const NamedPath& other : others) {
+      if (file == std::filesystem::weakly_canonical(other.path, error)) {
+        throw Error(name + ": expected another file than " + other.flag + ", got " +
+                    in_quotes(*path));
+      }
+    }
+    if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+      throw Error(name + ": " + in_quotes(*path) + " is no regular file",
+                  ExitStatus::kOutputFailed);
+    }
+    if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), error)) {
+      throw Error(name + ": no directory " + in_quotes(file.parent_path().string()),
+                  ExitStatus::kOutputFailed);
+    }
+    others.push_back({name, *path});
+  }
+  if (const auto directory = line.text("save")) {
+    std::error_code error;
+    std::filesystem::create_directories(*directory, error);
+    if (error || !std::filesystem::is_directory(*directory, error)) {
+      throw Error("--save: " + in_quotes(*directory) + " cannot be made a directory",
+                  ExitStatus::kOutputFailed);
+    }
+  }
+}
+
+}  // namespace ptdp

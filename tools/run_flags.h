@@ -1,0 +1,25 @@
+// The flags of ptdp-run, and what they ask for.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/training_run.h"
+#include "tools/command_line.h"
+#include "tools/run_plan.h"
+
+namespace ptdp {
+
+[[nodiscard]] boost::program_options::options_description run_flags();
+
+/// Throws Error for values that no run can have.
+[[nodiscard]] RunRequest parse_request(const CommandLine& line);
+/// The rate decays until the last step unless told otherwise, wherever the training begins.
+void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int64_t first_step);
+/// --save and --save-every.
+[[nodiscard]] CheckpointOptions parse_checkpoint(const CommandLine& line);
+
+/// Refuses, before hours are spent on it, outputs that could not be written, and those that would
+/// replace an input or each other. Makes the directory of --save.
+void check_outputs(const CommandLine& line);
+
+}  // namespace ptdp
