@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <utility>
 
-#include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/step_layout.h"
 

@@ -1,7 +1,6 @@
 // What a step of a rank does with whole stages: gathers, reductions, the norm, the optimizer.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 

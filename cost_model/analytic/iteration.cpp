@@ -67,9 +67,8 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   };
   const Bytes copied(kBucketPasses * parameters * stack.gradient_bucket_bytes);
   return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
-         (overlaps_gathering(stack, config.pp)
-              ? exposed(gathering(buckets), stage.forward.total())
-              : buckets * gathering(buckets)) +
+         (overlaps_gathering(stack, config.pp) ? exposed(gathering(buckets), stage.forward.total())
+                                               : buckets * gathering(buckets)) +
          memory_bound_time(copied, cluster.gpu);
 }
 

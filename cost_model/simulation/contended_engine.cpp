@@ -138,8 +138,8 @@ void ContendedRun::advance(int rank) {
 inline void ContendedRun::advance_data(int rank) {
   LaneState& state = lane(rank, Lane::kData);
   const std::vector<Action>& order = schedule_.orders[rank];
-  while (state.position < order.size() && (!is_collective(order[state.position].kind) ||
-                                           !overlaps(order[state.position].kind))) {
+  while (state.position < order.size() &&
+         (!is_collective(order[state.position].kind) || !overlaps(order[state.position].kind))) {
     ++state.position;
   }
   if (state.is_busy || state.position == order.size()) {
@@ -249,9 +249,8 @@ void ContendedRun::expect_done(int rank) const {
   for (int i = 0; i < kNumLanes; ++i) {
     const LaneState& state = ranks_[rank].lanes[i];
     const Lane lane = static_cast<Lane>(i);
-    const bool is_used =
-        lane == Lane::kCompute ||
-        (lane == Lane::kData ? data_ != DataMode::kBlocking : has_message_lanes_);
+    const bool is_used = lane == Lane::kCompute ||
+                         (lane == Lane::kData ? data_ != DataMode::kBlocking : has_message_lanes_);
     if (is_used && state.position < schedule_.orders[rank].size() && !stuck) {
       stuck = i;
     }

@@ -102,13 +102,12 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   const Placements groups = place_groups(config, cluster);
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  StepTimes times{
-      .stages = virtual_stage_durations(scenario, config, costs),
-      .messages = message_mode(stack, config),
-      .data = data_mode(stack, config.pp),
-      .data_is_across_nodes = !groups.data.is_within_node(),
-      .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
-      .overlap_slowdown = stack.overlap_slowdown};
+  StepTimes times{.stages = virtual_stage_durations(scenario, config, costs),
+                  .messages = message_mode(stack, config),
+                  .data = data_mode(stack, config.pp),
+                  .data_is_across_nodes = !groups.data.is_within_node(),
+                  .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
+                  .overlap_slowdown = stack.overlap_slowdown};
 
   const double accumulations = (microbatches - 1.0) / microbatches;
   const int num_stages = config.pp * config.vpp;

@@ -171,8 +171,8 @@ inline bool UncontendedRun::compute(const Action& action, int rank, Rank& state)
     if (!partner_ready) {
       return false;
     }
-    ready = std::max({*ready, *partner_ready, gathered_time(action, rank),
-                      gathered_time(*partner, rank)});
+    ready = std::max(
+        {*ready, *partner_ready, gathered_time(action, rank), gathered_time(*partner, rank)});
     duration += durations_.compute(*partner, rank, lane.position + 1).value();
   }
   const double start = std::max(lane.free, *ready);
@@ -199,8 +199,8 @@ inline double UncontendedRun::gathered_time(const Action& action, int rank) cons
              : 0.0;
 }
 
-/// How long a forward pass waits on its way for parameters: its k-th n-th needs bucket k. Buckets are
-/// gathered one after the other in equal times, so that it waits most at the first, before it
+/// How long a forward pass waits on its way for parameters: its k-th n-th needs bucket k. Buckets
+/// are gathered one after the other in equal times, so that it waits most at the first, before it
 /// starts, or at the last.
 inline double UncontendedRun::gather_stall(const Action& action, int rank, double start,
                                            double duration) {

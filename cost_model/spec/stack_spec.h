@@ -105,7 +105,7 @@ struct StackSpec {
   /// Whether, where the reduction overlaps, so does the gathering of ZeRO's parameters, with the
   /// next forward pass (Megatron-LM's --overlap-param-gather).
   bool parameter_gather_overlap = true;
-  bool scatter_gather = false;    ///< Pipeline messages split over the tensor-parallel group.
+  bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
   Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.

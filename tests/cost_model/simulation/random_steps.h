@@ -90,8 +90,8 @@ struct RandomStep {
   }
   step.schedule = complete(step.compute, actions);
   step.times = random_times(step.schedule);
-  step.times.data = *rc::gen::element(
-      DataMode::kOverlapped, DataMode::kBlocking, DataMode::kBlockingGathers);
+  step.times.data =
+      *rc::gen::element(DataMode::kOverlapped, DataMode::kBlocking, DataMode::kBlockingGathers);
   return step;
 }
 

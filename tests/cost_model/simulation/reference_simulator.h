@@ -380,8 +380,8 @@ class ReferenceSimulator {
     }
     std::vector<Running> ended;
     std::erase_if(running_, [&](const Running& running) {
-      const bool has_ended = running.latency <= 0.0 && running.rate > 0.0 &&
-                             running.left <= 1e-12 * running.whole;
+      const bool has_ended =
+          running.latency <= 0.0 && running.rate > 0.0 && running.left <= 1e-12 * running.whole;
       if (has_ended) {
         ended.push_back(running);
       }

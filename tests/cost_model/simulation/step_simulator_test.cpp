@@ -139,8 +139,8 @@ TEST(StepSimulator, GathersParametersAsTheFirstForwardPassOfTheirStageNeedsThem)
 TEST(StepSimulator, GathersInTurnWithComputeThoughReductionsOverlap) {
   StepTimes times = unit_times();
   times.data = DataMode::kBlockingGathers;
-  const Schedule schedule = complete_schedule(
-      {"0UNSHARD0 0UNSHARD1 0F0 0B0 0REDUCE_GRAD0 0REDUCE_GRAD1 0OPTIMIZER0"}, 1);
+  const Schedule schedule =
+      complete_schedule({"0UNSHARD0 0UNSHARD1 0F0 0B0 0REDUCE_GRAD0 0REDUCE_GRAD1 0OPTIMIZER0"}, 1);
   EXPECT_EQ(spans_of(simulate_step(schedule, times), 0),
             "0-0.75 0.75-1.5 1.5-2.5 2.5-4.5 3.5-5 5-6.5 6.5-8.5");
   times.shares_links = true;
