@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/step_layout.h"
 
