@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace ptdp::testing {
 namespace {
@@ -118,12 +120,13 @@ TEST(ActionLog, IsReadWholeWhileItIsWritten) {
 
 TEST(DescribeActions, BeginsWithWhoWorksAndIsBounded) {
   ActionLog log(0, 64);
+  std::vector<std::unique_ptr<ActionLog::Wait>> waits;
   for (int rank = 0; rank < 64; ++rank) {
     std::thread thread([&] {
       log.begin(rank, Lane::kCompute, 0, {ActionKind::kBackward, rank, 0});
       if (rank != 37) {
         // Left behind by its thread, as by one that sleeps.
-        new ActionLog::Wait(log);  // NOLINT(cppcoreguidelines-owning-memory): never ends
+        waits.push_back(std::make_unique<ActionLog::Wait>(log));
       }
     });
     thread.join();
