@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/memory.h"
 
@@ -77,9 +78,13 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
 
 }  // namespace
 
-std::string Prediction::basis() const {
-  return calibration_runs == 0 ? "not calibrated: data sheets and published measurements of parts"
-                               : "calibrated on " + std::to_string(calibration_runs) + " runs";
+std::string Prediction::basis(const Scenario& scenario) const {
+  if (calibration_runs > 0) {
+    return "calibrated on " + std::to_string(calibration_runs) + " runs";
+  }
+  return has_measured_operations(scenario)
+             ? "not calibrated: operations and messages measured on that machine"
+             : "not calibrated: data sheets and published measurements of parts";
 }
 
 Prediction predict(const Scenario& scenario, const ParallelConfig& config,

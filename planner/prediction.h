@@ -33,8 +33,8 @@ struct Prediction {
   Traffic traffic;
   std::vector<std::string> extrapolations;  ///< Where it rests on no measurement, one line each.
 
-  /// "calibrated on 9 runs", "not calibrated: ...".
-  [[nodiscard]] std::string basis() const;
+  /// "calibrated on 9 runs", or "not calibrated: " and what the scenario's profiles are made of.
+  [[nodiscard]] std::string basis(const Scenario& scenario) const;
 };
 
 /// The closed form times the calibration's factor. The config must have no shape violation.

@@ -87,7 +87,7 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
     return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
   };
   const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
-  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis()) +
+  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis(plan.scenario)) +
          row("time per iteration", with_interval(predicted.iteration_time, duration)) +
          row("per GPU", with_interval(predicted.per_gpu, tera)) +
          row("all GPUs", with_interval(predicted.per_gpu, peta)) +

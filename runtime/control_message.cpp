@@ -51,6 +51,7 @@ std::string plain(std::string_view text) {
 }
 
 constexpr int kMostRank = 1 << 24;
+constexpr int kMostSignal = 64;
 constexpr std::int64_t kMost = INT64_MAX / 4;
 
 void append(std::string& line, const RankActivity& activity, std::int64_t now) {
@@ -130,7 +131,8 @@ std::optional<std::vector<RankActivity>> parse_beat(std::string_view line, std::
 }
 
 std::string fault_line(const RunFault& fault) {
-  return fmt::format("{}{}\t{}\t{}", kFault, fault.rank, plain(fault.place), plain(fault.what));
+  return fmt::format("{}{} {}\t{}\t{}", kFault, fault.rank, fault.signal, plain(fault.place),
+                     plain(fault.what));
 }
 
 std::optional<RunFault> parse_fault(std::string_view line) {
@@ -144,9 +146,11 @@ std::optional<RunFault> parse_fault(std::string_view line) {
     return std::nullopt;
   }
   Words words(line.substr(0, first));
-  RunFault fault{.rank = words.number(-1, kMostRank),
+  const int rank = words.number(-1, kMostRank);
+  RunFault fault{.rank = rank,
                  .place = std::string(line.substr(first + 1, second - first - 1)),
-                 .what = std::string(line.substr(second + 1))};
+                 .what = std::string(line.substr(second + 1)),
+                 .signal = words.number(0, kMostSignal)};
   return words.is_good() && words.is_over() ? std::optional(fault) : std::nullopt;
 }
 

@@ -28,7 +28,7 @@ struct Hello {
 [[nodiscard]] std::optional<std::vector<RankActivity>> parse_beat(std::string_view line,
                                                                   std::int64_t now);
 
-/// "fault RANK\tPLACE\tWHAT".
+/// "fault RANK SIGNAL\tPLACE\tWHAT".
 [[nodiscard]] std::string fault_line(const RunFault& fault);
 [[nodiscard]] std::optional<RunFault> parse_fault(std::string_view line);
 

@@ -70,13 +70,19 @@ EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
   end.done_steps = std::ssize(end.record.ranks.front().steps);
   if (run.options.process != nullptr) {
     end.record.ranks.clear();  // the others' are not here
+    end.process = run.log.first_rank();
+  }
+  if (end.signal != 0) {
+    end.fault.clear();  // what was thrown only follows from it
   }
   // Of what all processes see, one speaks.
   end.is_told_elsewhere = run.log.first_rank() > 0 && (end.signal != 0 || thrown.is_aborted);
   if (const std::optional<RunFault> fault = run.watchdog.fault()) {
     end.fault = to_string(*fault);
     end.status = fault->status;
-    end.is_told_elsewhere = fault->is_told_elsewhere;
+    end.signal = fault->signal;
+    end.is_told_elsewhere =
+        fault->signal != 0 ? run.log.first_rank() > 0 : fault->is_told_elsewhere;
     const std::lock_guard lock(run.failure_mutex);
     if (run.failure && run.failure->fault.rank == fault->rank) {
       end.out_of_memory_rank = run.failure->is_out_of_memory ? fault->rank : -1;
@@ -322,12 +328,20 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
   }
 }
 
+/// A process that is silent so long is stopped: it beats ten times a second, whatever its rank is
+/// in.
+Seconds longest_silence(const DeadlineRule& rule) {
+  constexpr Seconds least(1.0);
+  constexpr Seconds for_ever(1e9);
+  return rule.is_on ? std::max(rule.fixed.value_or(rule.least), least) : for_ever;
+}
+
 /// Joins the processes of a job: rank 0's listens, and all hear where.
 void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
   const DeadlineRule& rule = run.options.deadlines;
   ControlOptions options{.first_rank = world.rank(),
                          .world_size = world.size(),
-                         .longest_silence = rule.fixed.value_or(rule.least),
+                         .longest_silence = longest_silence(rule),
                          .activities = [&run] { return activities_of(run.log); }};
   std::optional<ControlHub> hub;
   if (world.rank() == 0) {
@@ -369,7 +383,8 @@ void wait_for_fault(const SharedRun& run) {
 EndedEarly::EndedEarly(EarlyEnd end)
     : Error(end.signal == 0
                 ? end.fault
-                : fmt::format("interrupted after {} of {} steps", end.done_steps, end.asked_steps),
+                : fmt::format("{}{}interrupted after {} of {} steps", end.fault,
+                              end.fault.empty() ? "" : ": ", end.done_steps, end.asked_steps),
             end.status),
       end_(std::make_shared<const EarlyEnd>(std::move(end))) {}
 

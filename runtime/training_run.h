@@ -63,6 +63,7 @@ struct EarlyEnd {
   std::string fault;                              ///< "rank 3: 2F0 of step 4: ...".
   ExitStatus status = ExitStatus::kRuntimeFault;  ///< Of the fault.
   bool is_told_elsewhere = false;                 ///< By the process where it was found.
+  int process = -1;                     ///< Rank of this process; −1: ranks are threads.
   int out_of_memory_rank = -1;          ///< Whose memory did not suffice, if that is the fault,
   std::int64_t out_of_memory_peak = 0;  ///< and the most that it had allocated.
   std::string actions;                  ///< What every rank was in, and did last: lines.

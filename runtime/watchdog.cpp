@@ -191,7 +191,9 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
   }
   // First, since the end of this world says less than this.
   if (options_.spread && !(fault && fault->is_told_elsewhere)) {
-    options_.spread(fault.value_or(RunFault{.what = fmt::format("ended by signal {}", signal)}));
+    options_.spread(fault.value_or(RunFault{.rank = log_.first_rank(),
+                                            .what = fmt::format("ended by signal {}", signal),
+                                            .signal = signal}));
   }
   const std::lock_guard lock(mutex_);
   for (Communicator* world : worlds_) {
@@ -201,7 +203,8 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
 
 /// Of the job, once there is a fault or a signal.
 ExitStatus Watchdog::status() const {
-  return fault_ ? fault_->status : static_cast<ExitStatus>(128 + signal_);
+  const int signal = fault_ ? fault_->signal : signal_;
+  return signal != 0 ? static_cast<ExitStatus>(128 + signal) : fault_->status;
 }
 
 /// Memory may lack for a moment, or for good: whoever watches goes on.

@@ -48,6 +48,7 @@ struct RunFault {
   std::string place;  ///< "2F0 of step 4".
   std::string what;
   ExitStatus status = ExitStatus::kRuntimeFault;
+  int signal = 0;                  ///< That ended the process of the rank, or 0.
   bool is_told_elsewhere = false;  ///< Another process found it, and says so.
 };
 /// "rank 3: 2F0 of step 4: what".

@@ -222,9 +222,10 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
     tell(end.few_actions);
     attempt_all(
         {[&] {
-           const auto path = line.text("dump-actions");
-           if (path && !end.is_told_elsewhere) {
-             write_file_atomically(*path, end.actions);
+           if (const auto path = line.text("dump-actions")) {
+             const bool is_thread = end.process < 0;
+             write_file_atomically(is_thread ? *path : fmt::format("{}.rank{}", *path, end.process),
+                                   end.actions);
            }
          },
          [&] {
@@ -234,6 +235,10 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
          },
          [&] { tell(memory_advice(end, *job.prepared)); }},
         [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
+    if (end.process >= 0 && end.signal == 0 && !end.is_told_elsewhere) {
+      tell(
+          fmt::format("{}: {} of {} steps were done\n", kProgram, end.done_steps, end.asked_steps));
+    }
     const EndedEarly why(end);
     if (end.signal == 0 && !end.is_told_elsewhere) {
       throw Error(why);

@@ -74,7 +74,9 @@ po::options_description run_flags() {
          "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
          "is predicted and what the longest took, and 10 s at least (default: auto)");
   option("dump-actions", text_value(),
-         "where the run ends early, write what every rank was in and did last to this file");
+         "where the run ends early, write what every rank was in and did last to this file; where "
+         "ranks "
+         "are processes, each its own to this file with .rank3 behind its name");
   option("inject", texts_value(),
          "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
          "alloc, exit, kill, stop, hang or slow:2 in place of throw");

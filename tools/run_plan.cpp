@@ -200,7 +200,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   run.is_predicted = run.basis.empty();
   if (run.is_predicted) {
     run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
-                plan.scenario.stack.name + "; " + run.plan.predicted.basis();
+                plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
   }
   run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
   check_can_run(run.plan, run.executed, request);

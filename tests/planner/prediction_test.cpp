@@ -19,8 +19,21 @@ TEST(Predict, ScalesEveryTermByTheCalibration) {
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
-  EXPECT_EQ(scaled.basis(), "calibrated on 9 runs");
-  EXPECT_EQ(plain.basis(), "not calibrated: data sheets and published measurements of parts");
+  EXPECT_EQ(scaled.basis(scenario), "calibrated on 9 runs");
+  EXPECT_EQ(plain.basis(scenario),
+            "not calibrated: data sheets and published measurements of parts");
+}
+
+TEST(Predict, SaysThatItsProfileWasMeasured) {
+  Scenario host = selene_2021("1T");
+  host.stack.memory_model = MemoryModel::kPtdp;
+  host.cluster.gpu.measured_operations = {
+      {DeviceOperation::kLayerNorm,
+       host.stack.precision,
+       {{{8.0, 8.0, 1.0}, Seconds(1e-6)}, {{16.0, 8.0, 1.0}, Seconds(2e-6)}},
+       "a test"}};
+  EXPECT_EQ(Prediction().basis(host),
+            "not calibrated: operations and messages measured on that machine");
 }
 
 // By hand from the time: 3072 · 2048 tokens; SC21 eq. 3 FLOPs over 3072 GPUs of 312 TFLOP/s.
