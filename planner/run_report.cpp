@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostSmall = 1'000'000'000;
 constexpr Range kSeconds = {0.0, 1e15, "seconds"};
+/// Of an iteration that ran: what clocks resolve, at least.
+constexpr Range kIteration = {1e-9, 1e15, "seconds"};
 constexpr Range kAny = {-1e300, 1e300};
 constexpr Range kLarge = {0.0, 1e30};
 constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
@@ -114,9 +116,9 @@ void describe(Fields& fields, PredictedPart& part) {
 template <class Fields>
 void describe(Fields& fields, MeasuredPart& part) {
   RunReport& report = *part.report;
-  fields.quantity("iteration_time_s", report.measured_time, 1.0, kSeconds);
-  fields.quantity("fastest_s", report.fastest, 1.0, kSeconds);
-  fields.quantity("slowest_s", report.slowest, 1.0, kSeconds);
+  fields.quantity("iteration_time_s", report.measured_time, 1.0, kIteration);
+  fields.quantity("fastest_s", report.fastest, 1.0, kIteration);
+  fields.quantity("slowest_s", report.slowest, 1.0, kIteration);
 }
 
 template <class Fields>
@@ -138,6 +140,12 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.object("measured", measured);
   fields.quantity("hardware_flops", report.hardware_flops, 1.0, kLarge);
   fields.objects("terms", report.terms);
+  if constexpr (Fields::kIsReading) {
+    if (report.terms.empty() && report.predicted_time.value > Seconds(0.0)) {
+      throw Error(fields.place_of("terms") +
+                  ": expected the terms of the iteration, as it is predicted, got none");
+    }
+  }
   fields.objects("actions", report.actions);
   fields.objects("memory", report.memory);
   fields.objects("traffic", report.traffic);

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cost_model/calibration/quantile.h"
 #include "cost_model/error.h"
 
 namespace ptdp {
 namespace {
+
+/// σ of a normal distribution between its quarter points, and the standard error of the median of
+/// n values in σ/√n: √(π/2).
+constexpr double kQuarterPoints = 1.349;
+constexpr double kMedianError = 1.2533;
+/// Standard errors beyond which a difference is none of scatter.
+constexpr double kTieErrors = 2.0;
 
 std::vector<NamedReport> reports_of(const std::vector<TunedPlan>& plans) {
   std::vector<NamedReport> reports;
@@ -51,6 +59,24 @@ std::size_t find_fastest(const std::vector<TunedPlan>& plans) {
   return static_cast<std::size_t>(least - plans.begin());
 }
 
+Seconds corrected_time(const TunedPlan& plan) {
+  return plan.corrected.predicted.iteration_time.value;
+}
+
+/// What the corrected profiles choose of all plans, and of those that ran: of these, where the
+/// search's choice did not run, the one predicted fastest.
+void choose_again(Tuning& tuning, const Plan& best) {
+  tuning.chosen_again = find_config(tuning.plans, best.config);
+  if (tuning.chosen_again < tuning.plans.size()) {
+    return;
+  }
+  tuning.not_run = best;
+  const auto least = std::min_element(
+      tuning.plans.begin(), tuning.plans.end(),
+      [](const TunedPlan& a, const TunedPlan& b) { return corrected_time(a) < corrected_time(b); });
+  tuning.chosen_again = static_cast<std::size_t>(least - tuning.plans.begin());
+}
+
 /// A further run of a plan: the steps of both count alike, terms and actions are the longer run's.
 void add_run(PlanRun& run, const PlanRun& more) {
   run.step_times.insert(run.step_times.end(), more.step_times.begin(), more.step_times.end());
@@ -83,43 +109,44 @@ double TunedPlan::spread() const {
   return quantile(run.step_times, 0.75) - quantile(run.step_times, 0.25);
 }
 
+double TunedPlan::standard_error() const {
+  const std::size_t steps = run.step_times.size();
+  return steps < 2 ? std::numeric_limits<double>::infinity()
+                   : kMedianError * spread() / kQuarterPoints / std::sqrt(steps);
+}
+
 std::size_t Tuning::best() const {
-  return is_tie(plans[chosen_again], plans[fastest]) ? chosen_again : fastest;
+  return is_tie(plans[chosen_first], plans[fastest]) ? chosen_first : fastest;
 }
 
-double Tuning::regret_of_first() const {
-  return plans[chosen_first].measured() / plans[fastest].measured() - 1.0;
+double Tuning::regret_of(std::size_t plan) const {
+  return plans[plan].measured() / plans[fastest].measured() - 1.0;
 }
 
-double Tuning::regret_of_again() const {
-  return plans[chosen_again].measured() / plans[fastest].measured() - 1.0;
+double Tuning::predicted_gain(std::size_t plan) const {
+  return corrected_time(plans[chosen_first]) / corrected_time(plans[plan]) - 1.0;
 }
 
-double Tuning::predicted_gain() const {
-  return plans[chosen_first].corrected.predicted.iteration_time.value /
-             plans[chosen_again].corrected.predicted.iteration_time.value -
-         1.0;
-}
-
-double Tuning::measured_gain() const {
-  return plans[chosen_first].measured() / plans[chosen_again].measured() - 1.0;
+double Tuning::measured_gain(std::size_t plan) const {
+  return plans[chosen_first].measured() / plans[plan].measured() - 1.0;
 }
 
 bool is_tie(const TunedPlan& a, const TunedPlan& b) {
-  return std::abs((a.measured() - b.measured()).value()) < std::max(a.spread(), b.spread());
+  const double error = std::hypot(a.standard_error(), b.standard_error());
+  return std::abs((a.measured() - b.measured()).value()) <= kTieErrors * error;
 }
 
 ChangedTerm find_changed_term(const Tuning& tuning) {
   const TunedPlan& first = tuning.plans[tuning.chosen_first];
-  const TunedPlan& again = tuning.plans[tuning.chosen_again];
+  const TunedPlan& tuned = tuning.plans[tuning.best()];
   ChangedTerm changed;
   Seconds most(-1.0);
   for (const CostTerm& term : kCostTerms) {
     const auto difference = [&](const Plan& a, const Plan& b) {
       return a.predicted.breakdown.*term.time - b.predicted.breakdown.*term.time;
     };
-    const Seconds before = difference(first.plan, again.plan);
-    const Seconds after = difference(first.corrected, again.corrected);
+    const Seconds before = difference(first.plan, tuned.plan);
+    const Seconds after = difference(first.corrected, tuned.corrected);
     if (after - before > most) {
       most = after - before;
       changed = {.name = std::string(term.name), .before = before, .after = after};
@@ -138,9 +165,8 @@ Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
   }
   tuning.refit = refit_profile(reports_of(tuning.plans), sources);
 
-  const Plan best = search_again(list, corrected(list, tuning.refit));
-  tuning.chosen_again = find_config(tuning.plans, best.config);
-  if (tuning.chosen_again == tuning.plans.size()) {
+  Plan best = search_again(list, corrected(list, tuning.refit));
+  if (find_config(tuning.plans, best.config) == tuning.plans.size()) {
     // As the first search predicted it, were it not for its length.
     const Plan as_planned =
         make_plan(list.scenario, list.options.gpus, list.options.memory_headroom, best.config,
@@ -150,12 +176,14 @@ Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
     add_run(fastest.run, more[1]);
     tuning.plans.push_back({.plan = as_planned, .run = more[0], .is_new = true});
     tuning.refit = refit_profile(reports_of(tuning.plans), sources);
+    best = search_again(list, corrected(list, tuning.refit));
   }
   tuning.fastest = find_fastest(tuning.plans);
   for (TunedPlan& plan : tuning.plans) {
     plan.corrected = make_plan(corrected(list, tuning.refit), list.options.gpus,
                                list.options.memory_headroom, plan.plan.config, Calibration{});
   }
+  choose_again(tuning, best);
   return tuning;
 }
 

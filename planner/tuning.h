@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,32 +32,36 @@ struct TunedPlan {
   [[nodiscard]] Seconds measured() const { return run.report.measured_time; }
   /// Of its steps: between the quarter points [s].
   [[nodiscard]] double spread() const;
+  /// Of the median of its steps [s]: 1.253 σ/√n, as of n independent steps of a normal
+  /// distribution, with σ = spread/1.349. Infinite of one step, which says nothing of scatter.
+  [[nodiscard]] double standard_error() const;
 };
 
 struct Tuning {
   std::vector<TunedPlan> plans;  ///< That ran: in the order of the first search, then a new one.
   ProfileRefit refit;            ///< By all of them.
   std::size_t chosen_first = 0;  ///< Of `plans`: what the search chose,
-  std::size_t chosen_again = 0;  ///< what it chooses by the corrected profiles,
+  std::size_t chosen_again = 0;  ///< what the corrected profiles choose of those that ran,
   std::size_t fastest = 0;       ///< and what was fastest.
+  std::optional<Plan> not_run;   ///< What the search chooses by them, where it did not run.
 
-  [[nodiscard]] bool has_changed() const { return chosen_first != chosen_again; }
-  /// What to train with: the second choice, or the fastest where that is no tie.
+  /// What to train with: the first choice where it ties with the fastest, else the fastest.
   [[nodiscard]] std::size_t best() const;
-  /// Time of the first choice over that of the fastest, minus 1.
-  [[nodiscard]] double regret_of_first() const;
-  [[nodiscard]] double regret_of_again() const;
-  /// By how much the first choice takes longer than the second, of the second's time: as predicted
+  [[nodiscard]] bool has_changed() const { return best() != chosen_first; }
+  /// Time of a plan over that of the fastest, minus 1.
+  [[nodiscard]] double regret_of(std::size_t plan) const;
+  /// By how much the first choice takes longer than another plan, of that one's time: as predicted
   /// by the corrected profiles, and as measured.
-  [[nodiscard]] double predicted_gain() const;
-  [[nodiscard]] double measured_gain() const;
+  [[nodiscard]] double predicted_gain(std::size_t plan) const;
+  [[nodiscard]] double measured_gain(std::size_t plan) const;
 };
 
-/// Whether two plans differ by less than their steps scatter: less than the larger spread.
+/// Whether the medians of two plans are no further apart than twice the standard error of their
+/// difference.
 [[nodiscard]] bool is_tie(const TunedPlan& a, const TunedPlan& b);
 
-/// The term of the prediction that changed the choice: by which the first choice lost most against
-/// the second one from the first prediction to the corrected one.
+/// The term of the prediction by which the first choice lost most against the tuned plan from the
+/// first prediction to the corrected one.
 struct ChangedTerm {
   std::string name;  ///< Of kCostTerms.
   Seconds before;    ///< By how much longer the first choice takes in it, as predicted at first,
@@ -65,7 +70,8 @@ struct ChangedTerm {
 [[nodiscard]] ChangedTerm find_changed_term(const Tuning& tuning);
 
 /// Runs the first `most` plans of the list, refits, searches again under the same options; runs the
-/// new best where it did not run, beside the fastest so far; and refits to all. `sources` as for
+/// new best where it did not run, beside the fastest so far; then refits to all and searches once
+/// more, so that what is chosen rests on all that was measured. `sources` as for
 /// refit_profile. Throws Error for an empty list, and where no plan may be a refit's evidence.
 [[nodiscard]] Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
                           const std::string& sources);

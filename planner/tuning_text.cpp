@@ -58,37 +58,64 @@ std::string plans_text(const Tuning& tuning) {
   return text + "ranks: as predicted > with refitted profiles > as measured\n";
 }
 
-std::string choice_text(const Tuning& tuning) {
-  const TunedPlan& first = tuning.plans[tuning.chosen_first];
-  const TunedPlan& again = tuning.plans[tuning.chosen_again];
-  if (!tuning.has_changed()) {
-    return "The choice has not changed: " + to_string(first.plan.config) + '\n';
+std::string gain_text(const Tuning& tuning, std::size_t plan) {
+  return fmt::format("gain: predicted {:+.1f} %, measured {:+.1f} %{}\n",
+                     100.0 * tuning.predicted_gain(plan), 100.0 * tuning.measured_gain(plan),
+                     is_tie(tuning.plans[tuning.chosen_first], tuning.plans[plan])
+                         ? ": a tie, steps scatter more"
+                         : "");
+}
+
+/// Why another plan is the tuned one.
+std::string reason_text(const Tuning& tuning) {
+  const std::size_t best = tuning.best();
+  if (tuning.predicted_gain(best) <= 0.0) {
+    return "because it measured faster; the refitted profiles do not say why\n";
   }
   const ChangedTerm term = find_changed_term(tuning);
   const auto signed_time = [](Seconds time) {
     return time.value() < 0.0 ? "-" + duration(Seconds(-time.value())) : "+" + duration(time);
   };
-  std::string text = fmt::format("The choice has changed:\n  from {}\n  to   {}\n",
-                                 to_string(first.plan.config), to_string(again.plan.config));
-  text +=
-      fmt::format("because of {}: the first one's differs from the second one's by {}, not by {}\n",
-                  term.name, signed_time(term.after), signed_time(term.before));
-  text += fmt::format("gain: predicted {:+.1f} %, measured {:+.1f} %{}\n",
-                      100.0 * tuning.predicted_gain(), 100.0 * tuning.measured_gain(),
-                      is_tie(first, again) ? ": a tie, steps scatter more than that" : "");
+  return fmt::format(
+      "because of {}: the first one's differs from the second one's by {}, not by {}\n", term.name,
+      signed_time(term.after), signed_time(term.before));
+}
+
+std::string choice_text(const Tuning& tuning) {
+  const std::size_t best = tuning.best();
+  const auto config_of = [&](std::size_t plan) {
+    return to_string(tuning.plans[plan].plan.config);
+  };
+  std::string text;
+  if (tuning.has_changed()) {
+    text = fmt::format("The choice has changed:\n  from {}\n  to   {}\n{}{}",
+                       config_of(tuning.chosen_first), config_of(best), reason_text(tuning),
+                       gain_text(tuning, best));
+  } else {
+    text = "The choice has not changed: " + config_of(best) + '\n';
+  }
+  if (tuning.chosen_again != best) {
+    text += fmt::format("The refitted profiles would choose {}\n{}", config_of(tuning.chosen_again),
+                        gain_text(tuning, tuning.chosen_again));
+  }
+  if (tuning.not_run) {
+    text += fmt::format("Of all plans they would choose one that did not run: {}, predicted {}\n",
+                        to_string(tuning.not_run->config),
+                        duration(tuning.not_run->predicted.iteration_time.value));
+  }
   return text;
 }
 
 std::string regret_text(const Tuning& tuning) {
   const TunedPlan& fastest = tuning.plans[tuning.fastest];
-  const auto line = [&](const char* what, std::size_t chosen, double regret) {
+  const auto line = [&](const char* what, std::size_t chosen) {
     const bool is_tied = chosen != tuning.fastest && is_tie(tuning.plans[chosen], fastest);
-    return fmt::format("regret of the {} choice: {:.1f} %{}\n", what, 100.0 * regret,
+    return fmt::format("regret of the {} choice: {:.1f} %{}\n", what,
+                       100.0 * tuning.regret_of(chosen),
                        is_tied ? " (a tie with the fastest)" : "");
   };
   return "fastest measured: " + to_string(fastest.plan.config) + '\n' +
-         line("first", tuning.chosen_first, tuning.regret_of_first()) +
-         line("refitted", tuning.chosen_again, tuning.regret_of_again()) +
+         line("first", tuning.chosen_first) + line("refitted", tuning.chosen_again) +
          "tuned plan: " + to_string(tuning.plans[tuning.best()].plan.config) + '\n';
 }
 
@@ -137,24 +164,29 @@ std::string to_json(const Tuning& tuning) {
     json.count("runs", knob.num_runs);
     json.flag("at_bound", knob.is_at_bound);
   }
-  const TunedPlan& first = tuning.plans[tuning.chosen_first];
-  const TunedPlan& again = tuning.plans[tuning.chosen_again];
+  const std::size_t best = tuning.best();
   ObjectWriter json;
   json.text("schema", "ptdp.tuning/1");
   json.children("plans", std::move(plans));
   json.count("chosen_first", static_cast<std::int64_t>(tuning.chosen_first));
   json.count("chosen_again", static_cast<std::int64_t>(tuning.chosen_again));
   json.count("fastest", static_cast<std::int64_t>(tuning.fastest));
-  json.count("best", static_cast<std::int64_t>(tuning.best()));
+  json.count("best", static_cast<std::int64_t>(best));
   json.flag("changed", tuning.has_changed());
-  if (tuning.has_changed()) {
+  if (tuning.has_changed() && tuning.predicted_gain(best) > 0.0) {
     json.name("changed_term", find_changed_term(tuning).name);
-    json.flag("tie", is_tie(first, again));
   }
-  json.number("regret_first_pct", 100.0 * tuning.regret_of_first());
-  json.number("regret_again_pct", 100.0 * tuning.regret_of_again());
-  json.number("predicted_gain_pct", 100.0 * tuning.predicted_gain());
-  json.number("measured_gain_pct", 100.0 * tuning.measured_gain());
+  if (tuning.chosen_again != tuning.chosen_first) {
+    json.flag("tie", is_tie(tuning.plans[tuning.chosen_first], tuning.plans[tuning.chosen_again]));
+  }
+  if (tuning.not_run) {
+    ParallelConfig config = tuning.not_run->config;
+    json.object("not_run", config);
+  }
+  json.number("regret_first_pct", 100.0 * tuning.regret_of(tuning.chosen_first));
+  json.number("regret_again_pct", 100.0 * tuning.regret_of(tuning.chosen_again));
+  json.number("predicted_gain_pct", 100.0 * tuning.predicted_gain(best));
+  json.number("measured_gain_pct", 100.0 * tuning.measured_gain(best));
   json.children("corrections", std::move(corrections));
   return json.dump();
 }

@@ -104,11 +104,13 @@ void CommandLine::allow_words(std::size_t most) const {
   }
 }
 
-void CommandLine::allow_only(const std::vector<std::string>& flags) const {
+void CommandLine::allow_only(const std::vector<std::string>& flags, const std::string& by) const {
   for (const auto& [name, value] : values_) {
     if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {
       throw Error("--" + name + ": not used " +
-                  (words_.empty() ? "here" : "by `" + words_.front() + "` here"));
+                  (!by.empty()      ? "by " + by
+                   : words_.empty() ? "here"
+                                    : "by `" + words_.front() + "` here"));
     }
   }
 }

@@ -28,8 +28,9 @@ class CommandLine {
   [[nodiscard]] const std::vector<std::string>& words() const { return words_; }
   /// Throws Error, naming the first too many, for more than `most` words.
   void allow_words(std::size_t most) const;
-  /// Throws Error for a flag that is there and not among `flags`: it would be ignored.
-  void allow_only(const std::vector<std::string>& flags) const;
+  /// Throws Error for a flag that is there and not among `flags`: it would be ignored. `by`: what
+  /// does not use it, where that is not the first word.
+  void allow_only(const std::vector<std::string>& flags, const std::string& by = "") const;
   [[nodiscard]] bool has(const std::string& flag) const { return values_.count(flag) > 0; }
   [[nodiscard]] std::optional<std::string> text(const std::string& flag) const;
   /// All values of a flag that may be repeated (one declared with texts_value()), in order.

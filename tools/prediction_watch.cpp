@@ -54,6 +54,7 @@ PredictionWatch::PredictionWatch(const PreparedRun& run, std::int64_t warm_up,
     : run_(run), warm_up_(warm_up), report_file_(std::move(report_file)) {}
 
 std::optional<std::string> PredictionWatch::observe(const StepProgress& step) {
+  const std::lock_guard lock(mutex_);
   if (!run_.is_predicted || has_judged_ || step.done <= warm_up_) {
     return std::nullopt;
   }
@@ -67,6 +68,7 @@ std::optional<std::string> PredictionWatch::observe(const StepProgress& step) {
 }
 
 std::optional<std::string> PredictionWatch::finish() {
+  const std::lock_guard lock(mutex_);
   return has_judged_ || times_.empty() ? std::nullopt : judge();
 }
 
@@ -88,6 +90,7 @@ std::optional<std::string> PredictionWatch::judge() {
 }
 
 std::vector<std::string> PredictionWatch::warnings(const RunReport& report) const {
+  const std::lock_guard lock(mutex_);
   std::optional<std::string> warning = warning_;
   if (!has_judged_ && run_.is_predicted) {
     warning = warning_of({.predicted = report.predicted_time.value,

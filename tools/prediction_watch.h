@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ inline constexpr std::int64_t kJudgedSteps = 10;
 inline constexpr double kToleratedError = 0.20;
 
 /// Looks at the steps of the rank that tells of them. Says nothing of what is not predicted, and
-/// corrects nothing.
+/// corrects nothing. The report may ask from another thread than the one that observes.
 class PredictionWatch {
  public:
   /// `run` must outlive it. `report_file`: what the warning calls the run's report.
@@ -33,11 +34,13 @@ class PredictionWatch {
   [[nodiscard]] std::vector<std::string> warnings(const RunReport& report) const;
 
  private:
+  /// With the mutex held.
   [[nodiscard]] std::optional<std::string> judge();
 
   const PreparedRun& run_;
   std::int64_t warm_up_ = 0;
   std::string report_file_;
+  mutable std::mutex mutex_;  ///< Of what follows.
   std::vector<double> times_;
   std::vector<RunTerms> terms_;
   bool has_judged_ = false;

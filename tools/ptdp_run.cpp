@@ -55,7 +55,7 @@ constexpr const char* kUsage =
     "A rank that fails or hangs ends the run: status 4, with the rank, its action and the report "
     "of\n"
     "the steps before. SIGINT and SIGTERM end it at once with that report, SIGUSR1 after its step\n"
-    "with the checkpoint of --save.\n"
+    "with the checkpoint of --save; --tune then shows the turns that were complete.\n"
     "\n";
 
 void write_trace_file(const std::string& path, const PreparedRun& run, const RunRecord& record,
@@ -292,23 +292,6 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 
-/// Runs plans in turn; returns the status.
-int run_tuning(const CommandLine& line) {
-  RunRequest request = parse_request(line);
-  finish_learning_rate(line, request, /*first_step=*/0);
-  const RunSignals signals = catch_signals();
-  try {
-    tune_plans(line, request, signals);
-  } catch (const EndedEarly& early) {
-    if (early.end().signal == 0) {
-      throw;
-    }
-    tell(fmt::format("{}: --tune: interrupted; nothing was tuned\n", kProgram));
-    return 128 + early.end().signal;
-  }
-  return 0;
-}
-
 int run(int argc, const char* const* argv, MpiProcess* process) {
   const boost::program_options::options_description flags = run_flags();
   std::optional<CommandLine> line;
@@ -337,7 +320,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
     }
     return 0;
   }
-  return line->has("tune") ? run_tuning(*line) : execute(*line, job, process);
+  return line->has("tune") ? tune_plans(*line, kProgram) : execute(*line, job, process);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include "tools/tune_plans.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "cost_model/calibration/quantile.h"
@@ -16,6 +18,10 @@
 #include "planner/formatting.h"
 #include "planner/tuning.h"
 #include "tools/measured_terms.h"
+#include "tools/run_faults.h"
+#include "tools/run_flags.h"
+#include "tools/run_plan.h"
+#include "tools/run_progress.h"
 
 namespace ptdp {
 namespace {
@@ -62,35 +68,90 @@ std::vector<std::int64_t> turns_of(std::int64_t steps) {
   return turns;
 }
 
+bool wants_json(const CommandLine& line) {
+  return line.choice("format", {"text", "json"}).value_or(0) == 1;
+}
+
 /// Runs plans in turn.
 class InterleavedRuns {
  public:
-  InterleavedRuns(const RunRequest& request, const RunSignals& signals, bool is_quiet)
-      : request_(request), signals_(signals), is_quiet_(is_quiet) {}
+  InterleavedRuns(const CommandLine& line, const std::string& program, const RunRequest& request,
+                  const RunSignals& signals)
+      : line_(line), program_(program), request_(request), signals_(signals) {}
 
-  std::vector<PlanRun> operator()(const std::vector<Plan>& plans) const {
-    std::vector<PreparedRun> prepared;
+  /// Throws EndedEarly, or Stopped after a step.
+  std::vector<PlanRun> operator()(const std::vector<Plan>& plans) {
+    const std::size_t first = runs_.size();
     for (const Plan& plan : plans) {
-      prepared.push_back(prepare_run(plan, request_));
-      if (!prepared.back().is_predicted) {
-        throw Error("--tune: " + prepared.back().basis);
+      PlanTurns& run = runs_.emplace_back(PlanTurns{.prepared = prepare_run(plan, request_)});
+      if (!run.prepared.is_predicted) {
+        throw Error("--tune: " + run.prepared.basis);
+      }
+      run.deadlines = parse_deadline(line_);
+      add_predicted(run.deadlines, run.prepared);
+      run.faults = parse_faults(line_, run.prepared);
+    }
+    const std::vector<std::int64_t> turns = turns_of(request_.steps);
+    num_turns_ += turns.size() * plans.size();
+    for (const std::int64_t steps : turns) {
+      for (std::size_t i = first; i < runs_.size(); ++i) {
+        running_ = i;
+        add_turn(runs_[i].record, run_turn(runs_[i], steps), request_.warm_up);
+        ++done_turns_;
       }
     }
-    std::vector<RunRecord> records(plans.size());
-    for (const std::int64_t steps : turns_of(request_.steps)) {
-      for (std::size_t i = 0; i < plans.size(); ++i) {
-        add_turn(records[i], run_turn(prepared[i], steps), request_.warm_up);
-      }
+    std::vector<PlanRun> reports;
+    for (std::size_t i = first; i < runs_.size(); ++i) {
+      reports.push_back(report_of(runs_[i]));
     }
-    std::vector<PlanRun> runs;
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      runs.push_back(report_of(prepared[i], records[i]));
-    }
-    return runs;
+    return reports;
   }
 
+  /// Tells where the ranks were and what the complete turns measured; returns the status. Also
+  /// while a turn runs, from any thread.
+  [[nodiscard]] int report_end(const EarlyEnd& end) const {
+    return run_command(program_, [&]() -> int {
+      tell(end.few_actions);
+      try {
+        print_turns();
+      } catch (const Error& error) {
+        tell(fmt::format("{}: {}\n", program_, error.what()));
+      }
+      if (end.signal == 0) {
+        const PreparedRun& run = runs_[running_].prepared;
+        tell(memory_advice(end, run));
+        throw Error(fmt::format("--tune: {}: {}; nothing was tuned", to_string(run.executed.config),
+                                end.fault),
+                    end.status);
+      }
+      return report_signal(end.signal);
+    });
+  }
+  /// The same for a signal after a step.
+  [[nodiscard]] int report_stop() const {
+    print_turns();
+    return report_signal(SIGINT);
+  }
+
+  /// A signal asked to end after a step.
+  struct Stopped {};
+
  private:
-  [[nodiscard]] RunRecord run_turn(const PreparedRun& run, std::int64_t steps) const {
+  /// A plan and the measured steps of its complete turns.
+  struct PlanTurns {
+    PreparedRun prepared;
+    DeadlineRule deadlines = {};
+    std::vector<InjectedFault> faults = {};
+    RunRecord record = {};
+  };
+
+  [[nodiscard]] RunRecord run_turn(const PlanTurns& turns, std::int64_t steps) const {
+    const PreparedRun& run = turns.prepared;
+    if (*signals_.stop) {
+      throw Stopped();
+    }
+    const std::string config = to_string(run.executed.config);
+    say(fmt::format("turn {} of {}: {}\n", done_turns_ + 1, num_turns_, config));
     const TransformerConfig& model = run.settings.model;
     const TrainingData data =
         request_.data ? TrainingData::from_file(*request_.data, model.vocab_size, model.seq_length,
@@ -101,31 +162,71 @@ class InterleavedRuns {
                      {.steps = steps + request_.warm_up,
                       .stop = signals_.stop,
                       .interrupt = signals_.interrupt,
-                      .make_backend = [] { return std::make_unique<CpuBackend>(); }});
+                      .deadlines = turns.deadlines,
+                      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                      .hooks = [&](int rank) { return injected_faults(turns.faults, rank); },
+                      .give_up = [this](const EarlyEnd& end) { ::_exit(report_end(end)); }});
     if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
-      throw Error("--tune: interrupted; nothing was tuned", ExitStatus::kRuntimeFault);
+      throw Stopped();
     }
-    if (!is_quiet_) {
-      std::vector<double> times = measured_step_times(record);
-      times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
-      const std::string text =
-          fmt::format("{} steps of {}: {}\n", steps, to_string(run.executed.config),
-                      duration(Seconds(median(times))));
-      static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
-    }
+    std::vector<double> times = measured_step_times(record);
+    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
+    say(fmt::format("{} steps of {}: {}\n", steps, config, duration(Seconds(median(times)))));
     return record;
   }
 
-  [[nodiscard]] PlanRun report_of(const PreparedRun& run, const RunRecord& record) const {
-    RunRequest request = request_;
-    request.steps = std::ssize(record.ranks.front().steps);
-    request.warm_up = 0;
-    return {.report = make_report(run, request, record), .step_times = measured_step_times(record)};
+  void say(const std::string& text) const {
+    if (!line_.has("quiet")) {
+      tell(text);
+    }
   }
 
+  /// On standard output, or where that is for JSON on standard error.
+  void print_turns() const {
+    std::string text = fmt::format("{:>8}{:>12}{:>10}  plan\n", "steps", "measured", "spread");
+    bool is_empty = true;
+    for (const PlanTurns& run : runs_) {
+      if (run.record.ranks.empty()) {
+        continue;
+      }
+      is_empty = false;
+      const std::vector<double> times = measured_step_times(run.record);
+      text += fmt::format("{:>8}{:>12}{:>10}  {}\n", times.size(), duration(Seconds(median(times))),
+                          duration(Seconds(quantile(times, 0.75) - quantile(times, 0.25))),
+                          to_string(run.prepared.executed.config));
+    }
+    if (is_empty) {
+      return;
+    }
+    if (wants_json(line_)) {
+      tell(text);
+    } else {
+      print(text);
+    }
+  }
+
+  [[nodiscard]] int report_signal(int signal) const {
+    tell(fmt::format("{}: interrupted after {} of {} turns; nothing was tuned\n", program_,
+                     done_turns_, num_turns_));
+    return 128 + signal;
+  }
+
+  [[nodiscard]] PlanRun report_of(const PlanTurns& run) const {
+    RunRequest request = request_;
+    request.steps = std::ssize(run.record.ranks.front().steps);
+    request.warm_up = 0;
+    return {.report = make_report(run.prepared, request, run.record),
+            .step_times = measured_step_times(run.record)};
+  }
+
+  const CommandLine& line_;
+  const std::string& program_;
   const RunRequest& request_;
   RunSignals signals_;
-  bool is_quiet_ = false;
+  std::vector<PlanTurns> runs_;
+  std::size_t running_ = 0;  ///< Of `runs_`.
+  std::size_t done_turns_ = 0;
+  std::size_t num_turns_ = 0;  ///< As far as is known.
 };
 
 PlanList read_plans(const CommandLine& line) {
@@ -158,13 +259,13 @@ std::optional<std::filesystem::path> read_output(const CommandLine& line, const 
       throw Error("--" + flag + ": expected another file than the plans, got " + in_quotes(*text));
     }
   }
-  if (path.extension() != ".json") {
-    throw Error("--" + flag + ": expected the name of a file that ends in .json, got " +
-                in_quotes(*text));
-  }
   if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), error)) {
     throw Error("--" + flag + ": no directory " + in_quotes(path.parent_path().string()),
                 ExitStatus::kOutputFailed);
+  }
+  if (path.extension() != ".json") {
+    throw Error("--" + flag + ": expected the name of a file that ends in .json, got " +
+                in_quotes(*text));
   }
   return path;
 }
@@ -179,18 +280,31 @@ void add_tune_flags(boost::program_options::options_description& flags) {
          "with --tune: write the refitted cluster to this file, its stack beside it");
 }
 
-void tune_plans(const CommandLine& line, const RunRequest& request, const RunSignals& signals) {
-  line.allow_only({"tune", "plans", "profile-out", "output", "steps", "warm-up", "data", "seed",
-                   "dropout", "reproducible", "overlap", "lr", "min-lr", "lr-warm-up", "lr-decay",
-                   "weight-decay", "clip", "format", "quiet"});
+int tune_plans(const CommandLine& line, const std::string& program) {
+  line.allow_only(
+      {"tune",     "plans",        "profile-out",  "output",   "steps",  "warm-up", "data",
+       "seed",     "dropout",      "reproducible", "overlap",  "lr",     "min-lr",  "lr-warm-up",
+       "lr-decay", "weight-decay", "clip",         "deadline", "inject", "format",  "quiet"},
+      "--tune");
+  RunRequest request = parse_request(line);
+  finish_learning_rate(line, request, /*first_step=*/0);
+  static_cast<void>(parse_deadline(line));
   const auto plan_file = read_output(line, "output");
   const auto profile_file = read_output(line, "profile-out");
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
+  const bool is_json = wants_json(line);
   const auto most =
       static_cast<std::size_t>(line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
   const PlanList list = read_plans(line);
-  const Tuning tuning = tune(list, most, InterleavedRuns(request, signals, line.has("quiet")),
-                             provenance(std::min(most, list.plans.size())));
+  const RunSignals signals = catch_signals();
+  InterleavedRuns runs(line, program, request, signals);
+  Tuning tuning;
+  try {
+    tuning = tune(list, most, std::ref(runs), provenance(std::min(most, list.plans.size())));
+  } catch (const EndedEarly& early) {
+    return runs.report_end(early.end());
+  } catch (const InterleavedRuns::Stopped&) {
+    return runs.report_stop();
+  }
   print(is_json ? to_json(tuning) : to_table(tuning));
   if (plan_file) {
     write_plan(*plan_file, tuning.plans[tuning.best()].corrected);
@@ -198,6 +312,7 @@ void tune_plans(const CommandLine& line, const RunRequest& request, const RunSig
   if (profile_file) {
     write_profiles(*profile_file, tuning.refit);
   }
+  return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 
 }  // namespace ptdp

@@ -2,9 +2,9 @@
 // measured.
 #pragma once
 
+#include <string>
+
 #include "tools/command_line.h"
-#include "tools/run_faults.h"
-#include "tools/run_plan.h"
 
 namespace ptdp {
 
@@ -12,8 +12,9 @@ namespace ptdp {
 void add_tune_flags(boost::program_options::options_description& flags);
 
 /// Runs the plans that the words of the line name and prints what tuning found; writes the tuned
-/// plan and the refitted profiles where asked. Signals end it with nothing tuned: throws
-/// EndedEarly, or after a step Error. Throws Error.
-void tune_plans(const CommandLine& line, const RunRequest& request, const RunSignals& signals);
+/// plan and the refitted profiles where asked. A fault or a signal ends it with nothing tuned: then
+/// tells what the turns before measured. Returns the status; throws Error for what it cannot tune.
+/// Catches signals from here on. `program` begins its messages.
+[[nodiscard]] int tune_plans(const CommandLine& line, const std::string& program);
 
 }  // namespace ptdp

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "tools/prediction_watch.h"
 
 namespace ptdp {
@@ -190,6 +192,28 @@ TEST(PredictionWatch, WarnsAtTheEndOfAShorterRun) {
   const std::vector<std::string> said = Watched(2.0).warnings_of(/*steps=*/4, /*warm_up=*/1);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_THAT(said[0], testing::StartsWith("end: the prediction is off by +100 %"));
+}
+
+// As a report does that is written while a rank goes on.
+TEST(PredictionWatch, IsAskedWhileAnotherThreadObserves) {
+  Watched watched(0.5);
+  PredictionWatch watch(watched.run(), /*warm_up=*/0, "run.json");
+  const RunReport report{.measured_time = Seconds(1.0)};
+  std::thread observer([&] {
+    const StepRecord record = step_of({span(0, 1)}, 1.0, 0.0);
+    for (std::int64_t done = 1; done <= 1000; ++done) {
+      static_cast<void>(
+          watch.observe({.done = done, .steps = 1000, .time = Seconds(1.0), .record = &record}));
+    }
+  });
+  std::size_t said = 0;
+  for (int asked = 0; asked < 1000; ++asked) {
+    const std::size_t now = watch.warnings(report).size();
+    EXPECT_GE(now, said);
+    said = now;
+  }
+  observer.join();
+  EXPECT_EQ(watch.warnings(report).size(), 1U);
 }
 
 TEST(PredictionWatch, IsSilentWithinAFifth) {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
+#include <regex>
 
 #include "tests/tools/commands.h"
 
@@ -144,7 +146,14 @@ TEST(TuneCommand, RefusesWhatItCannotTune) {
   EXPECT_TRUE(is_refused(run_run({"--tune"}), {"--tune", "plans"}));
   EXPECT_TRUE(is_refused(run_run({"--tune", "/nowhere.json"}), {"/nowhere.json"}));
   EXPECT_TRUE(is_refused(run_run({"--tune", plans, "-k", "0"}), {"--plans"}));
-  EXPECT_TRUE(is_refused(run_run({"--tune", plans, "--shrink"}), {"--shrink"}));
+  EXPECT_TRUE(is_refused(run_run({"--tune", plans, "--shrink"}), {"--shrink: not used by --tune"}));
+  EXPECT_TRUE(is_refused(run_run({"--tune", plans, "--microbatches", "2"}),
+                         {"--microbatches: not used by --tune"}));
+  EXPECT_TRUE(is_refused(run_run({"--tune", plans, "--deadline", "soon"}), {"--deadline"}));
+  EXPECT_TRUE(is_refused(run_run({"--tune", plans, "-o", "tuned"}), {"--output", ".json"}));
+  const ProgramRun nowhere = run_run({"--tune", plans, "-o", "/nonexist/x"});
+  EXPECT_TRUE(ends_with(nowhere, kOutputFailed));
+  EXPECT_THAT(nowhere.errors, HasSubstr("--output: no directory \"/nonexist\""));
   EXPECT_TRUE(is_refused(run_run({"--tune", plans, "-o", plans}), {"--output", "another file"}));
   EXPECT_TRUE(is_refused(run_run({"plan.json", "-k", "2"}), {"--plans", "--tune"}));
   EXPECT_TRUE(is_refused(run_run({"--tune", directory.file("x.json", "{}").string()}), {"x.json"}));
@@ -153,6 +162,47 @@ TEST(TuneCommand, RefusesWhatItCannotTune) {
   const std::string other =
       plans_of(directory.path(), {"--stack", "megatron-lm-2021"}, "selene-a100");
   EXPECT_TRUE(is_refused(run_run({"--tune", other}), {"Not predicted"}));
+}
+
+TEST(TuneCommand, ShowsTheCompleteTurnsWhereItIsInterrupted) {
+  const TemporaryDirectory directory;
+  const std::string plans = plans_of(directory.path());
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
+    // Ten turns of hundreds of steps are to come behind the signal.
+    const ProgramRun run =
+        run_run({"--tune", plans, "--steps", "1500", "-o", (directory.path() / "t.json").string()},
+                {.signals = {{"turn 2 of 12", signal}}});
+    EXPECT_TRUE(ends_with(run, signal == SIGTERM ? 128 + SIGTERM : 128 + SIGINT));
+    EXPECT_TRUE(std::regex_search(
+        run.errors, std::regex("interrupted after [1-9][0-9]? of 12 turns; nothing was tuned")))
+        << run.errors;
+    EXPECT_THAT(run.output, HasSubstr("measured"));
+    EXPECT_THAT(run.output, testing::Not(HasSubstr("refitted")));
+    EXPECT_LT(run.seconds_after_signal, 1.0 * kSlowdown + 2.0);  // a second, on a loaded machine
+    EXPECT_FALSE(fs::exists(directory.path() / "t.json"));
+  }
+}
+
+// The action lasts for hours, as a product on a device may.
+TEST(TuneCommand, EndsThoughARankIsInALongAction) {
+  const TemporaryDirectory directory;
+  const std::string plans = plans_of(directory.path());
+  const ProgramRun run = run_run(
+      {"--tune", plans, "--steps", "3", "--deadline", "off", "--inject", "rank=0,what=hang"},
+      {.signals = {{"turn 1 of 12", SIGINT}}});
+  EXPECT_TRUE(ends_with(run, 128 + SIGINT));
+  EXPECT_THAT(run.errors, HasSubstr("interrupted after 0 of 12 turns; nothing was tuned"));
+  EXPECT_EQ(run.output, "");
+}
+
+TEST(TuneCommand, EndsAtADeadline) {
+  constexpr int kRuntimeFault = 4;
+  const TemporaryDirectory directory;
+  const ProgramRun run = run_run({"--tune", plans_of(directory.path()), "--quiet", "--deadline",
+                                  "0.5", "--inject", "rank=0,kind=F,what=hang"});
+  EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  EXPECT_THAT(run.errors, HasSubstr("rank 0: 0F0 of step 1: has not ended for "));
+  EXPECT_THAT(run.errors, HasSubstr("nothing was tuned"));
 }
 
 TEST(CalibrateRuns, RefitsTheProfileThatPlansAreMadeBy) {
@@ -223,11 +273,35 @@ TEST(ValidateRuns, ComparesSeveral) {
   EXPECT_TRUE(ends_with(run_validate(arguments), kOutsideTolerance));
 }
 
+TEST(ValidateRuns, RefusesARunThatTookNoTimeOrHasNoTerms) {
+  const TemporaryDirectory directory;
+  const std::string good = run_of(directory.path(), "good", kData);
+  const json run = json::parse(content_of(good));
+  json timeless = run;
+  timeless["measured"]["iteration_time_s"] = 0;
+  json empty = run;
+  empty["terms"] = json::array();
+  const std::string no_time = directory.file("timeless.json", timeless.dump()).string();
+  const std::string no_terms = directory.file("empty.json", empty.dump()).string();
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, std::vector<std::string>{good},
+        std::vector<std::string>{good, "--format", "json"}}) {
+    for (const auto& [file, place] :
+         {std::pair(no_time, "measured.iteration_time_s: "), std::pair(no_terms, "terms: ")}) {
+      std::vector<std::string> arguments = {file};
+      arguments.insert(arguments.end(), flags.begin(), flags.end());
+      EXPECT_TRUE(is_refused(run_validate(arguments), {file, place, "expected", "got"}));
+    }
+  }
+  EXPECT_TRUE(is_refused(run_calibrate({good, no_time}), {"measured.iteration_time_s"}));
+  EXPECT_TRUE(is_refused(run_calibrate({good, no_terms}), {"terms: "}));
+}
+
 TEST(RunWarnings, TellWhatIsOffAndStandInTheReport) {
   const TemporaryDirectory directory;
   json cluster = json::parse(source_file("profiles/clusters/host.json"));
   cluster["time_factors"] = {
-      {"matmul", 1000}, {"attention", 1}, {"memory_bound", 1}, {"communication", 1}};
+      {"matmul", 100}, {"attention", 1}, {"memory_bound", 1}, {"communication", 1}};
   std::vector<std::string> arguments =
       plan_arguments(directory.path(), directory.file("slow.json", cluster.dump()).string());
   const std::string plan = (directory.path() / "plan.json").string();
