@@ -10,6 +10,7 @@
 #include "runtime/profiling/layer_profile.h"
 #include "runtime/profiling/link_profile.h"
 #include "runtime/profiling/profiled_models.h"
+#include "runtime/profiling/repeated_calls.h"
 #include "runtime/profiling/samples.h"
 #include "runtime/profiling/steady_times.h"
 
@@ -42,29 +43,6 @@ DataType data_type(Precision precision) {
       return DataType::kFloat16;
   }
   return DataType::kFloat32;
-}
-
-/// Seconds of one call among as many as take a few milliseconds, in the quiet batches.
-double time_of(Backend& backend, const std::function<void()>& operation) {
-  constexpr int batches = 9;
-  constexpr double of_batch = 4e-3;
-  const auto seconds_of = [&](int calls) {
-    const Event begin = backend.record();
-    for (int i = 0; i < calls; ++i) {
-      operation();
-    }
-    return backend.seconds_between(begin, backend.record());
-  };
-  operation();
-  int calls = 1;
-  while (seconds_of(calls) < of_batch / 2 && calls < 1'000'000) {
-    calls *= 2;
-  }
-  std::vector<double> times;
-  for (int batch = 0; batch < batches; ++batch) {
-    times.push_back(seconds_of(calls) / calls);
-  }
-  return quiet_time(times);
 }
 
 /// Copies are measured by themselves.
