@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -38,6 +39,7 @@ constexpr const char* kUsage =
 
 constexpr double kUsualSeconds = 60.0;
 constexpr double kQuickSeconds = 15.0;
+constexpr std::int64_t kMostRanks = 1024;
 constexpr double kMemoryShare = 0.9;  // of the machine's, for ranks
 
 std::atomic<int> stop_signal = 0;
@@ -55,8 +57,10 @@ po::options_description flag_descriptions() {
          "what is trained in, the most important first: f32, bf16, f64, fp16 (default: f32,bf16)");
   option("quick", "a quarter of the time");
   option("seconds", text_value(), "about so long (default: 60)");
-  option("ranks", text_value(), "measure collectives of 2, 4 ... so many ranks (default: 8)");
-  option("cores", text_value(), "cores that ranks may use (default: all that this process may)");
+  option("ranks", text_value(),
+         "measure collectives of 2, 4 ... so many ranks, a power of two (default: 8)");
+  option("cores", text_value(),
+         "cores that ranks may use, at most all that this process may (default: all)");
   option("name", text_value(), "of the cluster (default: host)");
   option("format", text_value(),
          "text or json, on standard output (default: text; json prints the cluster)");
@@ -92,6 +96,15 @@ void check_output(const std::string& output) {
   }
 }
 
+int parse_ranks(const CommandLine& line) {
+  const std::int64_t ranks = line.count("ranks", 2, kMostRanks).value_or(8);
+  if (!std::has_single_bit(static_cast<std::uint64_t>(ranks))) {
+    throw Error(
+        fmt::format("--ranks: expected a power of two from 2 to {}, got {}", kMostRanks, ranks));
+  }
+  return static_cast<int>(ranks);
+}
+
 ProfileOptions parse_options(const CommandLine& line) {
   ProfileOptions options;
   if (line.has("quick") && line.has("seconds")) {
@@ -105,8 +118,9 @@ ProfileOptions parse_options(const CommandLine& line) {
       options.precisions.push_back(kPrecisions.at(type));
     }
   }
-  options.cores = static_cast<int>(line.count("cores", 1, 4096).value_or(available_cores()));
-  options.most_ranks = static_cast<int>(line.count("ranks", 2, 1024).value_or(8));
+  const int available = available_cores();
+  options.cores = static_cast<int>(line.count("cores", 1, available).value_or(available));
+  options.most_ranks = parse_ranks(line);
   options.name = line.text("name").value_or(options.name);
   options.memory = memory_limit() * (kMemoryShare / options.cores);
   options.description = fmt::format("{}, {:%Y-%m-%d %H:%M} UTC, {} cores.", processor_name(),
@@ -179,6 +193,9 @@ int run(int argc, const char* const* argv) {
   }
   if (const std::string warning = profile->warning(); !warning.empty()) {
     tell("warning: " + warning);
+  }
+  for (const std::string& point : profile->left_out) {
+    tell("warning: left out, since it contradicts the others: " + point);
   }
   print(is_json ? document : summary(*profile));
   return 0;

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <iomanip>
 #include <limits>
+#include <numeric>
 #include <sstream>
+#include <utility>
 
 #include "cost_model/error.h"
 
@@ -13,7 +15,9 @@ namespace ptdp {
 namespace {
 
 constexpr double kSlowestSmaller = 4.0;  // kernels for odd shapes may take some times as long
-constexpr double kSteepestGrowth = 8.0;  // times that of the sizes: out of a cache
+// Times that of the work: bandwidths of a core's first cache and of memory are 10 apart, and all of
+// a machine's cores may share the latter.
+constexpr double kSteepestGrowth = 32.0;
 constexpr double kWidestGap = 64.0;
 constexpr double kCovered = 4.0;
 constexpr std::size_t kMostPoints = 2000;
@@ -78,17 +82,6 @@ double work(DeviceOperation operation, const OperationSizes& sizes) {
   return sizes[0] * sizes[1] * sizes[2] * (is_attention ? sizes[1] : 1.0);
 }
 
-std::string point_text(DeviceOperation operation, const Point& point) {
-  std::ostringstream text;
-  text << std::setprecision(15);
-  const std::vector<std::string> names = size_names(operation);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text << names[i] << ' ' << point.sizes[i] << ", ";
-  }
-  text << point.time.value() / kMicro << " us";
-  return text.str();
-}
-
 /// Why two points cannot both be right; empty where they can.
 std::string contradiction(DeviceOperation operation, const Point& a, const Point& b) {
   if (a.sizes == b.sizes) {
@@ -99,10 +92,39 @@ std::string contradiction(DeviceOperation operation, const Point& a, const Point
       return "an outlier: the smaller one takes over 4 times as long";
     }
     if (b.time > kSteepestGrowth * work(operation, b.sizes) / work(operation, a.sizes) * a.time) {
-      return "an outlier: the time grows over 8 times as fast as the work";
+      return "an outlier: the time grows over 32 times as fast as the work";
     }
   }
   return "";
+}
+
+bool is_too_far(const Point& a, const Point& b) {
+  return largest_factor(a.sizes, b.sizes) > kWidestGap;
+}
+
+bool is_contradiction(DeviceOperation operation, const Point& a, const Point& b) {
+  return !contradiction(operation, a, b).empty() || !contradiction(operation, b, a).empty();
+}
+
+/// Of `kept`, the point that contradicts the most others, of equals that which is the slowest for
+/// its work: what disturbs a measurement prolongs it. `kept.end()` where none contradicts another.
+std::vector<std::size_t>::iterator find_worst(DeviceOperation operation,
+                                              const std::vector<Point>& points,
+                                              std::vector<std::size_t>& kept) {
+  auto worst = kept.end();
+  std::pair<std::ptrdiff_t, double> most = {1, 0.0};
+  for (auto point = kept.begin(); point != kept.end(); ++point) {
+    const auto count = std::count_if(kept.begin(), kept.end(), [&](std::size_t other) {
+      return other != *point && is_contradiction(operation, points[*point], points[other]);
+    });
+    const std::pair<std::ptrdiff_t, double> badness = {
+        count, points[*point].time.value() / work(operation, points[*point].sizes)};
+    if (badness > most) {
+      most = badness;
+      worst = point;
+    }
+  }
+  return worst;
 }
 
 void check(DeviceOperation operation, const std::vector<Point>& points, const std::string& place) {
@@ -111,20 +133,20 @@ void check(DeviceOperation operation, const std::vector<Point>& points, const st
                 std::to_string(points.size()));
   }
   for (const Point& point : points) {
-    double nearest = std::numeric_limits<double>::infinity();
+    bool is_alone = true;
     for (const Point& other : points) {
       if (&other == &point) {
         continue;
       }
       if (const std::string why = contradiction(operation, point, other); !why.empty()) {
-        throw Error(place + ": " + why + ": " + point_text(operation, point) + "; " +
-                    point_text(operation, other));
+        throw Error(place + ": " + why + ": " + describe_point(operation, point) + "; " +
+                    describe_point(operation, other));
       }
-      nearest = std::min(nearest, largest_factor(point.sizes, other.sizes));
+      is_alone = is_alone && is_too_far(point, other);
     }
-    if (nearest > kWidestGap) {
+    if (is_alone) {
       throw Error(place + ": a gap of more than a factor of 64 around " +
-                  point_text(operation, point));
+                  describe_point(operation, point));
     }
   }
 }
@@ -204,6 +226,43 @@ std::vector<std::string> size_names(DeviceOperation operation) {
       break;
   }
   return {"rows", "width"};
+}
+
+std::string describe_point(DeviceOperation operation, const MeasuredOperation::Point& point) {
+  std::ostringstream text;
+  text << std::setprecision(15);
+  const std::vector<std::string> names = size_names(operation);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text << names[i] << ' ' << point.sizes[i] << ", ";
+  }
+  text << point.time.value() / kMicro << " us";
+  return text.str();
+}
+
+std::vector<std::size_t> find_outliers(DeviceOperation operation,
+                                       const std::vector<MeasuredOperation::Point>& points) {
+  std::vector<std::size_t> outliers;
+  std::vector<std::size_t> kept(points.size());
+  std::iota(kept.begin(), kept.end(), std::size_t{0});
+  const auto leave_out = [&](std::vector<std::size_t>::iterator point) {
+    outliers.push_back(*point);
+    kept.erase(point);
+  };
+  for (auto worst = find_worst(operation, points, kept); worst != kept.end();
+       worst = find_worst(operation, points, kept)) {
+    leave_out(worst);
+  }
+  const auto is_alone = [&](std::size_t point) {
+    return kept.size() > 1 && std::all_of(kept.begin(), kept.end(), [&](std::size_t other) {
+             return other == point || is_too_far(points[point], points[other]);
+           });
+  };
+  for (auto alone = std::find_if(kept.begin(), kept.end(), is_alone); alone != kept.end();
+       alone = std::find_if(kept.begin(), kept.end(), is_alone)) {
+    leave_out(alone);
+  }
+  std::sort(outliers.begin(), outliers.end());
+  return outliers;
 }
 
 const MeasuredOperation* find_measured(const std::vector<MeasuredOperation>& measured,

@@ -72,7 +72,7 @@ class MeasuredOperation {
   MeasuredOperation() = default;
   /// Throws Error, naming `place`, unless there are at least two points, all with sizes of their
   /// own, and none is an outlier: where no size of one point is larger than another point's, it
-  /// takes at most 4 times as long, and the other at most 8 times as long as the product of the
+  /// takes at most 4 times as long, and the other at most 32 times as long as the product of the
   /// sizes grows (with that of a sequence squared). Nor may a point lie apart from all others by a
   /// factor above 64 in a size (a gap).
   MeasuredOperation(DeviceOperation operation, Precision precision, std::vector<Point> points,
@@ -99,6 +99,15 @@ class MeasuredOperation {
 [[nodiscard]] std::string_view name_of(DeviceOperation operation);
 /// Keys of the sizes of an operation, in order.
 [[nodiscard]] std::vector<std::string> size_names(DeviceOperation operation);
+
+/// "m 64, n 512, k 128, 20.8 us".
+[[nodiscard]] std::string describe_point(DeviceOperation operation,
+                                         const MeasuredOperation::Point& point);
+/// Places, ascending, of points to leave out so that no two of the others contradict each other and
+/// none lies alone, as a MeasuredOperation has it: the one with the most contradictions first, of
+/// equals the slowest for its work, until there are none.
+[[nodiscard]] std::vector<std::size_t> find_outliers(
+    DeviceOperation operation, const std::vector<MeasuredOperation::Point>& points);
 
 /// The table of an operation; nullptr: there is none.
 [[nodiscard]] const MeasuredOperation* find_measured(const std::vector<MeasuredOperation>& measured,

@@ -10,7 +10,9 @@
 #include "runtime/profiling/layer_profile.h"
 #include "runtime/profiling/link_profile.h"
 #include "runtime/profiling/profiled_models.h"
+#include "runtime/profiling/repeated_calls.h"
 #include "runtime/profiling/samples.h"
+#include "runtime/profiling/steady_times.h"
 
 namespace ptdp {
 namespace {
@@ -43,27 +45,11 @@ DataType data_type(Precision precision) {
   return DataType::kFloat32;
 }
 
-/// Seconds of one call among as many as take a few milliseconds, in the quiet batches.
-double time_of(Backend& backend, const std::function<void()>& operation) {
-  constexpr int batches = 9;
-  constexpr double of_batch = 4e-3;
-  const auto seconds_of = [&](int calls) {
-    const Event begin = backend.record();
-    for (int i = 0; i < calls; ++i) {
-      operation();
-    }
-    return backend.seconds_between(begin, backend.record());
-  };
-  operation();
-  int calls = 1;
-  while (seconds_of(calls) < of_batch / 2 && calls < 1'000'000) {
-    calls *= 2;
-  }
-  std::vector<double> times;
-  for (int batch = 0; batch < batches; ++batch) {
-    times.push_back(seconds_of(calls) / calls);
-  }
-  return quiet_time(times);
+/// Copies are measured by themselves.
+OperationTimes without_copies(OperationTimes times) {
+  std::erase_if(times,
+                [](const auto& entry) { return entry.first.first == DeviceOperation::kCopy; });
+  return times;
 }
 
 class Profiler {
@@ -108,6 +94,16 @@ class Profiler {
     return values[values.size() / 2];
   }
 
+  /// Without what contradicts the others, which is noted.
+  OperationTimes steady_ones(const OperationTimes& times, const MeasureAgain& measure_again,
+                             const std::string& precision) {
+    SteadyTimes steady = steady_times(times, measure_again);
+    for (const std::string& line : steady.left_out) {
+      profile_.left_out.push_back(precision + line);
+    }
+    return std::move(steady.times);
+  }
+
   /// What a host is, whatever its speed.
   void fill_in_host() {
     ClusterSpec& cluster = profile_.cluster;
@@ -128,26 +124,36 @@ class Profiler {
   /// Copies, from what caches hold to what they do not, and the smallest operation.
   void measure_memory() {
     const std::unique_ptr<Backend> backend = options_.make_backend();
-    std::vector<MeasuredOperation::Point> points;
-    double seconds = 0.0;
-    const std::int64_t largest = options_.seconds < 5.0 ? 1 << 20 : 1 << 23;
-    for (std::int64_t size = 1 << 8; size <= largest; size *= 8) {
+    const auto measure = [&](double width) {
+      const auto size = static_cast<std::int64_t>(width);
       const Tensor from(*backend, DataType::kFloat32, size);
       const Tensor to(*backend, DataType::kFloat32, size);
       backend->fill(from, 1.0);
       backend->fill(to, 0.0);
-      seconds = time_of(*backend, [&] { backend->copy(from, to); });
-      points.push_back({.sizes = {1.0, static_cast<double>(size), 1.0}, .time = Seconds(seconds)});
-      profile_.cluster.gpu.memory_bandwidth =
-          BytesPerSecond(8.0 * static_cast<double>(size) / seconds);
+      return time_of(*backend, [&] { backend->copy(from, to); });
+    };
+    OperationTimes times;
+    const std::int64_t largest = options_.seconds < 5.0 ? 1 << 20 : 1 << 23;
+    for (std::int64_t size = 1 << 8; size <= largest; size *= 8) {
+      const auto width = static_cast<double>(size);
+      times[{DeviceOperation::kCopy, {1.0, width, 1.0}}] = measure(width);
     }
-    for (const Precision precision : options_.precisions) {
-      // Of as many bytes.
-      std::vector<MeasuredOperation::Point> of = points;
-      for (MeasuredOperation::Point& point : of) {
-        point.sizes[1] *= 4.0 / element_bytes(precision);
+    const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
+      for (const OperationKey& key : outliers) {
+        times[key] = measure(key.second[1]);
       }
-      copies_.emplace_back(DeviceOperation::kCopy, precision, std::move(of), "measured copies");
+      return times;
+    };
+    const OperationTimes steady = steady_ones(times, measure_again, "");
+    const auto& [last, seconds] = *steady.rbegin();
+    profile_.cluster.gpu.memory_bandwidth = BytesPerSecond(8.0 * last.second[1] / seconds);
+    for (const Precision precision : options_.precisions) {
+      OperationTimes of;  // of as many bytes
+      for (const auto& [key, time] : steady) {
+        of[{key.first, {1.0, key.second[1] * 4.0 / element_bytes(precision), 1.0}}] = time;
+      }
+      const std::vector<MeasuredOperation> tables = measured_operations(of, precision);
+      copies_.insert(copies_.end(), tables.begin(), tables.end());
     }
     const Tensor smallest(*backend, DataType::kFloat32, 16);
     const Tensor sum(*backend, DataType::kFloat32, 16);
@@ -214,6 +220,13 @@ class Profiler {
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
+    const LayerRun run{.type = data_type(precision),
+                       .seconds = each,
+                       .least_passes = kLeastPasses,
+                       .most_passes = kMostPasses,
+                       .make_backend = options_.make_backend,
+                       .is_cancelled = options_.is_cancelled};
+
     // Of every model the shorter time of two rounds, since what disturbs one may leave the other
     // alone; and of all models that have an operation at the same sizes the mean, since each leaves
     // it the caches in a state of its own.
@@ -222,18 +235,13 @@ class Profiler {
     std::map<int, std::vector<double>> skews;
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < models.size(); ++i) {
-        LayerRun run{.type = data_type(precision),
-                     .seconds = each,
-                     .least_passes = kLeastPasses,
-                     .most_passes = kMostPasses,
-                     .make_backend = options_.make_backend,
-                     .is_cancelled = options_.is_cancelled};
         const LayerTimes times = time_layers(models[i], run);
         for (const int number : cores) {
-          run.ranks = number;
+          LayerRun of_ranks = run;
+          of_ranks.ranks = number;
           std::vector<OperationTimes>& of_all = busy[number];
           of_all.resize(models.size());
-          const LayerTimes together = time_layers(models[i], run);
+          const LayerTimes together = time_layers(models[i], of_ranks);
           keep_shorter(of_all[i], together.operations);
           skews[number].push_back(together.skew);
         }
@@ -245,9 +253,25 @@ class Profiler {
         tell(progress(precision, models[i], times));
       }
     }
-    keep(measured_operations(mean_of(alone), precision));
+    const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
+      for (std::size_t i = 0; i < models.size(); ++i) {
+        if (std::any_of(outliers.begin(), outliers.end(),
+                        [&](const OperationKey& key) { return alone[i].count(key) > 0; })) {
+          keep_shorter(alone[i], time_layers(models[i], run).operations);
+        }
+      }
+      return is_cancelled() ? OperationTimes() : without_copies(mean_of(alone));
+    };
+    const OperationTimes base = steady_ones(without_copies(mean_of(alone)), measure_again,
+                                            std::string(name_of(precision)) + " ");
+    if (is_cancelled()) {
+      return;
+    }
+    for (MeasuredOperation& table : measured_operations(base, precision)) {
+      profile_.cluster.gpu.measured_operations.push_back(std::move(table));
+    }
     for (const auto& [number, times] : busy) {
-      BusyCores factors = factors_between(mean_of(times), mean_of(alone));
+      BusyCores factors = factors_between(mean_of(times), base);
       factors.cores = number;
       factors.skew = quiet_median(skews[number]);
       profile_.cluster.busy_cores.push_back(factors);
@@ -267,15 +291,6 @@ class Profiler {
                        name_of(precision), profiled.model.hidden_size,
                        profiled.micro_batch_size * profiled.model.seq_length, 1e3 * seconds,
                        step_flops(profiled) / seconds / kGiga);
-  }
-
-  /// All but copies, which are measured by themselves.
-  void keep(std::vector<MeasuredOperation> tables) {
-    for (MeasuredOperation& table : tables) {
-      if (table.operation() != DeviceOperation::kCopy) {
-        profile_.cluster.gpu.measured_operations.push_back(std::move(table));
-      }
-    }
   }
 
   /// How steady it was.
@@ -337,15 +352,20 @@ class Profiler {
     for (const Precision precision : options_.precisions) {
       precisions += (precisions.empty() ? "" : ", ") + std::string(name_of(precision));
     }
+    const std::string left_out =
+        profile_.left_out.empty()
+            ? ""
+            : fmt::format(" Left out, since they contradict the others: {} times.",
+                          profile_.left_out.size());
     return fmt::format(
         "{} Measured: the operations of {}'s layers in {} on one core, alone and with all {} busy, "
         "as training steps of small models ran them; copies; messages, and collectives of up to "
         "{} ranks, between steps of compute. Peaks are the best products; the other constants are "
         "fitted to the measured operations, which correct them. Repeated times lay {:.1f} % apart "
-        "(quartiles, in the median); a rank had {:.1f} % of its core. nic: none, one process is "
+        "(quartiles, in the median); a rank had {:.1f} % of its core.{} nic: none, one process is "
         "one node.",
         options_.description, options_.stack, precisions, options_.cores, options_.most_ranks,
-        100.0 * profile_.spread, 100.0 * profile_.processor_share);
+        100.0 * profile_.spread, 100.0 * profile_.processor_share, left_out);
   }
 
   const ProfileOptions& options_;

@@ -35,6 +35,9 @@ struct MachineProfile {
   double spread = 0.0;
   /// Of its time, what a rank alone on the machine had a core: less than 1 where others took it.
   double processor_share = 1.0;
+  /// Operations whose times contradict the others however often they were measured: "fp32
+  /// forward-product: m 64, n 512, k 128, 20.8 us".
+  std::vector<std::string> left_out;
 
   /// Why the times may not be this machine's; empty where they were steady.
   [[nodiscard]] std::string warning() const;
@@ -42,7 +45,8 @@ struct MachineProfile {
 
 /// Measures products, attention, element-wise work and optimizer steps as small models use them,
 /// alone and with other cores busy; copies; messages and collectives between ranks. Nothing where
-/// it was cancelled. Throws OutOfMemory, and Error(kRuntimeFault) where threads cannot be started.
+/// it was cancelled. Throws OutOfMemory, and Error(kRuntimeFault) where threads cannot be started
+/// or times contradict each other too often.
 [[nodiscard]] std::optional<MachineProfile> profile_machine(const ProfileOptions& options);
 
 }  // namespace ptdp

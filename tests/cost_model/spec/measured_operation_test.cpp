@@ -95,6 +95,74 @@ TEST(MeasuredOperation, RefusesWhatCannotBeMeasurementsOfOneMachine) {
   EXPECT_THAT(message({point(8, 8, 8, 1), point(8, 8, 1024, 100)}), HasSubstr("a gap"));
 }
 
+/// Copies of fp32 on a host: what starting takes, and traffic at the bandwidth of the level that
+/// holds both buffers: 400 GB/s up to 32 KB, 100 up to 1 MB, 40 up to 16 MB, 8 beyond (a memory
+/// that others use, too).
+std::vector<Point> copies_through_caches() {
+  std::vector<Point> points;
+  for (double width = 256; width <= 8388608; width *= 8) {
+    const double bytes = 8.0 * width;
+    const double rate = bytes <= 32768 ? 300e3 : bytes <= 1e6 ? 100e3 : bytes <= 16e6 ? 40e3 : 20e3;
+    points.push_back(point(1, width, 1, 0.01 + bytes / rate));
+  }
+  return points;
+}
+
+MeasuredOperation copy_table(std::vector<Point> points) {
+  return {DeviceOperation::kCopy, Precision::kFp32, std::move(points), "table"};
+}
+
+// 2048 elements in 0.0547 us and 8388608 in 1797 us were measured on a host: 8.02 times as much an
+// element.
+TEST(MeasuredOperation, AdmitsWhatCachesDoToATime) {
+  EXPECT_EQ(copy_table(copies_through_caches()).points().size(), 6U);
+  std::vector<Point> of_a_host = copies_through_caches();
+  of_a_host[1].time = microseconds(0.0547);
+  of_a_host[5].time = microseconds(1797.03);
+  EXPECT_EQ(copy_table(of_a_host).points().size(), 6U);
+}
+
+TEST(MeasuredOperation, RefusesAHundredfoldTimeAnywhereInATable) {
+  std::vector<Point> products;
+  for (const double m : {32, 128, 512}) {
+    for (const double n : {64, 256, 1024}) {
+      for (const double k : {64, 256, 1024}) {
+        products.push_back(point(m, n, k, 0.2 + 1e-5 * m * n * (k + 30)));  // 100 GMAC/s
+      }
+    }
+  }
+  const std::vector<Point> copies = copies_through_caches();
+  for (const double factor : {100.0, 0.01}) {
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      std::vector<Point> wrong = products;
+      wrong[i].time = factor * wrong[i].time;
+      EXPECT_THAT(message_of([&] { return table(wrong); }), HasSubstr("an outlier")) << i;
+      EXPECT_THAT(find_outliers(DeviceOperation::kForwardProduct, wrong), testing::ElementsAre(i));
+    }
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      std::vector<Point> wrong = copies;
+      wrong[i].time = factor * wrong[i].time;
+      EXPECT_THAT(message_of([&] { return copy_table(wrong); }), HasSubstr("an outlier")) << i;
+    }
+  }
+}
+
+TEST(FindOutliers, LeavesATableThatIsNotRefused) {
+  const DeviceOperation operation = DeviceOperation::kForwardProduct;
+  EXPECT_THAT(find_outliers(operation, {}), testing::IsEmpty());
+  const std::vector<Point> good = {point(8, 8, 8, 1), point(16, 8, 8, 2), point(16, 16, 8, 4)};
+  EXPECT_THAT(find_outliers(operation, good), testing::IsEmpty());
+  // Of two that contradict each other, that which is slow for its work.
+  EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 1), point(16, 8, 8, 100)}),
+              testing::ElementsAre(1));
+  EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 100), point(16, 8, 8, 2)}),
+              testing::ElementsAre(0));
+  // Without the middle one the last lies alone.
+  EXPECT_THAT(find_outliers(operation, {point(8, 8, 8, 1), point(16, 8, 8, 2),
+                                        point(8, 8, 512, 9000), point(8, 8, 1024, 100)}),
+              testing::ElementsAre(2, 3));
+}
+
 TEST(MeasuredOperation, LetsAttentionGrowWithTheSquareOfTheSequence) {
   const MeasuredOperation attention(DeviceOperation::kAttention, Precision::kFp32,
                                     {point(2, 64, 64, 50), point(2, 2048, 64, 51200)}, "table");
