@@ -45,7 +45,9 @@ inline constexpr std::array kProfileKnobs = {
     ProfileKnobText{ProfileKnob::kMemory, "memory-bound work", ProfileKnob::kOverhead,
                     kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kOverhead, "launches and overhead", ProfileKnob::kMemory},
-    ProfileKnobText{ProfileKnob::kOptimizer, "optimizer"},
+    // As far as a stack's optimizer_traffic may go.
+    ProfileKnobText{ProfileKnob::kOptimizer, "optimizer", ProfileKnob::kOptimizer,
+                    kLargestTimeFactor},
     ProfileKnobText{ProfileKnob::kCollectiveLatency, "latency of collectives",
                     ProfileKnob::kCollectiveRate},
     ProfileKnobText{ProfileKnob::kCollectiveRate, "transfer of collectives",
