@@ -50,7 +50,8 @@ TEST(ControlMessage, RefusesWhatIsNone) {
         "beat 0 0 2 1 99 0 0 0 0 0 0 0", "GET / HTTP/1.1"}) {
     EXPECT_FALSE(parse_beat(line, 0)) << line;
   }
-  for (const char* line : {"", "fault", "fault 3", "fault x 0\ty\tz", "fault 3\ty\tz", "fault 3 -1\ty\tz", "fault 3\tplace"}) {
+  for (const char* line : {"", "fault", "fault 3", "fault x 0\ty\tz", "fault 3\ty\tz",
+                           "fault 3 -1\ty\tz", "fault 3\tplace"}) {
     EXPECT_FALSE(parse_fault(line)) << line;
   }
   for (const char* line : {"", "hello", "hello 1 2 3", "hello x 1 2 host", "hello 1 -1 2 host",
