@@ -38,7 +38,7 @@ const std::string& four_ranks() {
 /// A directory with a plan of four ranks.
 class FaultyRun {
  public:
-  FaultyRun() { directory_.file("plan.json", four_ranks()); }
+  FaultyRun() { static_cast<void>(directory_.file("plan.json", four_ranks())); }
 
   [[nodiscard]] std::string in(const std::string& name) const {
     return (directory_.path() / name).string();
