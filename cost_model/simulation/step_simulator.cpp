@@ -10,7 +10,7 @@ namespace ptdp {
 namespace {
 
 SimulatedTimes simulate_into(const Schedule& schedule, const StepTimes& times, SpansOut spans) {
-  assert(times.overlap_slowdown >= 0.0 && times.overlap_slowdown < 1.0);
+  assert(times.overlap_slowdown >= 0.0 && times.overlap_slowdown <= 1.0);
   const bool is_contended = times.shares_links || times.overlap_slowdown > 0.0;
   return is_contended ? simulate_contended(schedule, times, spans)
                       : simulate_uncontended(schedule, times, spans);

@@ -41,7 +41,7 @@ namespace ptdp {
 /// group do the same at the same time: one pipeline stands for all of them and is simulated once.
 ///
 /// The schedule must be one that find_fault accepts up to its order, in a valid place on every
-/// rank; f at least 0 and below 1. Throws Error with the rank and the action where it comes to a
+/// rank; f from 0 to 1. Throws Error with the rank and the action where it comes to a
 /// deadlock.
 [[nodiscard]] Timeline simulate_step(const Schedule& schedule, const StepTimes& times);
 

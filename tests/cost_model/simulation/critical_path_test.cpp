@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-StepTimes unit_times() {
+StepTimes times_of_path_tests() {
   StepTimes times;
   times.stages = {stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0))};
   times.within_node = {Seconds(0.25), Seconds(0.5)};
@@ -43,7 +43,7 @@ TEST(CriticalPath, FollowsOneMicrobatchThroughTheStages) {
       complete_schedule({"0F0 0SEND_F0 0RECV_B0 0B0 0REDUCE_GRAD0 0NORM0 0OPTIMIZER0",
                          "1RECV_F0 1F0 1B0 1SEND_B0 1NORM0 1OPTIMIZER0"},
                         1);
-  const CriticalPath path = path_of(schedule, unit_times());
+  const CriticalPath path = path_of(schedule, times_of_path_tests());
   EXPECT_EQ(path.term(PathTerm::kForward), Seconds(2.0));
   EXPECT_EQ(path.term(PathTerm::kBackward), Seconds(4.0));
   EXPECT_EQ(path.term(PathTerm::kMessageLatency), Seconds(0.5));
@@ -63,7 +63,7 @@ TEST(CriticalPath, FollowsOneMicrobatchThroughTheStages) {
 TEST(CriticalPath, HasAsMuchOfAWeightGradientAsTheFirstBucketWaitsFor) {
   const Schedule schedule =
       complete_schedule({"0F0 0B0 0REDUCE_GRAD0 0REDUCE_GRAD1 0REDUCE_GRAD2 0REDUCE_GRAD3"}, 1);
-  StepTimes times = unit_times();
+  StepTimes times = times_of_path_tests();
   const CriticalPath slow = path_of(schedule, times);
   EXPECT_EQ(slow.term(PathTerm::kBackward), Seconds(0.5));
   EXPECT_EQ(slow.term(PathTerm::kReductions), Seconds(6.0));
@@ -78,7 +78,8 @@ TEST(CriticalPath, HasAsMuchOfAWeightGradientAsTheFirstBucketWaitsFor) {
 
 // By hand: the pair lasts 1 + 2 s, and both of its actions are on the path.
 TEST(CriticalPath, DividesAPairAmongItsActions) {
-  const CriticalPath path = path_of(complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2), unit_times());
+  const CriticalPath path =
+      path_of(complete_schedule({"0F0 (0F1;0B0) 0B1"}, 2), times_of_path_tests());
   EXPECT_EQ(path.term(PathTerm::kForward), Seconds(2.0));
   EXPECT_EQ(path.term(PathTerm::kBackward), Seconds(4.0));
   EXPECT_EQ(path.steps.size(), 3U);
@@ -113,7 +114,7 @@ TEST(CriticalPath, IsAChainThatAddsUpToTheMakespan) {
     RandomStep step = random_step();
     if (*rc::gen::arbitrary<bool>()) {
       step.times.shares_links = true;
-      step.times.overlap_slowdown = 0.2;
+      step.times.overlap_slowdown = *rc::gen::element(0.2, 1.0);
     }
     expect_chain(step.schedule, step.times);
   }));
@@ -136,7 +137,7 @@ TEST(CriticalPath, AddsUpWhereMessagesAreImplied) {
 
 // By hand: two ranks with three of eight seconds each on the path.
 TEST(Sensitivity, IsTheShareOfARanksComputeOfThePath) {
-  StepTimes times = unit_times();
+  StepTimes times = times_of_path_tests();
   times.within_node = {Seconds(0.5), Seconds(0.5)};
   const Schedule schedule =
       complete_schedule({"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"}, 1);

@@ -76,7 +76,7 @@ TEST(Engines, ShareLinksAndSlowComputeAsAPlainSimulationDoes) {
   EXPECT_TRUE(rc::check([] {
     RandomStep step = random_step(5, 6);
     step.times.shares_links = *rc::gen::arbitrary<bool>();
-    step.times.overlap_slowdown = *rc::gen::element(0.0, 0.25, 0.6);
+    step.times.overlap_slowdown = *rc::gen::element(0.0, 0.25, 0.6, 1.0);
     expect_reference(step.schedule, step.times);
   }));
 }
