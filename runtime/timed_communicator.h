@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "runtime/transport/communicator.h"
+#include "runtime/transport/forwarding_communicator.h"
 
 namespace ptdp {
 
@@ -18,35 +18,22 @@ struct TimedCollective {
   Event end;
 };
 
-/// Passes everything on to another communicator.
-class TimedCommunicator : public Communicator {
+class TimedCommunicator final : public ForwardingCommunicator {
  public:
   TimedCommunicator(Backend& backend, std::unique_ptr<Communicator> inner)
-      : backend_(backend), inner_(std::move(inner)) {}
+      : ForwardingCommunicator(std::move(inner)), backend_(backend) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
-    return inner_->group(ranks, tag);
-  }
-  [[nodiscard]] Request send(Buffer buffer, int to) override { return inner_->send(buffer, to); }
-  [[nodiscard]] Request receive(Buffer buffer, int from) override {
-    return inner_->receive(buffer, from);
-  }
-  void wait(Request request) override { inner_->wait(request); }
   void all_reduce(Buffer whole, Reduction reduction) override {
-    timed(CollectiveKind::kAllReduce, whole, [&] { inner_->all_reduce(whole, reduction); });
+    timed(CollectiveKind::kAllReduce, whole,
+          [&] { ForwardingCommunicator::all_reduce(whole, reduction); });
   }
   void reduce_scatter(Buffer whole) override {
-    timed(CollectiveKind::kReduceScatter, whole, [&] { inner_->reduce_scatter(whole); });
+    timed(CollectiveKind::kReduceScatter, whole,
+          [&] { ForwardingCommunicator::reduce_scatter(whole); });
   }
   void all_gather(Buffer whole) override {
-    timed(CollectiveKind::kAllGather, whole, [&] { inner_->all_gather(whole); });
+    timed(CollectiveKind::kAllGather, whole, [&] { ForwardingCommunicator::all_gather(whole); });
   }
-  void barrier() override { inner_->barrier(); }
-  [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
-
-  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
 
   /// Those since the last call.
   [[nodiscard]] std::vector<TimedCollective> take() { return std::exchange(collectives_, {}); }
@@ -64,7 +51,6 @@ class TimedCommunicator : public Communicator {
   }
 
   Backend& backend_;
-  std::unique_ptr<Communicator> inner_;
   std::vector<TimedCollective> collectives_;
 };
 

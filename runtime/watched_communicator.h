@@ -5,48 +5,41 @@
 #include <utility>
 
 #include "runtime/action_log.h"
-#include "runtime/transport/communicator.h"
+#include "runtime/transport/forwarding_communicator.h"
 
 namespace ptdp {
 
-/// Passes everything on to another communicator, and groups likewise.
-class WatchedCommunicator final : public Communicator {
+/// Groups likewise.
+class WatchedCommunicator final : public ForwardingCommunicator {
  public:
   /// Both must outlive it.
-  WatchedCommunicator(ActionLog& log, Communicator& inner) : log_(log), inner_(&inner) {}
+  WatchedCommunicator(ActionLog& log, Communicator& inner)
+      : ForwardingCommunicator(inner), log_(log) {}
   WatchedCommunicator(ActionLog& log, std::unique_ptr<Communicator> inner)
-      : log_(log), owned_(std::move(inner)), inner_(owned_.get()) {}
+      : ForwardingCommunicator(std::move(inner)), log_(log) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
     const ActionLog::Wait wait(log_);
-    return std::make_unique<WatchedCommunicator>(log_, inner_->group(ranks, tag));
-  }
-  [[nodiscard]] Request send(Buffer buffer, int to) override { return inner_->send(buffer, to); }
-  [[nodiscard]] Request receive(Buffer buffer, int from) override {
-    return inner_->receive(buffer, from);
+    return std::make_unique<WatchedCommunicator>(log_, ForwardingCommunicator::group(ranks, tag));
   }
   void wait(Request request) override {
     if (request.id != 0) {
       const ActionLog::Wait wait(log_);
-      inner_->wait(request);
+      ForwardingCommunicator::wait(request);
     }
   }
   void all_reduce(Buffer whole, Reduction reduction) override {
-    waiting([&] { inner_->all_reduce(whole, reduction); });
+    waiting([&] { ForwardingCommunicator::all_reduce(whole, reduction); });
   }
   void reduce_scatter(Buffer whole) override {
-    waiting([&] { inner_->reduce_scatter(whole); });
+    waiting([&] { ForwardingCommunicator::reduce_scatter(whole); });
   }
   void all_gather(Buffer whole) override {
-    waiting([&] { inner_->all_gather(whole); });
+    waiting([&] { ForwardingCommunicator::all_gather(whole); });
   }
   void barrier() override {
-    waiting([&] { inner_->barrier(); });
+    waiting([&] { ForwardingCommunicator::barrier(); });
   }
-  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
-  [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
 
  private:
   template <class Call>
@@ -59,8 +52,6 @@ class WatchedCommunicator final : public Communicator {
   }
 
   ActionLog& log_;
-  std::unique_ptr<Communicator> owned_;
-  Communicator* inner_;
 };
 
 }  // namespace ptdp

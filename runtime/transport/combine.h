@@ -2,11 +2,25 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include "cost_model/error.h"
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
 
 namespace ptdp {
+
+/// Throws Error(kRuntimeFault) where what rank `from` sent is not what rank `to` expects.
+inline void check_received(Buffer sent, int from, Buffer expected, int to) {
+  if (sent.size != expected.size || sent.type != expected.type) {
+    const auto described = [](Buffer buffer) {
+      return std::to_string(buffer.size) + " " + std::string(name_of(buffer.type));
+    };
+    throw Error("rank " + std::to_string(from) + " sent " + described(sent) + " to rank " +
+                    std::to_string(to) + ", which expects " + described(expected),
+                ExitStatus::kRuntimeFault);
+  }
+}
 
 /// Combines x with `to`, element by element; without a reduction `to` becomes x.
 inline void combine(Buffer x, Buffer to, std::optional<Reduction> reduction, Backend& backend) {

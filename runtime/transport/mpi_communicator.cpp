@@ -18,10 +18,6 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   return z ^ (z >> 31U);
 }
 
-std::string described(Buffer buffer) {
-  return std::to_string(buffer.size) + " " + std::string(name_of(buffer.type));
-}
-
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup group, int rank,
@@ -33,11 +29,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup 
       mailboxes_(2 * group_.members.size()) {}
 
 MpiCommunicator::~MpiCommunicator() {
-  for (MpiReceive& receive : receives_) {
-    if (receive.mailbox != nullptr) {
-      engine().withdraw(receive);
-    }
-  }
+  withdraw([](const MpiReceive&) { return true; });
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::group(std::span<const int> ranks, int tag) {
@@ -80,21 +72,21 @@ Request MpiCommunicator::start_combine(Buffer to, int from, Reduction reduction)
 
 Request MpiCommunicator::expect(Buffer buffer, int from, Traffic traffic,
                                 std::optional<Reduction> reduction) {
-  const Request request = free_place();
-  MpiReceive& receive = receive_of(request);
+  const Request request = receives_.free_place();
+  MpiReceive& receive = receives_[request];
   receive.buffer = buffer;
   receive.reduction = reduction;
   receive.is_collective = traffic == Traffic::kCollectives;
   receive.from = from;
   engine().expect(receive, mailbox(from, traffic));
-  free_.pop_back();
+  receives_.take();
   return request;
 }
 
 void MpiCommunicator::wait_all(std::span<const Request> requests) {
   engine().throw_if_aborted();
   const auto has_arrived = [&](Request request) {
-    return request.id == 0 || receive_of(request).has_arrived;
+    return request.id == 0 || receives_[request].has_arrived;
   };
   if (std::all_of(requests.begin(), requests.end(), [](Request r) { return r.id == 0; })) {
     return;
@@ -102,8 +94,8 @@ void MpiCommunicator::wait_all(std::span<const Request> requests) {
   engine().wait_until([&] { return std::all_of(requests.begin(), requests.end(), has_arrived); });
   for (const Request& request : requests) {
     if (request.id != 0) {
-      free_.push_back(request);
-      take(receive_of(request));
+      receives_.give_back(request);
+      take(receives_[request]);
     }
   }
 }
@@ -111,12 +103,7 @@ void MpiCommunicator::wait_all(std::span<const Request> requests) {
 void MpiCommunicator::take(MpiReceive& receive) {
   MpiReceive arrived = std::exchange(receive, {});
   const Buffer sent = arrived.packet.elements();
-  if (sent.size != arrived.buffer.size || sent.type != arrived.buffer.type) {
-    throw Error("rank " + std::to_string(member(arrived.from)) + " sent " + described(sent) +
-                    " to rank " + std::to_string(member(rank_)) + ", which expects " +
-                    described(arrived.buffer),
-                ExitStatus::kRuntimeFault);
-  }
+  check_received(sent, member(arrived.from), arrived.buffer, member(rank_));
   if (arrived.reduction) {
     combine(sent, arrived.buffer, arrived.reduction, backend());
   } else if (!sent.empty()) {
@@ -126,16 +113,18 @@ void MpiCommunicator::take(MpiReceive& receive) {
 }
 
 void MpiCommunicator::withdraw_collectives() noexcept {
-  if (free_.size() == receives_.size()) {
-    return;
-  }
-  for (std::size_t i = 0; i < receives_.size(); ++i) {
-    MpiReceive& begun = receives_[i];
-    if (begun.mailbox != nullptr && begun.is_collective) {
+  withdraw([](const MpiReceive& begun) { return begun.is_collective; });
+}
+
+template <class Choice>
+void MpiCommunicator::withdraw(const Choice& is_chosen) noexcept {
+  receives_.end_all([&](MpiReceive& begun) {
+    const bool is_ended = begun.mailbox != nullptr && is_chosen(begun);
+    if (is_ended) {
       engine().withdraw(begun);
-      free_.push_back({i + 1});
     }
-  }
+    return is_ended;
+  });
 }
 
 std::uint64_t MpiCommunicator::channel(Traffic traffic) const {
@@ -149,20 +138,6 @@ Mailbox& MpiCommunicator::mailbox(int from, Traffic traffic) {
     place = &engine().mailbox(channel(traffic), member(from));
   }
   return *place;
-}
-
-Request MpiCommunicator::free_place() {
-  if (free_.empty()) {
-    receives_.emplace_back();
-    free_.push_back({receives_.size()});
-  }
-  receive_of(free_.back()) = {};
-  return free_.back();
-}
-
-MpiReceive& MpiCommunicator::receive_of(Request request) {
-  assert(request.id >= 1 && request.id <= receives_.size());
-  return receives_[static_cast<std::size_t>(request.id - 1)];
 }
 
 }  // namespace ptdp

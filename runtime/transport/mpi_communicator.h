@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "runtime/transport/message_communicator.h"
 #include "runtime/transport/mpi_engine.h"
+#include "runtime/transport/request_places.h"
 
 namespace ptdp {
 
@@ -75,10 +75,9 @@ class MpiCommunicator final : public MessageCommunicator {
     return group_.members[static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
-  /// A free place; taken once it has a mailbox.
-  [[nodiscard]] Request free_place();
-  [[nodiscard]] MpiReceive& receive_of(Request request);
   void take(MpiReceive& receive);
+  template <class Choice>
+  void withdraw(const Choice& is_chosen) noexcept;
 
   [[nodiscard]] MpiEngine& engine() const { return world_->engine(); }
 
@@ -87,8 +86,7 @@ class MpiCommunicator final : public MessageCommunicator {
   int rank_;
   std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
   std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
-  std::deque<MpiReceive> receives_;  ///< By id − 1; they do not move.
-  std::vector<Request> free_;        ///< The last is free_place().
+  RequestPlaces<MpiReceive> receives_;
 };
 
 }  // namespace ptdp

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/transport/mpi_check.h"
+#include "runtime/transport/polling.h"
 
 namespace ptdp {
 namespace {
@@ -46,11 +47,6 @@ int count_ranks_on_host() {
 /// long.
 constexpr int kLooksPerCore = 3000;
 
-int looks_for(int ranks_on_host) {
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return std::min(kLooksPerCore, kLooksPerCore * cores / ranks_on_host);
-}
-
 }  // namespace
 
 MpiEngine::MpiEngine() {
@@ -69,7 +65,7 @@ MpiEngine::MpiEngine() {
   size_ = size_of(all_);
   ranks_on_host_ = count_ranks_on_host();
   host_ = processor_name();
-  looks_ = looks_for(ranks_on_host_);
+  looks_ = looks_of_each(kLooksPerCore, ranks_on_host_);
   if (size_ > 1) {
     courier_ = std::thread([this] { deliver_sends(); });
   }
@@ -209,7 +205,7 @@ void MpiEngine::sort(Packet packet, int from) {
   if (header.world < world_) {
     pool_.give_back(std::move(packet));
   } else if (header.kind == PacketHeader::Kind::kAbort) {
-    const int status = static_cast<int>(header.size);
+    const int status = header.status;
     if (header.world > world_) {
       aborts_.emplace(header.world, status);
     } else {

@@ -21,12 +21,13 @@ namespace ptdp {
 struct PacketHeader {
   enum class Kind : std::uint8_t {
     kElements,
-    kAbort  ///< Ends a world; `size` is the exit status.
+    kAbort  ///< Ends a world; without elements.
   };
 
   std::uint64_t group = 0;  ///< Of a group and a kind of traffic.
   std::int64_t size = 0;    ///< Elements.
   std::uint32_t world = 0;
+  std::int32_t status = 0;  ///< What the job is to end with: of kAbort.
   Kind kind = Kind::kElements;
   DataType type = DataType::kFloat32;
 };

@@ -145,7 +145,7 @@ void MpiEngine::abort(int status) noexcept {
 void MpiEngine::tell_of_abort(int status) {
   for (int i = 1; i < size_; ++i) {
     Packet notice = pool_.take(1);
-    notice.header() = {.size = status, .world = world_, .kind = PacketHeader::Kind::kAbort};
+    notice.header() = {.world = world_, .status = status, .kind = PacketHeader::Kind::kAbort};
     start_send(std::move(notice), (rank_ + i) % size_, kAbortTag);
   }
   const Clock::time_point deadline = Clock::now() + kNoticePatience;

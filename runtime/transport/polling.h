@@ -9,6 +9,13 @@
 
 namespace ptdp {
 
+/// How often each of `ranks` ranks of a host looks before it sleeps, where one with a core of its
+/// own looks `looks` times.
+[[nodiscard]] inline int looks_of_each(int looks, int ranks) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::min(looks, looks * cores / ranks);
+}
+
 /// Looks again at once for a while, leaving the core to others in between, then after sleeps that
 /// grow with the time waited: they add a part of it to the wait, and let the ranks that share the
 /// core work.

@@ -20,11 +20,7 @@ ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadWorldState> world, 
       rank_(rank) {}
 
 ThreadCommunicator::~ThreadCommunicator() {
-  for (Transfer& transfer : transfers_) {
-    if (transfer.link != nullptr) {
-      transfer.link->withdraw(transfer);
-    }
-  }
+  withdraw([](const Transfer&) { return true; });
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ranks, int tag) {
@@ -47,14 +43,14 @@ Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
     way.send(buffer, backend());
     return {};
   }
-  const Request request = free_place();
-  Transfer& offer = transfer(request);
+  const Request request = transfers_.free_place();
+  Transfer& offer = transfers_[request];
   offer.buffer = buffer;
   offer.is_offer = true;
   offer.is_collective = true;
   way.offer(offer);
   offer.link = &way;
-  free_.pop_back();
+  transfers_.take();
   return request;
 }
 
@@ -70,14 +66,14 @@ Request ThreadCommunicator::expect(Buffer buffer, int from, Traffic traffic,
                                    std::optional<Reduction> reduction) {
   throw_if_aborted();
   ThreadLink& way = link(from, rank_, traffic);
-  const Request request = free_place();
-  Transfer& receive = transfer(request);
+  const Request request = transfers_.free_place();
+  Transfer& receive = transfers_[request];
   receive.buffer = buffer;
   receive.is_collective = traffic == Traffic::kCollectives;
   receive.reduction = reduction;
   way.receive(receive);
   receive.link = &way;
-  free_.pop_back();
+  transfers_.take();
   return request;
 }
 
@@ -90,14 +86,14 @@ void ThreadCommunicator::wait_all(std::span<const Request> requests) {
 
 void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offers) {
   const auto is_meant = [&](Request request) {
-    return request.id != 0 && transfer(request).link != nullptr &&
-           transfer(request).is_offer == are_offers;
+    return request.id != 0 && transfers_[request].link != nullptr &&
+           transfers_[request].is_offer == are_offers;
   };
   // Counted as one until all are looked at, so that it sinks to 0 once.
   Countdown remaining = 1;
   for (const Request& request : requests) {
     if (is_meant(request)) {
-      Transfer& awaited = transfer(request);
+      Transfer& awaited = transfers_[request];
       (void)awaited.link->await(awaited, remaining);
     }
   }
@@ -110,13 +106,13 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
   const bool is_aborted = remaining.load(std::memory_order_acquire) != 0;
   for (const Request& request : requests) {
     if (is_meant(request)) {
-      Transfer& awaited = transfer(request);
+      Transfer& awaited = transfers_[request];
       if (is_aborted) {
         awaited.link->withdraw(awaited);
       } else {
         awaited.link->collect(awaited, backend());
       }
-      free_.push_back(request);
+      transfers_.give_back(request);
     }
   }
   if (is_aborted) {
@@ -125,16 +121,18 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
 }
 
 void ThreadCommunicator::withdraw_collectives() noexcept {
-  if (free_.size() == transfers_.size()) {
-    return;
-  }
-  for (std::size_t i = 0; i < transfers_.size(); ++i) {
-    Transfer& begun = transfers_[i];
-    if (begun.link != nullptr && begun.is_collective) {
+  withdraw([](const Transfer& begun) { return begun.is_collective; });
+}
+
+template <class Choice>
+void ThreadCommunicator::withdraw(const Choice& is_chosen) noexcept {
+  transfers_.end_all([&](Transfer& begun) {
+    const bool is_ended = begun.link != nullptr && is_chosen(begun);
+    if (is_ended) {
       begun.link->withdraw(begun);
-      free_.push_back({i + 1});
     }
-  }
+    return is_ended;
+  });
 }
 
 void ThreadCommunicator::throw_if_aborted() const {
@@ -145,22 +143,6 @@ void ThreadCommunicator::throw_if_aborted() const {
 
 ThreadLink& ThreadCommunicator::link(int from, int to, Traffic traffic) const {
   return group_->link(from, to, static_cast<std::size_t>(traffic));
-}
-
-Request ThreadCommunicator::free_place() {
-  if (free_.empty()) {
-    free_.reserve(transfers_.size() + 1);  // what gives places back cannot throw
-    transfers_.emplace_back();
-    free_.push_back({transfers_.size()});
-  }
-  // What an offer or a receive that failed left behind.
-  transfer(free_.back()) = {};
-  return free_.back();
-}
-
-Transfer& ThreadCommunicator::transfer(Request request) {
-  assert(request.id >= 1 && request.id <= transfers_.size());
-  return transfers_[static_cast<std::size_t>(request.id - 1)];
 }
 
 }  // namespace ptdp

@@ -1,13 +1,12 @@
 // The end of one thread of a group of threads.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "runtime/transport/message_communicator.h"
+#include "runtime/transport/request_places.h"
 #include "runtime/transport/thread_group.h"
 
 namespace ptdp {
@@ -44,17 +43,15 @@ class ThreadCommunicator final : public MessageCommunicator {
   [[nodiscard]] ThreadLink& link(int from, int to, Traffic traffic) const;
   [[nodiscard]] Request expect(Buffer buffer, int from, Traffic traffic,
                                std::optional<Reduction> reduction);
-  /// A free place; taken once it has a link.
-  [[nodiscard]] Request free_place();
-  [[nodiscard]] Transfer& transfer(Request request);
   /// Waits for the receives, or the offers, among `requests`.
   void finish(std::span<const Request> requests, bool are_offers);
+  template <class Choice>
+  void withdraw(const Choice& is_chosen) noexcept;
 
   std::shared_ptr<ThreadWorldState> world_;
   ThreadGroup* group_;
   int rank_;
-  std::deque<Transfer> transfers_;  ///< By id − 1; they do not move.
-  std::vector<Request> free_;       ///< The last is free_place().
+  RequestPlaces<Transfer> transfers_;
 };
 
 }  // namespace ptdp

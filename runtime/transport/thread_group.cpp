@@ -4,10 +4,10 @@
 #include <numeric>
 #include <thread>
 
+#include "runtime/transport/polling.h"
+
 namespace ptdp {
 namespace {
-
-constexpr int kLooksPerCore = 64;
 
 std::vector<int> all_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -19,10 +19,9 @@ std::vector<int> all_ranks(int size) {
 // With many ranks per core whoever looks keeps the core from the one that is waited for: measured
 // on 2 cores, 64 looks of each of 2 ranks and 16 of each of 8 are best, and none of 64 or more.
 std::deque<Parking> parking_places(int size) {
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   std::deque<Parking> places;
   for (int rank = 0; rank < size; ++rank) {
-    places.emplace_back(std::min(kLooksPerCore, kLooksPerCore * cores / size));
+    places.emplace_back(looks_of_each(64, size));
   }
   return places;
 }

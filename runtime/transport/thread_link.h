@@ -92,7 +92,6 @@ class ThreadLink {
   void deliver(std::unique_ptr<Message> message);
   void finish(Transfer& transfer, Parking& place);
   void remove(const Transfer& receive);
-  void check(Buffer sent, Buffer expected) const;
 
   int from_;
   int to_;

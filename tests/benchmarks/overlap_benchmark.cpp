@@ -20,6 +20,7 @@
 #include "cost_model/simulation/step_simulator.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/transport/forwarding_communicator.h"
 #include "runtime/transport/launch.h"
 
 namespace ptdp {
@@ -34,38 +35,30 @@ void occupy_link(double bytes) {
 }
 
 /// Sends and collectives take the link's time first; collectives as long as their bytes.
-class SlowLink final : public Communicator {
+class SlowLink final : public ForwardingCommunicator {
  public:
-  explicit SlowLink(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+  explicit SlowLink(std::unique_ptr<Communicator> inner)
+      : ForwardingCommunicator(std::move(inner)) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
-    return std::make_unique<SlowLink>(inner_->group(ranks, tag));
+    return std::make_unique<SlowLink>(ForwardingCommunicator::group(ranks, tag));
   }
   [[nodiscard]] Request send(Buffer buffer, int to) override {
     occupy_link(static_cast<double>(buffer.bytes()));
-    return inner_->send(buffer, to);
+    return ForwardingCommunicator::send(buffer, to);
   }
-  [[nodiscard]] Request receive(Buffer buffer, int from) override {
-    return inner_->receive(buffer, from);
-  }
-  void wait(Request request) override { inner_->wait(request); }
   void all_reduce(Buffer whole, Reduction reduction) override {
     take_turn(2.0, whole);
-    inner_->all_reduce(whole, reduction);
+    ForwardingCommunicator::all_reduce(whole, reduction);
   }
   void reduce_scatter(Buffer whole) override {
     take_turn(1.0, whole);
-    inner_->reduce_scatter(whole);
+    ForwardingCommunicator::reduce_scatter(whole);
   }
   void all_gather(Buffer whole) override {
     take_turn(1.0, whole);
-    inner_->all_gather(whole);
+    ForwardingCommunicator::all_gather(whole);
   }
-  void barrier() override { inner_->barrier(); }
-  [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
-  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
 
  private:
   void take_turn(double passes, const Buffer& whole) {
@@ -73,8 +66,6 @@ class SlowLink final : public Communicator {
       occupy_link(passes * static_cast<double>(whole.bytes()) * (size() - 1) / size());
     }
   }
-
-  std::unique_ptr<Communicator> inner_;
 };
 
 struct Case {

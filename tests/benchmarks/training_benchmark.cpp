@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 #include "runtime/executor.h"
+#include "runtime/transport/forwarding_communicator.h"
 #include "runtime/transport/launch.h"
 #include "runtime/transport/solo_communicator.h"
 
@@ -110,34 +111,21 @@ void step(benchmark::State& state, const StepShape& shape) {
 }
 
 /// One rank of a pipeline alone: what it receives is there at once, and zero.
-class ZeroCommunicator final : public Communicator {
+class ZeroCommunicator final : public ForwardingCommunicator {
  public:
   ZeroCommunicator(Backend& backend, std::unique_ptr<Communicator> inner)
-      : backend_(backend), inner_(std::move(inner)) {}
+      : ForwardingCommunicator(std::move(inner)), backend_(backend) {}
 
-  [[nodiscard]] int rank() const override { return inner_->rank(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
-    return std::make_unique<ZeroCommunicator>(backend_, inner_->group(ranks, tag));
+    return std::make_unique<ZeroCommunicator>(backend_, ForwardingCommunicator::group(ranks, tag));
   }
-  [[nodiscard]] Request send(Buffer buffer, int to) override { return inner_->send(buffer, to); }
   [[nodiscard]] Request receive(Buffer buffer, int from) override {
     backend_.fill(buffer, 0.0);
-    return inner_->receive(buffer, from);
+    return ForwardingCommunicator::receive(buffer, from);
   }
-  void wait(Request request) override { inner_->wait(request); }
-  void all_reduce(Buffer whole, Reduction reduction) override {
-    inner_->all_reduce(whole, reduction);
-  }
-  void reduce_scatter(Buffer whole) override { inner_->reduce_scatter(whole); }
-  void all_gather(Buffer whole) override { inner_->all_gather(whole); }
-  void barrier() override { inner_->barrier(); }
-  [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
-  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
 
  private:
   Backend& backend_;
-  std::unique_ptr<Communicator> inner_;
 };
 
 /// What is not in any action: per_action is the step's time beside its actions, divided by their

@@ -14,16 +14,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kSmallModel = R"({
-  "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
-  "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
-
-// As root, and with more ranks than cores: Open MPI 4, and 5.
+// As root, and with more ranks than cores: Open MPI 4, and 5. Open MPI leaves memory behind.
 const std::map<std::string, std::string> kMpiEnvironment = {
     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
     {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},
+    {"ASAN_OPTIONS", "detect_leaks=0"},
     {"PTDP_PROFILES", PTDP_SOURCE_DIR "/profiles"}};
 
 /// `mpirun -n ranks ptdp-run arguments`.
@@ -34,15 +31,11 @@ ProgramRun run_processes(int ranks, const std::vector<std::string>& arguments) {
   return run_program(PTDP_MPIEXEC, words, {.environment = kMpiEnvironment});
 }
 
-/// A directory with a model and a plan of these flags.
+/// A directory with a plan of these flags.
 class PlanFile {
  public:
   explicit PlanFile(const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments = {
-        "--model", directory_.file("small.json", kSmallModel).string(), "--cluster", "host", "-o",
-        path()};
-    arguments.insert(arguments.end(), flags.begin(), flags.end());
-    EXPECT_TRUE(succeeds(run_plan(arguments)));
+    static_cast<void>(directory_.file("plan.json", plan_of_small(flags)));
   }
   [[nodiscard]] std::string path() const { return in("plan.json"); }
   [[nodiscard]] std::string in(const std::string& name) const {

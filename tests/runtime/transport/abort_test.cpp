@@ -46,8 +46,6 @@ std::vector<Call> calls() {
   };
 }
 
-constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered};
-
 TEST(Abort, MakesEveryLaterCallThrow) {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     on_ranks(2, algorithm, [](const TestRank& rank) {

@@ -19,7 +19,6 @@ namespace {
 
 // Around the number of ranks, and odd ones.
 constexpr std::array<std::int64_t, 12> kSizes = {0, 1, 2, 3, 5, 7, 8, 9, 10, 64, 1000, 1001};
-constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered};
 
 template <class T>
 using Values = std::vector<std::vector<T>>;  // By rank.

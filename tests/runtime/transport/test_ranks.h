@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "kernels/backend.h"
@@ -11,6 +12,9 @@
 #include "tests/runtime/transport/buffers.h"
 
 namespace ptdp {
+
+inline constexpr std::array kAlgorithms = {CollectiveAlgorithm::kRing,
+                                           CollectiveAlgorithm::kOrdered};
 
 /// Ranks that there can be.
 [[nodiscard]] int most_ranks();

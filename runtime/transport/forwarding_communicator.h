@@ -1,0 +1,45 @@
+// The base of communicators that do something beside what another one does.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "runtime/transport/communicator.h"
+
+namespace ptdp {
+
+/// Passes everything on to another communicator: who derives from it says what differs.
+class ForwardingCommunicator : public Communicator {
+ public:
+  [[nodiscard]] int rank() const override { return inner_->rank(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  /// Groups of the other one: nothing of this one is left in them.
+  [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
+    return inner_->group(ranks, tag);
+  }
+  [[nodiscard]] Request send(Buffer buffer, int to) override { return inner_->send(buffer, to); }
+  [[nodiscard]] Request receive(Buffer buffer, int from) override {
+    return inner_->receive(buffer, from);
+  }
+  void wait(Request request) override { inner_->wait(request); }
+  void all_reduce(Buffer whole, Reduction reduction) override {
+    inner_->all_reduce(whole, reduction);
+  }
+  void reduce_scatter(Buffer whole) override { inner_->reduce_scatter(whole); }
+  void all_gather(Buffer whole) override { inner_->all_gather(whole); }
+  void barrier() override { inner_->barrier(); }
+  [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
+  void abort(ExitStatus status) noexcept override { inner_->abort(status); }
+
+ protected:
+  /// `inner` must outlive this.
+  explicit ForwardingCommunicator(Communicator& inner) : inner_(&inner) {}
+  explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner)
+      : owned_(std::move(inner)), inner_(owned_.get()) {}
+
+ private:
+  std::unique_ptr<Communicator> owned_;
+  Communicator* inner_;
+};
+
+}  // namespace ptdp
