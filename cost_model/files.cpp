@@ -42,10 +42,6 @@ Descriptor open_descriptor(const std::filesystem::path& path, int flags) {
   return Descriptor(::open(path.c_str(), flags | O_CLOEXEC));
 }
 
-[[noreturn]] void fail_to_read(const std::filesystem::path& path, const std::string& why) {
-  throw Error(path.string() + ": " + why);
-}
-
 bool write_all(int fd, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = ::write(fd, content.data(), content.size());
@@ -60,12 +56,15 @@ bool write_all(int fd, std::string_view content) {
   return true;
 }
 
-[[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
-                                const std::string& cause) {
-  throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
+}  // namespace
+
+void fail_to_read(const std::filesystem::path& path, const std::string& why) {
+  throw Error(path.string() + ": " + why);
 }
 
-}  // namespace
+void fail_to_write(const std::filesystem::path& path, const char* step, const std::string& cause) {
+  throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
+}
 
 std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   // O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait for ever.

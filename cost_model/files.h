@@ -13,6 +13,13 @@ namespace ptdp {
 /// below 2 MiB; a file beyond this is not one of ours.
 inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 
+/// Throws Error, bad input: "path: why".
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, const std::string& why);
+
+/// Throws Error(kOutputFailed): "path: cannot step: cause".
+[[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
+                                const std::string& cause);
+
 /// The whole of a regular file. Throws Error when `path` is missing, unreadable, not a regular
 /// file (a directory, a pipe: never blocks on one) or larger than `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,

@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-constexpr Range kSeconds = {1e-9, 1e9, "seconds"};
+constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
 constexpr Range kFactor = {1e-3, 1e3};
 constexpr double kRounding = 1e-9;
 
@@ -44,8 +44,8 @@ void describe(Fields& fields, NamedCalibrationRun& run) {
   if (fields.optional("id", !run.id.empty())) {
     fields.text("id", run.id);
   }
-  fields.quantity("measured_s", run.run.measured, 1.0, kSeconds);
-  fields.quantity("predicted_s", run.run.predicted, 1.0, kSeconds);
+  fields.quantity("measured_s", run.run.measured, 1.0, kRunTime);
+  fields.quantity("predicted_s", run.run.predicted, 1.0, kRunTime);
   fields.object("point", run.run.point);
 }
 

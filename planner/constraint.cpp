@@ -5,16 +5,12 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/contains.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
 
 namespace ptdp {
 namespace {
-
-template <class Value>
-bool contains(const std::vector<Value>& values, Value value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
 
 constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
 

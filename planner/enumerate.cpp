@@ -4,15 +4,11 @@
 #include <optional>
 
 #include "cost_model/analytic/partition.h"
+#include "cost_model/contains.h"
 #include "planner/constraint.h"
 
 namespace ptdp {
 namespace {
-
-template <class Value>
-bool contains(const std::vector<Value>& values, Value value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
 
 /// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
 /// types a number wants to hear about it. Ascending.

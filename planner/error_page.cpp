@@ -32,14 +32,14 @@ std::string cell(std::string text) {
   return text.empty() ? "(none)" : text;
 }
 
-std::string percent(double fraction) {
+std::string in_percent(double fraction) {
   return fmt::format("{:.1f}", 100.0 * fraction);
 }
 
 std::string error_cells(const ErrorSummary& errors) {
-  return fmt::format(" {} | {} | {} | {} | {:+.1f} |", percent(errors.mean_absolute),
-                     percent(errors.median_absolute), percent(errors.p90_absolute),
-                     percent(errors.max_absolute), 100.0 * errors.bias);
+  return fmt::format(" {} | {} | {} | {} | {:+.1f} |", in_percent(errors.mean_absolute),
+                     in_percent(errors.median_absolute), in_percent(errors.p90_absolute),
+                     in_percent(errors.max_absolute), 100.0 * errors.bias);
 }
 
 std::string errors_section(const Reports& reports) {
@@ -66,7 +66,7 @@ std::string errors_section(const Reports& reports) {
 }
 
 std::string half_width_of(std::vector<double> half_widths) {
-  return half_widths.empty() ? "" : "± " + percent(median(std::move(half_widths)));
+  return half_widths.empty() ? "" : "± " + in_percent(median(std::move(half_widths)));
 }
 
 std::string intervals_section(const Reports& reports, const std::vector<CostedRun>& runs) {
@@ -89,9 +89,9 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
                        held_out.uncalibrated_half_widths.end());
     text += fmt::format("| {} | {} | {:.0f} | {} | {:.0f} | {} | {} | {:.0f} | {} |\n",
                         cell(none.group), held_out.num_runs, 100.0 * none.inside_interval,
-                        percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
-                        percent(leave_one_out.median_half_width), held_out.num_calibrated,
-                        100.0 * held_out.inside_interval, percent(median(half_widths)));
+                        in_percent(none.median_half_width), 100.0 * leave_one_out.inside_interval,
+                        in_percent(leave_one_out.median_half_width), held_out.num_calibrated,
+                        100.0 * held_out.inside_interval, in_percent(median(half_widths)));
   }
   const CoverageSummary all = summarize(coverages);
   const std::vector<double>& calibrated = all.calibrated_half_widths;
@@ -132,9 +132,9 @@ std::string factors_section(const Reports& reports, const std::vector<CostedRun>
         "| {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.pair.first), cell(factor.pair.second),
         factor.num_rows,
         factor.fit.is_calibrated() ? fmt::format("{:.3f}", factor.fit.factor) : "too few rows",
-        percent(errors_at(reports.none, indices).mean_absolute),
-        percent(errors_at(reports.scale, indices).mean_absolute),
-        percent(errors_at(reports.leave_one_out, indices).mean_absolute));
+        in_percent(errors_at(reports.none, indices).mean_absolute),
+        in_percent(errors_at(reports.scale, indices).mean_absolute),
+        in_percent(errors_at(reports.leave_one_out, indices).mean_absolute));
   }
   return text;
 }
@@ -143,8 +143,8 @@ std::string ranking_cells(const RankingTotals& totals) {
   const auto accuracy = totals.pair_accuracy();
   return fmt::format(" {} | {} | {} | {} | {} | {} |", totals.rows, totals.pairs,
                      accuracy.has_value() ? fmt::format("{:.0f}", 100.0 * *accuracy) : "",
-                     percent(totals.mean_regret), percent(totals.max_regret),
-                     percent(totals.max_regret_of_three));
+                     in_percent(totals.mean_regret), in_percent(totals.max_regret),
+                     in_percent(totals.max_regret_of_three));
 }
 
 std::string ranking_section(const ValidationReport& none) {
@@ -235,7 +235,7 @@ std::string explanations_section(const ValidationReport& none, const GroupNotes&
     const bool needs_one = group.errors.median_absolute > kNeedsExplanation;
     if (needs_one || note != notes.end()) {
       text += fmt::format("\n### {}: median {} %\n\n{}\n", cell(group.group),
-                          percent(group.errors.median_absolute),
+                          in_percent(group.errors.median_absolute),
                           note != notes.end() ? note->second : "Not explained.");
     }
   }

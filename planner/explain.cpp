@@ -15,7 +15,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kMostTerms = 3;
-constexpr double kRounding = 1e-12;  // of the total: what is left of equal terms
+constexpr double kLeftOfEqualTerms = 1e-12;  // of the total: what is left of equal terms
 constexpr std::int64_t kLargestDegree = 100'000'000;
 
 template <class Value>
@@ -114,7 +114,7 @@ std::vector<TermDifference> differences(const CostBreakdown& compared,
                      return std::abs(a.difference.value()) > std::abs(b.difference.value());
                    });
   for (TermDifference& term : result) {
-    if (std::abs(term.difference.value()) < kRounding * reference.total().value()) {
+    if (std::abs(term.difference.value()) < kLeftOfEqualTerms * reference.total().value()) {
       term.difference = Seconds(0.0);
     }
   }

@@ -47,6 +47,10 @@ std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100.0 * fraction);
 }
 
+std::string signed_percent(double fraction) {
+  return fmt::format("{:+.1f} %", 100.0 * fraction);
+}
+
 std::string row(std::string_view name, std::string_view value) {
   return fmt::format("  {:<22} {}\n", name, value);
 }

@@ -16,6 +16,14 @@ namespace ptdp {
 [[nodiscard]] std::string rate(FlopsPerSecond flops);
 /// "12.3 %" of 0.123.
 [[nodiscard]] std::string percent(double fraction);
+/// "+12.3 %" of 0.123.
+[[nodiscard]] std::string signed_percent(double fraction);
+/// signed_percent of what was predicted over what was measured; nothing where one is missing.
+template <class Value>
+[[nodiscard]] std::string error_of(Value predicted, Value measured) {
+  return predicted > Value{} && measured > Value{} ? signed_percent(predicted / measured - 1.0)
+                                                   : "";
+}
 /// A line of two columns.
 [[nodiscard]] std::string row(std::string_view name, std::string_view value);
 /// A line with a time, its share of the whole and a bar as long.

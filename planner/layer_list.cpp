@@ -10,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-constexpr Range kSeconds = {0.0, 1e6, "seconds per microbatch"};
+constexpr Range kLayerTime = {0.0, 1e6, "seconds per microbatch"};
 constexpr Range kGibibytes = {0.0, 1e4, "GiB"};
 
 ListedLayer read_layer(ObjectReader& reader) {
@@ -23,15 +23,15 @@ ListedLayer read_layer(ObjectReader& reader) {
                     "backward_s, got both");
       }
     }
-    reader.quantity("time_s", layer.time, 1.0, kSeconds);
+    reader.quantity("time_s", layer.time, 1.0, kLayerTime);
   } else if (reader.has("forward_s") || reader.has("backward_s")) {
     Seconds forward;
     Seconds backward;
-    reader.quantity("forward_s", forward, 1.0, kSeconds);
-    reader.quantity("backward_s", backward, 1.0, kSeconds);
+    reader.quantity("forward_s", forward, 1.0, kLayerTime);
+    reader.quantity("backward_s", backward, 1.0, kLayerTime);
     layer.time = forward + backward;
   } else {
-    reader.quantity("time_s", layer.time, 1.0, kSeconds);  // says that it is missing
+    reader.quantity("time_s", layer.time, 1.0, kLayerTime);  // says that it is missing
   }
   if (reader.has("memory_GiB")) {
     reader.quantity("memory_GiB", layer.memory, kGibi, kGibibytes);

@@ -26,10 +26,10 @@ constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
 constexpr double kWidestInterval = 1e3;
 constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
-constexpr double kRounding = 1e-9;  // numbers are written with 15 digits
+constexpr double kWriteRounding = 1e-9;  // numbers are written with 15 digits
 
 bool is_close(double a, double b) {
-  return std::abs(a - b) <= kRounding * std::abs(b);
+  return std::abs(a - b) <= kWriteRounding * std::abs(b);
 }
 
 /// An estimate as `key` and `interval_key`: [low, high].

@@ -30,10 +30,6 @@ std::string knob_line(const KnobRefit& knob) {
   return line + '\n';
 }
 
-std::string percent(Seconds predicted, Seconds measured) {
-  return fmt::format("{:+.1f} %", 100.0 * (predicted / measured - 1.0));
-}
-
 std::string errors_line(const ProfileRefit& refit) {
   std::vector<double> before;
   std::vector<double> after;
@@ -73,8 +69,8 @@ std::string to_table(const ProfileRefit& refit) {
   for (const RunRefit& run : refit.runs) {
     text +=
         fmt::format("{:>14}{:>12}{:>12}{:>15}  {}\n", duration(run.measured),
-                    percent(run.before, run.measured), percent(run.after, run.measured),
-                    run.leave_one_out ? percent(*run.leave_one_out, run.measured) : "-", run.name);
+                    error_of(run.before, run.measured), error_of(run.after, run.measured),
+                    run.leave_one_out ? error_of(*run.leave_one_out, run.measured) : "-", run.name);
   }
   return text + errors_line(refit);
 }

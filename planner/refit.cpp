@@ -73,7 +73,7 @@ void check_names(const std::vector<Refit>& refits) {
   }
 }
 
-std::string row(const Refit& refit) {
+std::string refit_row(const Refit& refit) {
   const StackCalibration& calibration = refit.calibration;
   const std::string pair = calibration.cluster + " + " + calibration.stack;
   const std::string old_factor =
@@ -129,7 +129,7 @@ std::string to_table(const std::vector<Refit>& refits, const std::vector<Skipped
                   "mean absolute errors in %", "", "shipped", "refitted", "cluster + stack", "runs",
                   "factor", "error", "factor", "in-sample", "leave-one-out");
   for (const Refit& refit : refits) {
-    text += row(refit);
+    text += refit_row(refit);
   }
   if (!skipped.empty()) {
     text += tally_of_skipped(skipped);

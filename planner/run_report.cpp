@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostSmall = 1'000'000'000;
 constexpr Range kSeconds = {0.0, 1e15, "seconds"};
 /// Of an iteration that ran: what clocks resolve, at least.
@@ -38,16 +38,16 @@ void describe(Fields& fields, RunExecution& run) {
   }
   fields.count("ranks", run.ranks, 1, kMostSmall);
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
-  fields.count("first_step", run.first_step, 0, kMost);
-  fields.count("steps", run.steps, 1, kMost);
+  fields.count("first_step", run.first_step, 0, kAnyCount);
+  fields.count("steps", run.steps, 1, kAnyCount);
   if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
-    fields.count("requested_steps", run.requested_steps, run.steps, kMost);
+    fields.count("requested_steps", run.requested_steps, run.steps, kAnyCount);
   } else {
     run.requested_steps = run.steps;
   }
-  fields.count("warm_up", run.warm_up, 0, kMost);
+  fields.count("warm_up", run.warm_up, 0, kAnyCount);
   auto seed = static_cast<std::int64_t>(run.seed);
-  fields.count("seed", seed, 0, kMost);
+  fields.count("seed", seed, 0, kAnyCount);
   run.seed = static_cast<std::uint64_t>(seed);
   fields.text("data", run.data);
   fields.text("basis", run.basis);
@@ -74,7 +74,7 @@ template <class Fields>
 void describe(Fields& fields, ActionComparison& action) {
   fields.name("kind", action.kind);
   fields.count("stage", action.stage, 0, kMostSmall);
-  fields.count("count", action.count, 1, kMost);
+  fields.count("count", action.count, 1, kAnyCount);
   fields.quantity("predicted_s", action.predicted, 1.0, kSeconds);
   fields.quantity("measured_s", action.measured, 1.0, kSeconds);
 }
@@ -91,8 +91,8 @@ template <class Fields>
 void describe(Fields& fields, TrafficComparison& traffic) {
   fields.name("group", traffic.group);
   fields.name("collective", traffic.collective);
-  fields.count("predicted_bytes", traffic.predicted, 0, kMost);
-  fields.count("measured_bytes", traffic.measured, 0, kMost);
+  fields.count("predicted_bytes", traffic.predicted, 0, kAnyCount);
+  fields.count("measured_bytes", traffic.measured, 0, kAnyCount);
 }
 
 namespace {
@@ -151,7 +151,7 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.objects("traffic", report.traffic);
   fields.numbers("losses", report.losses, kAny);
   fields.numbers("gradient_norms", report.gradient_norms, kAny);
-  fields.count("skipped_steps", report.skipped_steps, 0, kMost);
+  fields.count("skipped_steps", report.skipped_steps, 0, kAnyCount);
   fields.texts("warnings", report.warnings);
 }
 

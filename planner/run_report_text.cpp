@@ -10,13 +10,6 @@
 namespace ptdp {
 namespace {
 
-/// "+3.1 %" of what was predicted against what was measured; nothing where one of them is missing.
-std::string error_of(double predicted, double measured) {
-  return predicted > 0.0 && measured > 0.0
-             ? fmt::format("{:+.1f} %", 100.0 * (predicted / measured - 1.0))
-             : "";
-}
-
 std::string line(std::string_view name, std::string_view predicted, std::string_view measured,
                  std::string_view error) {
   std::string text = fmt::format("  {:<26}{:>16}{:>16}{:>11}", name, predicted, measured, error);
@@ -26,8 +19,7 @@ std::string line(std::string_view name, std::string_view predicted, std::string_
 
 std::string time_line(std::string_view name, Seconds predicted, Seconds measured) {
   return line(name, predicted.value() > 0.0 ? duration(predicted) : "-",
-              measured.value() > 0.0 ? duration(measured) : "-",
-              error_of(predicted.value(), measured.value()));
+              measured.value() > 0.0 ? duration(measured) : "-", error_of(predicted, measured));
 }
 
 /// "threads", or "MPI processes of a, b".
@@ -135,10 +127,9 @@ std::string memory_text(const RunReport& report) {
     const bool is_shown =
         report.memory.size() <= 8 || rank == 0 || rank + 1 == report.memory.size();
     if (is_shown) {
-      text +=
-          line(fmt::format("rank {}, {} in flight", rank, memory.measured_activations),
-               memory.predicted.value() > 0.0 ? bytes(memory.predicted) : "-",
-               bytes(memory.measured), error_of(memory.predicted.value(), memory.measured.value()));
+      text += line(fmt::format("rank {}, {} in flight", rank, memory.measured_activations),
+                   memory.predicted.value() > 0.0 ? bytes(memory.predicted) : "-",
+                   bytes(memory.measured), error_of(memory.predicted, memory.measured));
     }
   }
   return text;

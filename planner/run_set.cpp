@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-double error_of(const RunReport& report) {
+double relative_error(const RunReport& report) {
   return report.predicted_time.value / report.measured_time - 1.0;
 }
 
@@ -58,10 +58,6 @@ std::vector<PlanOrder> orders_of(const std::vector<NamedReport>& runs) {
   return orders;
 }
 
-std::string signed_percent(double fraction) {
-  return fmt::format("{:+.1f} %", 100.0 * fraction);
-}
-
 }  // namespace
 
 PlanOrder order_of(const std::vector<PlanTimes>& plans) {
@@ -95,7 +91,7 @@ RunSet compare_runs(const std::vector<NamedReport>& runs) {
   for (const NamedReport& run : runs) {
     if (run.report.predicted_time.value.value() > 0.0) {
       set.runs.push_back(run);
-      errors.push_back(error_of(run.report));
+      errors.push_back(relative_error(run.report));
     } else {
       set.not_predicted.push_back(run.name + ": " + run.report.execution.basis);
     }
@@ -115,7 +111,7 @@ std::string to_table(const RunSet& set) {
     const RunReport& report = run.report;
     text += fmt::format("{:<28}{:>12}{:>12}{:>10}  {} {}\n", run.name,
                         duration(report.predicted_time.value), duration(report.measured_time),
-                        signed_percent(error_of(report)), report.plan.scenario.job.model_name,
+                        signed_percent(relative_error(report)), report.plan.scenario.job.model_name,
                         to_string(report.plan.config));
   }
   text += fmt::format(
@@ -151,7 +147,7 @@ std::string to_json(const RunSet& set) {
     json.object("config", config);
     json.number("predicted_s", run.report.predicted_time.value.value());
     json.number("measured_s", run.report.measured_time.value());
-    json.number("error_pct", 100.0 * error_of(run.report));
+    json.number("error_pct", 100.0 * relative_error(run.report));
   }
   std::vector<ObjectWriter> terms;
   for (const TermErrors& term : set.terms) {

@@ -20,8 +20,8 @@
 namespace ptdp {
 namespace {
 
-constexpr double kMostActions = 2e5;      // of a schedule whose memory is walked through
-constexpr double kMostKeptActions = 2e6;  // of all of them: 32 MB
+constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
+constexpr double kMostKeptActions = 2e6;    // of all of them: 32 MB
 
 bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
   return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
@@ -160,7 +160,8 @@ class TensorParallelSearch {
   /// are not made here, where every candidate comes by.
   std::vector<MemoryBreakdown> memory_of_stages(const ParallelConfig& config) {
     const double actions = num_actions_with_messages(scenario_, config);
-    if (config.pp == 1 || config.schedule == ScheduleKind::kZbAuto || actions > kMostActions) {
+    if (config.pp == 1 || config.schedule == ScheduleKind::kZbAuto ||
+        actions > kMostWalkedActions) {
       std::vector<MemoryBreakdown> stages;
       for (int stage = 0; stage < config.pp; ++stage) {
         stages.push_back(stage_memory(scenario_, config, stage));

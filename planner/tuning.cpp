@@ -59,10 +59,6 @@ std::size_t find_fastest(const std::vector<TunedPlan>& plans) {
   return static_cast<std::size_t>(least - plans.begin());
 }
 
-Seconds corrected_time(const TunedPlan& plan) {
-  return plan.corrected.predicted.iteration_time.value;
-}
-
 /// What the corrected profiles choose of all plans, and of those that ran: of these, where the
 /// search's choice did not run, the one predicted fastest.
 void choose_again(Tuning& tuning, const Plan& best) {
@@ -71,9 +67,10 @@ void choose_again(Tuning& tuning, const Plan& best) {
     return;
   }
   tuning.not_run = best;
-  const auto least = std::min_element(
-      tuning.plans.begin(), tuning.plans.end(),
-      [](const TunedPlan& a, const TunedPlan& b) { return corrected_time(a) < corrected_time(b); });
+  const auto least = std::min_element(tuning.plans.begin(), tuning.plans.end(),
+                                      [](const TunedPlan& a, const TunedPlan& b) {
+                                        return a.corrected_time() < b.corrected_time();
+                                      });
   tuning.chosen_again = static_cast<std::size_t>(least - tuning.plans.begin());
 }
 
@@ -124,7 +121,7 @@ double Tuning::regret_of(std::size_t plan) const {
 }
 
 double Tuning::predicted_gain(std::size_t plan) const {
-  return corrected_time(plans[chosen_first]) / corrected_time(plans[plan]) - 1.0;
+  return plans[chosen_first].corrected_time() / plans[plan].corrected_time() - 1.0;
 }
 
 double Tuning::measured_gain(std::size_t plan) const {

@@ -29,6 +29,8 @@ struct TunedPlan {
   Plan corrected;       ///< The same configuration under the corrected profiles.
   bool is_new = false;  ///< Found by the second search only.
 
+  [[nodiscard]] Seconds planned_time() const { return plan.predicted.iteration_time.value; }
+  [[nodiscard]] Seconds corrected_time() const { return corrected.predicted.iteration_time.value; }
   [[nodiscard]] Seconds measured() const { return run.report.measured_time; }
   /// Of its steps: between the quarter points [s].
   [[nodiscard]] double spread() const;

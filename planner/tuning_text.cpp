@@ -10,18 +10,6 @@
 namespace ptdp {
 namespace {
 
-std::string error_of(Seconds predicted, Seconds measured) {
-  return fmt::format("{:+.1f} %", 100.0 * (predicted / measured - 1.0));
-}
-
-Seconds planned_time(const TunedPlan& plan) {
-  return plan.plan.predicted.iteration_time.value;
-}
-
-Seconds corrected_time(const TunedPlan& plan) {
-  return plan.corrected.predicted.iteration_time.value;
-}
-
 /// From 1, by what `time` says of each plan; equal ones in their order.
 template <class Time>
 std::vector<int> ranks_by(const std::vector<TunedPlan>& plans, const Time& time) {
@@ -39,21 +27,22 @@ std::vector<int> ranks_by(const std::vector<TunedPlan>& plans, const Time& time)
 }
 
 std::string plans_text(const Tuning& tuning) {
-  const std::vector<int> planned = ranks_by(tuning.plans, planned_time);
-  const std::vector<int> corrected = ranks_by(tuning.plans, corrected_time);
+  const std::vector<int> planned = ranks_by(tuning.plans, std::mem_fn(&TunedPlan::planned_time));
+  const std::vector<int> corrected =
+      ranks_by(tuning.plans, std::mem_fn(&TunedPlan::corrected_time));
   const std::vector<int> measured =
       ranks_by(tuning.plans, [](const TunedPlan& plan) { return plan.measured(); });
   std::string text = fmt::format("{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} plan\n", "predicted",
                                  "error", "refitted", "error", "measured", "spread", "ranks");
   for (std::size_t i = 0; i < tuning.plans.size(); ++i) {
     const TunedPlan& plan = tuning.plans[i];
-    text +=
-        fmt::format("{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} {}{}\n",
-                    duration(planned_time(plan)), error_of(planned_time(plan), plan.measured()),
-                    duration(corrected_time(plan)), error_of(corrected_time(plan), plan.measured()),
-                    duration(plan.measured()), duration(Seconds(plan.spread())),
-                    fmt::format("{} > {} > {}", planned[i], corrected[i], measured[i]),
-                    to_string(plan.plan.config), plan.is_new ? " (new)" : "");
+    text += fmt::format(
+        "{:>12}{:>10}{:>12}{:>10}{:>12}{:>10}  {:<11} {}{}\n", duration(plan.planned_time()),
+        error_of(plan.planned_time(), plan.measured()), duration(plan.corrected_time()),
+        error_of(plan.corrected_time(), plan.measured()), duration(plan.measured()),
+        duration(Seconds(plan.spread())),
+        fmt::format("{} > {} > {}", planned[i], corrected[i], measured[i]),
+        to_string(plan.plan.config), plan.is_new ? " (new)" : "");
   }
   return text + "ranks: as predicted > with refitted profiles > as measured\n";
 }
@@ -150,8 +139,8 @@ std::string to_json(const Tuning& tuning) {
     ObjectWriter& json = plans.emplace_back();
     json.object("config", config);
     json.flag("is_new", plan.is_new);
-    json.number("predicted_s", planned_time(plan).value());
-    json.number("refitted_s", corrected_time(plan).value());
+    json.number("predicted_s", plan.planned_time().value());
+    json.number("refitted_s", plan.corrected_time().value());
     json.number("measured_s", plan.measured().value());
     json.number("spread_s", plan.spread());
     json.count("steps", static_cast<std::int64_t>(plan.run.step_times.size()));

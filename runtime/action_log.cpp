@@ -8,14 +8,10 @@
 #include <exception>
 #include <thread>
 
+#include "runtime/steady_clock.h"
+
 namespace ptdp {
 namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // An activity in a word: 0 is none; above it the kind or phase, stage and microbatch.
 constexpr std::uint64_t kPhaseBit = std::uint64_t{1} << 62;

@@ -18,12 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kElementsPerPiece = std::int64_t{1} << 20;
-
-[[noreturn]] void fail(const fs::path& path, const std::string& why) {
-  throw Error(path.string() + ": " + why);
-}
-
 /// Steps that a directory has a subdirectory for, the newest first.
 std::vector<std::int64_t> steps_in(const fs::path& directory) {
   std::vector<std::int64_t> steps;
@@ -39,11 +33,12 @@ std::vector<std::int64_t> steps_in(const fs::path& directory) {
 
 void check_digest(const fs::path& path, const FileDigest& found, const FileDigest& expected) {
   if (found.bytes != expected.bytes) {
-    fail(path, std::to_string(found.bytes) + " bytes, expected " + std::to_string(expected.bytes));
+    fail_to_read(
+        path, std::to_string(found.bytes) + " bytes, expected " + std::to_string(expected.bytes));
   }
   if (found.xxh64 != expected.xxh64) {
-    fail(path,
-         "checksum " + hexadecimal(found.xxh64) + ", expected " + hexadecimal(expected.xxh64));
+    fail_to_read(
+        path, "checksum " + hexadecimal(found.xxh64) + ", expected " + hexadecimal(expected.xxh64));
   }
 }
 
@@ -99,8 +94,8 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     return Checkpoint(directory);
   }
   if (!fs::is_directory(directory, error)) {
-    fail(directory, "expected a directory of checkpoints, found " +
-                        std::string(fs::exists(directory, error) ? "a file" : "nothing"));
+    fail_to_read(directory, "expected a directory of checkpoints, found " +
+                                std::string(fs::exists(directory, error) ? "a file" : "nothing"));
   }
   std::vector<std::string> passed_over;
   for (const std::int64_t step : steps_in(directory)) {
@@ -113,10 +108,10 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     }
   }
   if (passed_over.empty()) {
-    fail(directory, "no checkpoint, expected directories as " + step_directory_name(10));
+    fail_to_read(directory, "no checkpoint, expected directories as " + step_directory_name(10));
   }
-  fail(directory, "none of " + std::to_string(passed_over.size()) +
-                      " checkpoints is whole; the newest: " + passed_over.front());
+  fail_to_read(directory, "none of " + std::to_string(passed_over.size()) +
+                              " checkpoints is whole; the newest: " + passed_over.front());
 }
 
 std::optional<std::int64_t> Checkpoint::newest_step(const fs::path& directory) {
@@ -129,12 +124,13 @@ Checkpoint::Checkpoint(fs::path path) : path_(std::move(path)) {
   const std::string manifest_text = read_file(place, kLargestCheckpointDocument);
   const std::string expected = checksum_line(checksum_of(manifest_text), kManifestName);
   if (read_file(path_ / kManifestChecksumName) != expected) {
-    fail(place, "does not have the checksum in " + std::string(kManifestChecksumName));
+    fail_to_read(place, "does not have the checksum in " + std::string(kManifestChecksumName));
   }
   const CheckpointManifest manifest = parse_manifest(manifest_text, place.string());
   state_ = manifest.state;
   if (step_of_directory(path_.filename().string()).value_or(state_.step) != state_.step) {
-    fail(place, "is of step " + std::to_string(state_.step) + ", expected that of its directory");
+    fail_to_read(place,
+                 "is of step " + std::to_string(state_.step) + ", expected that of its directory");
   }
 
   std::vector<FileDigest> data;
@@ -157,7 +153,7 @@ Checkpoint::Checkpoint(fs::path path) : path_(std::move(path)) {
                  listed.xxh64 == file.xxh64;
         });
     if (same == manifest.files.end()) {
-      fail(place, "does not list " + file.name + " as its index has it");
+      fail_to_read(place, "does not list " + file.name + " as its index has it");
     }
   }
   check_coverage();
@@ -193,14 +189,14 @@ void Checkpoint::check_coverage() const {
     for (const StoredPart& part : parts) {
       if (part.entry.total_rows != first.total_rows ||
           part.entry.block.total_columns != first.block.total_columns) {
-        fail(path_, "parameter " + name + ": has two shapes");
+        fail_to_read(path_, "parameter " + name + ": has two shapes");
       }
       count += part.entry.range.count;
     }
     const std::int64_t expected = first.total_rows * first.block.total_columns;
     if (count != expected) {
-      fail(path_, "parameter " + name + ": " + std::to_string(count) + " elements, expected " +
-                      std::to_string(expected));
+      fail_to_read(path_, "parameter " + name + ": " + std::to_string(count) +
+                              " elements, expected " + std::to_string(expected));
     }
   }
 }
@@ -213,8 +209,8 @@ void Checkpoint::require_model(const TransformerConfig& model) const {
   };
   const auto compare = [&](const std::string& key) {
     if (text(found, key) != text(expected, key)) {
-      fail(path_, "a checkpoint of another model: " + key + ": found " + text(found, key) +
-                      ", expected " + text(expected, key));
+      fail_to_read(path_, "a checkpoint of another model: " + key + ": found " + text(found, key) +
+                              ", expected " + text(expected, key));
     }
   };
   for (const auto& item : expected.items()) {
@@ -230,13 +226,13 @@ const std::vector<Checkpoint::StoredPart>& Checkpoint::parts_of(const Parameter&
       ", expected " + shape_text(parameter.total_rows, parameter.block.total_columns);
   const auto found = parts_.find(parameter.name);
   if (found == parts_.end()) {
-    fail(path_, "parameter " + parameter.name + ": found nothing" + expected);
+    fail_to_read(path_, "parameter " + parameter.name + ": found nothing" + expected);
   }
   const ShardEntry& entry = found->second.front().entry;
   if (entry.total_rows != parameter.total_rows ||
       entry.block.total_columns != parameter.block.total_columns) {
-    fail(path_, "parameter " + parameter.name + ": found " +
-                    shape_text(entry.total_rows, entry.block.total_columns) + expected);
+    fail_to_read(path_, "parameter " + parameter.name + ": found " +
+                            shape_text(entry.total_rows, entry.block.total_columns) + expected);
   }
   return found->second;
 }
@@ -264,8 +260,8 @@ void Checkpoint::read(const Parameter& parameter, const Part& range, StateKind k
   }
   const std::int64_t num_found = std::count(is_found.begin(), is_found.end(), true);
   if (num_found != valid.count) {
-    fail(path_, "parameter " + parameter.name + ": found " + std::to_string(num_found) +
-                    " elements of a part, expected " + std::to_string(valid.count));
+    fail_to_read(path_, "parameter " + parameter.name + ": found " + std::to_string(num_found) +
+                            " elements of a part, expected " + std::to_string(valid.count));
   }
 }
 

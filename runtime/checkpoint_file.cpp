@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/files.h"
 #include "runtime/open_file.h"
 
 namespace ptdp {
@@ -22,16 +23,11 @@ namespace {
 
 constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 
-[[noreturn]] void fail(const std::filesystem::path& path, const char* step,
-                       const std::string& cause) {
-  throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
-}
-
 int create(const std::filesystem::path& path) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
-    fail(path, "create", std::strerror(errno));
+    fail_to_write(path, "create", std::strerror(errno));
   }
   return descriptor;
 }
@@ -90,7 +86,7 @@ void ChecksummedFile::append(std::span<const std::byte> bytes) {
       continue;
     }
     if (written < 0) {
-      fail(path_, "write", std::strerror(errno));
+      fail_to_write(path_, "write", std::strerror(errno));
     }
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     size_ += written;
@@ -99,10 +95,10 @@ void ChecksummedFile::append(std::span<const std::byte> bytes) {
 
 FileDigest ChecksummedFile::close() {
   if (::fsync(descriptor_) != 0) {
-    fail(path_, "sync", std::strerror(errno));
+    fail_to_write(path_, "sync", std::strerror(errno));
   }
   if (::close(std::exchange(descriptor_, -1)) != 0) {
-    fail(path_, "close", std::strerror(errno));
+    fail_to_write(path_, "close", std::strerror(errno));
   }
   return {.name = path_.filename().string(), .bytes = size_, .xxh64 = checksum_.value()};
 }
@@ -130,7 +126,7 @@ void replace_directory(const std::filesystem::path& from, const std::filesystem:
   const auto move = [&](const fs::path& source, const fs::path& target) {
     fs::rename(source, target, error);
     if (error) {
-      fail(to, "rename onto it", error.message());
+      fail_to_write(to, "rename onto it", error.message());
     }
   };
   if (!fs::exists(to, error)) {

@@ -19,6 +19,9 @@ namespace ptdp {
 inline constexpr const char* kCheckpointSchema = "ptdp.checkpoint/1";
 inline constexpr const char* kShardSchema = "ptdp.checkpoint-shard/1";
 
+/// How much is between a backend and a file at a time.
+inline constexpr std::int64_t kElementsPerPiece = std::int64_t{1} << 20;
+
 /// What of a training run is not weights and moments.
 struct TrainingState {
   std::int64_t step = 0;             ///< Steps that are done.

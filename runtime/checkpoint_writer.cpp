@@ -18,14 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kElementsPerPiece = std::int64_t{1} << 20;
 constexpr const char* kPartial = ".partial";
 constexpr const char* kAside = ".replaced";
-
-[[noreturn]] void fail(const fs::path& path, const char* step, const std::error_code& cause) {
-  throw Error(path.string() + ": cannot " + step + ": " + cause.message(),
-              ExitStatus::kOutputFailed);
-}
 
 /// A directory that no reader takes for a checkpoint.
 fs::path hidden(const fs::path& directory, const std::string& name, const char* ending) {
@@ -94,15 +88,16 @@ void CheckpointWriter::begin() const {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) {
-    fail(directory_, "create the directory", error);
+    fail_to_write(directory_, "create the directory", error.message());
   }
   if (!fs::is_directory(directory_, error)) {
-    fail(directory_, "write into it", std::make_error_code(std::errc::not_a_directory));
+    fail_to_write(directory_, "write into it",
+                  std::make_error_code(std::errc::not_a_directory).message());
   }
   remove_leftovers(directory_);
   if (!fs::create_directory(partial_, error)) {
-    fail(partial_, "create the directory",
-         error ? error : std::make_error_code(std::errc::file_exists));
+    fail_to_write(partial_, "create the directory",
+                  (error ? error : std::make_error_code(std::errc::file_exists)).message());
   }
 }
 

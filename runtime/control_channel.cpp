@@ -13,29 +13,20 @@
 
 #include "cost_model/error.h"
 #include "runtime/control_message.h"
+#include "runtime/steady_clock.h"
 
 namespace ptdp {
 namespace {
 
-constexpr int kPollInterval = 50;                      // [ms]
-constexpr std::int64_t kBeatInterval = 100'000'000;    // [ns]
-constexpr std::int64_t kLongestPause = 1'000'000'000;  // [ns] of a thread that polls
+constexpr int kPollInterval = 50;                    // [ms]
+constexpr std::int64_t kBeatInterval = 100'000'000;  // [ns]
+constexpr std::int64_t kStopped = 1'000'000'000;     // [ns] of a thread that polls
 constexpr std::chrono::milliseconds kLongestGoodbye{200};
 constexpr std::size_t kMostAddresses = 8;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::uint64_t new_secret() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
-}
-
-std::int64_t nanoseconds(Seconds time) {
-  return static_cast<std::int64_t>(time.value() * 1e9);
 }
 
 }  // namespace
@@ -159,7 +150,7 @@ void ControlChannel::run() {
 void ControlChannel::exchange() {
   wait_for_input();
   const std::int64_t now = now_ns();
-  if (now - last_look_ > kLongestPause) {  // this process was stopped: nobody else is to blame
+  if (now - last_look_ > kStopped) {  // this process was stopped: nobody else is to blame
     started_ += now - last_look_;
     for (const auto& peer : peers_) {
       peer->heard += now - last_look_;

@@ -379,13 +379,16 @@ void Executor::forward(const Action& action) {
   Tensor input = take(activations_, action);
   // Parameters are gathered before their first use in a step.
   PlaceListener before_use;
-  Buckets& gathers = gathers_[action.stage];
-  if (!gathers.tickets.empty() && lane_of(ActionKind::kGatherParameters) != Lane::kCompute) {
+  const auto gathers = gathers_.find(action.stage);
+  const bool is_first_use = gathers != gathers_.end() && !gathers->second.tickets.empty();
+  if (is_first_use && lane_of(ActionKind::kGatherParameters) != Lane::kCompute) {
     before_use = [this, &action](std::int64_t end) { wait_for_parameters(action.stage, end); };
   }
   Tensor output =
       stages_.at(action.stage)->forward(microbatch(action), std::move(input), before_use);
-  gathers.tickets.clear();
+  if (is_first_use) {
+    gathers->second.tickets.clear();
+  }
   if (!output.empty()) {
     outputs_[{action.stage, action.microbatch}] = std::move(output);
   }

@@ -26,7 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstPause{20};
-constexpr std::chrono::milliseconds kLongestPause{1000};
+constexpr std::chrono::milliseconds kLongestRetryPause{1000};
 constexpr int kOneAttempt = 2000;  // [ms] for an address that does not answer
 constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
 
@@ -192,7 +192,7 @@ Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
                        timeout.value(), answers));
     }
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kLongestRetryPause);
   }
 }
 

@@ -10,16 +10,13 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "cost_model/files.h"
 
 namespace ptdp {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
-  throw Error(path.string() + ": " + why);
-}
-
-[[noreturn]] void fail_to_read(const std::filesystem::path& path) {
-  fail(path, std::string("cannot be read: ") + std::strerror(errno));
+[[noreturn]] void fail_with_errno(const std::filesystem::path& path) {
+  fail_to_read(path, std::string("cannot be read: ") + std::strerror(errno));
 }
 
 int open_to_read(const std::filesystem::path& path) {
@@ -27,7 +24,7 @@ int open_to_read(const std::filesystem::path& path) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) {
-    fail_to_read(path);
+    fail_with_errno(path);
   }
   return descriptor;
 }
@@ -41,12 +38,12 @@ OpenFile::OpenFile(const std::filesystem::path& path)
     const int cause = errno;
     close();
     errno = cause;
-    fail_to_read(path);
+    fail_with_errno(path);
   }
   if (!S_ISREG(status.st_mode)) {
     close();
-    fail(path, S_ISDIR(status.st_mode) ? "expected a file, found a directory"
-                                       : "expected a regular file, found a pipe or device");
+    fail_to_read(path, S_ISDIR(status.st_mode) ? "expected a file, found a directory"
+                                               : "expected a regular file, found a pipe or device");
   }
   size_ = status.st_size;
 }
@@ -84,11 +81,11 @@ void OpenFile::read(std::int64_t offset, std::span<std::byte> bytes) const {
       continue;
     }
     if (count < 0) {
-      fail_to_read(path_);
+      fail_with_errno(path_);
     }
     if (count == 0) {
-      fail(path_, "ends at byte " + std::to_string(offset) + ", expected " +
-                      std::to_string(bytes.size()) + " bytes more");
+      fail_to_read(path_, "ends at byte " + std::to_string(offset) + ", expected " +
+                              std::to_string(bytes.size()) + " bytes more");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += count;

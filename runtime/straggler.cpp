@@ -22,13 +22,13 @@ double compute_time(const std::vector<Action>& order, const StepRecord& step) {
   double time = 0.0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (is_compute(order[i].kind)) {
-      time += (step.actions[i].end - step.actions[i].start).value();
+      time += step.actions[i].length().value();
     }
   }
   for (const SubSpan& sub : step.sub_spans) {
     // What gathers a scattered message ends before the action that takes it begins.
     if (is_compute(order[sub.action].kind) && sub.span.start >= step.actions[sub.action].start) {
-      time -= (sub.span.end - sub.span.start).value();
+      time -= sub.span.length().value();
     }
   }
   return time;

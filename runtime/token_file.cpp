@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "cost_model/files.h"
 
 namespace ptdp {
 namespace {
@@ -20,10 +21,6 @@ constexpr std::int32_t kMagic = 20240520;
 constexpr std::int32_t kVersion = 1;
 constexpr std::int32_t kMagicOf32Bits = 20240801;  ///< llm.c's for Llama 3: uint32 tokens.
 constexpr std::int64_t kTokensPerBlock = std::int64_t{1} << 19;
-
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
-  throw Error(path.string() + ": " + why);
-}
 
 }  // namespace
 
@@ -44,22 +41,24 @@ void TokenFile::read_header() {
   }
   const auto [magic, version, count] = words;
   if (magic == kMagicOf32Bits) {
-    fail(path(), "expected 16-bit tokens, found llm.c's file of 32-bit ones (magic 20240801)");
+    fail_to_read(path(),
+                 "expected 16-bit tokens, found llm.c's file of 32-bit ones (magic 20240801)");
   }
   if (magic == kMagic) {
     if (version != kVersion) {
-      fail(path(), "version " + std::to_string(version) + " of llm.c's token files, expected 1");
+      fail_to_read(path(),
+                   "version " + std::to_string(version) + " of llm.c's token files, expected 1");
     }
     const std::int64_t expected = kHeaderBytes + kBytesPerToken * count;
     if (count < 0 || file_.size() != expected) {
-      fail(path(), "its header says " + std::to_string(count) + " tokens, which is " +
-                       std::to_string(expected) + " bytes in all, found " +
-                       std::to_string(file_.size()));
+      fail_to_read(path(), "its header says " + std::to_string(count) + " tokens, which is " +
+                               std::to_string(expected) + " bytes in all, found " +
+                               std::to_string(file_.size()));
     }
     begin_ = kHeaderBytes;
   } else if (file_.size() % kBytesPerToken != 0) {
-    fail(path(),
-         "expected 16-bit tokens, found an odd number of bytes, " + std::to_string(file_.size()));
+    fail_to_read(path(), "expected 16-bit tokens, found an odd number of bytes, " +
+                             std::to_string(file_.size()));
   }
   size_ = (file_.size() - begin_) / kBytesPerToken;
 }
@@ -76,9 +75,10 @@ void TokenFile::read(std::int64_t first, std::span<std::int32_t> tokens) const {
   if (largest >= vocab_size_) {
     const auto place =
         std::ranges::find_if(tokens, [&](std::int32_t token) { return token >= vocab_size_; });
-    fail(path(), "token " + std::to_string(*place) + " at position " +
-                     std::to_string(first + (place - tokens.begin())) +
-                     ", expected tokens below the vocabulary's " + std::to_string(vocab_size_));
+    fail_to_read(path(), "token " + std::to_string(*place) + " at position " +
+                             std::to_string(first + (place - tokens.begin())) +
+                             ", expected tokens below the vocabulary's " +
+                             std::to_string(vocab_size_));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <exception>
 
+#include "runtime/steady_clock.h"
+
 namespace ptdp {
 namespace {
 
@@ -15,16 +17,6 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kGrace = kSecond / 2;
 /// Of a thread that looks every 20 ms: longer pauses are not the ranks' fault.
 constexpr std::int64_t kLongestPause = kSecond;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-std::int64_t nanoseconds(Seconds time) {
-  return static_cast<std::int64_t>(time.value() * 1e9);
-}
 
 std::int64_t begin_of(const LaneState& state) {
   return std::max(state.now.start, state.waits_since);

@@ -8,13 +8,9 @@
 namespace ptdp {
 namespace {
 
-double length(const Span& span) {
-  return (span.end - span.start).value();
-}
-
 /// What is left of `span` beside `others`, which do not overlap one another.
 double length_beside(const Span& span, const std::vector<Span>& others) {
-  double left = length(span);
+  double left = span.length().value();
   for (const Span& other : others) {
     const double start = std::max(span.start, other.start).value();
     const double end = std::min(span.end, other.end).value();
@@ -27,7 +23,7 @@ double length_beside(const Span& span, const std::vector<Span>& others) {
 std::vector<Span> passes_of(const std::vector<Action>& order, const StepRecord& step) {
   std::vector<Span> passes;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    if (is_compute(order[i].kind) && length(step.actions[i]) > 0.0) {
+    if (is_compute(order[i].kind) && step.actions[i].length() > Seconds(0.0)) {
       passes.push_back(step.actions[i]);
     }
   }
@@ -43,7 +39,7 @@ Seconds time_of(const std::vector<Action>& order, const StepRecord& step, Action
   Seconds time;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (order[i].kind == kind) {
-      time += Seconds(length(step.actions[i]));
+      time += step.actions[i].length();
     }
   }
   return time;
@@ -128,14 +124,14 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
   const std::vector<Span> passes = passes_of(order, step);
   double compute = 0.0;
   for (const Span& pass : passes) {
-    compute += length(pass);
+    compute += pass.length().value();
   }
   RunTerms terms;
   for (const SubSpan& sub : step.sub_spans) {
     // What gathers a message that came in parts ends before the pass that takes it begins.
     const bool is_message = sub.span.start < step.actions[sub.action].start;
     const RunTerm term = is_message ? RunTerm::kPipelineMessages : RunTerm::kTensorParallel;
-    terms[term] += Seconds(length(sub.span));
+    terms[term] += sub.span.length();
   }
   terms[RunTerm::kMatmul] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);

@@ -14,7 +14,6 @@ namespace {
 constexpr std::int64_t kMostStages = kMostLayers + 2;  // each with a layer, and the ends alone
 constexpr std::int64_t kMostPerSize = 100'000'000;
 constexpr std::int64_t kMostMicrobatches = 1'000'000;
-constexpr std::int64_t kLongestSequence = 100'000'000;
 constexpr int kMicrobatchesPerRank = 4;
 
 const std::vector<std::string> kPartitionFlags = {"memory", "microbatches", "placement"};

@@ -24,7 +24,6 @@ namespace po = boost::program_options;
 
 constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
-constexpr std::int64_t kLongestSequence = 100'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
 

@@ -88,7 +88,7 @@ void add_predicted(DeadlineRule& rule, const PreparedRun& run) {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Span& span = simulation.timeline.spans[rank][i];
       Seconds& longest = rule.predicted[{order[i].kind, order[i].stage}];
-      longest = std::max(longest, span.end - span.start);
+      longest = std::max(longest, span.length());
     }
   }
 }

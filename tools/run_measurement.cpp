@@ -26,10 +26,6 @@ double median_of(std::vector<double> values) {
   return values.empty() ? 0.0 : median(std::move(values));
 }
 
-double length(const Span& span) {
-  return (span.end - span.start).value();
-}
-
 std::size_t num_steps(const RunRecord& record) {
   return record.ranks.front().steps.size();
 }
@@ -60,7 +56,7 @@ void add_times(ActionTimes& times, const std::vector<Action>& order,
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (occupies_lane(order[i].kind) && order[i].kind != ActionKind::kCopyForward &&
         order[i].kind != ActionKind::kCopyBackward) {
-      times[{order[i].kind, order[i].stage}].push_back(length(spans[i]));
+      times[{order[i].kind, order[i].stage}].push_back(spans[i].length().value());
     }
   }
 }
@@ -207,9 +203,8 @@ std::vector<double> predicted_compute(const PreparedRun& run) {
       times.push_back(0.0);
       for (std::size_t i = 0; i < simulation.schedule.orders[rank].size(); ++i) {
         const Span& span = simulation.timeline.spans[rank][i];
-        times.back() += is_compute(simulation.schedule.orders[rank][i].kind)
-                            ? (span.end - span.start).value()
-                            : 0.0;
+        times.back() +=
+            is_compute(simulation.schedule.orders[rank][i].kind) ? span.length().value() : 0.0;
       }
     }
   }
@@ -287,7 +282,7 @@ Timeline measured_timeline(const PreparedRun& run, const RunRecord& record, std:
         times_of_rank.start = has_computed ? times_of_rank.start : span.start;
         has_computed = true;
         times_of_rank.compute_end = span.end;
-        times_of_rank.work += span.end - span.start;
+        times_of_rank.work += span.length();
       }
     }
     timeline.spans.push_back(std::move(spans));

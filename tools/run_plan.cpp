@@ -10,6 +10,7 @@
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/step_builder.h"
 #include "planner/plan_simulation.h"
+#include "runtime/data_type_of.h"
 #include "runtime/shrink.h"
 #include "runtime/transformer_stage.h"
 #include "tools/memory_limit.h"
@@ -19,20 +20,6 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1024;  // threads of one process
 constexpr double kDefaultDropout = 0.1;    // Megatron-LM's, for models of GPT-2's kind
-
-DataType data_type(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return DataType::kFloat64;
-    case Precision::kFp32:
-      return DataType::kFloat32;
-    case Precision::kBf16:
-      return DataType::kBFloat16;
-    case Precision::kFp16:
-      return DataType::kFloat16;
-  }
-  return DataType::kFloat32;
-}
 
 /// Whether the stack says what it keeps in `precision`.
 bool knows(const StackSpec& stack, Precision precision) {
@@ -222,7 +209,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       .messages = overlaps ? message_mode(stack, run.executed.config) : MessageMode::kBlocking,
       .data = overlaps ? data_mode(stack, run.executed.config.pp) : DataMode::kBlocking,
       .scatters_messages = stack.scatter_gather,
-      .type = data_type(precision),
+      .type = data_type_of(precision),
       .dropout =
           request.dropout.value_or(has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
       .seed = request.seed,

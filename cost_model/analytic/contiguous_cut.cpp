@@ -11,7 +11,7 @@ namespace {
 
 __extension__ using Wide = __int128;  // the square of a sum of ticks has up to 124 bits
 
-constexpr std::int64_t kLargestTable = std::int64_t{1} << 25;
+constexpr std::int64_t kLargestWindowTable = std::int64_t{1} << 25;
 
 /// Positions that a cut may have, both inclusive.
 struct Window {
@@ -33,13 +33,13 @@ class ContiguousCut {
     }
     minimize(cap_, std::max(ticks_.longest(), divided_up(ticks_.total(), parts_)));
     find_windows();
-    if (table_size() > kLargestTable) {
+    if (table_size() > kLargestWindowTable) {
       // A layer that outweighs whole parts leaves all others free; those are evened out apart.
       of_several_ = cap_;
       minimize(of_several_, 0);
       find_windows();
     }
-    return sizes_of(table_size() <= kLargestTable ? least_squares() : nearest_to_equal());
+    return sizes_of(table_size() <= kLargestWindowTable ? least_squares() : nearest_to_equal());
   }
 
  private:

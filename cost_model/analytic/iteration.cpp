@@ -13,8 +13,6 @@
 namespace ptdp {
 namespace {
 
-constexpr double kBucketPasses = 4.0;  // into the bucket and back, reading and writing
-
 /// Messages that block the pacing stage, in the closed form.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
                               const Placements& groups, double microbatches) {

@@ -10,6 +10,9 @@
 
 namespace ptdp {
 
+/// How often gradients pass the memory for their bucket: into it and back, read and written.
+inline constexpr double kBucketPasses = 4.0;
+
 /// Where the time of an iteration goes, on the GPU that paces it. The terms add up to total().
 struct CostBreakdown {
   Seconds matmul;                ///< Linear layers of the transformer layers.

@@ -15,18 +15,18 @@ constexpr std::size_t kMostLoads = 20'000;
 constexpr std::size_t kMostPairs = 1'000'000;  // of a load and what a rank takes off it
 
 /// Layers that take equally long, and how many there are.
-struct Kind {
+struct StageKind {
   std::int64_t time = 0;
   int count = 0;
 };
 
-std::vector<Kind> kinds_of(const LayerTicks& ticks) {
+std::vector<StageKind> kinds_of(const LayerTicks& ticks) {
   std::map<std::int64_t, int> counts;
   for (int layer = 0; layer < ticks.num_layers(); ++layer) {
     ++counts[ticks.time[layer + 1] - ticks.time[layer]];
   }
   counts.erase(0);
-  std::vector<Kind> kinds;
+  std::vector<StageKind> kinds;
   kinds.reserve(counts.size());
   for (const auto& [time, count] : counts) {
     kinds.push_back({time, count});
@@ -35,10 +35,10 @@ std::vector<Kind> kinds_of(const LayerTicks& ticks) {
 }
 
 /// What sums of layers there are from `low` to `high`, ascending; nothing where there are too many.
-std::vector<std::int64_t> sums_between(const std::vector<Kind>& kinds, std::int64_t low,
+std::vector<std::int64_t> sums_between(const std::vector<StageKind>& kinds, std::int64_t low,
                                        std::int64_t high) {
   std::set<std::int64_t> sums = {0};
-  for (const Kind& kind : kinds) {
+  for (const StageKind& kind : kinds) {
     for (const std::int64_t sum : std::vector<std::int64_t>(sums.begin(), sums.end())) {
       for (int i = 1; i <= kind.count && kind.time <= (high - sum) / i; ++i) {
         sums.insert(sum + i * kind.time);
@@ -55,8 +55,8 @@ std::vector<std::int64_t> sums_between(const std::vector<Kind>& kinds, std::int6
 /// through in mixed radix.
 class Packing {
  public:
-  explicit Packing(std::vector<Kind> kinds) : kinds_(std::move(kinds)) {
-    for (const Kind& kind : kinds_) {
+  explicit Packing(std::vector<StageKind> kinds) : kinds_(std::move(kinds)) {
+    for (const StageKind& kind : kinds_) {
       strides_.push_back(num_loads_);
       num_loads_ *= static_cast<std::size_t>(kind.count) + 1;
       if (num_loads_ > kMostLoads) {
@@ -119,7 +119,7 @@ class Packing {
     return result;
   }
 
-  std::vector<Kind> kinds_;
+  std::vector<StageKind> kinds_;
   std::vector<std::size_t> strides_;
   std::size_t num_loads_ = 1;
 };
@@ -128,7 +128,7 @@ class Packing {
 
 std::int64_t rank_time_bound(const LayerTicks& ticks, int ranks, std::int64_t low,
                              std::int64_t high) {
-  const std::vector<Kind> kinds = kinds_of(ticks);
+  const std::vector<StageKind> kinds = kinds_of(ticks);
   if (kinds.size() > kMostKinds) {
     return low;
   }

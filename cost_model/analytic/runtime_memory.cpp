@@ -219,9 +219,9 @@ StageMemory virtual_stage_memory(const Buffers& buffers, const TransformerConfig
 }
 
 /// A rank's memory while its list is walked through.
-class Walk {
+class StepWalk {
  public:
-  explicit Walk(std::vector<StageMemory> stages) : stages_(std::move(stages)) {}
+  explicit StepWalk(std::vector<StageMemory> stages) : stages_(std::move(stages)) {}
 
   void run(const Action& action) {
     const StageMemory& stage = stages_[static_cast<std::size_t>(action.stage)];
@@ -309,7 +309,7 @@ ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& c
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
     stages.push_back(virtual_stage_memory(buffers, scenario.job.model, config, stage));
   }
-  Walk walk(std::move(stages));
+  StepWalk walk(std::move(stages));
   for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
     walk.run(action);
   }

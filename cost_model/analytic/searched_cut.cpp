@@ -14,13 +14,13 @@
 namespace ptdp {
 namespace {
 
-constexpr int kMostLayers = 2048;  // bounds the recursion, and positions to 16 bits
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr int kMostSearchedLayers = 2048;  // bounds the recursion, and positions to 16 bits
+constexpr std::int64_t kNoCut = std::numeric_limits<std::int64_t>::max();
 
 /// What a partition may take; beyond these it is refused.
 struct Caps {
-  std::int64_t rank = kNever;   ///< Time of a rank.
-  std::int64_t stage = kNever;  ///< Time of a virtual stage.
+  std::int64_t rank = kNoCut;   ///< Time of a rank.
+  std::int64_t stage = kNoCut;  ///< Time of a virtual stage.
 };
 
 /// From the least to the most, both inclusive.
@@ -41,7 +41,7 @@ class SearchedCut {
       : ticks_(ticks), request_(request), is_v_(request.placement == StagePlacement::kV) {}
 
   std::optional<std::vector<int>> run() {
-    if (ticks_.num_layers() > kMostLayers) {
+    if (ticks_.num_layers() > kMostSearchedLayers) {
       refuse();
     }
     auto best = minimize(&Caps::rank, divided_up(ticks_.total(), request_.pp));
@@ -70,7 +70,7 @@ class SearchedCut {
 
   [[nodiscard]] LayerTicks without_memory() const {
     LayerTicks ticks = ticks_;
-    ticks.memory_limit = kNever;
+    ticks.memory_limit = kNoCut;
     return ticks;
   }
 
@@ -79,7 +79,7 @@ class SearchedCut {
   /// The partition with the least value under one of the caps, which is `low` at least. The other
   /// cap stays; this one is left at the least value.
   std::optional<std::vector<int>> minimize(std::int64_t Caps::*cap, std::int64_t low) {
-    caps_.*cap = kNever;
+    caps_.*cap = kNoCut;
     auto best = find();
     if (!best) {
       return std::nullopt;
@@ -90,7 +90,7 @@ class SearchedCut {
     // The bound itself first: with few kinds of layers it is mostly reached.
     for (std::int64_t step = 0; low < high; step = (high - low) / 2) {
       caps_.*cap = low + step;
-      next_ = kNever;
+      next_ = kNoCut;
       auto found = find();
       if (is_exhausted()) {
         break;
@@ -137,7 +137,7 @@ class SearchedCut {
     return begin_loop(1) ? std::optional(sizes()) : std::nullopt;
   }
 
-  // NOLINTBEGIN(misc-no-recursion): no deeper than there are virtual stages, kMostLayers at most
+  // NOLINTBEGIN(misc-no-recursion): no deeper than there are virtual stages
 
   /// Chooses where the passes from `loop` on begin, an equal share of the layers first.
   bool begin_loop(int loop) {
@@ -323,7 +323,7 @@ class SearchedCut {
   std::vector<Loop> loops_;
   std::vector<int> cuts_;  // layers of each rank in each loop
   std::unordered_set<std::u16string> refused_;
-  std::int64_t next_ = kNever;  // the least value that a cap would have had to be
+  std::int64_t next_ = kNoCut;  // the least value that a cap would have had to be
   std::int64_t steps_ = 0;
   std::int64_t most_steps_ = request_.most_steps;
 };

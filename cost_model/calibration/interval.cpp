@@ -14,7 +14,7 @@ namespace {
 // Share of the residuals that may lie outside. Of a group that is not among those fitted to, about
 // a tenth then does (`ptdp-calibrate --intervals` holds groups out).
 constexpr double kMissed = 0.07;
-constexpr double kRounding = 1e-9;
+constexpr double kIntervalRounding = 1e-9;
 constexpr double kNearStep = 0.01;
 constexpr double kDistanceStep = 0.005;
 constexpr int kLeastDistanceSteps = 2;  // what lies beyond the runs is not known to be as near
@@ -59,11 +59,12 @@ double width_that_covers(const Sample& sample, double near, double per_distance)
     const double width = half_width(near, per_distance, residual.support);
     const double weight = sample.weights[r];
     widths += weight * width;
-    outside += std::abs(residual.log_ratio) > width + kRounding ? weight : 0.0;
+    outside += std::abs(residual.log_ratio) > width + kIntervalRounding ? weight : 0.0;
     weights += weight;
   }
-  return outside <= (kMissed + kRounding) * weights ? widths / weights
-                                                    : std::numeric_limits<double>::infinity();
+  return outside <= (kMissed + kIntervalRounding) * weights
+             ? widths / weights
+             : std::numeric_limits<double>::infinity();
 }
 
 /// Sets near and per_distance.
@@ -74,7 +75,7 @@ void fit_calibrated(const Sample& sample, IntervalModel& model) {
       const double near = kNearStep * i;
       const double per_distance = kDistanceStep * j;
       const double score = width_that_covers(sample, near, per_distance);
-      if (score < least - kRounding) {
+      if (score < least - kIntervalRounding) {
         least = score;
         model.near = near;
         model.per_distance = per_distance;

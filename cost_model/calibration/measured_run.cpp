@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
-constexpr int kMostLayers = 100'000;       // as of models
 
 const std::vector<std::string>& required_columns() {
   static const std::vector<std::string> columns = {
@@ -60,10 +60,6 @@ const std::vector<std::string>& other_columns() {
                                                    "model_tflops_calc",
                                                    "model_tflops_calc_causal"};
   return columns;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// A column of an unknown name is ignored, unless it looks like one that would change the cost.
@@ -163,8 +159,8 @@ class RowReader {
 TransformerConfig read_model(const RowReader& row, const std::string& place) {
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
-  if (model.num_layers > kMostLayers) {
-    throw Skip{"more than " + std::to_string(kMostLayers) + " layers"};
+  if (model.num_layers > kMostModelLayers) {
+    throw Skip{"more than " + std::to_string(kMostModelLayers) + " layers"};
   }
   model.hidden_size = row.count("hidden", 1);
   model.num_attention_heads = row.count("heads", 1);

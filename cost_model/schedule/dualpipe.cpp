@@ -11,16 +11,16 @@ namespace ptdp {
 namespace {
 
 // What a rank does for the microbatches that reach it early (0) and late (1).
-struct Direction {
+struct Arrival {
   int stage = 0;
   int first_microbatch = 0;
 };
 
 // Writes the order of one rank of a V of `depth` ranks. In DualPipe each half of the pipeline is
 // such a V, whose far side is in the other half. Steps 1 to 8 are deepseek's.
-class Rank {
+class DualPipeRank {
  public:
-  Rank(int rank, int depth, std::array<Direction, 2> directions)
+  DualPipeRank(int rank, int depth, std::array<Arrival, 2> directions)
       : rank_(rank), depth_(depth), directions_(directions) {}
 
   [[nodiscard]] std::vector<Action> order(int num_microbatches) {
@@ -77,7 +77,7 @@ class Rank {
   }
 
   Action next(ActionKind kind, int direction, std::array<int, 2>& counts) {
-    const Direction& to = directions_.at(direction);
+    const Arrival& to = directions_.at(direction);
     return {kind, to.stage, to.first_microbatch + counts.at(direction)++};
   }
 
@@ -108,7 +108,7 @@ class Rank {
 
   int rank_;
   int depth_;
-  std::array<Direction, 2> directions_;
+  std::array<Arrival, 2> directions_;
   std::array<int, 2> forwards_{};
   std::array<int, 2> backwards_{};
   std::deque<Action> waiting_;  // Input gradients whose weight gradients are due, oldest first.
@@ -128,9 +128,9 @@ Schedule dualpipe(int pp, int num_microbatches) {
   for (int rank = 0; rank < pp; ++rank) {
     const bool first_half = rank < pp / 2;
     const int from_end = first_half ? rank : pp - 1 - rank;
-    const Direction near{.stage = from_end, .first_microbatch = first_half ? 0 : half};
-    const Direction far{.stage = pp - 1 - from_end, .first_microbatch = first_half ? half : 0};
-    schedule.orders.push_back(Rank(from_end, pp / 2, {near, far}).order(half));
+    const Arrival near{.stage = from_end, .first_microbatch = first_half ? 0 : half};
+    const Arrival far{.stage = pp - 1 - from_end, .first_microbatch = first_half ? half : 0};
+    schedule.orders.push_back(DualPipeRank(from_end, pp / 2, {near, far}).order(half));
   }
   return schedule;
 }
@@ -143,9 +143,9 @@ Schedule dualpipev(int pp, int num_microbatches) {
                     .num_microbatches = num_microbatches,
                     .placement = StagePlacement::kV};
   for (int rank = 0; rank < pp; ++rank) {
-    const Direction down{.stage = rank};
-    const Direction up{.stage = 2 * pp - 1 - rank};
-    schedule.orders.push_back(Rank(rank, pp, {down, up}).order(num_microbatches));
+    const Arrival down{.stage = rank};
+    const Arrival up{.stage = 2 * pp - 1 - rank};
+    schedule.orders.push_back(DualPipeRank(rank, pp, {down, up}).order(num_microbatches));
   }
   return schedule;
 }

@@ -9,7 +9,7 @@ namespace {
 
 /// The two ends of a message of one direction, by the actions that stand for them: messages where
 /// there are any, else what makes and takes them.
-struct Direction {
+struct MessageEnds {
   int step = 1;  ///< From the stage of the sender to that of the receiver.
   Kinds sends = 0;
   Kinds receives = 0;
@@ -17,7 +17,7 @@ struct Direction {
 
 class FifoCheck {
  public:
-  FifoCheck(const Schedule& schedule, const StageRanks& ranks, const Direction& direction)
+  FifoCheck(const Schedule& schedule, const StageRanks& ranks, const MessageEnds& direction)
       : schedule_(schedule), ranks_(ranks), direction_(direction) {}
 
   std::optional<ScheduleFault> find() {
@@ -63,7 +63,7 @@ class FifoCheck {
 
   const Schedule& schedule_;
   const StageRanks& ranks_;
-  Direction direction_;
+  MessageEnds direction_;
   /// Per stage and microbatch: the how-manieth message it is from its rank to the rank that takes
   /// it; -1 where it is none.
   std::vector<std::int32_t> number_;
@@ -74,11 +74,11 @@ class FifoCheck {
 std::optional<ScheduleFault> find_fifo_fault(const Schedule& schedule, const StageRanks& ranks) {
   const Kinds forward = bit_of(ActionKind::kForward);
   const bool is_implied = is_compute_only(schedule);
-  const Direction activations{
+  const MessageEnds activations{
       .step = 1,
       .sends = is_implied ? forward : bit_of(ActionKind::kSendForward),
       .receives = is_implied ? forward : bit_of(ActionKind::kReceiveForward)};
-  const Direction gradients{
+  const MessageEnds gradients{
       .step = -1,
       .sends = is_implied ? kInputGradientBits : bit_of(ActionKind::kSendBackward),
       .receives = is_implied ? kInputGradientBits : bit_of(ActionKind::kReceiveBackward)};

@@ -9,42 +9,42 @@ namespace ptdp {
 namespace {
 
 /// What has to stand before an action: one of the kinds, of a stage.
-struct Need {
+struct SameRankNeed {
   Kinds kinds = 0;
   int stage = 0;
 };
 
 /// What an action needs before it on its own rank; `messages` are those of its stage and
 /// microbatch, none where passes added none.
-std::array<Need, 2> needs_of(const Action& action, Kinds messages) {
+std::array<SameRankNeed, 2> needs_of(const Action& action, Kinds messages) {
   const int stage = action.stage;
   const auto message = [&](ActionKind received, ActionKind copied) {
-    return Need{static_cast<Kinds>(messages & bit_of(received, copied)), stage};
+    return SameRankNeed{static_cast<Kinds>(messages & bit_of(received, copied)), stage};
   };
   switch (action.kind) {
     case ActionKind::kForward:
       return {message(ActionKind::kReceiveForward, ActionKind::kCopyForward)};
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:
-      return {Need{bit_of(ActionKind::kForward), stage},
+      return {SameRankNeed{bit_of(ActionKind::kForward), stage},
               message(ActionKind::kReceiveBackward, ActionKind::kCopyBackward)};
     case ActionKind::kWeightGradient:
-      return {Need{bit_of(ActionKind::kInputGradient), stage}};
+      return {SameRankNeed{bit_of(ActionKind::kInputGradient), stage}};
     case ActionKind::kRecompute:
     case ActionKind::kSendForward:
-      return {Need{bit_of(ActionKind::kForward), stage}};
+      return {SameRankNeed{bit_of(ActionKind::kForward), stage}};
     case ActionKind::kSendBackward:
-      return {Need{kInputGradientBits, stage}};
+      return {SameRankNeed{kInputGradientBits, stage}};
     case ActionKind::kCopyForward:
-      return {Need{bit_of(ActionKind::kForward), stage - 1}};
+      return {SameRankNeed{bit_of(ActionKind::kForward), stage - 1}};
     case ActionKind::kCopyBackward:
-      return {Need{kInputGradientBits, stage + 1}};
+      return {SameRankNeed{kInputGradientBits, stage + 1}};
     default:
       return {};
   }
 }
 
-std::string name_of(const Need& need, int microbatch) {
+std::string name_of(const SameRankNeed& need, int microbatch) {
   std::string names;
   for (int kind = 0; kind < kNumActionKinds; ++kind) {
     const auto one = static_cast<ActionKind>(kind);
@@ -68,7 +68,7 @@ std::optional<ScheduleFault> find_order_fault(const Schedule& schedule, const St
     }
     const Kinds messages =
         has_messages ? messages_of(ranks, action.stage, action.microbatch) : Kinds{0};
-    for (const Need& need : needs_of(action, messages)) {
+    for (const SameRankNeed& need : needs_of(action, messages)) {
       if (need.kinds != 0 &&
           (seen[slot_of(schedule, need.stage, action.microbatch)] & need.kinds) == 0) {
         return expected_at(schedule, place, name_of(need, action.microbatch) + " before it");

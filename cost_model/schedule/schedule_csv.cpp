@@ -12,21 +12,21 @@
 namespace ptdp {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\r";
+constexpr std::string_view kBlanks = " \t\r";
 constexpr std::size_t kMostRanks = 65536;
 constexpr std::size_t kLargestCsv = std::size_t{256} * 1024 * 1024;
 
 std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(kSpaces);
+  const std::size_t first = text.find_first_not_of(kBlanks);
   return first == std::string_view::npos
              ? std::string_view()
-             : text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
+             : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-/// Which kinds a file has.
-class Kinds {
+/// How often a file has each kind.
+class KindCounts {
  public:
-  explicit Kinds(const std::vector<ParsedOrder>& orders) {
+  explicit KindCounts(const std::vector<ParsedOrder>& orders) {
     for (const ParsedOrder& order : orders) {
       for (const Action& action : order.actions) {
         ++count_[static_cast<std::size_t>(action.kind)];
@@ -44,7 +44,7 @@ class Kinds {
 
 /// Writes I where a file without any I has weight gradients apart; BW stays whole.
 void read_backward_as_input_gradient(std::vector<ParsedOrder>& orders, const std::string& place) {
-  const Kinds kinds(orders);
+  const KindCounts kinds(orders);
   if (kinds.count(ActionKind::kWeightGradient) == 0 ||
       kinds.count(ActionKind::kInputGradient) > 0) {
     return;
@@ -117,7 +117,7 @@ Schedule with_sizes(Schedule schedule) {
 
 /// torch writes messages between ranks but no hand-over on a rank, which it does where the result
 /// is made.
-bool lacks_copies(const Kinds& kinds) {
+bool lacks_copies(const KindCounts& kinds) {
   return kinds.count(ActionKind::kSendForward) + kinds.count(ActionKind::kSendBackward) > 0 &&
          kinds.count(ActionKind::kCopyForward) + kinds.count(ActionKind::kCopyBackward) == 0;
 }
@@ -163,7 +163,7 @@ Schedule parse_schedule_csv(std::string_view text, const std::string& place) {
   std::vector<ParsedOrder> orders =
       parse_lines(text.substr(0, text.find_last_not_of(" \t\r\n,") + 1), place);
   read_backward_as_input_gradient(orders, place);
-  const bool needs_copies = lacks_copies(Kinds(orders));
+  const bool needs_copies = lacks_copies(KindCounts(orders));
   Schedule schedule{.name = "imported"};
   for (ParsedOrder& order : orders) {
     schedule.orders.push_back(std::move(order.actions));

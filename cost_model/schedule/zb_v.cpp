@@ -12,9 +12,9 @@ namespace {
 // Writes the order of one rank. A "leg" is 0 on the way down, stage r, and 1 on the way back up,
 // stage 2p-1-r. The rule needs 2p-1 microbatches: those beyond m are counted but not written, which
 // leaves the order of the others as it is.
-class Rank {
+class ZbVRank {
  public:
-  Rank(int rank, int pp, int num_microbatches)
+  ZbVRank(int rank, int pp, int num_microbatches)
       : rank_(rank), pp_(pp), num_microbatches_(num_microbatches) {}
 
   [[nodiscard]] std::vector<Action> order() {
@@ -85,7 +85,7 @@ Schedule zb_v(int pp, int num_microbatches) {
                     .num_microbatches = num_microbatches,
                     .placement = StagePlacement::kV};
   for (int rank = 0; rank < pp; ++rank) {
-    schedule.orders.push_back(Rank(rank, pp, num_microbatches).order());
+    schedule.orders.push_back(ZbVRank(rank, pp, num_microbatches).order());
   }
   return schedule;
 }

@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-constexpr double kRounding = 1e-9;
+constexpr double kPathRounding = 1e-9;
 
 /// Something that an action needs, and when it was there.
 struct Need {
@@ -50,9 +50,9 @@ PathTerm term_of(ActionKind kind) {
   return PathTerm::kWaiting;
 }
 
-class Walk {
+class PathWalk {
  public:
-  Walk(const Schedule& schedule, const StepTimes& times, const Timeline& timeline)
+  PathWalk(const Schedule& schedule, const StepTimes& times, const Timeline& timeline)
       : schedule_(schedule),
         timeline_(timeline),
         layout_(schedule),
@@ -152,7 +152,7 @@ class Walk {
     // Without waiting it takes no longer than where collectives slow all of it down.
     const Seconds unhindered = durations_.compute(at(place), place.rank, place.position);
     const Seconds length = (span(place).end - start) * (1.0 - overlap_slowdown_);
-    const bool has_waited = length > unhindered * (1.0 + kRounding);
+    const bool has_waited = length > unhindered * (1.0 + kPathRounding);
     return has_waited ? std::min(span(*gather).end, span(place).end) : start;
   }
 
@@ -268,7 +268,7 @@ class Walk {
 
 CriticalPath critical_path(const Schedule& schedule, const StepTimes& times,
                            const Timeline& timeline) {
-  return Walk(schedule, times, timeline).run();
+  return PathWalk(schedule, times, timeline).run();
 }
 
 }  // namespace ptdp

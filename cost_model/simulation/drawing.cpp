@@ -134,7 +134,7 @@ bool has_room_for_names(const Schedule& schedule, const Timeline& timeline,
       const Span& span = timeline.spans[rank][i];
       if (span.start >= window.from && span.end <= window.to) {
         ++all;
-        named += (span.end - span.start).value() * scale > static_cast<double>(name.size()) ? 1 : 0;
+        named += span.length().value() * scale > static_cast<double>(name.size()) ? 1 : 0;
       }
     });
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "cost_model/error.h"
+#include "cost_model/simulation/table_walk.h"
 
 namespace ptdp {
 namespace {
@@ -21,18 +22,7 @@ struct StageTable {
   double gradient_latency = 0.0;                      ///< From the stage behind, gradients [s].
 };
 
-// How far ahead of a rank its memory is fetched: with a thousand ranks in turn, the processor does
-// not see by itself that each one walks straight on.
-constexpr std::size_t kActionsAhead = 8;
-constexpr std::size_t kResultsAhead = 16;
-
-/// Results of a stage in the tables of all: its microbatches and some room, an odd number of cache
-/// lines, so that neighbouring stages do not share the same few sets of the caches.
-std::size_t stride_of(int num_microbatches) {
-  constexpr std::size_t per_line = 8;
-  const std::size_t lines = static_cast<std::size_t>(num_microbatches) / per_line + 1;
-  return (lines | 1U) * per_line;
-}
+constexpr std::size_t kResultsAhead = 16;  // as kActionsAhead
 
 class Simulation {
  public:

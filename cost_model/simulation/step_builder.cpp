@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/step_terms.h"
@@ -11,7 +12,6 @@ namespace ptdp {
 namespace {
 
 constexpr double kSmallestBucket = 4.0;  // bytes
-constexpr double kBucketPasses = 4.0;    // into the bucket and back, reading and writing
 
 /// Parameters of a GPU that belong to a virtual stage: what its GPUs hold, by the share of their
 /// layers; the embedding and the logits, and what else the ends of the model have, to these.

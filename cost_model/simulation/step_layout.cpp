@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "cost_model/simulation/table_walk.h"
+
 namespace ptdp {
 namespace {
-
-/// Slots of a stage: its microbatches and some room, an odd number of cache lines of doubles, so
-/// that neighbouring stages do not share the same few sets of the caches.
-std::size_t stride_of(int num_microbatches) {
-  constexpr std::size_t per_line = 8;
-  const std::size_t lines = static_cast<std::size_t>(num_microbatches) / per_line + 1;
-  return (lines | 1U) * per_line;
-}
 
 /// Whether a rank's list has sends or receives.
 bool names_messages(const std::vector<Action>& order) {

@@ -13,6 +13,8 @@ namespace ptdp {
 struct Span {
   Seconds start;
   Seconds end;
+
+  [[nodiscard]] Seconds length() const { return end - start; }
 };
 
 /// What one rank did.

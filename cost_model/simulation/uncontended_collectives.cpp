@@ -6,7 +6,7 @@ namespace ptdp {
 namespace {
 
 double bucket_ready_time(const Span& last, int bucket, int num_buckets) {
-  return last.start.value() + (last.end - last.start).value() * (bucket + 1) / num_buckets;
+  return last.start.value() + last.length().value() * (bucket + 1) / num_buckets;
 }
 
 }  // namespace

@@ -1,15 +1,10 @@
 #include <algorithm>
 
+#include "cost_model/simulation/table_walk.h"
+
 #include "cost_model/simulation/uncontended_run.h"
 
 namespace ptdp {
-namespace {
-
-// How far ahead of a rank its actions are fetched: with a thousand ranks in turn, the processor
-// does not see by itself that each one walks straight on.
-constexpr std::size_t kActionsAhead = 8;
-
-}  // namespace
 
 UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans)
     : schedule_(schedule),

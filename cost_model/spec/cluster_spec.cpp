@@ -15,7 +15,6 @@ namespace {
 constexpr Range kFraction = {1e-6, 1.0, "a fraction of the peak"};
 constexpr Range kTeraflopsRange = {1e-3, 1e6, "TFLOP/s, dense"};
 constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabits"};
-constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 constexpr Range kMemoryRange = {1e-6, 1e6, "GiB"};
 constexpr Range kFactorRange = {1e-2, 1e2, "times as long"};
 constexpr std::int64_t kMostGpus = 100'000'000;

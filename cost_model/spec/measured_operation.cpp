@@ -17,8 +17,8 @@ namespace {
 constexpr double kSlowestSmaller = 4.0;  // kernels for odd shapes may take some times as long
 // Times that of the work: bandwidths of a core's first cache and of memory are 10 apart, and all of
 // a machine's cores may share the latter.
-constexpr double kSteepestGrowth = 32.0;
-constexpr double kWidestGap = 64.0;
+constexpr double kMostOverWork = 32.0;
+constexpr double kWidestHole = 64.0;
 constexpr double kCovered = 4.0;
 constexpr std::size_t kMostPoints = 2000;
 // Of the largest weight: below it, a point does not matter.
@@ -91,7 +91,7 @@ std::string contradiction(DeviceOperation operation, const Point& a, const Point
     if (a.time > kSlowestSmaller * b.time) {
       return "an outlier: the smaller one takes over 4 times as long";
     }
-    if (b.time > kSteepestGrowth * work(operation, b.sizes) / work(operation, a.sizes) * a.time) {
+    if (b.time > kMostOverWork * work(operation, b.sizes) / work(operation, a.sizes) * a.time) {
       return "an outlier: the time grows over 32 times as fast as the work";
     }
   }
@@ -99,7 +99,7 @@ std::string contradiction(DeviceOperation operation, const Point& a, const Point
 }
 
 bool is_too_far(const Point& a, const Point& b) {
-  return largest_factor(a.sizes, b.sizes) > kWidestGap;
+  return largest_factor(a.sizes, b.sizes) > kWidestHole;
 }
 
 bool is_contradiction(DeviceOperation operation, const Point& a, const Point& b) {

@@ -11,7 +11,6 @@
 namespace ptdp {
 namespace {
 
-constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 constexpr std::int64_t kMostChannels = 64;  // NCCL's MAXCHANNELS
 
 constexpr std::array<NamedValue<CpuVendor>, 3> kCpuVendors = {

@@ -21,6 +21,8 @@ struct Range {
   double high = 0.0;
   std::string_view hint = {};
 };
+/// Of a latency or of what a launch costs.
+inline constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 
 /// Reads one JSON object, key by key. A key that nobody asked for is an error (finish()), so that a
 /// typo never becomes a default; so are duplicate keys, NaN, fractions where a count is expected,

@@ -12,7 +12,7 @@ constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
 constexpr int kHighestZeroStage = 3;
 constexpr Range kMegabytes = {0.001, 1e6, "megabytes"};
-constexpr Range kBytesPerLogit = {0.0, 1e4, "bytes per logit"};
+constexpr Range kLogitRange = {0.0, 1e4, "bytes per logit"};
 const Bytes kUsualBucket = StackSpec{}.gradient_bucket_size;
 const double kUsualLossTraffic = StackSpec{}.loss_traffic;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
@@ -123,7 +123,7 @@ void describe(Fields& fields, PrecisionBytes& bytes) {
   fields.number("optimizer_bytes", bytes.optimizer_bytes, kBytesPerParameter);
   fields.number("reduced_gradient_bytes", bytes.reduced_gradient_bytes, kStoredBytes);
   fields.number("optimizer_traffic", bytes.optimizer_traffic, kBytesPerParameter);
-  fields.number("loss_traffic", bytes.loss_traffic, kBytesPerLogit);
+  fields.number("loss_traffic", bytes.loss_traffic, kLogitRange);
 }
 
 template <class Fields>
@@ -167,7 +167,7 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.number("loss_scaling_traffic", stack.loss_scaling_traffic, kBytesPerParameter);
   }
   if (fields.optional("loss_traffic", stack.loss_traffic != kUsualLossTraffic)) {
-    fields.number("loss_traffic", stack.loss_traffic, kBytesPerLogit);
+    fields.number("loss_traffic", stack.loss_traffic, kLogitRange);
   }
   if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {
     fields.flag("optimizer_post_validation", stack.optimizer_post_validation);

@@ -8,9 +8,7 @@ namespace ptdp {
 namespace {
 
 // Bounds that no model reaches and that keep every product below 2^63.
-constexpr int kMostLayers = 100'000;
 constexpr int kWidest = 10'000'000;
-constexpr int kLongestSequence = 100'000'000;
 constexpr int kMostExperts = 100'000;
 constexpr double kMostParameters = 1e18;
 
@@ -117,7 +115,7 @@ void describe(Fields& fields, TransformerConfig& model) {
       fields.flag(key, value);
     }
   };
-  fields.count("num_layers", model.num_layers, 1, kMostLayers);
+  fields.count("num_layers", model.num_layers, 1, kMostModelLayers);
   fields.count("hidden_size", model.hidden_size, 1, kWidest);
   fields.count("num_attention_heads", model.num_attention_heads, 1, kWidest);
   optional_count("num_query_groups", model.num_query_groups, kWidest);

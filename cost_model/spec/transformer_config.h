@@ -21,6 +21,10 @@ inline constexpr std::array kNormalizationNames = {
     NamedValue<Normalization>{Normalization::kLayerNorm, "layer-norm"},
     NamedValue<Normalization>{Normalization::kRmsNorm, "rms-norm"}};
 
+/// The most layers that a model, and tokens that a sequence may have.
+inline constexpr int kMostModelLayers = 100'000;
+inline constexpr int kLongestSequence = 100'000'000;
+
 /// A decoder-only transformer in Megatron-LM's field names. The defaults are those of GPT-2 and
 /// GPT-3; zero stands for "follows from the others" until resolved() fills it in.
 struct TransformerConfig {

@@ -7,7 +7,7 @@
 namespace ptdp {
 namespace {
 
-Linear declare_weight(const LayerContext& context, const std::string& name, std::int64_t outputs) {
+Linear declare_rows(const LayerContext& context, const std::string& name, std::int64_t outputs) {
   assert(outputs % context.tp() == 0);
   const std::int64_t inputs = context.hidden_size();
   const std::int64_t own = outputs / context.tp();
@@ -27,7 +27,7 @@ Linear declare_weight(const LayerContext& context, const std::string& name, std:
 
 ColumnParallelLinear::ColumnParallelLinear(const LayerContext& context, const std::string& name,
                                            std::int64_t outputs)
-    : context_(context), linear_(declare_weight(context, name, outputs)) {
+    : context_(context), linear_(declare_rows(context, name, outputs)) {
   if (context.model().add_bias_linear) {
     const std::int64_t own = linear_.outputs();
     bias_ = context.declare({.name = name + ".bias",

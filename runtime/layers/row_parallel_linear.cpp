@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-Linear declare_weight(const LayerContext& context, const std::string& name, std::int64_t inputs) {
+Linear declare_columns(const LayerContext& context, const std::string& name, std::int64_t inputs) {
   assert(inputs % context.tp() == 0);
   const std::int64_t outputs = context.hidden_size();
   const std::int64_t own = inputs / context.tp();
@@ -30,7 +30,7 @@ Linear declare_weight(const LayerContext& context, const std::string& name, std:
 
 RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::string& name,
                                      std::int64_t inputs)
-    : context_(context), linear_(declare_weight(context, name, inputs)) {
+    : context_(context), linear_(declare_columns(context, name, inputs)) {
   if (context.model().add_bias_linear) {
     bias_ = context.declare_replicated(name + ".bias", linear_.outputs(), 0.0);
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "runtime/data_type_of.h"
 #include "runtime/profiling/gpu_fit.h"
 #include "runtime/profiling/layer_profile.h"
 #include "runtime/profiling/link_profile.h"
@@ -30,20 +31,6 @@ constexpr int kMostPasses = 60;
 
 constexpr double kUnsteady = 0.25;     // a spread beyond this deserves a warning
 constexpr double kOthersShare = 0.95;  // as does less of a core than this
-
-DataType data_type(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64:
-      return DataType::kFloat64;
-    case Precision::kFp32:
-      return DataType::kFloat32;
-    case Precision::kBf16:
-      return DataType::kBFloat16;
-    case Precision::kFp16:
-      return DataType::kFloat16;
-  }
-  return DataType::kFloat32;
-}
 
 /// Copies are measured by themselves.
 OperationTimes without_copies(OperationTimes times) {
@@ -220,7 +207,7 @@ class Profiler {
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
-    const LayerRun run{.type = data_type(precision),
+    const LayerRun run{.type = data_type_of(precision),
                        .seconds = each,
                        .least_passes = kLeastPasses,
                        .most_passes = kMostPasses,

@@ -10,8 +10,6 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kDouble = DataType::kFloat64;
-
 std::int64_t out_size(const Attention& shape) {
   return shape.seq_length * shape.batch * shape.heads * shape.head_size;
 }

@@ -27,12 +27,12 @@ Values targets_of(const Case& shape) {
 }
 
 /// Losses summed over rows, and the gradients of the logits.
-struct Naive {
+struct NaiveLoss {
   double loss = 0.0;
   Values gradient;
 };
-Naive naive(const Case& shape, const Values& logits, const Values& targets) {
-  Naive result{0.0, Values(logits.size(), 0.0)};
+NaiveLoss naive_loss(const Case& shape, const Values& logits, const Values& targets) {
+  NaiveLoss result{0.0, Values(logits.size(), 0.0)};
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const double* const x = logits.data() + r * shape.padded;
     const auto target = static_cast<std::int64_t>(targets[r]);
@@ -59,14 +59,14 @@ Values columns(const Values& all, std::int64_t padded, std::int64_t first, std::
 }
 
 /// What ranks that hold an equal part of the columns each find together.
-struct Found {
+struct FoundLoss {
   Values maxima;
   Values sums;
   double loss = 0.0;
   Values gradient;  ///< Of the whole.
 };
-Found run(Backend& backend, DataType type, const Case& shape, const Values& logits,
-          const Values& targets, int ranks) {
+FoundLoss run(Backend& backend, DataType type, const Case& shape, const Values& logits,
+              const Values& targets, int ranks) {
   const DataType accumulator = accumulator_of(type);
   const std::int64_t width = shape.padded / ranks;
   const Tensor ids = tensor_of(backend, DataType::kInt32, targets);
@@ -89,7 +89,8 @@ Found run(Backend& backend, DataType type, const Case& shape, const Values& logi
   }
   const Tensor total = tensor_of(backend, DataType::kFloat64, {0.0});
   backend.add_losses(sums, total, shape.rows);
-  Found found{read_values(maxima), read_values(sums), read_values(total)[0], Values(logits.size())};
+  FoundLoss found{read_values(maxima), read_values(sums), read_values(total)[0],
+                  Values(logits.size())};
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     backend.cross_entropy_backward(parts[rank], shards[rank], ids, maxima, sums, kScale,
                                    shape.rows);
@@ -114,9 +115,9 @@ TEST(CrossEntropy, EqualsTheDefinitionOnOneRankAndOnSeveral) {
         }
       }
       const Values targets = targets_of(shape);
-      const Naive expected = naive(shape, logits, targets);
+      const NaiveLoss expected = naive_loss(shape, logits, targets);
       for (const int ranks : {1, 2, 4}) {
-        const Found found = run(backend, type, shape, logits, targets, ranks);
+        const FoundLoss found = run(backend, type, shape, logits, targets, ranks);
         expect_close({found.loss}, {expected.loss}, 64.0 * unit, 1.0, "loss");
         expect_close(found.gradient, expected.gradient, 1.01 * rounding_of(type) + 64.0 * unit,
                      1e-4, std::string(name_of(type)));
@@ -130,9 +131,9 @@ TEST(CrossEntropy, GivesTheSameMaximaAndNearlyTheSameSumsInEveryCut) {
   const Case shape{.rows = 6, .padded = 512, .valid = 509};
   for (const DataType type : kWorkingTypes) {
     const Values logits = random_values(shape.rows * shape.padded, 2, type);
-    const Found whole = run(backend, type, shape, logits, targets_of(shape), 1);
+    const FoundLoss whole = run(backend, type, shape, logits, targets_of(shape), 1);
     for (const int ranks : {2, 4}) {
-      const Found cut = run(backend, type, shape, logits, targets_of(shape), ranks);
+      const FoundLoss cut = run(backend, type, shape, logits, targets_of(shape), ranks);
       EXPECT_EQ(cut.maxima, whole.maxima);
       expect_close(cut.sums, whole.sums, 16.0 * rounding_of(accumulator_of(type)), 1.0, "sums");
       expect_close(cut.gradient, whole.gradient,
@@ -160,7 +161,7 @@ TEST(CrossEntropy, GradientEqualsFiniteDifferencesOnShards) {
 TEST(CrossEntropy, DoesNotOverflowForLargeLogits) {
   CpuBackend backend;
   const Case shape{.rows = 1, .padded = 4, .valid = 4};
-  const Found found =
+  const FoundLoss found =
       run(backend, DataType::kFloat32, shape, {1000.0, 990.0, -1000.0, 0.0}, {1}, 2);
   // log(1 + e^-10) + 10.
   EXPECT_NEAR(found.loss, 10.0 + std::log1p(std::exp(-10.0)), 1e-5);

@@ -12,8 +12,8 @@ namespace {
 constexpr Dropout kDropout{.probability = 0.3, .key = 0x123456789ABCDEF0U};
 
 /// What bias_dropout_add gives; absent terms are empty.
-Values naive(const Values& x, const Values& bias, const Values& residual, const Dropout& dropout,
-             const TokenRange& range, std::int64_t rows) {
+Values naive_dropout(const Values& x, const Values& bias, const Values& residual,
+                     const Dropout& dropout, const TokenRange& range, std::int64_t rows) {
   Values y(x.size());
   const std::int64_t width = rows == 0 ? 0 : static_cast<std::int64_t>(x.size()) / rows;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -30,13 +30,13 @@ Values naive(const Values& x, const Values& bias, const Values& residual, const 
   return y;
 }
 
-struct Case {
+struct DropoutCase {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   TokenRange range = {};
 };
 
-std::vector<Case> cases() {
+std::vector<DropoutCase> cases() {
   return {
       {0, 5, {}},
       {1, 1, {0, 0, 1, 4}},
@@ -61,7 +61,7 @@ TEST(BiasDropoutAdd, EqualsTheDefinitionWithAndWithoutBiasAndResidual) {
           const Tensor y = poisoned(backend, type, rows * width);
           backend.bias_dropout_add(tensor_of(backend, type, x), tensor_of(backend, type, bias),
                                    tensor_of(backend, type, residual), dropout, range, y, rows);
-          expect_close(read_values(y), naive(x, bias, residual, dropout, range, rows),
+          expect_close(read_values(y), naive_dropout(x, bias, residual, dropout, range, rows),
                        1.01 * rounding_of(type) + 4.0 * rounding_of(accumulator_of(type)), 1.0,
                        std::string(name_of(type)));
         }
@@ -114,7 +114,7 @@ TEST(DropoutBackward, AppliesTheMaskOfTheForwardInEveryType) {
       const Values dy = random_values(rows * width, 1, type);
       const Tensor dx = poisoned(backend, type, rows * width);
       backend.dropout_backward(tensor_of(backend, type, dy), kDropout, range, dx, rows);
-      expect_close(read_values(dx), naive(dy, {}, {}, kDropout, range, rows),
+      expect_close(read_values(dx), naive_dropout(dy, {}, {}, kDropout, range, rows),
                    1.01 * rounding_of(type) + 4.0 * rounding_of(accumulator_of(type)), 1.0,
                    std::string(name_of(type)));
     }

@@ -8,8 +8,6 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kDouble = DataType::kFloat64;
-
 struct Shape {
   std::int64_t rows = 0;
   std::int64_t width = 0;

@@ -9,8 +9,6 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kDouble = DataType::kFloat64;
-
 Tensor ids_of(Backend& backend, const Values& ids) {
   return tensor_of(backend, DataType::kInt32, ids);
 }

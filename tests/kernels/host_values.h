@@ -19,6 +19,7 @@ namespace ptdp {
 
 using Values = std::vector<double>;
 
+inline constexpr auto kDouble = DataType::kFloat64;
 inline constexpr std::array<DataType, 4> kWorkingTypes = {DataType::kFloat64, DataType::kFloat32,
                                                           DataType::kBFloat16, DataType::kFloat16};
 

@@ -10,11 +10,11 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-struct Shape {
+struct NormShape {
   std::int64_t rows = 0;
   std::int64_t h = 0;
 };
-constexpr std::array<Shape, 7> kShapes = {
+constexpr std::array<NormShape, 7> kNormShapes = {
     {{0, 8}, {1, 1}, {1, 33}, {3, 64}, {4, 129}, {70, 5}, {150, 768}}};
 
 struct Norm {
@@ -46,7 +46,7 @@ TEST(LayerNorm, EqualsTheDefinitionInEveryType) {
   CpuBackend backend;
   for (const DataType type : kWorkingTypes) {
     const DataType accumulator = accumulator_of(type);
-    for (const auto& [rows, h] : kShapes) {
+    for (const auto& [rows, h] : kNormShapes) {
       const Values x = random_values(rows * h, 1, type);
       const Values gamma = random_values(h, 2, type);
       const Values beta = random_values(h, 3, type);
@@ -134,7 +134,7 @@ TEST(LayerNormBackward, AddsTheAnalyticGradientInEveryType) {
   CpuBackend backend;
   for (const DataType type : kWorkingTypes) {
     const DataType accumulator = accumulator_of(type);
-    for (const auto& [rows, h] : kShapes) {
+    for (const auto& [rows, h] : kNormShapes) {
       const Values x = random_values(rows * h, 1, type);
       const Values gamma = random_values(h, 2, type);
       const Values dy = random_values(rows * h, 3, type);

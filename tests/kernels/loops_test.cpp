@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::int64_t kRows = 12;
 constexpr std::int64_t kWidth = 203;
-constexpr Dropout kDropout{.probability = 0.25, .key = 5};
-constexpr TokenRange kRange{.first_sample = 1, .first_position = 2, .batch = 3, .seq_length = 7};
+constexpr Dropout kLoopDropout{.probability = 0.25, .key = 5};
+constexpr TokenRange kLoopRange{
+    .first_sample = 1, .first_position = 2, .batch = 3, .seq_length = 7};
 
 /// Buffers of one type and of its accumulator, by size.
 class Buffers {
@@ -57,8 +58,8 @@ std::vector<Values> elementwise_results(Backend& backend, DataType type) {
   backend.scale(y, 0.3);
   backend.add_bias(y, bias, kRows);
   backend.bias_gradient(y, gradient, kRows);
-  backend.bias_dropout_add(x, bias, y, kDropout, kRange, y, kRows);
-  backend.dropout_backward(y, kDropout, kRange, x, kRows);
+  backend.bias_dropout_add(x, bias, y, kLoopDropout, kLoopRange, y, kRows);
+  backend.dropout_backward(y, kLoopDropout, kLoopRange, x, kRows);
   backend.maximum(x, y);
   return {read_values(x), read_values(y), read_values(gradient)};
 }
@@ -86,9 +87,9 @@ std::vector<Values> embedding_results(Backend& backend, DataType type) {
   const Tensor table = buffers.matrix();
   const Tensor gradient = buffers.sums(kRows * kWidth);
   backend.embedding(buffers.ids(), table, 1, x);
-  backend.add_positions(x, table, kRange, kRows);
+  backend.add_positions(x, table, kLoopRange, kRows);
   backend.embedding_gradient(buffers.ids(), x, 1, gradient);
-  backend.position_gradient(x, gradient, kRange, kRows);
+  backend.position_gradient(x, gradient, kLoopRange, kRows);
   return {read_values(x), read_values(gradient)};
 }
 

@@ -1,4 +1,5 @@
-// Products of the host's backend against naive f64; that bits depend on shapes alone; splits.
+// Products of the host's backend against naive_product f64; that bits depend on shapes alone;
+// splits.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -11,16 +12,15 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kDouble = DataType::kFloat64;
-
 /// op(A)·op(B), and the sum of magnitudes that bounds the error of each element.
-struct Naive {
+struct NaiveProduct {
   Values c;
   Values magnitude;
 };
-Naive naive(const Matmul& product, const Values& a, const Values& b, const Values& before) {
+NaiveProduct naive_product(const Matmul& product, const Values& a, const Values& b,
+                           const Values& before) {
   const auto& [m, n, k, transposes_a, transposes_b, accumulates] = product;
-  Naive result{Values(m * n), Values(m * n)};
+  NaiveProduct result{Values(m * n), Values(m * n)};
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = accumulates ? before[i * n + j] : 0.0;
@@ -65,7 +65,7 @@ void check(const Multiplier& multiplier, const Matmul& product, DataType type, D
                                        : poisoned(backend, to, product.m * product.n);
   products.multiply_by(multiplier.engine, product, tensor_of(backend, type, a),
                        tensor_of(backend, type, b), c);
-  const Naive expected = naive(product, a, b, before);
+  const NaiveProduct expected = naive_product(product, a, b, before);
   const Values found = read_values(c);
   for (std::size_t i = 0; i < found.size(); ++i) {
     // Each of k additions loses a rounding of a partial sum at most; then the result is rounded.
@@ -93,29 +93,29 @@ std::vector<Matmul> variants(std::int64_t m, std::int64_t n, std::int64_t k) {
   return all;
 }
 
-struct Shape {
+struct ProductShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
 };
-constexpr std::array<Shape, 12> kShapes = {{{0, 3, 4},
-                                            {3, 0, 4},
-                                            {3, 4, 0},
-                                            {1, 1, 1},
-                                            {7, 5, 3},
-                                            {1, 64, 33},
-                                            {64, 1, 70},
-                                            {17, 31, 129},
-                                            {33, 65, 1},
-                                            {48, 96, 64},
-                                            {65, 130, 67},
-                                            {9, 200, 513}}};
+constexpr std::array<ProductShape, 12> kProductShapes = {{{0, 3, 4},
+                                                          {3, 0, 4},
+                                                          {3, 4, 0},
+                                                          {1, 1, 1},
+                                                          {7, 5, 3},
+                                                          {1, 64, 33},
+                                                          {64, 1, 70},
+                                                          {17, 31, 129},
+                                                          {33, 65, 1},
+                                                          {48, 96, 64},
+                                                          {65, 130, 67},
+                                                          {9, 200, 513}}};
 
 TEST(Matmul, EqualsNaiveProductsInEveryTypeFormAndShape) {
   for (const DataType type : kWorkingTypes) {
     for (const Multiplier& multiplier : multipliers(type)) {
       for (const DataType to : {type, accumulator_of(type)}) {
-        for (const Shape& shape : kShapes) {
+        for (const ProductShape& shape : kProductShapes) {
           for (const Matmul& product : variants(shape.m, shape.n, shape.k)) {
             check(multiplier, product, type, to);
           }
@@ -172,7 +172,8 @@ Tensor whole_of(Backend& backend, const Values& values, DataType type, std::int6
 TEST(Matmul, GivesTheSameBitsOnEachCallAndAtAnyAlignment) {
   CpuBackend backend;
   for (const DataType type : kWorkingTypes) {
-    for (const Shape& shape : {Shape{16, 24, 40}, Shape{130, 70, 150}, Shape{96, 256, 300}}) {
+    for (const ProductShape& shape :
+         {ProductShape{16, 24, 40}, ProductShape{130, 70, 150}, ProductShape{96, 256, 300}}) {
       for (const Matmul& product : variants(shape.m, shape.n, shape.k)) {
         const Values a = random_values(shape.m * shape.k, 1, type);
         const Values b = random_values(shape.k * shape.n, 2, type);
@@ -201,8 +202,8 @@ Values rows_of(const Values& matrix, std::int64_t width, std::int64_t first, std
 }
 
 void expect_equal_cuts(Backend& backend) {
-  for (const Shape& shape :
-       {Shape{8, 16, 12}, Shape{64, 96, 80}, Shape{128, 384, 200}, Shape{256, 64, 500}}) {
+  for (const ProductShape& shape : {ProductShape{8, 16, 12}, ProductShape{64, 96, 80},
+                                    ProductShape{128, 384, 200}, ProductShape{256, 64, 500}}) {
     const auto [m, n, k] = shape;
     const Values a = random_values(m * k, 1);
     const Values b = random_values(n * k, 2);  // stored [n, k], as weights are

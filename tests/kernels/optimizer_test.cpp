@@ -7,8 +7,6 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kDouble = DataType::kFloat64;
-
 struct State {
   Values theta, m, v, gradient;
 };

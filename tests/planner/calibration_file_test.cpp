@@ -27,7 +27,7 @@ StackCalibration calibration() {
 }
 
 /// What reading says of the calibration's JSON with another value at `pointer`.
-std::string refusal(const std::string& pointer, const nlohmann::ordered_json& value) {
+std::string refusal_of_file(const std::string& pointer, const nlohmann::ordered_json& value) {
   nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(calibration()));
   document[nlohmann::ordered_json::json_pointer(pointer)] = value;
   return message_of([&] { return parse_calibration(document.dump(), "file.json"); });
@@ -48,23 +48,23 @@ TEST(CalibrationFile, TakesRunsWithoutAName) {
 }
 
 TEST(CalibrationFile, RefusesWhatDoesNotAgreeWithItself) {
-  EXPECT_THAT(refusal("/factor", 1.3), HasSubstr("file.json: factor: does not follow"));
-  EXPECT_THAT(refusal("/num_runs", 4), HasSubstr("num_runs: expected 3"));
-  EXPECT_THAT(refusal("/runs", nlohmann::ordered_json::array()), HasSubstr("num_runs"));
+  EXPECT_THAT(refusal_of_file("/factor", 1.3), HasSubstr("file.json: factor: does not follow"));
+  EXPECT_THAT(refusal_of_file("/num_runs", 4), HasSubstr("num_runs: expected 3"));
+  EXPECT_THAT(refusal_of_file("/runs", nlohmann::ordered_json::array()), HasSubstr("num_runs"));
 }
 
 TEST(CalibrationFile, RefusesAnotherVersionsPredictions) {
-  EXPECT_THAT(refusal("/tool_version", "0.0.1"), HasSubstr("refit it with ptdp-calibrate"));
-  EXPECT_THAT(refusal("/schema", "ptdp.calibration/2"), HasSubstr("schema"));
+  EXPECT_THAT(refusal_of_file("/tool_version", "0.0.1"), HasSubstr("refit it with ptdp-calibrate"));
+  EXPECT_THAT(refusal_of_file("/schema", "ptdp.calibration/2"), HasSubstr("schema"));
 }
 
 TEST(CalibrationFile, RefusesKeysAndValuesThatCannotBe) {
-  EXPECT_THAT(refusal("/extra", 1), HasSubstr("unknown key"));
-  EXPECT_THAT(refusal("/factor", 0), HasSubstr("factor"));
-  EXPECT_THAT(refusal("/num_runs", 2), HasSubstr("num_runs"));
-  EXPECT_THAT(refusal("/runs/0/point/gpus", 0), HasSubstr("gpus"));
-  EXPECT_THAT(refusal("/runs/0/predicted_s", -1), HasSubstr("predicted_s"));
-  EXPECT_THAT(refusal("/cluster", "../x"), HasSubstr("cluster"));
+  EXPECT_THAT(refusal_of_file("/extra", 1), HasSubstr("unknown key"));
+  EXPECT_THAT(refusal_of_file("/factor", 0), HasSubstr("factor"));
+  EXPECT_THAT(refusal_of_file("/num_runs", 2), HasSubstr("num_runs"));
+  EXPECT_THAT(refusal_of_file("/runs/0/point/gpus", 0), HasSubstr("gpus"));
+  EXPECT_THAT(refusal_of_file("/runs/0/predicted_s", -1), HasSubstr("predicted_s"));
+  EXPECT_THAT(refusal_of_file("/cluster", "../x"), HasSubstr("cluster"));
 }
 
 CalibrationSource source_of(const std::string& text) {

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json small_list() {
+ordered_json small_document() {
   return {{"schema", "ptdp.layers/1"},
           {"name", "vision"},
           {"embedding", {{"name", "patches"}, {"time_s", 0.5}, {"memory_GiB", 2}}},
@@ -23,7 +23,7 @@ ordered_json small_list() {
 
 /// The message about the list with `literal` at the JSON pointer.
 std::string message_with(const std::string& pointer, const std::string& literal) {
-  ordered_json document = small_list();
+  ordered_json document = small_document();
   document[ordered_json::json_pointer(pointer)] = "@here@";
   std::string text = document.dump();
   text.replace(text.find("\"@here@\""), 8, literal);
@@ -31,13 +31,13 @@ std::string message_with(const std::string& pointer, const std::string& literal)
 }
 
 std::string message_without(const std::string& object, const std::string& key) {
-  ordered_json document = small_list();
+  ordered_json document = small_document();
   document[ordered_json::json_pointer(object)].erase(key);
   return message_of([&] { return parse_layer_list(document.dump(), "l.json"); });
 }
 
 TEST(LayerList, HoldsLayersAndEnds) {
-  const LayerList list = parse_layer_list(small_list().dump(), "l.json");
+  const LayerList list = parse_layer_list(small_document().dump(), "l.json");
   EXPECT_EQ(list.name, "vision");
   ASSERT_EQ(list.layers.size(), 2U);
   EXPECT_EQ(list.layers[0].name, "local");

@@ -24,7 +24,7 @@ Plan trillion_plan() {
                    {.support = {.num_runs = 9}, .factor = 1.035, .interval = {0.96, 1.04}});
 }
 
-std::string message_of(const std::string& text) {
+std::string message_of_plan(const std::string& text) {
   try {
     (void)parse_plan(text, "plan.json");
   } catch (const Error& error) {
@@ -127,7 +127,7 @@ TEST(Plan, RefusesASearchThatItsConfigurationDoesNotStandFor) {
     if (version != nullptr) {
       edited["tool_version"] = version;
     }
-    return message_of(edited.dump());
+    return message_of_plan(edited.dump());
   };
   const char* const other = "schedule: is not the one of this configuration";
   EXPECT_THAT(with("/schedule/memory_limit", 8), HasSubstr(other));
@@ -143,22 +143,22 @@ TEST(Plan, RefusesASearchThatItsConfigurationDoesNotStandFor) {
 }
 
 TEST(Plan, RefusesOtherVersions) {
-  EXPECT_THAT(message_of(edited("ptdp.plan/1", "ptdp.plan/2")),
+  EXPECT_THAT(message_of_plan(edited("ptdp.plan/1", "ptdp.plan/2")),
               HasSubstr("make the plan again with this version"));
 }
 
 TEST(Plan, RefusesEditsThatCannotBe) {
-  EXPECT_THAT(message_of(edited("\"tp\": 16", "\"tp\": 7")), HasSubstr("not divisible by tp"));
-  EXPECT_THAT(message_of(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
-  EXPECT_THAT(message_of(edited("\"cp\": 1", "\"cp\": 2")),
+  EXPECT_THAT(message_of_plan(edited("\"tp\": 16", "\"tp\": 7")), HasSubstr("not divisible by tp"));
+  EXPECT_THAT(message_of_plan(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
+  EXPECT_THAT(message_of_plan(edited("\"cp\": 1", "\"cp\": 2")),
               HasSubstr("context and expert parallelism are not covered"));
-  EXPECT_THAT(message_of(edited("\"num_microbatches\": 512", "\"num_microbatches\": 511")),
+  EXPECT_THAT(message_of_plan(edited("\"num_microbatches\": 512", "\"num_microbatches\": 511")),
               HasSubstr("schedule"));
-  EXPECT_THAT(message_of(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),
+  EXPECT_THAT(message_of_plan(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),
               HasSubstr("there is no stage 64"));
-  EXPECT_THAT(message_of(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
+  EXPECT_THAT(message_of_plan(edited("\"layers_per_stage\": []", "\"layers_per_stage\": [128]")),
               HasSubstr("layers_per_stage"));
-  EXPECT_THAT(message_of(edited(
+  EXPECT_THAT(message_of_plan(edited(
                   "\"layers_per_stage\": []", "\"layers_per_stage\": [" +
                                                   [] {
                                                     std::string ones = "1";
@@ -169,7 +169,7 @@ TEST(Plan, RefusesEditsThatCannotBe) {
                                                   }() +
                                                   "]")),
               HasSubstr("expected [] where all are equal"));
-  EXPECT_THAT(message_of(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
+  EXPECT_THAT(message_of_plan(edited("\"gpus\"", "\"gpu\"")), HasSubstr("missing"));
 }
 
 TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
@@ -178,7 +178,7 @@ TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
   const auto with = [&](const char* pointer, const ordered_json& value) {
     ordered_json edited = plan;
     edited[ordered_json::json_pointer(pointer)] = value;
-    return message_of(edited.dump());
+    return message_of_plan(edited.dump());
   };
   EXPECT_THAT(with("/predicted/hardware_flops", 1e3), HasSubstr("predicted.hardware_flops"));
   EXPECT_THAT(with("/predicted/model_flops", 1e3), HasSubstr("predicted.model_flops"));
@@ -194,17 +194,17 @@ TEST(Plan, RefusesPredictionsThatDoNotFollowFromItsInputs) {
   ordered_json older = plan;
   older["tool_version"] = "0.0.9";
   older["predicted"]["breakdown_s"]["matmul"] = 1.0;
-  EXPECT_THAT(message_of(older.dump()), HasSubstr("does not add up"));
+  EXPECT_THAT(message_of_plan(older.dump()), HasSubstr("does not add up"));
 }
 
 TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
   const std::string calibrated = to_json(trillion_plan());
-  EXPECT_EQ(message_of(calibrated), "accepted");
+  EXPECT_EQ(message_of_plan(calibrated), "accepted");
   nlohmann::ordered_json bare = nlohmann::ordered_json::parse(
       to_json(make_plan(selene_2021("1T"), 3072, 0.0, trillion_plan().config, {})));
-  EXPECT_EQ(message_of(bare.dump()), "accepted");
+  EXPECT_EQ(message_of_plan(bare.dump()), "accepted");
   bare["predicted"]["interval_s"] = {1.0, 1e6};
-  EXPECT_THAT(message_of(bare.dump()), HasSubstr("interval_s"));
+  EXPECT_THAT(message_of_plan(bare.dump()), HasSubstr("interval_s"));
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 namespace ptdp {
 namespace {
 
-using nlohmann::json;
 using testing::HasSubstr;
 
 PlanningResult trillion() {
@@ -81,19 +80,19 @@ TEST(PlanTraining, RefusesWhatTheGpuCannotRun) {
 }
 
 TEST(PlanningJson, HasTheKeysThatToolsRead) {
-  const json document = json::parse(to_json(trillion()));
+  const nlohmann::json document = nlohmann::json::parse(to_json(trillion()));
   EXPECT_EQ(document["schema"], "ptdp.plans/1");
   // 12lh² + 13lh + (V+s)h + 2h
   EXPECT_EQ(document["inputs"]["model"]["parameters"].get<std::int64_t>(),
             12LL * 128 * 25600 * 25600 + 13LL * 128 * 25600 + 53248LL * 25600 + 2LL * 25600);
-  const json& candidates = document["candidates"];
+  const nlohmann::json& candidates = document["candidates"];
   std::int64_t rejected = 0;
   for (const auto& violation : candidates["violations"].items()) {
     rejected += violation.value().get<std::int64_t>();
   }
   EXPECT_EQ(candidates["enumerated"].get<std::int64_t>(),
             candidates["feasible"].get<std::int64_t>() + rejected);
-  const json& plan = document["plans"].at(0);
+  const nlohmann::json& plan = document["plans"].at(0);
   for (const char* key : {"tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch_size", "schedule",
                           "recompute", "sequence_parallel", "zero_stage"}) {
     EXPECT_TRUE(plan["config"].contains(key)) << key;
@@ -114,16 +113,17 @@ TEST(PlanningJson, HasTheKeysThatToolsRead) {
 
 // By hand: tokens over tokens/s; 3072 GPUs for that time; 2 per GPU-hour.
 TEST(PlanningJson, HoldsTheWholeTrainingWhereTokensAreGiven) {
-  const json plan =
-      json::parse(to_json(trillion(), {.tokens = 450e9, .price_per_gpu_hour = 2.0}))["plans"].at(0);
-  const json& training = plan["training"];
+  const nlohmann::json plan = nlohmann::json::parse(to_json(
+      trillion(), {.tokens = 450e9, .price_per_gpu_hour = 2.0}))["plans"]
+                                  .at(0);
+  const nlohmann::json& training = plan["training"];
   const double seconds = 450e9 / plan["predicted"]["tokens_per_s"].get<double>();
   EXPECT_NEAR(training["time_s"].get<double>(), seconds, 1e-6 * seconds);
   EXPECT_NEAR(training["gpu_hours"].get<double>(), 3072.0 * seconds / 3600.0, 1e-3 * seconds);
   EXPECT_NEAR(training["cost"].get<double>(), 2.0 * 3072.0 * seconds / 3600.0, 1e-3 * seconds);
   EXPECT_LT(training["interval_s"][0], training["time_s"]);
   EXPECT_GT(training["interval_s"][1], training["time_s"]);
-  EXPECT_FALSE(json::parse(to_json(trillion()))["plans"].at(0).contains("training"));
+  EXPECT_FALSE(nlohmann::json::parse(to_json(trillion()))["plans"].at(0).contains("training"));
 }
 
 TEST(PlanningCsv, HasOneLinePerPlan) {

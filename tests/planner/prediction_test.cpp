@@ -7,15 +7,16 @@
 namespace ptdp {
 namespace {
 
-ParallelConfig trillion() {
+ParallelConfig trillion_config() {
   return {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
 }
 
 TEST(Predict, ScalesEveryTermByTheCalibration) {
   const Scenario scenario = selene_2021("1T");
-  const Prediction plain = predict(scenario, trillion(), {});
-  const Prediction scaled = predict(
-      scenario, trillion(), {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
+  const Prediction plain = predict(scenario, trillion_config(), {});
+  const Prediction scaled =
+      predict(scenario, trillion_config(),
+              {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
   EXPECT_NEAR(scaled.iteration_time.high / scaled.iteration_time.value, 1.1, 1e-12);
@@ -38,7 +39,7 @@ TEST(Predict, SaysThatItsProfileWasMeasured) {
 
 // By hand from the time: 3072 · 2048 tokens; SC21 eq. 3 FLOPs over 3072 GPUs of 312 TFLOP/s.
 TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
-  const Prediction prediction = predict(selene_2021("1T"), trillion(), {});
+  const Prediction prediction = predict(selene_2021("1T"), trillion_config(), {});
   const double seconds = prediction.iteration_time.value.value();
   EXPECT_NEAR(prediction.tokens_per_second.value, 3072.0 * 2048.0 / seconds, 1e-6);
   const double per_gpu = prediction.hardware_flops.value() / seconds / 3072.0;
@@ -48,8 +49,8 @@ TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
 }
 
 TEST(Predict, GivesRatesTheReverseOfTheTimesInterval) {
-  const Prediction prediction =
-      predict(selene_2021("1T"), trillion(), {.support = {.num_runs = 3}, .interval = {0.8, 1.25}});
+  const Prediction prediction = predict(selene_2021("1T"), trillion_config(),
+                                        {.support = {.num_runs = 3}, .interval = {0.8, 1.25}});
   EXPECT_LT(prediction.per_gpu.low, prediction.per_gpu.value);
   EXPECT_NEAR(prediction.per_gpu.low / prediction.per_gpu.value, 0.8, 1e-12);
   EXPECT_NEAR(prediction.tokens_per_second.high / prediction.tokens_per_second.value, 1.25, 1e-12);

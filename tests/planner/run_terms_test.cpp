@@ -11,12 +11,12 @@
 namespace ptdp {
 namespace {
 
-Scenario host() {
+Scenario host_of_short_sequences() {
   return host_scenario(small_model(128, 64), 16);
 }
 
 Plan plan_of(const ParallelConfig& config) {
-  return make_plan(host(), config.world_size(), 0.0, config, Calibration{});
+  return make_plan(host_of_short_sequences(), config.world_size(), 0.0, config, Calibration{});
 }
 
 ParallelConfig scheduled(ScheduleKind schedule, int vpp = 1) {
@@ -53,9 +53,10 @@ TEST(PredictedRunTerms, HaveNoBubbleOnOneRank) {
 TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
   ParallelConfig recomputing = layout(1, 1, 1);
   recomputing.recompute = Recompute::kFull;
-  const RunTerms without = own_run_terms(host(), layout(1, 1, 1), 0);
-  const RunTerms with = own_run_terms(host(), recomputing, 0);
-  const PassTime forward = microbatch_costs(host(), recomputing).layer.forward * (4.0 * 16.0);
+  const RunTerms without = own_run_terms(host_of_short_sequences(), layout(1, 1, 1), 0);
+  const RunTerms with = own_run_terms(host_of_short_sequences(), recomputing, 0);
+  const PassTime forward =
+      microbatch_costs(host_of_short_sequences(), recomputing).layer.forward * (4.0 * 16.0);
   EXPECT_NEAR((with[RunTerm::kMatmul] - without[RunTerm::kMatmul]) / forward.matmul, 1.0, 1e-9);
   EXPECT_NEAR((with[RunTerm::kAttention] - without[RunTerm::kAttention]) / forward.attention, 1.0,
               1e-9);
@@ -65,9 +66,9 @@ TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
 }
 
 TEST(OwnRunTerms, CountTheLogitsAmongProducts) {
-  const RunTerms last = own_run_terms(host(), layout(1, 2, 1), 1);
-  const RunTerms first = own_run_terms(host(), layout(1, 2, 1), 0);
-  const Seconds logits = microbatch_costs(host(), layout(1, 2, 1)).logits.matmul;
+  const RunTerms last = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 1);
+  const RunTerms first = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 0);
+  const Seconds logits = microbatch_costs(host_of_short_sequences(), layout(1, 2, 1)).logits.matmul;
   EXPECT_NEAR((last[RunTerm::kMatmul] - first[RunTerm::kMatmul]) / (16.0 * logits), 1.0, 1e-9);
 }
 
@@ -80,14 +81,17 @@ TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
     const Plan plan = plan_of(config);
     const Schedule schedule = complete_schedule(plan);
     const Seconds each =
-        exchange_time(host(), config, place_groups(config, host().cluster), /*messages=*/1.0);
+        exchange_time(host_of_short_sequences(), config,
+                      place_groups(config, host_of_short_sequences().cluster), /*messages=*/1.0);
     for (int stage = 0; stage < 2; ++stage) {
       const auto& order = schedule.orders[static_cast<std::size_t>(stage)];
       const auto sends = std::count_if(order.begin(), order.end(), [](const Action& action) {
         return action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
       });
-      EXPECT_NEAR(own_run_terms(host(), config, stage)[RunTerm::kPipelineMessages] / each,
-                  static_cast<double>(sends), 1e-9)
+      EXPECT_NEAR(
+          own_run_terms(host_of_short_sequences(), config, stage)[RunTerm::kPipelineMessages] /
+              each,
+          static_cast<double>(sends), 1e-9)
           << to_string(config) << " stage " << stage;
     }
   }

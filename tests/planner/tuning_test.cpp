@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Scenario host() {
+Scenario host_of_tuning() {
   return host_scenario(small_model(128, 128), 16);
 }
 
@@ -45,7 +45,7 @@ PlanRunner runner(const Scenario& machine, int* calls = nullptr) {
 Scenario distorted(ProfileKnob knob, double factor) {
   KnobFactors factors;
   factors[knob] = factor;
-  return with_factors(host(), factors);
+  return with_factors(host_of_tuning(), factors);
 }
 
 /// The least time that the machine's own profile finds.
@@ -57,7 +57,8 @@ double optimum(const Scenario& machine) {
 
 TEST(Tune, LeavesATrueProfileAndItsChoiceAlone) {
   int calls = 0;
-  const Tuning tuning = tune(list_of(host(), 3), 3, runner(host(), &calls), "a test");
+  const Tuning tuning =
+      tune(list_of(host_of_tuning(), 3), 3, runner(host_of_tuning(), &calls), "a test");
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(tuning.has_changed());
   EXPECT_EQ(tuning.regret_of(tuning.chosen_first), 0.0);
@@ -71,8 +72,8 @@ TEST(Tune, FindsALayoutThatDoesNotCommunicateOnSlowLinks) {
                                  ProfileKnob::kMessageLatency, ProfileKnob::kMessageRate}) {
     slow[knob] = 100.0;
   }
-  const Scenario machine = with_factors(host(), slow);
-  const Tuning tuning = tune(list_of(host(), 4), 4, runner(machine), "a test");
+  const Scenario machine = with_factors(host_of_tuning(), slow);
+  const Tuning tuning = tune(list_of(host_of_tuning(), 4), 4, runner(machine), "a test");
   EXPECT_TRUE(tuning.has_changed());
   EXPECT_GT(tuning.regret_of(tuning.chosen_first), 0.1);
   EXPECT_NEAR(tuning.regret_of(tuning.chosen_again), 0.0, 0.01);
@@ -89,8 +90,8 @@ TEST(Tune, ComesNearTheOptimumOfMachinesThatAreNotAsBelieved) {
     for (const ProfileKnobText& text : kProfileKnobs) {
       distortion[text.knob] = std::exp(logarithm(random));
     }
-    const Scenario actual = with_factors(host(), distortion);
-    const Tuning tuning = tune(list_of(host(), 4), 4, runner(actual), "a test");
+    const Scenario actual = with_factors(host_of_tuning(), distortion);
+    const Tuning tuning = tune(list_of(host_of_tuning(), 4), 4, runner(actual), "a test");
     const TunedPlan& fastest = tuning.plans[tuning.fastest];
     EXPECT_LE(tuning.regret_of(tuning.chosen_again), tuning.regret_of(tuning.chosen_first) + 1e-9)
         << machine;
@@ -144,13 +145,13 @@ TEST(Tune, KeepsTheFirstChoiceInATie) {
 // A plan that is new by the first refit, and then measures slower than the first choice with steps
 // that scatter widely.
 TEST(Tune, DoesNotChangeToAPlanThatMeasuredSlower) {
-  const PlanList list = list_of(host(), 1);
+  const PlanList list = list_of(host_of_tuning(), 1);
   KnobFactors slow;
   for (const ProfileKnob knob : {ProfileKnob::kCollectiveLatency, ProfileKnob::kCollectiveRate,
                                  ProfileKnob::kMessageLatency, ProfileKnob::kMessageRate}) {
     slow[knob] = 100.0;
   }
-  const PlanRunner machine = runner(with_factors(host(), slow));
+  const PlanRunner machine = runner(with_factors(host_of_tuning(), slow));
   const PlanRunner run = [&](const std::vector<Plan>& plans) {
     std::vector<PlanRun> runs = machine(plans);
     if (plans.front().config != list.plans.front().config) {
@@ -187,7 +188,8 @@ TEST(Tune, NamesAChoiceThatDidNotRun) {
   for (const ProfileKnob knob : {ProfileKnob::kMessageLatency, ProfileKnob::kMessageRate}) {
     slow[knob] = 900.0;
   }
-  const Tuning tuning = tune(list_of(host(), 1), 1, runner(with_factors(host(), slow)), "a test");
+  const Tuning tuning =
+      tune(list_of(host_of_tuning(), 1), 1, runner(with_factors(host_of_tuning(), slow)), "a test");
   ASSERT_TRUE(tuning.not_run.has_value());
   EXPECT_EQ(tuning.not_run->config.world_size(), 1);
   for (const TunedPlan& plan : tuning.plans) {
@@ -201,8 +203,8 @@ TEST(Tune, NamesAChoiceThatDidNotRun) {
 }
 
 TEST(Tune, NamesTheTermThatChangedTheChoice) {
-  const Tuning tuning =
-      tune(list_of(host(), 4), 4, runner(distorted(ProfileKnob::kCollectiveRate, 300.0)), "a test");
+  const Tuning tuning = tune(list_of(host_of_tuning(), 4), 4,
+                             runner(distorted(ProfileKnob::kCollectiveRate, 300.0)), "a test");
   ASSERT_TRUE(tuning.has_changed());
   EXPECT_THAT(find_changed_term(tuning).name,
               testing::AnyOf("data_parallel", "tensor_parallel", "embedding_all_reduce"));
@@ -210,19 +212,19 @@ TEST(Tune, NamesTheTermThatChangedTheChoice) {
 
 // One rank alone says nothing about links.
 TEST(Tune, SaysWhatNoPlanMeasured) {
-  PlanList list = list_of(host(), 1);
-  list.plans = {make_plan(host(), 2, 0.0, layout(1, 1, 1), Calibration{})};
+  PlanList list = list_of(host_of_tuning(), 1);
+  list.plans = {make_plan(host_of_tuning(), 2, 0.0, layout(1, 1, 1), Calibration{})};
   list.options.pins.tp = IntegerRanges(1);
   list.options.pins.pp = IntegerRanges(1);
   list.options.pins.dp = IntegerRanges(1);
-  EXPECT_THAT(to_table(tune(list, 1, runner(host()), "a test")),
+  EXPECT_THAT(to_table(tune(list, 1, runner(host_of_tuning()), "a test")),
               HasSubstr("not measured by these plans, and believed as before: latency of "
                         "collectives, transfer of collectives, latency of messages, transfer of "
                         "messages"));
 }
 
 TEST(Tune, WritesWhatItFound) {
-  const Tuning tuning = tune(list_of(host(), 2), 2, runner(host()), "a test");
+  const Tuning tuning = tune(list_of(host_of_tuning(), 2), 2, runner(host_of_tuning()), "a test");
   const nlohmann::json json = nlohmann::json::parse(to_json(tuning));
   EXPECT_EQ(json["schema"], "ptdp.tuning/1");
   EXPECT_EQ(json["plans"].size(), tuning.plans.size());
@@ -231,7 +233,8 @@ TEST(Tune, WritesWhatItFound) {
 
 TEST(Tune, RefusesAListWithoutPlans) {
   EXPECT_THAT(message_of([] {
-                return tune({.scenario = host(), .options = {.gpus = 2}}, 3, runner(host()), "x");
+                return tune({.scenario = host_of_tuning(), .options = {.gpus = 2}}, 3,
+                            runner(host_of_tuning()), "x");
               }),
               HasSubstr("at least one plan"));
 }
@@ -243,7 +246,7 @@ TEST(PlanList, IsReadAsItWasWritten) {
   options.pins.sequence_parallel = false;
   options.pins.schedules = {ScheduleKind::kOneFOneB};
   options.objective = Objective::kCost;
-  const PlanningResult result = plan_training(host(), options, CalibrationSource::none());
+  const PlanningResult result = plan_training(host_of_tuning(), options, CalibrationSource::none());
   const PlanList list = parse_plan_list(to_json(result), "plans.json");
   EXPECT_EQ(list.options.pins.tp, options.pins.tp);
   EXPECT_EQ(list.options.pins.recompute, options.pins.recompute);
@@ -259,7 +262,7 @@ TEST(PlanList, IsReadAsItWasWritten) {
 
 TEST(PlanList, RefusesWhatWasChanged) {
   const PlanningResult result =
-      plan_training(host(), {.gpus = 2, .num_best = 1}, CalibrationSource::none());
+      plan_training(host_of_tuning(), {.gpus = 2, .num_best = 1}, CalibrationSource::none());
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(to_json(result));
   const auto refusal = [](const nlohmann::ordered_json& edited) {
     return message_of([&] { return parse_plan_list(edited.dump(), "plans.json"); });

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "tests/cost_model/simulation/spans.h"
 #include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {
 namespace {
 
 using ::testing::HasSubstr;
-
-Span span(double start, double end) {
-  return {.start = Seconds(start), .end = Seconds(end)};
-}
 
 SentBytes sent(std::int64_t bytes) {
   SentBytes result;

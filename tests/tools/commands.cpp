@@ -171,6 +171,24 @@ std::string tiny_plan() {
   return content_of(file);
 }
 
+std::string plan_of_small(const std::vector<std::string>& flags) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  std::vector<std::string> arguments = {
+      "--model", directory.file("small.json", kSmallModel).string(), "--cluster", "host", "-o",
+      file};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  EXPECT_TRUE(succeeds(run_plan(arguments)));
+  return content_of(file);
+}
+
+const std::string& plan_of_four_ranks() {
+  static const std::string plan =
+      plan_of_small({"--gpus", "4", "--tp", "2", "--pp", "2", "--dp", "1", "--micro-batch-size",
+                     "1", "--schedule", "1f1b"});
+  return plan;
+}
+
 std::string with_literal(ordered_json document, const std::string& pointer,
                          const std::string& literal) {
   const std::string marker = "@here@";

@@ -18,6 +18,7 @@ namespace ptdp {
 inline constexpr int kDone = 0;
 inline constexpr int kBadInput = 2;
 inline constexpr int kNothingFits = 3;
+inline constexpr int kRuntimeFault = 4;
 inline constexpr int kOutputFailed = 5;
 inline constexpr int kOutsideTolerance = 6;
 
@@ -87,6 +88,14 @@ struct FileReader {
 [[nodiscard]] nlohmann::ordered_json megatron_stack();
 /// The plan that `ptdp-plan -o` writes for gpt-tiny with tp, pp and dp of 2.
 [[nodiscard]] std::string tiny_plan();
+/// A model of which a step takes milliseconds.
+inline constexpr const char* kSmallModel = R"({
+  "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
+  "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
+/// A plan for it on the shipped host, with these flags.
+[[nodiscard]] std::string plan_of_small(const std::vector<std::string>& flags);
+/// With tp and pp of 2.
+[[nodiscard]] const std::string& plan_of_four_ranks();
 
 /// `document` with `literal` at the JSON pointer; the literal need not be JSON.
 [[nodiscard]] std::string with_literal(nlohmann::ordered_json document, const std::string& pointer,

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kGibi = std::int64_t{1} << 30;
+constexpr std::int64_t kHugeFile = std::int64_t{1} << 30;
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
 
 /// Refused within a second of CPU time and twice the largest size that any reader takes, 64 MiB.
@@ -135,7 +135,7 @@ TEST(InputFile, OfOneGibibyteIsRefusedInASecond) {
   const TemporaryDirectory directory;
   // Nothing but zeros, and a string that never ends.
   for (const char* beginning : {"", R"({"schema": ")", "id,layers\n"}) {
-    const fs::path file = sparse_file(directory, beginning, kGibi);
+    const fs::path file = sparse_file(directory, beginning, kHugeFile);
     for (const FileReader& reader : file_readers()) {
       EXPECT_TRUE(is_refused_cheaply(run_reader(reader, file), {"large.json", "limit"}))
           << reader.what << " " << beginning;

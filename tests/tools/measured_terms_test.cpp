@@ -5,16 +5,13 @@
 
 #include <thread>
 
+#include "tests/cost_model/simulation/spans.h"
 #include "tools/prediction_watch.h"
 
 namespace ptdp {
 namespace {
 
 using testing::HasSubstr;
-
-Span span(double start, double end) {
-  return {.start = Seconds(start), .end = Seconds(end)};
-}
 
 /// A rank's step from `spans`, one for each action of its order.
 StepRecord step_of(std::vector<Span> spans, double matmul, double attention) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "cost_model/units.h"
 #include "tests/tools/commands.h"
 
 namespace ptdp {
@@ -11,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
 
 /// Status 3, nothing on standard output, a message that begins well and holds every mention.
 testing::AssertionResult fits_nowhere(const ProgramRun& run,
@@ -31,7 +30,7 @@ testing::AssertionResult fits_nowhere(const ProgramRun& run,
   return testing::AssertionSuccess();
 }
 
-ProgramRun run_tiny(const std::vector<std::string>& flags, const std::string& gpus = "8") {
+ProgramRun run_tiny_on(const std::vector<std::string>& flags, const std::string& gpus = "8") {
   return run_plan_with({.gpus = gpus, .flags = flags});
 }
 
@@ -88,23 +87,24 @@ TEST(Headroom, TakesItsFractionOfTheMemory) {
 }
 
 TEST(Headroom, OfNearlyEverythingLeavesNoPlan) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--memory-headroom", "99.9%"}), {"out of memory", "bytes"}));
+  EXPECT_TRUE(
+      fits_nowhere(run_tiny_on({"--memory-headroom", "99.9%"}), {"out of memory", "bytes"}));
 }
 
 TEST(TensorParallelSize, ThatDoesNotDivideTheHeadsNamesThoseThatDo) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--tp", "3"}), {"heads", "tp", "1, 2, 4"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--tp", "3"}), {"heads", "tp", "1, 2, 4"}));
 }
 
 TEST(PipelineParallelSize, ThatDoesNotDivideTheLayersNamesThoseThatDo) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "3"}), {"layers", "pp", "1, 2, 4"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--pp", "3"}), {"layers", "pp", "1, 2, 4"}));
 }
 
 TEST(PipelineParallelSize, BeyondTheLayersNamesThoseThatDivideThem) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "8"}), {"layers", "pp", "1, 2, 4"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--pp", "8"}), {"layers", "pp", "1, 2, 4"}));
 }
 
 TEST(VirtualStages, BeyondTheLayersNameWhatDividesThem) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--pp", "4", "--vpp", "2"}), {"layers", "vpp", "1, 2, 4"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--pp", "4", "--vpp", "2"}), {"layers", "vpp", "1, 2, 4"}));
 }
 
 TEST(Interleaving, OfFewerMicrobatchesThanStagesIsNamed) {
@@ -117,15 +117,15 @@ TEST(Interleaving, OfFewerMicrobatchesThanStagesIsNamed) {
 }
 
 TEST(BatchSize, ThatPinnedReplicasDoNotDivideNamesTheNearestOne) {
-  const ProgramRun run = run_tiny({"--dp", "7"}, "7");
+  const ProgramRun run = run_tiny_on({"--dp", "7"}, "7");
   EXPECT_TRUE(fits_nowhere(run, {"batch"}));
   // 16 sequences on 7 replicas: 14 is nearer than 21.
   EXPECT_EQ(number_after(run.errors, "would do is "), "14") << run.errors;
-  EXPECT_TRUE(ends_with(run_tiny({"--dp", "7", "--global-batch-size", "14"}, "7"), kDone));
+  EXPECT_TRUE(ends_with(run_tiny_on({"--dp", "7", "--global-batch-size", "14"}, "7"), kDone));
 }
 
 TEST(Replicas, BeyondTheBatchAreNamed) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--dp", "32"}, "32"), {"replicas", "batch", "16"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--dp", "32"}, "32"), {"replicas", "batch", "16"}));
 }
 
 TEST(Pins, ThatMatchNothingFitNowhere) {
@@ -136,7 +136,7 @@ TEST(Pins, ThatMatchNothingFitNowhere) {
                                              {"--pp", "5:7"},
                                              {"--micro-batch-size", "100:200"},
                                              {"--schedule", "1f1b", "--vpp", "2"}}) {
-    EXPECT_TRUE(fits_nowhere(run_tiny(pins), {})) << testing::PrintToString(pins);
+    EXPECT_TRUE(fits_nowhere(run_tiny_on(pins), {})) << testing::PrintToString(pins);
   }
 }
 
@@ -149,14 +149,14 @@ TEST(Pins, ThatMatchNothingAreNamed) {
   for (const Row& row :
        {Row{{"--tp", "16"}, "tp"}, Row{{"--tp", "4", "--pp", "4"}, "pp"}, Row{{"--dp", "9"}, "dp"},
         Row{{"--schedule", "1f1b", "--vpp", "2"}, "vpp"}}) {
-    const std::string errors = run_tiny(row.pins).errors;
+    const std::string errors = run_tiny_on(row.pins).errors;
     const std::string after_first_line = errors.substr(std::min(errors.find('\n'), errors.size()));
     EXPECT_NE(after_first_line.find(row.named), std::string::npos) << errors;
   }
 }
 
 TEST(Stack, ThatCannotRunWhatIsAskedSaysSo) {
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--zero-stage", "1"}), {"stack"}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--zero-stage", "1"}), {"stack"}));
 }
 
 TEST(Stack, WithoutPipelinesIsPlannedWithOneStage) {
@@ -194,15 +194,15 @@ TEST(NothingFits, TalliesEveryCandidate) {
 TEST(NothingFits, LeavesTheOutputFileAsItWas) {
   const TemporaryDirectory directory;
   const auto old = directory.file("old.json", "old");
-  EXPECT_TRUE(fits_nowhere(run_tiny({"--tp", "3", "-o", old.string()}), {}));
+  EXPECT_TRUE(fits_nowhere(run_tiny_on({"--tp", "3", "-o", old.string()}), {}));
   EXPECT_TRUE(
-      fits_nowhere(run_tiny({"--tp", "3", "-o", (directory.path() / "new.json").string()}), {}));
+      fits_nowhere(run_tiny_on({"--tp", "3", "-o", (directory.path() / "new.json").string()}), {}));
   EXPECT_EQ(entries_of(directory.path()), std::vector<std::string>{"old.json"});
   EXPECT_EQ(content_of(old), "old");
 }
 
 TEST(Explain, OfWhatCannotRunNamesTheConstraintAndWhatCan) {
-  const ProgramRun run = run_tiny({"--explain", "tp=3"});
+  const ProgramRun run = run_tiny_on({"--explain", "tp=3"});
   EXPECT_TRUE(answers(run));
   const std::string text = run.output + run.errors;
   EXPECT_NE(text.find("heads"), std::string::npos) << text;
@@ -211,7 +211,7 @@ TEST(Explain, OfWhatCannotRunNamesTheConstraintAndWhatCan) {
 
 TEST(Explain, OfWhatMatchesNothingSaysSo) {
   for (const char* config : {"tp=16", "dp=9", "tp=100000000", "tp=8,pp=8", "vpp=2,schedule=1f1b"}) {
-    EXPECT_TRUE(answers(run_tiny({"--explain", config}))) << config;
+    EXPECT_TRUE(answers(run_tiny_on({"--explain", config}))) << config;
   }
 }
 

@@ -15,30 +15,10 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kRuntimeFault = 4;
-
-/// A model of which a step takes milliseconds.
-constexpr const char* kSmallModel = R"({
-  "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
-  "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
-
-const std::string& four_ranks() {
-  static const std::string plan = [] {
-    const TemporaryDirectory directory;
-    const std::string file = (directory.path() / "plan.json").string();
-    EXPECT_TRUE(
-        succeeds(run_plan({"--model", directory.file("small.json", kSmallModel).string(),
-                           "--cluster", "host", "--gpus", "4", "--tp", "2", "--pp", "2", "--dp",
-                           "1", "--micro-batch-size", "1", "--schedule", "1f1b", "-o", file})));
-    return content_of(file);
-  }();
-  return plan;
-}
-
 /// A directory with a plan of four ranks.
 class FaultyRun {
  public:
-  FaultyRun() { static_cast<void>(directory_.file("plan.json", four_ranks())); }
+  FaultyRun() { static_cast<void>(directory_.file("plan.json", plan_of_four_ranks())); }
 
   [[nodiscard]] std::string in(const std::string& name) const {
     return (directory_.path() / name).string();

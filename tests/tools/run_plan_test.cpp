@@ -9,29 +9,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-/// A model of which a step takes milliseconds.
-constexpr const char* kSmallModel = R"({
-  "schema": "ptdp.model/1", "name": "small", "source": "a test", "num_layers": 4, "hidden_size": 16,
-  "num_attention_heads": 4, "vocab_size": 61, "seq_length": 8, "global_batch_size": 8})";
-
-/// A plan for it on the shipped host.
-std::string plan_of(const std::vector<std::string>& flags) {
-  const TemporaryDirectory directory;
-  const std::string file = (directory.path() / "plan.json").string();
-  std::vector<std::string> arguments = {
-      "--model", directory.file("small.json", kSmallModel).string(), "--cluster", "host", "-o",
-      file};
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  EXPECT_TRUE(succeeds(run_plan(arguments)));
-  return content_of(file);
-}
-
-const std::string& four_ranks() {
-  static const std::string plan = plan_of({"--gpus", "4", "--tp", "2", "--pp", "2", "--dp", "1",
-                                           "--micro-batch-size", "1", "--schedule", "1f1b"});
-  return plan;
-}
-
 ProgramRun run_text_of(const std::string& plan, const std::vector<std::string>& flags) {
   const TemporaryDirectory directory;
   std::vector<std::string> arguments = {directory.file("plan.json", plan).string(), "--quiet"};
@@ -48,7 +25,7 @@ json json_of(const std::string& plan, std::vector<std::string> flags) {
 }
 
 TEST(RunPlan, PrintsPredictedBesideMeasured) {
-  const ProgramRun run = run_text_of(four_ranks(), {"--steps", "4"});
+  const ProgramRun run = run_text_of(plan_of_four_ranks(), {"--steps", "4"});
   ASSERT_TRUE(succeeds(run));
   EXPECT_TRUE(has_only_numbers(run.output));
   for (const char* part : {"small on 4 threads", "tp=2 pp=2", "Loss ", "time per iteration",
@@ -60,13 +37,13 @@ TEST(RunPlan, PrintsPredictedBesideMeasured) {
 
 TEST(RunPlan, WritesARunThatValidatePrintsAgain) {
   const TemporaryDirectory directory;
-  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string plan = directory.file("plan.json", plan_of_four_ranks()).string();
   const std::string file = (directory.path() / "run.json").string();
   const ProgramRun run = run_run({plan, "--quiet", "--steps", "3", "-o", file});
   ASSERT_TRUE(succeeds(run));
   const json document = json::parse(content_of(file));
   EXPECT_EQ(document["schema"], "ptdp.run/1");
-  EXPECT_EQ(document["plan"], json::parse(four_ranks()));
+  EXPECT_EQ(document["plan"], json::parse(plan_of_four_ranks()));
   EXPECT_EQ(document["losses"].size(), 3U);
   EXPECT_GT(document["measured"]["iteration_time_s"], 0.0);
   EXPECT_EQ(document["predicted"]["iteration_time_s"],
@@ -87,7 +64,7 @@ TEST(RunPlan, WritesARunThatValidatePrintsAgain) {
 TEST(RunPlan, TellsOfEveryStepOnStandardError) {
   const TemporaryDirectory directory;
   const ProgramRun run =
-      run_run({directory.file("plan.json", four_ranks()).string(), "--steps", "2"});
+      run_run({directory.file("plan.json", plan_of_four_ranks()).string(), "--steps", "2"});
   EXPECT_EQ(run.status, kDone);
   for (const char* part : {"step 1/2  loss ", "step 2/2  loss ", "tokens/s", "per rank"}) {
     EXPECT_THAT(run.errors, HasSubstr(part));
@@ -96,8 +73,8 @@ TEST(RunPlan, TellsOfEveryStepOnStandardError) {
 
 TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
   const std::vector<std::string> flags = {"--steps", "3", "--dtype", "f64"};
-  const json four = json_of(four_ranks(), flags);
-  const json alone = json_of(plan_of({"--gpus", "1"}), flags);
+  const json four = json_of(plan_of_four_ranks(), flags);
+  const json alone = json_of(plan_of_small({"--gpus", "1"}), flags);
   for (std::size_t step = 0; step < 3; ++step) {
     EXPECT_NEAR(four["losses"][step], alone["losses"][step], 1e-12);
   }
@@ -105,8 +82,8 @@ TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
 
 // --overlap is one switch for what is predicted, simulated and executed.
 TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
-  const std::string plan = plan_of({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2",
-                                    "--micro-batch-size", "1", "--zero-stage", "1"});
+  const std::string plan = plan_of_small({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2",
+                                          "--micro-batch-size", "1", "--zero-stage", "1"});
   const std::vector<std::string> flags = {"--steps", "3", "--dtype", "f64", "--overlap"};
   const auto run = [&](const std::string& overlap) {
     std::vector<std::string> all = flags;
@@ -127,14 +104,15 @@ TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
 
 TEST(RunPlan, RefusesOverlapsThatAreNone) {
   for (const char* overlap : {"some", "all,messages", "gathers", ""}) {
-    EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--overlap", overlap}), {"--overlap"}))
+    EXPECT_TRUE(
+        is_refused(run_text_of(plan_of_four_ranks(), {"--overlap", overlap}), {"--overlap"}))
         << overlap;
   }
 }
 
 TEST(RunPlan, CountsTheBytesThatWerePredicted) {
   for (const char* type : {"f32", "f64", "bf16"}) {
-    const json document = json_of(four_ranks(), {"--steps", "2", "--dtype", type});
+    const json document = json_of(plan_of_four_ranks(), {"--steps", "2", "--dtype", type});
     std::int64_t total = 0;
     for (const json& row : document["traffic"]) {
       EXPECT_EQ(row["predicted_bytes"], row["measured_bytes"]) << type << ": " << row;
@@ -173,14 +151,15 @@ TEST(RunPlan, TrainsOnTokensOfAFile) {
     tokens += '\0';
   }
   const std::string file = directory.file("tokens.bin", tokens).string();
-  const json document =
-      json_of(four_ranks(), {"--steps", "60", "--data", file, "--lr", "0.01", "--dropout", "0"});
+  const json document = json_of(
+      plan_of_four_ranks(), {"--steps", "60", "--data", file, "--lr", "0.01", "--dropout", "0"});
   EXPECT_EQ(document["execution"]["data"], file);
   EXPECT_LT(document["losses"].back(), 1.5);  // from ln 61 = 4.1: seven tokens in a circle
   const std::string large = directory.file("large.bin", std::string(500, '\x7f')).string();
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--data", large}), {"large.bin", "32639"}));
   EXPECT_TRUE(
-      is_refused(run_text_of(four_ranks(), {"--data", "/nowhere/t.bin"}), {"/nowhere/t.bin"}));
+      is_refused(run_text_of(plan_of_four_ranks(), {"--data", large}), {"large.bin", "32639"}));
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--data", "/nowhere/t.bin"}),
+                         {"/nowhere/t.bin"}));
 }
 
 TEST(RunPlan, GoesOnFromACheckpointUnderAnotherPlan) {
@@ -191,9 +170,9 @@ TEST(RunPlan, GoesOnFromACheckpointUnderAnotherPlan) {
     flags.insert(flags.end(), common.begin(), common.end());
     return flags;
   };
-  const json whole = json_of(four_ranks(), with({"--steps", "6"}));
-  const json first = json_of(four_ranks(), with({"--steps", "4", "--save", place}));
-  const std::string other = plan_of({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2"});
+  const json whole = json_of(plan_of_four_ranks(), with({"--steps", "6"}));
+  const json first = json_of(plan_of_four_ranks(), with({"--steps", "4", "--save", place}));
+  const std::string other = plan_of_small({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2"});
   const json second = json_of(other, with({"--steps", "2", "--resume", place}));
   EXPECT_EQ(second["execution"]["first_step"], 4);
   EXPECT_NEAR(second["losses"][0], whole["losses"][4], 1e-12);
@@ -217,7 +196,7 @@ TEST(RunPlan, WritesWhatItSkippedInHalfPrecision) {
 
 TEST(RunPlan, RefusesToReplaceItsInputs) {
   const TemporaryDirectory directory;
-  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string plan = directory.file("plan.json", plan_of_four_ranks()).string();
   const std::string data = directory.file("data.bin", std::string(1000, '\0')).string();
   EXPECT_TRUE(is_refused(run_run({plan, "-o", plan}), {"--output", "the plan"}));
   EXPECT_TRUE(is_refused(run_run({plan, "--data", data, "-o", data}), {"--output", "--data"}));
@@ -229,7 +208,7 @@ TEST(RunPlan, RefusesToReplaceItsInputs) {
 
 TEST(RunPlan, TrainsOnWhereNobodyReadsItsProgress) {
   const TemporaryDirectory directory;
-  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string plan = directory.file("plan.json", plan_of_four_ranks()).string();
   for (const Stream stream : {Stream::kFull, Stream::kClosed, Stream::kNobodyReads}) {
     const ProgramRun run = run_run({plan, "--steps", "2"}, {.standard_error = stream});
     EXPECT_EQ(run.status, kDone);
@@ -282,14 +261,14 @@ TEST(RunPlan, RunsOtherOrdersAndRefusesThoseWithAFault) {
     return run_sim(arguments).output;
   };
   const std::string gpipe = csv({"--schedule", "gpipe"});
-  const json run = json_of(
-      four_ranks(), {"--steps", "2", "--orders", directory.file("gpipe.csv", gpipe).string()});
+  const json run = json_of(plan_of_four_ranks(), {"--steps", "2", "--orders",
+                                                  directory.file("gpipe.csv", gpipe).string()});
   for (const json& memory : run["memory"]) {
     EXPECT_EQ(memory["measured_activations"], 8);  // GPipe holds them all
   }
   const std::string swapped = replaced(gpipe, "0F0", "0B0");
   const ProgramRun refused =
-      run_text_of(four_ranks(), {"--orders", directory.file("bad.csv", swapped).string()});
+      run_text_of(plan_of_four_ranks(), {"--orders", directory.file("bad.csv", swapped).string()});
   EXPECT_TRUE(ends_with(refused, kBadInput));
   EXPECT_THAT(refused.errors, HasSubstr("bad.csv"));
   EXPECT_THAT(refused.errors, HasSubstr("0B0"));
@@ -298,20 +277,23 @@ TEST(RunPlan, RunsOtherOrdersAndRefusesThoseWithAFault) {
 TEST(RunPlan, RefusesWhatItCannotRun) {
   EXPECT_TRUE(is_refused(run_run({}), {"expected a plan"}));
   EXPECT_TRUE(is_refused(run_run({"/nowhere.json"}), {"/nowhere.json"}));
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--steps", "0"}), {"--steps"}));
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--dtype", "f16"}), {"--dtype", "f16"}));
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--save-every", "2"}), {"--save"}));
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--microbatches", "2"}), {"--shrink"}));
-  EXPECT_TRUE(is_refused(run_text_of(four_ranks(), {"--resume", "/nowhere"}), {"/nowhere"}));
-  EXPECT_TRUE(ends_with(run_text_of(four_ranks(), {"-o", "/nowhere/run.json"}), kOutputFailed));
-  json edited = json::parse(four_ranks());
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--steps", "0"}), {"--steps"}));
+  EXPECT_TRUE(
+      is_refused(run_text_of(plan_of_four_ranks(), {"--dtype", "f16"}), {"--dtype", "f16"}));
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--save-every", "2"}), {"--save"}));
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--microbatches", "2"}), {"--shrink"}));
+  EXPECT_TRUE(
+      is_refused(run_text_of(plan_of_four_ranks(), {"--resume", "/nowhere"}), {"/nowhere"}));
+  EXPECT_TRUE(
+      ends_with(run_text_of(plan_of_four_ranks(), {"-o", "/nowhere/run.json"}), kOutputFailed));
+  json edited = json::parse(plan_of_four_ranks());
   edited["schedule"]["num_microbatches"] = 7;
   EXPECT_TRUE(is_refused(run_text_of(edited.dump(), {}), {"schedule"}));
 }
 
 TEST(RunPlan, WritesATraceOfWhatRan) {
   const TemporaryDirectory directory;
-  const std::string plan = directory.file("plan.json", four_ranks()).string();
+  const std::string plan = directory.file("plan.json", plan_of_four_ranks()).string();
   const std::string trace = (directory.path() / "trace.json").string();
   ASSERT_TRUE(succeeds(run_run({plan, "--quiet", "--steps", "3", "--trace", trace})));
   const json document = json::parse(content_of(trace));

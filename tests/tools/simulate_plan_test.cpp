@@ -22,7 +22,7 @@ std::string plan_of_tiny() {
 }
 
 /// It, simulated with these flags.
-ProgramRun run_tiny(const std::vector<std::string>& flags) {
+ProgramRun simulate_tiny(const std::vector<std::string>& flags) {
   static const std::string plan = plan_of_tiny();
   const TemporaryDirectory directory;
   std::vector<std::string> arguments = {directory.file("plan.json", plan).string()};
@@ -32,14 +32,14 @@ ProgramRun run_tiny(const std::vector<std::string>& flags) {
 
 json json_of_tiny(std::vector<std::string> flags) {
   flags.insert(flags.end(), {"--format", "json"});
-  const ProgramRun run = run_tiny(flags);
+  const ProgramRun run = simulate_tiny(flags);
   EXPECT_TRUE(succeeds(run));
   EXPECT_TRUE(is_finite_json(run.output));
   return json::parse(run.output);
 }
 
 TEST(SimulatePlan, PrintsASummaryAndATimeline) {
-  const ProgramRun run = run_tiny({});
+  const ProgramRun run = simulate_tiny({});
   ASSERT_TRUE(succeeds(run));
   EXPECT_TRUE(has_only_numbers(run.output));
   for (const char* part : {"gpt-tiny on 8 GPUs", "planned (", "bubble", "idle in span",
@@ -92,7 +92,7 @@ TEST(SimulatePlan, ComparesAllSchedules) {
         "dualpipe", "dualpipev", "zb-auto", "pipedream", "pipedream-2bw"}) {
     EXPECT_EQ(names.count(name), 1U) << name;
   }
-  const ProgramRun run = run_tiny({"--schedule", "all"});
+  const ProgramRun run = simulate_tiny({"--schedule", "all"});
   EXPECT_TRUE(succeeds(run));
   EXPECT_THAT(run.output, HasSubstr("the plan's"));
 }
@@ -104,7 +104,7 @@ TEST(SimulatePlan, SimulatesAnotherSchedule) {
 }
 
 TEST(SimulatePlan, PrintsTheOrdersOfACompleteSchedule) {
-  const ProgramRun run = run_tiny({"--orders"});
+  const ProgramRun run = simulate_tiny({"--orders"});
   ASSERT_TRUE(succeeds(run));
   for (const char* action : {"0SEND_F0", "1RECV_F0", "1SEND_B0", "0RECV_B0", "0REDUCE_GRAD",
                              "0TIED", "0NORM", "0OPTIMIZER"}) {
@@ -116,7 +116,7 @@ TEST(SimulatePlan, PrintsTheOrdersOfACompleteSchedule) {
 TEST(SimulatePlan, WritesATraceThatHoldsTogether) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "trace.json").string();
-  ASSERT_TRUE(succeeds(run_tiny({"--trace", file})));
+  ASSERT_TRUE(succeeds(simulate_tiny({"--trace", file})));
   EXPECT_EQ(entries_of(directory.path()), std::vector<std::string>{"trace.json"});
   const json document = json::parse(content_of(file));
   std::map<std::pair<int, int>, double> ends;
@@ -153,7 +153,7 @@ TEST(SimulatePlan, WritesATraceThatHoldsTogether) {
 }
 
 TEST(SimulatePlan, LeavesNoPartOfATraceThatCannotBe) {
-  const ProgramRun run = run_tiny({"--trace", "/nonexistent/trace.json"});
+  const ProgramRun run = simulate_tiny({"--trace", "/nonexistent/trace.json"});
   EXPECT_EQ(run.status, kOutputFailed);
   EXPECT_EQ(run.output, "");
   EXPECT_THAT(run.errors, HasSubstr("/nonexistent/trace.json"));
@@ -161,7 +161,7 @@ TEST(SimulatePlan, LeavesNoPartOfATraceThatCannotBe) {
 
 TEST(SimulatePlan, DrawsAWindow) {
   const ProgramRun run =
-      run_tiny({"--from", "0", "--to", "0.0001", "--ranks", "1:1", "--columns", "20"});
+      simulate_tiny({"--from", "0", "--to", "0.0001", "--ranks", "1:1", "--columns", "20"});
   ASSERT_TRUE(succeeds(run));
   EXPECT_THAT(run.output, HasSubstr("|0.1 ms"));
   EXPECT_THAT(run.output, HasSubstr("\nrank 1 "));
@@ -196,7 +196,7 @@ TEST(SimulatePlan, RefusesBadFlagsNamingThem) {
            {{"--schedule", "all", "--trace", "t.json"}, "--trace: not used with --schedule all"},
            {{"--pp", "2"}, "--pp: not used with a plan"},
            {{"--format", "csv"}, "--format"}}) {
-    EXPECT_TRUE(is_refused(run_tiny(bad.flags), {bad.mention})) << bad.flags.front();
+    EXPECT_TRUE(is_refused(simulate_tiny(bad.flags), {bad.mention})) << bad.flags.front();
   }
 }
 

@@ -188,7 +188,6 @@ TEST(TuneCommand, EndsThoughARankIsInALongAction) {
 }
 
 TEST(TuneCommand, EndsAtADeadline) {
-  constexpr int kRuntimeFault = 4;
   const TemporaryDirectory directory;
   const ProgramRun run = run_run({"--tune", plans_of(directory.path()), "--quiet", "--deadline",
                                   "0.5", "--inject", "rank=0,kind=F,what=hang"});

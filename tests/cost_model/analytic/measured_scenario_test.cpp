@@ -19,8 +19,9 @@ MeasuredOperation table(DeviceOperation operation, std::vector<MeasuredOperation
   return {operation, Precision::kFp32, std::move(points), "table"};
 }
 
-/// gpt-tiny on a host whose layer norm is measured, so that operations are timed one by one.
-Scenario host() {
+/// gpt-tiny on a host_with_layer_norms whose layer norm is measured, so that operations are timed
+/// one by one.
+Scenario host_with_layer_norms() {
   const ModelProfile model = find_model("gpt-tiny");
   Scenario scenario{.job = {.model_name = "gpt-tiny",
                             .model = model.config,
@@ -48,7 +49,7 @@ TEST(MeasuredProducts, TakeTheTimeThatWasMeasured) {
 }
 
 TEST(MeasuredAttention, TakesTheTimeThatWasMeasuredWithDropoutOrWithout) {
-  Scenario scenario = host();
+  Scenario scenario = host_with_layer_norms();
   TransformerConfig& model = scenario.job.model;  // 4 heads of 32, 128 tokens
   GpuSpec& gpu = scenario.cluster.gpu;
   const auto time = [&] { return attention_time(model, 2, 1, gpu, scenario.stack); };
@@ -63,7 +64,7 @@ TEST(MeasuredAttention, TakesTheTimeThatWasMeasuredWithDropoutOrWithout) {
 
 // 128 tokens, h = 128, by hand: of all operations only the norm is measured, 7 us each.
 TEST(MeasuredElementWise, AddsUpTheOperationsOfALayer) {
-  const Scenario scenario = host();
+  const Scenario scenario = host_with_layer_norms();
   const GpuSpec& gpu = scenario.cluster.gpu;
   ASSERT_TRUE(has_measured_operations(scenario));
   const double rate = gpu.memory_bandwidth.value() * gpu.memory_efficiency;
@@ -80,7 +81,7 @@ TEST(MeasuredElementWise, AddsUpTheOperationsOfALayer) {
 }
 
 TEST(MeasuredElementWise, IsForThisRuntimeAloneAndContainsLaunches) {
-  Scenario scenario = host();
+  Scenario scenario = host_with_layer_norms();
   EXPECT_EQ(
       iteration_cost(scenario, {}).launch,
       static_cast<double>(scenario.job.global_batch_size) * scenario.stack.microbatch_overhead);
@@ -106,7 +107,7 @@ TEST(MeasuredCollectives, FollowTheirOwnCurvesAndTheFactorOfAFit) {
 
 // Work of two ranks on one core, by hand: what dp = 2 takes on two cores, and its compute again.
 TEST(CoreSharingOfAnIteration, IsTheComputeOfTheOtherRankWhereTwoShareACore) {
-  Scenario scenario = host();
+  Scenario scenario = host_with_layer_norms();
   const ParallelConfig config = {.dp = 2};
   const CostBreakdown apart = iteration_cost(scenario, config);
   EXPECT_EQ(apart.core_sharing, Seconds(0.0));

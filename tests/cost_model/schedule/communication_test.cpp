@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string golden(const char* file) {
+std::string golden_text(const char* file) {
   return read_file(std::string(PTDP_SOURCE_DIR) + "/tests/golden/" + file, 1 << 20);
 }
 
@@ -40,12 +40,12 @@ std::string in_older_spelling(std::string csv) {
 }
 
 TEST(Messages, StandWhereTorchHasThem) {
-  const Schedule compute = parse_schedule_csv(golden("torch_zb1p_compute.csv"), "compute");
-  EXPECT_EQ(to_csv(insert_messages(merge_backward(compute))), golden("torch_zb1p_comms.csv"));
+  const Schedule compute = parse_schedule_csv(golden_text("torch_zb1p_compute.csv"), "compute");
+  EXPECT_EQ(to_csv(insert_messages(merge_backward(compute))), golden_text("torch_zb1p_comms.csv"));
 }
 
 TEST(Messages, AreReadInBothOfTorchsSpellings) {
-  const std::string text = golden("torch_zb1p_comms.csv");
+  const std::string text = golden_text("torch_zb1p_comms.csv");
   const std::string older = in_older_spelling(text);
   EXPECT_THAT(older, HasSubstr("2RECV_B0,2BW0,2SEND_B0"));
   EXPECT_THAT(older, HasSubstr("3RECV_F1,3B0,3SEND_B0"));

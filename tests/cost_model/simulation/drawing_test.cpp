@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/cost_model/simulation/spans.h"
+
 namespace ptdp {
 namespace {
-
-Span span(double start, double end) {
-  return {Seconds(start), Seconds(end)};
-}
 
 // 1F1B with F = 1 and B = 2, by hand: rank 1 starts a forward pass later, and rank 0 waits for its
 // first gradient until 5.

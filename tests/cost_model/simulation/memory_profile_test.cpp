@@ -13,7 +13,7 @@
 namespace ptdp {
 namespace {
 
-StepTimes unit_times() {
+StepTimes times_of_memory_tests() {
   StepTimes times;
   times.stages = {stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0))};
   times.within_node = {Seconds(0.0), Seconds(0.5)};
@@ -32,7 +32,7 @@ std::string samples_of(const MemoryProfile& profile) {
 // 1F1B: rank r of 4 holds 4 − r microbatches (arXiv:2006.09503).
 TEST(MemoryProfile, PeaksWhereOneFOneBHoldsItsMost) {
   const Schedule schedule = one_f_one_b({.pp = 4, .num_microbatches = 8});
-  const Timeline timeline = simulate_step(schedule, unit_times());
+  const Timeline timeline = simulate_step(schedule, times_of_memory_tests());
   for (int rank = 0; rank < 4; ++rank) {
     const MemoryProfile profile =
         memory_profile(schedule, timeline.spans[rank], rank,
@@ -45,7 +45,7 @@ TEST(MemoryProfile, PeaksWhereOneFOneBHoldsItsMost) {
 // By hand: F from 0 to 1 s, I to 2 s, W to 3 s.
 TEST(MemoryProfile, HoldsActivationsUntilTheWeightGradient) {
   const Schedule schedule = complete_schedule({"0F0 0I0 0W0"}, 1);
-  const Timeline timeline = simulate_step(schedule, unit_times());
+  const Timeline timeline = simulate_step(schedule, times_of_memory_tests());
   EXPECT_EQ(
       samples_of(memory_profile(schedule, timeline.spans[0], 0, {.activations = {Bytes(8.0)}})),
       "0:8 3:0");
@@ -54,7 +54,7 @@ TEST(MemoryProfile, HoldsActivationsUntilTheWeightGradient) {
 // By hand: F 0-1, B 1-3, F 3-4, B 4-6 s: what B frees is taken again at once.
 TEST(MemoryProfile, TakesAgainWhatIsFreedAtTheSameTime) {
   const Schedule schedule = complete_schedule({"0F0 0B0 0F1 0B1"}, 2);
-  const Timeline timeline = simulate_step(schedule, unit_times());
+  const Timeline timeline = simulate_step(schedule, times_of_memory_tests());
   const MemoryProfile profile =
       memory_profile(schedule, timeline.spans[0], 0,
                      {.activations = {Bytes(8.0)}, .working = {Bytes(2.0)}, .fixed = {Bytes(1.0)}});
@@ -68,7 +68,7 @@ TEST(MemoryProfile, TakesAgainWhatIsFreedAtTheSameTime) {
 TEST(MemoryProfile, HoldsTheBuffersOfMessages) {
   const Schedule schedule =
       complete_schedule({"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"}, 1);
-  const Timeline timeline = simulate_step(schedule, unit_times());
+  const Timeline timeline = simulate_step(schedule, times_of_memory_tests());
   const MemoryUse use{.activations = {Bytes(8.0)}, .message = Bytes(1.0)};
   EXPECT_EQ(samples_of(memory_profile(schedule, timeline.spans[0], 0, use)),
             "0:8 1:9 1.5:8 4.5:9 7:0");
@@ -78,7 +78,7 @@ TEST(MemoryProfile, HoldsTheBuffersOfMessages) {
 
 TEST(MemoryProfile, TakesAmountsStageByStage) {
   const Schedule schedule = complete_schedule({"0F0 1COPY_F0 1F0 1B0 0COPY_B0 0B0"}, 1, 2);
-  const Timeline timeline = simulate_step(schedule, unit_times());
+  const Timeline timeline = simulate_step(schedule, times_of_memory_tests());
   EXPECT_EQ(samples_of(memory_profile(
                 schedule, timeline.spans[0], 0,
                 {.activations = {Bytes(3.0), Bytes(5.0)}, .working = {Bytes(10.0), Bytes(20.0)}})),

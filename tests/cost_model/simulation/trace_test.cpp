@@ -6,14 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/cost_model/simulation/spans.h"
+
 namespace ptdp {
 namespace {
 
 using nlohmann::json;
-
-Span span(double start, double end) {
-  return {Seconds(start), Seconds(end)};
-}
 
 std::string trace_of(const Schedule& schedule, const Timeline& timeline, MessageMode messages,
                      const std::vector<MemoryProfile>& memory = {}) {

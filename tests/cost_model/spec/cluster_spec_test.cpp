@@ -62,7 +62,7 @@ NcclSpec unusual_nccl() {
 }
 
 /// The same.
-ClusterSpec unusual() {
+ClusterSpec unusual_cluster() {
   return {.name = "x",
           .source = "a test",
           .default_stack = "some-stack",
@@ -91,13 +91,14 @@ ClusterSpec unusual() {
           .time_factors = {.matmul = 1.25, .communication = 0.5}};
 }
 
-std::string refusal(const std::string& from, const std::string& to) {
-  return message_of([&] { return parse<ClusterSpec>(replaced(dump(unusual()), from, to)); });
+std::string refusal_of_cluster(const std::string& from, const std::string& to) {
+  return message_of(
+      [&] { return parse<ClusterSpec>(replaced(dump(unusual_cluster()), from, to)); });
 }
 
 // A GPU without an object: {"name": ..., ..., "attention_rates": [...]}.
 std::string with_gpu_name(const std::string& name) {
-  const std::string text = dump(unusual());
+  const std::string text = dump(unusual_cluster());
   const std::size_t start = text.find("{\n    \"name\"");
   const std::size_t end = text.find("},\n  \"gpus_per_node\"");
   EXPECT_NE(start, std::string::npos);
@@ -106,23 +107,24 @@ std::string with_gpu_name(const std::string& name) {
 }
 
 TEST(ClusterSpec, RefusesCoresThatDoNotGrowOrThatAreMoreThanThereAre) {
-  EXPECT_THAT(refusal("\"cores\": 2", "\"cores\": 8"),
+  EXPECT_THAT(refusal_of_cluster("\"cores\": 2", "\"cores\": 8"),
               HasSubstr("expected numbers of cores that grow, from more than 8 to 8, got 8"));
-  EXPECT_THAT(refusal("\"cores_per_node\": 8", "\"cores_per_node\": 4"), HasSubstr("got 8"));
-  EXPECT_THAT(refusal("\"skew\": 0.5", "\"skew\": -1"), HasSubstr("skew"));
-  EXPECT_THAT(refusal("\"optimizer\": 4.5", "\"optimizer\": 0"), HasSubstr("optimizer"));
+  EXPECT_THAT(refusal_of_cluster("\"cores_per_node\": 8", "\"cores_per_node\": 4"),
+              HasSubstr("got 8"));
+  EXPECT_THAT(refusal_of_cluster("\"skew\": 0.5", "\"skew\": -1"), HasSubstr("skew"));
+  EXPECT_THAT(refusal_of_cluster("\"optimizer\": 4.5", "\"optimizer\": 0"), HasSubstr("optimizer"));
 }
 
 TEST(GpuSpec, RefusesMeasuredOperationsOfWhatItCannotDo) {
-  EXPECT_THAT(refusal("\"peak_fp64_TFLOPs\": 12.5,", ""),
+  EXPECT_THAT(refusal_of_cluster("\"peak_fp64_TFLOPs\": 12.5,", ""),
               HasSubstr("attention in fp64, of which the GPU has no peak"));
 }
 
 TEST(GpuSpec, HasAPeakForEachPrecision) {
-  EXPECT_EQ(unusual().gpu.peak(Precision::kFp16), teraflops(100.0));
-  EXPECT_EQ(unusual().gpu.peak(Precision::kBf16), teraflops(50.0));
-  EXPECT_EQ(unusual().gpu.peak(Precision::kFp32), teraflops(25.5));
-  EXPECT_EQ(unusual().gpu.peak(Precision::kFp64), teraflops(12.5));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp16), teraflops(100.0));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kBf16), teraflops(50.0));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp32), teraflops(25.5));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp64), teraflops(12.5));
 }
 
 // NVIDIA's V100 data sheet: tensor cores for fp16 only.
@@ -132,27 +134,28 @@ TEST(GpuSpec, OfAV100HasNoBf16) {
 }
 
 TEST(LinkSpec, ReachesAFractionOfItsRate) {
-  EXPECT_DOUBLE_EQ(unusual().nvlink.effective_bandwidth().value(), 231e9);  // 300·0.77
+  EXPECT_DOUBLE_EQ(unusual_cluster().nvlink.effective_bandwidth().value(), 231e9);  // 300·0.77
 }
 
 TEST(LinkSpec, ReachesAnotherFractionInCollectivesWhereOneIsGiven) {
-  EXPECT_DOUBLE_EQ(unusual().nic.collective_bandwidth().value(), 24e9);  // 25·0.96
-  EXPECT_EQ(unusual().nvlink.collective_bandwidth(), unusual().nvlink.effective_bandwidth());
+  EXPECT_DOUBLE_EQ(unusual_cluster().nic.collective_bandwidth().value(), 24e9);  // 25·0.96
+  EXPECT_EQ(unusual_cluster().nvlink.collective_bandwidth(),
+            unusual_cluster().nvlink.effective_bandwidth());
 }
 
 TEST(ClusterSpec, ReachesAsFarAsItsHighestTier) {
-  EXPECT_EQ(unusual().max_gpus(), 4096);
+  EXPECT_EQ(unusual_cluster().max_gpus(), 4096);
   EXPECT_EQ(ClusterSpec{}.max_gpus(), 0);
 }
 
 TEST(ClusterSpecJson, ReadsBackAsItWas) {
-  const std::string text = dump(unusual());
-  EXPECT_EQ(parse<ClusterSpec>(text), unusual()) << text;
+  const std::string text = dump(unusual_cluster());
+  EXPECT_EQ(parse<ClusterSpec>(text), unusual_cluster()) << text;
   EXPECT_EQ(dump(parse<ClusterSpec>(text)), text);
 }
 
 TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
-  ClusterSpec plain = unusual();
+  ClusterSpec plain = unusual_cluster();
   plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp32 = FlopsPerSecond(0.0);
   plain.gpu.peak_fp64 = FlopsPerSecond(0.0);
@@ -175,7 +178,7 @@ TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
 }
 
 TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
-  ClusterSpec cluster = unusual();
+  ClusterSpec cluster = unusual_cluster();
   cluster.nccl = NcclSpec{.compute_capability = 80, .channels = 24, .channels_per_nic = 2};
   const std::string text = dump(cluster);
   for (const std::string key : {"node_link", "nvls", "nic_latency_us", "algorithms", "protocols"}) {
@@ -186,20 +189,21 @@ TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
 
 TEST(ClusterSpecJson, RefusesAnNcclWithoutRings) {
   EXPECT_EQ(
-      refusal(R"("ring",)", ""),
+      refusal_of_cluster(R"("ring",)", ""),
       "test.json: nccl.algorithms: expected \"ring\" among them, the only one for every group "
       "and collective");
 }
 
 TEST(ClusterSpecJson, RefusesAnUnknownKeyOfNccl) {
-  EXPECT_THAT(refusal("\"ramp_us\"", "\"ramp\": 1, \"ramp_us\""),
+  EXPECT_THAT(refusal_of_cluster("\"ramp_us\"", "\"ramp\": 1, \"ramp_us\""),
               StartsWith("test.json: nccl.\"ramp\": unknown key"));
 }
 
 TEST(ClusterSpecJson, TellsCurvesOfOneSizeApartByTheirNodes) {
-  EXPECT_EQ(refusal("\"ranks\": 8,\n      \"nodes\": 2,", "\"ranks\": 2,\n      \"nodes\": 1,"),
+  EXPECT_EQ(refusal_of_cluster("\"ranks\": 8,\n      \"nodes\": 2,",
+                               "\"ranks\": 2,\n      \"nodes\": 1,"),
             "test.json: all_reduce_curves: two curves of 2 ranks on 1 nodes");
-  EXPECT_EQ(refusal("\"nodes\": 2", "\"nodes\": 3"),
+  EXPECT_EQ(refusal_of_cluster("\"nodes\": 2", "\"nodes\": 3"),
             "test.json: all_reduce_curves: 8 ranks are not equally many on 3 nodes");
 }
 
@@ -219,7 +223,7 @@ TEST(ClusterSpecJson, RefusesAPathWhereTheNameOfAGpuBelongs) {
 }
 
 TEST(ClusterSpecJson, TakesTheNameOfShippedCurves) {
-  ClusterSpec cluster = unusual();
+  ClusterSpec cluster = unusual_cluster();
   cluster.all_reduce_curves.clear();
   const std::string text = replaced(dump(cluster), "\"network_tiers\"",
                                     R"("all_reduce_curves": "a100-nvswitch", "network_tiers")");
@@ -227,52 +231,52 @@ TEST(ClusterSpecJson, TakesTheNameOfShippedCurves) {
 }
 
 TEST(ClusterSpecJson, RefusesTiersThatDoNotGrow) {
-  EXPECT_EQ(refusal("\"gpus\": 4096", "\"gpus\": 16"),
+  EXPECT_EQ(refusal_of_cluster("\"gpus\": 4096", "\"gpus\": 16"),
             "test.json: network_tiers: expected tiers that grow, from more than 16 GPUs, got one "
             "of 16");
-  EXPECT_EQ(refusal("\"gpus\": 16,", "\"gpus\": 4,"),
+  EXPECT_EQ(refusal_of_cluster("\"gpus\": 16,", "\"gpus\": 4,"),
             "test.json: network_tiers: expected tiers that grow, from more than 4 GPUs, got one of "
             "4");
 }
 
 TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {
-  EXPECT_THAT(refusal("\"time_us\": 53.43", "\"time_us\": 5.343"),
+  EXPECT_THAT(refusal_of_cluster("\"time_us\": 53.43", "\"time_us\": 5.343"),
               StartsWith("test.json: all_reduce_curves[0].points: the larger message is faster"));
 }
 
 // 200 Gb/s typed where GB/s belong is found by nobody, 200,000 MB/s is.
 TEST(ClusterSpecJson, SaysWhichUnitIsMeant) {
-  EXPECT_EQ(refusal("\"bandwidth_GBps\": 25.0", "\"bandwidth_GBps\": 200000"),
+  EXPECT_EQ(refusal_of_cluster("\"bandwidth_GBps\": 25.0", "\"bandwidth_GBps\": 200000"),
             "test.json: nic.bandwidth_GBps: expected a number from 0.001 to 100000.0 (gigabytes "
             "per second, not gigabits), got 200000");
-  EXPECT_THAT(refusal("\"memory_GiB\": 40.0", "\"memory_GiB\": 42949672960"),
+  EXPECT_THAT(refusal_of_cluster("\"memory_GiB\": 40.0", "\"memory_GiB\": 42949672960"),
               StartsWith("test.json: gpu.memory_GiB: expected a number from 1e-06 to 1000000.0 "
                          "(GiB)"));
-  EXPECT_THAT(refusal("\"peak_fp16_TFLOPs\": 100.0", "\"peak_fp16_TFLOPs\": 1e14"),
+  EXPECT_THAT(refusal_of_cluster("\"peak_fp16_TFLOPs\": 100.0", "\"peak_fp16_TFLOPs\": 1e14"),
               HasSubstr("(TFLOP/s, dense), got 100000000000000.0"));
-  EXPECT_THAT(refusal("\"hop_latency_us\": 3.4", "\"hop_latency_us\": -1"),
+  EXPECT_THAT(refusal_of_cluster("\"hop_latency_us\": 3.4", "\"hop_latency_us\": -1"),
               HasSubstr("nvlink.hop_latency_us: expected a number from 0.0 to 1000000.0 "
                         "(microseconds), got -1"));
-  EXPECT_THAT(refusal("\"matmul_efficiency\": 0.9", "\"matmul_efficiency\": 90"),
+  EXPECT_THAT(refusal_of_cluster("\"matmul_efficiency\": 0.9", "\"matmul_efficiency\": 90"),
               HasSubstr("(a fraction of the peak), got 90"));
-  EXPECT_THAT(refusal("\"oversubscription\": 7.0", "\"oversubscription\": 0.14"),
+  EXPECT_THAT(refusal_of_cluster("\"oversubscription\": 7.0", "\"oversubscription\": 0.14"),
               HasSubstr("network_tiers[1].oversubscription: expected a number from 1.0 to 10000.0 "
                         "(1 where the tier has full bandwidth, 7 for 1:7), got 0.14"));
 }
 
 TEST(ClusterSpecJson, RefusesCountsThatNoMachineHas) {
-  EXPECT_THAT(refusal("\"gpus_per_node\": 4", "\"gpus_per_node\": 0"),
+  EXPECT_THAT(refusal_of_cluster("\"gpus_per_node\": 4", "\"gpus_per_node\": 0"),
               HasSubstr("gpus_per_node: expected a whole number from 1 to 100000, got 0"));
-  EXPECT_THAT(refusal("\"ranks\": 2", "\"ranks\": 1"),
+  EXPECT_THAT(refusal_of_cluster("\"ranks\": 2", "\"ranks\": 1"),
               HasSubstr("all_reduce_curves[0].ranks: expected a whole number from 2 to 100000"));
-  EXPECT_THAT(refusal("\"num_multiprocessors\": 99", "\"num_multiprocessors\": 0"),
+  EXPECT_THAT(refusal_of_cluster("\"num_multiprocessors\": 99", "\"num_multiprocessors\": 0"),
               HasSubstr("gpu.num_multiprocessors: expected a whole number from 1 to 100000"));
 }
 
 TEST(ClusterSpecJson, RefusesAMissingAndAMisspeltKey) {
-  EXPECT_EQ(refusal("\"collective_launch_us\": 18.0,", ""),
+  EXPECT_EQ(refusal_of_cluster("\"collective_launch_us\": 18.0,", ""),
             "test.json: collective_launch_us: missing");
-  EXPECT_EQ(refusal("\"network_tiers\"", "\"network_tier\""),
+  EXPECT_EQ(refusal_of_cluster("\"network_tiers\"", "\"network_tier\""),
             "test.json: \"network_tier\": unknown key; did you mean \"network_tiers\"?");
 }
 

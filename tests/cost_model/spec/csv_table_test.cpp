@@ -14,7 +14,7 @@ CsvTable table_of(std::string_view text) {
   return CsvTable::from_text(text, "x.csv");
 }
 
-std::string verdict(std::string_view text) {
+std::string verdict_on_table(std::string_view text) {
   return message_of([&] { return table_of(text); });
 }
 
@@ -92,27 +92,27 @@ TEST(CsvTable, NamesTheLineOnWhichARowBegins) {
 }
 
 TEST(CsvTable, RefusesTextWithoutAHeader) {
-  EXPECT_EQ(verdict(""), "x.csv: empty; expected a line of column names");
-  EXPECT_EQ(verdict("\xEF\xBB\xBF"), "x.csv: empty; expected a line of column names");
+  EXPECT_EQ(verdict_on_table(""), "x.csv: empty; expected a line of column names");
+  EXPECT_EQ(verdict_on_table("\xEF\xBB\xBF"), "x.csv: empty; expected a line of column names");
 }
 
 TEST(CsvTable, RefusesAColumnWithoutAName) {
   for (const std::string text : {"\n1\n", "a,,b\n", "a,b,\n", ",a\n"}) {
-    EXPECT_EQ(verdict(text), "x.csv: line 1: a column without a name") << text;
+    EXPECT_EQ(verdict_on_table(text), "x.csv: line 1: a column without a name") << text;
   }
 }
 
 TEST(CsvTable, RefusesARepeatedColumn) {
-  EXPECT_EQ(verdict("a,b,a\n"), "x.csv: line 1: column a is there twice");
+  EXPECT_EQ(verdict_on_table("a,b,a\n"), "x.csv: line 1: column a is there twice");
 }
 
 TEST(CsvTable, RefusesARowOfAnotherWidth) {
-  EXPECT_EQ(verdict("a,b\n1,2\n3\n"), "x.csv: line 3: expected 2 fields, got 1");
-  EXPECT_EQ(verdict("a,b\n1,2,3\n"), "x.csv: line 2: expected 2 fields, got 3");
+  EXPECT_EQ(verdict_on_table("a,b\n1,2\n3\n"), "x.csv: line 3: expected 2 fields, got 1");
+  EXPECT_EQ(verdict_on_table("a,b\n1,2,3\n"), "x.csv: line 2: expected 2 fields, got 3");
 }
 
 TEST(CsvTable, RefusesAQuoteThatIsNeverClosed) {
-  EXPECT_EQ(verdict("a,b\n1,2\n\"3,4\n5,6\n"), "x.csv: line 3: a quote is never closed");
+  EXPECT_EQ(verdict_on_table("a,b\n1,2\n\"3,4\n5,6\n"), "x.csv: line 3: a quote is never closed");
 }
 
 TEST(CsvTable, RefusesBytesThatAreNotUtf8) {
@@ -120,7 +120,8 @@ TEST(CsvTable, RefusesBytesThatAreNotUtf8) {
   for (const std::string_view text :
        {"a\n\xFF\n"sv, "a\n\x80\n"sv, "a\n\xC3\n"sv, "a\n\xC3"sv, "a\n\xE2\x82\n"sv,
         "a\n\xC0\xAF\n"sv, "a\n\xF5\x80\x80\x80\n"sv, "a\n\0\n"sv}) {
-    EXPECT_EQ(verdict(text), "x.csv: line 2: expected UTF-8 text") << testing::PrintToString(text);
+    EXPECT_EQ(verdict_on_table(text), "x.csv: line 2: expected UTF-8 text")
+        << testing::PrintToString(text);
   }
 }
 
@@ -128,7 +129,8 @@ TEST(CsvTable, RefusesBytesThatAreNotUtf8) {
 TEST(CsvTable, RefusesBytesThatOnlyLookLikeUtf8) {
   for (const std::string text : {"a\n\xE0\x80\xAF\n", "a\n\xE0\x9F\xBF\n", "a\n\xED\xA0\x80\n",
                                  "a\n\xF0\x80\x80\xAF\n", "a\n\xF4\x90\x80\x80\n"}) {
-    EXPECT_EQ(verdict(text), "x.csv: line 2: expected UTF-8 text") << testing::PrintToString(text);
+    EXPECT_EQ(verdict_on_table(text), "x.csv: line 2: expected UTF-8 text")
+        << testing::PrintToString(text);
   }
 }
 
@@ -141,7 +143,7 @@ TEST(CsvTable, TakesTheFirstAndTheLastOfEveryLengthOfUtf8) {
 
 TEST(CsvTable, RefusesControlCharacters) {
   for (const std::string letter : {"\x01", "\x1B[2J", "\x7F", "\xC2\x80", "\xC2\x9B"}) {
-    EXPECT_EQ(verdict("a\n" + letter + "\n"), "x.csv: line 2: a control character")
+    EXPECT_EQ(verdict_on_table("a\n" + letter + "\n"), "x.csv: line 2: a control character")
         << testing::PrintToString(letter);
   }
   EXPECT_EQ(field_of("a\tb"), "a\tb");

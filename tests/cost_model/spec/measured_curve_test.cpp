@@ -26,7 +26,7 @@ double microseconds_at(double bytes) {
   return curve().time(Bytes(bytes)).value() / kMicro;
 }
 
-std::string refusal(const std::vector<MeasuredPoint>& points) {
+std::string refusal_of_curve(const std::vector<MeasuredPoint>& points) {
   return message_of([&] { return MeasuredCurve(points, "c.json: points"); });
 }
 
@@ -80,42 +80,43 @@ TEST(MeasuredCurve, NeverFallsBetweenPointsThatGrow) {
 }
 
 TEST(MeasuredCurve, NeedsTwoPoints) {
-  EXPECT_EQ(refusal({}), "c.json: points: expected at least two points, got 0");
-  EXPECT_EQ(refusal({point(1e6, 1.0)}), "c.json: points: expected at least two points, got 1");
+  EXPECT_EQ(refusal_of_curve({}), "c.json: points: expected at least two points, got 0");
+  EXPECT_EQ(refusal_of_curve({point(1e6, 1.0)}),
+            "c.json: points: expected at least two points, got 1");
 }
 
 TEST(MeasuredCurve, RefusesSizesThatDoNotGrow) {
-  EXPECT_EQ(refusal({point(2000.0, 100.0), point(2000.0, 120.0)}),
+  EXPECT_EQ(refusal_of_curve({point(2000.0, 100.0), point(2000.0, 120.0)}),
             "c.json: points: expected growing sizes: 2000 bytes in 100 us, then 2000 bytes in 120 "
             "us");
-  EXPECT_THAT(refusal({point(1000.0, 1.0), point(2000.0, 2.0), point(1500.0, 3.0)}),
+  EXPECT_THAT(refusal_of_curve({point(1000.0, 1.0), point(2000.0, 2.0), point(1500.0, 3.0)}),
               HasSubstr("expected growing sizes: 2000 bytes in 2 us, then 1500 bytes"));
 }
 
 TEST(MeasuredCurve, RefusesAGap) {
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(16000.0, 100.0)}), "nothing was thrown");
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(16001.0, 100.0)}),
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(16000.0, 100.0)}), "nothing was thrown");
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(16001.0, 100.0)}),
             "c.json: points: a gap of more than a factor of 16 between sizes: 1000 bytes in 100 "
             "us, then 16001 bytes in 100 us");
 }
 
 TEST(MeasuredCurve, RefusesALargerMessageThatIsFaster) {
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(2000.0, 91.0)}), "nothing was thrown");
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(2000.0, 89.0)}),
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(2000.0, 91.0)}), "nothing was thrown");
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(2000.0, 89.0)}),
             "c.json: points: the larger message is faster: 1000 bytes in 100 us, then 2000 bytes "
             "in 89 us");
 }
 
 TEST(MeasuredCurve, RefusesAnOutlier) {
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(2000.0, 799.0)}), "nothing was thrown");
-  EXPECT_EQ(refusal({point(1000.0, 100.0), point(2000.0, 801.0)}),
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(2000.0, 799.0)}), "nothing was thrown");
+  EXPECT_EQ(refusal_of_curve({point(1000.0, 100.0), point(2000.0, 801.0)}),
             "c.json: points: an outlier: the time grows far faster than the size: 1000 bytes in "
             "100 us, then 2000 bytes in 801 us");
 }
 
 // Whoever looks for the row in the file needs the numbers that stand there.
 TEST(MeasuredCurve, ShowsAllDigitsOfTheSizesItRefuses) {
-  EXPECT_THAT(refusal({point(1048577.0, 44.21), point(1048576.0, 53.43)}),
+  EXPECT_THAT(refusal_of_curve({point(1048577.0, 44.21), point(1048576.0, 53.43)}),
               HasSubstr("1048577 bytes in 44.21 us, then 1048576 bytes in 53.43 us"));
 }
 

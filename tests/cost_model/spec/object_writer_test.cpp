@@ -14,11 +14,11 @@ namespace ptdp {
 namespace {
 
 /// A struct with a list of structs, as ObjectWriter::objects takes them.
-struct Point {
+struct Described {
   double x = 0.0;
 };
 template <class Fields>
-void describe(Fields& fields, Point& point) {
+void describe(Fields& fields, Described& point) {
   fields.number("x", point.x, {-10.0, 10.0});
 }
 
@@ -64,9 +64,9 @@ TEST(ObjectWriter, WritesEveryKindOfValueInTheOrderOfTheCalls) {
   writer.choice("choice", ScheduleKind::kInterleaved, NamedValues<ScheduleKind>(kScheduleNames));
   writer.choices("choices", std::vector{ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB},
                  NamedValues<ScheduleKind>(kScheduleNames));
-  Point point{.x = 1.5};
+  Described point{.x = 1.5};
   writer.object("object", point);
-  std::vector<Point> points = {{.x = 2.5}, {.x = -1.0}};
+  std::vector<Described> points = {{.x = 2.5}, {.x = -1.0}};
   writer.objects("objects", points);
   EXPECT_EQ(writer.dump(), R"({
   "text": "a \"b\" é\n",

@@ -12,7 +12,7 @@ namespace ptdp {
 namespace {
 
 /// Every field away from its default, where it has another value.
-ParallelConfig unusual() {
+ParallelConfig unusual_config() {
   return {.tp = 8,
           .pp = 12,
           .dp = 6,
@@ -28,13 +28,14 @@ ParallelConfig unusual() {
           .layers_per_stage = {2, 1, 3}};
 }
 
-std::string refusal(const std::string& from, const std::string& to) {
-  return message_of([&] { return parse<ParallelConfig>(replaced(dump(unusual()), from, to)); });
+std::string refusal_of_config(const std::string& from, const std::string& to) {
+  return message_of(
+      [&] { return parse<ParallelConfig>(replaced(dump(unusual_config()), from, to)); });
 }
 
 // 8·12·6·2; the experts' 3 are carved out of dp.
 TEST(WorldSize, IsTheProductOfTheDegreesButExperts) {
-  EXPECT_EQ(unusual().world_size(), 1152);
+  EXPECT_EQ(unusual_config().world_size(), 1152);
   EXPECT_EQ(ParallelConfig{}.world_size(), 1);
 }
 
@@ -58,7 +59,7 @@ TEST(NumMicrobatches, HoldsProductsBeyondAnInt) {
 }
 
 TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
-  ParallelConfig config = unusual();
+  ParallelConfig config = unusual_config();
   config.cp = 1;
   config.ep = 1;
   EXPECT_EQ(to_string(config),
@@ -104,7 +105,7 @@ TEST(Precision, HasTheElementsOfItsNameAndSumsInFp32OrMore) {
 }
 
 TEST(ParallelConfigJson, ReadsBackAsItWas) {
-  for (const ParallelConfig& config : {ParallelConfig{}, unusual()}) {
+  for (const ParallelConfig& config : {ParallelConfig{}, unusual_config()}) {
     const std::string text = dump(config);
     EXPECT_EQ(parse<ParallelConfig>(text), config) << text;
     EXPECT_EQ(dump(parse<ParallelConfig>(text)), text);
@@ -134,28 +135,28 @@ TEST(ParallelConfigJson, RefusesDegreesOfNothing) {
   for (const std::string edit : {"\"tp\": 8", "\"pp\": 12", "\"dp\": 6", "\"cp\": 2", "\"ep\": 3",
                                  "\"vpp\": 4", "\"micro_batch_size\": 5"}) {
     const std::string key = edit.substr(1, edit.find(':') - 2);
-    EXPECT_EQ(refusal(edit, '"' + key + "\": 0"),
+    EXPECT_EQ(refusal_of_config(edit, '"' + key + "\": 0"),
               "test.json: " + key + ": expected a whole number from 1 to 100000000, got 0");
   }
 }
 
 TEST(ParallelConfigJson, RefusesWhatIsOutOfRange) {
-  EXPECT_EQ(refusal("\"zero_stage\": 1", "\"zero_stage\": 4"),
+  EXPECT_EQ(refusal_of_config("\"zero_stage\": 1", "\"zero_stage\": 4"),
             "test.json: zero_stage: expected a whole number from 0 to 3, got 4");
-  EXPECT_EQ(refusal("    3\n", "    -1\n"),
+  EXPECT_EQ(refusal_of_config("    3\n", "    -1\n"),
             "test.json: layers_per_stage: expected a whole number from 0 to 100000000, got -1");
-  EXPECT_EQ(refusal("\"tp-cp-ep-dp-pp\"", "\"pp-tp\""),
+  EXPECT_EQ(refusal_of_config("\"tp-cp-ep-dp-pp\"", "\"pp-tp\""),
             "test.json: rank_order: expected one of tp-cp-ep-dp-pp, got \"pp-tp\"");
-  EXPECT_EQ(refusal("\"selective\"", "\"some\""),
+  EXPECT_EQ(refusal_of_config("\"selective\"", "\"some\""),
             "test.json: recompute: expected one of none, selective, full, got \"some\"");
 }
 
 TEST(ParallelConfigJson, RefusesAMissingKey) {
-  EXPECT_EQ(refusal("\"ep\": 3,", ""), "test.json: ep: missing");
+  EXPECT_EQ(refusal_of_config("\"ep\": 3,", ""), "test.json: ep: missing");
 }
 
 TEST(ParallelConfigJson, RefusesAMisspeltKey) {
-  EXPECT_EQ(refusal("\"vpp\": 4,", "\"vpp\": 4, \"vpps\": 2,"),
+  EXPECT_EQ(refusal_of_config("\"vpp\": 4,", "\"vpp\": 4, \"vpps\": 2,"),
             "test.json: \"vpps\": unknown key; did you mean \"vpp\"?");
 }
 

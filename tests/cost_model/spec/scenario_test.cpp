@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-std::string verdict(const Scenario& scenario) {
+std::string verdict_on_scenario(const Scenario& scenario) {
   return message_of([&] {
     check(scenario);
     return 0;
@@ -19,24 +19,25 @@ std::string verdict(const Scenario& scenario) {
 TEST(CheckScenario, AcceptsEveryClusterWithItsDefaultStack) {
   for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
     const Scenario scenario = shipped_scenario("1T", name, find_cluster(name).default_stack);
-    EXPECT_EQ(verdict(scenario), "nothing was thrown") << name;
+    EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown") << name;
   }
 }
 
 TEST(CheckScenario, RefusesAModelThatIsNotCovered) {
   Scenario scenario = selene_2021("1T");
   scenario.job.model.num_experts = 8;
-  EXPECT_EQ(verdict(scenario), "model 1T has 8 experts: the cost model covers dense models only");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "model 1T has 8 experts: the cost model covers dense models only");
 }
 
 TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
   Scenario scenario = shipped_scenario("1T", "dgx2-v100", "megatron-lm-2021");
   scenario.stack.precision = Precision::kBf16;
-  EXPECT_EQ(verdict(scenario),
+  EXPECT_EQ(verdict_on_scenario(scenario),
             "stack megatron-lm-2021 trains in bf16, for which v100-32gb-sxm2 of cluster dgx2-v100 "
             "has no matrix units");
   scenario.stack.precision = Precision::kFp64;
-  EXPECT_EQ(verdict(scenario),
+  EXPECT_EQ(verdict_on_scenario(scenario),
             "stack megatron-lm-2021 trains in fp64, for which v100-32gb-sxm2 of cluster dgx2-v100 "
             "has no matrix units");
 }
@@ -45,11 +46,11 @@ TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
 TEST(CheckScenario, RefusesAGpuWithoutARateForTheAttentionKernel) {
   Scenario scenario = selene_2021("1T");
   scenario.stack.attention = "flash-9";
-  EXPECT_EQ(verdict(scenario),
+  EXPECT_EQ(verdict_on_scenario(scenario),
             "stack megatron-lm-2021 uses flash-9 attention, for which a100-80gb-sxm of cluster "
             "selene-a100 has no measured rate");
   scenario.stack.attention = "flash-2";
-  EXPECT_EQ(verdict(scenario), "nothing was thrown");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
 }
 
 }  // namespace

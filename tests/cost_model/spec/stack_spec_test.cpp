@@ -9,7 +9,7 @@ namespace ptdp {
 namespace {
 
 /// Every field away from its default.
-StackSpec unusual() {
+StackSpec unusual_stack() {
   return {.name = "s",
           .source = "a test",
           .precision = Precision::kFp16,
@@ -57,70 +57,70 @@ StackSpec unusual() {
                       .uneven_layers = true}};
 }
 
-std::string refusal(const std::string& from, const std::string& to) {
-  return message_of([&] { return parse<StackSpec>(replaced(dump(unusual()), from, to)); });
+std::string refusal_of_stack(const std::string& from, const std::string& to) {
+  return message_of([&] { return parse<StackSpec>(replaced(dump(unusual_stack()), from, to)); });
 }
 
 TEST(StackSpecJson, ReadsBackAsItWas) {
-  const std::string text = dump(unusual());
-  EXPECT_EQ(parse<StackSpec>(text), unusual()) << text;
+  const std::string text = dump(unusual_stack());
+  EXPECT_EQ(parse<StackSpec>(text), unusual_stack()) << text;
   EXPECT_EQ(dump(parse<StackSpec>(text)), text);
 }
 
 TEST(StackSpecJson, ReadsBackEveryOverlap) {
   for (const auto& [overlap, name] : kDataParallelOverlapNames) {
-    StackSpec stack = unusual();
+    StackSpec stack = unusual_stack();
     stack.data_parallel_overlap = overlap;
     EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
   }
 }
 
 TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
-  EXPECT_EQ(refusal("\"single-stage\"", "\"sometimes\""),
+  EXPECT_EQ(refusal_of_stack("\"single-stage\"", "\"sometimes\""),
             "test.json: data_parallel_overlap: expected one of never, single-stage, always, got "
             "\"sometimes\"");
-  EXPECT_EQ(refusal("\"fp16\"", "\"fp8\""),
+  EXPECT_EQ(refusal_of_stack("\"fp16\"", "\"fp8\""),
             "test.json: precision: expected one of fp16, bf16, fp32, fp64, got \"fp8\"");
-  EXPECT_EQ(refusal("\"pipeline_overlap\": \"interleaved\"", "\"pipeline_overlap\": true"),
+  EXPECT_EQ(refusal_of_stack("\"pipeline_overlap\": \"interleaved\"", "\"pipeline_overlap\": true"),
             "test.json: pipeline_overlap: expected one of never, split-backward, interleaved, "
             "always, got true");
-  EXPECT_EQ(refusal("\"1f1b\"", "\"pipe\""),
+  EXPECT_EQ(refusal_of_stack("\"1f1b\"", "\"pipe\""),
             "test.json: can_run.schedules: expected one of 1f1b, interleaved, gpipe, looped-bfs, "
             "zb-h1, zb-h2, zb-v, v-half, v-min, dualpipe, dualpipev, pipedream, pipedream-2bw, "
             "zb-auto, got \"pipe\"");
-  EXPECT_EQ(refusal("\"selective\"", "\"some\""),
+  EXPECT_EQ(refusal_of_stack("\"selective\"", "\"some\""),
             "test.json: can_run.recompute: expected one of none, selective, full, got \"some\"");
 }
 
 TEST(StackSpecJson, RefusesNumbersOutOfRange) {
-  EXPECT_EQ(refusal("\"reserve_fraction\": 0.121", "\"reserve_fraction\": 12.1"),
+  EXPECT_EQ(refusal_of_stack("\"reserve_fraction\": 0.121", "\"reserve_fraction\": 12.1"),
             "test.json: reserve_fraction: expected a number from 0.0 to 0.9 (of device memory), "
             "got 12.1");
-  EXPECT_EQ(refusal("\"overlap_slowdown\": 0.15", "\"overlap_slowdown\": 15"),
+  EXPECT_EQ(refusal_of_stack("\"overlap_slowdown\": 0.15", "\"overlap_slowdown\": 15"),
             "test.json: overlap_slowdown: expected a number from 0.0 to 1.0 (a fraction), got 15");
   EXPECT_EQ(
-      refusal("\"weight_bytes\": 1.0", "\"weight_bytes\": -1"),
+      refusal_of_stack("\"weight_bytes\": 1.0", "\"weight_bytes\": -1"),
       "test.json: weight_bytes: expected a number from 0.25 to 10000.0 (bytes per parameter), "
       "got -1");
-  EXPECT_EQ(refusal("\"pipeline_latency_us\": 30.0", "\"pipeline_latency_us\": 1e7"),
+  EXPECT_EQ(refusal_of_stack("\"pipeline_latency_us\": 30.0", "\"pipeline_latency_us\": 1e7"),
             "test.json: pipeline_latency_us: expected a number from 0.0 to 1000000.0 "
             "(microseconds), got 10000000.0");
-  EXPECT_EQ(refusal("\"interleaved_min_stages\": 3", "\"interleaved_min_stages\": 1"),
+  EXPECT_EQ(refusal_of_stack("\"interleaved_min_stages\": 3", "\"interleaved_min_stages\": 1"),
             "test.json: can_run.interleaved_min_stages: expected a whole number from 2 to 1000, "
             "got 1");
-  EXPECT_EQ(refusal("      1\n", "      4\n"),
+  EXPECT_EQ(refusal_of_stack("      1\n", "      4\n"),
             "test.json: can_run.zero_stages: expected a whole number from 0 to 3, got 4");
 }
 
 TEST(StackSpecJson, RefusesAPrecisionThatItHasAlready) {
-  EXPECT_EQ(refusal("\"precision\": \"fp64\"", "\"precision\": \"fp32\""),
+  EXPECT_EQ(refusal_of_stack("\"precision\": \"fp64\"", "\"precision\": \"fp32\""),
             "test.json: other_precisions: fp32 is there twice, or in precision");
-  EXPECT_EQ(refusal("\"precision\": \"fp64\"", "\"precision\": \"fp16\""),
+  EXPECT_EQ(refusal_of_stack("\"precision\": \"fp64\"", "\"precision\": \"fp16\""),
             "test.json: other_precisions: fp16 is there twice, or in precision");
 }
 
 TEST(AtPrecision, TakesWhatTheStackSaysOfIt) {
-  const StackSpec stack = at_precision(unusual(), Precision::kFp64);
+  const StackSpec stack = at_precision(unusual_stack(), Precision::kFp64);
   EXPECT_EQ(stack.precision, Precision::kFp64);
   EXPECT_EQ(stack.weight_bytes, 8.0);
   EXPECT_EQ(stack.gradient_bytes, 9.0);
@@ -131,14 +131,15 @@ TEST(AtPrecision, TakesWhatTheStackSaysOfIt) {
 }
 
 TEST(AtPrecision, LeadsBackOverAnyOther) {
-  const StackSpec there = at_precision(at_precision(unusual(), Precision::kFp64), Precision::kFp32);
-  EXPECT_EQ(at_precision(there, Precision::kFp16), unusual());
-  EXPECT_EQ(at_precision(unusual(), Precision::kFp16), unusual());
+  const StackSpec there =
+      at_precision(at_precision(unusual_stack(), Precision::kFp64), Precision::kFp32);
+  EXPECT_EQ(at_precision(there, Precision::kFp16), unusual_stack());
+  EXPECT_EQ(at_precision(unusual_stack(), Precision::kFp16), unusual_stack());
   EXPECT_EQ(parse<StackSpec>(dump(there)), there);
 }
 
 TEST(AtPrecision, OfAnFp16StackWithoutAListIsBf16WithItsState) {
-  StackSpec stack = unusual();
+  StackSpec stack = unusual_stack();
   stack.other_precisions.clear();
   const StackSpec bf16 = at_precision(stack, Precision::kBf16);
   EXPECT_EQ(bf16.gradient_bytes, 4.0);
@@ -147,17 +148,18 @@ TEST(AtPrecision, OfAnFp16StackWithoutAListIsBf16WithItsState) {
 }
 
 TEST(AtPrecision, RefusesWhatTheStackDoesNotSay) {
-  StackSpec stack = unusual();
+  StackSpec stack = unusual_stack();
   stack.other_precisions.clear();
   EXPECT_EQ(message_of([&] { return at_precision(stack, Precision::kFp32); }),
             "stack s says what it keeps in fp16, not in fp32: other_precisions lacks it");
 }
 
 TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {
-  EXPECT_EQ(refusal("\"scatter_gather\": true,", ""), "test.json: scatter_gather: missing");
-  EXPECT_EQ(refusal("\"context_parallel\"", "\"context_parallell\""),
+  EXPECT_EQ(refusal_of_stack("\"scatter_gather\": true,", ""),
+            "test.json: scatter_gather: missing");
+  EXPECT_EQ(refusal_of_stack("\"context_parallel\"", "\"context_parallell\""),
             "test.json: can_run.context_parallel: missing; there is \"context_parallell\"");
-  EXPECT_EQ(refusal("\"scatter_gather\"", "\"scatter-gather\": true, \"scatter_gather\""),
+  EXPECT_EQ(refusal_of_stack("\"scatter_gather\"", "\"scatter-gather\": true, \"scatter_gather\""),
             "test.json: \"scatter-gather\": unknown key; did you mean \"scatter_gather\"?");
 }
 

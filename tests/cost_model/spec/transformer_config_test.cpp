@@ -35,7 +35,7 @@ TransformerConfig llama(TransformerConfig sizes) {
 }
 
 /// Every field away from its default.
-TransformerConfig unusual() {
+TransformerConfig unusual_model() {
   return {.num_layers = 2,
           .hidden_size = 64,
           .num_attention_heads = 8,
@@ -54,7 +54,7 @@ TransformerConfig unusual() {
           .moe_ffn_hidden_size = 50};
 }
 
-std::string refusal(const TransformerConfig& model) {
+std::string refusal_of_model(const TransformerConfig& model) {
   return message_of([&] { return resolved(model, "m.json: m"); });
 }
 
@@ -225,7 +225,7 @@ TEST(Resolved, GivesExpertsTheWidthOfTheMlp) {
 }
 
 TEST(Resolved, KeepsWhatIsGiven) {
-  EXPECT_EQ(resolved(unusual(), "test"), unusual());
+  EXPECT_EQ(resolved(unusual_model(), "test"), unusual_model());
 }
 
 TEST(Resolved, ChangesNothingTheSecondTime) {
@@ -236,24 +236,25 @@ TEST(Resolved, ChangesNothingTheSecondTime) {
 TEST(Resolved, RefusesHeadsThatDoNotFit) {
   TransformerConfig model = gpt2();
   model.num_attention_heads = 7;
-  EXPECT_EQ(refusal(model),
+  EXPECT_EQ(refusal_of_model(model),
             "m.json: m: num_attention_heads 7 does not divide hidden_size 768; give kv_channels if "
             "that is meant");
   model.kv_channels = 100;
-  EXPECT_EQ(refusal(model), "nothing was thrown");
+  EXPECT_EQ(refusal_of_model(model), "nothing was thrown");
 }
 
 TEST(Resolved, RefusesGroupsThatDoNotFit) {
   TransformerConfig model = gpt2();
   model.num_query_groups = 5;
-  EXPECT_EQ(refusal(model), "m.json: m: num_query_groups 5 does not divide num_attention_heads 12");
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: num_query_groups 5 does not divide num_attention_heads 12");
 }
 
 TEST(Resolved, RefusesAWidthWhoseFourfoldIsOutOfRange) {
   TransformerConfig model = gpt2();
   model.hidden_size = 3 * kMillion;
   EXPECT_EQ(
-      refusal(model),
+      refusal_of_model(model),
       "m.json: m: hidden_size 3000000 is too wide for the usual ffn_hidden_size of four times "
       "that");
 }
@@ -261,15 +262,17 @@ TEST(Resolved, RefusesAWidthWhoseFourfoldIsOutOfRange) {
 TEST(Resolved, RefusesExpertsThatContradictEachOther) {
   TransformerConfig model = gpt2();
   model.num_experts = 4;
-  EXPECT_EQ(refusal(model),
+  EXPECT_EQ(refusal_of_model(model),
             "m.json: m: num_experts needs moe_router_topk, the experts each token visits");
   model.moe_router_topk = 5;
-  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk 5 exceeds num_experts 4");
+  EXPECT_EQ(refusal_of_model(model), "m.json: m: moe_router_topk 5 exceeds num_experts 4");
   model.num_experts = 0;
-  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
   model.moe_router_topk = 0;
   model.moe_ffn_hidden_size = 64;
-  EXPECT_EQ(refusal(model), "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
 }
 
 TEST(FindUncoveredFeature, FindsNothingInDenseModels) {
@@ -308,7 +311,7 @@ TEST(LayerWeights, CountQueryGroupsAndGates) {
 }
 
 TEST(TransformerConfigJson, ReadsBackAsItWas) {
-  for (const TransformerConfig& model : {gpt2(), resolved(gpt2(), "test"), unusual()}) {
+  for (const TransformerConfig& model : {gpt2(), resolved(gpt2(), "test"), unusual_model()}) {
     const std::string text = dump(model);
     EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
     EXPECT_EQ(dump(parse<TransformerConfig>(text)), text);
@@ -327,7 +330,7 @@ TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
 }
 
 TEST(TransformerConfigJson, RefusesNumbersOutOfRange) {
-  const std::string text = dump(unusual());
+  const std::string text = dump(unusual_model());
   for (const std::string key :
        {"num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels",
         "ffn_hidden_size", "vocab_size", "seq_length", "num_experts", "moe_router_topk",
@@ -343,7 +346,7 @@ TEST(TransformerConfigJson, RefusesNumbersOutOfRange) {
 }
 
 TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
-  const std::string text = dump(unusual());
+  const std::string text = dump(unusual_model());
   EXPECT_EQ(
       message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"alibi\"")); }),
       "test.json: position_embedding: expected one of learned, rope, none, got \"alibi\"");

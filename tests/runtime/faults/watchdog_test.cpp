@@ -26,7 +26,7 @@ RankActivity in_action(int rank, std::int64_t events, const Action& action, std:
                     .waits_since = waits ? since : 0}};
 }
 
-const Action kForward{ActionKind::kForward, 1, 3};
+const Action kLateForward{ActionKind::kForward, 1, 3};
 const Action kBackward{ActionKind::kBackward, 0, 2};
 
 /// Looks ten times a second from `from` to `to`, at a world that stays as it is.
@@ -43,7 +43,7 @@ std::optional<RunFault> look_on(StallDetector& detector, const std::vector<RankA
 TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
   DeadlineRule rule{.least = Seconds(10.0), .factor = 20.0, .unknown = Seconds(300.0)};
   rule.predicted[{ActionKind::kForward, 1}] = Seconds(2.0);
-  const Activity forward{.action = kForward};
+  const Activity forward{.action = kLateForward};
   EXPECT_EQ(deadline_of(rule, forward, Seconds(0.0)).value(), 40.0);
   EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 60.0);
   const Activity other{.action = kBackward};
@@ -58,7 +58,7 @@ TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
 TEST(StallDetector, NamesTheRankThatWorksWhileTheOthersWait) {
   StallDetector detector({.fixed = Seconds(2.0)});
   const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
-                                           in_action(3, 9, kForward, 2 * kSecond, false),
+                                           in_action(3, 9, kLateForward, 2 * kSecond, false),
                                            in_action(4, 7, kBackward, kSecond, true)};
   EXPECT_FALSE(look_on(detector, world, 3 * kSecond, 5 * kSecond));
   const auto fault = look_on(detector, world, 5 * kSecond, 6 * kSecond);
@@ -72,7 +72,7 @@ TEST(StallDetector, NamesTheRankThatWorksWhileTheOthersWait) {
 TEST(StallDetector, NamesTheLongestOfSeveralThatWork) {
   StallDetector detector({.fixed = Seconds(1.0)});
   const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, false),
-                                           in_action(1, 9, kForward, kSecond / 2, false)};
+                                           in_action(1, 9, kLateForward, kSecond / 2, false)};
   const auto fault = look_on(detector, world, 2 * kSecond, 4 * kSecond);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->rank, 1);
@@ -81,7 +81,7 @@ TEST(StallDetector, NamesTheLongestOfSeveralThatWork) {
 TEST(StallDetector, SaysWhereAllWaitForOneAnother) {
   StallDetector detector({.fixed = Seconds(1.0)});
   const std::vector<RankActivity> world = {in_action(0, 5, kBackward, 2 * kSecond, true),
-                                           in_action(1, 9, kForward, kSecond, true)};
+                                           in_action(1, 9, kLateForward, kSecond, true)};
   const auto fault = look_on(detector, world, 2 * kSecond, 4 * kSecond);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->rank, 1);
@@ -94,7 +94,7 @@ TEST(StallDetector, LetsASlowRankGoOn) {
   for (std::int64_t action = 0; action < 50; ++action) {
     const std::int64_t start = (10 + 19 * action) * kSecond / 10;
     const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
-                                             in_action(1, 10 + action, kForward, start, false)};
+                                             in_action(1, 10 + action, kLateForward, start, false)};
     EXPECT_FALSE(look_on(detector, world, start, start + 18 * kSecond / 10)) << action;
   }
 }
@@ -105,7 +105,7 @@ TEST(StallDetector, TakesTheLongestDeadlineOfWhatIsUnderWay) {
                     {{ActionKind::kBackward, 0}, Seconds(100.0)}};
   StallDetector detector(rule);
   const std::vector<RankActivity> world = {in_action(0, 5, kBackward, kSecond, true),
-                                           in_action(1, 9, kForward, kSecond, false)};
+                                           in_action(1, 9, kLateForward, kSecond, false)};
   // That of the one that works: who waits may be in something long.
   EXPECT_EQ(detector.limit(world).value(), 5.0);
   EXPECT_TRUE(look_on(detector, world, kSecond, 7 * kSecond));
@@ -114,7 +114,7 @@ TEST(StallDetector, TakesTheLongestDeadlineOfWhatIsUnderWay) {
 // The process was stopped, as by ^Z, or the machine was: nobody hangs.
 TEST(StallDetector, DoesNotCountTimeInWhichNobodyLooked) {
   StallDetector detector({.fixed = Seconds(2.0)});
-  const std::vector<RankActivity> world = {in_action(0, 5, kForward, kSecond, false)};
+  const std::vector<RankActivity> world = {in_action(0, 5, kLateForward, kSecond, false)};
   EXPECT_FALSE(look_on(detector, world, kSecond, 2 * kSecond));
   EXPECT_FALSE(detector.look(1000 * kSecond, world));
   EXPECT_FALSE(detector.look(1000 * kSecond + kSecond / 10, world));
@@ -124,7 +124,7 @@ TEST(StallDetector, DoesNotCountTimeInWhichNobodyLooked) {
 TEST(StallDetector, IsSilentWhereThereIsNoDeadline) {
   StallDetector detector({.is_on = false});
   EXPECT_FALSE(
-      look_on(detector, {in_action(0, 5, kForward, kSecond, false)}, kSecond, 1000 * kSecond));
+      look_on(detector, {in_action(0, 5, kLateForward, kSecond, false)}, kSecond, 1000 * kSecond));
 }
 
 /// Blocks until `happened` was called.
@@ -148,7 +148,7 @@ class Occasion {
 
 TEST(Watchdog, EndsWaitsAndGivesUpOnARankThatHangs) {
   ActionLog log(0, 2);
-  log.begin(1, Lane::kCompute, 0, kForward);
+  log.begin(1, Lane::kCompute, 0, kLateForward);
   Occasion given_up;
   Watchdog watchdog(
       log, {.deadlines = {.fixed = Seconds(0.1)}, .give_up = [&] { given_up.happened(); }});

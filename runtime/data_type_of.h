@@ -1,0 +1,24 @@
+// What a plan's precision is in memory.
+#pragma once
+
+#include "cost_model/spec/stack_spec.h"
+#include "kernels/data_type.h"
+
+namespace ptdp {
+
+/// The type of weights and activations.
+[[nodiscard]] constexpr DataType data_type_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFp64:
+      return DataType::kFloat64;
+    case Precision::kFp32:
+      return DataType::kFloat32;
+    case Precision::kBf16:
+      return DataType::kBFloat16;
+    case Precision::kFp16:
+      return DataType::kFloat16;
+  }
+  return DataType::kFloat32;
+}
+
+}  // namespace ptdp
