@@ -66,7 +66,7 @@ MeasuredCurve scaled(const MeasuredCurve& curve, double latency, double rate) {
   for (std::size_t i = 1; i < points.size(); ++i) {
     points[i].time = std::max(points[i].time, points[i - 1].time * kDeepestDip);
   }
-  return MeasuredCurve(std::move(points), "curve");
+  return {std::move(points), "curve"};
 }
 
 void scale_cluster(ClusterSpec& cluster, const KnobFactors& factors) {

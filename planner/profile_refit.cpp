@@ -254,6 +254,7 @@ Vector time_shares(const ObservedRun& run, const Vector& at) {
 
 std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vector& at) {
   std::vector<KnobRefit> knobs;
+  knobs.reserve(kProfileKnobs.size());
   for (const ProfileKnobText& text : kProfileKnobs) {
     knobs.push_back({.knob = text.knob});
   }
@@ -290,6 +291,7 @@ std::string renamed(const std::string& name) {
 ProfileRefit refit_profile(const std::vector<NamedReport>& runs, const std::string& sources) {
   check_evidence_of_one_machine(runs);
   std::vector<ObservedRun> observed;
+  observed.reserve(runs.size());
   for (const NamedReport& run : runs) {
     observed.push_back(observe(run.report));
   }

@@ -163,6 +163,7 @@ class TensorParallelSearch {
     if (config.pp == 1 || config.schedule == ScheduleKind::kZbAuto ||
         actions > kMostWalkedActions) {
       std::vector<MemoryBreakdown> stages;
+      stages.reserve(static_cast<std::size_t>(config.pp));
       for (int stage = 0; stage < config.pp; ++stage) {
         stages.push_back(stage_memory(scenario_, config, stage));
       }

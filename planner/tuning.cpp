@@ -19,6 +19,7 @@ constexpr double kTieErrors = 2.0;
 
 std::vector<NamedReport> reports_of(const std::vector<TunedPlan>& plans) {
   std::vector<NamedReport> reports;
+  reports.reserve(plans.size());
   for (const TunedPlan& plan : plans) {
     reports.push_back({.name = to_string(plan.plan.config), .report = plan.run.report});
   }

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "runtime/steady_clock.h"
@@ -135,8 +136,8 @@ void ActionLog::LaneLog::wait_ends() {
 /// then is of two moments.
 template <class Read>
 void ActionLog::LaneLog::read_whole(const Read& read) const {
-  constexpr int kMostTries = 1000;
-  for (int i = 0; i < kMostTries; ++i) {
+  constexpr int most_tries = 1000;
+  for (int i = 0; i < most_tries; ++i) {
     const std::int64_t before = events.load(std::memory_order_acquire);
     read(before);
     if (before % 2 == 0 && events.load(std::memory_order_relaxed) == before) {
@@ -263,46 +264,58 @@ Seconds ActionLog::longest(ActionKind kind) const {
   return Seconds(1e-9 * static_cast<double>(longest));
 }
 
+namespace {
+
+/// What a lane is in and did last.
+struct LaneLine {
+  bool is_working = false;
+  std::int64_t since = 0;
+  std::string text;
+};
+
+/// None of a lane that nothing ran on.
+std::optional<LaneLine> describe_lane(const ActionLog& log, int rank, Lane lane, std::int64_t now,
+                                      std::size_t most_ended) {
+  const LaneState state = log.state(rank, lane);
+  const std::vector<Activity> ended = log.last(rank, lane);
+  if (!state.is_active && ended.empty()) {
+    return std::nullopt;
+  }
+  LaneLine line{.is_working = state.is_working(),
+                .since = state.waits_since != 0 ? state.waits_since : state.now.start};
+  const std::string_view name = kLaneNames[static_cast<std::size_t>(lane)];
+  line.text =
+      fmt::format("rank {}{} ", rank, lane == Lane::kCompute ? "" : fmt::format(" ({})", name));
+  if (!state.is_active) {
+    line.since = now;
+    line.text += "is idle";
+  } else {
+    line.text += fmt::format("{} {} for {}", line.is_working ? "works in" : "waits in",
+                             place_of(state.now), duration_text(now - line.since));
+  }
+  line.text += ended.empty() || most_ended == 0 ? "" : "; before:";
+  for (std::size_t i = ended.size() - std::min(ended.size(), most_ended); i < ended.size(); ++i) {
+    const Activity& activity = ended[i];
+    line.text +=
+        fmt::format(" {} {}", activity.action ? to_string(*activity.action) : place_of(activity),
+                    duration_text(activity.end - activity.start));
+  }
+  return line;
+}
+
+}  // namespace
+
 std::string describe_actions(const ActionLog& log, std::size_t most_lines, std::size_t most_ended) {
-  struct Line {
-    bool is_working = false;
-    std::int64_t since = 0;
-    std::string text;
-  };
-  std::vector<Line> lines;
+  std::vector<LaneLine> lines;
   const std::int64_t now = now_ns();
   for (int rank = log.first_rank(); rank < log.first_rank() + log.num_ranks(); ++rank) {
-    for (int number = 0; number < kNumLanes; ++number) {
-      const auto lane = static_cast<Lane>(number);
-      const LaneState state = log.state(rank, lane);
-      std::vector<Activity> ended = log.last(rank, lane);
-      if (!state.is_active && ended.empty()) {
-        continue;
+    for (int lane = 0; lane < kNumLanes; ++lane) {
+      if (auto line = describe_lane(log, rank, static_cast<Lane>(lane), now, most_ended)) {
+        lines.push_back(std::move(*line));
       }
-      Line line{.is_working = state.is_working(),
-                .since = state.waits_since != 0 ? state.waits_since : state.now.start};
-      line.text =
-          fmt::format("rank {}{} ", rank,
-                      lane == Lane::kCompute ? "" : fmt::format(" ({})", kLaneNames[number]));
-      if (!state.is_active) {
-        line.since = now;
-        line.text += "is idle";
-      } else {
-        line.text += fmt::format("{} {} for {}", line.is_working ? "works in" : "waits in",
-                                 place_of(state.now), duration_text(now - line.since));
-      }
-      ended.erase(ended.begin(),
-                  ended.end() - static_cast<std::ptrdiff_t>(std::min(ended.size(), most_ended)));
-      line.text += ended.empty() ? "" : "; before:";
-      for (const Activity& activity : ended) {
-        line.text += fmt::format(" {} {}",
-                                 activity.action ? to_string(*activity.action) : place_of(activity),
-                                 duration_text(activity.end - activity.start));
-      }
-      lines.push_back(std::move(line));
     }
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+  std::stable_sort(lines.begin(), lines.end(), [](const LaneLine& a, const LaneLine& b) {
     return a.is_working != b.is_working ? a.is_working : a.since < b.since;
   });
   std::string text;

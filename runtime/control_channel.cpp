@@ -55,15 +55,15 @@ HubAddress parse_hub_address(const std::string& line) {
 }
 
 std::string spread_line(const std::string& line, Communicator& world, Backend& backend) {
-  constexpr std::int64_t kWords = HubAddress::kAddressBytes / 4;
-  const Tensor all(backend, DataType::kInt32, kWords * world.size());
-  std::vector<std::int32_t> words(static_cast<std::size_t>(kWords), 0);
+  constexpr std::int64_t num_words = HubAddress::kAddressBytes / 4;
+  const Tensor all(backend, DataType::kInt32, num_words * world.size());
+  std::vector<std::int32_t> words(static_cast<std::size_t>(num_words), 0);
   std::copy_n(line.data(), std::min<std::size_t>(line.size(), HubAddress::kAddressBytes - 1),
               // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as bytes
               reinterpret_cast<char*>(words.data()));
-  backend.copy_in(words.data(), all.buffer().slice(kWords * world.rank(), kWords));
+  backend.copy_in(words.data(), all.buffer().slice(num_words * world.rank(), num_words));
   world.all_gather(all);
-  backend.copy_out(all.buffer().slice(0, kWords), words.data());
+  backend.copy_out(all.buffer().slice(0, num_words), words.data());
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as bytes
   return reinterpret_cast<const char*>(words.data());
 }
@@ -265,7 +265,7 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
     peer.activities.clear();
   } else if (std::optional<RunFault> fault = parse_fault(line)) {
     fault->is_told_elsewhere = true;
-    note_fault(std::move(*fault), &peer);
+    note_fault(*fault, &peer);
   } else if (std::optional<std::vector<RankActivity>> activities = parse_beat(line, now)) {
     peer.activities = std::move(*activities);
   } else if (const std::optional<Hello> hello = parse_hello(line)) {
@@ -297,10 +297,10 @@ void ControlChannel::blame(const Peer& peer, const std::string& what) {
     fault.what += fmt::format(" (last heard of {:.1f} s before)",
                               1e-9 * static_cast<double>(now_ns() - peer.heard));
   }
-  note_fault(std::move(fault), &peer);
+  note_fault(fault, &peer);
 }
 
-void ControlChannel::note_fault(RunFault fault, const Peer* from) {
+void ControlChannel::note_fault(const RunFault& fault, const Peer* from) {
   {
     const std::lock_guard lock(mutex_);
     if (has_failed_) {

@@ -107,7 +107,7 @@ class ControlChannel {
   void look_at(Peer& peer, std::int64_t now);
   void take(Peer& peer, const std::string& line, std::int64_t now);
   void blame(const Peer& peer, const std::string& what);
-  void note_fault(RunFault fault, const Peer* from);
+  void note_fault(const RunFault& fault, const Peer* from);
   void tell_all(const std::string& line, bool may_be_lost, const Peer* but);
   void look_for_missing(std::int64_t now);
 

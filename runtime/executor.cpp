@@ -151,7 +151,7 @@ WorkLane Executor::make_lane(Lane lane) {
       [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
 }
 
-int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) const {
+int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) {
   const auto found = buckets.find(stage);
   return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
 }
@@ -242,7 +242,7 @@ void Executor::fail(std::exception_ptr failure) {
   std::rethrow_exception(failure);
 }
 
-void Executor::wait_for(WorkLane& lane, WorkLane::Ticket ticket) {
+void Executor::wait_for(WorkLane& lane, WorkLane::Ticket ticket) const {
   if (hooks_.waits) {
     hooks_.waits(/*begins=*/true);
   }

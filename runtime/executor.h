@@ -96,11 +96,11 @@ class Executor {
   [[nodiscard]] static std::map<int, Buckets> buckets_of(const std::vector<Action>& order,
                                                          ActionKind kind);
   [[nodiscard]] WorkLane make_lane(Lane lane);
-  [[nodiscard]] int num_buckets(const std::map<int, Buckets>& buckets, int stage) const;
+  [[nodiscard]] static int num_buckets(const std::map<int, Buckets>& buckets, int stage);
   void run_actions();
   template <class Work>
   void run_told(const Action& action, Lane lane, const Work& work);
-  void wait_for(WorkLane& lane, WorkLane::Ticket ticket);
+  void wait_for(WorkLane& lane, WorkLane::Ticket ticket) const;
   void run(const Action& action, std::size_t index);
   void forward(const Action& action);
   void backward(const Action& action);

@@ -22,17 +22,21 @@ class ByteWriter {
   template <class T>
   void put(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    append(&value, sizeof value);
   }
   template <class T>
   void put_all(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
     put(static_cast<std::uint64_t>(values.size()));
-    bytes_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    append(values.data(), values.size() * sizeof(T));
   }
   [[nodiscard]] std::string take() { return std::move(bytes_); }
 
  private:
+  void append(const void* bytes, std::size_t size) {
+    bytes_.append(static_cast<const char*>(bytes), size);
+  }
+
   std::string bytes_;
 };
 

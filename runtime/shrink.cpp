@@ -3,16 +3,16 @@
 namespace ptdp {
 
 TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& config) {
-  constexpr int kChannels = 2;
-  constexpr int kVocabulary = 64;
+  constexpr int channels = 2;
+  constexpr int vocabulary = 64;
   TransformerConfig small = model;
   small.num_attention_heads = config.tp;
   small.num_query_groups = config.tp;
-  small.kv_channels = kChannels;
-  small.hidden_size = config.tp * kChannels;
+  small.kv_channels = channels;
+  small.hidden_size = config.tp * channels;
   small.ffn_hidden_size = 4 * small.hidden_size;
   small.seq_length = config.tp;
-  small.vocab_size = kVocabulary;
+  small.vocab_size = vocabulary;
   return small;
 }
 

@@ -45,7 +45,8 @@ std::optional<MeasuredStraggler> find_straggler(const TrainingSettings& settings
     return std::nullopt;
   }
   // Ranks are numbered tensor first, then data, then pipeline.
-  const auto per_stage = static_cast<std::size_t>(settings.config.tp * settings.config.dp);
+  const auto per_stage =
+      static_cast<std::size_t>(settings.config.tp) * static_cast<std::size_t>(settings.config.dp);
   const bool has_peers = per_stage > 1;
   if (!has_peers && (predicted.empty() || ranks.size() < 2)) {
     return std::nullopt;

@@ -53,7 +53,7 @@ std::vector<RankActivity> activities_of(const ActionLog& log) {
       if (activity.state.is_active && activity.state.now.action) {
         activity.longest = log.longest(activity.state.now.action->kind);
       }
-      activities.push_back(std::move(activity));
+      activities.push_back(activity);
     }
   }
   return activities;

@@ -306,6 +306,7 @@ ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& c
                                const Schedule& schedule, int rank) {
   const Buffers buffers = buffers_of(scenario, config);
   std::vector<StageMemory> stages;
+  stages.reserve(static_cast<std::size_t>(num_stages(schedule)));
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
     stages.push_back(virtual_stage_memory(buffers, scenario.job.model, config, stage));
   }

@@ -73,7 +73,7 @@ class ContendedRun {
     return lane(rank, is_blocking_ ? Lane::kCompute : lane_of(direction));
   }
   /// Whether a collective has a lane of its own.
-  bool overlaps(ActionKind kind) const {
+  [[nodiscard]] bool overlaps(ActionKind kind) const {
     return ptdp::lane_of(kind, MessageMode::kBlocking, data_) == Lane::kData;
   }
   /// The lane on which a rank's collective is that runs: one at a time.

@@ -87,7 +87,7 @@ class UncontendedRun {
   void advance_messages(int rank, Direction direction);
   std::optional<double> input_time(const Action& action, int rank);
   bool compute(const Action& action, int rank, Rank& state);
-  double gathered_time(const Action& action, int rank) const;
+  [[nodiscard]] double gathered_time(const Action& action, int rank) const;
   double gather_stall(const Action& action, int rank, double start, double duration);
   void finish(const Action& action, int rank, Rank& state, Span span);
   void make(const Action& action, int rank, Direction direction, double end);

@@ -73,15 +73,17 @@ void check_busy_cores(const ClusterSpec& cluster, const std::string& place) {
 }
 
 void check_measured(const GpuSpec& gpu, const std::string& place) {
+  const auto refuse = [&](const MeasuredOperation& entry, const char* why) {
+    throw Error(place + ": " + std::string(name_of(entry.operation())) + " in " +
+                std::string(name_of(entry.precision())) + why);
+  };
   const std::vector<MeasuredOperation>& measured = gpu.measured_operations;
   for (const MeasuredOperation& entry : measured) {
-    const std::string what =
-        std::string(name_of(entry.operation())) + " in " + std::string(name_of(entry.precision()));
     if (find_measured(measured, entry.operation(), entry.precision()) != &entry) {
-      throw Error(place + ": " + what + " twice");
+      refuse(entry, " twice");
     }
     if (gpu.peak(entry.precision()).value() <= 0.0) {
-      throw Error(place + ": " + what + ", of which the GPU has no peak");
+      refuse(entry, ", of which the GPU has no peak");
     }
   }
 }

@@ -127,6 +127,14 @@ std::vector<std::size_t>::iterator find_worst(DeviceOperation operation,
   return worst;
 }
 
+void check_pair(DeviceOperation operation, const Point& a, const Point& b,
+                const std::string& place) {
+  if (const std::string why = contradiction(operation, a, b); !why.empty()) {
+    throw Error(place + ": " + why + ": " + describe_point(operation, a) + "; " +
+                describe_point(operation, b));
+  }
+}
+
 void check(DeviceOperation operation, const std::vector<Point>& points, const std::string& place) {
   if (points.size() < 2 || points.size() > kMostPoints) {
     throw Error(place + ": expected 2 to " + std::to_string(kMostPoints) + " points, got " +
@@ -138,10 +146,7 @@ void check(DeviceOperation operation, const std::vector<Point>& points, const st
       if (&other == &point) {
         continue;
       }
-      if (const std::string why = contradiction(operation, point, other); !why.empty()) {
-        throw Error(place + ": " + why + ": " + describe_point(operation, point) + "; " +
-                    describe_point(operation, other));
-      }
+      check_pair(operation, point, other, place);
       is_alone = is_alone && is_too_far(point, other);
     }
     if (is_alone) {
@@ -286,6 +291,7 @@ void describe(Fields& fields, MeasuredOperation& measured) {
     const bool is_time = i == names.size();
     const std::string key = is_time ? "time_us" : names[i];
     std::vector<double> column;
+    column.reserve(points.size());
     for (const Point& point : points) {
       column.push_back(is_time ? point.time.value() / kMicro : point.sizes[i]);
     }

@@ -24,6 +24,7 @@ struct Key {
   DataType type = DataType::kFloat32;
   DataType c_type = DataType::kFloat32;
 
+  // NOLINTNEXTLINE(readability-implicit-bool-conversion): seen in what is defaulted
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 

@@ -83,7 +83,10 @@ void fit_products(GpuSpec& gpu, Precision precision) {
   gpu.matmul_memory_efficiency = 1.0;
   double best_depth = 0.0;
   double least = std::numeric_limits<double>::infinity();
-  for (double depth = 1.0; depth < kDeepestStartup; depth *= 1.1) {
+  constexpr double growth = 1.1;
+  const int num_depths = static_cast<int>(std::ceil(std::log(kDeepestStartup) / std::log(growth)));
+  for (int i = 0; i < num_depths; ++i) {
+    const double depth = std::pow(growth, i);
     gpu.matmul_startup_depth = depth;
     const double squares = squares_around_mean(product_residuals(gpu, precision));
     if (squares < least) {

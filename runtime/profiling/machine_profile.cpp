@@ -243,7 +243,7 @@ class Profiler {
     const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
       for (std::size_t i = 0; i < models.size(); ++i) {
         if (std::any_of(outliers.begin(), outliers.end(),
-                        [&](const OperationKey& key) { return alone[i].count(key) > 0; })) {
+                        [&](const OperationKey& key) { return alone[i].contains(key); })) {
           keep_shorter(alone[i], time_layers(models[i], run).operations);
         }
       }

@@ -22,6 +22,7 @@ double time_of(Backend& backend, const std::function<void()>& operation) {
     calls *= 2;
   }
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(batches));
   for (int batch = 0; batch < batches; ++batch) {
     times.push_back(seconds_of(calls) / calls);
   }

@@ -4,7 +4,8 @@ namespace ptdp {
 namespace {
 
 OperationSizes matrix(std::int64_t rows, const Buffer& x) {
-  return {static_cast<double>(rows), static_cast<double>(x.size / rows), 1.0};
+  const std::int64_t columns = x.size / rows;
+  return {static_cast<double>(rows), static_cast<double>(columns), 1.0};
 }
 
 OperationSizes row(const Buffer& x) {

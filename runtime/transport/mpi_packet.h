@@ -54,6 +54,7 @@ class Packet {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }  ///< In blocks.
   [[nodiscard]] void* memory() const { return memory_.get(); }
   [[nodiscard]] PacketHeader& header() const {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): made there by the constructor
     return *std::launder(reinterpret_cast<PacketHeader*>(memory_.get()));
   }
   [[nodiscard]] Buffer elements() const {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <string>
 #include <thread>
@@ -111,10 +112,8 @@ std::vector<RankRecord> run(const Case& what) {
   run_ranks(
       {.size = ranks, .make_backend = [] { return std::make_unique<CpuBackend>(); }},
       [&](Communicator& world, Backend& backend) {
-        std::vector<int> all;
-        for (int rank = 0; rank < world.size(); ++rank) {
-          all.push_back(rank);
-        }
+        std::vector<int> all(static_cast<std::size_t>(world.size()));
+        std::iota(all.begin(), all.end(), 0);
         SlowLink slow(world.group(all, 0));
         Executor executor(backend, slow, settings, data);
         for (int step = 0; step < kSteps; ++step) {

@@ -51,7 +51,7 @@ inline __attribute__((always_inline)) void multiply_add(const Number* starts) {
 }
 
 template <class Number, int kBytes, int kChains>
-constexpr double kFlops = 2.0 * kChains* kSteps*(kBytes / sizeof(Number));
+constexpr double kFlops = 2.0 * kChains* kSteps* kBytes / sizeof(Number);
 
 #if defined(__x86_64__)
 template <class Number>

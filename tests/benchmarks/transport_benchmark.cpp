@@ -24,7 +24,7 @@ constexpr int kBatches = 21;
 void time_operation(benchmark::State& state, const RankLaunch& launch, std::int64_t bytes,
                     const std::function<void(Communicator&, Buffer)>& operation) {
   const auto batch = static_cast<int>(std::clamp<std::int64_t>((8 << 20) / (bytes + 1), 1, 200));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     std::vector<double> times;
     run_ranks(launch, [&](Communicator& world, Backend& backend) {
       const Tensor tensor(backend, DataType::kFloat32, bytes / 4);
@@ -94,7 +94,7 @@ void copy(benchmark::State& state) {
   const Tensor from(backend, DataType::kFloat32, bytes / 4);
   const Tensor to(backend, DataType::kFloat32, bytes / 4);
   backend.fill(from, 0.0);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     backend.copy(from, to);
   }
   state.counters["bandwidth"] = rate(static_cast<double>(bytes));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -66,7 +67,7 @@ inline double rounded(double x, DataType type) {
 /// The 16 bits of a value that the format holds exactly.
 inline std::uint16_t half_bits(double x, DataType type) {
   const Format format = format_of(type);
-  const int exponent_bits = 15 - format.fraction_bits;
+  const int exponent_bits = std::max(15 - format.fraction_bits, 0);
   const unsigned sign = std::signbit(x) ? 0x8000U : 0U;
   const unsigned top = ((1U << static_cast<unsigned>(exponent_bits)) - 1U)
                        << static_cast<unsigned>(format.fraction_bits);

@@ -252,6 +252,7 @@ TEST(Matmul, WorksInHundredsOfThreadsAtOnce) {
       std::vector<Values> results(threads);
       {
         std::vector<std::jthread> ranks;
+        ranks.reserve(results.size());
         for (Values& result : results) {
           ranks.emplace_back([&result, type, engine] {
             CpuBackend backend;

@@ -8,14 +8,14 @@
 #include "tests/kernels/host_values.h"
 
 // Sanitizers end the program where malloc would return null, unless told otherwise.
-// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the sanitizers' names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the sanitizers' names
 extern "C" const char* __asan_default_options() {
   return "allocator_may_return_null=1";
 }
 extern "C" const char* __tsan_default_options() {
   return "allocator_may_return_null=1";
 }
-// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace ptdp {
 namespace {
@@ -24,6 +24,7 @@ TEST(Memory, IsAlignedTo64BytesAndWritableInAnySize) {
   CpuBackend backend;
   for (const std::int64_t size : {0, 1, 63, 64, 65, 4097}) {
     const Tensor x(backend, DataType::kFloat64, size);
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address as a number
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.buffer().data) % 64, 0U) << size;
     backend.fill(x, 1.0);
   }

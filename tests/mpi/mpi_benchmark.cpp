@@ -104,6 +104,7 @@ Times times_of_threads(int ranks, std::int64_t bytes) {
 void print(const char* what, int ranks, std::int64_t bytes, const Times& times) {
   const auto size = static_cast<double>(bytes);
   const double bus = 2.0 * (ranks - 1) / ranks * size;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): columns
   std::printf("%-16s %5d %10lld %12.2f us %8.2f GB/s %12.2f us %8.2f GB/s\n", what, ranks,
               static_cast<long long>(bytes), 1e6 * times.message, 1e-9 * size / times.message,
               1e6 * times.all_reduce, 1e-9 * bus / times.all_reduce);
@@ -140,6 +141,7 @@ int main(int argc, char** argv) {
     ptdp::CpuBackend backend;
     const auto all = world.communicator(backend);
     if (process.rank() == 0) {
+      // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): columns
       std::printf("%-16s %5s %10s %24s %27s\n", "", "ranks", "bytes", "message", "all-reduce");
     }
     for (const std::int64_t bytes : sizes) {

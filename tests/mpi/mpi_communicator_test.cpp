@@ -23,7 +23,6 @@ namespace ptdp {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr CollectiveAlgorithm kRing = CollectiveAlgorithm::kRing;
@@ -194,10 +193,12 @@ TEST(MpiCommunicator, LetsSeveralThreadsUseGroupsOfTheirOwnAtOnce) {
   on_ranks(4, kRing, [](const TestRank& rank) {
     const std::array members = {0, 1, 2, 3};
     std::vector<std::unique_ptr<Communicator>> groups;
+    groups.reserve(members.size());
     for (int lane = 0; lane < 4; ++lane) {
       groups.push_back(rank.all.group(members, lane));
     }
     std::vector<std::jthread> lanes;
+    lanes.reserve(members.size());
     for (int lane = 0; lane < 4; ++lane) {
       lanes.emplace_back([&, lane] {
         Communicator& group = *groups[static_cast<std::size_t>(lane)];

@@ -10,7 +10,6 @@ namespace ptdp {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 

@@ -16,9 +16,9 @@
 namespace ptdp::testing {
 namespace {
 
-constexpr Layout kTwoReplicas = {
+const Layout kTwoReplicas = {
     .dp = 2, .zero_stage = 1, .data = DataMode::kOverlapped, .num_buckets = 4};
-constexpr Layout kTwoStages = {.pp = 2, .messages = MessageMode::kOverlapped};
+const Layout kTwoStages = {.pp = 2, .messages = MessageMode::kOverlapped};
 
 /// Runs steps of a job with hooks that are made for each rank.
 void run_hooked(const Layout& layout, int steps, const std::function<ActionHooks(int)>& hooks_of) {
@@ -74,7 +74,7 @@ TEST(ExecutorLanes, BeginToReduceWhileTheLastBackwardPassRuns) {
 TEST(ExecutorLanes, EndTheRunWithTheirOwnFailure) {
   struct Case {
     Layout layout;
-    ActionKind kind;
+    ActionKind kind = ActionKind::kForward;
   };
   for (const Case& each :
        {Case{kTwoReplicas, ActionKind::kReduceGradients},

@@ -49,6 +49,15 @@ TEST(MeasuredOperation, WeighsPointsByTheFourthPowerOfTheirDistance) {
   EXPECT_NEAR(products.correction({32, 16, 16}, modelled), std::pow(2.0, 80.0 / 82.0), 1e-12);
 }
 
+/// 1, base, base², ... below `end`.
+std::vector<double> powers(double base, double end) {
+  std::vector<double> all = {1.0};
+  while (all.back() * base < end) {
+    all.push_back(all.back() * base);
+  }
+  return all;
+}
+
 TEST(MeasuredOperation, IsPositiveAndBetweenTheRatiosOfItsPointsEverywhere) {
   const MeasuredOperation products = table({point(16, 16, 16, 6), point(64, 32, 16, 25),
                                             point(256, 64, 512, 12000), point(512, 512, 64, 9000)});
@@ -59,9 +68,9 @@ TEST(MeasuredOperation, IsPositiveAndBetweenTheRatiosOfItsPointsEverywhere) {
     least = std::min(least, ratio);
     most = std::max(most, ratio);
   }
-  for (double m = 1; m < 1e6; m *= 3.7) {
-    for (double n = 1; n < 1e6; n *= 5.3) {
-      for (double k = 1; k < 1e6; k *= 7.9) {
+  for (const double m : powers(3.7, 1e6)) {
+    for (const double n : powers(5.3, 1e6)) {
+      for (const double k : powers(7.9, 1e6)) {
         const double correction = products.correction({m, n, k}, modelled);
         EXPECT_GE(correction, least * (1 - 1e-12));
         EXPECT_LE(correction, most * (1 + 1e-12));
@@ -100,7 +109,8 @@ TEST(MeasuredOperation, RefusesWhatCannotBeMeasurementsOfOneMachine) {
 /// that others use, too).
 std::vector<Point> copies_through_caches() {
   std::vector<Point> points;
-  for (double width = 256; width <= 8388608; width *= 8) {
+  for (int exponent = 8; exponent <= 23; exponent += 3) {
+    const double width = 1 << exponent;
     const double bytes = 8.0 * width;
     const double rate = bytes <= 32768 ? 300e3 : bytes <= 1e6 ? 100e3 : bytes <= 16e6 ? 40e3 : 20e3;
     points.push_back(point(1, width, 1, 0.01 + bytes / rate));
