@@ -14,7 +14,6 @@
 namespace ptdp {
 namespace {
 
-using ::testing::HasSubstr;
 
 SentBytes sent(std::int64_t bytes) {
   SentBytes result;

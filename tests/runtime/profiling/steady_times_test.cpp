@@ -86,7 +86,7 @@ TEST(SteadyTimes, AreNoneWhereMeasuringAgainWasGivenUp) {
 
 TEST(SteadyTimes, KeepAnOperationOfOneSize) {
   const OperationTimes times = {{copy_of(1e3), 1e-6}};
-  EXPECT_EQ(steady_times(times, [&](const auto&) { return times; }).times, times);
+  EXPECT_EQ(steady_times(times, [&](const auto&) { return OperationTimes(times); }).times, times);
 }
 
 }  // namespace
