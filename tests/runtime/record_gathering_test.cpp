@@ -14,7 +14,6 @@
 namespace ptdp {
 namespace {
 
-
 SentBytes sent(std::int64_t bytes) {
   SentBytes result;
   result.bytes = {bytes, bytes + 1, bytes + 2, bytes + 3};

@@ -6,8 +6,6 @@
 namespace ptdp {
 namespace {
 
-using testing::HasSubstr;
-
 std::map<std::string, std::string> torchrun(const std::string& rank, const std::string& size) {
   return {{"RANK", rank},
           {"WORLD_SIZE", size},

@@ -14,9 +14,9 @@ namespace {
 using testing::HasSubstr;
 
 /// A rank's step from `spans`, one for each action of its order.
-StepRecord step_of(std::vector<Span> spans, double matmul, double attention) {
-  StepRecord step{.step = span(spans.front().start.value(), spans.back().end.value()),
-                  .actions = std::move(spans)};
+StepRecord step_of(const std::vector<Span>& spans, double matmul, double attention) {
+  StepRecord step{.step = {.start = spans.front().start, .end = spans.back().end},
+                  .actions = spans};
   step.operations = {matmul, attention};
   return step;
 }
