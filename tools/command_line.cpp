@@ -273,7 +273,7 @@ namespace {
     }
   } catch (const std::bad_alloc&) {
     const auto tell = [](const char* text) {
-      static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+      [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
     };
     tell(program_invocation_short_name);
     tell(": out of memory\n");

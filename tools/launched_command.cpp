@@ -211,13 +211,13 @@ Transport choose_transport(const Launcher& launcher, std::optional<Transport> as
 }
 
 std::optional<Transport> transport_flag(int argc, const char* const* argv) {
-  constexpr std::string_view kFlag = "--transport";
+  constexpr std::string_view flag = "--transport";
   for (int i = 1; i < argc; ++i) {
     std::string_view value = argv[i];
-    if (value == kFlag && i + 1 < argc) {
+    if (value == flag && i + 1 < argc) {
       value = argv[i + 1];
-    } else if (value.substr(0, kFlag.size() + 1) == "--transport=") {
-      value.remove_prefix(kFlag.size() + 1);
+    } else if (value.substr(0, flag.size() + 1) == "--transport=") {
+      value.remove_prefix(flag.size() + 1);
     } else {
       continue;
     }

@@ -159,6 +159,7 @@ RunTerms medians(const std::vector<RunTerms>& steps) {
   RunTerms result;
   for (int term = 0; term < kNumRunTerms; ++term) {
     std::vector<double> values;
+    values.reserve(steps.size());
     for (const RunTerms& terms : steps) {
       values.push_back(terms[RunTerm(term)].value());
     }

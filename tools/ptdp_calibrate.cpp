@@ -94,6 +94,7 @@ int run_intervals(const CommandLine& line) {
 
 std::vector<NamedReport> read_reports(const std::vector<std::string>& files) {
   std::vector<NamedReport> runs;
+  runs.reserve(files.size());
   for (const std::string& file : files) {
     runs.push_back({.name = file, .report = read_run(file)});
   }

@@ -241,7 +241,7 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
     }
     const EndedEarly why(end);
     if (end.signal == 0 && !end.is_told_elsewhere) {
-      throw Error(why);
+      throw Error(why.what(), why.status());
     }
     if (!end.is_told_elsewhere) {
       tell(fmt::format("{}: {}\n", kProgram, why.what()));

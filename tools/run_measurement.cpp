@@ -40,6 +40,7 @@ std::vector<TermComparison> compare_terms(const PreparedRun& run, const Measured
   const RunTerms predicted =
       run.is_predicted ? predicted_run_terms(run.executed, measured.stage) : RunTerms();
   std::vector<TermComparison> terms;
+  terms.reserve(kNumRunTerms);
   for (int term = 0; term < kNumRunTerms; ++term) {
     terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
                      .predicted = predicted[RunTerm(term)],

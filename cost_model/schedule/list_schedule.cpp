@@ -46,7 +46,7 @@ class ListSchedule {
       if (state.next_event != time) {
         continue;  // something came up earlier
       }
-      state.next_event = kNever;
+      state.next_event = kNoEvent;
       if (time + work_left(state) > limit) {
         return {std::nullopt, {}, num_started_};
       }
@@ -67,9 +67,9 @@ class ListSchedule {
     int inputs = 0;
     int weights = 0;
     bool was_forward = false;  ///< The last of F and I.
-    std::int64_t start = kNever;
+    std::int64_t start = kNoEvent;
     std::int64_t free = 0;
-    std::int64_t next_event = kNever;
+    std::int64_t next_event = kNoEvent;
   };
 
   [[nodiscard]] std::int64_t work_left(const Rank& rank) const {
@@ -91,31 +91,31 @@ class ListSchedule {
     return rank * stride_ + microbatch;
   }
 
-  /// When the next forward pass can start, if memory allows one; kNever where that is not known.
+  /// When the next forward pass can start, if memory allows one; kNoEvent where that is not known.
   [[nodiscard]] std::int64_t forward_ready(int rank) const {
     const Rank& state = ranks_[rank];
     if (state.forwards == shape_.num_microbatches) {
-      return kNever;
+      return kNoEvent;
     }
     if (rank == 0) {
       return 0;
     }
     return ranks_[rank - 1].forwards > state.forwards
                ? forward_ends_[slot(rank - 1, state.forwards)] + shape_.message_ticks
-               : kNever;
+               : kNoEvent;
   }
 
   [[nodiscard]] std::int64_t input_ready(int rank) const {
     const Rank& state = ranks_[rank];
     if (state.inputs == state.forwards) {
-      return kNever;
+      return kNoEvent;
     }
     if (rank + 1 == shape_.pp) {
       return forward_ends_[slot(rank, state.inputs)];
     }
     return ranks_[rank + 1].inputs > state.inputs
                ? input_ends_[slot(rank + 1, state.inputs)] + shape_.message_ticks
-               : kNever;
+               : kNoEvent;
   }
 
   /// Starts what the rank does at `now`, or notes when to ask again.
@@ -125,7 +125,7 @@ class ListSchedule {
     const bool has_weight = state.weights < state.inputs;
     const std::int64_t forward_at = forward_ready(rank);
     const bool may_lead = state.forwards - state.inputs < state.choices.lead_limit;
-    const std::int64_t forward = has_memory && may_lead ? forward_at : kNever;
+    const std::int64_t forward = has_memory && may_lead ? forward_at : kNoEvent;
     const std::int64_t input = input_ready(rank);
     if (input <= now && (forward > now || state.choices.gradient_first || state.was_forward)) {
       start(rank, now, Pass::kInput);
@@ -137,10 +137,10 @@ class ListSchedule {
     }
     const std::int64_t next = std::min(input, forward);
     const bool frees_memory = !has_memory && may_lead && forward_at <= now;
-    if (has_weight && (frees_memory || state.choices.fills_small_gaps || next == kNever ||
+    if (has_weight && (frees_memory || state.choices.fills_small_gaps || next == kNoEvent ||
                        next - now >= state.ticks.weight_gradient)) {
       start(rank, now, Pass::kWeight);
-    } else if (next != kNever) {
+    } else if (next != kNoEvent) {
       schedule_event(rank, next);
     }
   }
@@ -194,8 +194,8 @@ class InOrder {
       : shape_(shape),
         lists_(lists),
         stride_(static_cast<std::size_t>(shape.num_microbatches)),
-        forward_ends_(shape.pp * stride_, kNever),
-        input_ends_(shape.pp * stride_, kNever),
+        forward_ends_(shape.pp * stride_, kNoEvent),
+        input_ends_(shape.pp * stride_, kNoEvent),
         ranks_(shape.pp) {}
 
   Score run() {
@@ -221,7 +221,7 @@ class InOrder {
     std::size_t position = 0;
     int forwards = 0;
     int inputs = 0;
-    std::int64_t start = kNever;
+    std::int64_t start = kNoEvent;
     std::int64_t now = 0;
   };
 
@@ -237,7 +237,7 @@ class InOrder {
       } else if (pass == Pass::kInput && rank + 1 < shape_.pp) {
         ready = input_ends_[(rank + 1) * stride_ + state.inputs];
       }
-      if (ready == kNever) {
+      if (ready == kNoEvent) {
         break;
       }
       const std::int64_t begin = std::max(state.now, ready == 0 ? 0 : ready + shape_.message_ticks);

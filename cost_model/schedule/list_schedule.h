@@ -27,7 +27,7 @@ using PassLists = std::vector<std::vector<Pass>>;
 [[nodiscard]] const StageTicks& ticks_of(const SearchedShape& shape, int rank);
 
 /// A time that is not known.
-inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kNoEvent = std::numeric_limits<std::int64_t>::max();
 
 /// What a rank prefers where it can choose.
 struct Choices {
@@ -38,9 +38,9 @@ struct Choices {
 
 /// Less is better, the first difference counts.
 struct Score {
-  std::int64_t makespan = kNever;
-  std::int64_t longest_span = kNever;
-  std::int64_t sum_of_ends = kNever;
+  std::int64_t makespan = kNoEvent;
+  std::int64_t longest_span = kNoEvent;
+  std::int64_t sum_of_ends = kNoEvent;
 
   friend auto operator<=>(const Score&, const Score&) = default;
 

@@ -48,7 +48,7 @@ class Search {
 
   /// The makespan beyond which a schedule cannot be better.
   [[nodiscard]] std::int64_t useful_makespan() const {
-    return shape_.shortens_spans ? kNever : base_.makespan;
+    return shape_.shortens_spans ? kNoEvent : base_.makespan;
   }
 
   void keep_if_best(const Score& score, PassLists lists) {
