@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const std::vector<Stream> kDeadStreams = {Stream::kFull, Stream::kClosed, Stream::kNobodyReads};
 
-std::vector<std::string> search(const std::string& output = "") {
+std::vector<std::string> search_into(const std::string& output = "") {
   std::vector<std::string> arguments = {"--gpus", "8", "--model", "gpt-tiny"};
   if (!output.empty()) {
     arguments.insert(arguments.end(), {"-o", output});
@@ -77,7 +77,7 @@ TEST(StandardOutput, ThatTakesNothingLosesNoPlan) {
   for (const Stream stream : kDeadStreams) {
     const TemporaryDirectory directory;
     const fs::path file = directory.path() / "plan.json";
-    const ProgramRun run = run_plan(search(file.string()), {.standard_output = stream});
+    const ProgramRun run = run_plan(search_into(file.string()), {.standard_output = stream});
     EXPECT_TRUE(fails_to_write(run, stream));
     EXPECT_TRUE(is_whole_plan(file));
     EXPECT_EQ(entries_of(directory.path()), std::vector<std::string>{"plan.json"});
@@ -95,7 +95,7 @@ TEST(StandardOutput, ThatIsClosedLeavesInputFilesAlone) {
 TEST(StandardError, ThatTakesNothingChangesNoStatus) {
   for (const Stream stream : {Stream::kFull, Stream::kClosed}) {
     const RunOptions options{.standard_error = stream};
-    EXPECT_TRUE(ends_with(run_plan(search(), options), kDone));
+    EXPECT_TRUE(ends_with(run_plan(search_into(), options), kDone));
     EXPECT_TRUE(ends_with(run_plan({"--gpus", "0"}, options), kBadInput));
     EXPECT_TRUE(ends_with(run_plan({"--gpus", "1", "--model", "1T"}, options), kNothingFits));
     EXPECT_TRUE(ends_with(run_validate({"--max-error", "0"}, options), kOutsideTolerance));
@@ -106,14 +106,14 @@ TEST(StandardError, ThatIsClosedIsNotWrittenIntoThePlan) {
   const TemporaryDirectory directory;
   const fs::path file = directory.path() / "plan.json";
   const RunOptions options{.standard_output = Stream::kClosed, .standard_error = Stream::kClosed};
-  EXPECT_TRUE(ends_with(run_plan(search(file.string()), options), kOutputFailed));
+  EXPECT_TRUE(ends_with(run_plan(search_into(file.string()), options), kOutputFailed));
   EXPECT_TRUE(is_whole_plan(file));
 }
 
 TEST(OutputFile, IsTheWholePlanAndNothingElse) {
   const TemporaryDirectory directory;
   const RunOptions here{.directory = directory.path()};
-  EXPECT_TRUE(succeeds(run_plan(search("plan.json"), here)));
+  EXPECT_TRUE(succeeds(run_plan(search_into("plan.json"), here)));
   EXPECT_EQ(entries_of(directory.path()), std::vector<std::string>{"plan.json"});
   EXPECT_TRUE(is_whole_plan(directory.path() / "plan.json"));
 }
@@ -125,7 +125,7 @@ TEST(OutputFile, WhereNoneCanBeIsRefusedNamingThePath) {
   for (const fs::path& path :
        {fs::path("/nowhere/plan.json"), file / "plan.json", directory.path() / "folder",
         directory.path() / std::string(300, 'x'), fs::path("/proc/plan.json")}) {
-    const ProgramRun run = run_plan(search(path.string()));
+    const ProgramRun run = run_plan(search_into(path.string()));
     EXPECT_TRUE(fails_to_write(run, Stream::kCaptured));
     EXPECT_THAT(run.errors, testing::HasSubstr(path.string()));
   }
@@ -148,7 +148,7 @@ TEST(OutputFile, InADirectoryThatMayNotBeWrittenIsRefused) {
   const TemporaryDirectory directory;
   const fs::path old = directory.file("closed/plan.json", "old");
   fs::permissions(old.parent_path(), fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_TRUE(ends_with(run_plan(search(old.string())), kOutputFailed));
+  EXPECT_TRUE(ends_with(run_plan(search_into(old.string())), kOutputFailed));
   EXPECT_EQ(content_of(old), "old");
   fs::permissions(old.parent_path(), fs::perms::owner_all);
 }
@@ -161,7 +161,7 @@ TEST(OutputFile, ThatExistsIsIntactWhenTheDiskIsFull) {
   const fs::path file = directory.file("plan.json", old_plan);
   std::vector<std::string> arguments = {"-c", R"(trap '' XFSZ; ulimit -f 1; exec "$0" "$@")",
                                         plan_program().string()};
-  for (const std::string& argument : search(file.string())) {
+  for (const std::string& argument : search_into(file.string())) {
     arguments.push_back(argument);
   }
   const ProgramRun run = run_program("/bin/sh", arguments);
@@ -176,7 +176,7 @@ TEST(OutputFile, ThatIsAPipeStaysAPipe) {
   const TemporaryDirectory directory;
   const fs::path pipe = directory.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  const ProgramRun run = run_plan(search(pipe.string()));
+  const ProgramRun run = run_plan(search_into(pipe.string()));
   EXPECT_TRUE(ends_with(run, kOutputFailed));
   EXPECT_TRUE(fs::is_fifo(pipe));
 }
@@ -184,14 +184,14 @@ TEST(OutputFile, ThatIsAPipeStaysAPipe) {
 TEST(OutputFile, BesideWhatAKilledPlannerLeftIsWritten) {
   const TemporaryDirectory directory;
   const fs::path left = directory.file("plan.json.aB3dE6", "half a pl");
-  EXPECT_TRUE(succeeds(run_plan(search((directory.path() / "plan.json").string()))));
+  EXPECT_TRUE(succeeds(run_plan(search_into((directory.path() / "plan.json").string()))));
   EXPECT_TRUE(is_whole_plan(directory.path() / "plan.json"));
   EXPECT_EQ(content_of(left), "half a pl");
 }
 
 /// Two planners that write different plans to one place; both must succeed.
 void plan_twice_at_once(const fs::path& file) {
-  const std::jthread rival([&] { EXPECT_TRUE(succeeds(run_plan(search(file.string())))); });
+  const std::jthread rival([&] { EXPECT_TRUE(succeeds(run_plan(search_into(file.string())))); });
   EXPECT_TRUE(
       succeeds(run_plan({"--gpus", "4", "--model", "gpt-tiny", "--output", file.string()})));
 }
@@ -211,7 +211,7 @@ TEST(OutputFile, IsWholeWheneverItIsRead) {
   const fs::path file = directory.file("plan.json", tiny_plan());
   const std::jthread planner([&] {
     for (int round = 0; round < 20; ++round) {
-      EXPECT_TRUE(succeeds(run_plan(search(file.string()))));
+      EXPECT_TRUE(succeeds(run_plan(search_into(file.string()))));
     }
   });
   for (int reading = 0; reading < 20; ++reading) {
