@@ -13,8 +13,8 @@ if(PTDP_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_V
   target_compile_options(ptdp_options INTERFACE -Werror)
 endif()
 # With CMAKE_UNITY_BUILD, as in all presets, several files of a target are compiled as one, three
-# times as fast in all: names in their anonymous namespaces must differ, overloads too. Files one by one:
-# clang-tidy, and -DCMAKE_UNITY_BUILD=OFF.
+# times as fast in all: names in their anonymous namespaces must differ, those of overloads too.
+# Files one by one: clang-tidy, and -DCMAKE_UNITY_BUILD=OFF.
 if(CMAKE_UNITY_BUILD)
   target_compile_options(ptdp_options INTERFACE -Wno-subobject-linkage)  # takes them for headers
 endif()
