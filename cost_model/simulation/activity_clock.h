@@ -78,13 +78,16 @@ class ActivityClock {
   void plan(int id) {
     const Activity& activity = activities_[id];
     const double rest = activity.left - activity.stop;
-    if (rest <= 0.0) {
+    // What rounding leaves of an activity must not wait where its rate has just become 0.
+    if (rest <= kRounding * activity.duration) {
       events_.set(id, now_);
     } else {
       events_.set(
           id, activity.rate > 0.0 ? activity.updated + rest / activity.rate : EventQueue::kNever);
     }
   }
+
+  static constexpr double kRounding = 1e-12;
 
   double now_ = 0.0;
   std::vector<Activity> activities_;

@@ -352,6 +352,12 @@ class ReferenceSimulator {
     }
   }
 
+  /// Of compute that a collective holds up wholly: it is done all the same.
+  bool has_nothing_left(const Running& running) const {
+    return is_compute(at(running.places.front()).kind) && !is_stalled(running) &&
+           running.left <= 1e-12 * running.whole;
+  }
+
   /// To the next end, end of a latency, or share of a weight gradient at which a bucket is ready.
   void pass_time() {
     double step = std::numeric_limits<double>::infinity();
@@ -361,6 +367,7 @@ class ReferenceSimulator {
         continue;
       }
       if (running.rate == 0.0) {
+        step = has_nothing_left(running) ? 0.0 : step;
         continue;
       }
       for (int part = 0; part < kParts; ++part) {
@@ -381,7 +388,8 @@ class ReferenceSimulator {
     std::vector<Running> ended;
     std::erase_if(running_, [&](const Running& running) {
       const bool has_ended =
-          running.latency <= 0.0 && running.rate > 0.0 && running.left <= 1e-12 * running.whole;
+          running.latency <= 0.0 &&
+          (running.rate > 0.0 ? running.left <= 1e-12 * running.whole : has_nothing_left(running));
       if (has_ended) {
         ended.push_back(running);
       }
