@@ -16,7 +16,9 @@ endif()
 # times as fast in all: names in their anonymous namespaces must differ, those of overloads too.
 # Files one by one: clang-tidy, and -DCMAKE_UNITY_BUILD=OFF.
 if(CMAKE_UNITY_BUILD)
-  target_compile_options(ptdp_options INTERFACE -Wno-subobject-linkage)  # takes them for headers
+  # g++ takes included files for headers.
+  target_compile_options(ptdp_options INTERFACE
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 if(PTDP_SANITIZE)
   target_compile_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE}
