@@ -18,9 +18,9 @@
 namespace ptdp {
 namespace {
 
-constexpr int kPollInterval = 50;                    // [ms]
-constexpr std::int64_t kBeatInterval = 100'000'000;  // [ns]
-constexpr std::int64_t kStopped = 1'000'000'000;     // [ns] of a thread that polls
+constexpr int kPollInterval = 50;                          // [ms]
+constexpr std::int64_t kBeatInterval = 100'000'000;        // [ns]
+constexpr std::int64_t kLongestPollPause = 1'000'000'000;  // [ns] of a thread that polls
 constexpr std::chrono::milliseconds kLongestGoodbye{200};
 constexpr std::size_t kMostAddresses = 8;
 
@@ -150,7 +150,7 @@ void ControlChannel::run() {
 void ControlChannel::exchange() {
   wait_for_input();
   const std::int64_t now = now_ns();
-  if (now - last_look_ > kStopped) {  // this process was stopped: nobody else is to blame
+  if (now - last_look_ > kLongestPollPause) {  // this process was stopped: nobody else is to blame
     started_ += now - last_look_;
     for (const auto& peer : peers_) {
       peer->heard += now - last_look_;

@@ -151,11 +151,6 @@ WorkLane Executor::make_lane(Lane lane) {
       [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
 }
 
-int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) {
-  const auto found = buckets.find(stage);
-  return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
-}
-
 StepRecord Executor::run_step() {
   record_ = StepRecord{};
   record_.actions.assign(order_.size(), Span{});

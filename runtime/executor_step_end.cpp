@@ -19,6 +19,11 @@ std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts)
 
 }  // namespace
 
+int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) {
+  const auto found = buckets.find(stage);
+  return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
+}
+
 /// Posts, of the buckets that were not, those whose gradients lie behind `complete_from`. The flat
 /// buffers are cut into parts in the order of the layers; backward passes complete the last first.
 void Executor::post_reductions(int stage, std::int64_t complete_from) {

@@ -1,6 +1,5 @@
 #include "runtime/record_gathering.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "runtime/steady_clock.h"
 #include "runtime/transport/gathering.h"
 
 namespace ptdp {
@@ -170,7 +170,7 @@ double measured_offset(ClockMessages& messages, int rank, const ReadClock& clock
 }  // namespace
 
 double read_steady_clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return 1e-9 * static_cast<double>(now_ns());
 }
 
 std::string to_bytes(const RankRecord& record) {

@@ -29,7 +29,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup 
       mailboxes_(2 * group_.members.size()) {}
 
 MpiCommunicator::~MpiCommunicator() {
-  withdraw([](const MpiReceive&) { return true; });
+  receives_.end_all([this](MpiReceive& begun) { engine().withdraw(begun); });
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::group(std::span<const int> ranks, int tag) {
@@ -113,18 +113,7 @@ void MpiCommunicator::take(MpiReceive& receive) {
 }
 
 void MpiCommunicator::withdraw_collectives() noexcept {
-  withdraw([](const MpiReceive& begun) { return begun.is_collective; });
-}
-
-template <class Choice>
-void MpiCommunicator::withdraw(const Choice& is_chosen) noexcept {
-  receives_.end_all([&](MpiReceive& begun) {
-    const bool is_ended = begun.mailbox != nullptr && is_chosen(begun);
-    if (is_ended) {
-      engine().withdraw(begun);
-    }
-    return is_ended;
-  });
+  receives_.end_collectives([this](MpiReceive& begun) { engine().withdraw(begun); });
 }
 
 std::uint64_t MpiCommunicator::channel(Traffic traffic) const {

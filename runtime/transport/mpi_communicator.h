@@ -76,8 +76,6 @@ class MpiCommunicator final : public MessageCommunicator {
   }
   [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
   void take(MpiReceive& receive);
-  template <class Choice>
-  void withdraw(const Choice& is_chosen) noexcept;
 
   [[nodiscard]] MpiEngine& engine() const { return world_->engine(); }
 

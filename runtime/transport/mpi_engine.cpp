@@ -137,7 +137,6 @@ Mailbox& MpiEngine::mailbox(std::uint64_t group, int from) {
 void MpiEngine::expect(MpiReceive& receive, Mailbox& mailbox) {
   const std::lock_guard lock(mutex_);
   throw_if_aborted();
-  receive.mailbox = &mailbox;
   if (mailbox.packets.empty()) {
     mailbox.receives.push_back(&receive);
   } else {
@@ -145,6 +144,7 @@ void MpiEngine::expect(MpiReceive& receive, Mailbox& mailbox) {
     receive.has_arrived = true;
     mailbox.packets.pop_front();
   }
+  receive.mailbox = &mailbox;  // last: without it nothing has begun
 }
 
 void MpiEngine::withdraw(MpiReceive& receive) noexcept {

@@ -32,6 +32,8 @@ struct MpiReceive {
   Mailbox* mailbox = nullptr;  ///< None where the place is free.
   bool has_arrived = false;
   Packet packet;
+
+  [[nodiscard]] bool is_begun() const { return mailbox != nullptr; }
 };
 
 /// Messages of a group, a kind of traffic and a sender, in order, or receives that wait for them:

@@ -10,8 +10,9 @@
 
 namespace ptdp {
 
-/// What is under way, by request. Places are used again and do not move; giving one back takes no
-/// memory, so that what ends in a destructor or by an exception cannot fail.
+/// What is under way, by request; is_begun() of a free place is false. Places are used again and do
+/// not move; giving one back takes no memory, so that what ends in a destructor or by an exception
+/// cannot fail.
 template <class Begun>
 class RequestPlaces {
  public:
@@ -34,21 +35,31 @@ class RequestPlaces {
   void take() noexcept { free_.pop_back(); }
   void give_back(Request request) noexcept { free_.push_back(request); }
 
-  /// Gives back all that `end` says it ended; it is called with every place, also with free ones,
-  /// for which it must say no.
+  /// Ends with `end` all that has begun, or what collectives began of it.
   template <class End>
   void end_all(const End& end) noexcept {
+    end_chosen(/*are_messages_too=*/true, end);
+  }
+  template <class End>
+  void end_collectives(const End& end) noexcept {
+    end_chosen(/*are_messages_too=*/false, end);
+  }
+
+ private:
+  template <class End>
+  void end_chosen(bool are_messages_too, const End& end) noexcept {
     if (free_.size() == places_.size()) {
       return;
     }
     for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (end(places_[i])) {
+      Begun& begun = places_[i];
+      if (begun.is_begun() && (are_messages_too || begun.is_collective)) {
+        end(begun);
         free_.push_back({i + 1});
       }
     }
   }
 
- private:
   std::deque<Begun> places_;   ///< By id − 1.
   std::vector<Request> free_;  ///< The last is free_place().
 };

@@ -20,7 +20,7 @@ ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadWorldState> world, 
       rank_(rank) {}
 
 ThreadCommunicator::~ThreadCommunicator() {
-  withdraw([](const Transfer&) { return true; });
+  transfers_.end_all([](Transfer& begun) { begun.link->withdraw(begun); });
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ranks, int tag) {
@@ -121,18 +121,7 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
 }
 
 void ThreadCommunicator::withdraw_collectives() noexcept {
-  withdraw([](const Transfer& begun) { return begun.is_collective; });
-}
-
-template <class Choice>
-void ThreadCommunicator::withdraw(const Choice& is_chosen) noexcept {
-  transfers_.end_all([&](Transfer& begun) {
-    const bool is_ended = begun.link != nullptr && is_chosen(begun);
-    if (is_ended) {
-      begun.link->withdraw(begun);
-    }
-    return is_ended;
-  });
+  transfers_.end_collectives([](Transfer& begun) { begun.link->withdraw(begun); });
 }
 
 void ThreadCommunicator::throw_if_aborted() const {

@@ -45,8 +45,6 @@ class ThreadCommunicator final : public MessageCommunicator {
                                std::optional<Reduction> reduction);
   /// Waits for the receives, or the offers, among `requests`.
   void finish(std::span<const Request> requests, bool are_offers);
-  template <class Choice>
-  void withdraw(const Choice& is_chosen) noexcept;
 
   std::shared_ptr<ThreadWorldState> world_;
   ThreadGroup* group_;

@@ -39,6 +39,8 @@ struct Transfer {
   std::unique_ptr<Message> message;
   Message* offered = nullptr;  ///< Of an offer that was not taken.
   Transfer* next = nullptr;
+
+  [[nodiscard]] bool is_begun() const { return link != nullptr; }
 };
 
 struct ReleaseCopy {
