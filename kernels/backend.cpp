@@ -1,9 +1,18 @@
 #include "kernels/backend.h"
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 namespace ptdp {
+namespace {
+
+struct ReleaseAligned {
+  void operator()(void* memory) const noexcept { ::operator delete (memory, std::align_val_t{64}); }
+};
+
+}  // namespace
 
 void* Backend::allocate(std::int64_t bytes) {
   const std::lock_guard lock(memory_mutex_);
@@ -17,6 +26,19 @@ void Backend::release(void* memory, std::int64_t bytes) noexcept {
   const std::lock_guard lock(memory_mutex_);
   release_memory(memory, bytes);
   in_use_ -= bytes;
+}
+
+std::shared_ptr<void> Backend::message_memory(std::int64_t bytes) {
+  void* const memory =
+      ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64}, std::nothrow);
+  if (memory == nullptr) {
+    throw OutOfMemory("out of memory: " + std::to_string(bytes) + " bytes asked for a message");
+  }
+  return {memory, ReleaseAligned{}};
+}
+
+void Backend::run_as_graph(std::int64_t, const std::function<void()>& issue) {
+  issue();
 }
 
 Tensor::Tensor(Backend& backend, DataType type, std::int64_t size)

@@ -10,9 +10,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/data_type.h"
@@ -88,9 +90,20 @@ struct AdamW {
   double gradient_scale = 1.0;  ///< g is the stored gradient times this: clipping, loss scaling.
 };
 
-/// A point in a lane's work, and when it was reached.
+/// Parameters that AdamW updates, and their states: equally many elements of each.
+struct AdamWSlice {
+  Buffer master;    ///< Accumulator, as are the moments and the gradient.
+  Buffer moment1;   ///< m.
+  Buffer moment2;   ///< v.
+  Buffer gradient;  ///< As stored.
+  Buffer weights;   ///< Get the new ones in the working type; may be `master`.
+  bool decays = true;
+};
+
+/// A point in a lane's work.
 struct Event {
-  std::int64_t nanoseconds = 0;  ///< On a host: of the steady clock. On a device: a handle.
+  std::int64_t nanoseconds = 0;  ///< Of the steady clock, when it was recorded; on a host, reached.
+  std::shared_ptr<void> device = {};  ///< What a device has of it; none on a host.
 };
 
 /// The memory of a backend does not suffice; the message has the bytes asked for and those in use.
@@ -98,6 +111,9 @@ class OutOfMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// Of a device: compute, messages of both directions, data.
+inline constexpr int kNumBackendLanes = 4;
 
 class Backend {
  public:
@@ -118,20 +134,28 @@ class Backend {
   [[nodiscard]] std::int64_t bytes_in_use() const { return in_use_; }
   [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
   void reset_peak() { peak_.store(in_use_); }
+  /// Memory for a message on its way between ranks of the device, aligned to 64 bytes; not counted.
+  /// It may outlive the backend. Throws OutOfMemory.
+  [[nodiscard]] virtual std::shared_ptr<void> message_memory(std::int64_t bytes);
 
   // --- lanes and events ---
 
-  /// Later operations are queued on this lane (numbered from 0; 0 at first). Operations of a lane
-  /// run in order. On a host every operation is done when its call returns.
+  /// What the calling thread asks for from here on is queued on this lane (numbered from 0, below
+  /// kNumBackendLanes; 0 at first). Operations of a lane run in order. On a host every operation is
+  /// done when its call returns.
   virtual void use_lane(int lane) = 0;
   /// Marks the present end of the lane in use.
   [[nodiscard]] virtual Event record() = 0;
-  /// The lane in use goes on once `event` was reached.
+  /// The lane in use goes on once `event` was reached, which may be another backend's of the same
+  /// device.
   virtual void wait(const Event& event) = 0;
   /// Blocks the calling thread until all lanes are empty.
   virtual void synchronize() = 0;
   /// Time [s] from `first` to `second`, both reached.
   [[nodiscard]] virtual double seconds_between(const Event& first, const Event& second) = 0;
+  /// Runs `issue`, whose operations all go to the lane in use. A device may launch them as one
+  /// graph, and change the one of the last call with the same key rather than make another.
+  virtual void run_as_graph(std::int64_t key, const std::function<void()>& issue);
 
   // --- transfers ---
 
@@ -223,10 +247,8 @@ class Backend {
 
   /// total (f64, one element) += Σ x²; x accumulator. Not a number or infinite where x is.
   virtual void add_squares(Buffer x, Buffer total) = 0;
-  /// One step on master weights, moments and gradients (accumulator); `weights` gets the new ones
-  /// in the working type, and may be `master`.
-  virtual void adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2,
-                     Buffer gradient, Buffer weights) = 0;
+  /// One step of all slices, which do not overlap; all have weights of one type.
+  virtual void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) = 0;
   /// Normal variates of mean 0, element by element of the block of a matrix (counter_random.h): the
   /// same number gives the same value, whoever holds it. Rounded from f64.
   virtual void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,

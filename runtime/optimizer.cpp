@@ -168,14 +168,17 @@ void Optimizer::add_squares(Buffer total) {
 
 void Optimizer::step(const AdamW& settings) {
   for (std::size_t i = 0; i < shares_.size(); ++i) {
+    std::vector<AdamWSlice> updated;
+    updated.reserve(states_[i].slices.size());
     for (const OwnedSlice& slice : states_[i].slices) {
-      AdamW own = settings;
-      if (!shares_[i].store->parameters()[slice.parameter].decays) {
-        own.weight_decay = 0.0;
-      }
-      backend_->adamw(own, slice.master, slice.moment1, slice.moment2, slice.gradient,
-                      slice.weights);
+      updated.push_back({.master = slice.master,
+                         .moment1 = slice.moment1,
+                         .moment2 = slice.moment2,
+                         .gradient = slice.gradient,
+                         .weights = slice.weights,
+                         .decays = shares_[i].store->parameters()[slice.parameter].decays});
     }
+    backend_->adamw(settings, updated);
   }
   zero_gradients();
 }

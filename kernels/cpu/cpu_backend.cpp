@@ -200,9 +200,12 @@ void CpuBackend::add_squares(Buffer x, Buffer total) {
   loops_.add_squares(x, total);
 }
 
-void CpuBackend::adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2,
-                       Buffer gradient, Buffer weights) {
-  loops_.adamw(settings, master, moment1, moment2, gradient, weights);
+void CpuBackend::adamw(const AdamW& settings, std::span<const AdamWSlice> slices) {
+  for (const AdamWSlice& slice : slices) {
+    AdamW own = settings;
+    own.weight_decay = slice.decays ? settings.weight_decay : 0.0;
+    loops_.adamw(own, slice.master, slice.moment1, slice.moment2, slice.gradient, slice.weights);
+  }
 }
 
 void CpuBackend::fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,

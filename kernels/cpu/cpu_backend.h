@@ -79,8 +79,7 @@ class CpuBackend final : public Backend {
                               Buffer sums, double scale, std::int64_t rows) override;
 
   void add_squares(Buffer x, Buffer total) override;
-  void adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2, Buffer gradient,
-             Buffer weights) override;
+  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;
   void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
                    double deviation) override;
 

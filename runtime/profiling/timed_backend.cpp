@@ -40,6 +40,13 @@ std::vector<TimedOperation> TimedBackend::take() {
   return timed;
 }
 
+void TimedBackend::run_as_graph(std::int64_t key, const std::function<void()>& issue) {
+  inner_.run_as_graph(key, [&] {
+    ended_unnamed();
+    issue();
+  });
+}
+
 void TimedBackend::ended(DeviceOperation operation, const OperationSizes& sizes, bool is_whole) {
   const Event end = inner_.record();
   spans_.push_back({operation, sizes, is_whole, last_end_, end});
@@ -220,9 +227,8 @@ void TimedBackend::add_squares(Buffer x, Buffer total) {
   ended_unnamed();  // of a step's parameters the caller times all together
 }
 
-void TimedBackend::adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2,
-                         Buffer gradient, Buffer weights) {
-  inner_.adamw(settings, master, moment1, moment2, gradient, weights);
+void TimedBackend::adamw(const AdamW& settings, std::span<const AdamWSlice> slices) {
+  inner_.adamw(settings, slices);
   ended_unnamed();
 }
 

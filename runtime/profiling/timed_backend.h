@@ -28,6 +28,8 @@ class TimedBackend final : public Backend {
 
   /// Forgets what was timed; the next operation begins here.
   void start();
+  /// Operations since then, so far.
+  [[nodiscard]] std::size_t num_timed() const { return spans_.size(); }
   /// Operations since start(), in order.
   [[nodiscard]] std::vector<TimedOperation> take();
 
@@ -38,6 +40,8 @@ class TimedBackend final : public Backend {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return inner_.seconds_between(first, second);
   }
+  /// Of a graph's first operation the time begins in the graph.
+  void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 
   void copy(Buffer from, Buffer to) override;
   void copy_in(const void* from, Buffer to) override;
@@ -77,8 +81,7 @@ class TimedBackend final : public Backend {
   void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
                               Buffer sums, double scale, std::int64_t rows) override;
   void add_squares(Buffer x, Buffer total) override;
-  void adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2, Buffer gradient,
-             Buffer weights) override;
+  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;
   void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
                    double deviation) override;
 

@@ -199,7 +199,8 @@ void adamw(benchmark::State& state, DataType type) {
   const Tensor gradient = random_tensor(backend, sum, size);
   const Tensor weights(backend, type, size);
   while (state.KeepRunning()) {
-    backend.adamw({.learning_rate = 1e-3}, master, m, v, gradient, weights);
+    const AdamWSlice slice{master, m, v, gradient, weights};
+    backend.adamw({.learning_rate = 1e-3}, {&slice, 1});
   }
   count_bytes(state, 7 * master.buffer().bytes() + weights.buffer().bytes());
 }

@@ -113,7 +113,8 @@ std::vector<Values> optimizer_results(Backend& backend, DataType type) {
   const Tensor weights = buffers.row();
   const Tensor total = tensor_of(backend, DataType::kFloat64, {0.0});
   backend.fill(v, 0.25);
-  backend.adamw({.learning_rate = 0.1, .weight_decay = 0.1, .step = 3}, master, m, v, m, weights);
+  const AdamWSlice slice{master, m, v, m, weights};
+  backend.adamw({.learning_rate = 0.1, .weight_decay = 0.1, .step = 3}, {&slice, 1});
   backend.add_squares(master, total);
   return {read_values(master), read_values(m), read_values(v), read_values(weights),
           read_values(total)};

@@ -34,11 +34,28 @@ TEST(AdamWStep, MovesByTheLearningRateOnTheFirstStep) {
   const Tensor m = tensor_of(backend, kDouble, {0.0, 0.0});
   const Tensor v = tensor_of(backend, kDouble, {0.0, 0.0});
   const Tensor gradient = tensor_of(backend, kDouble, {2.0, 3.0});
-  backend.adamw(settings, master, m, v, gradient, master);
+  const AdamWSlice slice{master, m, v, gradient, master};
+  backend.adamw(settings, {&slice, 1});
   // −1 − 0.1·(3/3 + 0.5·(−1)) = −1.05; m = 0.1·g; v = 0.05·g².
   expect_close(read_values(master), {0.85, -1.05}, 1e-15, 1.0, "weights");
   expect_close(read_values(m), {0.2, 0.3}, 1e-15, 1.0, "first moment");
   expect_close(read_values(v), {0.2, 0.45}, 1e-15, 1.0, "second moment");
+}
+
+// By hand as above: with decay 1 − 0.1·(1 + 0.5) = 0.85, without 1 − 0.1 = 0.9.
+TEST(AdamWStep, DecaysOnlyTheSlicesThatDecay) {
+  CpuBackend backend;
+  const Tensor master = tensor_of(backend, kDouble, {1.0, 1.0});
+  const Tensor m = tensor_of(backend, kDouble, {0.0, 0.0});
+  const Tensor v = tensor_of(backend, kDouble, {0.0, 0.0});
+  const Tensor gradient = tensor_of(backend, kDouble, {2.0, 2.0});
+  const auto slice = [&](std::int64_t element, bool decays) {
+    const auto part = [=](const Tensor& all) { return all.buffer().slice(element, 1); };
+    return AdamWSlice{part(master), part(m), part(v), part(gradient), part(master), decays};
+  };
+  const std::array slices = {slice(0, true), slice(1, false)};
+  backend.adamw({.learning_rate = 0.1, .epsilon = 0.0, .weight_decay = 0.5}, slices);
+  expect_close(read_values(master), {0.85, 0.9}, 1e-15, 1.0, "weights");
 }
 
 TEST(AdamWStep, FollowsTheAlgorithmOverSeveralStepsInEveryType) {
@@ -57,7 +74,8 @@ TEST(AdamWStep, FollowsTheAlgorithmOverSeveralStepsInEveryType) {
       state.gradient = random_values(size, 10 + step, accumulator);
       state = stepped(settings, state);
       const Tensor gradient = tensor_of(backend, accumulator, state.gradient);
-      backend.adamw(settings, master, m, v, gradient, weights);
+      const AdamWSlice slice{master, m, v, gradient, weights};
+      backend.adamw(settings, {&slice, 1});
     }
     const double unit = rounding_of(accumulator);
     expect_close(read_values(master), state.theta, 64.0 * unit, 1.0, "weights");
