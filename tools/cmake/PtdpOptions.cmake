@@ -4,13 +4,14 @@ add_library(ptdp_options INTERFACE)
 target_compile_features(ptdp_options INTERFACE cxx_std_20)
 target_include_directories(ptdp_options INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_definitions(ptdp_options INTERFACE PTDP_VERSION="${PROJECT_VERSION}")
-target_compile_options(ptdp_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                                              -Wno-sign-conversion -Wno-missing-field-initializers)
+# nvcc's own warnings are on as they are.
+target_compile_options(ptdp_options INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wno-missing-field-initializers>")
 # g++ 12 reports an overlap that cannot be on `"" + std::string` at -O2 and above.
-target_compile_options(ptdp_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 # Later compilers warn about more; their warnings are shown, not fatal.
 if(PTDP_WERROR AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(ptdp_options INTERFACE -Werror)
+  target_compile_options(ptdp_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 # With CMAKE_UNITY_BUILD, as in all presets, several files of a target are compiled as one, three
 # times as fast in all: names in their anonymous namespaces must differ, those of overloads too.
@@ -18,11 +19,11 @@ endif()
 if(CMAKE_UNITY_BUILD)
   # g++ takes included files for headers.
   target_compile_options(ptdp_options INTERFACE
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+                         $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(PTDP_SANITIZE)
-  target_compile_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE}
-                                                -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(ptdp_options INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PTDP_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(ptdp_options INTERFACE -fsanitize=${PTDP_SANITIZE})
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -1,0 +1,266 @@
+// Tiles of attention on a GPU: a block multiplies 64 × 64 tiles in f32, 64 columns of the vectors
+// at a time, so that its shared memory does not depend on the head size.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "kernels/backend.h"
+#include "kernels/counter_random.h"
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/philox.h"
+
+namespace ptdp::cuda {
+
+/// Queries of a tile, keys of a tile, and columns of vectors that are in shared memory at a time.
+inline constexpr int kTile = 64;
+/// Threads that share rows of a tile, and rows and columns of one: rows that follow each other, of
+/// scores every kTileLanes-th column, of vectors columns that lie together.
+inline constexpr int kTileLanes = 16;
+inline constexpr int kTileRows = 4;
+inline constexpr int kTileColumns = 4;
+static_assert(kThreads / kTileLanes * kTileRows == kTile && kTileLanes * kTileColumns == kTile);
+
+/// What every block knows.
+struct AttentionCall {
+  explicit AttentionCall(const Attention& attention)
+      : shape(attention),
+        factor(static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_size)))),
+        kept(static_cast<float>(1.0 / (1.0 - attention.dropout.probability))),
+        threshold(dropout_threshold(attention.dropout.probability)) {}
+
+  Attention shape;
+  float factor;             ///< Of scores.
+  float kept;               ///< Of probabilities that are not dropped.
+  std::uint32_t threshold;  ///< Random words below it drop.
+};
+
+/// The vectors of a head of a sequence, one for each position.
+template <class T>
+struct HeadRows {
+  T* first;
+  std::int64_t stride;  ///< From a position to the next.
+  std::int64_t count;
+  std::int64_t size;  ///< Columns.
+};
+
+/// A head of a sequence, `place` among the heads of all sequences.
+struct HeadPlace {
+  __device__ HeadPlace(const Attention& attention, std::int64_t number)
+      : shape(attention),
+        place(number),
+        first_probability(
+            ((attention.first_sample + number / attention.heads) * attention.total_heads +
+             attention.first_head + number % attention.heads) *
+            attention.seq_length * attention.seq_length) {}
+
+  /// Queries (0), keys (1) or values (2).
+  template <class T>
+  __device__ HeadRows<T> rows_of_qkv(T* qkv, int which) const {
+    const std::int64_t d = shape.head_size;
+    return {qkv + (3 * place + which) * d, shape.batch * shape.heads * 3 * d, shape.seq_length, d};
+  }
+  template <class T>
+  __device__ HeadRows<T> rows_of_out(T* out) const {
+    const std::int64_t d = shape.head_size;
+    return {out + place * d, shape.batch * shape.heads * d, shape.seq_length, d};
+  }
+
+  const Attention& shape;
+  std::int64_t place;
+  std::int64_t first_probability;  ///< Number of the probability of query 0 and key 0.
+};
+
+/// Rows of 64 numbers in shared memory; what is between them keeps rows in different banks.
+struct Tile {
+  Vector<float, 4> values[kTile][kTile / 4 + 1];
+
+  __device__ float& at(int row, int column) { return values[row][column / 4][column % 4]; }
+};
+/// A block's dynamic shared memory.
+struct SharedTiles {
+  Tile rows;
+  Tile columns;
+  Tile weights;
+};
+
+/// A thread's part of a 64 × 64 tile.
+struct Scores {
+  float values[kTileRows][kTileColumns];
+};
+/// A thread's part of a tile of vectors of up to `kChunks` times 64 columns.
+template <int kChunks>
+struct VectorSums {
+  float values[kChunks][kTileRows][kTileColumns];
+};
+
+__device__ inline int tile_row(int i) {
+  return static_cast<int>(threadIdx.x) / kTileLanes * kTileRows + i;
+}
+__device__ inline int tile_lane() {
+  return static_cast<int>(threadIdx.x) % kTileLanes;
+}
+__device__ inline int score_column(int i) {
+  return tile_lane() + kTileLanes * i;
+}
+
+/// function(r, c) for every score that a thread has. What it has stays in registers where all loops
+/// over it are unrolled.
+template <class Function>
+__device__ inline void for_each_score(const Function& function) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int i = 0; i < kTileRows * kTileColumns; ++i) {
+    function(i / kTileColumns, i % kTileColumns);
+  }
+}
+
+/// The largest of the threads that share rows, and their sum.
+__device__ inline float maximum_of_row(float x) {
+  for (int offset = kTileLanes / 2; offset > 0; offset /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, offset));
+  }
+  return x;
+}
+__device__ inline float sum_of_row(float x) {
+  for (int offset = kTileLanes / 2; offset > 0; offset /= 2) {
+    x += __shfl_xor_sync(0xFFFFFFFFU, x, offset);
+  }
+  return x;
+}
+
+/// 64 columns of 64 positions; zeros where there are none.
+template <class T>
+__device__ inline void stage(const HeadRows<const T>& from, std::int64_t first_row,
+                             std::int64_t first_column, Tile& to) {
+  const int column = static_cast<int>(threadIdx.x) % kTile;
+  for (int row = static_cast<int>(threadIdx.x) / kTile; row < kTile; row += kThreads / kTile) {
+    const bool is_there = first_row + row < from.count && first_column + column < from.size;
+    to.at(row, column) =
+        is_there ? widen(from.first[(first_row + row) * from.stride + first_column + column])
+                 : 0.0F;
+  }
+}
+
+/// Inner products of vectors from `first_row` and `first_column` on. Every thread of the block
+/// calls this and what follows.
+template <class T>
+__device__ inline Scores inner_products(const HeadRows<const T>& rows, std::int64_t first_row,
+                                        const HeadRows<const T>& columns, std::int64_t first_column,
+                                        SharedTiles& shared) {
+  Scores scores{};
+  for (std::int64_t first = 0; first < rows.size; first += kTile) {
+    stage(rows, first_row, first, shared.rows);
+    stage(columns, first_column, first, shared.columns);
+    __syncthreads();
+    for (int k = 0; k < kTile / 4 && first + 4 * k < rows.size; ++k) {
+      Vector<float, 4> a[kTileRows];
+      for (int r = 0; r < kTileRows; ++r) {
+        a[r] = shared.rows.values[tile_row(r)][k];
+      }
+      for (int c = 0; c < kTileColumns; ++c) {
+        const Vector<float, 4> b = shared.columns.values[score_column(c)][k];
+        for (int r = 0; r < kTileRows; ++r) {
+          for (int n = 0; n < 4; ++n) {
+            scores.values[r][c] += a[r][n] * b[n];
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+  return scores;
+}
+
+/// sums += weights · the vectors from `first` on.
+template <int kChunks, class T>
+__device__ inline void add_weighted(const Scores& weights, const HeadRows<const T>& vectors,
+                                    std::int64_t first, SharedTiles& shared,
+                                    VectorSums<kChunks>& sums) {
+  for_each_score([&](int r, int c) {
+    shared.weights.at(tile_row(r), score_column(c)) = weights.values[r][c];
+  });
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    if (chunk * kTile < vectors.size) {
+      stage(vectors, first, chunk * kTile, shared.columns);
+      __syncthreads();
+      for (int k = 0; k < kTile / 4 && first + 4 * k < vectors.count; ++k) {
+        Vector<float, 4> a[kTileRows];
+        for (int r = 0; r < kTileRows; ++r) {
+          a[r] = shared.weights.values[tile_row(r)][k];
+        }
+        for (int n = 0; n < 4; ++n) {
+          const Vector<float, 4> b = shared.columns.values[4 * k + n][tile_lane()];
+          for (int r = 0; r < kTileRows; ++r) {
+            for (int c = 0; c < kTileColumns; ++c) {
+              sums.values[chunk][r][c] += a[r][n] * b[c];
+            }
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+}
+
+/// Rows from `first` on, each times its factor.
+template <int kChunks, class T>
+__device__ inline void store_rows(const VectorSums<kChunks>& sums,
+                                  const float (&factors)[kTileRows], std::int64_t first,
+                                  const HeadRows<T>& to) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    for_each_score([&](int r, int c) {
+      const std::int64_t row = first + tile_row(r);
+      const int column = chunk * kTile + kTileColumns * tile_lane() + c;
+      if (row < to.count && column < to.size) {
+        to.first[row * to.stride + column] = narrow<T>(sums.values[chunk][r][c] * factors[r]);
+      }
+    });
+  }
+}
+
+/// What dropout multiplies a probability with.
+__device__ inline float dropout_factor(const AttentionCall& call, const HeadPlace& head,
+                                       std::int64_t query, std::int64_t key) {
+  if (!(call.shape.dropout.probability > 0.0)) {
+    return 1.0F;
+  }
+  const std::int64_t number = head.first_probability + query * call.shape.seq_length + key;
+  const std::uint32_t word =
+      random_word(call.shape.dropout.key, static_cast<std::uint64_t>(number));
+  return word < call.threshold ? 0.0F : call.kept;
+}
+
+/// Blocks that a multiprocessor is to have at once, as far as registers go.
+inline constexpr int blocks_at_once(int chunks) {
+  return chunks <= 2 ? 2 : 1;
+}
+
+/// A block for each tile of each head.
+[[nodiscard]] inline Grid grid_of_tiles(const Attention& shape) {
+  const std::int64_t tiles = (shape.seq_length + kTile - 1) / kTile;
+  return {.blocks = static_cast<unsigned>(tiles * shape.batch * shape.heads),
+          .threads = kThreads,
+          .shared_bytes = sizeof(SharedTiles)};
+}
+
+/// Throws CudaError where own kernels do not compute this.
+inline void check_head_size(const Attention& shape) {
+  if (shape.head_size < 1 || shape.head_size > kMostHeadSize) {
+    throw CudaError("attention on a GPU: expected heads of 1 to " + std::to_string(kMostHeadSize) +
+                    " elements, got " + std::to_string(shape.head_size));
+  }
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,147 @@
+// Sums down the columns of a matrix, without atomics: of chunks of rows first, then of the chunks.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/vectors.h"
+
+namespace ptdp::cuda {
+namespace {
+
+/// Rows that a block takes at once, one with each warp.
+constexpr int kRowLanes = kThreads / kWarp;
+
+/// How rows are cut. It depends on the shape alone, not on how columns are read, and so does the
+/// order in which rows are added.
+struct RowChunks {
+  std::int64_t rows_each = 0;
+  std::int64_t count = 0;
+};
+RowChunks row_chunks(std::int64_t rows, std::int64_t width) {
+  // Enough to keep every GPU busy, and the sums of chunks far fewer than the rows.
+  constexpr std::int64_t blocks_wanted = 2048;
+  constexpr std::int64_t columns_of_block = kWarp * kVectorSize<BFloat16>;
+  constexpr std::int64_t least_rows = 64;
+  const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
+  const std::int64_t wanted =
+      std::max<std::int64_t>((blocks_wanted + column_blocks - 1) / column_blocks, 1);
+  const std::int64_t least = std::max((rows + wanted - 1) / wanted, least_rows);
+  const std::int64_t rows_each = (least + kRowLanes - 1) / kRowLanes * kRowLanes;
+  return {rows_each, (rows + rows_each - 1) / rows_each};
+}
+
+/// The sum of what the block's warps have for a column, by the warp of the column's number.
+template <int kSize>
+__device__ float sum_over_lanes(const float (&sums)[kRowLanes][kWarp * kSize], int column) {
+  float total = sums[0][column];
+  for (int lane = 1; lane < kRowLanes; ++lane) {
+    total += sums[lane][column];
+  }
+  return total;
+}
+
+/// Σ over rows first, first + kRowLanes, ... before `end` of the vector of columns that `x` begins
+/// with, one by one.
+template <class T, int kSize>
+__device__ void add_rows(const T* x, std::int64_t first, std::int64_t end, std::int64_t width,
+                         float (&total)[kSize]) {
+  constexpr int at_once = 4;  // reads under way
+  for (std::int64_t row = first; row < end; row += at_once * kRowLanes) {
+    Vector<T, kSize> vectors[at_once] = {};
+    for (int i = 0; i < at_once; ++i) {
+      if (row + i * kRowLanes < end) {
+        vectors[i] = load<kSize>(x + (row + i * kRowLanes) * width, 0);
+      }
+    }
+    for (const Vector<T, kSize>& vector : vectors) {
+      const Vector<float, kSize> terms = widened(vector);
+      for (int e = 0; e < kSize; ++e) {
+        total[e] += terms[e];
+      }
+    }
+  }
+}
+
+/// sums[chunk, width]: of a chunk's rows. A warp's threads have neighbouring vectors of columns.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kThreads)
+    chunk_sums_kernel(const T* x, std::int64_t rows, std::int64_t width, std::int64_t rows_each,
+                      float* sums) {
+  __shared__ float of_lanes[kRowLanes][kWarp * kSize];
+  const int lane = static_cast<int>(threadIdx.x) / kWarp;
+  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t first_column = std::int64_t{blockIdx.x} * (kWarp * kSize);
+  const std::int64_t column = first_column + in_warp * kSize;
+  const std::int64_t first_row = std::int64_t{blockIdx.y} * rows_each;
+  const std::int64_t end = first_row + rows_each < rows ? first_row + rows_each : rows;
+  float total[kSize] = {};
+  if (column < width) {
+    add_rows<T, kSize>(x + column, first_row + lane, end, width, total);
+  }
+  for (int e = 0; e < kSize; ++e) {
+    of_lanes[lane][in_warp * kSize + e] = total[e];
+  }
+  __syncthreads();
+  const int of_thread = static_cast<int>(threadIdx.x);
+  if (of_thread < kWarp * kSize && first_column + of_thread < width) {
+    sums[blockIdx.y * width + first_column + of_thread] =
+        sum_over_lanes<kSize>(of_lanes, of_thread);
+  }
+}
+
+/// to[width] += Σ over chunks of sums[chunk, width].
+__global__ void __launch_bounds__(kThreads)
+    add_chunk_sums_kernel(const float* sums, std::int64_t num_chunks, std::int64_t width,
+                          float* to) {
+  __shared__ float of_lanes[kRowLanes][kWarp];
+  const int lane = static_cast<int>(threadIdx.x) / kWarp;
+  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + in_warp;
+  float total = 0.0F;
+  if (column < width) {
+    for (std::int64_t chunk = lane; chunk < num_chunks; chunk += kRowLanes) {
+      total += sums[chunk * width + column];
+    }
+  }
+  of_lanes[lane][in_warp] = total;
+  __syncthreads();
+  if (lane == 0 && column < width) {
+    to[column] += sum_over_lanes<1>(of_lanes, in_warp);
+  }
+}
+
+}  // namespace
+
+std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t width) {
+  return row_chunks(rows, width).count * width;
+}
+
+void bias_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, std::int64_t rows,
+                   Buffer scratch) {
+  const std::int64_t width = gradient.size;
+  assert(dy.size == rows * width && gradient.type == accumulator_of(dy.type));
+  assert(scratch.size >= column_sum_scratch(rows, width));
+  if (dy.empty()) {
+    return;
+  }
+  const RowChunks chunks = row_chunks(rows, width);
+  auto* const sums = elements<float>(scratch);
+  visit_working_type(dy.type, [&]<class T>(T) {
+    const T* const x = elements<T>(dy);
+    visit_vector_size<T>(
+        width, are_aligned(16, x), [&]<int kSize>(std::integral_constant<int, kSize>) {
+          constexpr std::int64_t columns_of_block = kWarp * kSize;
+          const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
+          const Grid grid{.blocks = dim3(static_cast<unsigned>(column_blocks),
+                                         static_cast<unsigned>(chunks.count))};
+          launch(stream, grid, chunk_sums_kernel<T, kSize>, x, rows, width, chunks.rows_each, sums);
+        });
+  });
+  const Grid grid{.blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp)};
+  launch(stream, grid, add_chunk_sums_kernel, static_cast<const float*>(sums), chunks.count, width,
+         elements<float>(gradient));
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,212 @@
+// Softmax and cross-entropy over a rank's columns of the logits: a block per row.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/row_chunks.h"
+#include "kernels/cuda/total.h"
+
+namespace ptdp::cuda {
+namespace {
+
+/// Logits of a rank: rows of `width` columns, of which the first `num_valid` do not pad.
+template <class T>
+struct LogitRows {
+  T* logits;
+  std::int64_t rows;
+  std::int64_t width;
+  std::int64_t num_valid;
+  std::int64_t first_token;
+};
+
+template <class T>
+LogitRows<T> rows_of(Buffer logits, const VocabShard& shard, std::int64_t rows) {
+  assert(logits.size == rows * shard.width);
+  return {.logits = elements<T>(logits),
+          .rows = rows,
+          .width = shard.width,
+          .num_valid = std::clamp<std::int64_t>(shard.num_valid - shard.first, 0, shard.width),
+          .first_token = shard.first};
+}
+
+/// What both kinds of sum need to know of a row beside its logits.
+struct RowFigures {
+  const std::int32_t* targets;
+  const float* maxima;
+  float* sums;  ///< [2, rows].
+};
+
+/// e^(x − most) for x <= most. Between 16-bit logits a product less is formed: the rounding of
+/// most·log2(e) scales all of a row's powers alike, which its sum takes out again.
+template <class T>
+__device__ float power_of(float x, float most) {
+  if constexpr (sizeof(T) == 2) {
+    constexpr float kLog2E = 1.44269504F;
+    return exp2f(fmaf(x, kLog2E, -(most * kLog2E)));
+  } else {
+    return expf(x - most);
+  }
+}
+
+/// Calls visit(chunk, count) for this thread's chunks that have valid columns, which are the first
+/// `count`: a constant but in the last chunk.
+template <bool kIsAligned, class T, class Visit>
+__device__ void visit_valid(const LogitRows<T>& rows, const T* row, const Visit& visit) {
+  constexpr int kSize = kVectorSize<T>;
+  const std::int64_t stride = std::int64_t{blockDim.x} * kSize;
+  std::int64_t first = std::int64_t{threadIdx.x} * kSize;
+  // Two at once, so that the second is on its way while the first is summed.
+  for (; first + stride + kSize <= rows.num_valid; first += 2 * stride) {
+    const Packed<T> chunk = load_chunk<kIsAligned>(row, first, rows.width);
+    const Packed<T> next = load_chunk<kIsAligned>(row, first + stride, rows.width);
+    visit(chunk, kSize);
+    visit(next, kSize);
+  }
+  for (; first < rows.num_valid; first += stride) {
+    const std::int64_t left = rows.num_valid - first;
+    visit(load_chunk<kIsAligned>(row, first, rows.width),
+          left < kSize ? static_cast<int>(left) : kSize);
+  }
+}
+
+template <class T, bool kIsAligned>
+__global__ void maxima_of_rows(LogitRows<T> rows, float* maxima) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
+    float most = kNone;
+    // Kept apart, since a maximum passes over what is not a number.
+    float fault = 0.0F;
+    visit_valid<kIsAligned>(rows, rows.logits + r * rows.width,
+                            [&](const Packed<T>& chunk, int count) {
+                              for (int j = 0; j < kVectorSize<T>; ++j) {
+                                const float x = j < count ? chunk[j] : kNone;
+                                most = fmaxf(most, x);
+                                fault = x == x ? fault : x;
+                              }
+                            });
+    most = block_maximum(most, kNone);
+    fault = block_sum(fault);
+    if (threadIdx.x == 0) {
+      maxima[r] = fault == fault ? most : fault;
+    }
+  }
+}
+
+template <class T, bool kIsAligned>
+__global__ void sums_of_rows(LogitRows<T> rows, RowFigures figures) {
+  for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
+    const T* const row = rows.logits + r * rows.width;
+    const float most = figures.maxima[r];
+    float sum = 0.0F;
+    visit_valid<kIsAligned>(rows, row, [&](const Packed<T>& chunk, int count) {
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        const float power = power_of<T>(chunk[j], most);
+        sum += j < count ? power : 0.0F;
+      }
+    });
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+      const std::int64_t target = figures.targets[r] - rows.first_token;
+      const bool has_target = target >= 0 && target < rows.num_valid;
+      figures.sums[r] = sum;
+      figures.sums[rows.rows + r] = has_target ? widen(row[target]) - most : 0.0F;
+    }
+  }
+}
+
+template <class T, bool kIsAligned>
+__global__ void gradients_of_rows(LogitRows<T> rows, RowFigures figures, float scale) {
+  constexpr int kSize = kVectorSize<T>;
+  const std::int64_t stride = std::int64_t{blockDim.x} * kSize;
+  for (std::int64_t r = blockIdx.x; r < rows.rows; r += gridDim.x) {
+    T* const row = rows.logits + r * rows.width;
+    const float most = figures.maxima[r];
+    const float per_sum = scale / figures.sums[r];
+    const std::int64_t target = figures.targets[r] - rows.first_token;
+    for (std::int64_t first = std::int64_t{threadIdx.x} * kSize; first < rows.width;
+         first += stride) {
+      const Packed<T> chunk = load_chunk<kIsAligned>(row, first, rows.width);
+      Chunk<T> gradient;
+      // Within the chunk; neither matters in most of them.
+      const std::int64_t left = rows.num_valid - first;
+      const std::int64_t place = target - first;
+      const int count = left < kSize ? static_cast<int>(left) : kSize;
+      const int of_target = place >= 0 && place < kSize ? static_cast<int>(place) : kSize;
+      for (int j = 0; j < kSize; ++j) {
+        const float power = power_of<T>(chunk[j], most);
+        const float own = j == of_target ? scale : 0.0F;
+        gradient[j] = j < count ? narrow<T>(fmaf(power, per_sum, -own)) : T{};
+      }
+      store_chunk<kIsAligned>(gradient, row, first, rows.width);
+    }
+  }
+}
+
+/// Calls issue(T, bool_constant of whether chunks are aligned, grid) unless there are no rows.
+template <class Issue>
+void for_rows(Buffer logits, const VocabShard& shard, std::int64_t rows, const Issue& issue) {
+  if (rows == 0) {
+    return;
+  }
+  visit_working_type(logits.type, [&]<class T>(T type) {
+    constexpr int kMostThreads = 512;
+    const Grid grid = row_grid(rows, threads_for(num_chunks<T>(shard.width), 1, kMostThreads));
+    if (has_aligned_rows<T>(shard.width, elements<T>(logits))) {
+      issue(type, std::true_type{}, grid);
+    } else {
+      issue(type, std::false_type{}, grid);
+    }
+  });
+}
+
+struct Loss {
+  const float* sums;
+  std::int64_t rows;
+  __device__ double operator()(std::int64_t row) const {
+    return log(static_cast<double>(sums[row])) - static_cast<double>(sums[rows + row]);
+  }
+};
+
+}  // namespace
+
+void row_maxima(cudaStream_t stream, Buffer logits, const VocabShard& shard, Buffer maxima,
+                std::int64_t rows) {
+  assert(maxima.size == rows);
+  for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
+    launch(stream, grid, maxima_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
+           elements<float>(maxima));
+  });
+}
+
+void softmax_sums(cudaStream_t stream, Buffer logits, const VocabShard& shard, Buffer targets,
+                  Buffer maxima, Buffer sums, std::int64_t rows) {
+  assert(maxima.size == rows && sums.size == 2 * rows && targets.size == rows);
+  for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
+    const RowFigures figures{elements<std::int32_t>(targets), elements<float>(maxima),
+                             elements<float>(sums)};
+    launch(stream, grid, sums_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
+           figures);
+  });
+}
+
+void add_losses(cudaStream_t stream, Buffer sums, Buffer total, std::int64_t rows, Buffer scratch) {
+  assert(sums.size == 2 * rows && total.size == 1);
+  add_total(stream, Loss{elements<float>(sums), rows}, rows, total, scratch);
+}
+
+void cross_entropy_backward(cudaStream_t stream, Buffer logits, const VocabShard& shard,
+                            Buffer targets, Buffer maxima, Buffer sums, double scale,
+                            std::int64_t rows) {
+  assert(maxima.size == rows && sums.size == 2 * rows && targets.size == rows);
+  for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
+    const RowFigures figures{elements<std::int32_t>(targets), elements<float>(maxima),
+                             elements<float>(sums)};
+    launch(stream, grid, gradients_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
+           figures, static_cast<float>(scale));
+  });
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,366 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <cstdio>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/events.h"
+#include "kernels/cuda/fused_attention.h"
+#include "kernels/cuda/graphs.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/products.h"
+
+namespace ptdp {
+namespace {
+
+/// The lane that the calling thread uses: threads belong to one rank.
+thread_local int lane_in_use = 0;
+
+/// The streams of a rank, by lane; messages go before compute.
+class Lanes {
+ public:
+  Lanes() {
+    int least = 0;
+    int greatest = 0;
+    PTDP_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    for (int lane = 0; lane < kNumBackendLanes; ++lane) {
+      PTDP_CUDA_CHECK(cudaStreamCreateWithPriority(&streams_[lane], cudaStreamNonBlocking,
+                                                   lane == 0 ? least : greatest));
+    }
+  }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+  Lanes(Lanes&&) = delete;
+  Lanes& operator=(Lanes&&) = delete;
+  ~Lanes() {
+    for (cudaStream_t const stream : streams_) {
+      static_cast<void>(cudaStreamDestroy(stream));
+    }
+  }
+
+  [[nodiscard]] cudaStream_t operator[](int lane) const { return streams_[lane]; }
+  [[nodiscard]] const cuda::LaneStreams& all() const { return streams_; }
+
+ private:
+  cuda::LaneStreams streams_{};
+};
+
+std::int64_t steady_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options)
+      : options_(options),
+        events_(std::make_shared<cuda::EventPool>()),
+        memory_(lanes_.all(), events_),
+        products_(*this, options.is_deterministic),
+        fused_attention_(*this, options.is_deterministic) {
+    use_lane(0);
+  }
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+  CudaBackend(CudaBackend&&) = delete;
+  CudaBackend& operator=(CudaBackend&&) = delete;
+  ~CudaBackend() override {
+    for (cudaStream_t const stream : lanes_.all()) {
+      static_cast<void>(cudaStreamSynchronize(stream));
+    }
+  }
+
+  // --- memory ---
+
+  [[nodiscard]] std::shared_ptr<void> message_memory(std::int64_t bytes) override {
+    void* memory = nullptr;
+    const auto size = static_cast<std::size_t>(bytes);
+    if (cudaMalloc(&memory, size) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      throw_out_of_memory(bytes);
+    }
+    return {memory, [](void* released) { static_cast<void>(cudaFree(released)); }};
+  }
+
+  // --- lanes and events ---
+
+  void use_lane(int lane) override {
+    assert(lane >= 0 && lane < kNumBackendLanes);
+    PTDP_CUDA_CHECK(cudaSetDevice(options_.device));
+    lane_in_use = lane;
+  }
+
+  [[nodiscard]] Event record() override {
+    Event event{.nanoseconds = steady_nanoseconds(), .device = events_->take()};
+    cuda::record_on(stream(), event.device);
+    return event;
+  }
+
+  void wait(const Event& event) override {
+    if (event.device != nullptr) {
+      cuda::wait_on(stream(), event.device);
+    }
+  }
+
+  void synchronize() override {
+    for (cudaStream_t const each : lanes_.all()) {
+      PTDP_CUDA_CHECK(cudaStreamSynchronize(each));
+    }
+  }
+
+  [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
+    float milliseconds = 0.0F;
+    PTDP_CUDA_CHECK(cudaEventSynchronize(cuda::event_of(first.device)));
+    PTDP_CUDA_CHECK(cudaEventSynchronize(cuda::event_of(second.device)));
+    PTDP_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, cuda::event_of(first.device),
+                                         cuda::event_of(second.device)));
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+  void run_as_graph(std::int64_t key, const std::function<void()>& issue) override {
+    if (options_.uses_graphs) {
+      graphs_.run(stream(), key, issue);
+    } else {
+      issue();
+    }
+  }
+
+  // --- transfers ---
+
+  void copy(Buffer from, Buffer to) override {
+    assert(from.type == to.type && from.size == to.size);
+    copy_bytes(from.data, to.data, to.bytes(), cudaMemcpyDeviceToDevice);
+  }
+  void copy_in(const void* from, Buffer to) override {
+    assert(!cuda::is_capturing(stream()));  // the graph would read the host's memory later
+    copy_bytes(from, to.data, to.bytes(), cudaMemcpyHostToDevice);
+  }
+  void copy_out(Buffer from, void* to) override {
+    copy_bytes(from.data, to, from.bytes(), cudaMemcpyDeviceToHost);
+    PTDP_CUDA_CHECK(cudaStreamSynchronize(stream()));
+  }
+  void convert(Buffer from, Buffer to) override { cuda::convert(stream(), from, to); }
+  void fill(Buffer x, double value) override { cuda::fill(stream(), x, value); }
+
+  // --- element by element ---
+
+  void add(Buffer x, Buffer to) override { cuda::add(stream(), x, to); }
+  void maximum(Buffer x, Buffer to) override { cuda::maximum(stream(), x, to); }
+  void scale(Buffer x, double factor) override { cuda::scale(stream(), x, factor); }
+  void add_bias(Buffer x, Buffer bias, std::int64_t rows) override {
+    cuda::add_bias(stream(), x, bias, rows);
+  }
+  void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override {
+    const Tensor scratch(*this, gradient.type, cuda::column_sum_scratch(rows, gradient.size));
+    cuda::bias_gradient(stream(), dy, gradient, rows, scratch);
+  }
+  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override {
+    cuda::bias_gelu(stream(), x, bias, y, rows);
+  }
+  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override {
+    cuda::gelu_backward(stream(), x, dy, dx);
+  }
+  void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
+                        const TokenRange& range, Buffer y, std::int64_t rows) override {
+    cuda::bias_dropout_add(stream(), x, bias, residual, dropout, range, y, rows);
+  }
+  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
+                        std::int64_t rows) override {
+    cuda::dropout_backward(stream(), dy, dropout, range, dx, rows);
+  }
+
+  // --- products ---
+
+  void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
+    products_.multiply(stream(), {product, a, b, c});
+  }
+
+  // --- layer norm ---
+
+  void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y, Buffer mean,
+                  Buffer rstd, std::int64_t rows) override {
+    cuda::layer_norm(stream(), x, gamma, beta, epsilon, y, mean, rstd, rows);
+  }
+  void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma, Buffer dx,
+                           Buffer dgamma, Buffer dbeta, std::int64_t rows) override {
+    const Tensor scratch(*this, dgamma.type, cuda::layer_norm_backward_scratch(rows, gamma.size));
+    cuda::layer_norm_backward(stream(), dy, x, mean, rstd, gamma, dx, dgamma, dbeta, rows, scratch);
+  }
+
+  // --- attention ---
+
+  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override {
+    if (is_fused(shape, qkv.type)) {
+      fused_attention_.forward(stream(), shape, qkv, out, log_sum);
+    } else {
+      cuda::attention(stream(), shape, qkv, out, log_sum);
+    }
+  }
+  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
+                          Buffer dout, Buffer dqkv) override {
+    if (is_fused(shape, qkv.type)) {
+      fused_attention_.backward(stream(), shape, qkv, out, log_sum, dout, dqkv);
+      return;
+    }
+    const Tensor memory = scratch_of(cuda::attention_backward_scratch(shape, qkv.type));
+    cuda::attention_backward(stream(), shape, qkv, out, log_sum, dout, dqkv, memory.buffer().data);
+  }
+
+  // --- embedding ---
+
+  void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override {
+    cuda::embedding(stream(), ids, table, first, out);
+  }
+  void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) override {
+    if (ids.empty()) {
+      return;
+    }
+    const Tensor memory =
+        scratch_of(cuda::embedding_gradient_scratch(ids.size, dy.size / ids.size));
+    cuda::embedding_gradient(stream(), ids, dy, first, gradient, memory.buffer().data);
+  }
+  void add_positions(Buffer x, Buffer positions, const TokenRange& range,
+                     std::int64_t rows) override {
+    cuda::add_positions(stream(), x, positions, range, rows);
+  }
+  void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
+                         std::int64_t rows) override {
+    cuda::position_gradient(stream(), dy, gradient, range, rows);
+  }
+
+  // --- cross-entropy ---
+
+  void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
+                  std::int64_t rows) override {
+    cuda::row_maxima(stream(), logits, shard, maxima, rows);
+  }
+  void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+                    Buffer sums, std::int64_t rows) override {
+    cuda::softmax_sums(stream(), logits, shard, targets, maxima, sums, rows);
+  }
+  void add_losses(Buffer sums, Buffer total, std::int64_t rows) override {
+    const Tensor scratch(*this, DataType::kFloat64, cuda::total_scratch(rows));
+    cuda::add_losses(stream(), sums, total, rows, scratch);
+  }
+  void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+                              Buffer sums, double scale, std::int64_t rows) override {
+    cuda::cross_entropy_backward(stream(), logits, shard, targets, maxima, sums, scale, rows);
+  }
+
+  // --- optimizer and initial values ---
+
+  void add_squares(Buffer x, Buffer total) override {
+    const Tensor scratch(*this, DataType::kFloat64, cuda::total_scratch(x.size));
+    cuda::add_squares(stream(), x, total, scratch);
+  }
+  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override {
+    cuda::adamw(stream(), settings, slices);
+  }
+  void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
+                   double deviation) override {
+    cuda::fill_normal(stream(), x, block, key, deviation);
+  }
+
+ protected:
+  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override {
+    if (bytes == 0) {
+      return nullptr;
+    }
+    void* memory = memory_.allocate(bytes, lane_in_use);
+    if (memory == nullptr && !cuda::is_capturing(stream())) {
+      synchronize();
+      memory_.trim();
+      memory = memory_.allocate(bytes, lane_in_use);
+    }
+    if (memory == nullptr) {
+      throw_out_of_memory(bytes);
+    }
+    return memory;
+  }
+  void release_memory(void* memory, std::int64_t) noexcept override {
+    if (memory != nullptr) {
+      memory_.release(memory, lane_in_use);
+    }
+  }
+
+ private:
+  [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
+
+  [[nodiscard]] bool is_fused(const Attention& shape, DataType type) {
+    return options_.uses_cudnn && fused_attention_.supports(shape, type);
+  }
+
+  /// Aligned memory of so many bytes.
+  [[nodiscard]] Tensor scratch_of(std::int64_t bytes) {
+    constexpr std::int64_t word = bytes_of(DataType::kInt32);
+    return {*this, DataType::kInt32, (bytes + word - 1) / word};
+  }
+
+  void copy_bytes(const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
+    if (bytes > 0) {  // either may be null for none
+      PTDP_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream()));
+    }
+  }
+
+  [[noreturn]] void throw_out_of_memory(std::int64_t bytes) const {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    static_cast<void>(cudaMemGetInfo(&free, &total));
+    throw OutOfMemory("out of memory on GPU " + std::to_string(options_.device) + ": " +
+                      std::to_string(bytes) + " bytes asked for, " +
+                      std::to_string(bytes_in_use()) + " in use, " +
+                      std::to_string(memory_.reserved()) + " reserved, " + std::to_string(free) +
+                      " of " + std::to_string(total) + " free");
+  }
+
+  /// Makes the GPU the calling thread's before anything of it is made.
+  struct Selected {
+    explicit Selected(int device) { PTDP_CUDA_CHECK(cudaSetDevice(device)); }
+  };
+
+  CudaOptions options_;
+  Selected selected_{options_.device};
+  std::shared_ptr<cuda::EventPool> events_;
+  Lanes lanes_;
+  cuda::DeviceMemory memory_;
+  cuda::Products products_;
+  cuda::FusedAttention fused_attention_;
+  cuda::Graphs graphs_;  ///< Ends before the libraries whose kernels it launches.
+};
+
+}  // namespace
+
+int num_cuda_devices() {
+  int count = 0;
+  const bool is_known = cudaGetDeviceCount(&count) == cudaSuccess;
+  static_cast<void>(cudaGetLastError());
+  return is_known ? count : 0;
+}
+
+CudaDevice describe_cuda_device(int device) {
+  cudaDeviceProp properties{};
+  PTDP_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  CudaDevice description{.name = properties.name,
+                         .num_multiprocessors = properties.multiProcessorCount,
+                         .compute_capability = 10 * properties.major + properties.minor,
+                         .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
+  std::array<char, 32> address{};
+  std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0",
+                static_cast<unsigned>(properties.pciDomainID),
+                static_cast<unsigned>(properties.pciBusID),
+                static_cast<unsigned>(properties.pciDeviceID));
+  description.pci_bus_id = address.data();
+  PTDP_CUDA_CHECK(cudaDriverGetVersion(&description.driver_version));
+  PTDP_CUDA_CHECK(cudaRuntimeGetVersion(&description.runtime_version));
+  return description;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<CudaBackend>(options);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,314 @@
+// Element-wise operations, bias and GELU.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/vectors.h"
+
+namespace ptdp::cuda {
+namespace {
+
+// --- one element of a result from one of each argument ---
+
+template <int kSize, class Function, class To, class... From>
+__device__ void store_mapped(const Function& function, To* to, std::int64_t number,
+                             const Vector<From, kSize>&... from) {
+  Vector<To, kSize> result;
+  for (int e = 0; e < kSize; ++e) {
+    result[e] = function(from[e]...);
+  }
+  store(to, number, result);
+}
+
+/// Vectors that are `step` apart; of those beyond `end`, nothing.
+template <int kSize, class T>
+struct VectorBatch {
+  Vector<T, kSize> vectors[kVectorsAtOnce];
+
+  __device__ VectorBatch(const T* from, std::int64_t number, std::int64_t end) {
+    for (int i = 0; i < kVectorsAtOnce; ++i, number += num_threads()) {
+      if (number < end) {
+        vectors[i] = load<kSize>(from, number);
+      }
+    }
+  }
+};
+
+template <int kSize, class Function, class To, class... From>
+__device__ void store_mapped_batch(const Function& function, To* to, std::int64_t number,
+                                   std::int64_t end, const VectorBatch<kSize, From>&... from) {
+  for (int i = 0; i < kVectorsAtOnce; ++i, number += num_threads()) {
+    if (number < end) {
+      store_mapped<kSize>(function, to, number, from.vectors[i]...);
+    }
+  }
+}
+
+/// to[i] = function(from[i]...); `to` may be one of the others.
+template <int kSize, class Function, class To, class... From>
+__global__ void __launch_bounds__(kThreads)
+    map_kernel(Function function, std::int64_t size, To* to, const From*... from) {
+  const std::int64_t end = size / kSize;
+  for (std::int64_t i = first_element(); i < end; i += kVectorsAtOnce * num_threads()) {
+    store_mapped_batch<kSize>(function, to, i, end, VectorBatch<kSize, From>(from, i, end)...);
+  }
+  const std::int64_t rest = end * kSize + first_element();
+  if (rest < size) {
+    to[rest] = function(from[rest]...);
+  }
+}
+
+template <class Function, class To, class... From>
+void launch_map(cudaStream_t stream, const Function& function, std::int64_t size, To* to,
+                const From*... from) {
+  if (size == 0) {
+    return;
+  }
+  constexpr int widest = 16 / static_cast<int>(std::max({sizeof(To), sizeof(From)...}));
+  const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+    constexpr std::int64_t at_once = std::int64_t{kSize} * kVectorsAtOnce;
+    launch(stream, walking_grid((size + at_once - 1) / at_once),
+           map_kernel<kSize, Function, To, From...>, function, size, to, from...);
+  };
+  if ((are_aligned(widest * sizeof(To), to) && ... && are_aligned(widest * sizeof(From), from))) {
+    launch_with(std::integral_constant<int, widest>());
+  } else {
+    launch_with(std::integral_constant<int, 1>());
+  }
+}
+
+/// Of what can be moved, added and compared.
+template <class Function>
+void visit_any_element_type(DataType type, Function&& function) {
+  if (type == DataType::kInt32) {
+    function(std::int32_t{});
+  } else {
+    visit_floating_type(type, function);
+  }
+}
+
+/// As the CPU's: i32 is computed with as it is, the others by way of their accumulators.
+template <class T>
+__device__ auto arithmetic_value(T x) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    return x;
+  } else {
+    return widen(x);
+  }
+}
+template <class T, class Value>
+__host__ __device__ T element_of(Value x) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    return static_cast<std::int32_t>(x);
+  } else {
+    return narrow<T>(x);
+  }
+}
+
+template <class From, class To>
+struct Conversion {
+  __device__ To operator()(From x) const { return narrow<To>(widen(x)); }
+};
+
+template <class T>
+struct Constant {
+  T value;
+  __device__ T operator()() const { return value; }
+};
+
+template <class T>
+struct SumOfTwo {
+  __device__ T operator()(T x, T y) const {
+    return element_of<T>(arithmetic_value(x) + arithmetic_value(y));
+  }
+};
+
+template <class T>
+struct LargerOfTwo {
+  __device__ T operator()(T x, T y) const {
+    const auto a = arithmetic_value(x);
+    const auto b = arithmetic_value(y);
+    // What is not a number stays so, on whichever side it is: it alone differs from itself.
+    return a > b || a != a ? x : y;
+  }
+};
+
+template <class T>
+struct Multiple {
+  Accumulator<T> factor;
+  __device__ T operator()(T x) const { return narrow<T>(widen(x) * factor); }
+};
+
+// --- GELU ---
+
+/// √(2/π)·log2 e and the factor of the cube in GELU's argument of tanh.
+constexpr double kRootTwoOverPi = 0.79788456080286535588;
+constexpr double kLog2E = 1.44269504088896340736;
+constexpr double kCube = 0.044715;
+
+/// 1/x to two units in the last place, for x >= 1.
+__device__ float reciprocal(float x) {
+#ifdef __CUDACC__
+  return __fdividef(1.0F, x);
+#else
+  return 1.0F / x;
+#endif
+}
+
+/// 0.5·(1 + tanh u) = 1/(1 + 2^(−2u·log2 e)), which loses nothing where tanh nears −1.
+__device__ float gelu_sigmoid(float x) {
+  constexpr auto slope = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E);
+  constexpr auto cube = static_cast<float>(-2.0 * kRootTwoOverPi * kLog2E * kCube);
+  return reciprocal(1.0F + exp2f(x * (slope + cube * x * x)));
+}
+
+template <class T>
+__device__ T gelu(T x) {
+  const float value = widen(x);
+  return narrow<T>(value * gelu_sigmoid(value));
+}
+
+template <class T>
+struct Gelu {
+  __device__ T operator()(T x) const { return gelu(x); }
+};
+
+/// With g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 + 3·0.044715·x²).
+template <class T>
+struct GeluBackward {
+  __device__ T operator()(T x, T dy) const {
+    constexpr auto slope = static_cast<float>(2.0 * kRootTwoOverPi);
+    constexpr auto square = static_cast<float>(6.0 * kRootTwoOverPi * kCube);
+    const float value = widen(x);
+    const float sigmoid = gelu_sigmoid(value);
+    const float inner = value * (slope + square * value * value);
+    return narrow<T>(widen(dy) * (sigmoid + inner * (sigmoid * (1.0F - sigmoid))));
+  }
+};
+
+// --- a bias of each row ---
+
+/// x += bias, and y = GELU(x) unless y is null.
+template <class T, int kSize>
+struct BiasBody {
+  T* x;
+  const T* bias;
+  T* y;
+
+  struct Loaded {
+    Vector<T, kSize> x;
+    Vector<T, kSize> bias;
+  };
+  __device__ Loaded load(const Place& place) const {
+    return {cuda::load<kSize>(x, place.number), cuda::load<kSize>(bias, place.column)};
+  }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    const Vector<float, kSize> from = widened(loaded.x);
+    const Vector<float, kSize> added = widened(loaded.bias);
+    Vector<T, kSize> sum;
+    for (int e = 0; e < kSize; ++e) {
+      sum[e] = narrow<T>(from[e] + added[e]);
+    }
+    store(x, place.number, sum);
+    if (y == nullptr) {
+      return;
+    }
+    for (int e = 0; e < kSize; ++e) {
+      sum[e] = gelu(sum[e]);
+    }
+    store(y, place.number, sum);
+  }
+};
+
+/// `y` may be empty.
+void launch_bias(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
+  assert(x.size == rows * bias.size && (y.empty() || y.size == x.size));
+  visit_working_type(x.type, [&]<class T>(T) {
+    T* const to = y.empty() ? nullptr : elements<T>(y);
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(stream, BiasBody<T, kSize>{elements<T>(x), elements<T>(bias), to}, rows,
+                    bias.size / kSize);
+    };
+    visit_vector_size<T>(bias.size, are_aligned(16, x.data, bias.data, to), launch_with);
+  });
+}
+
+}  // namespace
+
+void convert(cudaStream_t stream, Buffer from, Buffer to) {
+  assert(from.size == to.size);
+  visit_floating_type(from.type, [&]<class From>(From) {
+    visit_floating_type(to.type, [&]<class To>(To) {
+      launch_map(stream, Conversion<From, To>{}, to.size, elements<To>(to),
+                 static_cast<const From*>(elements<From>(from)));
+    });
+  });
+}
+
+void fill(cudaStream_t stream, Buffer x, double value) {
+  if (x.empty()) {
+    return;
+  }
+  if (value == 0.0 && !std::signbit(value)) {
+    PTDP_CUDA_CHECK(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.bytes()), stream));
+    return;
+  }
+  visit_any_element_type(x.type, [&]<class T>(T) {
+    launch_map(stream, Constant<T>{element_of<T>(value)}, x.size, elements<T>(x));
+  });
+}
+
+void add(cudaStream_t stream, Buffer x, Buffer to) {
+  assert(x.size == to.size && x.type == to.type);
+  visit_any_element_type(x.type, [&]<class T>(T) {
+    T* const sum = elements<T>(to);
+    launch_map(stream, SumOfTwo<T>{}, x.size, sum, static_cast<const T*>(elements<T>(x)),
+               static_cast<const T*>(sum));
+  });
+}
+
+void maximum(cudaStream_t stream, Buffer x, Buffer to) {
+  assert(x.size == to.size && x.type == to.type);
+  visit_any_element_type(x.type, [&]<class T>(T) {
+    T* const most = elements<T>(to);
+    launch_map(stream, LargerOfTwo<T>{}, x.size, most, static_cast<const T*>(elements<T>(x)),
+               static_cast<const T*>(most));
+  });
+}
+
+void scale(cudaStream_t stream, Buffer x, double factor) {
+  visit_floating_type(x.type, [&]<class T>(T) {
+    T* const to = elements<T>(x);
+    launch_map(stream, Multiple<T>{static_cast<Accumulator<T>>(factor)}, x.size, to,
+               static_cast<const T*>(to));
+  });
+}
+
+void add_bias(cudaStream_t stream, Buffer x, Buffer bias, std::int64_t rows) {
+  launch_bias(stream, x, bias, {}, rows);
+}
+
+void bias_gelu(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
+  assert(x.size == y.size);
+  if (!bias.empty()) {
+    launch_bias(stream, x, bias, y, rows);
+    return;
+  }
+  visit_working_type(x.type, [&]<class T>(T) {
+    launch_map(stream, Gelu<T>{}, x.size, elements<T>(y), static_cast<const T*>(elements<T>(x)));
+  });
+}
+
+void gelu_backward(cudaStream_t stream, Buffer x, Buffer dy, Buffer dx) {
+  assert(x.size == dy.size && x.size == dx.size);
+  visit_working_type(x.type, [&]<class T>(T) {
+    launch_map(stream, GeluBackward<T>{}, x.size, elements<T>(dx),
+               static_cast<const T*>(elements<T>(x)), static_cast<const T*>(elements<T>(dy)));
+  });
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,395 @@
+// Rows of tables: token and position embeddings and their gradients.
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/sort_by_key.h"
+#include "kernels/cuda/vectors.h"
+
+namespace ptdp::cuda {
+namespace {
+
+/// out[r] = table[ids[r] − first], or 0 beyond the table.
+template <class T, int kSize>
+struct LookupBody {
+  const std::int32_t* ids;
+  const T* table;
+  T* out;
+  std::int64_t first;
+  std::int64_t num_entries;
+  std::int64_t columns;  ///< Vectors.
+
+  using Loaded = Vector<T, kSize>;
+  __device__ Loaded load(const Place& place) const {
+    const std::int64_t entry = ids[place.row] - first;
+    return entry >= 0 && entry < num_entries
+               ? cuda::load<kSize>(table, entry * columns + place.column)
+               : Loaded{};
+  }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    store(out, place.number, loaded);
+  }
+};
+
+/// x[r] += positions[first_position + r / batch].
+template <class T, int kSize>
+struct PositionBody {
+  T* x;
+  const T* positions;
+  std::int64_t first_position;
+  std::uint32_t batch;
+  std::int64_t columns;
+
+  struct Loaded {
+    Vector<T, kSize> x;
+    Vector<T, kSize> position;
+  };
+  __device__ Loaded load(const Place& place) const {
+    const std::int64_t position = first_position + static_cast<std::uint32_t>(place.row) / batch;
+    return {cuda::load<kSize>(x, place.number),
+            cuda::load<kSize>(positions, position * columns + place.column)};
+  }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    const Vector<float, kSize> from = widened(loaded.x);
+    const Vector<float, kSize> added = widened(loaded.position);
+    Vector<T, kSize> sum;
+    for (int e = 0; e < kSize; ++e) {
+      sum[e] = narrow<T>(from[e] + added[e]);
+    }
+    store(x, place.number, sum);
+  }
+};
+
+/// to += total.
+template <int kSize>
+__device__ void add_to(float* to, const float (&total)[kSize]) {
+  Vector<float, kSize> sum = load<kSize>(to, 0);
+  for (int e = 0; e < kSize; ++e) {
+    sum[e] += total[e];
+  }
+  store(to, 0, sum);
+}
+
+template <class T, int kSize>
+__device__ void add_elements(const T* from, float (&total)[kSize]) {
+  const Vector<float, kSize> terms = widened(load<kSize>(from, 0));
+  for (int e = 0; e < kSize; ++e) {
+    total[e] += terms[e];
+  }
+}
+
+/// gradient[p] += Σ over the batch of dy[p·batch + b]; a place is one of the gradient.
+template <class T, int kSize>
+struct PositionGradientBody {
+  const T* dy;
+  float* gradient;
+  std::int64_t rows;
+  std::int64_t batch;
+  std::int64_t columns;
+
+  struct Loaded {
+    float sums[kSize];
+  };
+  __device__ Loaded load(const Place& place) const {
+    Loaded loaded{};
+    const std::int64_t first = place.row * batch;
+    const std::int64_t end = first + batch < rows ? first + batch : rows;
+    for (std::int64_t row = first; row < end; ++row) {
+      add_elements(dy + (row * columns + place.column) * kSize, loaded.sums);
+    }
+    return loaded;
+  }
+  __device__ void finish(const Place& place, const Loaded& loaded) const {
+    add_to(gradient + place.number * kSize, loaded.sums);
+  }
+};
+
+// --- the gradient of a table: rows are sorted by entry, so that an entry's rows are a run ---
+
+/// Rows of a run that one thread sums. A run is summed in pieces of so many rows from its beginning
+/// on, and the sums of the pieces are added in order: whatever else is in the batch, and however
+/// often an entry stands in it, by many blocks at once.
+constexpr std::int64_t kPiece = 32;
+/// Of the gradient's f32, so that 16 bytes of it are read and written at once.
+constexpr int kGradientVector = 4;
+
+/// What is known of the sorted rows, and where they are.
+struct SortedRows {
+  const std::int32_t* entries;  ///< Ascending; those of other ranks are num_entries.
+  const std::int32_t* rows;
+  std::int64_t size;
+  std::int64_t num_entries;
+  std::int64_t width;
+
+  [[nodiscard]] __device__ bool is(std::int64_t i, std::int32_t entry) const {
+    return i < size && entries[i] == entry;
+  }
+  /// First of [first, end) whose entry is not below, or where `is_above`, is above this one.
+  [[nodiscard]] __device__ std::int64_t bound(std::int64_t first, std::int64_t end,
+                                              std::int32_t entry, bool is_above) const {
+    while (first < end) {
+      const std::int64_t middle = (first + end) / 2;
+      if (entries[middle] < entry || (is_above && entries[middle] == entry)) {
+        first = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return first;
+  }
+};
+
+/// Some rows of one run; none where `first` is the end of all rows.
+struct Piece {
+  std::int64_t run;  ///< Where the run begins.
+  std::int64_t first;
+  std::int64_t end;
+};
+
+__device__ Piece piece_at(const SortedRows& sorted, std::int64_t run, std::int64_t first) {
+  std::int64_t end = first;
+  if (first < sorted.size) {
+    const std::int32_t entry = sorted.entries[first];
+    while (end < first + kPiece && sorted.is(end, entry)) {
+      ++end;
+    }
+  }
+  return {run, first, end};
+}
+
+/// The first piece that begins at `begin` or later.
+__device__ Piece first_piece(const SortedRows& sorted, std::int64_t begin) {
+  const std::int32_t entry = sorted.entries[begin];
+  if (begin == 0 || sorted.entries[begin - 1] != entry) {
+    return piece_at(sorted, begin, begin);
+  }
+  const std::int64_t run = sorted.bound(0, begin, entry, /*is_above=*/false);
+  const std::int64_t next = run + (begin - run + kPiece - 1) / kPiece * kPiece;
+  if (sorted.is(next, entry)) {
+    return piece_at(sorted, run, next);
+  }
+  const std::int64_t end = next < sorted.size ? next : sorted.size;
+  const std::int64_t next_run = sorted.bound(begin, end, entry, /*is_above=*/true);
+  return piece_at(sorted, next_run, next_run);
+}
+
+/// Where the sum of a long run's piece is kept. Of the rows from a multiple of kPiece to the next,
+/// only one such run can begin in it, and only one have another piece begin in it.
+__device__ std::int64_t piece_number(std::int64_t run, std::int64_t first) {
+  return first / kPiece * 2 + (first == run ? 1 : 0);
+}
+
+/// Block x sums the pieces that begin in [x·kPiece, (x+1)·kPiece): into the gradient, or where the
+/// run has more of them, into `pieces`.
+template <class T, int kSize>
+__global__ void __launch_bounds__(kThreads)
+    sum_pieces_kernel(SortedRows sorted, const T* dy, float* gradient, float* pieces) {
+  const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * kThreads + threadIdx.x) * kSize;
+  if (column >= sorted.width || sorted.entries[begin] == sorted.num_entries) {
+    return;
+  }
+  const std::int64_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
+  // A piece that follows another in the range begins a run: of the same run, it begins beyond.
+  for (Piece piece = first_piece(sorted, begin); piece.first < range_end;
+       piece = piece_at(sorted, piece.end, piece.end)) {
+    const std::int32_t entry = sorted.entries[piece.first];
+    if (entry == sorted.num_entries) {
+      return;
+    }
+    float total[kSize] = {};
+    for (std::int64_t i = piece.first; i < piece.end; ++i) {
+      add_elements(dy + sorted.rows[i] * sorted.width + column, total);
+    }
+    if (sorted.is(piece.run + kPiece, entry)) {
+      Vector<float, kSize> sum;
+      for (int e = 0; e < kSize; ++e) {
+        sum[e] = total[e];
+      }
+      store(pieces + piece_number(piece.run, piece.first) * sorted.width + column, 0, sum);
+    } else {
+      add_to(gradient + entry * sorted.width + column, total);
+    }
+  }
+}
+
+/// Block x adds the pieces of the long run that begins in [x·kPiece, (x+1)·kPiece), if one does.
+template <int kSize>
+__global__ void __launch_bounds__(kThreads)
+    add_pieces_kernel(SortedRows sorted, const float* pieces, float* gradient) {
+  const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece;
+  const std::int64_t range_end = begin + kPiece < sorted.size ? begin + kPiece : sorted.size;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * kThreads + threadIdx.x) * kSize;
+  const std::int32_t entry = sorted.entries[range_end - 1];
+  if (column >= sorted.width || entry == sorted.num_entries ||
+      (begin > 0 && sorted.entries[begin - 1] == entry)) {
+    return;
+  }
+  const std::int64_t run = sorted.bound(begin, range_end, entry, /*is_above=*/false);
+  if (!sorted.is(run + kPiece, entry)) {
+    return;
+  }
+  const std::int64_t end = sorted.bound(run + kPiece, sorted.size, entry, /*is_above=*/true);
+  float total[kSize] = {};
+  for (std::int64_t first = run; first < end; first += kPiece) {
+    add_elements(pieces + piece_number(run, first) * sorted.width + column, total);
+  }
+  add_to(gradient + entry * sorted.width + column, total);
+}
+
+/// What is sorted: entries of the table, or num_entries for what other ranks hold, and row numbers.
+__global__ void number_rows_kernel(const std::int32_t* ids, std::int64_t size, std::int64_t first,
+                                   std::int64_t num_entries, std::int32_t* entries,
+                                   std::int32_t* rows) {
+  for (std::int64_t i = first_element(); i < size; i += num_threads()) {
+    const std::int64_t entry = ids[i] - first;
+    entries[i] = static_cast<std::int32_t>(entry >= 0 && entry < num_entries ? entry : num_entries);
+    rows[i] = static_cast<std::int32_t>(i);
+  }
+}
+
+/// How the scratch of an embedding's gradient is divided [B].
+struct ScratchParts {
+  std::int64_t numbers;  ///< Each of four lists of i32.
+  std::int64_t pieces;
+  std::int64_t sorting;
+
+  ScratchParts(std::int64_t rows, std::int64_t width)
+      : numbers(aligned(rows * bytes_of(DataType::kInt32))),
+        pieces(aligned(2 * num_ranges(rows) * width * bytes_of(DataType::kFloat32))),
+        sorting(aligned(sort_by_key_scratch(rows))) {}
+
+  [[nodiscard]] static std::int64_t aligned(std::int64_t bytes) {
+    constexpr std::int64_t alignment = 256;
+    return (bytes + alignment - 1) / alignment * alignment;
+  }
+  [[nodiscard]] static std::int64_t num_ranges(std::int64_t rows) {
+    return (rows + kPiece - 1) / kPiece;
+  }
+};
+
+/// Queues the sorting; the result is in scratch.
+SortedRows sort_rows(cudaStream_t stream, Buffer ids, std::int64_t first, std::int64_t num_entries,
+                     std::int64_t width, std::byte* scratch) {
+  const ScratchParts parts(ids.size, width);
+  const auto list = [&](int number) {
+    return reinterpret_cast<std::int32_t*>(scratch + number * parts.numbers);
+  };
+  launch(stream, walking_grid(ids.size), number_rows_kernel, elements<std::int32_t>(ids), ids.size,
+         first, num_entries, list(0), list(1));
+  const SortByKey pairs{
+      .keys = list(0),
+      .sorted_keys = list(2),
+      .values = list(1),
+      .sorted_values = list(3),
+      .size = ids.size,
+      .key_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(num_entries)))};
+  sort_by_key(stream, pairs, scratch + 4 * parts.numbers + parts.pieces);
+  return {list(2), list(3), ids.size, num_entries, width};
+}
+
+}  // namespace
+
+void embedding(cudaStream_t stream, Buffer ids, Buffer table, std::int64_t first, Buffer out) {
+  if (out.empty()) {
+    return;
+  }
+  const std::int64_t width = out.size / ids.size;
+  assert(out.size == ids.size * width && table.size % width == 0 && table.type == out.type);
+  visit_working_type(out.type, [&]<class T>(T) {
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(
+          stream,
+          LookupBody<T, kSize>{elements<std::int32_t>(ids), elements<T>(table), elements<T>(out),
+                               first, table.size / width, width / kSize},
+          ids.size, width / kSize);
+    };
+    visit_vector_size<T>(width, are_aligned(16, table.data, out.data), launch_with);
+  });
+}
+
+std::int64_t embedding_gradient_scratch(std::int64_t rows, std::int64_t width) {
+  const ScratchParts parts(rows, width);
+  return 4 * parts.numbers + parts.pieces + parts.sorting;
+}
+
+void embedding_gradient(cudaStream_t stream, Buffer ids, Buffer dy, std::int64_t first,
+                        Buffer gradient, void* scratch) {
+  if (dy.empty()) {
+    return;
+  }
+  const std::int64_t width = dy.size / ids.size;
+  assert(dy.size == ids.size * width && gradient.size % width == 0);
+  assert(ids.size < (std::int64_t{1} << 31U) && gradient.type == accumulator_of(dy.type));
+  auto* const memory = static_cast<std::byte*>(scratch);
+  const SortedRows sorted = sort_rows(stream, ids, first, gradient.size / width, width, memory);
+  auto* const pieces = reinterpret_cast<float*>(memory + 4 * ScratchParts(ids.size, width).numbers);
+  auto* const to = elements<float>(gradient);
+  visit_working_type(dy.type, [&]<class T>(T) {
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      const std::int64_t columns_of_block = std::int64_t{kThreads} * kSize;
+      const Grid grid{
+          .blocks = dim3(static_cast<unsigned>(ScratchParts::num_ranges(ids.size)),
+                         static_cast<unsigned>((width + columns_of_block - 1) / columns_of_block))};
+      launch(stream, grid, sum_pieces_kernel<T, kSize>, sorted, elements<T>(dy), to, pieces);
+      launch(stream, grid, add_pieces_kernel<kSize>, sorted, pieces, to);
+    };
+    if (width % kGradientVector == 0 && are_aligned(16, to) &&
+        are_aligned(kGradientVector * sizeof(T), dy.data)) {
+      launch_with(std::integral_constant<int, kGradientVector>());
+    } else {
+      launch_with(std::integral_constant<int, 1>());
+    }
+  });
+}
+
+void add_positions(cudaStream_t stream, Buffer x, Buffer positions, const TokenRange& range,
+                   std::int64_t rows) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t width = x.size / rows;
+  assert(x.size == rows * width && rows < (std::int64_t{1} << 31U));
+  assert((range.first_position + (rows - 1) / range.batch + 1) * width <= positions.size);
+  visit_working_type(x.type, [&]<class T>(T) {
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(
+          stream,
+          PositionBody<T, kSize>{elements<T>(x), elements<T>(positions), range.first_position,
+                                 static_cast<std::uint32_t>(range.batch), width / kSize},
+          rows, width / kSize);
+    };
+    visit_vector_size<T>(width, are_aligned(16, x.data, positions.data), launch_with);
+  });
+}
+
+void position_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, const TokenRange& range,
+                       std::int64_t rows) {
+  if (dy.empty()) {
+    return;
+  }
+  const std::int64_t width = dy.size / rows;
+  const std::int64_t num_positions = (rows + range.batch - 1) / range.batch;
+  assert(dy.size == rows * width);
+  assert((range.first_position + num_positions) * width <= gradient.size);
+  auto* const to = elements<float>(gradient) + range.first_position * width;
+  visit_working_type(dy.type, [&]<class T>(T) {
+    const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
+      launch_matrix(
+          stream,
+          PositionGradientBody<T, kSize>{elements<T>(dy), to, rows, range.batch, width / kSize},
+          num_positions, width / kSize);
+    };
+    if (width % kGradientVector == 0 && are_aligned(16, to) &&
+        are_aligned(kGradientVector * sizeof(T), dy.data)) {
+      launch_with(std::integral_constant<int, kGradientVector>());
+    } else {
+      launch_with(std::integral_constant<int, 1>());
+    }
+  });
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,366 @@
+// Layer norm and its gradients: a block per row at a time, the row in registers where it fits. Sums
+// and products are fused where this says so and nowhere else, so that alignment changes no bit.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/row_chunks.h"
+
+namespace ptdp::cuda {
+namespace {
+
+constexpr int kMostNormThreads = 1024;
+/// Chunks of a row that a thread should have: fewer leave threads idle, more leave threads out.
+constexpr int kNormChunks = 2;
+/// Shared memory for sums that a block has on every GPU since 8.0.
+constexpr std::int64_t kMostShared = 160 << 10;
+
+struct NormShape {
+  std::int64_t rows;
+  std::int64_t width;
+};
+
+template <class T>
+struct Norm {
+  const T* x;
+  const T* gamma;
+  const T* beta;
+  T* y;
+  float* mean;
+  float* rstd;
+  float epsilon;
+};
+
+template <class T>
+struct NormGradient {
+  const T* dy;
+  const T* x;
+  const float* mean;
+  const float* rstd;
+  const T* gamma;
+  T* dx;
+  float* parts;  ///< [2, blocks, width]: of dgamma and of dbeta, over each block's rows.
+};
+
+template <class T, int kHeld, bool kIsAligned>
+__global__ void __launch_bounds__(kMostNormThreads) norm_rows(Norm<T> norm, NormShape shape) {
+  constexpr int kSize = kVectorSize<T>;
+  const std::int64_t width = shape.width;
+  const auto size = static_cast<float>(width);
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const RowChunks<kHeld, kIsAligned, T> x(norm.x + row * width, width);
+    float sum = 0.0F;
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
+      const Packed<T> chunk = x.at(k, first);
+      for (int j = 0; j < kSize; ++j) {
+        sum += chunk[j];
+      }
+    });
+    const float mean = block_sum(sum) / size;
+    float squares = 0.0F;
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int count) {
+      const Packed<T> chunk = x.at(k, first);
+      for (int j = 0; j < kSize; ++j) {
+        const float centred = j < count ? chunk[j] - mean : 0.0F;
+        squares = fmaf(centred, centred, squares);
+      }
+    });
+    const float rstd = 1.0F / sqrtf(block_sum(squares) / size + norm.epsilon);
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
+      const Packed<T> chunk = x.at(k, first);
+      Chunk<T> y;
+      const auto gamma = load_chunk<kIsAligned>(norm.gamma, first, width);
+      const auto beta = load_chunk<kIsAligned>(norm.beta, first, width);
+      for (int j = 0; j < kSize; ++j) {
+        const float normal = (chunk[j] - mean) * rstd;
+        y[j] = narrow<T>(fmaf(normal, gamma[j], beta[j]));
+      }
+      store_chunk<kIsAligned>(y, norm.y + row * width, first, width);
+    });
+    if (threadIdx.x == 0) {
+      norm.mean[row] = mean;
+      norm.rstd[row] = rstd;
+    }
+  }
+}
+
+template <class T>
+constexpr int kFoursOf = kVectorSize<T> / 4;
+
+/// Sums over a block's rows for dgamma (0) and dbeta (1). Each column is one thread's. They are in
+/// shared memory, and with kHeld = 0, whose rows may be too wide for it, in `parts`.
+template <int kHeld, class T>
+class NormColumnSums {
+ public:
+  using Four = Vector<float, 4>;
+  using Terms = float[kVectorSize<T>];
+
+  __device__ NormColumnSums(float* parts, std::int64_t width)
+      : parts_(parts), width_(width), num_chunks_(static_cast<int>(num_chunks<T>(width))) {}
+
+  __device__ void clear(std::int64_t first, int count) {
+    for (int which = 0; which < 2; ++which) {
+      if constexpr (kHeld > 0) {
+        for (int four = 0; four < kFoursOf<T>; ++four) {
+          *place(which, first, four) = Four{};
+        }
+      } else {
+        for (int j = 0; j < count; ++j) {
+          part(which)[first + j] = 0.0F;
+        }
+      }
+    }
+  }
+
+  /// A chunk's terms: dy·x̂ for dgamma, dy for dbeta.
+  __device__ void add(std::int64_t first, int count, const Packed<T>& dy, const Terms& normal) {
+    if constexpr (kHeld > 0) {
+      for (int four = 0; four < kFoursOf<T>; ++four) {
+        Four of_gamma = *place(0, first, four);
+        Four of_beta = *place(1, first, four);
+        for (int j = 0; j < 4; ++j) {
+          of_gamma[j] = fmaf(dy[4 * four + j], normal[4 * four + j], of_gamma[j]);
+          of_beta[j] += dy[4 * four + j];
+        }
+        *place(0, first, four) = of_gamma;
+        *place(1, first, four) = of_beta;
+      }
+    } else {
+      for (int j = 0; j < kVectorSize<T>; ++j) {
+        if (j < count) {
+          part(0)[first + j] = fmaf(dy[j], normal[j], part(0)[first + j]);
+          part(1)[first + j] += dy[j];
+        }
+      }
+    }
+  }
+
+  /// Writes all to `parts`. All of the block's threads call it.
+  __device__ void write() {
+    if constexpr (kHeld > 0) {
+      __syncthreads();
+      for (int which = 0; which < 2; ++which) {
+        for (std::int64_t c = threadIdx.x; c < width_; c += blockDim.x) {
+          const int j = static_cast<int>(c % kVectorSize<T>);
+          part(which)[c] = (*place(which, c, j / 4))[j % 4];
+        }
+      }
+    }
+  }
+
+ private:
+  /// Neighbouring threads' lie side by side.
+  __device__ Four* place(int which, std::int64_t column, int four) const {
+    const int chunk = static_cast<int>(column) / kVectorSize<T>;
+    return dynamic_shared<Four>() + (which * kFoursOf<T> + four) * num_chunks_ + chunk;
+  }
+  __device__ float* part(int which) const {
+    return parts_ + (which * std::int64_t{gridDim.x} + blockIdx.x) * width_;
+  }
+
+  float* parts_;
+  std::int64_t width_;
+  int num_chunks_;
+};
+
+struct Pair {
+  float first;
+  float second;
+};
+
+/// As block_sum, of two sums at once.
+__device__ Pair block_sum_of_pairs(Pair x) {
+  __shared__ Pair of_warp[kWarp];
+  x = {warp_sum(x.first), warp_sum(x.second)};
+  if (threadIdx.x % kWarp == 0) {
+    of_warp[threadIdx.x / kWarp] = x;
+  }
+  __syncthreads();
+  x = threadIdx.x % kWarp < blockDim.x / kWarp ? of_warp[threadIdx.x % kWarp] : Pair{0.0F, 0.0F};
+  x = {warp_sum(x.first), warp_sum(x.second)};
+  __syncthreads();
+  return x;
+}
+
+/// Mean and 1/σ of a row.
+struct Moments {
+  float mean;
+  float rstd;
+};
+
+/// Σ dy·gamma and Σ dy·gamma·x̂ over a row.
+template <int kHeld, bool kIsAligned, class T>
+__device__ Pair gradient_sums(const RowChunks<kHeld, kIsAligned, T>& dy,
+                              const RowChunks<kHeld, kIsAligned, T>& x, const T* gamma,
+                              const Moments& of_x, std::int64_t width) {
+  Pair sums{0.0F, 0.0F};
+  // Beyond the row's end dy is 0.
+  visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int) {
+    const Packed<T> dys = dy.at(k, first);
+    const Packed<T> xs = x.at(k, first);
+    const auto gammas = load_chunk<kIsAligned>(gamma, first, width);
+    for (int j = 0; j < kVectorSize<T>; ++j) {
+      const float normal = (xs[j] - of_x.mean) * of_x.rstd;
+      sums.first = fmaf(dys[j], gammas[j], sums.first);
+      sums.second = fmaf(dys[j] * gammas[j], normal, sums.second);
+    }
+  });
+  return block_sum_of_pairs(sums);
+}
+
+/// With x̂ = (x − mean)·rstd and g = dy·gamma: dx += rstd·(g − Σg/h − x̂·Σ(g·x̂)/h).
+template <class T, int kHeld, bool kIsAligned>
+__global__ void __launch_bounds__(kMostNormThreads)
+    norm_rows_backward(NormGradient<T> norm, NormShape shape) {
+  constexpr int kSize = kVectorSize<T>;
+  // More would not fit into the registers of a block of 1024 threads.
+  constexpr int kHeldOfResult = kHeld <= 2 ? kHeld : 0;
+  const std::int64_t width = shape.width;
+  const auto size = static_cast<float>(width);
+  NormColumnSums<kHeld, T> columns(norm.parts, width);
+  visit_chunks<kHeld, kIsAligned, T>(
+      width, [&](int, std::int64_t first, int count) { columns.clear(first, count); });
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const RowChunks<kHeld, kIsAligned, T> dy(norm.dy + row * width, width);
+    const RowChunks<kHeld, kIsAligned, T> x(norm.x + row * width, width);
+    const RowChunks<kHeldOfResult, kIsAligned, T> dx(norm.dx + row * width, width);
+    const Moments of_x{norm.mean[row], norm.rstd[row]};
+    const Pair sums = gradient_sums(dy, x, norm.gamma, of_x, width);
+    const float of_g = sums.first / size;
+    const float of_product = sums.second / size;
+    visit_chunks<kHeld, kIsAligned, T>(width, [&](int k, std::int64_t first, int count) {
+      const Packed<T> dys = dy.at(k, first);
+      const Packed<T> xs = x.at(k, first);
+      const Packed<T> before = dx.at(k, first);
+      const auto gammas = load_chunk<kIsAligned>(norm.gamma, first, width);
+      Chunk<T> after;
+      float normal[kSize];
+      for (int j = 0; j < kSize; ++j) {
+        normal[j] = (xs[j] - of_x.mean) * of_x.rstd;
+        const float inner = fmaf(-normal[j], of_product, fmaf(dys[j], gammas[j], -of_g));
+        after[j] = narrow<T>(fmaf(of_x.rstd, inner, before[j]));
+      }
+      store_chunk<kIsAligned>(after, norm.dx + row * width, first, width);
+      columns.add(first, count, dys, normal);
+    });
+  }
+  columns.write();
+}
+
+/// gradient[c] += Σ over blocks of their parts: 32 columns to a block, blockIdx.y says of which. A
+/// warp sums every so many parts, as many as there are warps.
+__global__ void add_norm_parts(const float* parts, std::int64_t num_parts, std::int64_t width,
+                               float* dgamma, float* dbeta) {
+  __shared__ float sums[kWarp][kWarp];
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned num_warps = blockDim.x / kWarp;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + lane;
+  const float* const own = parts + blockIdx.y * num_parts * width;
+  float sum = 0.0F;
+  if (column < width) {
+    for (std::int64_t part = warp; part < num_parts; part += num_warps) {
+      sum += own[part * width + column];
+    }
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp == 0 && column < width) {
+    for (unsigned other = 1; other < num_warps; ++other) {
+      sum += sums[other][lane];
+    }
+    (blockIdx.y == 0 ? dgamma : dbeta)[column] += sum;
+  }
+}
+
+/// Blocks of the backward pass: many where each leaves little, so that narrow rows, which have few
+/// threads, keep a GPU as busy.
+std::int64_t num_norm_blocks(std::int64_t rows, std::int64_t width) {
+  constexpr std::int64_t kLeastBlocks = 256;
+  constexpr std::int64_t kMostElements = 1 << 21;
+  std::int64_t blocks = kMostBlocks;
+  while (blocks > kLeastBlocks && blocks * width > kMostElements) {
+    blocks /= 2;
+  }
+  return std::min(rows, blocks);
+}
+
+/// Calls issue(constant of kHeld, bool_constant of kIsAligned, threads); kHeld is 2, kMostHeld, or
+/// 0 for other rows, of which those that are not `holdable`.
+template <class T, int kMostHeld, class Issue>
+void for_width(std::int64_t width, bool is_aligned, bool is_holdable, const Issue& issue) {
+  const std::int64_t chunks = num_chunks<T>(width);
+  const int threads = threads_for(chunks, kNormChunks, kMostNormThreads);
+  if (!is_aligned) {
+    issue(std::integral_constant<int, 0>{}, std::false_type{}, threads);
+  } else if (is_holdable && chunks <= std::int64_t{2} * threads) {
+    issue(std::integral_constant<int, 2>{}, std::true_type{}, threads);
+  } else if (is_holdable && chunks <= std::int64_t{kMostHeld} * threads) {
+    issue(std::integral_constant<int, kMostHeld>{}, std::true_type{}, threads);
+  } else {
+    issue(std::integral_constant<int, 0>{}, std::true_type{}, threads);
+  }
+}
+
+}  // namespace
+
+void layer_norm(cudaStream_t stream, Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y,
+                Buffer mean, Buffer rstd, std::int64_t rows) {
+  const NormShape shape{rows, gamma.size};
+  assert(x.size == rows * shape.width && y.size == x.size && beta.size == shape.width);
+  assert(mean.size == rows && rstd.size == rows);
+  if (x.empty()) {
+    return;
+  }
+  visit_working_type(x.type, [&]<class T>(T) {
+    const Norm<T> norm{
+        elements<T>(x),        elements<T>(gamma),    elements<T>(beta),          elements<T>(y),
+        elements<float>(mean), elements<float>(rstd), static_cast<float>(epsilon)};
+    const bool is_aligned = has_aligned_rows<T>(shape.width, norm.x, norm.gamma, norm.beta, norm.y);
+    const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
+      const auto kernel = norm_rows<T, Held::value, IsAligned::value>;
+      launch(stream, row_grid(rows, threads), kernel, norm, shape);
+    };
+    for_width<T, 4>(shape.width, is_aligned, /*is_holdable=*/true, issue);
+  });
+}
+
+std::int64_t layer_norm_backward_scratch(std::int64_t rows, std::int64_t width) {
+  return 2 * num_norm_blocks(rows, width) * width;
+}
+
+void layer_norm_backward(cudaStream_t stream, Buffer dy, Buffer x, Buffer mean, Buffer rstd,
+                         Buffer gamma, Buffer dx, Buffer dgamma, Buffer dbeta, std::int64_t rows,
+                         Buffer scratch) {
+  const NormShape shape{rows, gamma.size};
+  assert(x.size == rows * shape.width && dy.size == x.size && dx.size == x.size);
+  assert(dgamma.size == shape.width && dbeta.size == shape.width);
+  assert(mean.size == rows && rstd.size == rows);
+  assert(scratch.size >= layer_norm_backward_scratch(rows, shape.width));
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t blocks = num_norm_blocks(rows, shape.width);
+  visit_working_type(x.type, [&]<class T>(T) {
+    const NormGradient<T> norm{elements<T>(dy),         elements<T>(x),     elements<float>(mean),
+                               elements<float>(rstd),   elements<T>(gamma), elements<T>(dx),
+                               elements<float>(scratch)};
+    const bool is_aligned = has_aligned_rows<T>(shape.width, norm.dy, norm.x, norm.gamma, norm.dx);
+    const std::int64_t shared = 2 * shape.width * bytes_of(DataType::kFloat32);
+    const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
+      const auto kernel = norm_rows_backward<T, Held::value, IsAligned::value>;
+      const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
+      launch(stream, grid, kernel, norm, shape);
+    };
+    for_width<T, 3>(shape.width, is_aligned, shared <= kMostShared, issue);
+  });
+  const auto groups = static_cast<unsigned>((shape.width + kWarp - 1) / kWarp);
+  const int threads = kWarp * static_cast<int>(std::min<std::int64_t>(blocks, kWarp));
+  launch(stream, Grid{.blocks = dim3(groups, 2), .threads = threads}, add_norm_parts,
+         elements<float>(scratch), blocks, shape.width, elements<float>(dgamma),
+         elements<float>(dbeta));
+}
+
+}  // namespace ptdp::cuda

@@ -1,0 +1,260 @@
+// The optimizer's step, the norm of gradients, and initial values.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/philox.h"
+#include "kernels/cuda/total.h"
+
+namespace ptdp::cuda {
+namespace {
+
+// --- AdamW: one launch for many slices, which travel as its arguments ---
+
+/// Elements that a block updates before it looks for its next.
+constexpr std::int64_t kStepChunk = std::int64_t{kThreads} * 4;
+/// As many as fit into 4 KiB of arguments.
+constexpr int kMostStepSlices = 64;
+
+struct StepSlice {
+  float* master;
+  float* moment1;
+  float* moment2;
+  const float* gradient;
+  void* weights;
+  std::int64_t size;
+  std::int32_t first_chunk;  ///< Among those of the launch.
+  bool decays;
+  bool is_aligned;
+};
+
+struct StepSlices {
+  StepSlice slices[kMostStepSlices];
+  std::int32_t count = 0;
+  std::int32_t num_chunks = 0;
+};
+
+struct StepFactors {
+  float beta1, beta2, rest1, rest2, correction1, correction2, rate, epsilon, decay, scale;
+};
+static_assert(sizeof(StepSlices) + sizeof(StepFactors) <= 4096);
+
+StepFactors factors_of(const AdamW& settings) {
+  const auto t = static_cast<double>(settings.step);
+  const auto single = [](double x) { return static_cast<float>(x); };
+  return {.beta1 = single(settings.beta1),
+          .beta2 = single(settings.beta2),
+          .rest1 = single(1.0 - settings.beta1),
+          .rest2 = single(1.0 - settings.beta2),
+          .correction1 = single(1.0 / (1.0 - std::pow(settings.beta1, t))),
+          .correction2 = single(1.0 / (1.0 - std::pow(settings.beta2, t))),
+          .rate = single(settings.learning_rate),
+          .epsilon = single(settings.epsilon),
+          .decay = single(settings.weight_decay),
+          .scale = single(settings.gradient_scale)};
+}
+
+/// A product that is rounded before anything is added to it, as on a host: weights have its bits.
+__device__ float times(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// One parameter's step: theta, m and v get the new ones.
+__device__ void step(const StepFactors& by, float decay, float gradient, float& theta, float& m,
+                     float& v) {
+  const float g = times(gradient, by.scale);
+  m = times(by.beta1, m) + times(by.rest1, g);
+  v = times(by.beta2, v) + times(times(by.rest2, g), g);
+  const float direction = times(m, by.correction1) / (sqrtf(times(v, by.correction2)) + by.epsilon);
+  theta = theta - times(by.rate, direction + times(decay, theta));
+}
+
+/// The slice that a chunk of the launch belongs to: the last that begins at or before it.
+__device__ int slice_of(const StepSlices& all, std::int32_t chunk) {
+  int first = 0;
+  int end = all.count;
+  while (end - first > 1) {
+    const int middle = (first + end) / 2;
+    if (all.slices[middle].first_chunk <= chunk) {
+      first = middle;
+    } else {
+      end = middle;
+    }
+  }
+  return first;
+}
+
+/// Four neighbours of an aligned slice.
+template <class T>
+__device__ void step_four(const StepSlice& slice, const StepFactors& by, float decay,
+                          std::int64_t i) {
+  using Four = Vector<float, 4>;
+  Four theta = *reinterpret_cast<const Four*>(slice.master + i);
+  Four m = *reinterpret_cast<const Four*>(slice.moment1 + i);
+  Four v = *reinterpret_cast<const Four*>(slice.moment2 + i);
+  const Four gradient = *reinterpret_cast<const Four*>(slice.gradient + i);
+  Vector<T, 4> weights;
+  for (int j = 0; j < 4; ++j) {
+    step(by, decay, gradient[j], theta[j], m[j], v[j]);
+    weights[j] = narrow<T>(theta[j]);
+  }
+  *reinterpret_cast<Four*>(slice.master + i) = theta;
+  *reinterpret_cast<Four*>(slice.moment1 + i) = m;
+  *reinterpret_cast<Four*>(slice.moment2 + i) = v;
+  *reinterpret_cast<Vector<T, 4>*>(static_cast<T*>(slice.weights) + i) = weights;
+}
+
+template <class T>
+__global__ void step_slices(StepSlices all, StepFactors by) {
+  for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < all.num_chunks;
+       chunk += static_cast<std::int32_t>(gridDim.x)) {
+    const StepSlice slice = all.slices[slice_of(all, chunk)];
+    const float decay = slice.decays ? by.decay : 0.0F;
+    const std::int64_t first = std::int64_t{chunk - slice.first_chunk} * kStepChunk;
+    if (slice.is_aligned && first + kStepChunk <= slice.size) {
+      step_four<T>(slice, by, decay, first + std::int64_t{threadIdx.x} * 4);
+      continue;
+    }
+    const std::int64_t end = first + kStepChunk < slice.size ? first + kStepChunk : slice.size;
+    for (std::int64_t i = first + threadIdx.x; i < end; i += blockDim.x) {
+      float theta = slice.master[i];
+      float m = slice.moment1[i];
+      float v = slice.moment2[i];
+      step(by, decay, slice.gradient[i], theta, m, v);
+      slice.master[i] = theta;
+      slice.moment1[i] = m;
+      slice.moment2[i] = v;
+      static_cast<T*>(slice.weights)[i] = narrow<T>(theta);
+    }
+  }
+}
+
+void launch_step(cudaStream_t stream, DataType weights, const StepSlices& all,
+                 const StepFactors& factors) {
+  const Grid grid{.blocks =
+                      static_cast<unsigned>(std::min(std::int64_t{all.num_chunks}, kMostBlocks))};
+  visit_working_type(weights,
+                     [&]<class T>(T) { launch(stream, grid, step_slices<T>, all, factors); });
+}
+
+void append(StepSlices& all, const AdamWSlice& slice) {
+  const std::int64_t size = slice.master.size;
+  assert(slice.moment1.size == size && slice.moment2.size == size);
+  assert(slice.gradient.size == size && slice.weights.size == size);
+  const std::int64_t of_weights = 4 * bytes_of(slice.weights.type);
+  const bool is_aligned = are_aligned(16, slice.master.data, slice.moment1.data, slice.moment2.data,
+                                      slice.gradient.data) &&
+                          are_aligned(static_cast<std::size_t>(of_weights), slice.weights.data);
+  all.slices[all.count++] = {.master = elements<float>(slice.master),
+                             .moment1 = elements<float>(slice.moment1),
+                             .moment2 = elements<float>(slice.moment2),
+                             .gradient = elements<float>(slice.gradient),
+                             .weights = slice.weights.data,
+                             .size = size,
+                             .first_chunk = all.num_chunks,
+                             .decays = slice.decays,
+                             .is_aligned = is_aligned};
+  all.num_chunks += static_cast<std::int32_t>((size + kStepChunk - 1) / kStepChunk);
+}
+
+// --- sums ---
+
+struct Square {
+  const float* x;
+  __device__ double operator()(std::int64_t i) const {
+    const auto value = static_cast<double>(x[i]);
+    return value * value;
+  }
+};
+
+__global__ void sum_parts(const double* parts, std::int64_t count, double* total) {
+  double sum = 0.0;
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    sum += parts[i];
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) {
+    *total += sum;
+  }
+}
+
+// --- initial values ---
+
+/// As uniform of counter_random.h.
+__device__ double uniform_of(std::uint32_t high, std::uint32_t low) {
+  const std::uint64_t bits = ((std::uint64_t{high} << 32U) | low) >> 12U;
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;
+}
+
+/// As random_normal of counter_random.h, but for the last bits of log and cos.
+__device__ double normal_of(std::uint64_t key, std::uint64_t element) {
+  const PhiloxWords x = philox_words(key, element);
+  return sqrt(-2.0 * log(uniform_of(x.words[0], x.words[1]))) *
+         cos(2.0 * std::numbers::pi * uniform_of(x.words[2], x.words[3]));
+}
+
+template <class T>
+__global__ void normal_block(T* x, MatrixBlock block, std::uint64_t key, double deviation) {
+  const std::int64_t size = block.rows * block.columns;
+  for (std::int64_t i = first_element(); i < size; i += num_threads()) {
+    const std::int64_t row = block.first_row + i / block.columns;
+    const std::int64_t column = block.first_column + i % block.columns;
+    const auto number = static_cast<std::uint64_t>(row * block.total_columns + column);
+    x[i] = narrow<T>(deviation * normal_of(key, number));
+  }
+}
+
+}  // namespace
+
+std::int64_t total_scratch(std::int64_t size) {
+  return num_parts(size);
+}
+
+void add_parts(cudaStream_t stream, const double* parts, std::int64_t count, Buffer total) {
+  launch(stream, Grid{}, sum_parts, parts, count, elements<double>(total));
+}
+
+void add_squares(cudaStream_t stream, Buffer x, Buffer total, Buffer scratch) {
+  assert(total.size == 1);
+  add_total(stream, Square{elements<float>(x)}, x.size, total, scratch);
+}
+
+void adamw(cudaStream_t stream, const AdamW& settings, std::span<const AdamWSlice> slices) {
+  const StepFactors factors = factors_of(settings);
+  StepSlices all{};
+  for (const AdamWSlice& slice : slices) {
+    assert(slice.weights.type == slices[0].weights.type);
+    if (slice.master.empty()) {
+      continue;
+    }
+    append(all, slice);
+    if (all.count == kMostStepSlices) {
+      launch_step(stream, slice.weights.type, all, factors);
+      all = {};
+    }
+  }
+  if (all.count > 0) {
+    launch_step(stream, slices[0].weights.type, all, factors);
+  }
+}
+
+void fill_normal(cudaStream_t stream, Buffer x, const MatrixBlock& block, std::uint64_t key,
+                 double deviation) {
+  assert(x.size == block.rows * block.columns);
+  if (x.empty()) {
+    return;
+  }
+  visit_floating_type(x.type, [&]<class T>(T) {
+    launch(stream, walking_grid(x.size), normal_block<T>, elements<T>(x), block, key, deviation);
+  });
+}
+
+}  // namespace ptdp::cuda

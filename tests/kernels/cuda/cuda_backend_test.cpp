@@ -1,0 +1,192 @@
+// Memory, lanes, events and graphs of a GPU's backend.
+#include <array>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/kernels/cuda/device_values.h"
+
+namespace ptdp {
+namespace {
+
+using CudaBackend = OnGpu;
+
+TEST_F(CudaBackend, GivesBackWhatWasCopiedIn) {
+  for (const DataType type : {DataType::kFloat64, DataType::kFloat32, DataType::kBFloat16,
+                              DataType::kFloat16, DataType::kInt32}) {
+    const Values values = {1.0, -2.0, 3.0, 0.0, 5.0};
+    const Tensor tensor = on_gpu(type, values);
+    const Tensor other(gpu(), type, 5);
+    gpu().copy(tensor, other);
+    EXPECT_EQ(values_of(other), values) << name_of(type);
+  }
+}
+
+TEST_F(CudaBackend, CountsWhatIsAskedFor) {
+  const std::int64_t before = gpu().bytes_in_use();
+  {
+    const Tensor a(gpu(), DataType::kFloat32, 100);
+    const Tensor b(gpu(), DataType::kBFloat16, 7);
+    const Tensor none(gpu(), DataType::kFloat32, 0);
+    EXPECT_EQ(gpu().bytes_in_use() - before, 414);
+  }
+  EXPECT_EQ(gpu().bytes_in_use(), before);
+  EXPECT_GE(gpu().peak_bytes(), before + 414);
+}
+
+// Blocks of one segment: the two halves of a block that was released are handed out again, joined.
+TEST_F(CudaBackend, JoinsReleasedMemory) {
+  constexpr std::int64_t kHalf = 4 << 20U;
+  Tensor first(gpu(), DataType::kFloat32, kHalf / 4);
+  Tensor second(gpu(), DataType::kFloat32, kHalf / 4);
+  const void* const place = std::min(first.buffer().data, second.buffer().data);
+  first.reset();
+  second.reset();
+  const Tensor whole(gpu(), DataType::kFloat32, kHalf / 2);
+  EXPECT_EQ(whole.buffer().data, place);
+}
+
+TEST_F(CudaBackend, KeepsBlocksApart) {
+  constexpr int kBlocks = 40;
+  std::vector<Tensor> blocks;
+  for (int i = 0; i < kBlocks; ++i) {
+    blocks.emplace_back(gpu(), DataType::kFloat32, 1 + 37 * i);
+    gpu().fill(blocks.back(), i);
+    if (i % 3 == 0) {
+      blocks[static_cast<std::size_t>(i / 2)].reset();
+    }
+  }
+  for (int i = 0; i < kBlocks; ++i) {
+    const Tensor& block = blocks[static_cast<std::size_t>(i)];
+    if (!block.empty()) {
+      EXPECT_EQ(values_of(block), Values(static_cast<std::size_t>(1 + 37 * i), i)) << i;
+    }
+  }
+}
+
+TEST_F(CudaBackend, SaysHowMuchMemoryIsMissing) {
+  try {
+    const Tensor tensor(gpu(), DataType::kFloat32, std::int64_t{1} << 50U);
+    FAIL() << "allocated";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("4503599627370496 bytes asked for"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(values_of(on_gpu(DataType::kFloat32, {1.0})), Values{1.0});
+}
+
+// Lane 1 overwrites what lane 0 wrote only because it waits for it.
+TEST_F(CudaBackend, OrdersLanesByEvents) {
+  const Tensor tensor(gpu(), DataType::kFloat32, 1 << 20U);
+  gpu().fill(tensor, 1.0);
+  const Event filled = gpu().record();
+  gpu().use_lane(1);
+  gpu().wait(filled);
+  gpu().scale(tensor, 2.0);
+  const Event scaled = gpu().record();
+  gpu().use_lane(0);
+  gpu().wait(scaled);
+  gpu().scale(tensor, 3.0);
+  EXPECT_EQ(values_of(tensor.buffer().slice(0, 2)), Values({6.0, 6.0}));
+}
+
+// A block that lane 1 released while lane 0 had not yet read it would be overwritten.
+TEST_F(CudaBackend, HandsMemoryFromLaneToLaneInOrder) {
+  constexpr std::int64_t kSize = 1 << 20U;
+  const Tensor result(gpu(), DataType::kFloat32, kSize);
+  auto source = std::make_unique<Tensor>(gpu(), DataType::kFloat32, kSize);
+  gpu().fill(*source, 1.0);
+  const void* const place = source->buffer().data;
+  gpu().copy(*source, result);
+  source.reset();  // on lane 0, whose copy is still queued
+  gpu().use_lane(1);
+  const Tensor reused(gpu(), DataType::kFloat32, kSize);
+  EXPECT_EQ(reused.buffer().data, place);
+  gpu().fill(reused, 2.0);
+  gpu().synchronize();
+  gpu().use_lane(0);
+  EXPECT_EQ(values_of(result.buffer().slice(0, 1)), Values{1.0});
+}
+
+TEST_F(CudaBackend, OrdersTheLanesOfTwoRanksOnOneGpu) {
+  const std::unique_ptr<Backend> other = make_cuda_backend({});
+  const Tensor tensor(gpu(), DataType::kFloat32, 1 << 20U);
+  gpu().fill(tensor, 1.0);
+  const Event filled = gpu().record();
+  Event doubled;
+  std::thread([&] {
+    other->use_lane(0);
+    other->wait(filled);
+    other->scale(tensor, 2.0);
+    doubled = other->record();
+  }).join();
+  gpu().wait(doubled);
+  EXPECT_EQ(values_of(tensor.buffer().slice(0, 1)), Values{2.0});
+}
+
+TEST_F(CudaBackend, TimesWhatLiesBetweenEvents) {
+  const Tensor tensor(gpu(), DataType::kFloat32, 1 << 22U);
+  const Event before = gpu().record();
+  gpu().fill(tensor, 1.0);
+  const Event after = gpu().record();
+  EXPECT_GT(gpu().seconds_between(before, after), 0.0);
+  EXPECT_LE(gpu().seconds_between(after, before), 0.0);
+  EXPECT_GE(after.nanoseconds, before.nanoseconds);
+}
+
+// The second and later calls are graphs, of other arguments each time.
+TEST_F(CudaBackend, RunsGraphsWithTheArgumentsOfEachCall) {
+  const std::unique_ptr<Backend> graphing = make_cuda_backend({.uses_graphs = true});
+  const Tensor sum(*graphing, DataType::kFloat32, 3);
+  graphing->fill(sum, 0.0);
+  Event start;
+  Event end;
+  for (int call = 1; call <= 4; ++call) {
+    graphing->run_as_graph(7, [&] {
+      const Tensor term(*graphing, DataType::kFloat32, 3);
+      start = graphing->record();
+      graphing->fill(term, call);
+      graphing->add(term, sum);
+      end = graphing->record();
+    });
+  }
+  std::array<float, 3> result{};
+  graphing->copy_out(sum, result.data());
+  EXPECT_EQ(result, (std::array<float, 3>{10.0F, 10.0F, 10.0F}));
+  EXPECT_GE(graphing->seconds_between(start, end), 0.0);
+}
+
+TEST_F(CudaBackend, MakesAnotherGraphWhereTheOperationsDiffer) {
+  const std::unique_ptr<Backend> graphing = make_cuda_backend({.uses_graphs = true});
+  const Tensor x(*graphing, DataType::kFloat32, 1);
+  graphing->fill(x, 1.0);
+  for (int call = 0; call < 6; ++call) {
+    graphing->run_as_graph(1, [&] {
+      graphing->scale(x, 2.0);
+      if (call % 2 == 1) {
+        graphing->add(x, x);
+      }
+    });
+  }
+  float result = 0.0F;
+  graphing->copy_out(x, &result);
+  EXPECT_EQ(result, 512.0F);  // 2^6 · 2^3
+}
+
+TEST_F(CudaBackend, PassesOnWhatIsThrownWhileAGraphIsMade) {
+  const std::unique_ptr<Backend> graphing = make_cuda_backend({.uses_graphs = true});
+  const Tensor x(*graphing, DataType::kFloat32, 1);
+  graphing->run_as_graph(1, [&] { graphing->fill(x, 1.0); });
+  EXPECT_THROW(graphing->run_as_graph(1,
+                                      [&] {
+                                        graphing->fill(x, 2.0);
+                                        throw std::runtime_error("fault");
+                                      }),
+               std::runtime_error);
+  graphing->run_as_graph(1, [&] { graphing->scale(x, 3.0); });
+  float result = 0.0F;
+  graphing->copy_out(x, &result);
+  EXPECT_EQ(result, 3.0F);
+}
+
+}  // namespace
+}  // namespace ptdp

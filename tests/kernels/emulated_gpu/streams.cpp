@@ -1,0 +1,372 @@
+// Streams, events, memory and graphs of the emulated GPU. One lock: one thing runs at a time.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tests/kernels/emulated_gpu/cuda_runtime.h"
+
+namespace {
+
+struct Operation {
+  const void* kind = nullptr;  ///< Equal where a graph is updated.
+  std::function<void()> work;
+};
+
+}  // namespace
+
+struct EmulatedStream {
+  std::deque<Operation> queue;
+  std::unique_ptr<EmulatedGraph> capturing;
+  bool is_invalid = false;  ///< The capture.
+};
+
+namespace {
+
+/// A place in a stream.
+struct Record {
+  EmulatedStream* stream = nullptr;
+  bool is_reached = false;
+  std::chrono::steady_clock::time_point time;
+};
+
+}  // namespace
+
+struct EmulatedEvent {
+  std::shared_ptr<Record> last;                   ///< Null before the first.
+  std::deque<std::shared_ptr<Record>> in_graphs;  ///< Of launches, in order.
+};
+
+struct EmulatedGraph {
+  std::vector<Operation> operations;
+  std::vector<EmulatedEvent*> records;
+};
+struct EmulatedExecutable {
+  EmulatedGraph graph;
+};
+
+namespace {
+
+std::recursive_mutex device_mutex;
+std::map<EmulatedStream*, std::unique_ptr<EmulatedStream>> streams;
+std::map<void*, std::size_t> allocations;
+std::size_t memory_size = std::size_t{1} << 40U;
+std::size_t memory_used = 0;
+// What tells operations without a kernel apart.
+const char copy_kind = 0;
+const char set_kind = 0;
+const char record_kind = 0;
+const char wait_kind = 0;
+const char graph_kind = 0;
+
+void run_one(EmulatedStream& stream) {
+  const Operation operation = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  operation.work();
+}
+
+void run_all(EmulatedStream& stream) {
+  while (!stream.queue.empty()) {
+    run_one(stream);
+  }
+}
+
+void run_until(const Record& record) {
+  while (!record.is_reached) {
+    if (record.stream->queue.empty()) {
+      std::abort();  // streams wait for each other
+    }
+    run_one(*record.stream);
+  }
+}
+
+void run_all_streams() {
+  for (auto& [key, stream] : streams) {
+    run_all(*stream);
+  }
+}
+
+cudaError_t push(EmulatedStream* stream, const void* kind, std::function<void()> work) {
+  const std::lock_guard lock(device_mutex);
+  if (!streams.contains(stream)) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (stream->capturing != nullptr) {
+    stream->capturing->operations.push_back({kind, std::move(work)});
+  } else {
+    stream->queue.push_back({kind, std::move(work)});
+  }
+  return cudaSuccess;
+}
+
+void reach(Record& record) {
+  record.is_reached = true;
+  record.time = std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+namespace ptdp::emulated_gpu {
+
+cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work) {
+  return push(stream, kind, std::move(work));
+}
+
+void set_memory(std::size_t bytes) {
+  const std::lock_guard lock(device_mutex);
+  memory_size = bytes;
+}
+
+std::size_t memory_in_use() {
+  const std::lock_guard lock(device_mutex);
+  return memory_used;
+}
+
+}  // namespace ptdp::emulated_gpu
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfEmulation";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "emulated";
+}
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  const std::lock_guard lock(device_mutex);
+  *properties = {};
+  std::strcpy(properties->name, "emulated GPU");
+  properties->totalGlobalMem = memory_size;
+  properties->multiProcessorCount = 4;
+  properties->major = 9;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  return cudaDriverGetVersion(version);
+}
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(device_mutex);
+  run_all_streams();
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const std::lock_guard lock(device_mutex);
+  *free = memory_size - memory_used;
+  *total = memory_size;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  const std::lock_guard lock(device_mutex);
+  constexpr std::size_t kAlignment = 256;
+  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (memory_used + size > memory_size) {
+    return cudaErrorMemoryAllocation;
+  }
+  // Of the exact size, so that the address sanitizer sees what reads beyond.
+  if (::posix_memalign(memory, kAlignment, bytes) != 0) {
+    return cudaErrorMemoryAllocation;
+  }
+  allocations[*memory] = size;
+  memory_used += size;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  const std::lock_guard lock(device_mutex);
+  if (memory == nullptr) {
+    return cudaSuccess;
+  }
+  run_all_streams();
+  const auto found = allocations.find(memory);
+  if (found == allocations.end()) {
+    return cudaErrorInvalidValue;
+  }
+  memory_used -= found->second;
+  allocations.erase(found);
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  if (kind == cudaMemcpyHostToDevice) {
+    // Pageable memory may be used again when the call returns.
+    std::vector<char> kept(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+    return push(stream, &copy_kind,
+                [to, kept = std::move(kept)] { std::memcpy(to, kept.data(), kept.size()); });
+  }
+  return push(stream, &copy_kind, [=] { std::memmove(to, from, bytes); });
+}
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  return push(stream, &set_kind, [=] { std::memset(to, value, bytes); });
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  const std::lock_guard lock(device_mutex);
+  auto made = std::make_unique<EmulatedStream>();
+  *stream = made.get();
+  streams[*stream] = std::move(made);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex);
+  run_all(*stream);
+  streams.erase(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex);
+  if (stream->capturing != nullptr) {
+    stream->is_invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  run_all(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  const std::lock_guard lock(device_mutex);
+  if (stream->capturing != nullptr && flags != cudaEventWaitExternal) {
+    stream->is_invalid = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
+  return push(stream, &wait_kind, [record = event->last] {
+    if (record != nullptr) {
+      run_until(*record);
+    }
+  });
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(device_mutex);
+  *status = stream->capturing == nullptr ? cudaStreamCaptureStatusNone
+            : stream->is_invalid         ? cudaStreamCaptureStatusInvalidated
+                                         : cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  *event = new EmulatedEvent();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const std::lock_guard lock(device_mutex);
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  const std::lock_guard lock(device_mutex);
+  if (stream->capturing != nullptr) {
+    if (flags != cudaEventRecordExternal) {
+      stream->is_invalid = true;
+      return cudaErrorStreamCaptureUnsupported;
+    }
+    stream->capturing->records.push_back(event);
+    return push(stream, &record_kind, [=] {
+      reach(*event->in_graphs.front());
+      event->in_graphs.pop_front();
+    });
+  }
+  event->last = std::make_shared<Record>(Record{stream});
+  return push(stream, &record_kind, [record = event->last] { reach(*record); });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(device_mutex);
+  return event->last == nullptr || event->last->is_reached ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(device_mutex);
+  if (event->last != nullptr) {
+    run_until(*event->last);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t second) {
+  const std::lock_guard lock(device_mutex);
+  if (first->last == nullptr || second->last == nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  if (!first->last->is_reached || !second->last->is_reached) {
+    return cudaErrorNotReady;
+  }
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(second->last->time - first->last->time).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const std::lock_guard lock(device_mutex);
+  stream->capturing = std::make_unique<EmulatedGraph>();
+  stream->is_invalid = false;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard lock(device_mutex);
+  std::unique_ptr<EmulatedGraph> captured = std::move(stream->capturing);
+  *graph = nullptr;
+  if (stream->is_invalid) {
+    return cudaErrorStreamCaptureInvalidated;
+  }
+  *graph = captured.release();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new EmulatedExecutable{*graph};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo*) {
+  const std::lock_guard lock(device_mutex);
+  std::vector<Operation>& operations = exec->graph.operations;
+  bool is_alike = operations.size() == graph->operations.size();
+  for (std::size_t i = 0; is_alike && i < operations.size(); ++i) {
+    is_alike = operations[i].kind == graph->operations[i].kind;
+  }
+  if (!is_alike) {
+    return cudaErrorGraphExecUpdateFailure;
+  }
+  exec->graph = *graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex);
+  for (EmulatedEvent* const event : exec->graph.records) {
+    event->last = std::make_shared<Record>(Record{stream});
+    event->in_graphs.push_back(event->last);
+  }
+  return push(stream, &graph_kind, [operations = exec->graph.operations] {
+    for (const Operation& operation : operations) {
+      operation.work();
+    }
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
