@@ -13,10 +13,6 @@
 namespace ptdp {
 namespace {
 
-/// Of lanes, by Lane.
-constexpr std::array<std::string_view, kNumLanes> kThreadNames = {"compute", "forward", "backward",
-                                                                  "data"};
-
 /// The part of the model that a virtual stage is.
 StageLayers layers_of(const TrainingSettings& settings, int stage) {
   const Schedule& schedule = settings.schedule;
@@ -35,32 +31,6 @@ StageLayers layers_of(const TrainingSettings& settings, int stage) {
 /// Whether `rank` holds the copy of a stage that is counted where every stage counts once.
 bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
-}
-
-bool is_aborted(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Aborted&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-/// What a job that ends by it ends with.
-ExitStatus status_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    return error.status();
-  } catch (...) {
-    return ExitStatus::kRuntimeFault;
-  }
-}
-
-Span span_of(const Event& start, const Event& end) {
-  return {.start = Seconds(static_cast<double>(start.nanoseconds) * 1e-9),
-          .end = Seconds(static_cast<double>(end.nanoseconds) * 1e-9)};
 }
 
 void add(SentBytes& total, const SentBytes& sent) {
@@ -99,7 +69,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
                                      .dropout = settings.dropout,
                                      .seed = settings.seed,
                                      .adds_gradients_apart = settings.is_reproducible,
-                                     .clock = &clock_};
+                                     .clock = runs_graphs() ? nullptr : &clock_};
   for (const Action& action : order_) {
     if (is_compute(action.kind)) {
       stages_.try_emplace(action.stage);
@@ -135,132 +105,6 @@ std::map<int, Executor::Buckets> Executor::buckets_of(const std::vector<Action>&
     }
   }
   return buckets;
-}
-
-/// With a thread of its own where the settings put anything on it.
-WorkLane Executor::make_lane(Lane lane) {
-  const bool has_messages =
-      settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
-  const bool has_data = settings_.data != DataMode::kBlocking && !reductions_.empty();
-  const bool is_used = lane == Lane::kData ? has_data : lane != Lane::kCompute && has_messages;
-  if (!is_used) {
-    return {};
-  }
-  return WorkLane::beside(
-      fmt::format("{} of {}", kThreadNames[static_cast<std::size_t>(lane)], groups_.world->rank()),
-      [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
-}
-
-StepRecord Executor::run_step() {
-  record_ = StepRecord{};
-  record_.actions.assign(order_.size(), Span{});
-  weight_gradients_left_.clear();
-  for (const Action& action : order_) {
-    if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) {
-      ++weight_gradients_left_[action.stage];
-    }
-  }
-  for (auto& [number, buckets] : reductions_) {
-    buckets.tickets.clear();
-  }
-  for (const auto& [number, stage] : stages_) {
-    if (!stage->loss_total().empty()) {
-      backend_.fill(stage->loss_total(), 0.0);
-    }
-  }
-  static_cast<void>(tensor_->take());
-  static_cast<void>(clock_.take());
-  const Event start = backend_.record();
-  try {
-    run_actions();
-    wait_for_lanes();
-  } catch (...) {
-    fail(std::current_exception());
-  }
-  record_.step = span_of(start, backend_.record());
-  record_.operations = clock_.take();
-  ++state_.step;
-  state_.next_sample += settings_.global_batch_size;
-  state_.loss_scaler = loss_scaler_.state();
-  return std::move(record_);
-}
-
-/// Runs an action, or its part on this lane, and tells of it.
-template <class Work>
-void Executor::run_told(const Action& action, Lane lane, const Work& work) {
-  try {
-    if (hooks_.before) {
-      hooks_.before(state_.step, action, lane);
-    }
-    work();
-    if (hooks_.after) {
-      hooks_.after(lane);
-    }
-  } catch (...) {
-    if (hooks_.failed) {
-      hooks_.failed(lane);
-    }
-    throw;
-  }
-}
-
-void Executor::run_actions() {
-  for (std::size_t index = 0; index < order_.size(); ++index) {
-    const Action& action = order_[index];
-    compute_start_ = backend_.record();
-    if (is_send(action.kind) || is_collective(action.kind)) {
-      run(action, index);  // which posts it on its lane
-      continue;
-    }
-    run_told(action, Lane::kCompute, [&] { run(action, index); });
-    if (occupies_lane(action.kind)) {
-      record_.actions[index] = span_of(compute_start_, backend_.record());
-    }
-    for (const TimedCollective& collective : tensor_->take()) {
-      record_.sub_spans.push_back({.action = index,
-                                   .kind = collective.kind,
-                                   .span = span_of(collective.start, collective.end),
-                                   .bytes = collective.bytes});
-    }
-  }
-}
-
-void Executor::fail(std::exception_ptr failure) {
-  groups_.world->abort(status_of(failure));
-  // What this rank merely heard of may have begun on one of its lanes.
-  for (const WorkLane& lane : lanes_) {
-    const std::exception_ptr cause = lane.failure();
-    if (cause != nullptr && is_aborted(failure)) {
-      failure = cause;
-    }
-  }
-  std::rethrow_exception(failure);
-}
-
-void Executor::wait_for(WorkLane& lane, WorkLane::Ticket ticket) const {
-  if (hooks_.waits) {
-    hooks_.waits(/*begins=*/true);
-  }
-  lane.wait(ticket);
-  if (hooks_.waits) {
-    hooks_.waits(/*begins=*/false);
-  }
-}
-
-/// Runs what an action does on its lane.
-WorkLane::Ticket Executor::post(std::size_t index, std::function<void()> work) {
-  const Lane on = lane_of(order_[index].kind);
-  return lane(on).post([this, index, on, work = std::move(work)] {
-    const Event start = backend_.record();
-    run_told(order_[index], on, work);
-    record_.actions[index] = span_of(start, backend_.record());
-  });
-}
-
-void Executor::wait_for_lanes() {
-  for (WorkLane& lane : lanes_) {
-    lane.wait();
-  }
 }
 
 void Executor::run(const Action& action, std::size_t index) {
@@ -300,7 +144,7 @@ void Executor::run(const Action& action, std::size_t index) {
     case ActionKind::kReduceNorm:
       return reduce_norm();
     case ActionKind::kOptimizer:
-      return step_optimizer();
+      return step_optimizer(action);
   }
 }
 
@@ -364,7 +208,7 @@ Tensor Executor::take(Messages& messages, const Action& action) {
       tensor_->all_gather(message.tensor);
     }
     const Event arrival = backend_.record();
-    record_.actions[message.action] = span_of(arrival, arrival);
+    events_[message.action] = {.start = arrival, .end = arrival, .is_known = true};
     compute_start_ = arrival;  // what is waited for is not the action's
   }
   return std::move(message.tensor);
@@ -375,14 +219,16 @@ void Executor::forward(const Action& action) {
   // Parameters are gathered before their first use in a step.
   PlaceListener before_use;
   const auto gathers = gathers_.find(action.stage);
-  const bool is_first_use = gathers != gathers_.end() && !gathers->second.tickets.empty();
+  const bool is_first_use = gathers != gathers_.end() && !gathers->second.posted.empty();
   if (is_first_use && lane_of(ActionKind::kGatherParameters) != Lane::kCompute) {
     before_use = [this, &action](std::int64_t end) { wait_for_parameters(action.stage, end); };
   }
-  Tensor output =
-      stages_.at(action.stage)->forward(microbatch(action), std::move(input), before_use);
+  Tensor output;
+  issue(action, /*posts=*/before_use != nullptr, [&, batch = microbatch(action)] {
+    output = stages_.at(action.stage)->forward(batch, std::move(input), before_use);
+  });
   if (is_first_use) {
-    gathers->second.tickets.clear();
+    gathers->second.posted.clear();
   }
   if (!output.empty()) {
     outputs_[{action.stage, action.microbatch}] = std::move(output);
@@ -400,22 +246,39 @@ void Executor::keep_input_gradient(const Action& action, Tensor gradient) {
   }
 }
 
+void Executor::issue(const Action& action, bool posts, const std::function<void()>& kernels) {
+  if (!runs_graphs() || posts) {
+    kernels();
+    return;
+  }
+  backend_.run_as_graph(
+      std::int64_t{static_cast<int>(action.kind)} * num_stages(settings_.schedule) + action.stage,
+      kernels);
+}
+
 void Executor::backward(const Action& action) {
   Tensor gradient = take(gradients_, action);
-  keep_input_gradient(
-      action, stages_.at(action.stage)
-                  ->backward(microbatch(action), std::move(gradient), reduces_behind(action)));
+  const PlaceListener listener = reduces_behind(action);
+  issue(action, /*posts=*/listener != nullptr, [&, batch = microbatch(action)] {
+    gradient = stages_.at(action.stage)->backward(batch, std::move(gradient), listener);
+  });
+  keep_input_gradient(action, std::move(gradient));
   finish_weight_gradient(action);
 }
 
 void Executor::input_gradient(const Action& action) {
   Tensor gradient = take(gradients_, action);
-  keep_input_gradient(
-      action, stages_.at(action.stage)->backward_input(microbatch(action), std::move(gradient)));
+  issue(action, /*posts=*/false, [&, batch = microbatch(action)] {
+    gradient = stages_.at(action.stage)->backward_input(batch, std::move(gradient));
+  });
+  keep_input_gradient(action, std::move(gradient));
 }
 
 void Executor::weight_gradient(const Action& action) {
-  stages_.at(action.stage)->backward_weights(microbatch(action), reduces_behind(action));
+  const PlaceListener listener = reduces_behind(action);
+  issue(action, /*posts=*/listener != nullptr, [&, batch = microbatch(action)] {
+    stages_.at(action.stage)->backward_weights(batch, listener);
+  });
   finish_weight_gradient(action);
 }
 

@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "cost_model/schedule/lane.h"
@@ -47,8 +49,8 @@ class Executor {
   Executor& operator=(Executor&&) = delete;
   ~Executor() = default;
 
-  /// One iteration. When it throws, the world was aborted: the ranks' lanes must end. over the next
-  /// global batch.
+  /// One iteration over the next global batch. When it throws, the world was aborted: the ranks'
+  /// lanes must end.
   [[nodiscard]] StepRecord run_step();
 
   /// The virtual stages that this rank holds, by number, and the optimizer of their parameters.
@@ -83,10 +85,24 @@ class Executor {
     Tensor targets;
   };
 
+  /// What was posted on a lane.
+  struct Posted {
+    Lane lane = Lane::kCompute;
+    WorkLane::Ticket ticket = 0;
+    std::size_t action = 0;
+  };
+
+  /// When an action ran; a receive: when the message was there.
+  struct ActionEvents {
+    Event start;
+    Event end;
+    bool is_known = false;
+  };
+
   /// A stage's buckets: REDUCE_GRAD or UNSHARD, in the order of the list.
   struct Buckets {
-    std::vector<std::size_t> actions;            ///< Their places in the list.
-    std::vector<WorkLane::Ticket> tickets = {};  ///< Of those that were posted.
+    std::vector<std::size_t> actions;  ///< Their places in the list.
+    std::vector<Posted> posted = {};   ///< Of them.
   };
 
   [[nodiscard]] Lane lane_of(ActionKind kind) const {
@@ -100,8 +116,15 @@ class Executor {
   void run_actions();
   template <class Work>
   void run_told(const Action& action, Lane lane, const Work& work);
-  void wait_for(WorkLane& lane, WorkLane::Ticket ticket) const;
+  void wait_for(const Posted& posted);
+  void wait_for_all(Lane lane);
+  void wait_for_lanes();
+  void add_times(const Event& start, const Event& end);
   void run(const Action& action, std::size_t index);
+  /// Has the kernels of an action launched at once, where nothing but kernels comes of it: it
+  /// `posts` no work on other lanes. Equal actions of a stage have the same ones in every
+  /// microbatch and step.
+  void issue(const Action& action, bool posts, const std::function<void()>& kernels);
   void forward(const Action& action);
   void backward(const Action& action);
   void input_gradient(const Action& action);
@@ -116,14 +139,15 @@ class Executor {
   void post_gather(const Action& action, std::size_t index);
   void wait_for_parameters(int stage, std::int64_t end);
   void gather_bucket(int stage, int bucket);
-  WorkLane::Ticket post(std::size_t index, std::function<void()> work);
-  void wait_for_lanes();
+  Posted post(std::size_t index, std::function<void()> work);
   [[noreturn]] void fail(std::exception_ptr failure);
   void reduce_tied(const Action& action);
   void reduce_norm();
-  void step_optimizer();
+  void step_optimizer(const Action& action);
 
   [[nodiscard]] bool is_sharded() const { return settings_.config.zero_stage > 0; }
+  /// Whether compute runs as graphs: where it waits for nobody.
+  [[nodiscard]] bool runs_graphs() const { return settings_.uses_graphs && tensor_->size() == 1; }
   [[nodiscard]] double loss_scale() const;
   [[nodiscard]] Microbatch microbatch(const Action& action);
   [[nodiscard]] Tensor take(Messages& messages, const Action& action);
@@ -142,7 +166,7 @@ class Executor {
   std::unique_ptr<Optimizer> optimizer_;
 
   std::map<int, Buckets> reductions_;         ///< By stage.
-  std::map<int, Buckets> gathers_;            ///< Likewise; tickets until its first forward pass.
+  std::map<int, Buckets> gathers_;            ///< Likewise; posted until its first forward pass.
   std::map<int, int> weight_gradients_left_;  ///< By stage, in this step.
   std::map<Key, Tokens> tokens_;
   Messages activations_;                   ///< Inputs of stages that are here or on their way,
@@ -154,7 +178,11 @@ class Executor {
   LossScaler loss_scaler_;
   TrainingState state_;
 
+  // Of this step.
   Event compute_start_;
+  std::vector<ActionEvents> events_;                                  ///< Beside the list.
+  std::vector<std::pair<std::size_t, TimedCollective>> collectives_;  ///< And their actions.
+  std::array<std::optional<Posted>, kNumLanes> last_posted_;          ///< By Lane.
   StepRecord record_;
   int peak_activations_ = 0;
   std::array<WorkLane, kNumLanes>

@@ -30,14 +30,14 @@ void Executor::post_reductions(int stage, std::int64_t complete_from) {
   Buckets& buckets = reductions_.at(stage);
   const ParameterStore& store = stages_.at(stage)->parameters();
   const int count = num_buckets(reductions_, stage);
-  while (std::ssize(buckets.tickets) < count) {
-    const auto posted = static_cast<int>(buckets.tickets.size());
+  while (std::ssize(buckets.posted) < count) {
+    const auto posted = static_cast<int>(buckets.posted.size());
     const int part = count - 1 - posted;
     if (first_of_part(store, part, count) < complete_from) {
       return;
     }
-    buckets.tickets.push_back(post(buckets.actions[static_cast<std::size_t>(posted)],
-                                   [this, stage, part] { reduce_bucket(stage, part); }));
+    buckets.posted.push_back(post(buckets.actions[static_cast<std::size_t>(posted)],
+                                  [this, stage, part] { reduce_bucket(stage, part); }));
   }
 }
 
@@ -56,7 +56,7 @@ void Executor::reduce_bucket(int stage, int part) {
 
 void Executor::post_gather(const Action& action, std::size_t index) {
   gathers_.at(action.stage)
-      .tickets.push_back(post(index, [this, stage = action.stage, bucket = action.microbatch] {
+      .posted.push_back(post(index, [this, stage = action.stage, bucket = action.microbatch] {
         gather_bucket(stage, bucket);
       }));
 }
@@ -66,9 +66,9 @@ void Executor::wait_for_parameters(int stage, std::int64_t end) {
   const ParameterStore& store = stages_.at(stage)->parameters();
   const Buckets& gathers = gathers_.at(stage);
   const int count = num_buckets(gathers_, stage);
-  for (std::size_t bucket = 0; bucket < gathers.tickets.size(); ++bucket) {
+  for (std::size_t bucket = 0; bucket < gathers.posted.size(); ++bucket) {
     if (first_of_part(store, static_cast<int>(bucket), count) < end) {
-      wait_for(lane(lane_of(ActionKind::kGatherParameters)), gathers.tickets[bucket]);
+      wait_for(gathers.posted[bucket]);
     }
   }
 }
@@ -82,7 +82,7 @@ void Executor::gather_bucket(int stage, int bucket) {
 }
 
 void Executor::reduce_tied(const Action& action) {
-  wait_for(lane(Lane::kData), lane(Lane::kData).posted());
+  wait_for_all(Lane::kData);
   const ParameterStore& store = stages_.at(action.stage)->parameters();
   Part range{.first = store.first_of(GradientGroup::kTied),
              .count = store.count_of(GradientGroup::kTied)};
@@ -95,7 +95,7 @@ void Executor::reduce_tied(const Action& action) {
 }
 
 void Executor::reduce_norm() {
-  wait_for(lane(Lane::kData), lane(Lane::kData).posted());
+  wait_for_all(Lane::kData);
   backend_.fill(total_, 0.0);
   optimizer_->add_squares(total_);
   (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);
@@ -119,7 +119,7 @@ void Executor::reduce_norm() {
   }
 }
 
-void Executor::step_optimizer() {
+void Executor::step_optimizer(const Action& action) {
   record_.loss_scale = loss_scale();
   record_.is_skipped = !std::isfinite(squares_);
   record_.gradient_norm = record_.is_skipped ? 0.0 : std::sqrt(squares_) / loss_scale();
@@ -135,14 +135,15 @@ void Executor::step_optimizer() {
     optimizer_->zero_gradients();
   } else {
     ++state_.optimizer_steps;
-    optimizer_->step(
-        {.learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
-         .beta1 = settings_.beta1,
-         .beta2 = settings_.beta2,
-         .epsilon = settings_.epsilon,
-         .weight_decay = settings_.weight_decay,
-         .step = state_.optimizer_steps,
-         .gradient_scale = gradient_scale(squares_, settings_.gradient_clip, loss_scale())});
+    const AdamW step = {
+        .learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
+        .beta1 = settings_.beta1,
+        .beta2 = settings_.beta2,
+        .epsilon = settings_.epsilon,
+        .weight_decay = settings_.weight_decay,
+        .step = state_.optimizer_steps,
+        .gradient_scale = gradient_scale(squares_, settings_.gradient_clip, loss_scale())};
+    issue(action, /*posts=*/false, [&] { optimizer_->step(step); });
   }
   if (settings_.type == DataType::kFloat16) {
     loss_scaler_.update(record_.is_skipped);

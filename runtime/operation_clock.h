@@ -27,7 +27,10 @@ class OperationClock {
     spans_.push_back({kind, start, backend_.record()});
   }
 
-  /// Time [s] by kind since the last call.
+  /// Forgets what was timed.
+  void restart() { spans_.clear(); }
+  /// Time [s] by kind since the last call, or restart(). All of it must have been done: the backend
+  /// was synchronized.
   [[nodiscard]] std::array<double, kNumOperationKinds> take() {
     std::array<double, kNumOperationKinds> seconds{};
     for (const TimedOperation& span : std::exchange(spans_, {})) {

@@ -35,7 +35,7 @@ class TimedCommunicator final : public ForwardingCommunicator {
     timed(CollectiveKind::kAllGather, whole, [&] { ForwardingCommunicator::all_gather(whole); });
   }
 
-  /// Those since the last call.
+  /// Those since the last call. Their events may be ahead.
   [[nodiscard]] std::vector<TimedCollective> take() { return std::exchange(collectives_, {}); }
 
  private:

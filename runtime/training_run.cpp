@@ -28,6 +28,7 @@ struct RankFailure {
   RunFault fault;
   bool is_out_of_memory = false;
   std::int64_t peak_bytes = 0;  ///< Of the rank.
+  KeptMemory kept = {};         ///< Likewise.
 };
 
 /// What the ranks of a run share.
@@ -49,7 +50,8 @@ struct SharedRun {
   std::unique_ptr<ControlChannel> channel;  ///< Where ranks are processes.
   std::mutex failure_mutex;
   std::optional<RankFailure> failure;
-  Watchdog watchdog;  ///< Last: it looks at the others.
+  std::vector<KeptMemory> kept;  ///< Of the ranks of this process.
+  Watchdog watchdog;             ///< Last: it looks at the others.
 };
 
 /// What a rank threw, where it is not known why the run ended.
@@ -87,6 +89,7 @@ EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
     if (run.failure && run.failure->fault.rank == fault->rank) {
       end.out_of_memory_rank = run.failure->is_out_of_memory ? fault->rank : -1;
       end.out_of_memory_peak = run.failure->peak_bytes;
+      end.out_of_memory_kept = run.failure->kept;
     }
   }
   return end;
@@ -133,6 +136,7 @@ SharedRun::SharedRun(const TrainingSettings& run_settings, const TrainingData& r
       last_step(first + run_options.steps - 1),
       journal(num_ranks),
       log(first_rank, num_ranks),
+      kept(static_cast<std::size_t>(num_ranks)),
       watchdog(log, watchdog_options(*this)) {}
 
 /// The watchdog may end waits in a rank's world as long as this lives.
@@ -253,6 +257,7 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
   }
   {
     const std::lock_guard lock(run.failure_mutex);
+    failure.kept = run.kept[static_cast<std::size_t>(rank - run.log.first_rank())];
     if (!run.failure) {
       run.failure = failure;
     }
@@ -285,11 +290,29 @@ ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
           .waits = [&run](bool begins) { begins ? run.log.wait_begins() : run.log.wait_ends(); }};
 }
 
+KeptMemory kept_by(const Optimizer& optimizer) {
+  KeptMemory kept;
+  for (int store = 0; store < std::ssize(optimizer.shares()); ++store) {
+    const ParameterStore& parameters = *optimizer.shares()[static_cast<std::size_t>(store)].store;
+    kept.weights += parameters.all_weights().bytes();
+    kept.gradients += parameters.all_gradients().bytes();
+    for (const OwnedSlice& slice : optimizer.owned_slices(store)) {
+      kept.optimizer += slice.moment1.bytes() + slice.moment2.bytes();
+      kept.optimizer += slice.master.data == slice.weights.data ? 0 : slice.master.bytes();
+    }
+  }
+  return kept;
+}
+
 void train(SharedRun& run, Communicator& world, Backend& backend) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
   run.log.enter(rank, Phase::kStarting, run.first_step);
   Executor executor(backend, world, run.settings, run.data, hooks_of(run, rank, backend));
+  {
+    const std::lock_guard lock(run.failure_mutex);
+    run.kept[static_cast<std::size_t>(rank - run.log.first_rank())] = kept_by(executor.optimizer());
+  }
   if (checkpoint.resume != nullptr) {
     run.log.enter(rank, Phase::kRestoring, run.first_step);
     executor.restore(*checkpoint.resume);

@@ -18,6 +18,7 @@
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
+#include "runtime/transport/launch.h"
 #include "runtime/transport/mpi_world.h"
 #include "runtime/watchdog.h"
 
@@ -53,6 +54,13 @@ struct RunRecord {
   std::vector<std::string> hosts;  ///< Of processes, by rank; likewise.
 };
 
+/// What a rank holds from its start to its end [B].
+struct KeptMemory {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+};
+
 /// How a run ended before its last step: by a signal or by a fault.
 struct EarlyEnd {
   /// The steps that all ranks completed, may be none; where ranks are processes, no records.
@@ -65,9 +73,11 @@ struct EarlyEnd {
   bool is_told_elsewhere = false;                 ///< By the process where it was found.
   int process = -1;                     ///< Rank of this process; −1: ranks are threads.
   int out_of_memory_rank = -1;          ///< Whose memory did not suffice, if that is the fault,
-  std::int64_t out_of_memory_peak = 0;  ///< and the most that it had allocated.
-  std::string actions;                  ///< What every rank was in, and did last: lines.
-  std::string few_actions;              ///< The same in lines that a terminal holds.
+  std::int64_t out_of_memory_peak = 0;  ///< the most that it had allocated,
+  /// and what of it was kept; nothing where it failed before all of that was there.
+  KeptMemory out_of_memory_kept = {};
+  std::string actions;      ///< What every rank was in, and did last: lines.
+  std::string few_actions;  ///< The same in lines that a terminal holds.
 };
 
 /// Thrown where a run ends before its last step.
@@ -88,7 +98,7 @@ struct RunOptions {
   const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.
   const std::atomic<int>* interrupt = nullptr;       ///< A signal: ends it at once. 0: none.
   DeadlineRule deadlines;
-  std::function<std::unique_ptr<Backend>()> make_backend;
+  BackendMaker make_backend;
   MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
   /// Also told of the actions of a rank, after the log.
   std::function<ActionHooks(int rank)> hooks;

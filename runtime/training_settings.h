@@ -33,6 +33,10 @@ struct TrainingSettings {
   bool is_reproducible = false;
   bool uses_ordered_sums = false;  ///< CollectiveAlgorithm::kOrdered, else kRing.
 
+  /// Launches the kernels of a pass at once where the backend can: times of single operations are
+  /// then unknown. Only where one rank has all of a layer.
+  bool uses_graphs = false;
+
   LearningRateSchedule learning_rate;
   double beta1 = 0.9;
   double beta2 = 0.95;

@@ -34,6 +34,8 @@ class WorkLane {
   /// What is posted and not begun is dropped; what runs is waited for.
   ~WorkLane();
 
+  /// Whether it has a thread of its own.
+  [[nodiscard]] bool is_beside() const { return thread_.joinable(); }
   /// Runs `work` behind what was posted before. After work threw, nothing runs.
   Ticket post(Work work);
   /// Returns once the work of `ticket` is done; throws what it, or work before it, threw.

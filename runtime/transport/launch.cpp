@@ -72,7 +72,7 @@ struct RankThread {
 
   void run() const {
     try {
-      const std::unique_ptr<Backend> backend = launch->make_backend();
+      const std::unique_ptr<Backend> backend = launch->make_backend(rank);
       const std::unique_ptr<Communicator> communicator = world->communicator(rank, *backend);
       (*body)(*communicator, *backend);
     } catch (const Aborted&) {
@@ -117,7 +117,7 @@ void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
                      .is_aborted = [&] { return world.is_aborted(); }});
   }
   try {
-    const std::unique_ptr<Backend> backend = launch.make_backend();
+    const std::unique_ptr<Backend> backend = launch.make_backend(process.rank());
     const std::unique_ptr<Communicator> communicator = world.communicator(*backend);
     body(*communicator, *backend);
   } catch (const Aborted&) {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
@@ -36,10 +38,32 @@ struct WorldControl {
   std::function<bool()> is_aborted;
 };
 
+/// Makes the backend of a rank. What it is made of is called with the rank, or with nothing where
+/// the ranks' backends are alike.
+class BackendMaker {
+ public:
+  BackendMaker() = default;
+  template <class Make, class = std::enable_if_t<!std::is_same_v<Make, BackendMaker>>>
+  // A function is passed wherever a maker is meant.
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  BackendMaker(Make make) {
+    if constexpr (std::is_invocable_v<Make&, int>) {
+      make_ = std::move(make);
+    } else {
+      make_ = [make = std::move(make)](int /*rank*/) { return make(); };
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<Backend> operator()(int rank) const { return make_(rank); }
+
+ private:
+  std::function<std::unique_ptr<Backend>(int rank)> make_;
+};
+
 struct RankLaunch {
   int size = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
-  std::function<std::unique_ptr<Backend>()> make_backend;  ///< Called in every rank's thread.
+  BackendMaker make_backend = {};  ///< Called in every rank's thread.
   /// Of a job of at least `size` processes, of which the first are the ranks; null: threads.
   MpiProcess* process = nullptr;
   /// Called once in every process, before the ranks begin.

@@ -6,6 +6,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/transport/combine.h"
+#include "runtime/transport/link_backend.h"
 
 namespace ptdp {
 namespace {
@@ -26,6 +27,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup 
       world_(std::move(world)),
       group_(std::move(group)),
       rank_(rank),
+      is_on_device_(is_asynchronous(backend)),
       mailboxes_(2 * group_.members.size()) {}
 
 MpiCommunicator::~MpiCommunicator() {
@@ -105,11 +107,22 @@ void MpiCommunicator::take(MpiReceive& receive) {
   const Buffer sent = arrived.packet.elements();
   check_received(sent, member(arrived.from), arrived.buffer, member(rank_));
   if (arrived.reduction) {
-    combine(sent, arrived.buffer, arrived.reduction, backend());
+    combine_received(sent, arrived.buffer, *arrived.reduction);
   } else if (!sent.empty()) {
     backend().copy_in(sent.data, arrived.buffer);
   }
   engine().pool().give_back(std::move(arrived.packet));
+}
+
+// Packets lie in the host's memory.
+void MpiCommunicator::combine_received(Buffer sent, Buffer to, Reduction reduction) {
+  if (!is_on_device_ || sent.empty()) {
+    combine(sent, to, reduction, backend());
+    return;
+  }
+  const Tensor received(backend(), sent.type, sent.size);
+  backend().copy_in(sent.data, received);
+  combine(received, to, reduction, backend());
 }
 
 void MpiCommunicator::withdraw_collectives() noexcept {

@@ -76,12 +76,14 @@ class MpiCommunicator final : public MessageCommunicator {
   }
   [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
   void take(MpiReceive& receive);
+  void combine_received(Buffer sent, Buffer to, Reduction reduction);
 
   [[nodiscard]] MpiEngine& engine() const { return world_->engine(); }
 
   std::shared_ptr<MpiWorldState> world_;
   MpiGroup group_;
   int rank_;
+  bool is_on_device_;
   std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
   std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
   RequestPlaces<MpiReceive> receives_;

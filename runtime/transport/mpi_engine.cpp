@@ -33,13 +33,20 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
-int count_ranks_on_host() {
+/// Ranks that share this one's host, and its place among them.
+struct RanksOnHost {
+  int count = 1;
+  int place = 0;
+};
+
+RanksOnHost find_ranks_on_host() {
   MPI_Comm here = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
             "MPI_Comm_split_type");
-  const int size = size_of(here);
+  RanksOnHost ranks{.count = size_of(here)};
+  check_mpi(MPI_Comm_rank(here, &ranks.place), "MPI_Comm_rank");
   check_mpi(MPI_Comm_free(&here), "MPI_Comm_free");
-  return size;
+  return ranks;
 }
 
 /// Measured with Open MPI on two cores: with a sixth of these two ranks sleep within messages of
@@ -63,7 +70,9 @@ MpiEngine::MpiEngine() {
   check_mpi(MPI_Type_commit(&block_), "MPI_Type_commit");
   check_mpi(MPI_Comm_rank(all_, &rank_), "MPI_Comm_rank");
   size_ = size_of(all_);
-  ranks_on_host_ = count_ranks_on_host();
+  const RanksOnHost here = find_ranks_on_host();
+  ranks_on_host_ = here.count;
+  place_on_host_ = here.place;
   host_ = processor_name();
   looks_ = looks_of_each(kLooksPerCore, ranks_on_host_);
   if (size_ > 1) {

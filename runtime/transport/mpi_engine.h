@@ -64,6 +64,7 @@ class MpiEngine {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] int ranks_on_host() const { return ranks_on_host_; }
+  [[nodiscard]] int place_on_host() const { return place_on_host_; }
   [[nodiscard]] const std::string& host() const { return host_; }
   [[nodiscard]] PacketPool& pool() { return pool_; }
 
@@ -128,6 +129,7 @@ class MpiEngine {
   int rank_ = 0;
   int size_ = 1;
   int ranks_on_host_ = 1;
+  int place_on_host_ = 0;
   int looks_ = 0;  ///< Of a wait, before it sleeps.
   std::string host_;
   PacketPool pool_;

@@ -32,6 +32,10 @@ int MpiProcess::ranks_on_host() const {
   return engine_->ranks_on_host();
 }
 
+int MpiProcess::place_on_host() const {
+  return engine_->place_on_host();
+}
+
 int MpiProcess::finish(int status) noexcept {
   return engine_->finish(status);
 }

@@ -33,6 +33,8 @@ class MpiProcess {
   [[nodiscard]] const std::string& host() const;
   /// Processes of the job on this host, this one included.
   [[nodiscard]] int ranks_on_host() const;
+  /// Its place among them, from 0.
+  [[nodiscard]] int place_on_host() const;
 
   /// The last call, of all processes, which wait for each other in it: ends MPI and returns
   /// `status`, for main to return. After MpiWorld::abort, of any process, it returns the status

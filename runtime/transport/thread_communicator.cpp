@@ -17,10 +17,11 @@ ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadWorldState> world, 
     : MessageCommunicator(backend, world->algorithm),
       world_(std::move(world)),
       group_(&group),
-      rank_(rank) {}
+      rank_(rank),
+      lanes_(backend) {}
 
 ThreadCommunicator::~ThreadCommunicator() {
-  transfers_.end_all([](Transfer& begun) { begun.link->withdraw(begun); });
+  transfers_.end_all([this](Transfer& begun) { begun.link->withdraw(begun, lanes_); });
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::group(std::span<const int> ranks, int tag) {
@@ -40,7 +41,7 @@ Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   throw_if_aborted();
   ThreadLink& way = link(rank_, to, traffic);
   if (traffic == Traffic::kMessages || buffer.bytes() < kSmallestOffer) {
-    way.send(buffer, backend());
+    way.send(buffer, lanes_);
     return {};
   }
   const Request request = transfers_.free_place();
@@ -48,7 +49,7 @@ Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   offer.buffer = buffer;
   offer.is_offer = true;
   offer.is_collective = true;
-  way.offer(offer);
+  way.offer(offer, lanes_);
   offer.link = &way;
   transfers_.take();
   return request;
@@ -89,12 +90,13 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
     return request.id != 0 && transfers_[request].link != nullptr &&
            transfers_[request].is_offer == are_offers;
   };
+  const Event mark = are_offers ? Event{} : lanes_.mark();
   // Counted as one until all are looked at, so that it sinks to 0 once.
   Countdown remaining = 1;
   for (const Request& request : requests) {
     if (is_meant(request)) {
       Transfer& awaited = transfers_[request];
-      (void)awaited.link->await(awaited, remaining);
+      (void)awaited.link->await(awaited, remaining, mark);
     }
   }
   if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) {
@@ -108,9 +110,9 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
     if (is_meant(request)) {
       Transfer& awaited = transfers_[request];
       if (is_aborted) {
-        awaited.link->withdraw(awaited);
+        awaited.link->withdraw(awaited, lanes_);
       } else {
-        awaited.link->collect(awaited, backend());
+        awaited.link->collect(awaited, lanes_);
       }
       transfers_.give_back(request);
     }
@@ -121,7 +123,7 @@ void ThreadCommunicator::finish(std::span<const Request> requests, bool are_offe
 }
 
 void ThreadCommunicator::withdraw_collectives() noexcept {
-  transfers_.end_collectives([](Transfer& begun) { begun.link->withdraw(begun); });
+  transfers_.end_collectives([this](Transfer& begun) { begun.link->withdraw(begun, lanes_); });
 }
 
 void ThreadCommunicator::throw_if_aborted() const {

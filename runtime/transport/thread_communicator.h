@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "runtime/transport/link_backend.h"
 #include "runtime/transport/message_communicator.h"
 #include "runtime/transport/request_places.h"
 #include "runtime/transport/thread_group.h"
@@ -14,7 +15,8 @@ namespace ptdp {
 /// Made by ThreadWorld. Messages are copied into the buffer of a receiver that waits for them, else
 /// kept; what a collective sends stays where it is until its receiver takes it from there, unless
 /// it is small. Nobody touches a buffer of a rank that is neither in a collective nor waits for a
-/// receive, so that a thread may throw at any time.
+/// receive, so that a thread may throw at any time. On a device the buffers are ready, and may be
+/// touched again, as seen by the lane of the thread that makes the call.
 class ThreadCommunicator final : public MessageCommunicator {
  public:
   /// `group` is one of the world's.
@@ -49,6 +51,7 @@ class ThreadCommunicator final : public MessageCommunicator {
   std::shared_ptr<ThreadWorldState> world_;
   ThreadGroup* group_;
   int rank_;
+  LinkBackend lanes_;
   RequestPlaces<Transfer> transfers_;
 };
 

@@ -22,18 +22,33 @@ bool count_down(const Transfer& transfer) {
          transfer.countdown->fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
-}  // namespace
-
-ThreadLink::~ThreadLink() {
-  while (first_message_ != nullptr) {
-    first_message_ = std::move(first_message_->next);
+/// On the contents of a copy, behind what was done to them last.
+template <class Work>
+void work_on_copy(Message& message, const LinkBackend& backend, const Work& work) {
+  if (!message.contents.empty()) {
+    backend.wait_for(message.mark);
+    work();
+    message.mark = backend.mark();
   }
 }
 
-void ThreadLink::send(Buffer buffer, Backend& backend) {
+// One by one, so that a long list does not take a deep stack.
+void release_all(std::unique_ptr<Message>& first) {
+  while (first != nullptr) {
+    first = std::move(first->next);
+  }
+}
+
+}  // namespace
+
+ThreadLink::~ThreadLink() {
+  release_all(first_message_);
+  release_all(marked_spares_);
+}
+
+void ThreadLink::send(Buffer buffer, const LinkBackend& backend) {
   if (Transfer* const receive = claim(buffer)) {
-    combine(buffer, receive->buffer, {}, backend);
-    finish(*receive, *receiver_);
+    work_on(*receive, *receiver_, backend, [&] { combine(buffer, receive->buffer, {}, *backend); });
   } else {
     deliver(kept_copy(buffer, backend));
   }
@@ -52,29 +67,38 @@ Transfer* ThreadLink::claim(Buffer buffer) {
   return receive;
 }
 
-std::unique_ptr<Message> ThreadLink::kept_copy(Buffer buffer, Backend& backend) {
+std::unique_ptr<Message> ThreadLink::kept_copy(Buffer buffer, const LinkBackend& backend) {
   const std::int64_t bytes = buffer.bytes();
-  std::unique_ptr<Message> message;
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::unique_ptr<Message>& spare : spares_) {
-      if (message == nullptr && spare != nullptr && spare->capacity >= bytes) {
-        message = std::move(spare);
-      }
-    }
-  }
+  std::unique_ptr<Message> message = take_spare(bytes);
   if (message == nullptr) {
     message = std::make_unique<Message>();
     message->capacity = std::max(bytes, kSmallestCopy);
-    message->copy.reset(static_cast<std::byte*>(
-        ::operator new (static_cast<std::size_t>(message->capacity), std::align_val_t{64})));
+    message->copy = (*backend).message_memory(message->capacity);
   }
   message->contents = {message->copy.get(), buffer.size, buffer.type};
-  combine(buffer, message->contents, {}, backend);
+  work_on_copy(*message, backend, [&] { combine(buffer, message->contents, {}, *backend); });
   return message;
 }
 
-// The larger ones stay.
+std::unique_ptr<Message> ThreadLink::take_spare(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (std::unique_ptr<Message>& spare : spares_) {
+    if (spare != nullptr && spare->capacity >= bytes) {
+      return std::move(spare);
+    }
+  }
+  std::unique_ptr<Message>* place = &marked_spares_;
+  while (*place != nullptr && (*place)->capacity < bytes) {
+    place = &(*place)->next;
+  }
+  std::unique_ptr<Message> found = std::move(*place);
+  if (found != nullptr) {
+    *place = std::move(found->next);
+  }
+  return found;
+}
+
+// The larger ones stay, and what a lane may be at yet.
 void ThreadLink::keep_for_reuse(std::unique_ptr<Message> message) {
   const std::lock_guard lock(mutex_);
   for (std::unique_ptr<Message>& spare : spares_) {
@@ -85,13 +109,34 @@ void ThreadLink::keep_for_reuse(std::unique_ptr<Message> message) {
       }
     }
   }
+  if (message->mark.device != nullptr) {
+    message->next = std::move(marked_spares_);
+    marked_spares_ = std::move(message);
+  }
 }
 
-void ThreadLink::finish(Transfer& transfer, Parking& place) {
+// On a buffer that the other side let this one work on.
+template <class Work>
+void ThreadLink::work_on(Transfer& transfer, Parking& place, const LinkBackend& backend,
+                         const Work& work) {
+  Event mark;
+  try {
+    backend.wait_for(transfer.mark);
+    work();
+    mark = backend.mark();
+  } catch (...) {
+    finish(transfer, place, State::kBroken, {});
+    throw;
+  }
+  finish(transfer, place, State::kDone, std::move(mark));
+}
+
+void ThreadLink::finish(Transfer& transfer, Parking& place, State state, Event mark) {
   bool was_last = false;
   {
     const std::lock_guard lock(mutex_);
-    transfer.state = State::kDone;
+    transfer.state = state;
+    transfer.mark = std::move(mark);
     was_last = count_down(transfer);
   }
   if (was_last) {
@@ -99,11 +144,12 @@ void ThreadLink::finish(Transfer& transfer, Parking& place) {
   }
 }
 
-void ThreadLink::offer(Transfer& transfer) {
+void ThreadLink::offer(Transfer& transfer, const LinkBackend& backend) {
   auto message = std::make_unique<Message>();
   message->contents = transfer.buffer;
   message->offer = &transfer;
   transfer.offered = message.get();
+  transfer.mark = backend.mark();
   deliver(std::move(message));
 }
 
@@ -143,25 +189,40 @@ void ThreadLink::receive(Transfer& transfer) {
   }
 }
 
-bool ThreadLink::await(Transfer& transfer, Countdown& countdown) {
+bool ThreadLink::await(Transfer& transfer, Countdown& countdown, const Event& mark) noexcept {
   const std::lock_guard lock(mutex_);
-  if (transfer.state == State::kArrived || transfer.state == State::kDone) {
+  if (transfer.state != State::kPending && transfer.state != State::kInUse) {
     return false;
   }
-  transfer.is_open = !transfer.reduction.has_value();
+  if (!transfer.is_offer && !transfer.reduction.has_value() && !transfer.is_open) {
+    transfer.is_open = true;
+    transfer.mark = mark;
+  }
   transfer.countdown = &countdown;
   countdown.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-void ThreadLink::collect(Transfer& transfer, Backend& backend) {
+void ThreadLink::collect(Transfer& transfer, const LinkBackend& backend) {
   std::unique_ptr<Message> message = std::move(transfer.message);
   const Transfer received = std::exchange(transfer, {});
+  if (received.state == State::kBroken) {
+    throw Aborted();
+  }
   if (message == nullptr) {
+    backend.wait_for(received.mark);
+    return;
+  }
+  const auto read = [&] {
+    combine(message->contents, received.buffer, received.reduction, *backend);
+  };
+  if (message->copy != nullptr) {
+    work_on_copy(*message, backend, read);
+    keep_for_reuse(std::move(message));
     return;
   }
   Transfer* offer = nullptr;
-  if (message->copy == nullptr) {
+  {
     const std::lock_guard lock(mutex_);
     offer = message->offer;
     if (offer == nullptr) {
@@ -170,15 +231,10 @@ void ThreadLink::collect(Transfer& transfer, Backend& backend) {
     offer->offered = nullptr;
     offer->state = State::kInUse;
   }
-  combine(message->contents, received.buffer, received.reduction, backend);
-  if (offer != nullptr) {
-    finish(*offer, *sender_);
-  } else {
-    keep_for_reuse(std::move(message));
-  }
+  work_on(*offer, *sender_, backend, read);
 }
 
-void ThreadLink::withdraw(Transfer& transfer) noexcept {
+void ThreadLink::withdraw(Transfer& transfer, const LinkBackend& backend) noexcept {
   std::unique_lock lock(mutex_);
   transfer.countdown = nullptr;
   while (transfer.state == State::kInUse) {
@@ -197,7 +253,14 @@ void ThreadLink::withdraw(Transfer& transfer) noexcept {
     transfer.message->offer->offered = nullptr;
   }
   lock.unlock();
-  transfer = {};
+  const Transfer ended = std::exchange(transfer, {});
+  if (ended.state == State::kDone) {
+    try {
+      backend.wait_for(ended.mark);
+    } catch (...) {
+      // The device failed, and with it what it did to the buffer.
+    }
+  }
 }
 
 void ThreadLink::remove(const Transfer& receive) {

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/link_backend.h"
 #include "runtime/transport/parking.h"
 
 namespace ptdp {
@@ -25,7 +24,8 @@ struct Transfer {
     kPending,  ///< The other side is yet to come.
     kInUse,    ///< The other side reads or writes the buffer.
     kArrived,  ///< A receive whose message is in `message`.
-    kDone
+    kDone,
+    kBroken  ///< The other side failed in between.
   };
 
   Buffer buffer;
@@ -35,6 +35,8 @@ struct Transfer {
   bool is_open = false;                ///< A receive whose buffer the sender may write to.
   std::optional<Reduction> reduction;  ///< How a receive combines the message with its buffer.
   State state = State::kPending;
+  /// Behind what this side did to the buffer; once it is done, behind what the other side did.
+  Event mark;
   Countdown* countdown = nullptr;  ///< Of the thread that waits.
   std::unique_ptr<Message> message;
   Message* offered = nullptr;  ///< Of an offer that was not taken.
@@ -43,24 +45,20 @@ struct Transfer {
   [[nodiscard]] bool is_begun() const { return link != nullptr; }
 };
 
-struct ReleaseCopy {
-  void operator()(std::byte* memory) const noexcept {
-    ::operator delete (memory, std::align_val_t{64});
-  }
-};
-
 /// On its way: a copy of what was sent, or an offer of it.
 struct Message {
   Buffer contents;
-  std::unique_ptr<std::byte, ReleaseCopy> copy;  ///< Aligned to 64 bytes.
-  std::int64_t capacity = 0;                     ///< Of the copy [B].
-  Transfer* offer = nullptr;                     ///< Neither this nor a copy: withdrawn.
+  std::shared_ptr<void> copy;  ///< Aligned to 64 bytes.
+  Event mark;                  ///< Behind what was done to the copy last.
+  std::int64_t capacity = 0;   ///< Of the copy [B].
+  Transfer* offer = nullptr;   ///< Neither this nor a copy: withdrawn.
   std::unique_ptr<Message> next;
 };
 
 /// One direction between two ranks. One thread sends, one receives. The k-th message goes to the
 /// k-th receive; where type or size differ, the later of the two throws Error(kRuntimeFault). A
-/// backend is that of the calling thread.
+/// backend is that of the calling thread. Whoever comes second does the work, on its own lane,
+/// behind what the other side's lane did; threads meet before a lane waits for another.
 class ThreadLink {
  public:
   /// `from` and `to` are what the ranks are called in messages; their places outlive the link.
@@ -73,26 +71,30 @@ class ThreadLink {
   ~ThreadLink();
 
   /// Writes to the buffer of a receiver that waits for it, else keeps a copy. Never waits.
-  void send(Buffer buffer, Backend& backend);
+  void send(Buffer buffer, const LinkBackend& backend);
   /// Lets the receiver read `transfer.buffer`, until it is collected or withdrawn.
-  void offer(Transfer& transfer);
+  void offer(Transfer& transfer, const LinkBackend& backend);
   /// Expects a message, until it is collected or withdrawn. Nobody writes to the buffer of a
   /// receive that is not awaited.
   void receive(Transfer& transfer);
-  /// Whether the other side is yet to come: then `countdown` was raised, and sinks when it came.
-  [[nodiscard]] bool await(Transfer& transfer, Countdown& countdown);
+  /// Whether the other side is yet to come: then `countdown` was raised, and sinks when it came. It
+  /// may write to the buffer of a receive behind `mark`.
+  [[nodiscard]] bool await(Transfer& transfer, Countdown& countdown, const Event& mark) noexcept;
   /// After the other side came. `transfer` is free then. Throws Aborted where an offer was
-  /// withdrawn.
-  void collect(Transfer& transfer, Backend& backend);
+  /// withdrawn, or the other side failed.
+  void collect(Transfer& transfer, const LinkBackend& backend);
   /// Gives up: nobody reads or writes the buffer or counts down any more. `transfer` is free then.
-  void withdraw(Transfer& transfer) noexcept;
+  void withdraw(Transfer& transfer, const LinkBackend& backend) noexcept;
 
  private:
   [[nodiscard]] Transfer* claim(Buffer buffer);
-  [[nodiscard]] std::unique_ptr<Message> kept_copy(Buffer buffer, Backend& backend);
+  [[nodiscard]] std::unique_ptr<Message> kept_copy(Buffer buffer, const LinkBackend& backend);
+  [[nodiscard]] std::unique_ptr<Message> take_spare(std::int64_t bytes);
   void keep_for_reuse(std::unique_ptr<Message> message);
   void deliver(std::unique_ptr<Message> message);
-  void finish(Transfer& transfer, Parking& place);
+  template <class Work>
+  void work_on(Transfer& transfer, Parking& place, const LinkBackend& backend, const Work& work);
+  void finish(Transfer& transfer, Parking& place, Transfer::State state, Event mark);
   void remove(const Transfer& receive);
 
   int from_;
@@ -104,6 +106,7 @@ class ThreadLink {
   std::unique_ptr<Message> first_message_;
   Message* last_message_ = nullptr;
   std::array<std::unique_ptr<Message>, 2> spares_;  ///< Fresh memory costs as much as the copy.
+  std::unique_ptr<Message> marked_spares_;          ///< More of them: a lane may be at them yet.
   Transfer* first_receive_ = nullptr;
   Transfer* last_receive_ = nullptr;
 };

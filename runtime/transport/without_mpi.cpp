@@ -38,6 +38,10 @@ int MpiProcess::ranks_on_host() const {
   return 1;
 }
 
+int MpiProcess::place_on_host() const {
+  return 0;
+}
+
 int MpiProcess::finish(int status) noexcept {
   return status;
 }

@@ -39,15 +39,22 @@ int most_ranks() {
 
 void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<void(const TestRank&)>& body) {
+  on_ranks(
+      size, algorithm, [] { return std::make_unique<CpuBackend>(); }, body);
+}
+
+void on_ranks(int size, CollectiveAlgorithm algorithm,
+              const std::function<std::unique_ptr<Backend>()>& make_backend,
+              const std::function<void(const TestRank&)>& body) {
   MpiWorld world(*process, size, algorithm);
   if (process->rank() >= size) {
     return;
   }
   const WorldControl control = {.abort = [&] { world.abort(4); },
                                 .is_aborted = [&] { return world.is_aborted(); }};
-  CpuBackend backend;
-  const std::unique_ptr<Communicator> all = world.communicator(backend);
-  body({*all, backend, control});
+  const std::unique_ptr<Backend> backend = make_backend();
+  const std::unique_ptr<Communicator> all = world.communicator(*backend);
+  body({*all, *backend, control});
 }
 
 }  // namespace ptdp

@@ -2,96 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "tests/runtime/layout_sets.h"
 #include "tests/runtime/training_harness.h"
 
 namespace ptdp::testing {
 namespace {
 
 constexpr double kTolerance = 1e-12;
-
-std::vector<Layout> all_layouts(const Job& job) {
-  std::vector<Layout> layouts;
-  for (const ScheduleGenerator& generator : schedule_generators()) {
-    for (const int tp : {1, 2, 4}) {
-      for (const bool sp : {false, true}) {
-        for (const int pp : {1, 2, 4}) {
-          for (const int vpp : {1, 2}) {
-            for (const int dp : {1, 2, 4}) {
-              for (const int zero : {0, 1}) {
-                for (const Recompute recompute :
-                     {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-                  const Layout layout{.tp = tp,
-                                      .pp = pp,
-                                      .vpp = vpp,
-                                      .dp = dp,
-                                      .schedule = std::string(generator.name),
-                                      .sequence_parallel = sp,
-                                      .zero_stage = zero,
-                                      .recompute = recompute};
-                  if (exists(layout, job)) {
-                    layouts.push_back(layout);
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return layouts;
-}
-
-/// Each pair of values of two dimensions of a layout.
-using Pair = std::tuple<int, std::string, int, std::string>;
-
-std::set<Pair> pairs_of(const Layout& layout) {
-  const std::vector<std::string> values = {
-      std::to_string(layout.tp),         (layout.sequence_parallel ? "sp" : ""),
-      std::to_string(layout.pp),         std::to_string(layout.vpp),
-      std::to_string(layout.dp),         layout.schedule,
-      std::to_string(layout.zero_stage), std::to_string(static_cast<int>(layout.recompute))};
-  std::set<Pair> pairs;
-  for (int i = 0; i < std::ssize(values); ++i) {
-    for (int j = i + 1; j < std::ssize(values); ++j) {
-      pairs.insert({i, values[i], j, values[j]});
-    }
-  }
-  return pairs;
-}
-
-/// Fewest layouts, greedily, that have every pair of values that any layout has.
-std::vector<Layout> pairwise_covering(const std::vector<Layout>& layouts) {
-  std::set<Pair> missing;
-  std::vector<std::set<Pair>> pairs;
-  for (const Layout& layout : layouts) {
-    pairs.push_back(pairs_of(layout));
-    missing.insert(pairs.back().begin(), pairs.back().end());
-  }
-  std::vector<Layout> chosen;
-  while (!missing.empty()) {
-    std::size_t best = 0;
-    std::ptrdiff_t most = 0;
-    for (std::size_t i = 0; i < layouts.size(); ++i) {
-      const auto covered = std::count_if(pairs[i].begin(), pairs[i].end(),
-                                         [&](const Pair& pair) { return missing.contains(pair); });
-      if (covered > most) {
-        most = covered;
-        best = i;
-      }
-    }
-    for (const Pair& pair : pairs[best]) {
-      missing.erase(pair);
-    }
-    chosen.push_back(layouts[best]);
-  }
-  return chosen;
-}
 
 void expect_same(const Layout& layout, const Job& job, const Trained& expected, double tolerance) {
   const Trained found = train(layout, job);

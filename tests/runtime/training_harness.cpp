@@ -128,10 +128,16 @@ TrainingSettings settings_of(const Layout& layout, const Job& job) {
           .seed = 7,
           .is_reproducible = job.is_reproducible,
           .uses_ordered_sums = job.is_reproducible,
+          .uses_graphs = job.uses_graphs,
           .learning_rate = {.maximum = 1e-2, .minimum = 1e-3, .decay_steps = 20}};
 }
 
 Trained train(const Layout& layout, const Job& job) {
+  return train(layout, job, [] { return std::make_unique<CpuBackend>(); });
+}
+
+Trained train(const Layout& layout, const Job& job,
+              const std::function<std::unique_ptr<Backend>()>& make_backend) {
   const TrainingSettings settings = settings_of(layout, job);
   TrainingSettings without_optimizer = settings;
   without_optimizer.schedule = schedule_of(layout, job, false);
@@ -144,7 +150,7 @@ Trained train(const Layout& layout, const Job& job) {
   run_ranks({.size = ranks,
              .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
                                                      : CollectiveAlgorithm::kRing,
-             .make_backend = [] { return std::make_unique<CpuBackend>(); }},
+             .make_backend = make_backend},
             [&](Communicator& world, Backend& backend) {
               {
                 Executor executor(backend, world, without_optimizer, data);

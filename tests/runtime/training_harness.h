@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,7 @@ struct Job {
   DataType type = DataType::kFloat64;
   double dropout = 0.1;
   bool is_reproducible = false;
+  bool uses_graphs = false;
   std::int64_t steps = 1;
 };
 /// Eight layers of four heads of six channels, sequences of eight; 150 tokens, which fill one shard
@@ -60,8 +63,11 @@ struct Trained {
 /// The settings that ptdp-run would make.
 [[nodiscard]] TrainingSettings settings_of(const Layout& layout, const Job& job);
 
-/// Runs the job's steps, each rank a thread.
+/// Runs the job's steps, each rank a thread, on a host.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job);
+/// On backends that this makes, in every rank's thread.
+[[nodiscard]] Trained train(const Layout& layout, const Job& job,
+                            const std::function<std::unique_ptr<Backend>()>& make_backend);
 
 /// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
@@ -30,6 +31,10 @@ struct TestRank {
 /// are done. Of processes only the first `size` take part, and each sees what its own rank does
 /// alone: what a body expects, it expects in the body.
 void on_ranks(int size, CollectiveAlgorithm algorithm,
+              const std::function<void(const TestRank&)>& body);
+/// The same with backends of another kind than a host's.
+void on_ranks(int size, CollectiveAlgorithm algorithm,
+              const std::function<std::unique_ptr<Backend>()>& make_backend,
               const std::function<void(const TestRank&)>& body);
 
 }  // namespace ptdp

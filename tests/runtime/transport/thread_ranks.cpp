@@ -14,6 +14,13 @@ int most_ranks() {
 
 void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<void(const TestRank&)>& body) {
+  on_ranks(
+      size, algorithm, [] { return std::make_unique<CpuBackend>(); }, body);
+}
+
+void on_ranks(int size, CollectiveAlgorithm algorithm,
+              const std::function<std::unique_ptr<Backend>()>& make_backend,
+              const std::function<void(const TestRank&)>& body) {
   ThreadWorld world(size, algorithm);
   const WorldControl control = {.abort = [&] { world.abort(); },
                                 .is_aborted = [&] { return world.is_aborted(); }};
@@ -21,9 +28,9 @@ void on_ranks(int size, CollectiveAlgorithm algorithm,
   threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      CpuBackend backend;
-      const std::unique_ptr<Communicator> all = world.communicator(rank, backend);
-      body({*all, backend, control});
+      const std::unique_ptr<Backend> backend = make_backend();
+      const std::unique_ptr<Communicator> all = world.communicator(rank, *backend);
+      body({*all, *backend, control});
     });
   }
 }

@@ -1,0 +1,75 @@
+// A GPU trains as a host does.
+#include "tests/runtime/cuda/training_on_gpu.h"
+
+namespace ptdp::testing {
+namespace {
+
+/// Two layers: the emulated GPU runs a thread at a time.
+Job tiny_job(DataType type) {
+  Job job = small_job();
+  job.model.num_layers = 2;
+  job.global_batch_size = 4;
+  job.type = type;
+  return job;
+}
+
+TEST_F(OnGpuTraining, HasTheLossesOfAHostOverTwentySteps) {
+  Job job = tiny_job(DataType::kFloat32);
+  job.steps = 20;
+  expect_trains_alike(train_on_gpu({}, job), train({}, job), 1e-5, "f32");
+}
+
+// Gradients of 16-bit numbers: the host rounds at other places.
+TEST_F(OnGpuTraining, TrainsInSixteenBitsAsAHostDoes) {
+  for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
+    Job job = tiny_job(type);
+    job.steps = 5;
+    const Trained found = train_on_gpu({}, job);
+    const Trained expected = train({}, job);
+    ASSERT_EQ(found.losses.size(), expected.losses.size());
+    for (std::size_t step = 0; step < found.losses.size(); ++step) {
+      EXPECT_NEAR(found.losses[step], expected.losses[step], 1e-2 * expected.losses[step])
+          << name_of(type) << ", step " << step;
+    }
+  }
+}
+
+TEST_F(OnGpuTraining, GivesTheSameBitsTwice) {
+  Job job = tiny_job(DataType::kBFloat16);
+  job.steps = 3;
+  const Layout layout{.pp = 2};
+  const Trained first = train_on_gpu(layout, job);
+  const Trained second = train_on_gpu(layout, job);
+  EXPECT_EQ(first.losses, second.losses);
+  EXPECT_EQ(first.weights, second.weights);
+}
+
+TEST_F(OnGpuTraining, ComputesTheSameAsGraphs) {
+  Job job = tiny_job(DataType::kFloat32);
+  job.steps = 4;
+  const Trained eager = train_on_gpu({}, job);
+  job.uses_graphs = true;
+  for (const Layout& layout : {Layout{}, Layout{.recompute = Recompute::kFull}}) {
+    const Trained graphs = train_on_gpu(layout, job);
+    EXPECT_EQ(graphs.losses, eager.losses) << to_string(layout);
+    EXPECT_EQ(graphs.weights, eager.weights) << to_string(layout);
+  }
+}
+
+// Ranks that share the GPU; messages and reductions beside compute where the layout says so.
+TEST_F(OnGpuTraining, ComputesTheSameInEveryLayout) {
+  Job job = tiny_job(DataType::kFloat32);
+  job.steps = 2;
+  const Trained alone = train({}, job);
+  for (const Layout& layout :
+       {Layout{.tp = 2}, Layout{.tp = 2, .sequence_parallel = true}, Layout{.dp = 2},
+        Layout{.pp = 2, .recompute = Recompute::kSelective},
+        Layout{.dp = 2, .zero_stage = 1, .data = DataMode::kOverlapped},
+        Layout{.pp = 2, .dp = 2, .messages = MessageMode::kOverlapped},
+        Layout{.pp = 2, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
+    expect_trains_alike(train_on_gpu(layout, job), alone, 1e-5, to_string(layout));
+  }
+}
+
+}  // namespace
+}  // namespace ptdp::testing

@@ -1,0 +1,164 @@
+// A device that does everything as late as it may, or at odd times: what comes out right on it does
+// not rest on luck.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace ptdp::testing {
+
+/// When lanes run.
+enum class Laziness {
+  kLatest,  ///< When a thread waits for them, and no further than it needs.
+  kRandom   ///< Or by chance before.
+};
+
+/// What the backends of several threads share. One thread at a time touches it.
+class LazyDevice {
+ public:
+  explicit LazyDevice(Laziness laziness, unsigned seed = 1) : laziness_(laziness), random_(seed) {}
+  LazyDevice(const LazyDevice&) = delete;
+  LazyDevice& operator=(const LazyDevice&) = delete;
+  LazyDevice(LazyDevice&&) = delete;
+  LazyDevice& operator=(LazyDevice&&) = delete;
+  ~LazyDevice();
+
+  struct Lane;
+  /// Of a lane; what an event has of it.
+  struct Point {
+    Lane* lane = nullptr;
+    bool is_reached = false;
+    std::int64_t nanoseconds = 0;  ///< When it was reached.
+  };
+  /// One of the three.
+  struct Step {
+    std::function<void()> work;
+    std::shared_ptr<Point> waits_for;
+    std::shared_ptr<Point> reaches;
+  };
+  struct Lane {
+    std::deque<Step> steps;
+  };
+  using Lanes = std::array<Lane, kNumBackendLanes>;
+
+  void add(Lanes& lanes);
+  /// Runs what is left of them.
+  void remove(Lanes& lanes);
+  void queue(Lane& lane, Step step);
+  void run_until(const Point& point);
+  void run_all(Lanes& lanes);
+  /// Poisons memory and gives it back, by and by.
+  void discard(void* memory, std::int64_t bytes);
+
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
+
+  /// Calls that changed what a key stands for, or asked in a graph for what none can have.
+  std::vector<std::string> graph_faults;
+  int graphs_run = 0;
+
+ private:
+  void run_next(Lane& lane);
+  void run_some();
+
+  Laziness laziness_;
+  std::mt19937 random_;
+  std::mutex mutex_;
+  std::vector<Lane*> lanes_;
+  std::deque<std::pair<void*, std::int64_t>> discarded_;
+  std::int64_t discarded_bytes_ = 0;
+};
+
+/// One rank's part of the device: the operations of a CpuBackend, queued. What is allocated and
+/// what is released holds no numbers.
+class LazyBackend final : public Backend {
+ public:
+  explicit LazyBackend(std::shared_ptr<LazyDevice> device);
+  LazyBackend(const LazyBackend&) = delete;
+  LazyBackend& operator=(const LazyBackend&) = delete;
+  LazyBackend(LazyBackend&&) = delete;
+  LazyBackend& operator=(LazyBackend&&) = delete;
+  ~LazyBackend() override;
+
+  [[nodiscard]] std::shared_ptr<void> message_memory(std::int64_t bytes) override;
+  void use_lane(int lane) override;
+  [[nodiscard]] Event record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  [[nodiscard]] double seconds_between(const Event& first, const Event& second) override;
+  void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
+
+  void copy(Buffer from, Buffer to) override;
+  void copy_in(const void* from, Buffer to) override;
+  void copy_out(Buffer from, void* to) override;
+  void convert(Buffer from, Buffer to) override;
+  void fill(Buffer x, double value) override;
+  void add(Buffer x, Buffer to) override;
+  void maximum(Buffer x, Buffer to) override;
+  void scale(Buffer x, double factor) override;
+  void add_bias(Buffer x, Buffer bias, std::int64_t rows) override;
+  void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override;
+  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override;
+  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override;
+  void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
+                        const TokenRange& range, Buffer y, std::int64_t rows) override;
+  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
+                        std::int64_t rows) override;
+  void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override;
+  void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y, Buffer mean,
+                  Buffer rstd, std::int64_t rows) override;
+  void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma, Buffer dx,
+                           Buffer dgamma, Buffer dbeta, std::int64_t rows) override;
+  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override;
+  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
+                          Buffer dout, Buffer dqkv) override;
+  void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override;
+  void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) override;
+  void add_positions(Buffer x, Buffer positions, const TokenRange& range,
+                     std::int64_t rows) override;
+  void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
+                         std::int64_t rows) override;
+  void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
+                  std::int64_t rows) override;
+  void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+                    Buffer sums, std::int64_t rows) override;
+  void add_losses(Buffer sums, Buffer total, std::int64_t rows) override;
+  void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+                              Buffer sums, double scale, std::int64_t rows) override;
+  void add_squares(Buffer x, Buffer total) override;
+  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;
+  void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
+                   double deviation) override;
+
+ protected:
+  [[nodiscard]] void* allocate_memory(std::int64_t bytes) override;
+  void release_memory(void* memory, std::int64_t bytes) noexcept override;
+
+ private:
+  using Names = std::vector<std::string>;
+
+  [[nodiscard]] int lane() const;
+  void queue(const char* name, std::function<void()> work);
+  void queue_step(LazyDevice::Step step);
+  void forbid_in_graph(const char* name);
+
+  std::shared_ptr<LazyDevice> device_;
+  CpuBackend cpu_;
+  LazyDevice::Lanes lanes_;
+  std::uint64_t number_;  ///< Of all backends there were.
+  int graph_lane_ = -1;   ///< Of the graph that is made,
+  Names graph_;           ///< and its operations so far.
+  std::map<std::int64_t, Names> graphs_;
+};
+
+}  // namespace ptdp::testing
