@@ -37,6 +37,9 @@ void describe(Fields& fields, RunExecution& run) {
     fields.texts("hosts", run.hosts);
   }
   fields.count("ranks", run.ranks, 1, kMostSmall);
+  if (fields.optional("device", true)) {  // files of before ran on hosts
+    fields.text("device", run.device);
+  }
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("first_step", run.first_step, 0, kAnyCount);
   fields.count("steps", run.steps, 1, kAnyCount);

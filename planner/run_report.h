@@ -25,6 +25,7 @@ struct RunExecution {
   std::string transport = "threads";  ///< Or "mpi".
   std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
   std::int64_t ranks = 1;
+  std::string device = "cpu";  ///< Or "cuda: " and the GPUs' names.
   Precision precision = Precision::kFp32;
   std::int64_t first_step = 0;       ///< Of the training: above 0 where it was resumed.
   std::int64_t requested_steps = 0;  ///< As asked for: more than `steps` where it ended early.

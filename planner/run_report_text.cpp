@@ -22,10 +22,12 @@ std::string time_line(std::string_view name, Seconds predicted, Seconds measured
               measured.value() > 0.0 ? duration(measured) : "-", error_of(predicted, measured));
 }
 
-/// "threads", or "MPI processes of a, b".
+/// "threads", or "MPI processes of a, b"; then the device, unless it is the host.
 std::string ranks_text(const RunExecution& run) {
-  return run.hosts.empty() ? run.transport
-                           : fmt::format("MPI processes of {}", fmt::join(run.hosts, ", "));
+  const std::string ranks = run.hosts.empty()
+                                ? run.transport
+                                : fmt::format("MPI processes of {}", fmt::join(run.hosts, ", "));
+  return run.device == "cpu" ? ranks : fmt::format("{} ({})", ranks, run.device);
 }
 
 std::string heading(const RunReport& report) {

@@ -14,7 +14,6 @@
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/simulation/trace.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "tools/command_line.h"
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
@@ -37,9 +36,9 @@ constexpr const char* kUsage =
     "...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
-    "mpirun and srun a process, and all walk through the plan's schedule. Prints what was "
-    "predicted beside what was measured: time, its\n"
-    "terms, actions, peak memory, bytes sent.\n"
+    "mpirun and srun a process, and all walk through the plan's schedule, on the GPUs of this\n"
+    "machine where the plan is for GPUs and there are any, else on its cores. Prints what was\n"
+    "predicted beside what was measured: time, its terms, actions, peak memory, bytes sent.\n"
     "\n"
     "Without --data it trains on a random language that can be learnt (1.11 nats per token).\n"
     "--shrink keeps tensor and pipeline parallelism, schedule, microbatches and recomputation of "
@@ -128,10 +127,11 @@ struct Job {
 };
 
 /// What every process of a job must be given alike.
-std::vector<SharedInput> shared_inputs(const CommandLine& line) {
+std::vector<SharedInput> shared_inputs(const CommandLine& line, const RunDevice& device) {
   std::vector<SharedInput> inputs = {
       {"the command line", line.quoted_arguments_without("transport")},
-      {"the plan", read_file(line.words().front())}};
+      {"the plan", read_file(line.words().front())},
+      {"the device", device.is_gpu() ? "cuda" : "cpu"}};
   if (const auto orders = line.text("orders")) {
     inputs.push_back({"--orders", read_file(*orders)});
   }
@@ -262,7 +262,9 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
       .stop = signals.stop,
       .interrupt = signals.interrupt,
       .deadlines = job.deadlines,
-      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+      .make_backend = backend_maker(*job.prepared, process == nullptr
+                                                       ? std::nullopt
+                                                       : std::optional(process->place_on_host())),
       .process = process,
       .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
       .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
@@ -272,6 +274,12 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
       tell(fmt::format("{}: warning: {}\n", kProgram, *warning));
     }
   };
+  const std::string sharing =
+      sharing_note(job.prepared->device,
+                   job.request.ranks_here.value_or(static_cast<int>(settings.config.world_size())));
+  if (!sharing.empty() && is_first(process)) {
+    tell(fmt::format("{}: {}\n", kProgram, sharing));
+  }
   Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
                                                   settings.config.recompute));
   options.on_step = [&](const StepProgress& step) {
@@ -312,7 +320,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
       return {};
     }
     prepare(*line, process, job);
-    return shared_inputs(*line);
+    return shared_inputs(*line, job.prepared->device);
   });
   if (answer) {
     if (is_first(process)) {

@@ -23,6 +23,7 @@ namespace ptdp {
 namespace {
 
 constexpr double kLongestDeadline = 1e7;
+constexpr Seconds kLongestUsualStep{15.0};  // of a GPU
 
 std::atomic<int> interrupt_signal = 0;
 std::atomic<bool> stop_requested = false;
@@ -37,6 +38,24 @@ void interrupt(int signal) {
 
 void stop_after_step(int /*signal*/) {
   stop_requested = true;
+}
+
+Bytes bytes_of_count(std::int64_t count) {
+  return Bytes(static_cast<double>(count));
+}
+
+/// What a rank whose memory did not suffice had, by what it was for; the rest comes and goes in a
+/// step. Empty where it did not get as far.
+std::string actual_by_category(const EarlyEnd& end) {
+  const KeptMemory& kept = end.out_of_memory_kept;
+  if (kept.weights == 0) {
+    return "";
+  }
+  return fmt::format(": weights {}, gradients {}, optimizer {}, the rest {}",
+                     bytes(bytes_of_count(kept.weights)), bytes(bytes_of_count(kept.gradients)),
+                     bytes(bytes_of_count(kept.optimizer)),
+                     bytes(bytes_of_count(end.out_of_memory_peak - kept.weights - kept.gradients -
+                                          kept.optimizer)));
 }
 
 bool has_action(const Schedule& schedule, const InjectedFault& fault, int pipeline_rank) {
@@ -79,7 +98,16 @@ DeadlineRule parse_deadline(const CommandLine& line) {
 }
 
 void add_predicted(DeadlineRule& rule, const PreparedRun& run) {
-  if (!run.is_predicted || rule.fixed || !rule.is_on) {
+  if (rule.fixed || !rule.is_on) {
+    return;
+  }
+  if (run.device.is_gpu()) {
+    // A rank asks for all of a step and then waits for all of it within one action.
+    const Seconds step =
+        run.is_predicted ? run.executed.predicted.iteration_time.value : kLongestUsualStep;
+    rule.least = std::max(rule.least, 20.0 * step);
+  }
+  if (!run.is_predicted) {
     return;
   }
   const PlanSimulation simulation = simulate_plan(run.executed, {});
@@ -118,8 +146,9 @@ std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
   }
   const ParallelConfig& config = run.settings.config;
   const int stage = end.out_of_memory_rank / (config.tp * config.dp);
-  std::string text = fmt::format("rank {} had allocated {} at most", end.out_of_memory_rank,
-                                 bytes(Bytes(static_cast<double>(end.out_of_memory_peak))));
+  std::string text =
+      fmt::format("rank {} had allocated {} at most{}", end.out_of_memory_rank,
+                  bytes(bytes_of_count(end.out_of_memory_peak)), actual_by_category(end));
   if (run.is_predicted) {
     const MemoryBreakdown predicted = memory_by_stage(
         run.executed.scenario, run.executed.config)[static_cast<std::size_t>(stage)];
@@ -129,8 +158,13 @@ std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
         text += fmt::format(" {} {},", term.name, bytes(predicted.*term.size));
       }
     }
+    text.pop_back();
   }
-  return text.substr(0, text.find_last_not_of(',') + 1) +
+  if (run.device.is_gpu()) {
+    text += fmt::format("; the ranks here share {} of {}", bytes(run.device.memory()),
+                        run.device.name());
+  }
+  return text +
          "\nless is needed by a plan with --recompute full, a smaller --micro-batch-size or more "
          "stages; --memory-headroom keeps some free\n";
 }

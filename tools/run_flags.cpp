@@ -58,6 +58,12 @@ po::options_description run_flags() {
   option(
       "reproducible",
       "sum in one order however the batch is cut: slower, and equal bits for dp and accumulation");
+  option("device", text_value(),
+         "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "
+         "there, else cpu); ranks take turns over the GPUs");
+  option("graphs", text_value(),
+         "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1; times of single "
+         "operations are then not measured (default: off)");
   option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
@@ -123,6 +129,10 @@ RunRequest parse_request(const CommandLine& line) {
     }
     request.microbatches = static_cast<int>(*count);
   }
+  if (const auto device = line.choice("device", {"cpu", "cuda"})) {
+    request.device = *device == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;
+  }
+  request.uses_graphs = line.choice("graphs", {"off", "on"}).value_or(0) == 1;
   request.is_reproducible = line.has("reproducible");
   request.overlap = overlap_choice(line);
   const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);

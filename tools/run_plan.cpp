@@ -9,6 +9,7 @@
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/step_builder.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "planner/plan_simulation.h"
 #include "runtime/data_type_of.h"
 #include "runtime/shrink.h"
@@ -30,7 +31,8 @@ bool knows(const StackSpec& stack, Precision precision) {
 }
 
 /// Why the plan's prediction is not one of this run; empty where it is.
-std::string why_not_predicted(const Plan& plan, const RunRequest& request, Precision precision) {
+std::string why_not_predicted(const Plan& plan, const RunRequest& request, Precision precision,
+                              const RunDevice& device) {
   const StackSpec& stack = plan.scenario.stack;
   if (request.shrinks) {
     return "Not predicted: the layers are shrunk";
@@ -41,6 +43,10 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   if (stack.memory_model != MemoryModel::kPtdp) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
            "; ptdp-plan --cluster host makes one for this machine";
+  }
+  if (device.is_gpu() == is_host_plan(plan)) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.name + ", and this ran on " +
+           device.name();
   }
   if (!knows(stack, precision)) {
     return "Not predicted: " + stack.name + " does not say what it keeps in " +
@@ -137,7 +143,8 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   return schedule;
 }
 
-void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request) {
+void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request,
+                   const RunDevice& device) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
@@ -166,12 +173,23 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
   }
   const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
   needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
-  const double limit = memory_limit().value();
+  const double limit = (device.is_gpu() ? device.memory() : memory_limit()).value();
   if (needed > limit) {
+    throw Error(fmt::format(
+        "config: {} ranks need {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
+        ranks_here, needed / kGibi, limit / kGibi,
+        device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
+  }
+}
+
+void check_device(const RunDevice& device, const RunRequest& request, Precision precision) {
+  if (device.is_gpu() && precision == Precision::kFp64) {
     throw Error(
-        fmt::format("config: {} ranks need {:.1f} GiB together; expected at most the "
-                    "{:.1f} GiB of this machine{}",
-                    ranks_here, needed / kGibi, limit / kGibi, ways_out));
+        "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
+        "--device cpu");
+  }
+  if (!device.is_gpu() && request.uses_graphs) {
+    throw Error("--graphs on: the ranks run on the host; expected together with --device cuda");
   }
 }
 
@@ -181,16 +199,19 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
+  const RunDevice device = choose_device(request.device, plan, request.shrinks);
+  check_device(device, request, precision);
   PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
-                  .basis = why_not_predicted(plan, request, precision)};
+                  .device = device,
+                  .basis = why_not_predicted(plan, request, precision, device)};
   run.is_predicted = run.basis.empty();
   if (run.is_predicted) {
     run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
                 plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
   }
   run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
-  check_can_run(run.plan, run.executed, request);
+  check_can_run(run.plan, run.executed, request, device);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
   Plan ordered = run.plan;
@@ -216,10 +237,22 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       .is_reproducible = request.is_reproducible,
       // Of tiny messages, many at a time, rings are the slower way.
       .uses_ordered_sums = request.is_reproducible || request.shrinks,
+      .uses_graphs = request.uses_graphs,
       .learning_rate = request.learning_rate,
       .weight_decay = request.weight_decay,
       .gradient_clip = request.gradient_clip};
   return run;
+}
+
+BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place) {
+  if (!run.device.is_gpu()) {
+    return [] { return std::make_unique<CpuBackend>(); };
+  }
+  return [&run, place](int rank) {
+    return make_gpu_backend({.gpu = run.device.gpu_of(place.value_or(rank)),
+                             .is_deterministic = run.settings.is_reproducible,
+                             .uses_graphs = run.settings.uses_graphs});
+  };
 }
 
 }  // namespace ptdp

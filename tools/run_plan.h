@@ -10,6 +10,7 @@
 #include "planner/run_report.h"
 #include "runtime/training_run.h"
 #include "runtime/training_settings.h"
+#include "tools/run_device.h"
 
 namespace ptdp {
 
@@ -26,6 +27,8 @@ struct RunRequest {
   std::optional<int> microbatches;  ///< With `shrinks`: only the first of them.
   bool shrinks = false;
   bool is_reproducible = false;
+  std::optional<DeviceKind> device;  ///< Instead of what the plan is for.
+  bool uses_graphs = false;
   LearningRateSchedule learning_rate;
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
@@ -37,16 +40,23 @@ struct PreparedRun {
   Plan plan;      ///< As given, at the precision that is run where its stack knows it.
   Plan executed;  ///< What runs: the same, or shrunk.
   Precision precision = Precision::kFp32;
+  RunDevice device;  ///< Of the ranks here.
   /// Whether times and memory of `executed` are predictions of this run: not of what is shrunk, of
-  /// other orders, of a stack that is not this runtime, or of a precision that it does not know.
+  /// other orders, of a stack that is not this runtime, of a precision that it does not know, or of
+  /// another kind of device.
   bool is_predicted = true;
   std::string basis;  ///< What a prediction rests on, or why there is none.
   TrainingSettings settings;
 };
 
 /// Throws Error for what cannot be run here: a model with features that the layers lack, a schedule
-/// with a fault (naming the action) or stale weights, more ranks or memory than this machine has.
+/// with a fault (naming the action) or stale weights, more ranks or memory than this machine has, a
+/// device that is not there or does not compute in the precision.
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
+
+/// Makes the backends of the run's ranks, which must outlive it. `place`: of this process's rank
+/// among those of its machine; none where ranks are threads.
+[[nodiscard]] BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place);
 
 /// Predicted beside measured.
 [[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,

@@ -14,7 +14,6 @@
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/in_quotes.h"
-#include "kernels/cpu/cpu_backend.h"
 #include "planner/formatting.h"
 #include "planner/tuning.h"
 #include "tools/measured_terms.h"
@@ -163,7 +162,7 @@ class InterleavedRuns {
                       .stop = signals_.stop,
                       .interrupt = signals_.interrupt,
                       .deadlines = turns.deadlines,
-                      .make_backend = [] { return std::make_unique<CpuBackend>(); },
+                      .make_backend = backend_maker(run, std::nullopt),
                       .hooks = [&](int rank) { return injected_faults(turns.faults, rank); },
                       .give_up = [this](const EarlyEnd& end) { ::_exit(report_end(end)); }});
     if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
@@ -281,11 +280,11 @@ void add_tune_flags(boost::program_options::options_description& flags) {
 }
 
 int tune_plans(const CommandLine& line, const std::string& program) {
-  line.allow_only(
-      {"tune",     "plans",        "profile-out",  "output",   "steps",  "warm-up", "data",
-       "seed",     "dropout",      "reproducible", "overlap",  "lr",     "min-lr",  "lr-warm-up",
-       "lr-decay", "weight-decay", "clip",         "deadline", "inject", "format",  "quiet"},
-      "--tune");
+  line.allow_only({"tune",   "plans",      "profile-out", "output",       "steps",   "warm-up",
+                   "data",   "seed",       "dropout",     "reproducible", "overlap", "lr",
+                   "min-lr", "lr-warm-up", "lr-decay",    "weight-decay", "clip",    "deadline",
+                   "inject", "format",     "quiet",       "device",       "graphs"},
+                  "--tune");
   RunRequest request = parse_request(line);
   finish_learning_rate(line, request, /*first_step=*/0);
   static_cast<void>(parse_deadline(line));

@@ -38,6 +38,16 @@ TEST(Profile, RefusesBadFlagsBeforeItMeasures) {
   EXPECT_TRUE(ends_with(run_profile({"-o", "/no/such/place/x.json"}), kOutputFailed));
 }
 
+TEST(Profile, RefusesFlagsOfAnotherDevice) {
+  EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--device", "tpu"}), {"--device", "tpu"}));
+  EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--gpu", "0"}), {"--gpu", "--device cpu"}));
+  EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--links", "hgx-h200"}), {"--links"}));
+  EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--device", "cuda", "--ranks", "2"}),
+                         {"--ranks", "--device cuda"}));
+  EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--device", "cuda", "--cores", "1"}),
+                         {"--cores", "--device cuda"}));
+}
+
 TEST(Profile, WritesAClusterThatPlansAndRunsAreMadeWith) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "mine.json").string();

@@ -67,6 +67,8 @@ TEST(RunWithAFault, SaysWhatMemoryWasPredictedWhereItDoesNotSuffice) {
   EXPECT_TRUE(ends_with(run, kRuntimeFault));
   EXPECT_THAT(run.errors, HasSubstr("rank 1: 0B0 of step 2: out of memory"));
   EXPECT_THAT(run.errors, HasSubstr("rank 1 had allocated "));
+  EXPECT_THAT(run.errors, HasSubstr(": weights "));
+  EXPECT_THAT(run.errors, HasSubstr(", the rest "));
   EXPECT_THAT(run.errors, HasSubstr("predicted "));
   EXPECT_THAT(run.errors, HasSubstr(" activations "));
   EXPECT_THAT(run.errors, HasSubstr("--recompute"));

@@ -61,6 +61,27 @@ TEST(RunPlan, WritesARunThatValidatePrintsAgain) {
   EXPECT_TRUE(ends_with(strict, kOutsideTolerance));
 }
 
+TEST(RunPlan, RunsAPlanForAHostOnTheHost) {
+  EXPECT_EQ(json_of(plan_of_four_ranks(), {"--steps", "1"})["execution"]["device"], "cpu");
+  EXPECT_EQ(
+      json_of(plan_of_four_ranks(), {"--steps", "1", "--device", "cpu"})["execution"]["device"],
+      "cpu");
+}
+
+TEST(RunPlan, RefusesADeviceThatIsNotThere) {
+  const ProgramRun gpu = run_text_of(plan_of_four_ranks(), {"--device", "gpu"});
+  EXPECT_TRUE(is_refused(gpu, {"--device", "cuda"}));
+  const ProgramRun graphs = run_text_of(plan_of_four_ranks(), {"--graphs", "on"});
+  EXPECT_TRUE(is_refused(graphs, {"--graphs on", "--device cuda"}));
+  // Where a GPU is there it is used.
+  const ProgramRun cuda = run_text_of(plan_of_four_ranks(), {"--device", "cuda", "--steps", "1"});
+  if (cuda.status == kRuntimeFault) {
+    EXPECT_THAT(cuda.errors, HasSubstr("--device cuda: expected a GPU"));
+  } else if (cuda.status != kDone) {
+    EXPECT_TRUE(is_refused(cuda, {"--device cuda", "built without CUDA"}));
+  }
+}
+
 TEST(RunPlan, TellsOfEveryStepOnStandardError) {
   const TemporaryDirectory directory;
   const ProgramRun run =

@@ -1,0 +1,42 @@
+// What the ranks of a run compute on: cores of this host, or its GPUs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "planner/plan.h"
+#include "tools/gpus.h"
+
+namespace ptdp {
+
+enum class DeviceKind { kCpu, kCuda };
+
+struct RunDevice {
+  DeviceKind kind = DeviceKind::kCpu;
+  std::vector<Gpu> gpus = {};  ///< With kCuda, those of this machine.
+
+  [[nodiscard]] bool is_gpu() const { return kind == DeviceKind::kCuda; }
+  /// "cpu", or "cuda: " and the GPUs' names, each once.
+  [[nodiscard]] std::string name() const;
+  /// Of all GPUs that ranks are spread over.
+  [[nodiscard]] Bytes memory() const;
+  /// Of the one that the rank at `place` of this machine uses; they take turns.
+  [[nodiscard]] int gpu_of(int place) const { return place % static_cast<int>(gpus.size()); }
+};
+
+/// Whether what stands for a GPU in the plan's profile is a core of a host.
+[[nodiscard]] bool is_host_plan(const Plan& plan);
+
+/// What `asked` says, else GPUs where the plan is for them, runs at full size, and there are any:
+/// a plan for a host, a shrunk one and a machine without a GPU run on the host. Throws Error:
+/// kBadInput where `asked` is for GPUs in a build without CUDA, kRuntimeFault where there is none.
+[[nodiscard]] RunDevice choose_device(std::optional<DeviceKind> asked, const Plan& plan,
+                                      bool shrinks);
+
+/// What to say, once, where ranks share GPUs; empty where they do not.
+[[nodiscard]] std::string sharing_note(const RunDevice& device, int ranks_here);
+
+}  // namespace ptdp
