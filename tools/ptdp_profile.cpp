@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
@@ -18,6 +19,7 @@
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
 #include "tools/command_line.h"
+#include "tools/gpus.h"
 #include "tools/memory_limit.h"
 
 namespace ptdp {
@@ -28,17 +30,24 @@ namespace po = boost::program_options;
 constexpr const char* kProgram = "ptdp-profile";
 constexpr const char* kUsage =
     "usage: ptdp-profile -o host.json [flags]\n"
+    "       ptdp-profile --device cuda [--gpu N] [--links CLUSTER] -o gpu.json [flags]\n"
     "\n"
     "Measures this machine, a minute long, and writes it down as a cluster whose GPUs are its\n"
     "cores: matrix products, attention and the other operations of a training step, alone and\n"
     "with all cores busy, memory, messages and collectives between ranks. Then\n"
     "  ptdp-plan --cluster host.json --model gpt-tiny --gpus 2 -o plan.json\n"
     "  ptdp-run plan.json\n"
+    "\n"
+    "With --device cuda it measures one GPU, some minutes long: the same operations at the sizes\n"
+    "of models with hidden sizes from 1024 on, launches, copies from and to the host, clocks and\n"
+    "power. What joins GPUs is not measured but taken from a cluster of profiles/clusters.\n"
+    "\n"
     "The machine should have nothing else to do meanwhile.\n"
     "\n";
 
 constexpr double kUsualSeconds = 60.0;
-constexpr double kQuickSeconds = 15.0;
+constexpr double kUsualSecondsOfGpu = 120.0;
+constexpr double kQuickShare = 0.25;
 constexpr std::int64_t kMostRanks = 1024;
 constexpr double kMemoryShare = 0.9;  // of the machine's, for ranks
 
@@ -53,15 +62,21 @@ po::options_description flag_descriptions() {
   po::options_description flags("flags");
   auto option = flags.add_options();
   option("output,o", text_value(), "write the cluster to this file");
+  option("device", text_value(), "cpu: cores of this host; cuda: a GPU (default: cpu)");
+  option("gpu", text_value(), "its number, as CUDA counts those that it may use (default: 0)");
+  option("links", text_value(),
+         "cluster of which nodes, links and collectives are taken for a GPU (default: one that has "
+         "such GPUs)");
   option("types", text_value(),
-         "what is trained in, the most important first: f32, bf16, f64, fp16 (default: f32,bf16)");
+         "what is trained in, the most important first: f32, bf16, f64, fp16 (default: f32,bf16; "
+         "of a GPU, which has no f64, bf16,fp16)");
   option("quick", "a quarter of the time");
-  option("seconds", text_value(), "about so long (default: 60)");
+  option("seconds", text_value(), "about so long (default: 60; of a GPU 120)");
   option("ranks", text_value(),
          "measure collectives of 2, 4 ... so many ranks, a power of two (default: 8)");
   option("cores", text_value(),
          "cores that ranks may use, at most all that this process may (default: all)");
-  option("name", text_value(), "of the cluster (default: host)");
+  option("name", text_value(), "of the cluster (default: host; of a GPU CLUSTER-measured)");
   option("format", text_value(),
          "text or json, on standard output (default: text; json prints the cluster)");
   option("quiet", "no progress on standard error");
@@ -105,27 +120,95 @@ int parse_ranks(const CommandLine& line) {
   return static_cast<int>(ranks);
 }
 
+std::string date() {
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time(nullptr)));
+}
+
+void refuse_together_with(const CommandLine& line, const char* device,
+                          const std::vector<std::string>& flags) {
+  for (const std::string& flag : flags) {
+    if (line.has(flag)) {
+      throw Error(fmt::format("--{}: expected without --device {}", flag, device));
+    }
+  }
+}
+
+void set_host(ProfileOptions& options, const CommandLine& line) {
+  refuse_together_with(line, "cpu", {"gpu", "links"});
+  const int available = available_cores();
+  const int cores = static_cast<int>(line.count("cores", 1, available).value_or(available));
+  options.device = host_device({.cores = cores,
+                                .most_ranks = parse_ranks(line),
+                                .memory = memory_limit() * (kMemoryShare / cores),
+                                .seconds = options.seconds,
+                                .make_backend = [] { return std::make_unique<CpuBackend>(); }});
+  options.description = fmt::format("{}, {}, {} cores.", processor_name(), date(), cores);
+}
+
+/// Of which a GPU takes nodes and links.
+ClusterSpec links_of(const CommandLine& line, const Gpu& gpu) {
+  if (const auto links = line.text("links")) {
+    return find_cluster(*links);
+  }
+  const std::optional<KnownGpu> known = find_known_gpu(gpu.name);
+  if (!known) {
+    throw Error("--links is missing: no cluster of the catalog has " + in_quotes(gpu.name) +
+                "; expected the name of one whose nodes and links it is to have, which one GPU "
+                "cannot show (ptdp-plan list clusters)");
+  }
+  return find_cluster(known->cluster);
+}
+
+void set_gpu(ProfileOptions& options, const CommandLine& line) {
+  refuse_together_with(line, "cuda", {"ranks", "cores"});
+  if (!has_cuda()) {
+    throw Error("--device cuda: this program was built without CUDA (PTDP_CUDA)");
+  }
+  const std::vector<Gpu> gpus = usable_gpus();
+  if (gpus.empty()) {
+    throw Error("--device cuda: no GPU that CUDA can use", ExitStatus::kRuntimeFault);
+  }
+  const auto number = static_cast<int>(
+      line.count("gpu", 0, static_cast<std::int64_t>(gpus.size()) - 1).value_or(0));
+  const Gpu& gpu = gpus[static_cast<std::size_t>(number)];
+  options.device = gpu_device(
+      {.name = gpu.name,
+       .num_multiprocessors = gpu.num_multiprocessors,
+       .memory = gpu.memory,
+       .links = links_of(line, gpu),
+       .seconds = options.seconds,
+       .make_backend = [number] { return make_gpu_backend({.gpu = number, .uses_graphs = true}); },
+       .take_samples = watch_gpu(number)});
+  options.name = options.device.cluster.name + "-measured";
+  options.description = fmt::format("{}, {}, {}.", gpu.name, date(), gpu.software);
+}
+
 ProfileOptions parse_options(const CommandLine& line) {
   ProfileOptions options;
+  const bool is_gpu = line.choice("device", {"cpu", "cuda"}).value_or(0) == 1;
   if (line.has("quick") && line.has("seconds")) {
     throw Error("--quick: expected without --seconds");
   }
-  options.seconds = line.number("seconds", 0.1, 3600.0)
-                        .value_or(line.has("quick") ? kQuickSeconds : kUsualSeconds);
+  const double usual = is_gpu ? kUsualSecondsOfGpu : kUsualSeconds;
+  options.seconds =
+      line.number("seconds", 0.1, 3600.0).value_or(line.has("quick") ? kQuickShare * usual : usual);
+  if (is_gpu) {
+    options.precisions = {Precision::kBf16, Precision::kFp16};
+  }
   if (line.has("types")) {
     options.precisions.clear();
     for (const std::size_t type : line.choices("types", kTypes)) {
       options.precisions.push_back(kPrecisions.at(type));
     }
   }
-  const int available = available_cores();
-  options.cores = static_cast<int>(line.count("cores", 1, available).value_or(available));
-  options.most_ranks = parse_ranks(line);
+  (is_gpu ? set_gpu : set_host)(options, line);
+  for (const Precision precision : options.precisions) {
+    if (!contains(options.device.precisions, precision)) {
+      throw Error(fmt::format("--types: a {} computes no {} here", options.device.kind,
+                              name_of(precision)));
+    }
+  }
   options.name = line.text("name").value_or(options.name);
-  options.memory = memory_limit() * (kMemoryShare / options.cores);
-  options.description = fmt::format("{}, {:%Y-%m-%d %H:%M} UTC, {} cores.", processor_name(),
-                                    fmt::gmtime(std::time(nullptr)), options.cores);
-  options.make_backend = [] { return std::make_unique<CpuBackend>(); };
   options.is_cancelled = [] { return stop_signal != 0; };
   if (!line.has("quiet")) {
     options.on_progress = tell;
@@ -133,19 +216,25 @@ ProfileOptions parse_options(const CommandLine& line) {
   return options;
 }
 
-std::string summary(const MachineProfile& profile) {
+std::string summary(const MachineProfile& profile, const ProfiledDevice& device) {
   const ClusterSpec& cluster = profile.cluster;
-  std::string text = fmt::format("{}\n", cluster.source);
+  std::string text = fmt::format("{}\n  products, peak           ", cluster.source);
+  for (const Precision precision : device.precisions) {
+    text += fmt::format("{} {} {:.0f}", precision == device.precisions.front() ? "" : ",",
+                        name_of(precision), cluster.gpu.peak(precision).value() / kGiga);
+  }
   text += fmt::format(
-      "  products, best            fp32 {:.0f}, bf16 {:.0f}, fp64 {:.0f}, fp16 {:.0f} GFLOP/s\n"
+      " GFLOP/s; of it a long product reaches {:.0f} %\n"
       "  memory                    {:.1f} GB/s copying; operations reach {:.0f} % of it\n"
-      "  smallest operation        {:.3f} us\n"
-      "  message between ranks     {:.1f} us; {:.1f} GB/s\n",
-      cluster.gpu.peak_fp32.value() / kGiga, cluster.gpu.peak_bf16.value() / kGiga,
-      cluster.gpu.peak_fp64.value() / kGiga, cluster.gpu.peak_fp16.value() / kGiga,
-      cluster.gpu.memory_bandwidth.value() / kGiga, 100.0 * cluster.gpu.memory_efficiency,
-      cluster.gpu.kernel_latency.value() / kMicro, cluster.nvlink.hop_latency.value() / kMicro,
-      cluster.nvlink.bandwidth.value() / kGiga);
+      "  smallest operation        {:.3f} us\n",
+      100.0 * cluster.gpu.matmul_efficiency, cluster.gpu.memory_bandwidth.value() / kGiga,
+      100.0 * cluster.gpu.memory_efficiency, cluster.gpu.kernel_latency.value() / kMicro);
+  if (device.link_ranks.empty()) {
+    return text;
+  }
+  text += fmt::format("  message between ranks     {:.1f} us; {:.1f} GB/s\n",
+                      cluster.nvlink.hop_latency.value() / kMicro,
+                      cluster.nvlink.bandwidth.value() / kGiga);
   for (const BusyCores& busy : cluster.busy_cores) {
     text += fmt::format(
         "  with {:<4} cores busy      products x {:.2f}, attention x {:.2f}, the rest x {:.2f}, "
@@ -161,6 +250,17 @@ std::string summary(const MachineProfile& profile) {
                         largest.size.value() / kMega, 1e3 * largest.time.value());
   }
   return text;
+}
+
+/// What a device refuses is the machine's fault.
+std::optional<MachineProfile> measure(const ProfileOptions& options) {
+  try {
+    return profile_machine(options);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw Error(error.what(), ExitStatus::kRuntimeFault);
+  }
 }
 
 int run(int argc, const char* const* argv) {
@@ -183,7 +283,7 @@ int run(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  const std::optional<MachineProfile> profile = profile_machine(options);
+  const std::optional<MachineProfile> profile = measure(options);
   if (!profile) {
     return 128 + stop_signal;
   }
@@ -197,7 +297,10 @@ int run(int argc, const char* const* argv) {
   for (const std::string& point : profile->left_out) {
     tell("warning: left out, since it contradicts the others: " + point);
   }
-  print(is_json ? document : summary(*profile));
+  for (const std::string& model : profile->too_large) {
+    tell("warning: not measured, since the memory does not hold it: " + model);
+  }
+  print(is_json ? document : summary(*profile, options.device));
   return 0;
 }
 

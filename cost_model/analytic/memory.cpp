@@ -147,9 +147,9 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double par
   return total;
 }
 
-void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak) {
+void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack) {
   memory.activations = peak.kept;
-  memory.working_set = peak.working;
+  memory.working_set = peak.working + stack.workspace;
   memory.buffers = peak.waiting;
 }
 
@@ -274,7 +274,7 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
       .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
   if (stack.memory_model == MemoryModel::kPtdp) {
-    set_activations(memory, activation_bound(scenario, config, stage));
+    set_activations(memory, activation_bound(scenario, config, stage), stack);
     return memory;
   }
   memory.activations = kept_activations(scenario, config, stage);
@@ -318,7 +318,7 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const Par
   for (int stage = 0; stage < config.pp; ++stage) {
     MemoryBreakdown memory = stage_memory(scenario, config, stage);
     if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-      set_activations(memory, activation_peak(scenario, config, schedule, stage));
+      set_activations(memory, activation_peak(scenario, config, schedule, stage), scenario.stack);
     }
     stages.push_back(memory);
   }

@@ -73,11 +73,14 @@ Buffers buffers_of(const Scenario& scenario, const ParallelConfig& config) {
       Bytes(n * static_cast<double>(padded_vocab_size(model, config.tp)) / t * element);
   buffers.loss = Bytes(3.0 * n * accumulator);
   buffers.tokens = Bytes(n * kTokenBytes);
-  buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
-  buffers.multiplying =
-      linear_scratch(tokens, mlp_up_width(model) / config.tp, model.hidden_size, precision);
-  buffers.projecting = linear_scratch(tokens, padded_vocab_size(model, config.tp) / config.tp,
-                                      model.hidden_size, precision);
+  // A GPU's attention takes less than the results of the MLP, which is not there at the same time.
+  if (scenario.stack.workspace.value() == 0.0) {
+    buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
+    buffers.multiplying =
+        linear_scratch(tokens, mlp_up_width(model) / config.tp, model.hidden_size, precision);
+    buffers.projecting = linear_scratch(tokens, padded_vocab_size(model, config.tp) / config.tp,
+                                        model.hidden_size, precision);
+  }
   buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
                                       config.tp, element_bytes(precision));
   buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);

@@ -12,9 +12,14 @@
 namespace ptdp {
 namespace {
 
-constexpr double kForwardKernels = 30.0;   // launches of one layer's forward pass
-constexpr double kBackwardKernels = 60.0;  // and of its backward pass
-constexpr double kWeightKernels = 4.0;     // of these, the weight gradients
+/// Launches of one layer.
+struct LayerKernels {
+  double forward = 30.0;
+  double backward = 60.0;
+  double weight_gradient = 4.0;  ///< Of these.
+};
+// Of this project's runtime on a GPU (runtime/layers, kernels/cuda): sums over rows take two.
+constexpr LayerKernels kOwnKernels = {.forward = 11.0, .backward = 28.0, .weight_gradient = 12.0};
 
 /// Exposed communication of one layer.
 struct TensorParallelTime {
@@ -116,12 +121,11 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
   return gradient_accumulation_time(weights, scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `launch`: the kernels' own latency, or what the host needs to launch them beyond the
+/// Fills in `launch`: the kernels' own `latency`, or what the host needs to launch them beyond the
 /// time that the device spends on them and on collectives.
-void apply_launch(PassTime& pass, double num_kernels, const GpuSpec& gpu, const StackSpec& stack) {
+void apply_launch(PassTime& pass, double num_kernels, Seconds latency, const StackSpec& stack) {
   const Seconds device = pass.matmul + pass.attention + pass.memory_bound + pass.tensor_parallel;
-  pass.launch =
-      std::max(num_kernels * gpu.kernel_latency, num_kernels * stack.host_time_per_kernel - device);
+  pass.launch = std::max(num_kernels * latency, num_kernels * stack.host_time_per_kernel - device);
 }
 
 }  // namespace
@@ -214,11 +218,14 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   }
   costs.weight_gradient = {.matmul = all.weight_gradient,
                            .memory_bound = element_wise.weight_gradient * factors.memory_bound};
-  if (!has_measured_operations(scenario)) {  // which contain their launches
-    apply_launch(costs.forward, kForwardKernels, gpu, stack);
-    apply_launch(costs.backward, kBackwardKernels, gpu, stack);
-    costs.weight_gradient.launch = costs.backward.launch * (kWeightKernels / kBackwardKernels);
-  }
+  // Measured operations contain their latency, but not what the host takes to launch them.
+  const bool is_measured = has_measured_operations(scenario);
+  const Seconds latency = is_measured ? Seconds(0.0) : gpu.kernel_latency;
+  const LayerKernels kernels = is_measured ? kOwnKernels : LayerKernels{};
+  apply_launch(costs.forward, kernels.forward, latency, stack);
+  apply_launch(costs.backward, kernels.backward, latency, stack);
+  costs.weight_gradient.launch =
+      costs.backward.launch * (kernels.weight_gradient / kernels.backward);
   costs.attention_core = {.attention = attention.forward};
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config);
   return costs;

@@ -64,7 +64,8 @@ struct LinearTime {
 ///     behind their input gradients), which `overlap_slowdown` of their time costs;
 ///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
 ///     host where that takes longer than running them; where the operations are measured one by
-///     one (element_wise.h) their times contain that, and take the place of the traffic;
+///     one (element_wise.h) their times contain the latency, and take the place of the traffic, and
+///     11 and 28 kernels are launched;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
 ///   - a weight gradient that consists of the four products and their share of the launches. What

@@ -12,6 +12,7 @@ constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
 constexpr int kHighestZeroStage = 3;
 constexpr Range kMegabytes = {0.001, 1e6, "megabytes"};
+constexpr Range kMebibytes = {0.001, 1e6, "MiB"};
 constexpr Range kLogitRange = {0.0, 1e4, "bytes per logit"};
 const Bytes kUsualBucket = StackSpec{}.gradient_bucket_size;
 const double kUsualLossTraffic = StackSpec{}.loss_traffic;
@@ -185,6 +186,9 @@ void describe(Fields& fields, StackSpec& stack) {
   fields.quantity("host_time_per_kernel_us", stack.host_time_per_kernel, kMicro, kMicroseconds);
   fields.number("overlap_slowdown", stack.overlap_slowdown, {0.0, 1.0, "a fraction"});
   fields.number("reserve_fraction", stack.reserve_fraction, {0.0, 0.9, "of device memory"});
+  if (fields.optional("workspace_MiB", stack.workspace.value() > 0.0)) {
+    fields.quantity("workspace_MiB", stack.workspace, kGibi / 1024.0, kMebibytes);
+  }
   fields.object("can_run", stack.can_run);
 }
 

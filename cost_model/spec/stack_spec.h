@@ -112,6 +112,9 @@ struct StackSpec {
   Seconds host_time_per_kernel;   ///< A layer runs no faster than the host launches its kernels.
   double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
   double reserve_fraction = 0.0;  ///< Of device memory: context, NCCL, allocator slack.
+  /// By MemoryModel::kPtdp, of a GPU: what its library of products keeps beside the model. 0:
+  /// operations take what a host's do (analytic/host_scratch.h).
+  Bytes workspace;
   StackCapabilities can_run;
 
   friend bool operator==(const StackSpec&, const StackSpec&) = default;

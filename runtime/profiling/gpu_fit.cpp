@@ -116,7 +116,10 @@ void fit_attention(GpuSpec& gpu, Precision precision, const std::string& kernel)
   const auto rate = [](const std::vector<double>& rates) {
     return std::clamp(std::exp(mean(rates)), 1e-4, 1.0);
   };
-  gpu.attention_rates = {{.kernel = kernel, .forward = rate(forward), .backward = rate(backward)}};
+  std::erase_if(gpu.attention_rates,
+                [&](const AttentionRate& entry) { return entry.kernel == kernel; });
+  gpu.attention_rates.push_back(
+      {.kernel = kernel, .forward = rate(forward), .backward = rate(backward)});
 }
 
 void fit_element_wise(GpuSpec& gpu, Precision precision) {
@@ -169,12 +172,17 @@ std::vector<MeasuredOperation> measured_operations(const OperationTimes& times,
   return tables;
 }
 
+void raise_peak(GpuSpec& gpu, Precision precision, FlopsPerSecond rate) {
+  FlopsPerSecond& peak = peak_of(gpu, precision);
+  peak = std::max(peak, rate);
+}
+
 void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel) {
   for (const MeasuredOperation& measured : gpu.measured_operations) {
     if (kind_of(measured.operation()) == Kind::kMatmul) {
-      FlopsPerSecond& peak = peak_of(gpu, measured.precision());
       for (const MeasuredOperation::Point& point : measured.points()) {
-        peak = std::max(peak, FlopsPerSecond(flops_of_product(point.sizes) / point.time.value()));
+        raise_peak(gpu, measured.precision(),
+                   FlopsPerSecond(flops_of_product(point.sizes) / point.time.value()));
       }
     }
   }

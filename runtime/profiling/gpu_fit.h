@@ -12,10 +12,14 @@ namespace ptdp {
 [[nodiscard]] std::vector<MeasuredOperation> measured_operations(const OperationTimes& times,
                                                                  Precision precision);
 
+/// Where a product exceeds the peak, that is the peak.
+void raise_peak(GpuSpec& gpu, Precision precision, FlopsPerSecond rate);
+
 /// Sets what the tables correct so that it is right on average: matmul_efficiency and
 /// matmul_startup_depth by least squares of the logarithms over the products, memory_efficiency
 /// and the rates of attention `kernel` by their geometric means. Peaks, memory bandwidth and
-/// kernel latency must be set; a peak that a product exceeds is raised to that.
+/// kernel latency must be set; a peak that a product exceeds is raised to that. Rates of other
+/// kernels of attention are kept.
 void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel);
 
 /// How much longer the same operations took in one measurement than in another, by what they are: Σ

@@ -40,6 +40,10 @@ Tensor upload(Backend& backend, const std::vector<std::int32_t>& values) {
   return tensor;
 }
 
+// As the executor launches its actions.
+constexpr std::int64_t kForwardGraph = 0;
+constexpr std::int64_t kBackwardGraph = 1;
+
 // Of a step: as many as this is for, within bounds.
 constexpr double kFlopsOfStep = 4e9;
 constexpr double kFewestMicrobatches = 2.0;
@@ -84,27 +88,31 @@ class Trainer {
                                   .tokens = tokens_,
                                   .targets = targets_,
                                   .gradient_scale = scale_ / num_microbatches_};
-      static_cast<void>(stage_.forward(microbatch, {}));
-      static_cast<void>(stage_.backward(microbatch, {}));
+      backend_.run_as_graph(kForwardGraph,
+                            [&] { static_cast<void>(stage_.forward(microbatch, {})); });
+      backend_.run_as_graph(kBackwardGraph,
+                            [&] { static_cast<void>(stage_.backward(microbatch, {})); });
     }
     ++step_;
-    std::vector<TimedOperation> operations = backend_.take();
-
-    const auto parameters = static_cast<double>(stage_.parameters().all_weights().size);
-    const auto timed = [&](DeviceOperation operation, const auto& work) {
-      const Event begin = backend_.record();
-      work();
-      const Event end = backend_.record();
-      operations.push_back({.operation = operation,
-                            .sizes = {1.0, parameters, 1.0},
-                            .seconds = backend_.seconds_between(begin, end)});
-    };
+    const std::size_t num_operations = backend_.num_timed();
     backend_.fill(squares_, 0.0);
-    timed(DeviceOperation::kAddSquares, [&] { optimizer_.add_squares(squares_); });
-    timed(DeviceOperation::kAdamW,
-          [&] { optimizer_.step({.learning_rate = 1e-4, .step = step_}); });
-    backend_.synchronize();
-    static_cast<void>(backend_.take());
+    const Event begin = backend_.record();
+    optimizer_.add_squares(squares_);
+    const Event middle = backend_.record();
+    optimizer_.step({.learning_rate = 1e-4, .step = step_});
+    const Event end = backend_.record();
+
+    backend_.synchronize();  // not before: a device would have nothing to do meanwhile
+    std::vector<TimedOperation> operations = backend_.take();
+    operations.resize(num_operations);  // what the optimizer consists of is timed as a whole
+    const OperationSizes sizes = {1.0, static_cast<double>(stage_.parameters().all_weights().size),
+                                  1.0};
+    operations.push_back({.operation = DeviceOperation::kAddSquares,
+                          .sizes = sizes,
+                          .seconds = backend_.seconds_between(begin, middle)});
+    operations.push_back({.operation = DeviceOperation::kAdamW,
+                          .sizes = sizes,
+                          .seconds = backend_.seconds_between(middle, end)});
     return operations;
   }
 

@@ -3,22 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "cost_model/error.h"
 #include "runtime/data_type_of.h"
 #include "runtime/profiling/gpu_fit.h"
 #include "runtime/profiling/layer_profile.h"
 #include "runtime/profiling/link_profile.h"
 #include "runtime/profiling/profiled_models.h"
-#include "runtime/profiling/repeated_calls.h"
 #include "runtime/profiling/samples.h"
 #include "runtime/profiling/steady_times.h"
 
 namespace ptdp {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Shares of the time, about.
 constexpr double kForLayers = 0.75;
@@ -28,9 +25,7 @@ constexpr double kNextPrecision = 0.3;  // of the first one's
 constexpr int kRounds = 2;
 constexpr int kLeastPasses = 3;
 constexpr int kMostPasses = 60;
-
-constexpr double kUnsteady = 0.25;     // a spread beyond this deserves a warning
-constexpr double kOthersShare = 0.95;  // as does less of a core than this
+constexpr double kUsableMemory = 0.9;
 
 /// Copies are measured by themselves.
 OperationTimes without_copies(OperationTimes times) {
@@ -41,12 +36,15 @@ OperationTimes without_copies(OperationTimes times) {
 
 class Profiler {
  public:
-  explicit Profiler(const ProfileOptions& options) : options_(options) {}
+  explicit Profiler(const ProfileOptions& options) : options_(options), device_(options.device) {
+    ClusterSpec& cluster = profile_.cluster;
+    cluster = device_.cluster;
+    cluster.name = options_.name;
+    cluster.gpu.name = options_.name + "-" + device_.cluster.gpu.name;
+  }
 
   std::optional<MachineProfile> run() {
-    fill_in_host();
-    measure_memory();
-    measure_peaks();
+    measure_single_operations();
     for (const Precision precision : options_.precisions) {
       measure_layers(precision);
     }
@@ -55,14 +53,15 @@ class Profiler {
     }
     GpuSpec& gpu = profile_.cluster.gpu;
     gpu.measured_operations.insert(gpu.measured_operations.end(), copies_.begin(), copies_.end());
-    fit_constants(gpu, options_.precisions.front(), options_.stack);
+    fit_constants(gpu, options_.precisions.front(), profile_.cluster.default_stack);
     measure_links();
     if (is_cancelled()) {
       return std::nullopt;
     }
     profile_.spread = spreads_.empty() ? 0.0 : quiet_median(spreads_);
     profile_.processor_share = elapsed_ > 0.0 ? processor_ / elapsed_ : 1.0;
-    profile_.cluster.source = source();
+    profile_.conditions = conditions_of(samples_);
+    profile_.cluster.source = describe_measurement(options_, profile_);
     gpu.source = profile_.cluster.source;
     return std::move(profile_);
   }
@@ -91,49 +90,40 @@ class Profiler {
     return std::move(steady.times);
   }
 
-  /// What a host is, whatever its speed.
-  void fill_in_host() {
-    ClusterSpec& cluster = profile_.cluster;
-    cluster.name = options_.name;
-    cluster.default_stack = options_.stack;
-    cluster.gpus_per_node = 1024;  // ranks that may share the cores
-    cluster.cores_per_node = options_.cores;
-    cluster.gpu = {.name = options_.name + "-core",
-                   .memory = options_.memory,
-                   .num_multiprocessors = 1,
-                   .matmul_wave_overlap = 1.0,
-                   .matmul_tile = MatmulTile{.rows = 16, .columns = 16}};
-    cluster.nic = {.bandwidth = BytesPerSecond(1.25 * kGiga),
-                   .efficiency = 0.9,
-                   .hop_latency = microseconds(30.0)};
+  /// What the device said of itself since the last call.
+  DeviceConditions take_conditions() {
+    if (!device_.take_samples) {
+      return {};
+    }
+    const std::vector<DeviceSample> samples = device_.take_samples();
+    samples_.insert(samples_.end(), samples.begin(), samples.end());
+    return conditions_of(samples);
   }
 
-  /// Copies, from what caches hold to what they do not, and the smallest operation.
-  void measure_memory() {
-    const std::unique_ptr<Backend> backend = options_.make_backend();
-    const auto measure = [&](double width) {
-      const auto size = static_cast<std::int64_t>(width);
-      const Tensor from(*backend, DataType::kFloat32, size);
-      const Tensor to(*backend, DataType::kFloat32, size);
-      backend->fill(from, 1.0);
-      backend->fill(to, 0.0);
-      return time_of(*backend, [&] { backend->copy(from, to); });
-    };
-    OperationTimes times;
-    const std::int64_t largest = options_.seconds < 5.0 ? 1 << 20 : 1 << 23;
-    for (std::int64_t size = 1 << 8; size <= largest; size *= 8) {
-      const auto width = static_cast<double>(size);
-      times[{DeviceOperation::kCopy, {1.0, width, 1.0}}] = measure(width);
-    }
+  void measure_single_operations() {
+    const std::unique_ptr<Backend> backend = device_.make_backend();
+    warm_up(*backend, data_type_of(options_.precisions.front()), device_.peak_size, device_.warm_up,
+            options_.is_cancelled);
+    take_conditions();
+    samples_.clear();
+    measure_copies(*backend);
+    measure_launches(*backend);
+    measure_peaks(*backend);
+  }
+
+  /// Copies, from what caches hold to what they do not.
+  void measure_copies(Backend& backend) {
+    OperationTimes times = time_copies(backend, device_.copies);
     const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
       for (const OperationKey& key : outliers) {
-        times[key] = measure(key.second[1]);
+        times[key] = time_copy(backend, key.second[1]);
       }
       return times;
     };
     const OperationTimes steady = steady_ones(times, measure_again, "");
     const auto& [last, seconds] = *steady.rbegin();
-    profile_.cluster.gpu.memory_bandwidth = BytesPerSecond(8.0 * last.second[1] / seconds);
+    BytesPerSecond& bandwidth = profile_.cluster.gpu.memory_bandwidth;
+    bandwidth = BytesPerSecond(8.0 * last.second[1] / seconds);
     for (const Precision precision : options_.precisions) {
       OperationTimes of;  // of as many bytes
       for (const auto& [key, time] : steady) {
@@ -142,55 +132,60 @@ class Profiler {
       const std::vector<MeasuredOperation> tables = measured_operations(of, precision);
       copies_.insert(copies_.end(), tables.begin(), tables.end());
     }
-    const Tensor smallest(*backend, DataType::kFloat32, 16);
-    const Tensor sum(*backend, DataType::kFloat32, 16);
-    backend->fill(smallest, 0.0);
-    backend->fill(sum, 0.0);
-    profile_.cluster.gpu.kernel_latency =
-        Seconds(time_of(*backend, [&] { backend->add(smallest, sum); }));
-    tell(fmt::format("memory: {:.1f} GB/s, smallest operation {:.3f} us",
-                     profile_.cluster.gpu.memory_bandwidth.value() / kGiga,
+    tell(fmt::format("memory: {:.1f} GB/s", bandwidth.value() / kGiga));
+    for (const std::int64_t bytes : device_.host_copies) {
+      const HostCopyRates& rates =
+          profile_.host_copies.emplace_back(rate_host_copies(backend, bytes));
+      tell(fmt::format("{:.0f} MB from the host at {:.1f} GB/s, to it at {:.1f} GB/s",
+                       static_cast<double>(rates.bytes) / kMega, rates.in.value() / kGiga,
+                       rates.out.value() / kGiga));
+    }
+  }
+
+  void measure_launches(Backend& backend) {
+    const LaunchTimes& times = profile_.launches = time_launches(backend);
+    profile_.cluster.gpu.kernel_latency = Seconds(std::min(times.device, times.by_one));
+    tell(fmt::format("smallest operation: {:.3f} us",
                      profile_.cluster.gpu.kernel_latency.value() / kMicro));
+    if (device_.queues_work) {
+      tell(
+          fmt::format("launched one by one {:.2f} us, {:.2f} us of it the host's; as part of a "
+                      "graph {:.2f} us of the host's",
+                      times.by_one / kMicro, times.of_host / kMicro, times.in_graph / kMicro));
+    }
   }
 
   /// Products of all precisions: what is measured no further has its peak.
-  void measure_peaks() {
-    const std::unique_ptr<Backend> backend = options_.make_backend();
-    GpuSpec& gpu = profile_.cluster.gpu;
-    const std::int64_t size = options_.seconds < 5.0 ? 256 : 512;
-    const auto peak = [&](DataType type) {
-      const Tensor a(*backend, type, size * size);
-      const Tensor b(*backend, type, size * size);
-      const Tensor c(*backend, type, size * size);
-      backend->fill(a, 1.0);
-      backend->fill(b, 1.0);
-      const double seconds = time_of(*backend, [&] {
-        backend->matmul({.m = size, .n = size, .k = size, .transposes_b = true}, a, b, c);
-      });
-      const double cube = static_cast<double>(size) * static_cast<double>(size * size);
-      return FlopsPerSecond(2.0 * cube / seconds);
-    };
-    gpu.peak_fp32 = peak(DataType::kFloat32);
-    gpu.peak_bf16 = peak(DataType::kBFloat16);
-    gpu.peak_fp64 = peak(DataType::kFloat64);
-    gpu.peak_fp16 = peak(DataType::kFloat16);
-    tell(
-        fmt::format("products of {} cubed: fp32 {:.0f}, bf16 {:.0f}, fp64 {:.0f}, fp16 {:.0f} "
-                    "GFLOP/s",
-                    size, gpu.peak_fp32.value() / kGiga, gpu.peak_bf16.value() / kGiga,
-                    gpu.peak_fp64.value() / kGiga, gpu.peak_fp16.value() / kGiga));
+  void measure_peaks(Backend& backend) {
+    std::string text;
+    for (const Precision precision : device_.precisions) {
+      const FlopsPerSecond rate =
+          rate_of_products(backend, data_type_of(precision), device_.peak_size);
+      profile_.products.emplace_back(precision, rate);
+      raise_peak(profile_.cluster.gpu, precision, rate);
+      text += fmt::format("{}{} {:.0f}", text.empty() ? "" : ", ", name_of(precision),
+                          rate.value() / kGiga);
+    }
+    tell(fmt::format("products of {} cubed: {} GFLOP/s", device_.peak_size, text));
   }
 
-  /// Powers of two from 2 on, and all cores.
-  [[nodiscard]] std::vector<int> numbers_of_cores() const {
-    std::vector<int> numbers;
-    for (int cores = 2; cores < options_.cores; cores *= 2) {
-      numbers.push_back(cores);
+  /// Those that a step fits the device's memory with.
+  std::vector<ProfiledModel> models_that_fit(Precision precision, double most_flops) {
+    std::vector<ProfiledModel> models = device_.models(most_flops);
+    std::erase_if(models, [&](const ProfiledModel& profiled) {
+      const bool fits =
+          step_memory(profiled, precision) <= kUsableMemory * profile_.cluster.gpu.memory;
+      if (!fits) {
+        profile_.too_large.push_back(fmt::format("{}: {}", name_of(precision), size_of(profiled)));
+      }
+      return !fits;
+    });
+    if (models.empty()) {
+      throw Error(fmt::format("{:.3g} GiB of memory hold no model that could be measured",
+                              profile_.cluster.gpu.memory.value() / kGibi),
+                  ExitStatus::kRuntimeFault);
     }
-    if (options_.cores > 1) {
-      numbers.push_back(options_.cores);
-    }
-    return numbers;
+    return models;
   }
 
   void measure_layers(Precision precision) {
@@ -201,9 +196,9 @@ class Profiler {
         options_.seconds * kForLayers * (is_first ? 1.0 : kNextPrecision) / weights;
     const double peak = profile_.cluster.gpu.peak(precision).value();
     const std::vector<ProfiledModel> models =
-        profiled_models(0.7 * peak * kLongestPass * seconds / kForLayers);
+        models_that_fit(precision, 0.7 * peak * kLongestPass * seconds / kForLayers);
     // Only for the first precision are cores kept busy, too.
-    const std::vector<int> cores = is_first ? numbers_of_cores() : std::vector<int>{};
+    const std::vector<int> cores = is_first ? device_.busy_cores : std::vector<int>{};
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
@@ -211,7 +206,7 @@ class Profiler {
                        .seconds = each,
                        .least_passes = kLeastPasses,
                        .most_passes = kMostPasses,
-                       .make_backend = options_.make_backend,
+                       .make_backend = device_.make_backend,
                        .is_cancelled = options_.is_cancelled};
 
     // Of every model the shorter time of two rounds, since what disturbs one may leave the other
@@ -239,6 +234,7 @@ class Profiler {
         note(times);
         tell(progress(precision, models[i], times));
       }
+      note_conditions(is_first);
     }
     const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
       for (std::size_t i = 0; i < models.size(); ++i) {
@@ -274,31 +270,48 @@ class Profiler {
   static std::string progress(Precision precision, const ProfiledModel& profiled,
                               const LayerTimes& times) {
     const double seconds = quiet_time(times.passes);
-    return fmt::format("layers in {}: hidden {}, {} tokens: a step takes {:.3g} ms, {:.0f} GFLOP/s",
-                       name_of(precision), profiled.model.hidden_size,
-                       profiled.micro_batch_size * profiled.model.seq_length, 1e3 * seconds,
+    return fmt::format("layers in {}: {}: a step takes {:.3g} ms, {:.0f} GFLOP/s",
+                       name_of(precision), size_of(profiled), 1e3 * seconds,
                        step_flops(profiled) / seconds / kGiga);
+  }
+  static std::string size_of(const ProfiledModel& profiled) {
+    return fmt::format("hidden {}, {} tokens", profiled.model.hidden_size,
+                       profiled.micro_batch_size * profiled.model.seq_length);
   }
 
   /// How steady it was.
   void note(const LayerTimes& times) {
     spreads_.push_back(spread(times.passes));
+    if (!device_.computes_in_threads) {
+      return;
+    }
     for (const double pass : times.passes) {
       elapsed_ += pass;
       processor_ += pass * times.processor_share;
     }
   }
 
-  void measure_links() {
-    ClusterSpec& cluster = profile_.cluster;
-    int groups = 0;
-    for (int ranks = 2; ranks <= options_.most_ranks; ranks *= 2) {
-      ++groups;
+  void note_conditions(bool is_first_precision) {
+    const DeviceConditions conditions = take_conditions();
+    if (conditions.num_samples == 0) {
+      return;
     }
+    tell("while these ran: " + describe_conditions(conditions));
+    if (is_first_precision) {
+      profile_.rounds.push_back(conditions);
+    }
+  }
+
+  void measure_links() {
+    if (device_.link_ranks.empty()) {
+      return;
+    }
+    ClusterSpec& cluster = profile_.cluster;
+    const int groups = static_cast<int>(device_.link_ranks.size());
     constexpr int sizes = 7;
-    LinkRun run{.largest_bytes = options_.seconds < 5.0 ? 1 << 20 : 1 << 24,
+    LinkRun run{.largest_bytes = device_.largest_message,
                 .seconds = options_.seconds * kForLinks / sizes / (3 * groups + 1),
-                .make_backend = options_.make_backend,
+                .make_backend = device_.make_backend,
                 .is_cancelled = options_.is_cancelled};
     const std::vector<MeasuredPoint> messages = time_messages(run);
     if (is_cancelled()) {
@@ -309,7 +322,7 @@ class Profiler {
                       .hop_latency = messages.front().time};
     tell(fmt::format("messages: {:.1f} us, {:.1f} GB/s", messages.front().time.value() / kMicro,
                      cluster.nvlink.bandwidth.value() / kGiga));
-    for (int ranks = 2; ranks <= options_.most_ranks; ranks *= 2) {
+    for (const int ranks : device_.link_ranks) {
       run.ranks = ranks;
       const CollectiveTimes times = time_collectives(run);
       if (is_cancelled()) {
@@ -334,48 +347,17 @@ class Profiler {
     }
   }
 
-  [[nodiscard]] std::string source() const {
-    std::string precisions;
-    for (const Precision precision : options_.precisions) {
-      precisions += (precisions.empty() ? "" : ", ") + std::string(name_of(precision));
-    }
-    const std::string left_out =
-        profile_.left_out.empty()
-            ? ""
-            : fmt::format(" Left out, since they contradict the others: {} times.",
-                          profile_.left_out.size());
-    return fmt::format(
-        "{} Measured: the operations of {}'s layers in {} on one core, alone and with all {} busy, "
-        "as training steps of small models ran them; copies; messages, and collectives of up to "
-        "{} ranks, between steps of compute. Peaks are the best products; the other constants are "
-        "fitted to the measured operations, which correct them. Repeated times lay {:.1f} % apart "
-        "(quartiles, in the median); a rank had {:.1f} % of its core.{} nic: none, one process is "
-        "one node.",
-        options_.description, options_.stack, precisions, options_.cores, options_.most_ranks,
-        100.0 * profile_.spread, 100.0 * profile_.processor_share, left_out);
-  }
-
   const ProfileOptions& options_;
+  const ProfiledDevice& device_;
   MachineProfile profile_;
   std::vector<MeasuredOperation> copies_;
   std::vector<double> spreads_;
+  std::vector<DeviceSample> samples_;
   double elapsed_ = 0.0;
   double processor_ = 0.0;
 };
 
 }  // namespace
-
-std::string MachineProfile::warning() const {
-  if (processor_share < kOthersShare) {
-    return fmt::format("other processes took {:.0f} % of the core; expected a quiet machine",
-                       100.0 * (1.0 - processor_share));
-  }
-  if (spread > kUnsteady) {
-    return fmt::format("repeated times lay {:.0f} % apart; expected a steady machine",
-                       100.0 * spread);
-  }
-  return "";
-}
 
 std::optional<MachineProfile> profile_machine(const ProfileOptions& options) {
   return Profiler(options).run();

@@ -6,6 +6,7 @@
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/gemm.h"
 #include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/transformer_layer.h"
 #include "cost_model/spec/catalog.h"
 
 namespace ptdp {
@@ -87,6 +88,15 @@ TEST(MeasuredElementWise, IsForThisRuntimeAloneAndContainsLaunches) {
       static_cast<double>(scenario.job.global_batch_size) * scenario.stack.microbatch_overhead);
   scenario.stack.memory_model = MemoryModel::kMegatron;
   EXPECT_FALSE(has_measured_operations(scenario));
+}
+
+// A pass that the host cannot launch faster takes what launching its kernels takes.
+TEST(MeasuredElementWise, IsNoFasterThanTheHostLaunchesIt) {
+  Scenario scenario = host_with_layer_norms();
+  scenario.stack.host_time_per_kernel = Seconds(1.0);
+  const LayerCosts costs = layer_costs(scenario, {});
+  EXPECT_NEAR(costs.forward.total().value(), 11.0, 1e-9);
+  EXPECT_NEAR(costs.backward.total().value(), 28.0, 1e-9);
 }
 
 TEST(MeasuredCollectives, FollowTheirOwnCurvesAndTheFactorOfAFit) {

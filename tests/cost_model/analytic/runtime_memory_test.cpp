@@ -53,6 +53,26 @@ TEST(LayerMemory, IsTheBuffersOfTheRuntimesPage) {
   EXPECT_EQ(layer_memory(scenario, config).deferred, Bytes(kDeferred));
 }
 
+// The workspace comes on top of what a host takes in f32, whose products need no scratch.
+TEST(StageMemory, HasTheWorkspaceOfAGpusLibrary) {
+  Scenario scenario = small(4);
+  const ParallelConfig config{.micro_batch_size = kMicroBatch};
+  const Bytes on_host = stage_memory(scenario, config, 0).total();
+  scenario.stack.workspace = Bytes(1e9);
+  EXPECT_EQ(stage_memory(scenario, config, 0).total(), on_host + Bytes(1e9));
+}
+
+// One sequence of 16: a host's attention takes tiles of 96 rows, a GPU's next to nothing.
+TEST(VirtualStageMemory, HasNoScratchOfAHostsOnAGpu) {
+  Scenario scenario = small(4);
+  const Bytes on_host = virtual_stage_memory(scenario, {.pp = 4}, 1).backward;
+  scenario.stack.workspace = Bytes(1.0);
+  const double rows = kRows / kMicroBatch;
+  const double most = kMost / kMicroBatch;
+  EXPECT_EQ(virtual_stage_memory(scenario, {.pp = 4}, 1).backward, Bytes(most + 2.0 * rows));
+  EXPECT_GT(on_host, Bytes(most + 2.0 * rows));
+}
+
 // Two ranks halve what heads and the MLP's width split, with sequence parallelism rows too; the
 // gradients that weight gradients wait for are whole.
 TEST(LayerMemory, IsSplitOverTensorRanks) {

@@ -47,6 +47,7 @@ StackSpec unusual_stack() {
           .host_time_per_kernel = microseconds(7.0),
           .overlap_slowdown = 0.15,
           .reserve_fraction = 0.121,
+          .workspace = Bytes(32.0 * 1024.0 * 1024.0),
           .can_run = {.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved},
                       .recompute = {Recompute::kSelective},
                       .zero_stages = {0, 1},

@@ -64,12 +64,15 @@ TEST(FitConstants, FindsTheConstantsThatMadeTheTimes) {
 }
 
 TEST(ProfileMachine, EndsWithNothingWhereItIsCancelled) {
-  ProfileOptions options{.precisions = {Precision::kFp32},
-                         .seconds = 0.1,
-                         .cores = 1,
-                         .most_ranks = 2,
-                         .make_backend = [] { return std::make_unique<CpuBackend>(); },
-                         .is_cancelled = [] { return true; }};
+  ProfileOptions options{
+      .device = host_device({.cores = 1,
+                             .most_ranks = 2,
+                             .memory = Bytes(kGibi),
+                             .seconds = 0.1,
+                             .make_backend = [] { return std::make_unique<CpuBackend>(); }}),
+      .precisions = {Precision::kFp32},
+      .seconds = 0.1,
+      .is_cancelled = [] { return true; }};
   EXPECT_FALSE(profile_machine(options).has_value());
 }
 
@@ -77,6 +80,20 @@ TEST(MachineProfile, WarnsOfAMachineThatIsBusyOrUnsteady) {
   EXPECT_EQ(MachineProfile{.spread = 0.03}.warning(), "");
   EXPECT_NE(MachineProfile{.spread = 0.5}.warning().find("50 %"), std::string::npos);
   EXPECT_NE(MachineProfile{.processor_share = 0.6}.warning().find("40 %"), std::string::npos);
+}
+
+TEST(MachineProfile, WarnsOfAClockThatFellAndOfHeat) {
+  const auto round = [](double clock) {
+    return DeviceConditions{.num_samples = 9, .clock = {clock, clock, clock}};
+  };
+  EXPECT_EQ(MachineProfile{.rounds = {round(1900.0)}}.warning(), "");
+  EXPECT_EQ((MachineProfile{.rounds = {round(1900.0), round(1850.0)}}.warning()), "");
+  EXPECT_EQ((MachineProfile{.rounds = {round(1700.0), round(1900.0)}}.warning()), "");
+  const std::string fell = MachineProfile{.rounds = {round(1900.0), round(1710.0)}}.warning();
+  EXPECT_NE(fell.find("fell by 10 %"), std::string::npos) << fell;
+  EXPECT_EQ((MachineProfile{.conditions = {.num_samples = 9, .held_by_power = 0.5}}.warning()), "")
+      << "a GPU at its power limit is as it will be in training";
+  EXPECT_NE((MachineProfile{.conditions = {.num_samples = 9, .held_by_heat = 0.1}}.warning()), "");
 }
 
 }  // namespace

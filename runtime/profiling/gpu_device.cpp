@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "cost_model/spec/catalog.h"
+#include "runtime/profiling/profiled_device.h"
+#include "runtime/profiling/profiled_models.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kShortOfGpu = 5.0;  // seconds, in which only small sizes can be measured
+constexpr double kLongestWarmUp = 4.0;
+constexpr double kWarmUpShare = 0.05;  // of the time
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+struct KnownName {
+  const char* part;  // of the driver's name; those that contain another come first
+  const char* gpu;
+  const char* cluster;
+};
+constexpr std::array<KnownName, 9> kKnownNames = {{
+    {"GB300", "gb300-nvl72", "dgx-gb300"},
+    {"GB200", "gb200-nvl72", "dgx-gb200"},
+    {"B300", "b300-sxm", "dgx-b300"},
+    {"B200", "b200-180gb-sxm", "dgx-b200"},
+    {"H200", "h200-141gb-sxm", "hgx-h200"},
+    {"H800", "h800-80gb-sxm", "h800"},
+    {"H100 80GB HBM3", "h100-80gb-sxm", "dgx-h100"},
+    {"A100-SXM4-80GB", "a100-80gb-sxm", "selene-a100"},
+    {"A100-SXM4-40GB", "a100-40gb-sxm", "dgx-a100-40gb"},
+}};
+
+/// A GPU that nobody has described: what products and bandwidth say is measured.
+GpuSpec unknown_gpu() {
+  // Of h100-80gb-sxm: how tiles fill multiprocessors.
+  return {.matmul_output_depth = 34.4, .matmul_wave_overlap = 0.33};
+}
+
+}  // namespace
+
+std::optional<KnownGpu> find_known_gpu(const std::string& name) {
+  const auto* const known = std::find_if(
+      kKnownNames.begin(), kKnownNames.end(),
+      [&](const KnownName& entry) { return name.find(entry.part) != std::string::npos; });
+  if (known == kKnownNames.end()) {
+    return std::nullopt;
+  }
+  return KnownGpu{.gpu = known->gpu, .cluster = known->cluster};
+}
+
+ProfiledDevice gpu_device(const GpuRequest& request) {
+  const bool is_short = request.seconds < kShortOfGpu;
+  const std::optional<KnownGpu> known = find_known_gpu(request.name);
+  ProfiledDevice device{
+      .cluster = request.links,
+      .kind = "GPU",
+      .peaks = known ? "the data sheet's, or the best products where that has none"
+                     : "the best products",
+      .make_backend = request.make_backend,
+      .warm_up = std::min(kLongestWarmUp, kWarmUpShare * request.seconds),
+      .precisions = {Precision::kBf16, Precision::kFp16, Precision::kFp32},
+      .peak_size = is_short ? 2048 : 8192,
+      .host_copies = {kMiB, is_short ? 16 * kMiB : 512 * kMiB},
+      .queues_work = true,
+      .models = gpu_models,
+      .unmeasured =
+          "One GPU was measured: its node, NVLink, network and collectives are those of " +
+          request.links.name + ".",
+      .take_samples = request.take_samples};
+  ClusterSpec& cluster = device.cluster;
+  cluster.default_stack = "ptdp-cuda";
+  cluster.gpu = known ? find_gpu(known->gpu) : unknown_gpu();
+  cluster.gpu.name = "gpu";
+  cluster.gpu.memory = request.memory;
+  cluster.gpu.num_multiprocessors = request.num_multiprocessors;
+  const std::int64_t largest = is_short ? 64 * kMiB : 2048 * kMiB;
+  for (std::int64_t bytes = 1 << 10; bytes < largest; bytes *= 8) {
+    device.copies.push_back(bytes);
+  }
+  device.copies.push_back(largest);
+  return device;
+}
+
+}  // namespace ptdp

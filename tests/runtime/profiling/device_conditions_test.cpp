@@ -1,0 +1,49 @@
+#include "runtime/profiling/device_conditions.h"
+
+#include <gmock/gmock.h>
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DeviceConditions, AreRangesAndSharesOfTheSamples) {
+  const DeviceConditions conditions = conditions_of(
+      {{.clock = 1900.0, .memory_clock = 3201.0, .power = 300.0, .temperature = 40.0},
+       {.clock = 1500.0,
+        .memory_clock = 3201.0,
+        .power = 700.0,
+        .temperature = 60.0,
+        .held_back_by = kHeldByPower},
+       {.clock = 1400.0,
+        .memory_clock = 3201.0,
+        .power = 500.0,
+        .temperature = 62.0,
+        .held_back_by = kHeldByPower | kHeldByHeat},
+       {.clock = 1600.0, .memory_clock = 3201.0, .power = 500.0, .temperature = 50.0}});
+  EXPECT_EQ(conditions.num_samples, 4);
+  EXPECT_DOUBLE_EQ(conditions.clock.mean, 1600.0);
+  EXPECT_DOUBLE_EQ(conditions.clock.least, 1400.0);
+  EXPECT_DOUBLE_EQ(conditions.clock.most, 1900.0);
+  EXPECT_DOUBLE_EQ(conditions.held_by_power, 0.5);
+  EXPECT_DOUBLE_EQ(conditions.held_by_heat, 0.25);
+  EXPECT_EQ(describe_conditions(conditions),
+            "clock 1600 MHz (1400 to 1900), memory clock 3201 MHz, 500 W (300 to 700), 53 C (40 to "
+            "62); held back by power 50 %, by heat 25 % of the time");
+}
+
+TEST(DeviceConditions, AreNothingWithoutSamples) {
+  EXPECT_EQ(conditions_of({}).num_samples, 0);
+  EXPECT_EQ(describe_conditions(conditions_of({})), "");
+}
+
+TEST(ClockDrop, IsOfTheMeanAndNeverARise) {
+  const DeviceConditions fast = conditions_of({{.clock = 2000.0}});
+  const DeviceConditions slow = conditions_of({{.clock = 1800.0}});
+  EXPECT_DOUBLE_EQ(clock_drop(fast, slow), 0.1);
+  EXPECT_DOUBLE_EQ(clock_drop(slow, fast), 0.0);
+  EXPECT_DOUBLE_EQ(clock_drop({}, slow), 0.0);
+}
+
+}  // namespace
+}  // namespace ptdp
