@@ -1,5 +1,5 @@
 // Single operations on a GPU, each beside the cost model's prediction for it: the matrix products
-// of the shipped models, element-wise traffic, kernel launches. tools/gpu-session keeps the
+// of the shipped models, element-wise traffic, kernel launches. tools/gpu-check keeps the
 // results.
 #include <benchmark/benchmark.h>
 

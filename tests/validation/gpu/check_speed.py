@@ -1,0 +1,120 @@
+"""Section `speed`: model FLOPs utilization of the two stacks, with as many layers as fit."""
+
+import json
+
+from check import Failed
+from commands import make_plan, one_gpu, run_plan, succeeded
+from shapes import (MICROBATCHES, MOST_LAYERS, MOST_TINY_LAYERS, STACKS, TINY_STACKS, model_of,
+                    step_flops)
+
+HEADROOM = "3%"
+STEPS, WARM_UP = 8, 2
+RUN_SECONDS = 60.0
+TRIES = 4
+NO_DROPOUT = ["--dropout", 0]
+
+
+def stacks(machine):
+    return TINY_STACKS if machine.rehearses else STACKS
+
+
+def slug(name):
+    return name.replace(" ", "-")
+
+
+def most_layers(fits, most):
+    """The largest number for which `fits` is true, if smaller ones fit too; 0 for none."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def plan_stack(check, name, stack, layers, microbatch):
+    """The plan, or None where it does not fit."""
+    return make_plan(check, slug(name), model_of(stack, layers),
+                     [*one_gpu(microbatch), "--memory-headroom", HEADROOM])
+
+
+def predicted_mfu(plan):
+    return json.loads(plan.read_text())["predicted"]["mfu"]
+
+
+def choose_layers(check, name, stack):
+    """[layers, sequences of a microbatch]: of those with the most layers that fit, the fastest as
+    predicted."""
+    most = MOST_TINY_LAYERS if check.machine.rehearses else MOST_LAYERS
+    choices = []
+    for microbatch in MICROBATCHES:
+        def fits(layers, microbatch=microbatch):
+            return plan_stack(check, name, stack, layers, microbatch) is not None
+        layers = most_layers(fits, most)
+        if layers > 0:
+            mfu = predicted_mfu(plan_stack(check, name, stack, layers, microbatch))
+            choices.append((mfu, layers, microbatch))
+    if not choices:
+        raise Failed(f"{name}: not even one layer fits")
+    _, layers, microbatch = max(choices)
+    return [layers, microbatch]
+
+
+def run_stack(check, name, stack, layers, microbatch, graphs, flags=()):
+    """A run's times, or None where memory ended."""
+    plan = plan_stack(check, name, stack, layers, microbatch)
+    if plan is None:
+        raise Failed(f"{name}: {layers} layers do not fit")
+    done, report = run_plan(check, plan, f"{slug(name)}-graphs-{graphs}",
+                            [*check.machine.device_flags(graphs), *NO_DROPOUT, "--steps", STEPS,
+                             "--warm-up", WARM_UP, *flags])
+    if done.returncode == 4 and "out of memory" in done.stderr:
+        return None
+    succeeded(done)
+    return measured(check.machine, model_of(stack, layers), microbatch, report)
+
+
+def measured(machine, shape, microbatch, report):
+    seconds = report["measured"]["iteration_time_s"]
+    peak = machine.peak_flops()
+    return {"layers": shape["layers"], "micro_batch_size": microbatch,
+            "tokens": shape["batch"] * shape["length"], "seconds": seconds,
+            "fastest_s": report["measured"]["fastest_s"],
+            "slowest_s": report["measured"]["slowest_s"],
+            "predicted_s": report["predicted"]["iteration_time_s"],
+            "mfu_causal": step_flops(shape, causal=True) / seconds / peak,
+            "mfu_full": step_flops(shape, causal=False) / seconds / peak,
+            "peak_bytes": report["memory"][0]["measured_bytes"],
+            "predicted_bytes": report["memory"][0]["predicted_bytes"],
+            "losses": [report["losses"][0], report["losses"][-1]]}
+
+
+def fit_and_run(check, name, stack):
+    """With graphs; a layer less where memory ended although it was predicted to fit."""
+    layers, microbatch = choose_layers(check, name, stack)
+    for fewer in range(TRIES):
+        result = run_stack(check, name, stack, layers - fewer, microbatch, "on")
+        if result is not None:
+            return result | {"layers_that_did_not_fit": fewer}
+        if layers - fewer == 1:
+            break
+    raise Failed(f"{name}: out of memory with {layers} layers and with fewer")
+
+
+def speed(check):
+    for name, stack in stacks(check.machine).items():
+        with_graphs = check.remember(
+            f"{name}, graphs on", lambda name=name, stack=stack: fit_and_run(check, name, stack),
+            RUN_SECONDS)
+        without = check.remember(
+            f"{name}, graphs off",
+            lambda name=name, stack=stack, on=with_graphs: run_stack(
+                check, name, stack, on["layers"], on["micro_batch_size"], "off"),
+            RUN_SECONDS)
+        check.values[name] = {
+            "on": with_graphs, "off": without,
+            "gain_of_graphs": without["seconds"] / with_graphs["seconds"] - 1 if without else None}
+        mfu = with_graphs["mfu_causal"]
+        check.goal(f"MFU, {name}, {with_graphs['layers']} layers, causal count",
+                   f">= {100 * stack['goal']:.0f} % (stretch {100 * stack['stretch']:.0f})",
+                   f"{100 * mfu:.1f} % (full count {100 * with_graphs['mfu_full']:.1f})",
+                   mfu >= stack["goal"])
