@@ -151,7 +151,7 @@ class Backend {
   virtual void wait(const Event& event) = 0;
   /// Blocks the calling thread until all lanes are empty.
   virtual void synchronize() = 0;
-  /// Time [s] from `first` to `second`, both reached.
+  /// Time [s] from `first` to `second`, both reached: after synchronize().
   [[nodiscard]] virtual double seconds_between(const Event& first, const Event& second) = 0;
   /// Runs `issue`, whose operations all go to the lane in use. A device may launch them as one
   /// graph, and change the one of the last call with the same key rather than make another.

@@ -40,7 +40,10 @@ Seconds deadline_of(const DeadlineRule& rule, const Activity& activity, Seconds 
   const auto found = rule.predicted.find({activity.action->kind, activity.action->stage});
   const Seconds predicted = found == rule.predicted.end() ? Seconds(0.0) : found->second;
   const Seconds known = std::max(predicted, longest);
-  return known > Seconds(0.0) ? std::max(rule.least, rule.factor * known) : rule.unknown;
+  const Seconds usual =
+      known > Seconds(0.0) ? std::max(rule.least, rule.factor * known) : rule.unknown;
+  const bool is_first = longest == Seconds(0.0);
+  return rule.prepares_in_first && is_first ? std::max(usual, rule.unknown) : usual;
 }
 
 std::vector<RankActivity> activities_of(const ActionLog& log) {

@@ -28,6 +28,9 @@ struct DeadlineRule {
   Seconds least{10.0};
   double factor = 20.0;    ///< Times the longest of what is predicted and what was seen.
   Seconds unknown{300.0};  ///< Where neither is known, and of phases: start, checkpoints.
+  /// Whether the first action of a kind has at least as long as an unknown one: a device's
+  /// libraries are loaded and tried out in it.
+  bool prepares_in_first = false;
   std::map<std::pair<ActionKind, int>, Seconds> predicted = {};  ///< By kind and stage.
 };
 /// `longest`: that an action of the kind took so far, 0 where none ended.

@@ -26,6 +26,7 @@ struct GpuUse {
   int gpu = 0;  ///< Place in usable_gpus().
   bool is_deterministic = false;
   bool uses_graphs = false;
+  std::function<void(const std::string&)> on_note = {};  ///< As CudaOptions::on_note.
 };
 
 /// Whether this program was built with CUDA.

@@ -13,6 +13,35 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// What CUDA calls a device's fault, as the machine's.
+template <class Call>
+auto of_gpu(int number, const Call& call) {
+  try {
+    return call();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw Error("GPU " + std::to_string(number) + ": " + error.what(), ExitStatus::kRuntimeFault);
+  }
+}
+
+/// CUDA's numbers of those that there is machine code for.
+std::vector<int> usable_numbers() {
+  constexpr int ampere = 80;
+  std::vector<int> numbers;
+  const int count = of_gpu(0, [] { return num_cuda_devices(); });
+  for (int number = 0; number < count; ++number) {
+    if (of_gpu(number, [=] { return describe_cuda_device(number); }).compute_capability >= ampere) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+int number_of(int gpu) {
+  return usable_numbers().at(static_cast<std::size_t>(gpu));
+}
+
 }  // namespace
 
 bool has_cuda() {
@@ -21,36 +50,32 @@ bool has_cuda() {
 
 std::vector<Gpu> usable_gpus() {
   std::vector<Gpu> gpus;
-  try {
-    for (int device = 0; device < num_cuda_devices(); ++device) {
-      const CudaDevice found = describe_cuda_device(device);
-      gpus.push_back({.name = found.name,
-                      .memory = Bytes(static_cast<double>(found.memory_bytes)),
-                      .num_multiprocessors = found.num_multiprocessors,
-                      .software = "driver for CUDA " + version_text(found.driver_version) +
-                                  ", CUDA " + version_text(found.runtime_version)});
-    }
-  } catch (const std::runtime_error& error) {
-    throw Error(std::string("GPU ") + std::to_string(gpus.size()) + ": " + error.what(),
-                ExitStatus::kRuntimeFault);
+  for (const int number : usable_numbers()) {
+    const CudaDevice found = of_gpu(number, [=] { return describe_cuda_device(number); });
+    gpus.push_back({.name = found.name,
+                    .memory = Bytes(static_cast<double>(found.memory_bytes)),
+                    .num_multiprocessors = found.num_multiprocessors,
+                    .software = "driver for CUDA " + version_text(found.driver_version) +
+                                ", CUDA " + version_text(found.runtime_version)});
   }
   return gpus;
 }
 
 std::unique_ptr<Backend> make_gpu_backend(const GpuUse& use) {
-  try {
-    return make_cuda_backend({.device = use.gpu,
+  const int number = number_of(use.gpu);
+  return of_gpu(number, [&] {
+    return make_cuda_backend({.device = number,
                               .is_deterministic = use.is_deterministic,
-                              .uses_graphs = use.uses_graphs});
-  } catch (const OutOfMemory&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    throw Error("GPU " + std::to_string(use.gpu) + ": " + error.what(), ExitStatus::kRuntimeFault);
-  }
+                              .uses_graphs = use.uses_graphs,
+                              .on_note = use.on_note});
+  });
 }
 
 std::function<std::vector<DeviceSample>()> watch_gpu(int gpu) {
-  const auto monitor = std::make_shared<GpuMonitor>(describe_cuda_device(gpu).pci_bus_id);
+  const int number = number_of(gpu);
+  const std::string address =
+      of_gpu(number, [=] { return describe_cuda_device(number).pci_bus_id; });
+  const auto monitor = std::make_shared<GpuMonitor>(address);
   return [monitor] { return monitor->take(); };
 }
 

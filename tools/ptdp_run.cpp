@@ -262,9 +262,14 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
       .stop = signals.stop,
       .interrupt = signals.interrupt,
       .deadlines = job.deadlines,
-      .make_backend = backend_maker(*job.prepared, process == nullptr
-                                                       ? std::nullopt
-                                                       : std::optional(process->place_on_host())),
+      .make_backend =
+          backend_maker(*job.prepared,
+                        process == nullptr ? std::nullopt : std::optional(process->place_on_host()),
+                        [&](const std::string& note) {
+                          if (is_first(process)) {
+                            tell(fmt::format("{}: {}\n", kProgram, note));
+                          }
+                        }),
       .process = process,
       .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
       .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};

@@ -51,6 +51,11 @@ Bytes RunDevice::memory() const {
   return total;
 }
 
+RunDevice shared_by_threads(RunDevice device) {
+  device.gpus.resize(std::min<std::size_t>(device.gpus.size(), 1));
+  return device;
+}
+
 bool is_host_plan(const Plan& plan) {
   return plan.scenario.cluster.gpu.num_multiprocessors == 1;
 }

@@ -23,9 +23,13 @@ struct RunDevice {
   [[nodiscard]] std::string name() const;
   /// Of all GPUs that ranks are spread over.
   [[nodiscard]] Bytes memory() const;
-  /// Of the one that the rank at `place` of this machine uses; they take turns.
+  /// Place in `gpus` of the one that the rank at `place` of this machine uses; they take turns.
   [[nodiscard]] int gpu_of(int place) const { return place % static_cast<int>(gpus.size()); }
 };
+
+/// For ranks that are threads of one process: these read each other's memory, and share the first
+/// GPU.
+[[nodiscard]] RunDevice shared_by_threads(RunDevice device);
 
 /// Whether what stands for a GPU in the plan's profile is a core of a host.
 [[nodiscard]] bool is_host_plan(const Plan& plan);

@@ -102,6 +102,7 @@ void add_predicted(DeadlineRule& rule, const PreparedRun& run) {
     return;
   }
   if (run.device.is_gpu()) {
+    rule.prepares_in_first = true;
     // A rank asks for all of a step and then waits for all of it within one action.
     const Seconds step =
         run.is_predicted ? run.executed.predicted.iteration_time.value : kLongestUsualStep;

@@ -60,7 +60,7 @@ po::options_description run_flags() {
       "sum in one order however the batch is cut: slower, and equal bits for dp and accumulation");
   option("device", text_value(),
          "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "
-         "there, else cpu); ranks take turns over the GPUs");
+         "there, else cpu); processes take turns over the GPUs, threads share the first");
   option("graphs", text_value(),
          "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1; times of single "
          "operations are then not measured (default: off)");

@@ -199,7 +199,8 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
-  const RunDevice device = choose_device(request.device, plan, request.shrinks);
+  const RunDevice chosen = choose_device(request.device, plan, request.shrinks);
+  const RunDevice device = request.ranks_here ? chosen : shared_by_threads(chosen);
   check_device(device, request, precision);
   PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
@@ -244,14 +245,19 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   return run;
 }
 
-BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place) {
+BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place,
+                           const std::function<void(const std::string&)>& on_note) {
   if (!run.device.is_gpu()) {
     return [] { return std::make_unique<CpuBackend>(); };
   }
-  return [&run, place](int rank) {
-    return make_gpu_backend({.gpu = run.device.gpu_of(place.value_or(rank)),
-                             .is_deterministic = run.settings.is_reproducible,
-                             .uses_graphs = run.settings.uses_graphs});
+  return [&run, place, on_note](int rank) {
+    GpuUse use{.gpu = run.device.gpu_of(place.value_or(rank)),
+               .is_deterministic = run.settings.is_reproducible,
+               .uses_graphs = run.settings.uses_graphs};
+    if (rank == 0) {
+      use.on_note = on_note;
+    }
+    return make_gpu_backend(use);
   };
 }
 

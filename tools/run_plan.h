@@ -55,8 +55,10 @@ struct PreparedRun {
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
 
 /// Makes the backends of the run's ranks, which must outlive it. `place`: of this process's rank
-/// among those of its machine; none where ranks are threads.
-[[nodiscard]] BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place);
+/// among those of its machine; none where ranks are threads. `on_note` is rank 0's, as GpuUse has it.
+[[nodiscard]] BackendMaker backend_maker(
+    const PreparedRun& run, std::optional<int> place,
+    const std::function<void(const std::string&)>& on_note = {});
 
 /// Predicted beside measured.
 [[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,

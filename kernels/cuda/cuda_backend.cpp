@@ -3,7 +3,7 @@
 #include <array>
 #include <cassert>
 #include <chrono>
-#include <cstdio>
+#include <set>
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/device_memory.h"
@@ -36,7 +36,7 @@ class Lanes {
   Lanes(Lanes&&) = delete;
   Lanes& operator=(Lanes&&) = delete;
   ~Lanes() {
-    for (cudaStream_t const stream : streams_) {
+    for (cudaStream_t stream : streams_) {
       static_cast<void>(cudaStreamDestroy(stream));
     }
   }
@@ -69,7 +69,7 @@ class CudaBackend final : public Backend {
   CudaBackend(CudaBackend&&) = delete;
   CudaBackend& operator=(CudaBackend&&) = delete;
   ~CudaBackend() override {
-    for (cudaStream_t const stream : lanes_.all()) {
+    for (cudaStream_t stream : lanes_.all()) {
       static_cast<void>(cudaStreamSynchronize(stream));
     }
   }
@@ -78,11 +78,12 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::shared_ptr<void> message_memory(std::int64_t bytes) override {
     void* memory = nullptr;
-    const auto size = static_cast<std::size_t>(bytes);
-    if (cudaMalloc(&memory, size) != cudaSuccess) {
+    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+    if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());
       throw_out_of_memory(bytes);
     }
+    cuda::check(status, "cudaMalloc");
     return {memory, [](void* released) { static_cast<void>(cudaFree(released)); }};
   }
 
@@ -107,7 +108,7 @@ class CudaBackend final : public Backend {
   }
 
   void synchronize() override {
-    for (cudaStream_t const each : lanes_.all()) {
+    for (cudaStream_t each : lanes_.all()) {
       PTDP_CUDA_CHECK(cudaStreamSynchronize(each));
     }
   }
@@ -122,11 +123,19 @@ class CudaBackend final : public Backend {
   }
 
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override {
-    if (options_.uses_graphs) {
-      graphs_.run(stream(), key, issue);
-    } else {
+    if (!options_.uses_graphs) {
       issue();
+      return;
     }
+    const int lane = lane_in_use;
+    memory_.keep_apart(lane);
+    try {
+      graphs_.run(stream(), key, issue);
+    } catch (...) {
+      memory_.join(lane);
+      throw;
+    }
+    memory_.join(lane);
   }
 
   // --- transfers ---
@@ -136,7 +145,9 @@ class CudaBackend final : public Backend {
     copy_bytes(from.data, to.data, to.bytes(), cudaMemcpyDeviceToDevice);
   }
   void copy_in(const void* from, Buffer to) override {
-    assert(!cuda::is_capturing(stream()));  // the graph would read the host's memory later
+    if (cuda::is_capturing(stream())) {
+      throw CudaError("a copy from the host: its memory may be gone when the graph runs");
+    }
     copy_bytes(from, to.data, to.bytes(), cudaMemcpyHostToDevice);
   }
   void copy_out(Buffer from, void* to) override {
@@ -271,7 +282,7 @@ class CudaBackend final : public Backend {
       return nullptr;
     }
     void* memory = memory_.allocate(bytes, lane_in_use);
-    if (memory == nullptr && !cuda::is_capturing(stream())) {
+    if (memory == nullptr && !memory_.has_lanes_apart()) {
       synchronize();
       memory_.trim();
       memory = memory_.allocate(bytes, lane_in_use);
@@ -291,7 +302,14 @@ class CudaBackend final : public Backend {
   [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
 
   [[nodiscard]] bool is_fused(const Attention& shape, DataType type) {
-    return options_.uses_cudnn && fused_attention_.supports(shape, type);
+    if (!options_.uses_cudnn) {
+      return false;
+    }
+    const std::string refusal = fused_attention_.refusal(shape, type);
+    if (!refusal.empty() && options_.on_note && told_.insert(refusal).second) {
+      options_.on_note("attention by own kernels, several times slower than cuDNN's: " + refusal);
+    }
+    return refusal.empty();
   }
 
   /// Aligned memory of so many bytes.
@@ -329,6 +347,7 @@ class CudaBackend final : public Backend {
   cuda::DeviceMemory memory_;
   cuda::Products products_;
   cuda::FusedAttention fused_attention_;
+  std::set<std::string> told_;
   cuda::Graphs graphs_;  ///< Ends before the libraries whose kernels it launches.
 };
 
@@ -336,9 +355,14 @@ class CudaBackend final : public Backend {
 
 int num_cuda_devices() {
   int count = 0;
-  const bool is_known = cudaGetDeviceCount(&count) == cudaSuccess;
+  const cudaError_t status = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
-  return is_known ? count : 0;
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
+      status == cudaErrorStubLibrary) {
+    return 0;
+  }
+  cuda::check(status, "cudaGetDeviceCount");
+  return count;
 }
 
 CudaDevice describe_cuda_device(int device) {
@@ -349,10 +373,7 @@ CudaDevice describe_cuda_device(int device) {
                          .compute_capability = 10 * properties.major + properties.minor,
                          .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem)};
   std::array<char, 32> address{};
-  std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0",
-                static_cast<unsigned>(properties.pciDomainID),
-                static_cast<unsigned>(properties.pciBusID),
-                static_cast<unsigned>(properties.pciDeviceID));
+  PTDP_CUDA_CHECK(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), device));
   description.pci_bus_id = address.data();
   PTDP_CUDA_CHECK(cudaDriverGetVersion(&description.driver_version));
   PTDP_CUDA_CHECK(cudaRuntimeGetVersion(&description.runtime_version));

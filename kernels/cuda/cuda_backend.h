@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,8 @@
 
 namespace ptdp {
 
-/// GPUs of this machine that CUDA can use; 0 where there is no driver.
+/// GPUs of this machine that CUDA can use; 0 where there is no driver, or one too old. Throws
+/// CudaError where the driver fails.
 [[nodiscard]] int num_cuda_devices();
 
 /// What a GPU says of itself.
@@ -32,6 +34,9 @@ struct CudaOptions {
   bool is_deterministic = false;
   bool uses_cudnn = true;    ///< For attention, where it can.
   bool uses_graphs = false;  ///< run_as_graph makes graphs.
+  /// Told once for each reason why attention is computed by own kernels, where cuDNN was to; may be
+  /// empty. Of the thread that asks for it.
+  std::function<void(const std::string&)> on_note = {};
 };
 
 /// A rank's share of a GPU: streams and memory of its own. Operations take f32, bf16 and fp16 (f64

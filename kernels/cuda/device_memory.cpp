@@ -21,15 +21,15 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
 /// Where the memory is a host's, the address sanitizer is told which of it may be touched, when the
 /// stream comes there.
 #ifdef PTDP_EMULATED_GPU
-const char allowing = 0;
-const char forbidding = 0;
+const char kAllowing = 0;
+const char kForbidding = 0;
 void allow_access(cudaStream_t stream, std::byte* memory, std::int64_t bytes) {
-  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &allowing, [=] {
+  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &kAllowing, [=] {
     ASAN_UNPOISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
   }));
 }
 void forbid_access(cudaStream_t stream, std::byte* memory, std::int64_t bytes) {
-  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &forbidding, [=] {
+  PTDP_CUDA_CHECK(emulated_gpu::queue(stream, &kForbidding, [=] {
     ASAN_POISON_MEMORY_REGION(memory, static_cast<std::size_t>(bytes));
   }));
 }
@@ -50,12 +50,12 @@ DeviceMemory::~DeviceMemory() {
 
 void* DeviceMemory::allocate(std::int64_t bytes, int lane) {
   const std::int64_t needed = round_up(bytes, kBlockAlignment);
-  auto found = best_fit(needed);
+  auto found = best_fit(needed, lane);
   if (found == blocks_.end()) {
     if (!add_segment(needed)) {
       return nullptr;
     }
-    found = best_fit(needed);
+    found = best_fit(needed, lane);
   }
   erase_free(found);
   Block& block = found->second;
@@ -69,7 +69,7 @@ void* DeviceMemory::allocate(std::int64_t bytes, int lane) {
   }
   block.is_used = true;
   for (int other = 0; other < kNumBackendLanes; ++other) {
-    if (other != lane && (block.lanes >> static_cast<unsigned>(other) & 1U) != 0) {
+    if (other != lane && (block.lanes & bit_of(other)) != 0) {
       order(other, lane);
     }
   }
@@ -83,7 +83,7 @@ void DeviceMemory::release(void* memory, int lane) noexcept {
   assert(block != blocks_.end() && block->second.is_used);
   forbid_access(streams_[lane], block->first, block->second.bytes);
   block->second.is_used = false;
-  block->second.lanes = 1U << static_cast<unsigned>(lane);
+  block->second.lanes = bit_of(lane);
   join_with_next(block);
   if (block != blocks_.begin() && !block->second.begins_segment) {
     const auto before = std::prev(block);
@@ -124,20 +124,35 @@ bool DeviceMemory::add_segment(std::int64_t bytes) {
   const std::int64_t wanted = std::max(round_up(bytes, kSegmentAlignment), kSmallestSegment);
   for (const std::int64_t size : {wanted, round_up(bytes, kSegmentAlignment)}) {
     void* memory = nullptr;
-    if (cudaMalloc(&memory, static_cast<std::size_t>(size)) == cudaSuccess) {
+    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(size));
+    if (status == cudaSuccess) {
       reserved_ += size;
       auto* const begin = static_cast<std::byte*>(memory);
       insert_free(blocks_.emplace(begin, Block{.bytes = size, .begins_segment = true}).first);
       return true;
     }
-    static_cast<void>(cudaGetLastError());  // reported by the answer
+    static_cast<void>(cudaGetLastError());
+    if (status != cudaErrorMemoryAllocation) {
+      check(status, "cudaMalloc");  // of an operation before it
+    }
   }
   return false;
 }
 
-DeviceMemory::Blocks::iterator DeviceMemory::best_fit(std::int64_t bytes) {
-  const auto found = free_.lower_bound({bytes, nullptr});
-  return found == free_.end() ? blocks_.end() : blocks_.find(found->second);
+/// Whether a block that these lanes released can be used on a lane.
+bool DeviceMemory::may_use(int lane, unsigned released_by) const {
+  const unsigned others = released_by & ~bit_of(lane);
+  return others == 0 || ((others | bit_of(lane)) & lanes_apart_) == 0;
+}
+
+DeviceMemory::Blocks::iterator DeviceMemory::best_fit(std::int64_t bytes, int lane) {
+  for (auto free = free_.lower_bound({bytes, nullptr}); free != free_.end(); ++free) {
+    const auto block = blocks_.find(free->second);
+    if (may_use(lane, block->second.lanes)) {
+      return block;
+    }
+  }
+  return blocks_.end();
 }
 
 /// A free block and the one behind it, if that is free and of the same segment.

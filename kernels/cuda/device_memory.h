@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,11 +34,17 @@ class DeviceMemory {
   /// Everything was released, and the lanes are empty.
   ~DeviceMemory();
 
-  /// Aligned to 512 bytes; null where the GPU has no more. `bytes` is positive.
+  /// Aligned to 512 bytes; null where the GPU has no more. `bytes` is positive. Throws CudaError.
   [[nodiscard]] void* allocate(std::int64_t bytes, int lane);
   void release(void* memory, int lane) noexcept;
-  /// Gives segments that nothing uses back to the driver; the lanes are empty.
+  /// Gives segments that nothing uses back to the driver; the lanes are empty and none is kept
+  /// apart.
   void trim() noexcept;
+  /// While what is queued on a lane goes into a graph, which is launched later: its memory and that
+  /// of other lanes are not exchanged. Of any thread.
+  void keep_apart(int lane) { lanes_apart_ |= bit_of(lane); }
+  void join(int lane) { lanes_apart_ &= ~bit_of(lane); }
+  [[nodiscard]] bool has_lanes_apart() const { return lanes_apart_ != 0; }
   /// Bytes of all segments.
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
 
@@ -50,9 +57,11 @@ class DeviceMemory {
   };
   using Blocks = std::map<std::byte*, Block>;
 
+  [[nodiscard]] static unsigned bit_of(int lane) { return 1U << static_cast<unsigned>(lane); }
+  [[nodiscard]] bool may_use(int lane, unsigned released_by) const;
   void order(int from, int to) const;
   [[nodiscard]] bool add_segment(std::int64_t bytes);
-  [[nodiscard]] Blocks::iterator best_fit(std::int64_t bytes);
+  [[nodiscard]] Blocks::iterator best_fit(std::int64_t bytes, int lane);
   void join_with_next(Blocks::iterator block);
   void insert_free(const Blocks::iterator& block);
   void erase_free(const Blocks::iterator& block);
@@ -62,6 +71,7 @@ class DeviceMemory {
   Blocks blocks_;                                       ///< By address, all of all segments.
   std::set<std::pair<std::int64_t, std::byte*>> free_;  ///< By size, then address.
   std::int64_t reserved_ = 0;
+  std::atomic<unsigned> lanes_apart_ = 0;
 };
 
 }  // namespace ptdp::cuda

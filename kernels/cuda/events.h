@@ -21,7 +21,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   EventPool(EventPool&&) = delete;
   EventPool& operator=(EventPool&&) = delete;
   ~EventPool() {
-    for (cudaEvent_t const event : free_) {
+    for (cudaEvent_t event : free_) {
       static_cast<void>(cudaEventDestroy(event));
     }
   }

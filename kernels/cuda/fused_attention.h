@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <string>
 
 #include "kernels/backend.h"
 
@@ -22,7 +23,11 @@ class FusedAttention {
 
   /// Whether the library computes this, forward and backward: not with dropout, whose masks are
   /// ours (counter_random.h), nor f32.
-  [[nodiscard]] bool supports(const Attention& shape, DataType type);
+  [[nodiscard]] bool supports(const Attention& shape, DataType type) {
+    return refusal(shape, type).empty();
+  }
+  /// Why it does not; empty where it does.
+  [[nodiscard]] std::string refusal(const Attention& shape, DataType type);
 
   /// As Backend::attention, of what is supported.
   void forward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum);

@@ -12,16 +12,25 @@ void Graphs::run(cudaStream_t stream, std::int64_t key, const std::function<void
   }
   const Graph graph = capture(stream, issue);
   Executable& executable = place->second;
-  cudaGraphExecUpdateResultInfo result{};
-  if (executable == nullptr ||
-      cudaGraphExecUpdate(executable.get(), graph.get(), &result) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // other kernels: made again
+  if (executable == nullptr || !update(executable.get(), graph.get())) {
     executable.reset();
     cudaGraphExec_t made = nullptr;
     PTDP_CUDA_CHECK(cudaGraphInstantiate(&made, graph.get(), 0));
     executable.reset(made);
   }
   PTDP_CUDA_CHECK(cudaGraphLaunch(executable.get(), stream));
+}
+
+/// Whether the graph has the same kernels, whose arguments are taken over then.
+bool Graphs::update(cudaGraphExec_t executable, cudaGraph_t graph) {
+  cudaGraphExecUpdateResultInfo result{};
+  const cudaError_t status = cudaGraphExecUpdate(executable, graph, &result);
+  if (status == cudaErrorGraphExecUpdateFailure) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(status, "cudaGraphExecUpdate");
+  return true;
 }
 
 Graphs::Graph Graphs::capture(cudaStream_t stream, const std::function<void()>& issue) {

@@ -27,6 +27,7 @@ class Graphs {
   using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy>;
   using Executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy>;
 
+  [[nodiscard]] static bool update(cudaGraphExec_t executable, cudaGraph_t graph);
   [[nodiscard]] static Graph capture(cudaStream_t stream, const std::function<void()>& issue);
 
   std::map<std::int64_t, Executable> executables_;  ///< Null after the first call.

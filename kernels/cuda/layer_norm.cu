@@ -15,7 +15,7 @@ constexpr int kMostNormThreads = 1024;
 /// Chunks of a row that a thread should have: fewer leave threads idle, more leave threads out.
 constexpr int kNormChunks = 2;
 /// Shared memory for sums that a block has on every GPU since 8.0.
-constexpr std::int64_t kMostShared = 160 << 10;
+constexpr std::int64_t kMostShared = 96 << 10;
 
 struct NormShape {
   std::int64_t rows;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <limits>
 #include <map>
@@ -21,7 +22,8 @@ namespace {
 /// What NVIDIA recommends for Hopper. Source: cuBLAS documentation, cublasSetWorkspace().
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20U;
 constexpr int kMostCandidates = 8;
-constexpr int kTimedRuns = 3;
+constexpr int kTimedRuns = 4;
+constexpr float kLongProduct = 0.5F;  // milliseconds; of those one run tells enough
 constexpr std::uintptr_t kMostAlignment = 256;
 
 void check(cublasStatus_t status, const char* call) {
@@ -69,7 +71,7 @@ cudaDataType_t cuda_type_of(DataType type) {
 
 /// The largest power of two that divides an address [B].
 std::uint32_t alignment_of(const void* memory) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory) | kMostAlignment;
+  const auto address = std::bit_cast<std::uintptr_t>(memory) | kMostAlignment;
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 
@@ -99,6 +101,7 @@ struct Plan {
   Owned<cublasLtMatrixLayout_t> a;
   Owned<cublasLtMatrixLayout_t> c;
   cublasLtMatmulAlgo_t algorithm{};
+  bool is_chosen = false;  ///< Not merely the first proposed, in a graph.
 };
 
 Owned<cublasLtMatrixLayout_t> layout_of(DataType type, std::int64_t rows, std::int64_t columns) {
@@ -141,10 +144,9 @@ std::vector<cublasLtMatmulAlgo_t> proposed(cublasLtHandle_t handle, const Plan& 
   PTDP_CUBLAS_CHECK(cublasLtMatmulPreferenceCreate(&made));
   const Owned<cublasLtMatmulPreference_t> preference(made);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
-  // Parts of a sum are not added in the order they come in.
+  // Parts of a sum are kept in f32, and not added in the order they come in.
   set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                                 CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call.b.data));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.a.data));
   set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.c.data));
@@ -193,17 +195,13 @@ struct Products::State {
                           static_cast<std::size_t>(kWorkspaceBytes), stream);
   }
 
-  /// Time [ms] of a product by an algorithm; infinite where it refuses.
+  /// Time [ms] of `runs` products in a row by an algorithm.
   [[nodiscard]] float time_of(cudaStream_t stream, const Plan& plan, const ProductCall& call,
-                              void* result, const cublasLtMatmulAlgo_t& algorithm) const {
-    constexpr float kNever = std::numeric_limits<float>::infinity();
+                              void* result, const cublasLtMatmulAlgo_t& algorithm, int runs) const {
     const Owned<cudaEvent_t> start = new_event();
     const Owned<cudaEvent_t> end = new_event();
-    if (run(stream, plan, call, result, algorithm) != CUBLAS_STATUS_SUCCESS) {
-      return kNever;
-    }
     PTDP_CUDA_CHECK(cudaEventRecord(start.get(), stream));
-    for (int i = 0; i < kTimedRuns; ++i) {
+    for (int i = 0; i < runs; ++i) {
       PTDP_CUBLAS_CHECK(run(stream, plan, call, result, algorithm));
     }
     PTDP_CUDA_CHECK(cudaEventRecord(end.get(), stream));
@@ -211,6 +209,20 @@ struct Products::State {
     float milliseconds = 0.0F;
     PTDP_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start.get(), end.get()));
     return milliseconds;
+  }
+
+  /// Time [ms] of a product behind another one, which loads the kernel; short ones the mean of
+  /// several. Infinite where the algorithm refuses.
+  [[nodiscard]] float steady_time(cudaStream_t stream, const Plan& plan, const ProductCall& call,
+                                  void* result, const cublasLtMatmulAlgo_t& algorithm) const {
+    if (run(stream, plan, call, result, algorithm) != CUBLAS_STATUS_SUCCESS) {
+      return std::numeric_limits<float>::infinity();
+    }
+    const float once = time_of(stream, plan, call, result, algorithm, 1);
+    if (once > kLongProduct) {
+      return once;
+    }
+    return time_of(stream, plan, call, result, algorithm, kTimedRuns) / kTimedRuns;
   }
 
   [[nodiscard]] cublasLtMatmulAlgo_t fastest(cudaStream_t stream, const Plan& plan,
@@ -230,7 +242,7 @@ struct Products::State {
     std::size_t best = 0;
     float least = std::numeric_limits<float>::infinity();
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
-      const float time = time_of(stream, plan, call, result.get(), algorithms[i]);
+      const float time = steady_time(stream, plan, call, result.get(), algorithms[i]);
       if (time < least) {
         least = time;
         best = i;
@@ -242,7 +254,11 @@ struct Products::State {
   const Plan& plan_of(cudaStream_t stream, const ProductCall& call) {
     const Key key = key_of(call);
     const auto found = plans.find(key);
-    if (found != plans.end()) {
+    if (found != plans.end() && found->second.is_chosen) {
+      return found->second;
+    }
+    const bool may_time = !is_capturing(stream);
+    if (found != plans.end() && !may_time) {
       return found->second;
     }
     if (workspace.empty()) {
@@ -251,7 +267,8 @@ struct Products::State {
     }
     Plan plan = described(call);
     plan.algorithm = fastest(stream, plan, call);
-    return plans.emplace(key, std::move(plan)).first->second;
+    plan.is_chosen = may_time;
+    return plans.insert_or_assign(key, std::move(plan)).first->second;
   }
 
   Backend& backend;

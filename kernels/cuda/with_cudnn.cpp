@@ -208,15 +208,25 @@ bool is_affordable(std::int64_t workspace_bytes, const Attention& shape, DataTyp
   return workspace_bytes <= std::max(always, 4 * qkv_bytes);
 }
 
-/// What cuDNN is asked for at all. Its backward pass has given wrong gradients at the ends of
-/// sequences that are no multiple of its tiles (cudnn-frontend, issue 160 and pull request 628).
-bool is_candidate(const Attention& shape, DataType type) {
+/// Why cuDNN is not even asked; empty where it is. Its backward pass has given wrong gradients at
+/// the ends of sequences that are no multiple of its tiles (cudnn-frontend, issue 160 and pull
+/// request 628).
+std::string why_not_asked(const Attention& shape, DataType type) {
   constexpr std::int64_t largest_tile = 128;
   constexpr std::int64_t head_multiple = 8;
-  return (type == DataType::kBFloat16 || type == DataType::kFloat16) &&
-         !(shape.dropout.probability > 0.0) && shape.seq_length > 0 && shape.batch > 0 &&
-         shape.heads > 0 && shape.head_size > 0 && shape.seq_length % largest_tile == 0 &&
-         shape.head_size % head_multiple == 0;
+  if (type != DataType::kBFloat16 && type != DataType::kFloat16) {
+    return "it computes bf16 and fp16, not " + std::string(name_of(type));
+  }
+  if (shape.dropout.probability > 0.0) {
+    return "its dropout masks are not those of other layouts (--dropout 0)";
+  }
+  if (shape.seq_length % largest_tile != 0 || shape.head_size % head_multiple != 0 ||
+      shape.seq_length * shape.batch * shape.heads * shape.head_size == 0) {
+    return "sequences of " + std::to_string(shape.seq_length) + " and heads of " +
+           std::to_string(shape.head_size) + " are no multiples of " +
+           std::to_string(largest_tile) + " and " + std::to_string(head_multiple);
+  }
+  return "";
 }
 
 }  // namespace
@@ -256,7 +266,11 @@ FusedAttention::State::Graphs& FusedAttention::State::graphs_of(const Attention&
 void FusedAttention::State::build(const Attention& shape, DataType type, Graphs& to) {
   if (handle == nullptr) {
     cudnnHandle_t made = nullptr;
-    check_cudnn(cudnnCreate(&made), "cudnnCreate");
+    const cudnnStatus_t status = cudnnCreate(&made);
+    if (status != CUDNN_STATUS_SUCCESS) {  // of its libraries one may be missing
+      to.refusal = std::string("cudnnCreate: ") + cudnnGetErrorString(status);
+      return;
+    }
     handle.reset(made);
   }
   to.forward.graph = GraphBuilder(shape, type).forward();
@@ -289,8 +303,9 @@ FusedAttention::FusedAttention(Backend& backend, bool is_deterministic)
     : state_(std::make_unique<State>(backend, is_deterministic)) {}
 FusedAttention::~FusedAttention() = default;
 
-bool FusedAttention::supports(const Attention& shape, DataType type) {
-  return is_candidate(shape, type) && state_->graphs_of(shape, type).refusal.empty();
+std::string FusedAttention::refusal(const Attention& shape, DataType type) {
+  const std::string reason = why_not_asked(shape, type);
+  return reason.empty() ? state_->graphs_of(shape, type).refusal : reason;
 }
 
 void FusedAttention::forward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out,

@@ -10,8 +10,8 @@ struct FusedAttention::State {};
 FusedAttention::FusedAttention(Backend&, bool) {}
 FusedAttention::~FusedAttention() = default;
 
-bool FusedAttention::supports(const Attention&, DataType) {
-  return false;
+std::string FusedAttention::refusal(const Attention&, DataType) {
+  return "built without cuDNN";
 }
 
 void FusedAttention::forward(cudaStream_t, const Attention&, Buffer, Buffer, Buffer) {

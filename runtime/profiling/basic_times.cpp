@@ -116,6 +116,7 @@ LaunchTimes time_launches(Backend& backend) {
   std::vector<double> on_device;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     as_graph();
+    backend.synchronize();
     on_device.push_back(backend.seconds_between(begin, end) / kLaunches);
   }
   return {.device = quiet_time(on_device),

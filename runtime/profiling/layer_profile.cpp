@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <iterator>
 #include <mutex>
@@ -58,19 +59,20 @@ int microbatches_of(const ProfiledModel& profiled) {
 /// One rank's model, alone in its tensor-parallel group.
 class Trainer {
  public:
-  Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled, DataType type)
+  Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled, const LayerRun& run)
       : backend_(inner),
         stage_(backend_, alone,
                {.model = profiled.model,
                 .micro_batch_size = profiled.micro_batch_size,
-                .type = type,
+                .type = run.type,
                 .dropout = profiled.dropout,
                 .seed = 1},
                {.count = profiled.model.num_layers, .begins_model = true, .ends_model = true},
                nullptr),
         optimizer_(backend_, {StoreShare{.store = &stage_.parameters()}}),
         squares_(backend_, DataType::kFloat64, 1),
-        num_microbatches_(microbatches_of(profiled)) {
+        num_microbatches_(microbatches_of(profiled)),
+        first_graph_(run.first_graph) {
     const TrainingData data =
         TrainingData::synthetic(profiled.model.vocab_size, profiled.model.seq_length, 1);
     const TokenBatch batch = data.batch(0, profiled.micro_batch_size);
@@ -88,9 +90,9 @@ class Trainer {
                                   .tokens = tokens_,
                                   .targets = targets_,
                                   .gradient_scale = scale_ / num_microbatches_};
-      backend_.run_as_graph(kForwardGraph,
+      backend_.run_as_graph(first_graph_ + kForwardGraph,
                             [&] { static_cast<void>(stage_.forward(microbatch, {})); });
-      backend_.run_as_graph(kBackwardGraph,
+      backend_.run_as_graph(first_graph_ + kBackwardGraph,
                             [&] { static_cast<void>(stage_.backward(microbatch, {})); });
     }
     ++step_;
@@ -125,6 +127,7 @@ class Trainer {
   Tensor targets_;
   double scale_ = 0.0;
   int num_microbatches_;
+  std::int64_t first_graph_;
   std::int64_t step_ = 0;
 };
 
@@ -222,34 +225,40 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
   std::mutex mutex;
   double elapsed = 0.0;
   double processor = 0.0;
-  run_ranks({.size = run.ranks, .make_backend = run.make_backend},
-            [&](Communicator& world, Backend& backend) {
-              SoloCommunicator alone(/*rank=*/0, /*size=*/1);
-              Trainer trainer(backend, alone, profiled, run.type);
-              static_cast<void>(trainer.pass());
-              std::vector<Pass> here;
-              double own_processor = 0.0;
-              StopFlag stop;  // the first rank decides for all, who wait for each other there
-              const Clock::time_point begin = Clock::now();
-              for (int pass = 0; pass < run.most_passes; ++pass) {
-                const bool is_done = pass >= run.least_passes && seconds_since(begin) > run.seconds;
-                if (world.rank() == 0 && (is_done || (run.is_cancelled && run.is_cancelled()))) {
-                  stop.raise();
-                }
-                if (agree_to_stop(stop, world, backend)) {
-                  break;
-                }
-                const Clock::time_point start = Clock::now();
-                const double processor_start = processor_seconds();
-                Pass& timed = here.emplace_back();
-                timed.operations = trainer.pass();
-                own_processor += processor_seconds() - processor_start;
-                timed.seconds = seconds_since(start);
-              }
-              const std::lock_guard lock(mutex);
-              std::move(here.begin(), here.end(), std::back_inserter(passes));
-              processor += own_processor;
-            });
+  const auto run_rank = [&](Communicator& world, Backend& backend) {
+    SoloCommunicator alone(/*rank=*/0, /*size=*/1);
+    Trainer trainer(backend, alone, profiled, run);
+    static_cast<void>(trainer.pass());
+    std::vector<Pass> here;
+    double own_processor = 0.0;
+    StopFlag stop;  // the first rank decides for all, who wait for each other there
+    const Clock::time_point begin = Clock::now();
+    for (int pass = 0; pass < run.most_passes; ++pass) {
+      const bool is_done = pass >= run.least_passes && seconds_since(begin) > run.seconds;
+      if (world.rank() == 0 && (is_done || (run.is_cancelled && run.is_cancelled()))) {
+        stop.raise();
+      }
+      if (agree_to_stop(stop, world, backend)) {
+        break;
+      }
+      const Clock::time_point start = Clock::now();
+      const double processor_start = processor_seconds();
+      Pass& timed = here.emplace_back();
+      timed.operations = trainer.pass();
+      own_processor += processor_seconds() - processor_start;
+      timed.seconds = seconds_since(start);
+    }
+    const std::lock_guard lock(mutex);
+    std::move(here.begin(), here.end(), std::back_inserter(passes));
+    processor += own_processor;
+  };
+  if (run.backend != nullptr) {
+    assert(run.ranks == 1);
+    SoloCommunicator world(/*rank=*/0, /*size=*/1);
+    run_rank(world, *run.backend);
+  } else {
+    run_ranks({.size = run.ranks, .make_backend = run.make_backend}, run_rank);
+  }
   LayerTimes times;
   for (const Pass& pass : passes) {
     times.passes.push_back(pass.seconds);

@@ -31,6 +31,9 @@ using OperationKey = std::pair<DeviceOperation, OperationSizes>;
 /// Seconds of each.
 using OperationTimes = std::map<OperationKey, double>;
 
+/// Graphs of a run.
+inline constexpr std::int64_t kGraphsOfRun = 2;
+
 /// How passes are run.
 struct LayerRun {
   int ranks = 1;  ///< Each runs the model for itself, all at the same time.
@@ -39,6 +42,8 @@ struct LayerRun {
   int least_passes = 3;  ///< but for so many,
   int most_passes = 50;  ///< at most so many.
   std::function<std::unique_ptr<Backend>()> make_backend;
+  Backend* backend = nullptr;    ///< Of one rank: this one, which keeps what its libraries know.
+  std::int64_t first_graph = 0;  ///< Keys of graphs from here on; of runs on one backend apart.
   std::function<bool()> is_cancelled;  ///< Asked before every pass; ends with what there is.
 };
 

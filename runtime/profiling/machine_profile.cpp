@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "cost_model/error.h"
 #include "runtime/data_type_of.h"
@@ -202,12 +203,22 @@ class Profiler {
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
+    // Where libraries try out algorithms, once for all models.
+    const std::unique_ptr<Backend> kept = device_.queues_work ? device_.make_backend() : nullptr;
     const LayerRun run{.type = data_type_of(precision),
                        .seconds = each,
                        .least_passes = kLeastPasses,
                        .most_passes = kMostPasses,
                        .make_backend = device_.make_backend,
                        .is_cancelled = options_.is_cancelled};
+
+    std::int64_t next_graph = 0;
+    const auto times_of = [&](const ProfiledModel& model) {
+      LayerRun own = run;
+      own.backend = kept.get();
+      own.first_graph = std::exchange(next_graph, next_graph + kGraphsOfRun);
+      return time_layers(model, own);
+    };
 
     // Of every model the shorter time of two rounds, since what disturbs one may leave the other
     // alone; and of all models that have an operation at the same sizes the mean, since each leaves
@@ -217,7 +228,7 @@ class Profiler {
     std::map<int, std::vector<double>> skews;
     for (int round = 0; round < kRounds; ++round) {
       for (std::size_t i = 0; i < models.size(); ++i) {
-        const LayerTimes times = time_layers(models[i], run);
+        const LayerTimes times = times_of(models[i]);
         for (const int number : cores) {
           LayerRun of_ranks = run;
           of_ranks.ranks = number;
@@ -240,7 +251,7 @@ class Profiler {
       for (std::size_t i = 0; i < models.size(); ++i) {
         if (std::any_of(outliers.begin(), outliers.end(),
                         [&](const OperationKey& key) { return alone[i].contains(key); })) {
-          keep_shorter(alone[i], time_layers(models[i], run).operations);
+          keep_shorter(alone[i], times_of(models[i]).operations);
         }
       }
       return is_cancelled() ? OperationTimes() : without_copies(mean_of(alone));

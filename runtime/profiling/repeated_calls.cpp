@@ -14,7 +14,9 @@ double time_of(Backend& backend, const std::function<void()>& operation) {
     for (int i = 0; i < calls; ++i) {
       operation();
     }
-    return backend.seconds_between(begin, backend.record());
+    const Event end = backend.record();
+    backend.synchronize();
+    return backend.seconds_between(begin, end);
   };
   operation();
   int calls = 1;

@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-constexpr int kRepeats = 3;
+constexpr int kMostRepeats = 3;
 
 using Point = MeasuredOperation::Point;
 
@@ -51,7 +51,7 @@ void check_enough(const OperationTimes& all, const OperationTimes& left) {
 
 SteadyTimes steady_times(OperationTimes times, const MeasureAgain& measure_again) {
   std::vector<OperationKey> outliers = outliers_among(times);
-  for (int repeat = 0; repeat < kRepeats && !outliers.empty(); ++repeat) {
+  for (int repeat = 0; repeat < kMostRepeats && !outliers.empty(); ++repeat) {
     times = measure_again(outliers);
     outliers = outliers_among(times);
   }

@@ -98,6 +98,15 @@ TEST_F(RunDeviceChoice, SpreadsRanksOverGpusAndSaysWhereTheyShare) {
   EXPECT_EQ(sharing_note(RunDevice(), 3), "");
 }
 
+// A kernel that adds what another rank sent reads that rank's memory.
+TEST_F(RunDeviceChoice, LetsThreadsShareTheFirstGpu) {
+  const RunDevice device = shared_by_threads(choose_device({}, kForGpus, /*shrinks=*/false));
+  EXPECT_EQ(device.gpu_of(1), 0);
+  EXPECT_EQ(device.memory(), kMemory);
+  EXPECT_EQ(sharing_note(device, 2), "2 ranks share 1 GPU: functional, timing not representative");
+  EXPECT_FALSE(shared_by_threads(RunDevice()).is_gpu());
+}
+
 TEST_F(RunDeviceChoice, NamesEachKindOfGpuOnce) {
   EXPECT_EQ(choose_device({}, kForGpus, /*shrinks=*/false).name(), "cuda: GPU A");
   gpus_here.push_back({"GPU B", kMemory});

@@ -172,6 +172,27 @@ TEST_F(CudaBackend, MakesAnotherGraphWhereTheOperationsDiffer) {
   EXPECT_EQ(result, 512.0F);  // 2^6 · 2^3
 }
 
+// What another lane released is waited for by an event, which a graph would look at too late.
+TEST_F(CudaBackend, ExchangesNoMemoryWithOtherLanesInAGraph) {
+  const std::unique_ptr<Backend> graphing = make_cuda_backend({.uses_graphs = true});
+  const auto place_of_block = [&] {
+    const Tensor block(*graphing, DataType::kFloat32, 1000);
+    graphing->fill(block, 1.0);
+    return block.buffer().data;
+  };
+  void* in_graph = nullptr;
+  graphing->run_as_graph(1, [&] { in_graph = place_of_block(); });
+  graphing->use_lane(1);
+  const void* const of_other = place_of_block();
+  graphing->use_lane(0);
+  EXPECT_EQ(place_of_block(), of_other);
+  graphing->use_lane(1);
+  EXPECT_EQ(place_of_block(), of_other);
+  graphing->use_lane(0);
+  graphing->run_as_graph(1, [&] { in_graph = place_of_block(); });
+  EXPECT_NE(in_graph, of_other);
+}
+
 TEST_F(CudaBackend, PassesOnWhatIsThrownWhileAGraphIsMade) {
   const std::unique_ptr<Backend> graphing = make_cuda_backend({.uses_graphs = true});
   const Tensor x(*graphing, DataType::kFloat32, 1);

@@ -1,11 +1,12 @@
 // Matrix products on the emulated GPU, from their definition.
 #include "kernels/cuda/products.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/element.h"
-#include "tests/kernels/emulated_gpu/cuda_runtime_api.h"
 
 namespace ptdp::cuda {
 namespace {

@@ -1,4 +1,6 @@
 // Runs the threads of a grid as fibers.
+#include <cuda_runtime.h>
+
 #include <array>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
@@ -6,8 +8,6 @@
 #include <cstdlib>
 #include <memory>
 #include <vector>
-
-#include "tests/kernels/emulated_gpu/cuda_runtime.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>

@@ -1,11 +1,11 @@
 // Sorting on the emulated GPU.
 #include "kernels/cuda/sort_by_key.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
-
-#include "tests/kernels/emulated_gpu/cuda_runtime_api.h"
 
 namespace ptdp::cuda {
 

@@ -1,4 +1,6 @@
 // Streams, events, memory and graphs of the emulated GPU. One lock: one thing runs at a time.
+#include <cuda_runtime.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -7,8 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <vector>
-
-#include "tests/kernels/emulated_gpu/cuda_runtime.h"
 
 namespace {
 
@@ -57,11 +57,11 @@ std::map<void*, std::size_t> allocations;
 std::size_t memory_size = std::size_t{1} << 40U;
 std::size_t memory_used = 0;
 // What tells operations without a kernel apart.
-const char copy_kind = 0;
-const char set_kind = 0;
-const char record_kind = 0;
-const char wait_kind = 0;
-const char graph_kind = 0;
+const char kCopyKind = 0;
+const char kSetKind = 0;
+const char kRecordKind = 0;
+const char kWaitKind = 0;
+const char kGraphKind = 0;
 
 void run_one(EmulatedStream& stream) {
   const Operation operation = std::move(stream.queue.front());
@@ -160,6 +160,10 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaDriverGetVersion(version);
 }
+cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int) {
+  std::strncpy(address, "0000:00:00.0", static_cast<std::size_t>(length));
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(device_mutex);
   run_all_streams();
@@ -207,13 +211,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (kind == cudaMemcpyHostToDevice) {
     // Pageable memory may be used again when the call returns.
     std::vector<char> kept(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-    return push(stream, &copy_kind,
+    return push(stream, &kCopyKind,
                 [to, kept = std::move(kept)] { std::memcpy(to, kept.data(), kept.size()); });
   }
-  return push(stream, &copy_kind, [=] { std::memmove(to, from, bytes); });
+  return push(stream, &kCopyKind, [=] { std::memmove(to, from, bytes); });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  return push(stream, &set_kind, [=] { std::memset(to, value, bytes); });
+  return push(stream, &kSetKind, [=] { std::memset(to, value, bytes); });
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -249,7 +253,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     stream->is_invalid = true;
     return cudaErrorStreamCaptureIsolation;
   }
-  return push(stream, &wait_kind, [record = event->last] {
+  return push(stream, &kWaitKind, [record = event->last] {
     if (record != nullptr) {
       run_until(*record);
     }
@@ -280,13 +284,13 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
       return cudaErrorStreamCaptureUnsupported;
     }
     stream->capturing->records.push_back(event);
-    return push(stream, &record_kind, [=] {
+    return push(stream, &kRecordKind, [=] {
       reach(*event->in_graphs.front());
       event->in_graphs.pop_front();
     });
   }
   event->last = std::make_shared<Record>(Record{stream});
-  return push(stream, &record_kind, [record = event->last] { reach(*record); });
+  return push(stream, &kRecordKind, [record = event->last] { reach(*record); });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(device_mutex);
@@ -352,7 +356,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     event->last = std::make_shared<Record>(Record{stream});
     event->in_graphs.push_back(event->last);
   }
-  return push(stream, &graph_kind, [operations = exec->graph.operations] {
+  return push(stream, &kGraphKind, [operations = exec->graph.operations] {
     for (const Operation& operation : operations) {
       operation.work();
     }

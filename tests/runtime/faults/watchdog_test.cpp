@@ -50,6 +50,9 @@ TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
   EXPECT_EQ(deadline_of(rule, other, Seconds(0.0)).value(), 300.0);
   EXPECT_EQ(deadline_of(rule, other, Seconds(0.001)).value(), 10.0);
   EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 300.0);
+  rule.prepares_in_first = true;
+  EXPECT_EQ(deadline_of(rule, forward, Seconds(0.0)).value(), 300.0);
+  EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 60.0);
   rule.fixed = Seconds(1.5);
   EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 1.5);
   EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 300.0);
