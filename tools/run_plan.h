@@ -55,7 +55,8 @@ struct PreparedRun {
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
 
 /// Makes the backends of the run's ranks, which must outlive it. `place`: of this process's rank
-/// among those of its machine; none where ranks are threads. `on_note` is rank 0's, as GpuUse has it.
+/// among those of its machine; none where ranks are threads. `on_note` is rank 0's, as GpuUse has
+/// it.
 [[nodiscard]] BackendMaker backend_maker(
     const PreparedRun& run, std::optional<int> place,
     const std::function<void(const std::string&)>& on_note = {});
