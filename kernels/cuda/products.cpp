@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <limits>
 #include <map>
@@ -71,7 +70,8 @@ cudaDataType_t cuda_type_of(DataType type) {
 
 /// The largest power of two that divides an address [B].
 std::uint32_t alignment_of(const void* memory) {
-  const auto address = std::bit_cast<std::uintptr_t>(memory) | kMostAlignment;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
+  const auto address = reinterpret_cast<std::uintptr_t>(memory) | kMostAlignment;
   return static_cast<std::uint32_t>(address & (~address + 1));
 }
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
@@ -167,7 +166,8 @@ constexpr std::uintptr_t kPointerAlignment = 16;
 class Placed {
  public:
   Placed(Backend& backend, Buffer meant, bool is_apart = false) : meant_(meant) {
-    if (is_apart || std::bit_cast<std::uintptr_t>(meant.data) % kPointerAlignment != 0) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): its address is meant
+    if (is_apart || reinterpret_cast<std::uintptr_t>(meant.data) % kPointerAlignment != 0) {
       instead_ = Tensor(backend, meant.type, meant.size);
     }
   }
