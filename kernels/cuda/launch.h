@@ -34,8 +34,8 @@ template <class... Parameters, class... Arguments>
 void launch(cudaStream_t stream, const Grid& grid, void (*kernel)(Parameters...),
             Arguments... arguments) {
   // Up to 48 KiB need no leave.
-  constexpr std::int64_t kAlwaysThere = 48 << 10;
-  if (grid.shared_bytes > kAlwaysThere) {
+  constexpr std::int64_t always_there = 48 << 10;
+  if (grid.shared_bytes > always_there) {
     PTDP_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(grid.shared_bytes)));

@@ -30,8 +30,8 @@ template <class T, class... Pointers>
 
 /// Rows one by one, each by a block: enough blocks to keep a GPU busy, few enough to start.
 [[nodiscard]] inline Grid row_grid(std::int64_t rows, int threads) {
-  constexpr std::int64_t kMostRowBlocks = 8192;
-  return {.blocks = static_cast<unsigned>(std::min(rows, kMostRowBlocks)), .threads = threads};
+  constexpr std::int64_t most_blocks = 8192;
+  return {.blocks = static_cast<unsigned>(std::min(rows, most_blocks)), .threads = threads};
 }
 
 /// Whole warps, at most `most`, for so many chunks of which each thread takes `chunks_per_thread`.

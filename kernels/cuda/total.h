@@ -14,9 +14,9 @@ inline constexpr int kTermsAtOnce = 4;
 
 /// Blocks that sum so many elements.
 [[nodiscard]] inline std::int64_t num_parts(std::int64_t size) {
-  constexpr std::int64_t kMostParts = 1024;
-  constexpr std::int64_t kOfBlock = std::int64_t{kThreads} * kTermsAtOnce;
-  return std::clamp<std::int64_t>((size + kOfBlock - 1) / kOfBlock, 1, kMostParts);
+  constexpr std::int64_t most_parts = 1024;
+  constexpr std::int64_t of_block = std::int64_t{kThreads} * kTermsAtOnce;
+  return std::clamp<std::int64_t>((size + of_block - 1) / of_block, 1, most_parts);
 }
 
 template <class Term>

@@ -186,17 +186,17 @@ TEST_F(GpuCrossEntropy, OfNoRowsAddsNothing) {
 }
 
 TEST_F(GpuCrossEntropy, SumsTheLossesOfManyRowsInF64) {
-  constexpr std::int64_t kRows = 70'001;
-  Values sums(kRows, 1.0);
-  Values of_targets = random_values(kRows, 4, DataType::kFloat32);
+  constexpr std::int64_t num_rows = 70'001;
+  Values sums(num_rows, 1.0);
+  Values of_targets = random_values(num_rows, 4, DataType::kFloat32);
   double expected = 1e6;
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < num_rows; ++row) {
     sums[row] = rounded(1.0 + std::abs(of_targets[row]), DataType::kFloat32);
     expected += std::log(sums[row]) - of_targets[row];
   }
   sums.insert(sums.end(), of_targets.begin(), of_targets.end());
   const Tensor total = on_gpu(kDouble, {1e6});
-  gpu().add_losses(on_gpu(DataType::kFloat32, sums), total, kRows);
+  gpu().add_losses(on_gpu(DataType::kFloat32, sums), total, num_rows);
   EXPECT_NEAR(values_of(total)[0], expected, 1e-12 * expected);
 }
 

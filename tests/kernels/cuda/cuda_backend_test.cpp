@@ -35,27 +35,27 @@ TEST_F(CudaBackend, CountsWhatIsAskedFor) {
 
 // Blocks of one segment: the two halves of a block that was released are handed out again, joined.
 TEST_F(CudaBackend, JoinsReleasedMemory) {
-  constexpr std::int64_t kHalf = 4 << 20U;
-  Tensor first(gpu(), DataType::kFloat32, kHalf / 4);
-  Tensor second(gpu(), DataType::kFloat32, kHalf / 4);
+  constexpr std::int64_t half = 4 << 20U;
+  Tensor first(gpu(), DataType::kFloat32, half / 4);
+  Tensor second(gpu(), DataType::kFloat32, half / 4);
   const void* const place = std::min(first.buffer().data, second.buffer().data);
   first.reset();
   second.reset();
-  const Tensor whole(gpu(), DataType::kFloat32, kHalf / 2);
+  const Tensor whole(gpu(), DataType::kFloat32, half / 2);
   EXPECT_EQ(whole.buffer().data, place);
 }
 
 TEST_F(CudaBackend, KeepsBlocksApart) {
-  constexpr int kBlocks = 40;
+  constexpr int num_blocks = 40;
   std::vector<Tensor> blocks;
-  for (int i = 0; i < kBlocks; ++i) {
+  for (int i = 0; i < num_blocks; ++i) {
     blocks.emplace_back(gpu(), DataType::kFloat32, 1 + 37 * i);
     gpu().fill(blocks.back(), i);
     if (i % 3 == 0) {
       blocks[static_cast<std::size_t>(i / 2)].reset();
     }
   }
-  for (int i = 0; i < kBlocks; ++i) {
+  for (int i = 0; i < num_blocks; ++i) {
     const Tensor& block = blocks[static_cast<std::size_t>(i)];
     if (!block.empty()) {
       EXPECT_EQ(values_of(block), Values(static_cast<std::size_t>(1 + 37 * i), i)) << i;
@@ -91,15 +91,15 @@ TEST_F(CudaBackend, OrdersLanesByEvents) {
 
 // A block that lane 1 released while lane 0 had not yet read it would be overwritten.
 TEST_F(CudaBackend, HandsMemoryFromLaneToLaneInOrder) {
-  constexpr std::int64_t kSize = 1 << 20U;
-  const Tensor result(gpu(), DataType::kFloat32, kSize);
-  auto source = std::make_unique<Tensor>(gpu(), DataType::kFloat32, kSize);
+  constexpr std::int64_t size = 1 << 20U;
+  const Tensor result(gpu(), DataType::kFloat32, size);
+  auto source = std::make_unique<Tensor>(gpu(), DataType::kFloat32, size);
   gpu().fill(*source, 1.0);
   const void* const place = source->buffer().data;
   gpu().copy(*source, result);
   source.reset();  // on lane 0, whose copy is still queued
   gpu().use_lane(1);
-  const Tensor reused(gpu(), DataType::kFloat32, kSize);
+  const Tensor reused(gpu(), DataType::kFloat32, size);
   EXPECT_EQ(reused.buffer().data, place);
   gpu().fill(reused, 2.0);
   gpu().synchronize();

@@ -45,25 +45,25 @@ TEST_F(GpuMatmul, AgreesWithTheHostInF64) {
 
 // Parts of buffers begin anywhere.
 TEST_F(GpuMatmul, TakesOperandsThatAreNotAligned) {
-  constexpr std::int64_t kSize = 24;
-  const Values values = random_values(kSize * kSize + 1, 3, DataType::kBFloat16);
+  constexpr std::int64_t size = 24;
+  const Values values = random_values(size * size + 1, 3, DataType::kBFloat16);
   const Tensor a = on_gpu(DataType::kBFloat16, values);
-  const Tensor c = poisoned_on_gpu(DataType::kFloat32, kSize * kSize);
+  const Tensor c = poisoned_on_gpu(DataType::kFloat32, size * size);
   const Values shifted(values.begin() + 1, values.end());
-  const Tensor expected = poisoned(host(), kDouble, kSize * kSize);
+  const Tensor expected = poisoned(host(), kDouble, size * size);
   const Tensor on_host = tensor_of(host(), kDouble, shifted);
-  const Matmul product{.m = kSize, .n = kSize, .k = kSize};
+  const Matmul product{.m = size, .n = size, .k = size};
   host().matmul(product, on_host, on_host, expected);
-  const Buffer part = a.buffer().slice(1, kSize * kSize);
+  const Buffer part = a.buffer().slice(1, size * size);
   gpu().matmul(product, part, part, c);
   expect_near_in_norm(values_of(c), read_values(expected), 1e-5, "product");
 }
 
 TEST_F(GpuMatmul, GivesTheSameBitsTwice) {
-  constexpr std::int64_t kSize = 96;
-  const Tensor a = on_gpu(DataType::kBFloat16, random_values(kSize * kSize, 5));
-  const Tensor c = poisoned_on_gpu(DataType::kFloat32, kSize * kSize);
-  const Matmul product{.m = kSize, .n = kSize, .k = kSize, .transposes_b = true};
+  constexpr std::int64_t size = 96;
+  const Tensor a = on_gpu(DataType::kBFloat16, random_values(size * size, 5));
+  const Tensor c = poisoned_on_gpu(DataType::kFloat32, size * size);
+  const Matmul product{.m = size, .n = size, .k = size, .transposes_b = true};
   gpu().matmul(product, a, a, c);
   const Values first = values_of(c);
   gpu().matmul(product, a, a, c);

@@ -169,8 +169,8 @@ TEST_F(GpuOptimizer, SumsSquaresInF64AndAddsThemToTheTotal) {
 }
 
 TEST_F(GpuOptimizer, SumsSquaresOfAnySliceToTheSameBits) {
-  constexpr std::int64_t kSize = 12'345;
-  const Values values = random_values(kSize, 5, DataType::kFloat32);
+  constexpr std::int64_t size = 12'345;
+  const Values values = random_values(size, 5, DataType::kFloat32);
   double expected = 0.0;
   for (const double x : values) {
     expected += x * x;
@@ -181,16 +181,16 @@ TEST_F(GpuOptimizer, SumsSquaresOfAnySliceToTheSameBits) {
   shifted.insert(shifted.begin(), 3, std::nan(""));
   shifted.push_back(std::nan(""));
   const Tensor all = on_gpu(DataType::kFloat32, shifted);
-  EXPECT_EQ(sum_of_squares(all.buffer().slice(3, kSize), 0.0), found);
+  EXPECT_EQ(sum_of_squares(all.buffer().slice(3, size), 0.0), found);
 }
 
 TEST_F(GpuOptimizer, ShowsInTheSumOfSquaresWhatIsNotFinite) {
-  constexpr std::size_t kSize = 3000;
+  constexpr std::size_t size = 3000;
   for (const double fault :
        {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
         std::numeric_limits<double>::quiet_NaN()}) {
-    for (const std::size_t place : {std::size_t{0}, std::size_t{1777}, kSize - 1}) {
-      Values x(kSize, 1.0);
+    for (const std::size_t place : {std::size_t{0}, std::size_t{1777}, size - 1}) {
+      Values x(size, 1.0);
       x[place] = fault;
       EXPECT_FALSE(std::isfinite(sum_of_squares(on_gpu(DataType::kFloat32, x), 0.0)));
     }
@@ -198,7 +198,7 @@ TEST_F(GpuOptimizer, ShowsInTheSumOfSquaresWhatIsNotFinite) {
 }
 
 TEST_F(GpuOptimizer, FillsABlockWithTheHostsVariates) {
-  constexpr std::uint64_t kKey = 0x1234567890ABCDEF;
+  constexpr std::uint64_t key = 0x1234567890ABCDEF;
   const MatrixBlock block{.first_row = 1'000'000'007,
                           .first_column = 5,
                           .rows = 37,
@@ -207,7 +207,7 @@ TEST_F(GpuOptimizer, FillsABlockWithTheHostsVariates) {
   const std::int64_t size = block.rows * block.columns;
   for (const DataType type : kWorkingTypes) {
     const Tensor x = poisoned_on_gpu(type, size + 1);
-    gpu().fill_normal(x.buffer().slice(1, size), block, kKey, 0.02);
+    gpu().fill_normal(x.buffer().slice(1, size), block, key, 0.02);
     const Values found = values_of(x.buffer().slice(1, size));
     // One more unit in the last place where the host's log or cos rounded to the other side.
     const double allowed = type == kDouble ? 1e-12 : 2.0 * rounding_of(type);
@@ -215,7 +215,7 @@ TEST_F(GpuOptimizer, FillsABlockWithTheHostsVariates) {
       const std::int64_t number = (block.first_row + i / block.columns) * block.total_columns +
                                   block.first_column + i % block.columns;
       const double expected =
-          rounded(0.02 * random_normal(kKey, static_cast<std::uint64_t>(number)), type);
+          rounded(0.02 * random_normal(key, static_cast<std::uint64_t>(number)), type);
       ASSERT_NEAR(found[static_cast<std::size_t>(i)], expected,
                   std::max(allowed * std::abs(expected), 0x1p-24))
           << name_of(type) << ", element " << i;

@@ -178,13 +178,13 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const std::lock_guard lock(device_mutex);
-  constexpr std::size_t kAlignment = 256;
-  const std::size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  constexpr std::size_t alignment = 256;
+  const std::size_t size = (bytes + alignment - 1) / alignment * alignment;
   if (memory_used + size > memory_size) {
     return cudaErrorMemoryAllocation;
   }
   // Of the exact size, so that the address sanitizer sees what reads beyond.
-  if (::posix_memalign(memory, kAlignment, bytes) != 0) {
+  if (::posix_memalign(memory, alignment, bytes) != 0) {
     return cudaErrorMemoryAllocation;
   }
   allocations[*memory] = size;
