@@ -30,10 +30,10 @@ constexpr std::int64_t kUsuallyTuned = 4;
 /// Each plan runs in so many turns, so that a machine that grows slower slows all of them.
 constexpr std::int64_t kMostRounds = 3;
 
-void add(SentBytes& total, const SentBytes& sent, std::int64_t steps, std::int64_t of_steps) {
+void add(SentBytes& total, const SentBytes& sent, std::int64_t kept, std::int64_t steps) {
   for (std::size_t kind = 0; kind < total.bytes.size(); ++kind) {
-    total.bytes[kind] += sent.bytes[kind] / of_steps * steps;
-    total.messages[kind] += sent.messages[kind] / of_steps * steps;
+    total.bytes[kind] += sent.bytes[kind] / steps * kept;
+    total.messages[kind] += sent.messages[kind] / steps * kept;
   }
 }
 
