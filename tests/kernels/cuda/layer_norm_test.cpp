@@ -139,24 +139,24 @@ TEST_F(GpuLayerNorm, AddsTheGradientsOfTheHostInF64) {
 
 // More rows than blocks, so that a block has several.
 TEST_F(GpuLayerNorm, AddsTheGradientsOfManyRows) {
-  constexpr RowsOfWidth kShape{2500, 8};
-  const NormValues in = random_norm(DataType::kBFloat16, kShape, 3);
-  const auto found = backward(DataType::kBFloat16, kShape, in);
+  constexpr RowsOfWidth shape{2500, 8};
+  const NormValues in = random_norm(DataType::kBFloat16, shape, 3);
+  const auto found = backward(DataType::kBFloat16, shape, in);
   // Of beta's it is the sum.
   Values expected = in.at("dbeta");
   for (std::size_t i = 0; i < in.at("dy").size(); ++i) {
     expected[i % expected.size()] += in.at("dy")[i];
   }
   expect_near_in_norm(found[2], expected, 1e-5, "dbeta");
-  const RowsOfWidth last{1, kShape.h};
+  const RowsOfWidth last{1, shape.h};
   NormValues of_last = in;
   for (const char* const name : {"x", "dy", "dx", "mean", "rstd"}) {
     Values& values = of_last.at(name);
     values.erase(values.begin(),
-                 values.end() - static_cast<std::ptrdiff_t>(values.size()) / kShape.rows);
+                 values.end() - static_cast<std::ptrdiff_t>(values.size()) / shape.rows);
   }
   const Values alone = backward(DataType::kBFloat16, last, of_last)[0];
-  EXPECT_EQ(Values(found[0].end() - kShape.h, found[0].end()), alone);
+  EXPECT_EQ(Values(found[0].end() - shape.h, found[0].end()), alone);
 }
 
 TEST_F(GpuLayerNorm, GivesTheSameBitsAgainAndAtAnyAlignment) {
@@ -176,8 +176,8 @@ TEST_F(GpuLayerNorm, GivesTheSameBitsAgainAndAtAnyAlignment) {
 }
 
 TEST_F(GpuLayerNorm, IsAccurateFarFromZero) {
-  constexpr RowsOfWidth kShape{1, 1000};
-  NormValues in = random_norm(DataType::kFloat32, kShape, 5);
+  constexpr RowsOfWidth shape{1, 1000};
+  NormValues in = random_norm(DataType::kFloat32, shape, 5);
   for (double& x : in["x"]) {
     x = rounded(1e4 + x, DataType::kFloat32);
   }
@@ -189,15 +189,15 @@ TEST_F(GpuLayerNorm, IsAccurateFarFromZero) {
   for (const double x : in["x"]) {
     variance += (x - mean) * (x - mean) / 1000.0;
   }
-  const Values found = forward(DataType::kFloat32, kShape, in)[2];
+  const Values found = forward(DataType::kFloat32, shape, in)[2];
   EXPECT_NEAR(found[0], 1.0 / std::sqrt(variance + kNormEpsilon), 1e-5);
 }
 
 TEST_F(GpuLayerNorm, OfNoRowsDoesNothing) {
-  constexpr RowsOfWidth kShape{0, 16};
-  const NormValues in = random_norm(DataType::kBFloat16, kShape, 6);
-  forward(DataType::kBFloat16, kShape, in);
-  const auto found = backward(DataType::kBFloat16, kShape, in);
+  constexpr RowsOfWidth shape{0, 16};
+  const NormValues in = random_norm(DataType::kBFloat16, shape, 6);
+  forward(DataType::kBFloat16, shape, in);
+  const auto found = backward(DataType::kBFloat16, shape, in);
   EXPECT_EQ(found[1], in.at("dgamma"));
   EXPECT_EQ(found[2], in.at("dbeta"));
 }
