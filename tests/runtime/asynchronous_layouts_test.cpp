@@ -127,8 +127,8 @@ TEST(AsynchronousTraining, RunsEqualGraphsUnderEqualKeys) {
     const Trained found = train(layout, job, [&] { return std::make_unique<LazyBackend>(device); });
     EXPECT_EQ(found.losses, expected.losses) << to_string(layout);
     EXPECT_TRUE(found.weights == expected.weights) << to_string(layout);
-    EXPECT_THAT(device->graph_faults, IsEmpty()) << to_string(layout);
-    EXPECT_GT(device->graphs_run, 0) << to_string(layout);
+    EXPECT_THAT(device->graph_faults(), IsEmpty()) << to_string(layout);
+    EXPECT_GT(device->graphs_run(), 0) << to_string(layout);
   }
 }
 

@@ -65,8 +65,8 @@ const std::vector<std::int64_t> kSizes = {1, 7, 5'000, 40'000, 400'000};
 TEST(AsynchronousCollectives, AllReduceWhatIsOverwrittenAndReleasedAtOnce) {
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kOrdered}) {
-    for (const int size : {2, 3, 4}) {
-      on_late_ranks(size, algorithm, [&](Communicator& world, Backend& backend) {
+    for (const int ranks : {2, 3, 4}) {
+      on_late_ranks(ranks, algorithm, [&](Communicator& world, Backend& backend) {
         for (const std::int64_t count : kSizes) {
           const Tensor result(backend, DataType::kFloat64, count);
           {
@@ -75,7 +75,8 @@ TEST(AsynchronousCollectives, AllReduceWhatIsOverwrittenAndReleasedAtOnce) {
             backend.copy(x, result);
             backend.fill(x, kNothing);
           }
-          EXPECT_EQ(downloaded(backend, result), sums(size, count)) << size << " ranks, " << count;
+          EXPECT_EQ(downloaded(backend, result), sums(ranks, count))
+              << ranks << " ranks, " << count;
         }
       });
     }

@@ -68,6 +68,7 @@ void LazyDevice::run_some() {
 }
 
 // Events are recorded before they are waited for, so that lanes do not wait in a circle.
+// NOLINTNEXTLINE(misc-no-recursion): lanes wait for lanes
 void LazyDevice::run_next(Lane& lane) {
   if (lane.steps.front().waits_for != nullptr) {
     run_until(*lane.steps.front().waits_for);
@@ -83,6 +84,7 @@ void LazyDevice::run_next(Lane& lane) {
   }
 }
 
+// NOLINTNEXTLINE(misc-no-recursion): lanes wait for lanes
 void LazyDevice::run_until(const Point& point) {
   while (!point.is_reached) {
     run_next(*point.lane);
@@ -143,7 +145,7 @@ void LazyBackend::queue(const char* name, std::function<void()> work) {
 void LazyBackend::forbid_in_graph(const char* name) {
   const std::lock_guard lock(device_->mutex());
   if (graph_lane_ == lane()) {
-    device_->graph_faults.push_back(std::string(name) + " in a graph");
+    device_->note_graph_fault(std::string(name) + " in a graph");
   }
 }
 
@@ -189,9 +191,9 @@ void LazyBackend::run_as_graph(std::int64_t key, const std::function<void()>& is
   graph_lane_ = -1;
   const auto [found, is_new] = graphs_.try_emplace(key, graph_);
   if (!is_new && found->second != graph_) {
-    device_->graph_faults.push_back("another graph of key " + std::to_string(key));
+    device_->note_graph_fault("another graph of key " + std::to_string(key));
   }
-  ++device_->graphs_run;
+  device_->count_graph();
 }
 
 // The device may be gone by then, but not while operations are left.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -64,13 +65,17 @@ class LazyDevice {
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
   /// Calls that changed what a key stands for, or asked in a graph for what none can have.
-  std::vector<std::string> graph_faults;
-  int graphs_run = 0;
+  [[nodiscard]] const std::vector<std::string>& graph_faults() const { return graph_faults_; }
+  void note_graph_fault(std::string fault) { graph_faults_.push_back(std::move(fault)); }
+  [[nodiscard]] int graphs_run() const { return graphs_run_; }
+  void count_graph() { ++graphs_run_; }
 
  private:
   void run_next(Lane& lane);
   void run_some();
 
+  std::vector<std::string> graph_faults_;
+  int graphs_run_ = 0;
   Laziness laziness_;
   std::mt19937 random_;
   std::mutex mutex_;

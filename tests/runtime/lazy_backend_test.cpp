@@ -96,9 +96,9 @@ TEST(LazyBackend, NoticesAKeyThatStandsForTwoGraphs) {
   run(1, 2);
   run(2, 3);
   run(1, 2);
-  EXPECT_THAT(ranks.device->graph_faults, IsEmpty());
+  EXPECT_THAT(ranks.device->graph_faults(), IsEmpty());
   run(1, 3);
-  EXPECT_THAT(ranks.device->graph_faults, ElementsAre("another graph of key 1"));
+  EXPECT_THAT(ranks.device->graph_faults(), ElementsAre("another graph of key 1"));
 }
 
 TEST(LazyBackend, NoticesWhatCannotBeInAGraph) {
@@ -108,7 +108,7 @@ TEST(LazyBackend, NoticesWhatCannotBeInAGraph) {
     const double value = 1.0;
     ranks.first.copy_in(&value, x);
   });
-  EXPECT_THAT(ranks.device->graph_faults, ElementsAre("copy_in in a graph"));
+  EXPECT_THAT(ranks.device->graph_faults(), ElementsAre("copy_in in a graph"));
 }
 
 }  // namespace

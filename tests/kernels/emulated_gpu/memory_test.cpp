@@ -26,6 +26,9 @@ class LittleMemory : public testing::Test {
     return {*gpu_, DataType::kFloat32, static_cast<std::int64_t>(mebibytes * kMiB / 4)};
   }
 
+  [[nodiscard]] Backend& gpu() const { return *gpu_; }
+
+ private:
   std::unique_ptr<Backend> gpu_;
 };
 
@@ -33,7 +36,7 @@ class LittleMemory : public testing::Test {
 TEST_F(LittleMemory, IsAskedForAgainWhereFreeSegmentsAreTooSmall) {
   Tensor first = block(40);
   Tensor second = block(40);
-  gpu_->fill(first, 1.0);
+  gpu().fill(first, 1.0);
   first.reset();
   second.reset();
   const Tensor both = block(80);
@@ -50,11 +53,11 @@ TEST_F(LittleMemory, EndsWithAMessageAndGoesOn) {
                  "out of memory on GPU 0: 62914560 bytes asked for, 62914560 in use, 62914560 "
                  "reserved, 41943040 of 104857600 free");
   }
-  EXPECT_EQ(gpu_->bytes_in_use(), static_cast<std::int64_t>(60 * kMiB));
+  EXPECT_EQ(gpu().bytes_in_use(), static_cast<std::int64_t>(60 * kMiB));
   const Tensor rest = block(30);
-  gpu_->fill(rest, 2.0);
+  gpu().fill(rest, 2.0);
   float value = 0.0F;
-  gpu_->copy_out(rest.buffer().slice(7, 1), &value);
+  gpu().copy_out(rest.buffer().slice(7, 1), &value);
   EXPECT_EQ(value, 2.0F);
 }
 

@@ -19,7 +19,7 @@ void sort_by_key(cudaStream_t stream, const SortByKey& pairs, void*) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(pairs.size));
     std::iota(order.begin(), order.end(), 0);
     // As a radix sort, of the bits that it was told of.
-    const std::int32_t mask = static_cast<std::int32_t>((1LL << pairs.key_bits) - 1);
+    const auto mask = static_cast<std::int32_t>((1LL << pairs.key_bits) - 1);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
       return (pairs.keys[a] & mask) < (pairs.keys[b] & mask);
     });

@@ -1,6 +1,7 @@
 // A management library as NVIDIA's driver has one (nvml.h), of a machine with one GPU.
 #include <cstring>
 
+// NOLINTBEGIN(readability-identifier-naming): names of the library
 extern "C" {
 
 int nvmlInit_v2() {
@@ -31,3 +32,4 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void* /*device*/, unsigned long lo
   return 0;
 }
 }
+// NOLINTEND(readability-identifier-naming)
