@@ -5,8 +5,6 @@
 namespace ptdp {
 namespace {
 
-using testing::HasSubstr;
-
 TEST(DeviceConditions, AreRangesAndSharesOfTheSamples) {
   const DeviceConditions conditions = conditions_of(
       {{.clock = 1900.0, .memory_clock = 3201.0, .power = 300.0, .temperature = 40.0},
