@@ -77,13 +77,10 @@ class CudaBackend final : public Backend {
   // --- memory ---
 
   [[nodiscard]] std::shared_ptr<void> message_memory(std::int64_t bytes) override {
-    void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
-    if (status == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());
+    void* const memory = cuda::allocate_on_device(bytes);
+    if (memory == nullptr && bytes > 0) {
       throw_out_of_memory(bytes);
     }
-    cuda::check(status, "cudaMalloc");
     return {memory, [](void* released) { static_cast<void>(cudaFree(released)); }};
   }
 

@@ -44,6 +44,17 @@ void return_access(std::byte*, std::int64_t) {}
 
 }  // namespace
 
+void* allocate_on_device(std::int64_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    return nullptr;
+  }
+  check(status, "cudaMalloc");
+  return memory;
+}
+
 DeviceMemory::~DeviceMemory() {
   trim();
 }
@@ -123,17 +134,10 @@ void DeviceMemory::order(int from, int to) const {
 bool DeviceMemory::add_segment(std::int64_t bytes) {
   const std::int64_t wanted = std::max(round_up(bytes, kSegmentAlignment), kSmallestSegment);
   for (const std::int64_t size : {wanted, round_up(bytes, kSegmentAlignment)}) {
-    void* memory = nullptr;
-    const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(size));
-    if (status == cudaSuccess) {
+    if (auto* const begin = static_cast<std::byte*>(allocate_on_device(size))) {
       reserved_ += size;
-      auto* const begin = static_cast<std::byte*>(memory);
       insert_free(blocks_.emplace(begin, Block{.bytes = size, .begins_segment = true}).first);
       return true;
-    }
-    static_cast<void>(cudaGetLastError());
-    if (status != cudaErrorMemoryAllocation) {
-      check(status, "cudaMalloc");  // of an operation before it
     }
   }
   return false;

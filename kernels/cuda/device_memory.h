@@ -19,6 +19,10 @@ namespace ptdp::cuda {
 /// The streams of a rank, by lane.
 using LaneStreams = std::array<cudaStream_t, kNumBackendLanes>;
 
+/// Of the driver; null where the GPU has no more. Throws CudaError where something else failed, in
+/// an operation before it.
+[[nodiscard]] void* allocate_on_device(std::int64_t bytes);
+
 /// Cuts blocks from segments that it asks the driver for, the smallest free one that suffices. A
 /// block released on a lane may be used again on that lane at once; on another, which then waits
 /// for what the first has queued by then. One thread at a time.

@@ -207,12 +207,7 @@ struct BiasBody {
     return {cuda::load<kSize>(x, place.number), cuda::load<kSize>(bias, place.column)};
   }
   __device__ void finish(const Place& place, const Loaded& loaded) const {
-    const Vector<float, kSize> from = widened(loaded.x);
-    const Vector<float, kSize> added = widened(loaded.bias);
-    Vector<T, kSize> sum;
-    for (int e = 0; e < kSize; ++e) {
-      sum[e] = narrow<T>(from[e] + added[e]);
-    }
+    Vector<T, kSize> sum = sum_of(loaded.x, loaded.bias);
     store(x, place.number, sum);
     if (y == nullptr) {
       return;

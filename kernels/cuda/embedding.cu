@@ -53,13 +53,7 @@ struct PositionBody {
             cuda::load<kSize>(positions, position * columns + place.column)};
   }
   __device__ void finish(const Place& place, const Loaded& loaded) const {
-    const Vector<float, kSize> from = widened(loaded.x);
-    const Vector<float, kSize> added = widened(loaded.position);
-    Vector<T, kSize> sum;
-    for (int e = 0; e < kSize; ++e) {
-      sum[e] = narrow<T>(from[e] + added[e]);
-    }
-    store(x, place.number, sum);
+    store(x, place.number, sum_of(loaded.x, loaded.position));
   }
 };
 

@@ -46,6 +46,18 @@ __device__ inline Vector<Accumulator<T>, kSize> widened(const Vector<T, kSize>& 
   return wide;
 }
 
+/// Element by element, rounded once.
+template <class T, int kSize>
+__device__ inline Vector<T, kSize> sum_of(const Vector<T, kSize>& x, const Vector<T, kSize>& y) {
+  const Vector<Accumulator<T>, kSize> left = widened(x);
+  const Vector<Accumulator<T>, kSize> right = widened(y);
+  Vector<T, kSize> sum;
+  for (int e = 0; e < kSize; ++e) {
+    sum[e] = narrow<T>(left[e] + right[e]);
+  }
+  return sum;
+}
+
 /// Vectors that a thread reads before it writes the first, so that enough bytes are under way also
 /// where registers let few threads run.
 inline constexpr int kVectorsAtOnce = 2;
