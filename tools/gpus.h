@@ -19,11 +19,12 @@ struct Gpu {
   Bytes memory;
   int num_multiprocessors = 0;
   std::string software;  ///< "driver for CUDA 13.0, CUDA 13.0".
+  int number = 0;        ///< CUDA's.
 };
 
 /// How a rank uses a GPU.
 struct GpuUse {
-  int gpu = 0;  ///< Place in usable_gpus().
+  int number = 0;  ///< Of one of usable_gpus().
   bool is_deterministic = false;
   bool uses_graphs = false;
   std::function<void(const std::string&)> on_note = {};  ///< As CudaOptions::on_note.
@@ -41,6 +42,6 @@ struct GpuUse {
 
 /// Watches a GPU's clocks and power from now on, until the last copy of what it returns is gone:
 /// that gives what was sampled since the last call, nothing where there is no management library.
-[[nodiscard]] std::function<std::vector<DeviceSample>()> watch_gpu(int gpu);
+[[nodiscard]] std::function<std::vector<DeviceSample>()> watch_gpu(int number);
 
 }  // namespace ptdp

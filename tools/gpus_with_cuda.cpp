@@ -25,23 +25,6 @@ auto of_gpu(int number, const Call& call) {
   }
 }
 
-/// CUDA's numbers of those that there is machine code for.
-std::vector<int> usable_numbers() {
-  constexpr int ampere = 80;
-  std::vector<int> numbers;
-  const int count = of_gpu(0, [] { return num_cuda_devices(); });
-  for (int number = 0; number < count; ++number) {
-    if (of_gpu(number, [=] { return describe_cuda_device(number); }).compute_capability >= ampere) {
-      numbers.push_back(number);
-    }
-  }
-  return numbers;
-}
-
-int number_of(int gpu) {
-  return usable_numbers().at(static_cast<std::size_t>(gpu));
-}
-
 }  // namespace
 
 bool has_cuda() {
@@ -49,30 +32,33 @@ bool has_cuda() {
 }
 
 std::vector<Gpu> usable_gpus() {
+  constexpr int ampere = 80;  // the oldest that there is machine code for
   std::vector<Gpu> gpus;
-  for (const int number : usable_numbers()) {
+  const int count = of_gpu(0, [] { return num_cuda_devices(); });
+  for (int number = 0; number < count; ++number) {
     const CudaDevice found = of_gpu(number, [=] { return describe_cuda_device(number); });
-    gpus.push_back({.name = found.name,
-                    .memory = Bytes(static_cast<double>(found.memory_bytes)),
-                    .num_multiprocessors = found.num_multiprocessors,
-                    .software = "driver for CUDA " + version_text(found.driver_version) +
-                                ", CUDA " + version_text(found.runtime_version)});
+    if (found.compute_capability >= ampere) {
+      gpus.push_back({.name = found.name,
+                      .memory = Bytes(static_cast<double>(found.memory_bytes)),
+                      .num_multiprocessors = found.num_multiprocessors,
+                      .software = "driver for CUDA " + version_text(found.driver_version) +
+                                  ", CUDA " + version_text(found.runtime_version),
+                      .number = number});
+    }
   }
   return gpus;
 }
 
 std::unique_ptr<Backend> make_gpu_backend(const GpuUse& use) {
-  const int number = number_of(use.gpu);
-  return of_gpu(number, [&] {
-    return make_cuda_backend({.device = number,
+  return of_gpu(use.number, [&] {
+    return make_cuda_backend({.device = use.number,
                               .is_deterministic = use.is_deterministic,
                               .uses_graphs = use.uses_graphs,
                               .on_note = use.on_note});
   });
 }
 
-std::function<std::vector<DeviceSample>()> watch_gpu(int gpu) {
-  const int number = number_of(gpu);
+std::function<std::vector<DeviceSample>()> watch_gpu(int number) {
   const std::string address =
       of_gpu(number, [=] { return describe_cuda_device(number).pci_bus_id; });
   const auto monitor = std::make_shared<GpuMonitor>(address);

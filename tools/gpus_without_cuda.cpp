@@ -17,7 +17,7 @@ std::unique_ptr<Backend> make_gpu_backend(const GpuUse& /*use*/) {
   return nullptr;
 }
 
-std::function<std::vector<DeviceSample>()> watch_gpu(int /*gpu*/) {
+std::function<std::vector<DeviceSample>()> watch_gpu(int /*number*/) {
   return {};
 }
 

@@ -168,17 +168,19 @@ void set_gpu(ProfileOptions& options, const CommandLine& line) {
   if (gpus.empty()) {
     throw Error("--device cuda: no GPU that CUDA can use", ExitStatus::kRuntimeFault);
   }
-  const auto number = static_cast<int>(
-      line.count("gpu", 0, static_cast<std::int64_t>(gpus.size()) - 1).value_or(0));
-  const Gpu& gpu = gpus[static_cast<std::size_t>(number)];
-  options.device = gpu_device(
-      {.name = gpu.name,
-       .num_multiprocessors = gpu.num_multiprocessors,
-       .memory = gpu.memory,
-       .links = links_of(line, gpu),
-       .seconds = options.seconds,
-       .make_backend = [number] { return make_gpu_backend({.gpu = number, .uses_graphs = true}); },
-       .take_samples = watch_gpu(number)});
+  const std::int64_t place = line.count("gpu", 0, std::ssize(gpus) - 1).value_or(0);
+  const Gpu& gpu = gpus[static_cast<std::size_t>(place)];
+  options.device =
+      gpu_device({.name = gpu.name,
+                  .num_multiprocessors = gpu.num_multiprocessors,
+                  .memory = gpu.memory,
+                  .links = links_of(line, gpu),
+                  .seconds = options.seconds,
+                  .make_backend =
+                      [number = gpu.number] {
+                        return make_gpu_backend({.number = number, .uses_graphs = true});
+                      },
+                  .take_samples = watch_gpu(gpu.number)});
   options.name = options.device.cluster.name + "-measured";
   options.description = fmt::format("{}, {}, {}.", gpu.name, date(), gpu.software);
 }

@@ -251,7 +251,8 @@ BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place,
     return [] { return std::make_unique<CpuBackend>(); };
   }
   return [&run, place, on_note](int rank) {
-    GpuUse use{.gpu = run.device.gpu_of(place.value_or(rank)),
+    const int gpu = run.device.gpu_of(place.value_or(rank));
+    GpuUse use{.number = run.device.gpus[static_cast<std::size_t>(gpu)].number,
                .is_deterministic = run.settings.is_reproducible,
                .uses_graphs = run.settings.uses_graphs};
     if (rank == 0) {
