@@ -132,15 +132,16 @@ void DeviceMemory::order(int from, int to) const {
 }
 
 bool DeviceMemory::add_segment(std::int64_t bytes) {
-  const std::int64_t wanted = std::max(round_up(bytes, kSegmentAlignment), kSmallestSegment);
-  for (const std::int64_t size : {wanted, round_up(bytes, kSegmentAlignment)}) {
-    if (auto* const begin = static_cast<std::byte*>(allocate_on_device(size))) {
+  const auto add = [this](std::int64_t size) {
+    auto* const begin = static_cast<std::byte*>(allocate_on_device(size));
+    if (begin != nullptr) {
       reserved_ += size;
       insert_free(blocks_.emplace(begin, Block{.bytes = size, .begins_segment = true}).first);
-      return true;
     }
-  }
-  return false;
+    return begin != nullptr;
+  };
+  const std::int64_t least = round_up(bytes, kSegmentAlignment);
+  return add(std::max(least, kSmallestSegment)) || add(least);
 }
 
 /// Whether a block that these lanes released can be used on a lane.
