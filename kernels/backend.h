@@ -156,6 +156,8 @@ class Backend {
   /// Runs `issue`, whose operations all go to the lane in use. A device may launch them as one
   /// graph, and change the one of the last call with the same key rather than make another.
   virtual void run_as_graph(std::int64_t key, const std::function<void()>& issue);
+  /// The lane in use as libraries of the device know it: on a GPU a cudaStream_t; null on a host.
+  [[nodiscard]] virtual void* native_lane() { return nullptr; }
 
   // --- transfers ---
 

@@ -157,16 +157,20 @@ class Finalists {
   const MicrobatchCosts& costs_of(const ParallelConfig& config) {
     const GroupPlacement tensor =
         place_group(RankGrid(config), Dimension::kTensor, scenario_.cluster);
-    const CostKey key = {
-        config.tp,    config.micro_batch_size, config.sequence_parallel,
-        tensor.nodes, tensor.ranks_per_node,   busy_cores(config, scenario_.cluster)};
+    const CostKey key = {config.tp,
+                         config.micro_batch_size,
+                         config.sequence_parallel,
+                         splits_backward(config.schedule),
+                         tensor.nodes,
+                         tensor.ranks_per_node,
+                         busy_cores(config, scenario_.cluster)};
     const auto found = costs_.find(key);
     return found != costs_.end()
                ? found->second
                : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
   }
 
-  using CostKey = std::tuple<int, int, bool, std::int64_t, std::int64_t, int>;
+  using CostKey = std::tuple<int, int, bool, bool, std::int64_t, std::int64_t, int>;
 
   const Scenario& scenario_;
   const SearchOptions& options_;

@@ -60,16 +60,6 @@ StepTimes calibrated(StepTimes times, double factor) {
   return times;
 }
 
-StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
-  StepTimes times = calibrated(
-      step_times(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config)),
-      plan.predicted.calibration_factor);
-  times.shares_links = options.shares_links;
-  times.stragglers = options.stragglers;
-  times.jitter = options.jitter;
-  return times;
-}
-
 /// Messages are part of the plan's buffers, and what one pass needs of its working set, both of
 /// which every rank keeps: allocators give nothing back within a step.
 MemoryUse memory_use(const Plan& plan) {
@@ -92,13 +82,6 @@ std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
     result.push_back(memory_profile(schedule, timeline.spans[rank], rank, use));
   }
   return result;
-}
-
-Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
-  if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
-    return times.most_work();
-  }
-  return plan.scenario.stack.optimizer_post_validation ? times.longest_span() : times.makespan();
 }
 
 void check(const Plan& plan, const SimulationOptions& options) {
@@ -157,6 +140,23 @@ int largest_limit(const Plan& plan, ParallelConfig config) {
 }
 
 }  // namespace
+
+StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
+  StepTimes times = calibrated(
+      step_times(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config)),
+      plan.predicted.calibration_factor);
+  times.shares_links = options.shares_links;
+  times.stragglers = options.stragglers;
+  times.jitter = options.jitter;
+  return times;
+}
+
+Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
+  if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
+    return times.most_work();
+  }
+  return plan.scenario.stack.optimizer_post_validation ? times.longest_span() : times.makespan();
+}
 
 std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& generator) {
   int vpp = plan.config.vpp;

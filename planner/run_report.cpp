@@ -98,6 +98,16 @@ void describe(Fields& fields, TrafficComparison& traffic) {
   fields.count("measured_bytes", traffic.measured, 0, kAnyCount);
 }
 
+template <class Fields>
+void describe(Fields& fields, CallComparison& call) {
+  fields.name("group", call.group);
+  fields.name("collective", call.collective);
+  fields.quantity("size_bytes", call.size, 1.0, kLarge);
+  fields.quantity("predicted_s", call.predicted, 1.0, kSeconds);
+  fields.quantity("estimated_s", call.estimated, 1.0, kSeconds);
+  fields.quantity("measured_s", call.measured, 1.0, kSeconds);
+}
+
 namespace {
 
 /// "predicted": what was to be expected of the run.
@@ -152,6 +162,9 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.objects("actions", report.actions);
   fields.objects("memory", report.memory);
   fields.objects("traffic", report.traffic);
+  if (fields.optional("calls", !report.calls.empty())) {
+    fields.objects("calls", report.calls);
+  }
   fields.numbers("losses", report.losses, kAny);
   fields.numbers("gradient_norms", report.gradient_norms, kAny);
   fields.count("skipped_steps", report.skipped_steps, 0, kAnyCount);

@@ -22,8 +22,8 @@ struct RunStraggler {
 
 /// How a plan was run.
 struct RunExecution {
-  std::string transport = "threads";  ///< Or "mpi".
-  std::vector<std::string> hosts;     ///< With "mpi": those of the ranks, each once.
+  std::string transport = "threads";  ///< Or "mpi", "tcp", "nccl".
+  std::vector<std::string> hosts;     ///< Where ranks are processes: theirs, each once.
   std::int64_t ranks = 1;
   std::string device = "cpu";  ///< Or "cuda: " and the GPUs' names.
   Precision precision = Precision::kFp32;
@@ -77,6 +77,17 @@ struct TrafficComparison {
   std::int64_t measured = 0;
 };
 
+/// One call of a group: what this model, and the transport where it says so, expect of it. What was
+/// measured includes waiting for other ranks.
+struct CallComparison {
+  std::string group;       ///< As above.
+  std::string collective;  ///< The largest of its group and kind.
+  Bytes size;              ///< Of the whole buffer or the message.
+  Seconds predicted;
+  Seconds estimated;  ///< By the transport.
+  Seconds measured;
+};
+
 struct RunReport {
   std::string tool_version = PTDP_VERSION;
   Plan plan;
@@ -90,6 +101,7 @@ struct RunReport {
   std::vector<ActionComparison> actions;
   std::vector<MemoryComparison> memory;  ///< By rank of the pipeline.
   std::vector<TrafficComparison> traffic;
+  std::vector<CallComparison> calls;   ///< Over NCCL, which has a model of its own.
   std::vector<double> losses;          ///< Of every step, warm-up included.
   std::vector<double> gradient_norms;  ///< Likewise.
   std::int64_t skipped_steps = 0;      ///< Overflows of fp16.

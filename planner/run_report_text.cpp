@@ -22,11 +22,13 @@ std::string time_line(std::string_view name, Seconds predicted, Seconds measured
               measured.value() > 0.0 ? duration(measured) : "-", error_of(predicted, measured));
 }
 
-/// "threads", or "MPI processes of a, b"; then the device, unless it is the host.
+/// "threads", or "processes of a, b over mpi"; then the device, unless it is the host.
 std::string ranks_text(const RunExecution& run) {
-  const std::string ranks = run.hosts.empty()
-                                ? run.transport
-                                : fmt::format("MPI processes of {}", fmt::join(run.hosts, ", "));
+  std::string ranks =
+      run.hosts.empty() ? "threads" : fmt::format("processes of {}", fmt::join(run.hosts, ", "));
+  if (run.transport != "threads") {
+    ranks += " over " + run.transport;
+  }
   return run.device == "cpu" ? ranks : fmt::format("{} ({})", ranks, run.device);
 }
 
@@ -151,6 +153,19 @@ std::string traffic_text(const RunReport& report) {
   return text;
 }
 
+std::string calls_text(const RunReport& report) {
+  std::string text =
+      fmt::format("{:<40}{:>16}{:>16}{:>16}{:>11}\n", "The largest calls; measured with waiting",
+                  "predicted", "NCCL's estimate", "measured", "pred/meas");
+  for (const CallComparison& call : report.calls) {
+    text += fmt::format("  {:<38}{:>16}{:>16}{:>16}{:>11}\n",
+                        fmt::format("{} {}, {}", call.group, call.collective, bytes(call.size)),
+                        duration(call.predicted), duration(call.estimated), duration(call.measured),
+                        error_of(call.predicted, call.measured));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string run_text(const RunReport& report) {
@@ -168,6 +183,9 @@ std::string run_text(const RunReport& report) {
   text += '\n' + memory_text(report);
   if (!report.traffic.empty()) {
     text += '\n' + traffic_text(report);
+  }
+  if (!report.calls.empty()) {
+    text += '\n' + calls_text(report);
   }
   for (const std::string& warning : report.warnings) {
     text += "\nWarning: " + warning + '\n';

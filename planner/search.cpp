@@ -256,13 +256,18 @@ class TensorParallelSearch {
     }
   }
 
-  /// Costs per microbatch, computed once for each size with and without sequence parallelism, for
-  /// each way in which tensor-parallel groups lie on nodes, and each number of busy cores.
+  /// Costs per microbatch, computed once for each size with and without sequence parallelism, with
+  /// and without split backward passes, for each way in which tensor-parallel groups lie on nodes,
+  /// and each number of busy cores.
   const MicrobatchCosts& costs_of(const ParallelConfig& config) {
     const GroupPlacement tensor =
         place_group(RankGrid(config), Dimension::kTensor, scenario_.cluster);
-    const CostKey key = {config.micro_batch_size, config.sequence_parallel, tensor.nodes,
-                         tensor.ranks_per_node, busy_cores(config, scenario_.cluster)};
+    const CostKey key = {config.micro_batch_size,
+                         config.sequence_parallel,
+                         splits_backward(config.schedule),
+                         tensor.nodes,
+                         tensor.ranks_per_node,
+                         busy_cores(config, scenario_.cluster)};
     const auto found = costs_.find(key);
     return found != costs_.end()
                ? found->second
@@ -270,7 +275,7 @@ class TensorParallelSearch {
   }
 
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
-  using CostKey = std::tuple<int, bool, std::int64_t, std::int64_t, int>;
+  using CostKey = std::tuple<int, bool, bool, std::int64_t, std::int64_t, int>;
   using BalancedShape =
       std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>>;
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "runtime/steady_clock.h"
 
@@ -40,6 +41,8 @@ struct Place {
   Lane lane = Lane::kCompute;
 };
 thread_local Place place_of_thread;
+/// Where it was when it began that: on a device one thread asks for the work of all lanes.
+thread_local Place place_before;
 
 std::string duration_text(std::int64_t nanoseconds) {
   const double seconds = 1e-9 * static_cast<double>(nanoseconds);
@@ -167,12 +170,13 @@ const ActionLog::LaneLog& ActionLog::lane_log(int rank, Lane lane) const {
 void ActionLog::begin(int rank, Lane lane, std::int64_t step, const Action& action) {
   LaneLog& here = lane_log(rank, lane);
   here.end();  // a phase
-  place_of_thread = {.log = this, .rank = rank, .lane = lane};
+  place_before = std::exchange(place_of_thread, {.log = this, .rank = rank, .lane = lane});
   here.begin(word_of(action), step);
 }
 
 void ActionLog::end(int rank, Lane lane) {
   lane_log(rank, lane).end();
+  place_of_thread = place_before;
 }
 
 void ActionLog::enter(int rank, Phase phase, std::int64_t step) {

@@ -69,7 +69,7 @@ std::string spread_line(const std::string& line, Communicator& world, Backend& b
 }
 
 ControlHub::ControlHub()
-    : listening_(listen_anywhere()),
+    : listening_(listen_on(0)),
       address_{.secret = new_secret(),
                .port = listening_.port,
                .host = own_host_name(),
@@ -88,7 +88,7 @@ ControlChannel::ControlChannel(ControlOptions options, const HubAddress& hub)
     : options_(std::move(options)), secret_(hub.secret), started_(now_ns()), last_look_(started_) {
   std::vector<std::string> addresses = hub.addresses;
   if (hub.host == own_host_name()) {  // the shortest way first
-    std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
+    std::stable_partition(addresses.begin(), addresses.end(), is_loopback);
   }
   peers_.push_back(std::make_unique<Peer>(
       LineSocket(connect_to(addresses, hub.port, options_.connect_timeout))));

@@ -33,7 +33,7 @@ struct ControlOptions {
 /// Where the hub listens, as a line that fits into kAddressBytes: a secret, its port, its host and
 /// addresses.
 struct HubAddress {
-  static constexpr std::int64_t kAddressBytes = 512;
+  static constexpr std::int64_t kAddressBytes = 1024;
 
   std::uint64_t secret = 0;
   std::uint16_t port = 0;

@@ -55,6 +55,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       gathers_(buckets_of(order_, ActionKind::kGatherParameters)),
       total_(backend, DataType::kFloat64, 1),
       state_{.seed = settings.seed, .model = settings.model},
+      is_queued_(groups_.world->is_queued()),
       lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
               make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
   auto timed = std::make_unique<TimedCommunicator>(backend, std::move(groups_.tensor));
@@ -66,6 +67,7 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
                                      .type = settings.type,
                                      .recompute = settings.config.recompute,
                                      .sequence_parallel = settings.config.sequence_parallel,
+                                     .overlaps_tensor = settings.overlaps_tensor,
                                      .dropout = settings.dropout,
                                      .seed = settings.seed,
                                      .adds_gradients_apart = settings.is_reproducible,
@@ -184,6 +186,13 @@ Microbatch Executor::microbatch(const Action& action) {
 
 bool Executor::sends_parts() const {
   return settings_.scatters_messages && !settings_.config.sequence_parallel && tensor_->size() > 1;
+}
+
+/// Elements of a microbatch's activations between two stages.
+std::int64_t Executor::message_size() const {
+  const ParallelConfig& config = settings_.config;
+  return std::int64_t{settings_.model.seq_length} * config.micro_batch_size *
+         settings_.model.hidden_size / (config.sequence_parallel ? config.tp : 1);
 }
 
 Buffer Executor::own_part(const Tensor& tensor) const {
@@ -322,12 +331,9 @@ void Executor::send(const Action& action, std::size_t index) {
 
 void Executor::receive(const Action& action, std::size_t index) {
   const bool is_forward = action.kind == ActionKind::kReceiveForward;
-  const TransformerConfig& model = settings_.model;
-  const ParallelConfig& config = settings_.config;
-  const std::int64_t size = std::int64_t{model.seq_length} * config.micro_batch_size *
-                            model.hidden_size / (config.sequence_parallel ? config.tp : 1);
-  Message message{
-      .tensor = Tensor(backend_, settings_.type, size), .action = index, .is_received = true};
+  Message message{.tensor = Tensor(backend_, settings_.type, message_size()),
+                  .action = index,
+                  .is_received = true};
   Communicator& group = is_forward ? *groups_.pipeline_forward : *groups_.pipeline_backward;
   const int from =
       rank_of(settings_.schedule, action.stage + (is_forward ? -1 : 1), action.microbatch);

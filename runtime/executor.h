@@ -67,6 +67,8 @@ class Executor {
   [[nodiscard]] int peak_activations() const { return peak_activations_; }
   /// What this rank sent so far, by group.
   void add_sent(RankRecord& record) const;
+  /// What the transport expects of the calls of the last step, where it says so.
+  [[nodiscard]] std::vector<CallEstimate> estimates() const;
 
  private:
   /// A result on its way to the stage that takes it.
@@ -111,9 +113,15 @@ class Executor {
   [[nodiscard]] WorkLane& lane(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
   [[nodiscard]] static std::map<int, Buckets> buckets_of(const std::vector<Action>& order,
                                                          ActionKind kind);
+  [[nodiscard]] bool is_used(Lane lane) const;
   [[nodiscard]] WorkLane make_lane(Lane lane);
   [[nodiscard]] static int num_buckets(const std::map<int, Buckets>& buckets, int stage);
   void run_actions();
+  void run_at(std::size_t index);
+  [[nodiscard]] std::size_t post_receives_behind(std::size_t index);
+  void read_from_device(const std::function<void()>& read) const;
+  void add_bucket_estimates(std::vector<CallEstimate>& estimates, const std::map<int, Buckets>& all,
+                            bool is_gather) const;
   template <class Work>
   void run_told(const Action& action, Lane lane, const Work& work);
   void wait_for(const Posted& posted);
@@ -151,6 +159,7 @@ class Executor {
   [[nodiscard]] double loss_scale() const;
   [[nodiscard]] Microbatch microbatch(const Action& action);
   [[nodiscard]] Tensor take(Messages& messages, const Action& action);
+  [[nodiscard]] std::int64_t message_size() const;
   [[nodiscard]] Buffer own_part(const Tensor& tensor) const;
   [[nodiscard]] bool sends_parts() const;
 
@@ -185,6 +194,8 @@ class Executor {
   std::array<std::optional<Posted>, kNumLanes> last_posted_;          ///< By Lane.
   StepRecord record_;
   int peak_activations_ = 0;
+  /// Whether communicators only queue work: then this thread asks for the work of all lanes.
+  bool is_queued_ = false;
   std::array<WorkLane, kNumLanes>
       lanes_;  ///< By Lane. The last member: what runs on them ends first.
 };

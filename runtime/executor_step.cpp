@@ -41,13 +41,17 @@ ExitStatus status_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-/// With a thread of its own where the settings put anything on it.
-WorkLane Executor::make_lane(Lane lane) {
+/// Whether the settings put anything on a lane beside compute.
+bool Executor::is_used(Lane lane) const {
   const bool has_messages =
       settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
   const bool has_data = settings_.data != DataMode::kBlocking && !reductions_.empty();
-  const bool is_used = lane == Lane::kData ? has_data : lane != Lane::kCompute && has_messages;
-  if (!is_used) {
+  return lane == Lane::kData ? has_data : lane != Lane::kCompute && has_messages;
+}
+
+/// With a thread of its own where calls on it wait for others.
+WorkLane Executor::make_lane(Lane lane) {
+  if (!is_used(lane) || is_queued_) {
     return {};
   }
   return WorkLane::beside(
@@ -92,7 +96,7 @@ StepRecord Executor::run_step() {
 
 /// When everything ran, which a device knows once it is done.
 void Executor::add_times(const Event& start, const Event& end) {
-  backend_.synchronize();
+  read_from_device([this] { backend_.synchronize(); });
   const double origin = static_cast<double>(start.nanoseconds) * 1e-9;
   const auto span = [&](const Event& from, const Event& to) {
     return Span{.start = Seconds(origin + backend_.seconds_between(start, from)),
@@ -107,7 +111,8 @@ void Executor::add_times(const Event& start, const Event& end) {
     record_.sub_spans.push_back({.action = action,
                                  .kind = collective.kind,
                                  .span = span(collective.start, collective.end),
-                                 .bytes = collective.bytes});
+                                 .bytes = collective.bytes,
+                                 .hidden = span(collective.begun, collective.waited).length()});
   }
   record_.operations = clock_.take();
 }
@@ -132,20 +137,55 @@ void Executor::run_told(const Action& action, Lane lane, const Work& work) {
 }
 
 void Executor::run_actions() {
-  for (std::size_t index = 0; index < order_.size(); ++index) {
-    const Action& action = order_[index];
-    compute_start_ = backend_.record();
-    if (is_send(action.kind) || is_collective(action.kind)) {
-      run(action, index);  // which posts it on its lane
-      continue;
+  for (std::size_t index = 0; index < order_.size();) {
+    const std::size_t next = is_queued_ ? post_receives_behind(index) : index + 1;
+    run_at(index);
+    index = next;
+  }
+}
+
+void Executor::run_at(std::size_t index) {
+  const Action& action = order_[index];
+  compute_start_ = backend_.record();
+  if (is_send(action.kind) || is_collective(action.kind)) {
+    run(action, index);  // which posts it on its lane
+    return;
+  }
+  run_told(action, Lane::kCompute, [&] { run(action, index); });
+  if (occupies_lane(action.kind)) {
+    events_[index] = {.start = compute_start_, .end = backend_.record(), .is_known = true};
+  }
+  for (TimedCollective& collective : tensor_->take()) {
+    collectives_.emplace_back(index, std::move(collective));
+  }
+}
+
+/// A receive stands behind the action that its rank is in when the message is sent. Where a send
+/// needs its receiver it must be there by then: it is posted in front of that action, into memory
+/// that is free once what was asked for so far is done. The order of messages stays. Returns the
+/// place behind those that are posted.
+std::size_t Executor::post_receives_behind(std::size_t index) {
+  std::size_t next = index + 1;
+  if (is_compute(order_[index].kind)) {
+    for (; next < order_.size() && !occupies_lane(order_[next].kind); ++next) {
+      run_at(next);
     }
-    run_told(action, Lane::kCompute, [&] { run(action, index); });
-    if (occupies_lane(action.kind)) {
-      events_[index] = {.start = compute_start_, .end = backend_.record(), .is_known = true};
-    }
-    for (TimedCollective& collective : tensor_->take()) {
-      collectives_.emplace_back(index, std::move(collective));
-    }
+  }
+  return next;
+}
+
+/// On a device that waits for other ranks by itself, so do numbers that are read from it.
+void Executor::read_from_device(const std::function<void()>& read) const {
+  if (!is_queued_) {
+    return read();
+  }
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/true);
+  }
+  read();
+  groups_.world->check();
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/false);
   }
 }
 
@@ -165,7 +205,7 @@ void Executor::fail(std::exception_ptr failure) {
 Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
   const Lane on = lane_of(order_[index].kind);
   WorkLane& worker = lane(on);
-  const bool is_beside = worker.is_beside();
+  const bool is_beside = is_used(on);
   Event asked;
   if (is_beside) {
     asked = backend_.record();
@@ -179,6 +219,9 @@ Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
         const Event start = backend_.record();
         run_told(order_[index], on, work);
         events_[index] = {.start = start, .end = backend_.record(), .is_known = true};
+        if (is_beside && is_queued_) {
+          backend_.use_lane(static_cast<int>(Lane::kCompute));
+        }
       });
   const Posted posted{.lane = on, .ticket = ticket, .action = index};
   last_posted_[static_cast<std::size_t>(on)] = posted;
@@ -191,7 +234,7 @@ void Executor::wait_for(const Posted& posted) {
     hooks_.waits(/*begins=*/true);
   }
   lane(posted.lane).wait(posted.ticket);
-  if (lane(posted.lane).is_beside()) {
+  if (is_used(posted.lane)) {
     backend_.wait(events_[posted.action].end);
   }
   if (hooks_.waits) {

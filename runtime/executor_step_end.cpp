@@ -99,7 +99,7 @@ void Executor::reduce_norm() {
   backend_.fill(total_, 0.0);
   optimizer_->add_squares(total_);
   (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);
-  backend_.copy_out(total_, &squares_);
+  read_from_device([this] { backend_.copy_out(total_, &squares_); });
 
   const int last = num_stages(settings_.schedule) - 1;
   const auto found = stages_.find(last);
@@ -107,7 +107,7 @@ void Executor::reduce_norm() {
     const Buffer loss = found->second->loss_total();
     groups_.stage_data[static_cast<std::size_t>(last)]->all_reduce(loss, Reduction::kSum);
     double total = 0.0;
-    backend_.copy_out(loss, &total);
+    read_from_device([&] { backend_.copy_out(loss, &total); });
     record_.loss =
         total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
     if (!std::isfinite(*record_.loss)) {

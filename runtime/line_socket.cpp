@@ -1,20 +1,12 @@
 #include "runtime/line_socket.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -34,60 +26,30 @@ constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
   throw Error("control channel: " + what, ExitStatus::kRuntimeFault);
 }
 
-Socket new_socket() {
-  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket.is_open()) {
-    fail(std::string("cannot open a socket: ") + std::strerror(errno));
-  }
-  return socket;
-}
+/// Connected, or why not.
+struct Attempt {
+  Socket socket;
+  std::string answer;
+};
 
-void send_at_once(const Socket& socket) {
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
-/// Empty where it is connected, else why not.
-std::string try_connect(const Socket& socket, const std::string& address, std::uint16_t port,
-                        int milliseconds) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) {
-    return "no address";
+Attempt try_connect(const std::string& address, std::uint16_t port, int milliseconds) {
+  const Resolution found = resolve(address, port);
+  if (found.addresses.empty()) {
+    return {.answer = found.fault};
   }
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as connect(2) takes it
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) {
-    return "";
+  PendingConnection pending(found.addresses.front());
+  switch (pending.look(milliseconds)) {
+    case PendingConnection::State::kConnected:
+      return {.socket = pending.take()};
+    case PendingConnection::State::kFailed:
+      return {.answer = pending.fault()};
+    case PendingConnection::State::kUnderWay:
+      break;
   }
-  if (errno != EINPROGRESS) {
-    return std::strerror(errno);
-  }
-  pollfd polled{.fd = socket.get(), .events = POLLOUT, .revents = 0};
-  if (::poll(&polled, 1, milliseconds) <= 0) {
-    return "no answer";
-  }
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 ? "" : std::strerror(error);
+  return {.answer = "no answer"};
 }
 
 }  // namespace
-
-Socket::Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void Socket::close() noexcept {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-}
 
 void LineSocket::send(const std::string& line, bool may_be_lost) {
   if (!is_open() || (may_be_lost && unsent_.size() > kMostUnsent)) {
@@ -143,32 +105,6 @@ std::vector<std::string> LineSocket::receive() {
   return lines;
 }
 
-Listening listen_anywhere() {
-  Listening listening{.socket = new_socket()};
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t length = sizeof address;
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as bind(2) takes it
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listening.socket.get(), any, length) != 0 ||
-      ::listen(listening.socket.get(), SOMAXCONN) != 0 ||
-      ::getsockname(listening.socket.get(), any, &length) != 0) {
-    fail(std::string("cannot listen on a port: ") + std::strerror(errno));
-  }
-  listening.port = ntohs(address.sin_port);
-  return listening;
-}
-
-std::optional<Socket> accept_next(const Socket& listening) {
-  Socket socket(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.is_open()) {
-    return std::nullopt;
-  }
-  send_at_once(socket);
-  return socket;
-}
-
 Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port, Seconds timeout) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(timeout.value()));
@@ -178,14 +114,13 @@ Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
     for (const std::string& address : addresses) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-      Socket socket = new_socket();
-      const std::string answer = try_connect(
-          socket, address, port, static_cast<int>(std::clamp<std::int64_t>(left, 1, kOneAttempt)));
-      if (answer.empty()) {
-        send_at_once(socket);
-        return socket;
+      Attempt attempt = try_connect(
+          address, port, static_cast<int>(std::clamp<std::int64_t>(left, 1, kOneAttempt)));
+      if (attempt.socket.is_open()) {
+        return std::move(attempt.socket);
       }
-      answers += fmt::format("{}{}:{}: {}", answers.empty() ? "" : "; ", address, port, answer);
+      answers +=
+          fmt::format("{}{}:{}: {}", answers.empty() ? "" : "; ", address, port, attempt.answer);
     }
     if (Clock::now() + pause >= end) {
       fail(fmt::format("cannot connect to the process of rank 0 within {:.3g} s ({})",
@@ -194,32 +129,6 @@ Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestRetryPause);
   }
-}
-
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> addresses;
-  ifaddrs* first = nullptr;
-  if (::getifaddrs(&first) == 0) {
-    for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
-      if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET) {
-        sockaddr_in address{};
-        std::memcpy(&address, each->ifa_addr, sizeof address);
-        std::array<char, INET_ADDRSTRLEN> text{};
-        ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-        if (ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET) {
-          addresses.emplace_back(text.data());
-        }
-      }
-    }
-    ::freeifaddrs(first);
-  }
-  addresses.emplace_back("127.0.0.1");
-  return addresses;
-}
-
-std::string own_host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace ptdp

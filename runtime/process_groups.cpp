@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "cost_model/error.h"
@@ -10,9 +11,6 @@
 
 namespace ptdp {
 namespace {
-
-/// Groups with the same members are apart by these; kStageData + s is that of stage s.
-enum Tag { kTensor, kForward, kBackward, kReplicas, kModel, kWorld, kTied, kStageData };
 
 void check(const Communicator& world, const ParallelConfig& config) {
   if (config.cp != 1 || config.ep != 1) {
@@ -41,6 +39,11 @@ class GroupMaker {
   }
   [[nodiscard]] std::unique_ptr<Communicator> of(const std::vector<int>& ranks, int tag) const {
     return world_->group(ranks, tag);
+  }
+  /// Of a pipeline.
+  [[nodiscard]] std::unique_ptr<Communicator> for_messages(
+      int tag, std::span<const MessageLink> links) const {
+    return world_->message_group(ranks_along(Dimension::kPipeline, world_->rank()), tag, links);
   }
   [[nodiscard]] std::vector<int> ranks_along(Dimension dimension, int rank) const {
     const std::vector<std::int64_t> ranks = grid_.group(dimension, rank);
@@ -80,6 +83,31 @@ std::vector<int> holders(const Schedule& schedule, int stage) {
   return ranks;
 }
 
+/// Ranks of a pipeline that send to the next stage, each link once. Microbatches of the two ends of
+/// a step go either way where pipelines run in both directions.
+std::vector<MessageLink> forward_links(const Schedule& schedule) {
+  std::vector<MessageLink> links;
+  for (int stage = 0; stage + 1 < num_stages(schedule); ++stage) {
+    for (const int microbatch : {0, schedule.num_microbatches - 1}) {
+      const MessageLink link{.from = rank_of(schedule, stage, microbatch),
+                             .to = rank_of(schedule, stage + 1, microbatch)};
+      if (link.from != link.to && std::find(links.begin(), links.end(), link) == links.end()) {
+        links.push_back(link);
+      }
+    }
+  }
+  return links;
+}
+
+std::vector<MessageLink> reversed(const std::vector<MessageLink>& links) {
+  std::vector<MessageLink> result;
+  result.reserve(links.size());
+  for (const MessageLink& link : links) {
+    result.push_back({.from = link.to, .to = link.from});
+  }
+  return result;
+}
+
 }  // namespace
 
 ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& config,
@@ -92,20 +120,22 @@ ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& con
   result.tensor_rank = groups.coordinate(Dimension::kTensor);
   result.data_rank = groups.coordinate(Dimension::kData);
   result.pipeline_rank = groups.coordinate(Dimension::kPipeline);
-  result.tensor = groups.along(Dimension::kTensor, kTensor);
-  result.pipeline_forward = groups.along(Dimension::kPipeline, kForward);
-  result.pipeline_backward = groups.along(Dimension::kPipeline, kBackward);
-  result.replicas = groups.along(Dimension::kData, kReplicas);
-  result.model = groups.of(groups.replica(), kModel);
+  result.tensor = groups.along(Dimension::kTensor, kTensorTag);
+  const std::vector<MessageLink> links = forward_links(schedule);
+  result.pipeline_forward = groups.for_messages(kForwardTag, links);
+  result.pipeline_backward = groups.for_messages(kBackwardTag, reversed(links));
+  result.replicas = groups.along(Dimension::kData, kReplicasTag);
+  result.model = groups.of(groups.replica(), kModelTag);
 
   std::vector<int> all(static_cast<std::size_t>(world.size()));
   std::iota(all.begin(), all.end(), 0);
-  result.world = groups.of(all, kWorld);
+  result.world = groups.of(all, kWorldTag);
 
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
     const std::vector<int> ranks = holders(schedule, stage);
     result.stage_data.emplace_back();
     if (std::find(ranks.begin(), ranks.end(), result.pipeline_rank) == ranks.end()) {
+      world.skip_group();
       continue;
     }
     std::vector<int> members;
@@ -114,12 +144,16 @@ ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& con
           groups.ranks_along(Dimension::kData, groups.at_pipeline_rank(holder));
       members.insert(members.end(), replicas.begin(), replicas.end());
     }
-    result.stage_data.back() = groups.of(members, kStageData + stage);
+    result.stage_data.back() = groups.of(members, kStageDataTag + stage);
   }
 
-  if (config.pp > 1 && (result.pipeline_rank == 0 || result.pipeline_rank == config.pp - 1)) {
-    result.tied =
-        groups.of({groups.at_pipeline_rank(0), groups.at_pipeline_rank(config.pp - 1)}, kTied);
+  if (config.pp > 1) {
+    if (result.pipeline_rank == 0 || result.pipeline_rank == config.pp - 1) {
+      result.tied =
+          groups.of({groups.at_pipeline_rank(0), groups.at_pipeline_rank(config.pp - 1)}, kTiedTag);
+    } else {
+      world.skip_group();
+    }
   }
   return result;
 }

@@ -11,6 +11,19 @@
 
 namespace ptdp {
 
+/// The tags by which make_process_groups tells groups with the same members apart: that of stage s
+/// is kStageDataTag + s.
+enum GroupTag : int {
+  kTensorTag,
+  kForwardTag,
+  kBackwardTag,
+  kReplicasTag,
+  kModelTag,
+  kWorldTag,
+  kTiedTag,
+  kStageDataTag
+};
+
 /// Groups of the world that a rank belongs to. Ranks are laid out by RankGrid (tp fastest, then dp,
 /// then pp).
 struct ProcessGroups {

@@ -186,6 +186,7 @@ std::string to_bytes(const RankRecord& record) {
                                 &record.data, &record.tied, &record.model}) {
     writer.put(*sent);
   }
+  writer.put_all(record.estimates);
   writer.put(kMagic);
   return writer.take();
 }
@@ -204,6 +205,7 @@ RankRecord parse_record(std::string_view bytes) {
                           &record.data, &record.tied, &record.model}) {
     *sent = reader.get<SentBytes>();
   }
+  record.estimates = reader.get_all<CallEstimate>();
   ByteReader::require(reader.get<std::uint64_t>() == kMagic);
   reader.finish();
   return record;

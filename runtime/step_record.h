@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cost_model/simulation/timeline.h"
@@ -18,6 +19,10 @@ struct SubSpan {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Span span;
   std::int64_t bytes = 0;  ///< Of the whole buffer.
+  Seconds hidden = {};     ///< Of the span: what the rank went on with until it waited for it.
+
+  /// Time in which the rank did nothing else.
+  [[nodiscard]] Seconds exposed() const { return span.length() - hidden; }
 };
 
 /// Times [s] are of the steady clock, the same for all ranks of a host.
@@ -33,6 +38,20 @@ struct StepRecord {
   bool is_skipped = false;  ///< The gradients overflowed: the weights are as before.
 };
 
+/// Groups whose calls are looked at one by one.
+enum class CallGroup : std::uint8_t { kTensor, kForward, kBackward, kData };
+inline constexpr std::array<std::string_view, 4> kCallGroupNames = {"tensor", "pipeline_forward",
+                                                                    "pipeline_backward", "data"};
+
+/// What a transport that says so expects of a call (Communicator::estimate).
+struct CallEstimate {
+  CallGroup group = CallGroup::kTensor;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  std::int64_t bytes = 0;  ///< Of the whole buffer or the message.
+  double seconds = 0.0;
+  std::size_t action = 0;  ///< One that makes it: index in the rank's order.
+};
+
 /// What a rank reports at the end of a run.
 struct RankRecord {
   std::vector<StepRecord> steps;
@@ -44,7 +63,8 @@ struct RankRecord {
   SentBytes pipeline_backward;
   SentBytes data;  ///< Gradients, weights and the loss.
   SentBytes tied;
-  SentBytes model;  ///< The norm.
+  SentBytes model;                      ///< The norm.
+  std::vector<CallEstimate> estimates;  ///< Of each group and kind the largest call.
 };
 
 }  // namespace ptdp

@@ -28,7 +28,7 @@ double compute_time(const std::vector<Action>& order, const StepRecord& step) {
   for (const SubSpan& sub : step.sub_spans) {
     // What gathers a scattered message ends before the action that takes it begins.
     if (is_compute(order[sub.action].kind) && sub.span.start >= step.actions[sub.action].start) {
-      time -= sub.span.length().value();
+      time -= sub.exposed().value();
     }
   }
   return time;

@@ -1,6 +1,7 @@
 // A communicator that remembers when each of its collectives ran.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,14 +11,20 @@
 
 namespace ptdp {
 
-/// A collective, from when to when (events of the backend).
+/// A collective, from when to when (events of the backend). One that was begun ends where it was
+/// waited for: what it ran behind is a part of it, from `begun` to `waited`, in which the lane went
+/// on without it. Of others those are the start.
 struct TimedCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::int64_t bytes = 0;  ///< Of the whole buffer.
   Event start;
+  Event begun;   ///< When the call that began it returned; where calls are not queued, it was done.
+  Event waited;  ///< When it was waited for.
   Event end;
 };
 
+/// Groups of one send nothing, and are not timed. A collective that is begun must be waited for
+/// before the next take().
 class TimedCommunicator final : public ForwardingCommunicator {
  public:
   TimedCommunicator(Backend& backend, std::unique_ptr<Communicator> inner)
@@ -34,8 +41,32 @@ class TimedCommunicator final : public ForwardingCommunicator {
   void all_gather(Buffer whole) override {
     timed(CollectiveKind::kAllGather, whole, [&] { ForwardingCommunicator::all_gather(whole); });
   }
+  [[nodiscard]] Request begin_all_reduce(Buffer whole, Reduction reduction) override {
+    return begun(CollectiveKind::kAllReduce, whole,
+                 [&] { return ForwardingCommunicator::begin_all_reduce(whole, reduction); });
+  }
+  [[nodiscard]] Request begin_reduce_scatter(Buffer whole) override {
+    return begun(CollectiveKind::kReduceScatter, whole,
+                 [&] { return ForwardingCommunicator::begin_reduce_scatter(whole); });
+  }
+  [[nodiscard]] Request begin_all_gather(Buffer whole) override {
+    return begun(CollectiveKind::kAllGather, whole,
+                 [&] { return ForwardingCommunicator::begin_all_gather(whole); });
+  }
+  void wait(Request request) override {
+    const auto found = under_way_.find(request.id);
+    if (found == under_way_.end()) {
+      return ForwardingCommunicator::wait(request);
+    }
+    TimedCollective collective = std::move(found->second);
+    under_way_.erase(found);
+    collective.waited = backend_.record();
+    ForwardingCommunicator::wait(request);
+    collective.end = backend_.record();
+    collectives_.push_back(std::move(collective));
+  }
 
-  /// Those since the last call. Their events may be ahead.
+  /// Those that ended since the last call. Their events may be ahead.
   [[nodiscard]] std::vector<TimedCollective> take() { return std::exchange(collectives_, {}); }
 
  private:
@@ -46,11 +77,36 @@ class TimedCommunicator final : public ForwardingCommunicator {
     }
     const Event start = backend_.record();
     call();
-    collectives_.push_back(
-        {.kind = kind, .bytes = whole.bytes(), .start = start, .end = backend_.record()});
+    add_done(kind, whole, start);
+  }
+
+  template <class Call>
+  [[nodiscard]] Request begun(CollectiveKind kind, const Buffer& whole, const Call& call) {
+    if (size() == 1) {
+      return call();
+    }
+    const Event start = backend_.record();
+    const Request request = call();
+    if (request.id == 0) {
+      add_done(kind, whole, start);
+    } else {
+      under_way_[request.id] = {
+          .kind = kind, .bytes = whole.bytes(), .start = start, .begun = backend_.record()};
+    }
+    return request;
+  }
+
+  void add_done(CollectiveKind kind, const Buffer& whole, const Event& start) {
+    collectives_.push_back({.kind = kind,
+                            .bytes = whole.bytes(),
+                            .start = start,
+                            .begun = start,
+                            .waited = start,
+                            .end = backend_.record()});
   }
 
   Backend& backend_;
+  std::map<std::uint64_t, TimedCollective> under_way_;  ///< By request.
   std::vector<TimedCollective> collectives_;
 };
 

@@ -103,7 +103,7 @@ WatchdogOptions watchdog_options(SharedRun& run) {
           run.options.give_up(early_end(run, {}));
         }
       }};
-  const MpiProcess* const process = run.options.process;
+  const JobProcess* const process = run.options.process;
   if (process == nullptr) {
     return options;
   }
@@ -182,19 +182,19 @@ void report_step(const SharedRun& run, std::int64_t step, const StepRecord& reco
 }
 
 /// Every rank calls it between the same steps.
-void save(SharedRun& run, Communicator& world, Backend& backend, const Executor& executor) {
+void save(SharedRun& run, Communicator& host, Backend& backend, const Executor& executor) {
   const std::int64_t step = executor.state().step;
-  run.log.enter(world.rank(), Phase::kSaving, step);
+  run.log.enter(host.rank(), Phase::kSaving, step);
   run.saved_step = step;
   const CheckpointWriter writer(*run.options.checkpoint.save_to, step);
-  if (world.rank() == 0) {
+  if (host.rank() == 0) {
     writer.begin();
   }
-  world.barrier();
-  writer.write_shard(world.rank(), backend, executor.optimizer());
-  world.barrier();
-  if (world.rank() == 0) {
-    writer.finish(executor.state(), world.size());
+  host.barrier();
+  writer.write_shard(host.rank(), backend, executor.optimizer());
+  host.barrier();
+  if (host.rank() == 0) {
+    writer.finish(executor.state(), host.size());
     run.saved_step = -1;
   }
 }
@@ -241,6 +241,8 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
     throw;
   } catch (const Aborted&) {
     return;  // another rank or lane
+  } catch (const PeerLost&) {
+    return;  // another process, of whose end the control channel knows more
   } catch (const Error& error) {
     failure.fault.what = error.what();
     failure.fault.status = error.status();
@@ -290,6 +292,8 @@ ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
           .waits = [&run](bool begins) { begins ? run.log.wait_begins() : run.log.wait_ends(); }};
 }
 
+}  // namespace
+
 KeptMemory kept_by(const Optimizer& optimizer) {
   KeptMemory kept;
   for (int store = 0; store < std::ssize(optimizer.shares()); ++store) {
@@ -304,7 +308,9 @@ KeptMemory kept_by(const Optimizer& optimizer) {
   return kept;
 }
 
-void train(SharedRun& run, Communicator& world, Backend& backend) {
+namespace {
+
+void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
   run.log.enter(rank, Phase::kStarting, run.first_step);
@@ -317,13 +323,14 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
     run.log.enter(rank, Phase::kRestoring, run.first_step);
     executor.restore(*checkpoint.resume);
   } else if (checkpoint.save_to) {
-    save(run, world, backend, executor);
+    save(run, host.world, backend, executor);
   }
   const bool is_reporter = run.options.on_step && reports(run.settings, executor);
   double step_before = 0.0;
-  StopNotice notice(world, backend);
+  std::vector<CallEstimate> estimates;  // equal in all steps
+  StopNotice notice(host.world, host.backend);
   run.log.enter(rank, Phase::kBetweenSteps, run.first_step);
-  world.barrier();
+  host.world.barrier();
   for (bool is_last = false; !is_last;) {
     const std::int64_t step = executor.state().step;
     notice.begin_step(step == run.last_step || (run.options.stop != nullptr && *run.options.stop));
@@ -335,19 +342,23 @@ void train(SharedRun& run, Communicator& world, Backend& backend) {
     RankRecord totals{.peak_bytes = backend.peak_bytes(),
                       .peak_activations = executor.peak_activations()};
     executor.add_sent(totals);
+    if (step == run.first_step) {
+      estimates = executor.estimates();
+    }
+    totals.estimates = estimates;
     run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
     if (checkpoint.save_to && (is_due || is_last)) {
-      save(run, world, backend, executor);
+      save(run, host.world, backend, executor);
     }
   }
   run.log.enter(rank, Phase::kDone, executor.state().step);
   if (run.options.process != nullptr) {
-    run.record.ranks =
-        gather_records(world, backend, std::move(run.journal.take_common_steps().front()));
-    run.record.hosts = gather_bytes(world, backend, run.options.process->host());
+    run.record.ranks = gather_records(host.world, host.backend,
+                                      std::move(run.journal.take_common_steps().front()));
+    run.record.hosts = gather_bytes(host.world, host.backend, run.options.process->host());
   }
 }
 
@@ -360,7 +371,8 @@ Seconds longest_silence(const DeadlineRule& rule) {
 }
 
 /// Joins the processes of a job: rank 0's listens, and all hear where.
-void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
+void open_channel(SharedRun& run, const HostSide& host) {
+  Communicator& world = host.world;
   const DeadlineRule& rule = run.options.deadlines;
   ControlOptions options{.first_rank = world.rank(),
                          .world_size = world.size(),
@@ -370,7 +382,7 @@ void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
   if (world.rank() == 0) {
     hub.emplace();
   }
-  const std::string line = spread_line(hub ? to_line(hub->address()) : "", world, backend);
+  const std::string line = spread_line(hub ? to_line(hub->address()) : "", world, host.backend);
   std::unique_ptr<ControlChannel> channel =
       hub ? std::make_unique<ControlChannel>(std::move(options), std::move(*hub))
           : std::make_unique<ControlChannel>(std::move(options), parse_hub_address(line));
@@ -378,15 +390,18 @@ void open_channel(SharedRun& run, Communicator& world, Backend& backend) {
   run.channel = std::move(channel);
 }
 
-void run_rank(SharedRun& run, Communicator& inner, Backend& backend) {
+void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostSide& inner_host) {
   const WatchedWorld watched(run.watchdog, inner);
+  const WatchedWorld watched_host(run.watchdog, inner_host.world);
   WatchedCommunicator world(run.log, inner);
+  WatchedCommunicator host_world(run.log, inner_host.world);
+  const HostSide host{.world = host_world, .backend = inner_host.backend};
   try {
     if (run.options.process != nullptr) {
       run.log.enter(world.rank(), Phase::kStarting, run.first_step);
-      open_channel(run, world, backend);
+      open_channel(run, host);
     }
-    train(run, world, backend);
+    train(run, world, backend, host);
   } catch (...) {
     // Actions told of theirs: the first counts.
     note_failure(run, inner.rank(), run.log.state(inner.rank(), Lane::kCompute), backend);
@@ -415,7 +430,7 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
                        const RunOptions& options) {
   const auto ranks = static_cast<int>(settings.config.world_size());
   const Checkpoint* resume = options.checkpoint.resume;
-  const MpiProcess* const process = options.process;
+  const JobProcess* const process = options.process;
   SharedRun run(settings, data, options, resume != nullptr ? resume->state().step : 0,
                 process != nullptr ? process->rank() : 0, process != nullptr ? 1 : ranks);
   try {
@@ -423,14 +438,19 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
                .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
                                                        : CollectiveAlgorithm::kRing,
                .make_backend = options.make_backend,
-               .process = options.process},
-              [&run](Communicator& world, Backend& backend) { run_rank(run, world, backend); });
+               .process = options.process,
+               .uses_nccl = options.uses_nccl,
+               .make_host_backend = options.make_host_backend},
+              [&run](Communicator& world, Backend& backend, const HostSide& host) {
+                run_rank(run, world, backend, host);
+              });
   } catch (const std::exception& failure) {
     const auto* const error = dynamic_cast<const Error*>(&failure);
     const Thrown thrown{.message = failure.what(),
                         .status = error != nullptr ? error->status() : ExitStatus::kRuntimeFault,
                         .is_aborted = dynamic_cast<const Aborted*>(&failure) != nullptr};
-    if (process != nullptr && thrown.is_aborted) {
+    const bool is_lost = dynamic_cast<const PeerLost*>(&failure) != nullptr;
+    if (process != nullptr && (thrown.is_aborted || is_lost)) {
       wait_for_fault(run);
     }
     if (run.saved_step >= 0 && process == nullptr) {

@@ -18,8 +18,8 @@
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
+#include "runtime/transport/job.h"
 #include "runtime/transport/launch.h"
-#include "runtime/transport/mpi_world.h"
 #include "runtime/watchdog.h"
 
 namespace ptdp {
@@ -60,6 +60,7 @@ struct KeptMemory {
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
 };
+[[nodiscard]] KeptMemory kept_by(const Optimizer& optimizer);
 
 /// How a run ended before its last step: by a signal or by a fault.
 struct EarlyEnd {
@@ -99,7 +100,11 @@ struct RunOptions {
   const std::atomic<int>* interrupt = nullptr;       ///< A signal: ends it at once. 0: none.
   DeadlineRule deadlines;
   BackendMaker make_backend;
-  MpiProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
+  JobProcess* process = nullptr;  ///< Of as many as there are ranks; null: ranks are threads.
+  /// Tensors travel over NCCL, between GPUs that make_backend's backends are of; all else between
+  /// backends of make_host_backend.
+  bool uses_nccl = false;
+  BackendMaker make_host_backend = {};
   /// Also told of the actions of a rank, after the log.
   std::function<ActionHooks(int rank)> hooks;
   /// Called by another thread where ranks do not end: half a second after a signal or a stall,

@@ -23,6 +23,8 @@ struct TrainingSettings {
   // What runs beside compute: the modes that the simulator is given.
   MessageMode messages = MessageMode::kBlocking;
   DataMode data = DataMode::kBlocking;
+  /// Collectives of tensor parallelism behind the products of backward passes.
+  bool overlaps_tensor = false;
   bool scatters_messages = true;  ///< Pipeline messages split over the tensor-parallel group.
 
   DataType type = DataType::kFloat32;

@@ -27,6 +27,9 @@ struct StageSettings {
   DataType type = DataType::kFloat32;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;
+  /// Whether, in a backward pass that forms both gradients, collectives of column-parallel layers
+  /// run behind their products, where the communicator lets them.
+  bool overlaps_tensor = false;
   double dropout = 0.0;  ///< Of embeddings, attention probabilities and both residual branches.
   double initial_deviation = 0.02;  ///< Of weights; over √(2·layers) where they end a branch.
   std::uint64_t seed = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/action_log.h"
@@ -22,6 +23,15 @@ class WatchedCommunicator final : public ForwardingCommunicator {
     const ActionLog::Wait wait(log_);
     return std::make_unique<WatchedCommunicator>(log_, ForwardingCommunicator::group(ranks, tag));
   }
+  [[nodiscard]] std::unique_ptr<Communicator> message_group(
+      std::span<const int> ranks, int tag, std::span<const MessageLink> links) override {
+    const ActionLog::Wait wait(log_);
+    return std::make_unique<WatchedCommunicator>(log_, inner().message_group(ranks, tag, links));
+  }
+  void skip_group() override {
+    const ActionLog::Wait wait(log_);
+    ForwardingCommunicator::skip_group();
+  }
   void wait(Request request) override {
     if (request.id != 0) {
       const ActionLog::Wait wait(log_);
@@ -37,18 +47,27 @@ class WatchedCommunicator final : public ForwardingCommunicator {
   void all_gather(Buffer whole) override {
     waiting([&] { ForwardingCommunicator::all_gather(whole); });
   }
+  [[nodiscard]] Request begin_all_reduce(Buffer whole, Reduction reduction) override {
+    return waiting([&] { return ForwardingCommunicator::begin_all_reduce(whole, reduction); });
+  }
+  [[nodiscard]] Request begin_reduce_scatter(Buffer whole) override {
+    return waiting([&] { return ForwardingCommunicator::begin_reduce_scatter(whole); });
+  }
+  [[nodiscard]] Request begin_all_gather(Buffer whole) override {
+    return waiting([&] { return ForwardingCommunicator::begin_all_gather(whole); });
+  }
   void barrier() override {
     waiting([&] { ForwardingCommunicator::barrier(); });
   }
 
  private:
   template <class Call>
-  void waiting(const Call& call) {
+  std::invoke_result_t<const Call&> waiting(const Call& call) {
     if (size() == 1) {
       return call();
     }
     const ActionLog::Wait wait(log_);
-    call();
+    return call();
   }
 
   ActionLog& log_;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -173,18 +174,24 @@ std::optional<Overlap> overlap_choice(const CommandLine& line) {
   }
   if (*text == "none" || *text == "all") {
     const bool is_all = *text == "all";
-    return Overlap{.messages = is_all, .reductions = is_all, .gathers = is_all};
+    return Overlap{.messages = is_all,
+                   .reductions = is_all,
+                   .gathers = is_all,
+                   .tensor = is_all,
+                   .as_possible = is_all};
   }
   Overlap overlap;
   for (const std::size_t choice :
-       line.choices("overlap", {"messages", "reductions", "gathers", "none", "all"})) {
-    if (choice > 2) {
+       line.choices("overlap", {"messages", "reductions", "gathers", "tensor", "none", "all"})) {
+    constexpr std::array parts = {&Overlap::messages, &Overlap::reductions, &Overlap::gathers,
+                                  &Overlap::tensor};
+    if (choice >= parts.size()) {
       throw Error(
           "--overlap: expected none or all alone, or some of messages, reductions, "
-          "gathers, got " +
+          "gathers, tensor, got " +
           in_quotes(*text));
     }
-    (choice == 0 ? overlap.messages : choice == 1 ? overlap.reductions : overlap.gathers) = true;
+    overlap.*parts.at(choice) = true;
   }
   if (overlap.gathers && !overlap.reductions) {
     throw Error(

@@ -59,12 +59,13 @@ class CommandLine {
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();
 [[nodiscard]] boost::program_options::typed_value<std::vector<std::string>>* texts_value();
 
-/// The value of --overlap: none, all, or some of messages, reductions, gathers; nothing without it.
-/// Throws Error for anything else, and for gathers without reductions.
+/// The value of --overlap: none, all, or some of messages, reductions, gathers, tensor; nothing
+/// without it. Throws Error for anything else, and for gathers without reductions.
 [[nodiscard]] std::optional<Overlap> overlap_choice(const CommandLine& line);
 inline constexpr const char* kOverlapHelp =
     "what runs beside compute, instead of what the stack overlaps: none, all, or some of messages, "
-    "reductions, gathers";
+    "reductions, gathers, tensor (tensor-parallel collectives of backward passes; not on a host, "
+    "where all leaves them out)";
 
 /// "450B", "1.5T", "300e9": a number with an optional factor K, M, B or T. Throws Error at `place`.
 [[nodiscard]] double parse_with_suffix(std::string_view text, const std::string& place);

@@ -4,12 +4,16 @@
 
 #include <charconv>
 #include <exception>
+#include <memory>
 #include <string_view>
 
 #include "cost_model/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/gathering.h"
+#include "runtime/transport/mpi_world.h"
+#include "runtime/transport/tcp_job.h"
 #include "tools/command_line.h"
+#include "tools/run_progress.h"
 
 namespace ptdp {
 namespace {
@@ -92,7 +96,7 @@ Verdict judge(const std::vector<Outcome>& outcomes, const std::vector<SharedInpu
 }
 
 /// Throws what this rank is to say of its own fault.
-[[noreturn]] void speak(const MpiProcess& process, const std::exception_ptr& failure) {
+[[noreturn]] void speak(const JobProcess& process, const std::exception_ptr& failure) {
   if (process.rank() == 0) {
     std::rethrow_exception(failure);
   }
@@ -116,10 +120,11 @@ int status_of(const std::exception_ptr& failure) {
   }
 }
 
-Verdict agree(MpiProcess& process, const Outcome& own, const std::vector<SharedInput>& inputs) {
+Verdict agree(JobProcess& process, const Outcome& own, const std::vector<SharedInput>& inputs) {
   CpuBackend backend;
-  MpiWorld world(process, process.size(), CollectiveAlgorithm::kRing);
-  const std::unique_ptr<Communicator> all = world.communicator(backend);
+  const std::unique_ptr<JobWorld> world =
+      process.make_world(process.size(), CollectiveAlgorithm::kRing);
+  const std::unique_ptr<Communicator> all = world->communicator(backend);
   std::vector<Outcome> outcomes;
   for (const std::string& text : gather_bytes(*all, backend, to_text(own))) {
     outcomes.push_back(parse_outcome(text));
@@ -133,7 +138,7 @@ Verdict agree(MpiProcess& process, const Outcome& own, const std::vector<SharedI
 }
 
 /// Whether MPI found the processes that the launcher started.
-void check_size(const Launcher& launcher, const MpiProcess& process) {
+void check_size(const Launcher& launcher, const JobProcess& process) {
   if (launcher.size > 1 && process.size() != launcher.size) {
     throw Error(fmt::format("{} started {} processes, but MPI sees {}: {}", launcher.name,
                             launcher.size, process.size(),
@@ -155,30 +160,67 @@ int run_quietly(const std::string& program, bool speaks, const std::function<int
   }
 }
 
-int run_in_job(const std::string& program, const Launcher& launcher,
-               const std::function<int(MpiProcess*)>& command) {
-  std::optional<MpiProcess> process;
-  const auto start = [&] {
-    process.emplace();
-    check_size(launcher, *process);
+std::unique_ptr<JobProcess> join_over_mpi(const Launcher& launcher) {
+  std::unique_ptr<JobProcess> process = join_mpi_job();
+  check_size(launcher, *process);
+  return process;
+}
+
+std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Launcher& launcher) {
+  if (launcher.size == 0) {
+    throw Error(fmt::format("--transport tcp: {} does not tell how many processes it started",
+                            launcher.name));
+  }
+  TcpJobOptions options{.rank = launcher.rank, .size = launcher.size};
+  if (launcher.size > 1) {
+    const MeetingPlace place = find_meeting_place(environment_of_this_process(), launcher);
+    options.address = place.address;
+    options.port = place.port;
+    options.job = place.job;
+    options.timeout = place.timeout;
+    options.notice = [&program](const std::string& text) {
+      tell(fmt::format("{}: {}\n", program, text));
+    };
+  }
+  return join_tcp_job(options);
+}
+
+/// Joins a job; none with the status where that fails. Of MPI rank 0 alone speaks, since all meet
+/// the same fault; over TCP whoever does not hear that rank 0 speaks.
+struct Joined {
+  std::unique_ptr<JobProcess> process;
+  int status = 0;
+};
+Joined join(const std::string& program, const Launcher& launcher, Transport transport) {
+  Joined joined;
+  const bool is_mpi = transport == Transport::kMpi;
+  joined.status = run_quietly(program, !is_mpi || launcher.rank == 0, [&] {
+    try {
+      joined.process = is_mpi ? join_over_mpi(launcher) : join_over_tcp(program, launcher);
+    } catch (const Aborted&) {
+      return static_cast<int>(ExitStatus::kRuntimeFault);
+    }
     return 0;
-  };
-  int status = run_quietly(program, launcher.rank == 0, start);
-  if (!process) {
-    return status;
+  });
+  return joined;
+}
+
+int run_in_job(const std::string& program, const Launcher& launcher, Transport transport,
+               const std::function<int(JobProcess*)>& command) {
+  const Joined joined = join(program, launcher, transport);
+  if (!joined.process) {
+    return joined.status;
   }
-  if (status == 0) {
-    status = run_command(program, [&] {
-      try {
-        return command(&*process);
-      } catch (const SpokenElsewhere& fault) {
-        return fault.status;
-      } catch (const Aborted&) {
-        return static_cast<int>(ExitStatus::kRuntimeFault);
-      }
-    });
-  }
-  return process->finish(status);
+  const int status = run_command(program, [&] {
+    try {
+      return command(&*joined.process);
+    } catch (const SpokenElsewhere& fault) {
+      return fault.status;
+    } catch (const Aborted&) {
+      return static_cast<int>(ExitStatus::kRuntimeFault);
+    }
+  });
+  return joined.process->finish(status);
 }
 
 }  // namespace
@@ -186,28 +228,32 @@ int run_in_job(const std::string& program, const Launcher& launcher,
 Transport choose_transport(const Launcher& launcher, std::optional<Transport> asked,
                            bool is_built_with_mpi) {
   const bool is_alone = launcher.size == 1;
-  const bool knows_mpi =
-      launcher.kind == LauncherKind::kMpi || (launcher.kind == LauncherKind::kSlurm && !is_alone);
   if (asked == Transport::kThreads && !is_alone) {
     throw Error(
         fmt::format("--transport threads: expected one process, since all ranks are its "
                     "threads; {} started {}",
                     launcher.name, launcher.size));
   }
-  if (launcher.kind == LauncherKind::kTorchrun && !is_alone) {
-    throw Error(fmt::format(
-        "{} started {} processes: expected one, whose threads are the ranks, or ranks under mpirun "
-        "or srun: mpirun -n N ptdp-run plan.json",
-        launcher.name, launcher.size));
+  if (asked == Transport::kMpi && !is_built_with_mpi) {
+    throw Error(
+        fmt::format("--transport mpi: this program was built without MPI; {}", kHowToGetMpi));
   }
-  const bool uses_mpi =
-      asked ? *asked == Transport::kMpi : knows_mpi && (is_built_with_mpi || !is_alone);
-  if (uses_mpi && !is_built_with_mpi) {
-    throw Error(fmt::format(
-        "{}: this program was built without MPI, so that ranks are threads of one process; {}",
-        asked ? "--transport mpi" : launcher.name + " started several processes", kHowToGetMpi));
+  if (asked) {
+    return *asked;
   }
-  return uses_mpi ? Transport::kMpi : Transport::kThreads;
+  if (launcher.kind == LauncherKind::kMpi && is_built_with_mpi) {
+    return Transport::kMpi;
+  }
+  if (is_alone) {
+    return Transport::kThreads;
+  }
+  if (!launcher.has_meeting) {
+    throw Error(
+        fmt::format("{} started several processes: this program was built without MPI, and without "
+                    "MASTER_ADDR and MASTER_PORT they cannot meet over TCP either; {}",
+                    launcher.name, kHowToGetMpi));
+  }
+  return Transport::kTcp;
 }
 
 std::optional<Transport> transport_flag(int argc, const char* const* argv) {
@@ -227,12 +273,15 @@ std::optional<Transport> transport_flag(int argc, const char* const* argv) {
     if (value == "mpi") {
       return Transport::kMpi;
     }
+    if (value == "tcp") {
+      return Transport::kTcp;
+    }
   }
   return std::nullopt;
 }
 
 int run_launched_command(const std::string& program, int argc, const char* const* argv,
-                         const std::function<int(MpiProcess* process)>& command) {
+                         const std::function<int(JobProcess* process)>& command) {
   Launcher launcher;
   Transport transport = Transport::kThreads;
   const auto choose = [&] {
@@ -249,13 +298,13 @@ int run_launched_command(const std::string& program, int argc, const char* const
   if (status != 0) {
     return status;
   }
-  if (transport == Transport::kMpi) {
-    return run_in_job(program, launcher, command);
+  if (transport != Transport::kThreads) {
+    return run_in_job(program, launcher, transport, command);
   }
   return run_command(program, [&] { return command(nullptr); });
 }
 
-void prepare_together(MpiProcess* process,
+void prepare_together(JobProcess* process,
                       const std::function<std::vector<SharedInput>()>& prepare) {
   if (process == nullptr) {
     static_cast<void>(prepare());

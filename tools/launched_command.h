@@ -6,30 +6,33 @@
 #include <string>
 #include <vector>
 
+#include "runtime/transport/job.h"
 #include "runtime/transport/launcher.h"
-#include "runtime/transport/mpi_world.h"
 
 namespace ptdp {
 
-/// What ranks are.
-enum class Transport { kThreads, kMpi };
+/// How the processes of a run meet; with threads there is one.
+enum class Transport { kThreads, kMpi, kTcp };
 
-/// What `--transport` says, else what the launcher means: processes under mpirun and srun, threads
-/// without a launcher. Throws Error where the process would be one of several that run the same
-/// ranks: threads under a launcher of several processes, torchrun with several, MPI that this
-/// program was built without.
+/// What `--transport` says, else what the launcher means: MPI under mpirun, mpiexec and srun with a
+/// PMI, TCP under torchrun and srun without one, and where this program was built without MPI, as
+/// long as the environment tells the host of rank 0; threads without a launcher, and where torchrun
+/// or srun started one process. Throws Error where the process would be one of several that run the
+/// same ranks: threads under a launcher of several processes, MPI that this program was built
+/// without.
 [[nodiscard]] Transport choose_transport(const Launcher& launcher, std::optional<Transport> asked,
                                          bool is_built_with_mpi);
 
-/// The value of `--transport threads|mpi` among the arguments; none where it is missing or is no
-/// transport, which the command itself complains about.
+/// The value of `--transport threads|mpi|tcp` among the arguments; none where it is missing, says
+/// how tensors travel and not how processes meet (nccl), or is no transport, which the command
+/// itself complains about.
 [[nodiscard]] std::optional<Transport> transport_flag(int argc, const char* const* argv);
 
 /// Runs a command as run_command() does; `command` is given this process of the job, or null where
 /// ranks are threads. Of several processes one speaks of each fault, and all return its status.
 [[nodiscard]] int run_launched_command(const std::string& program, int argc,
                                        const char* const* argv,
-                                       const std::function<int(MpiProcess* process)>& command);
+                                       const std::function<int(JobProcess* process)>& command);
 
 /// Something that must be equal on all processes of a job.
 struct SharedInput {
@@ -40,7 +43,7 @@ struct SharedInput {
 /// Runs `prepare` on every process of a job, and returns on all or on none: where one fails, that
 /// one throws, naming its rank and host unless it is rank 0, and so does rank 0 where a rank has
 /// another input than its own; the others end without a word. Without a process just calls it.
-void prepare_together(MpiProcess* process,
+void prepare_together(JobProcess* process,
                       const std::function<std::vector<SharedInput>()>& prepare);
 
 }  // namespace ptdp

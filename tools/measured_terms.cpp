@@ -131,7 +131,7 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
     // What gathers a message that came in parts ends before the pass that takes it begins.
     const bool is_message = sub.span.start < step.actions[sub.action].start;
     const RunTerm term = is_message ? RunTerm::kPipelineMessages : RunTerm::kTensorParallel;
-    terms[term] += sub.span.length();
+    terms[term] += sub.exposed();
   }
   terms[RunTerm::kMatmul] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);

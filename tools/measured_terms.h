@@ -22,9 +22,9 @@ namespace ptdp {
 /// Steps of which the record holds the actions, those before `warm_up` left out: from this one on.
 [[nodiscard]] std::size_t first_detailed_step(const RunRecord& record, std::size_t warm_up);
 
-/// What one rank did in a step with all its actions: messages and data parallelism as far as it
-/// computed nothing meanwhile, the all-reduces of the tied embedding and of the norm with what it
-/// waits there. No bubble.
+/// What one rank did in a step with all its actions: messages, data and tensor parallelism as far
+/// as it computed nothing meanwhile, the all-reduces of the tied embedding and of the norm with
+/// what it waits there. No bubble.
 [[nodiscard]] RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step);
 
 /// The median of each term. 0 for no steps.

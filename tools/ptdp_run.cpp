@@ -14,6 +14,8 @@
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/simulation/trace.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/transport/nccl_world.h"
 #include "tools/command_line.h"
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
@@ -67,12 +69,12 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
 }
 
 /// Whether this process speaks for all.
-bool is_first(const MpiProcess* process) {
+bool is_first(const JobProcess* process) {
   return process == nullptr || process->rank() == 0;
 }
 
 /// The checkpoint to go on from; tells of newer ones that are not whole.
-std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const MpiProcess* process) {
+std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const JobProcess* process) {
   const auto directory = line.text("resume");
   if (!directory) {
     return std::nullopt;
@@ -127,18 +129,19 @@ struct Job {
 };
 
 /// What every process of a job must be given alike.
-std::vector<SharedInput> shared_inputs(const CommandLine& line, const RunDevice& device) {
+std::vector<SharedInput> shared_inputs(const CommandLine& line, const PreparedRun& run) {
   std::vector<SharedInput> inputs = {
       {"the command line", line.quoted_arguments_without("transport")},
       {"the plan", read_file(line.words().front())},
-      {"the device", device.is_gpu() ? "cuda" : "cpu"}};
+      {"the device", run.device.is_gpu() ? "cuda" : "cpu"},
+      {"what tensors travel over", run.uses_nccl ? "nccl" : "the processes' own"}};
   if (const auto orders = line.text("orders")) {
     inputs.push_back({"--orders", read_file(*orders)});
   }
   return inputs;
 }
 
-void check_num_processes(const MpiProcess* process, const ParallelConfig& config) {
+void check_num_processes(const JobProcess* process, const ParallelConfig& config) {
   if (process != nullptr && process->size() != config.world_size()) {
     throw Error(
         fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
@@ -149,7 +152,7 @@ void check_num_processes(const MpiProcess* process, const ParallelConfig& config
 }
 
 /// Reads and checks everything; throws Error for what cannot be run.
-void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
+void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   for (const char* flag : {"plans", "profile-out"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": expected together with --tune");
@@ -160,11 +163,13 @@ void prepare(const CommandLine& line, const MpiProcess* process, Job& job) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
   static_cast<void>(line.choice("format", {"text", "json"}));
-  static_cast<void>(line.choice("transport", {"threads", "mpi"}));
   RunRequest& request = job.request;
   request = parse_request(line);
   if (process != nullptr) {
     request.ranks_here = process->ranks_on_host();
+    request.place_here = process->place_on_host();
+    request.rank = process->rank();
+    request.meeting = process->transport();
   }
   job.checkpoint = parse_checkpoint(line);
   check_outputs(line);
@@ -251,7 +256,7 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
 }
 
 /// Trains and reports; returns the status.
-int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
+int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   const RunSignals signals = catch_signals();
   const TrainingSettings& settings = job.prepared->settings;
   PredictionWatch watch(*job.prepared, job.request.warm_up,
@@ -271,6 +276,8 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
                           }
                         }),
       .process = process,
+      .uses_nccl = job.prepared->uses_nccl,
+      .make_host_backend = [] { return std::make_unique<CpuBackend>(); },
       .hooks = [&](int rank) { return injected_faults(job.faults, rank); },
       .give_up = [&](const EarlyEnd& end) { ::_exit(report_end(line, job, end, watch)); }};
   const bool is_quiet = line.has("quiet");
@@ -281,7 +288,8 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   };
   const std::string sharing =
       sharing_note(job.prepared->device,
-                   job.request.ranks_here.value_or(static_cast<int>(settings.config.world_size())));
+                   job.request.ranks_here.value_or(static_cast<int>(settings.config.world_size())),
+                   process != nullptr);
   if (!sharing.empty() && is_first(process)) {
     tell(fmt::format("{}: {}\n", kProgram, sharing));
   }
@@ -305,7 +313,7 @@ int execute(const CommandLine& line, const Job& job, MpiProcess* process) {
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 
-int run(int argc, const char* const* argv, MpiProcess* process) {
+int run(int argc, const char* const* argv, JobProcess* process) {
   const boost::program_options::options_description flags = run_flags();
   std::optional<CommandLine> line;
   std::optional<std::string> answer;
@@ -325,7 +333,7 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
       return {};
     }
     prepare(*line, process, job);
-    return shared_inputs(*line, job.prepared->device);
+    return shared_inputs(*line, *job.prepared);
   });
   if (answer) {
     if (is_first(process)) {
@@ -340,7 +348,8 @@ int run(int argc, const char* const* argv, MpiProcess* process) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
-  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::MpiProcess* process) {
+  ptdp::prepare_nccl_environment();  // before CUDA reads it, and before there are threads
+  return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::JobProcess* process) {
     return ptdp::run(argc, argv, process);
   });
 }

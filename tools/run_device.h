@@ -40,7 +40,27 @@ struct RunDevice {
 [[nodiscard]] RunDevice choose_device(std::optional<DeviceKind> asked, const Plan& plan,
                                       bool shrinks);
 
+/// Whether the device is what the plan's prediction is for: of a host plan a host, else GPUs all of
+/// the plan's kind, by multiprocessors and memory (to 10 %: data sheets round, drivers keep some).
+[[nodiscard]] bool is_planned_gpu(const RunDevice& device, const Plan& plan);
+/// Throws Error(kBadInput) for GPUs of another kind than the plan's, unless that is allowed, or the
+/// plan is for a host.
+void check_gpu_type(const RunDevice& device, const Plan& plan, bool allows_other);
+
+/// Where a rank is.
+struct RankPlacement {
+  int rank = 0;
+  int place = 0;       ///< Of the process among those of its machine.
+  int ranks_here = 1;  ///< Of its machine.
+  bool are_processes = false;
+};
+/// Throws Error(kBadInput) where ranks that NCCL is to connect have no GPU each, or where a
+/// tensor-parallel group lies on several machines without NVLink between them. Each process checks
+/// its own rank: all are placed well where none throws.
+void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankPlacement& rank);
+
 /// What to say, once, where ranks share GPUs; empty where they do not.
-[[nodiscard]] std::string sharing_note(const RunDevice& device, int ranks_here);
+[[nodiscard]] std::string sharing_note(const RunDevice& device, int ranks_here,
+                                       bool are_processes = false);
 
 }  // namespace ptdp

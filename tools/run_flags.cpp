@@ -20,6 +20,7 @@ namespace po = boost::program_options;
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr double kLargestRate = 1e3;
 
+const std::vector<std::string> kTransports = {"threads", "mpi", "tcp", "nccl"};
 const std::vector<std::string> kTypes = {"f64", "f32", "bf16", "fp16"};
 
 Precision precision_of(std::size_t type) {
@@ -61,6 +62,7 @@ po::options_description run_flags() {
   option("device", text_value(),
          "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "
          "there, else cpu); processes take turns over the GPUs, threads share the first");
+  option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
   option("graphs", text_value(),
          "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1; times of single "
          "operations are then not measured (default: off)");
@@ -69,8 +71,11 @@ po::options_description run_flags() {
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
   option("orders", text_value(),
          "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
-  option("transport", text_value(),
-         "threads or mpi (default: mpi where mpirun or srun started this, else threads)");
+  option(
+      "transport", text_value(),
+      "nccl, threads, mpi or tcp: over what tensors travel (default: nccl where every rank has a "
+      "GPU to itself, else what the launcher means: mpi under mpirun and srun, tcp under "
+      "torchrun, else threads)");
   option("save", text_value(),
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");
@@ -131,6 +136,10 @@ RunRequest parse_request(const CommandLine& line) {
   }
   if (const auto device = line.choice("device", {"cpu", "cuda"})) {
     request.device = *device == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;
+  }
+  request.allows_other_gpu = line.has("allow-other-gpu");
+  if (const auto transport = line.choice("transport", kTransports)) {
+    request.uses_nccl = kTransports[*transport] == "nccl";
   }
   request.uses_graphs = line.choice("graphs", {"off", "on"}).value_or(0) == 1;
   request.is_reproducible = line.has("reproducible");

@@ -14,6 +14,7 @@
 #include "planner/plan_simulation.h"
 #include "planner/run_terms.h"
 #include "runtime/straggler.h"
+#include "tools/call_comparison.h"
 #include "tools/measured_terms.h"
 #include "tools/run_plan.h"
 
@@ -172,7 +173,7 @@ std::vector<std::string> each_once(const std::vector<std::string>& hosts) {
 
 RunExecution describe_run(const PreparedRun& run, const RunRequest& request,
                           const RunRecord& record) {
-  return {.transport = record.hosts.empty() ? "threads" : "mpi",
+  return {.transport = run.uses_nccl ? "nccl" : request.meeting,
           .hosts = each_once(record.hosts),
           .ranks = std::ssize(record.ranks),
           .device = run.device.name(),
@@ -242,6 +243,8 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   report.actions = compare_actions(run, record, warm_up);
   report.memory = compare_memory(run, record);
   report.traffic = compare_traffic(run, record);
+  report.calls = compare_calls(record, run.settings.config, first_detailed_step(record, warm_up),
+                               run.is_predicted ? &run.executed : nullptr);
   for (std::size_t step = 0; step < num_steps(record); ++step) {
     for (const RankRecord& rank : record.ranks) {
       if (rank.steps[step].loss) {

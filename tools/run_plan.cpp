@@ -14,6 +14,7 @@
 #include "runtime/data_type_of.h"
 #include "runtime/shrink.h"
 #include "runtime/transformer_stage.h"
+#include "runtime/transport/nccl_world.h"
 #include "tools/memory_limit.h"
 
 namespace ptdp {
@@ -47,6 +48,10 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   if (device.is_gpu() == is_host_plan(plan)) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + ", and this ran on " +
            device.name();
+  }
+  if (!is_planned_gpu(device, plan)) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.gpu.name +
+           ", and this ran on " + device.name();
   }
   if (!knows(stack, precision)) {
     return "Not predicted: " + stack.name + " does not say what it keeps in " +
@@ -98,6 +103,14 @@ Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
         plan.config.pp, static_cast<int>(small.schedule.num_microbatches));
   }
   return small;
+}
+
+/// The plan with so many microbatches.
+Plan shortened_plan(Plan plan, int microbatches) {
+  plan.schedule.num_microbatches = microbatches;
+  plan.scenario.job.global_batch_size =
+      std::int64_t{microbatches} * plan.config.dp * plan.config.micro_batch_size;
+  return plan;
 }
 
 void check_schedule(const Schedule& schedule, const std::string& place) {
@@ -155,6 +168,9 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
         "schedule: " + plan.schedule.generator +
         " trains with stale weights and is simulated only; expected a synchronous schedule");
   }
+  if (request.rehearses) {
+    return;
+  }
   const std::int64_t ranks = executed.config.world_size();
   const std::string ways_out =
       request.shrinks ? ""
@@ -182,6 +198,14 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
   }
 }
 
+/// Whether tensors travel over NCCL.
+bool chooses_nccl(const RunRequest& request, const RunDevice& device, std::int64_t ranks) {
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  const bool has_gpu_each =
+      device.is_gpu() && ranks_here <= static_cast<std::int64_t>(device.gpus.size());
+  return request.uses_nccl.value_or(has_nccl() && ranks > 1 && has_gpu_each);
+}
+
 void check_device(const RunDevice& device, const RunRequest& request, Precision precision) {
   if (device.is_gpu() && precision == Precision::kFp64) {
     throw Error(
@@ -200,18 +224,37 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
   const RunDevice chosen = choose_device(request.device, plan, request.shrinks);
-  const RunDevice device = request.ranks_here ? chosen : shared_by_threads(chosen);
+  const bool uses_nccl = chooses_nccl(request, chosen, plan.config.world_size());
+  const RunDevice device = request.ranks_here || uses_nccl ? chosen : shared_by_threads(chosen);
   check_device(device, request, precision);
+  check_gpu_type(device, plan, request.allows_other_gpu || request.shrinks);
+  if (uses_nccl) {
+    check_nccl_placement(
+        device, plan,
+        {.rank = request.rank,
+         .place = request.place_here,
+         .ranks_here = request.ranks_here.value_or(static_cast<int>(plan.config.world_size())),
+         .are_processes = request.ranks_here.has_value()});
+  }
   PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
                   .device = device,
+                  .uses_nccl = uses_nccl,
                   .basis = why_not_predicted(plan, request, precision, device)};
+  if (run.basis.empty() && run.plan.scenario.stack.tensor_parallel_overlap && plan.config.tp > 1 &&
+      !uses_nccl && !request.rehearses) {
+    run.basis =
+        "Not predicted: only over NCCL do tensor-parallel collectives run behind products; "
+        "--overlap without tensor says what is predicted of this transport";
+  }
   run.is_predicted = run.basis.empty();
   if (run.is_predicted) {
     run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
                 plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
   }
-  run.executed = request.shrinks ? shrunk_plan(run.plan, request) : run.plan;
+  run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
+                 : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
+                                     : run.plan;
   check_can_run(run.plan, run.executed, request, device);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
@@ -230,6 +273,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       .global_batch_size = run.executed.scenario.job.global_batch_size,
       .messages = overlaps ? message_mode(stack, run.executed.config) : MessageMode::kBlocking,
       .data = overlaps ? data_mode(stack, run.executed.config.pp) : DataMode::kBlocking,
+      .overlaps_tensor = overlaps && stack.tensor_parallel_overlap,
       .scatters_messages = stack.scatter_gather,
       .type = data_type_of(precision),
       .dropout =

@@ -24,8 +24,9 @@ struct RunRequest {
   std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
   std::optional<double> dropout;
   std::optional<Overlap> overlap;   ///< Instead of what the plan's stack overlaps.
-  std::optional<int> microbatches;  ///< With `shrinks`: only the first of them.
+  std::optional<int> microbatches;  ///< With `shrinks` or `rehearses`: only the first of them.
   bool shrinks = false;
+  bool rehearses = false;  ///< One rank alone: not all ranks and their memory need be here.
   bool is_reproducible = false;
   std::optional<DeviceKind> device;  ///< Instead of what the plan is for.
   bool uses_graphs = false;
@@ -33,6 +34,13 @@ struct RunRequest {
   double weight_decay = 0.1;
   double gradient_clip = 1.0;
   std::optional<int> ranks_here;  ///< Of this machine, where ranks are processes.
+  int place_here = 0;             ///< Of this process among them.
+  int rank = 0;                   ///< Of this process.
+  /// How processes meet; "threads" where there is one.
+  std::string meeting = "threads";
+  /// Whether tensors travel over NCCL; without it they do where every rank has a GPU to itself.
+  std::optional<bool> uses_nccl;
+  bool allows_other_gpu = false;  ///< Than the plan's.
 };
 
 /// A plan ready to run.
@@ -41,6 +49,7 @@ struct PreparedRun {
   Plan executed;  ///< What runs: the same, or shrunk.
   Precision precision = Precision::kFp32;
   RunDevice device;  ///< Of the ranks here.
+  bool uses_nccl = false;
   /// Whether times and memory of `executed` are predictions of this run: not of what is shrunk, of
   /// other orders, of a stack that is not this runtime, of a precision that it does not know, or of
   /// another kind of device.
@@ -51,7 +60,8 @@ struct PreparedRun {
 
 /// Throws Error for what cannot be run here: a model with features that the layers lack, a schedule
 /// with a fault (naming the action) or stale weights, more ranks or memory than this machine has, a
-/// device that is not there or does not compute in the precision.
+/// device that is not there, is another than the plan's or does not compute in the precision, ranks
+/// that are not placed as their links need it.
 [[nodiscard]] PreparedRun prepare_run(const Plan& plan, const RunRequest& request);
 
 /// Makes the backends of the run's ranks, which must outlive it. `place`: of this process's rank

@@ -38,6 +38,9 @@ struct Buffers {
   Bytes summing;
   Bytes scattered;  ///< Rows that are left of such a sum, with sequence parallelism.
   bool is_scattered = false;
+  /// Rows that a whole backward pass gathers again for a weight gradient while the input gradient
+  /// is formed, in place of this rank's: so many more than those.
+  Bytes gathered_behind;
 };
 
 /// Of the three products of a linear layer, the one that takes most.
@@ -84,6 +87,9 @@ Buffers buffers_of(const Scenario& scenario, const ParallelConfig& config) {
   buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
                                       config.tp, element_bytes(precision));
   buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);
+  if (buffers.is_scattered && scenario.stack.tensor_parallel_overlap) {
+    buffers.gathered_behind = buffers.all_rows - buffers.rows;
+  }
   return buffers;
 }
 
@@ -126,7 +132,7 @@ class LayerPasses {
   }
   [[nodiscard]] Bytes backward() const {
     const Bytes gradients = b_.rows + b_.all_rows;
-    const Bytes beside = std::max(b_.summing, b_.multiplying);
+    const Bytes beside = b_.gathered_behind + std::max(b_.summing, b_.multiplying);
     return before_last() + std::max({recomputing(), mlp() + gradients + b_.multiplying,
                                      mlp() - b_.activated + gradients + beside,
                                      attention() + b_.attention + gradients + b_.multiplying,

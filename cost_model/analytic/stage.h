@@ -10,8 +10,9 @@
 namespace ptdp {
 
 /// Costs per microbatch of everything that does not depend on how layers are spread over stages:
-/// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) whose
-/// tensor-parallel groups lie on nodes alike and that keep as many cores of a node busy.
+/// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) that all split
+/// backward passes or all do not, whose tensor-parallel groups lie on nodes alike and that keep as
+/// many cores of a node busy.
 struct MicrobatchCosts {
   LayerCosts layer;
   PassTime embedding;  ///< First stage, forward and backward.

@@ -8,6 +8,7 @@
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/gemm.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/stage.h"
 
 namespace ptdp {
 namespace {
@@ -27,18 +28,21 @@ struct TensorParallelTime {
   Seconds backward;
 };
 
-/// The linear layers of a transformer layer. `column` are the two whose outputs are split over tp
-/// (QKV and h→4h), `row` those whose inputs are (projection and 4h→h).
-struct LinearLayers {
-  LinearTime column;
-  LinearTime row;
-};
-
 LinearTime operator+(const LinearTime& a, const LinearTime& b) {
   return {.forward = a.forward + b.forward,
           .input_gradient = a.input_gradient + b.input_gradient,
           .weight_gradient = a.weight_gradient + b.weight_gradient};
 }
+
+/// The linear layers of a transformer layer: the two whose outputs are split over tp, and together
+/// those whose inputs are (projection and 4h→h).
+struct LinearLayers {
+  LinearTime qkv;
+  LinearTime up;  ///< h→4h.
+  LinearTime row;
+
+  [[nodiscard]] LinearTime column() const { return qkv + up; }
+};
 
 LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
@@ -51,8 +55,16 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
   const auto linear = [&](std::int64_t outputs, std::int64_t inputs) {
     return linear_time(tokens, outputs, inputs, gpu, scenario.stack);
   };
-  return {.column = linear(queries + 2 * keys, h) + linear(mlp_up_width(model) / config.tp, h),
+  return {.qkv = linear(queries + 2 * keys, h),
+          .up = linear(mlp_up_width(model) / config.tp, h),
           .row = linear(h, queries) + linear(h, ffn)};
+}
+
+/// Whether collectives of a backward pass run behind its products. This project's runtime hides
+/// them within an action: one with the weight gradients put off has nothing to hide them behind.
+bool hides_collectives(const StackSpec& stack, const ParallelConfig& config) {
+  return stack.tensor_parallel_overlap &&
+         !(stack.memory_model == MemoryModel::kPtdp && splits_backward(config.schedule));
 }
 
 TensorParallelTime tensor_parallel_time(const Scenario& scenario, const ParallelConfig& config,
@@ -67,28 +79,35 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
                           model.seq_length * model.hidden_size);
   const Seconds all_reduce = all_reduce_time(activations, group, cluster);
   const Seconds all_gather = all_gather_time(activations, group, cluster);
-  const Seconds two_all_reduces = 2.0 * all_reduce;
 
-  // In the backward pass the row-parallel layers gather first (nothing to hide behind), the
-  // column-parallel ones reduce last.
-  const Seconds gathered_before = config.sequence_parallel ? 2.0 * all_gather : Seconds(0.0);
-  const Seconds reduced_after = config.sequence_parallel
-                                    ? 2.0 * reduce_scatter_time(activations, group, cluster)
-                                    : two_all_reduces;
-  const Seconds gathered_again = config.sequence_parallel ? 2.0 * all_gather : Seconds(0.0);
+  // In the backward pass each of the two row-parallel layers gathers first (nothing to hide
+  // behind), each column-parallel one gathers its input again and reduces last.
+  const Seconds gathered = config.sequence_parallel ? all_gather : Seconds(0.0);
+  const Seconds reduced =
+      config.sequence_parallel ? reduce_scatter_time(activations, group, cluster) : all_reduce;
 
-  TensorParallelTime time{.forward = config.sequence_parallel ? 2.0 * all_gather + reduced_after
-                                                              : two_all_reduces};
-  if (!scenario.stack.tensor_parallel_overlap) {
-    time.backward = gathered_before + reduced_after + gathered_again;
+  TensorParallelTime time{.forward = 2.0 * (gathered + reduced)};
+  if (!hides_collectives(scenario.stack, config)) {
+    time.backward = 2.0 * (gathered + reduced + gathered);
     return time;
   }
   const auto behind = [&](Seconds communication, Seconds compute) {
     const Seconds hidden = std::min(communication, compute);
     return communication - hidden + scenario.stack.overlap_slowdown * hidden;
   };
-  time.backward = gathered_before + behind(reduced_after, linears.column.weight_gradient) +
-                  behind(gathered_again, linears.column.input_gradient);
+  time.backward = 2.0 * gathered;
+  const auto add_behind = [&](const LinearTime& products, double layers) {
+    time.backward += behind(layers * reduced, products.weight_gradient);
+    time.backward += behind(layers * gathered, products.input_gradient);
+  };
+  // What one layer's product has left hides nothing of the other's, which is not told apart for
+  // other stacks.
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    add_behind(linears.qkv, 1.0);
+    add_behind(linears.up, 1.0);
+  } else {
+    add_behind(linears.column(), 2.0);
+  }
   return time;
 }
 
@@ -195,9 +214,10 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config) {
   const ComputeFactors factors = compute_factors(config, scenario.cluster);
 
   LinearLayers linears = linear_layers(scenario, config);
-  linears.column = linears.column * factors.matmul;
-  linears.row = linears.row * factors.matmul;
-  const LinearTime all = linears.column + linears.row;
+  for (LinearTime* linear : {&linears.qkv, &linears.up, &linears.row}) {
+    *linear = *linear * factors.matmul;
+  }
+  const LinearTime all = linears.column() + linears.row;
   AttentionTime attention = attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
   attention.forward = attention.forward * factors.attention;
   attention.backward = attention.backward * factors.attention;

@@ -52,25 +52,27 @@ struct LinearTime {
 [[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
                                                  const StackSpec& stack);
 
-/// Costs of a layer with the config's tp, cp, micro_batch_size and sequence_parallel; the other
-/// keys don't matter. Structure:
+/// Costs of a layer with the config's tp, cp, micro_batch_size and sequence_parallel, and by
+/// whether its schedule splits backward passes; the other keys don't matter. Structure:
 ///   - four linear layers (QKV, projection, h→4h, 4h→h), each with a forward product and two
 ///     backward ones;
 ///   - the attention core (analytic/attention.h) and the traffic of the rest (memory_bound.h);
 ///   - tensor-parallel collectives of bsh elements: two all-reduces in each pass, or with sequence
 ///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for
 ///     the inputs of each column-parallel weight gradient. A stack that overlaps runs the backward
-///     ones behind the weight gradients of the column-parallel layers (the repeated all-gathers
-///     behind their input gradients), which `overlap_slowdown` of their time costs;
+///     ones of each column-parallel layer behind its weight gradient (the repeated all-gather
+///     behind its input gradient), which `overlap_slowdown` of their time costs. The two layers
+///     count as one; those of this project's runtime each by itself, and only where a schedule does
+///     not put weight gradients off;
 ///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
 ///     host where that takes longer than running them; where the operations are measured one by
 ///     one (element_wise.h) their times contain the latency, and take the place of the traffic, and
 ///     11 and 28 kernels are launched;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
-///   - a weight gradient that consists of the four products and their share of the launches. What
-///     hides collectives of the backward pass hides them where it is put off, too: it is then that
-///     of another microbatch.
+///   - a weight gradient that consists of the four products and their share of the launches. Other
+///     stacks' hides collectives of the backward pass where it is put off, too: it is then that of
+///     another microbatch.
 /// Source: SC21 (arXiv:2104.04473) section 2.3; Korthikanti et al. (arXiv:2205.05198) section 4.2;
 /// Megatron-LM megatron/mpu/layers.py at de7dc40f88 and 739cb43dae.
 [[nodiscard]] LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config);

@@ -27,6 +27,11 @@ void check(const Scenario& scenario) {
     throw Error("stack " + stack.name + " uses " + stack.attention + " attention, for which " +
                 cluster.gpu.name + " of cluster " + cluster.name + " has no measured rate");
   }
+  if (stack.tensor_parallel_overlap && !can_overlap_tensor(stack)) {
+    throw Error("stack " + stack.name +
+                " has tensor_parallel_overlap: a host's collectives are done when they are begun, "
+                "so none runs behind a product; expected false, and no tensor in --overlap");
+  }
 }
 
 }  // namespace ptdp

@@ -68,6 +68,8 @@ StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
   stack.data_parallel_overlap =
       overlap.reductions ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
   stack.parameter_gather_overlap = overlap.gathers;
+  stack.tensor_parallel_overlap =
+      overlap.tensor && (!overlap.as_possible || can_overlap_tensor(stack));
   return stack;
 }
 

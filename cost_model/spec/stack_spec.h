@@ -133,10 +133,17 @@ struct StackSpec {
 
 /// What of a step runs beside compute, where that is chosen and not the software's own way.
 struct Overlap {
-  bool messages = false;    ///< Between stages, in every schedule.
-  bool reductions = false;  ///< Of gradients, with any number of stages.
-  bool gathers = false;     ///< Of ZeRO's parameters; only where reductions do.
+  bool messages = false;     ///< Between stages, in every schedule.
+  bool reductions = false;   ///< Of gradients, with any number of stages.
+  bool gathers = false;      ///< Of ZeRO's parameters; only where reductions do.
+  bool tensor = false;       ///< Tensor-parallel collectives of backward passes, behind products.
+  bool as_possible = false;  ///< No more than the stack can; else check(Scenario) refuses it.
 };
+/// Whether a collective of tensor parallelism can run behind a product: not with this project's
+/// runtime on a host, where it is done when it is begun.
+[[nodiscard]] constexpr bool can_overlap_tensor(const StackSpec& stack) {
+  return stack.memory_model != MemoryModel::kPtdp || stack.workspace.value() > 0.0;
+}
 [[nodiscard]] StackSpec with_overlap(StackSpec stack, const Overlap& overlap);
 
 /// The stack as it trains in `precision`: as other_precisions says, where the precision that it

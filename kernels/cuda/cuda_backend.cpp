@@ -135,6 +135,8 @@ class CudaBackend final : public Backend {
     memory_.join(lane);
   }
 
+  [[nodiscard]] void* native_lane() override { return stream(); }
+
   // --- transfers ---
 
   void copy(Buffer from, Buffer to) override {

@@ -1,5 +1,7 @@
 #include "runtime/layers/attention.h"
 
+#include <utility>
+
 namespace ptdp {
 
 SelfAttention::SelfAttention(const LayerContext& context, int layer, const std::string& name)
@@ -67,14 +69,9 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
   activations.log_sum.reset();
   if (when == WeightGradients::kAtOnce) {
     activations.output.reset();
-    qkv_.weight_gradient(activations.normed, activations.qkv);
-    activations.normed.reset();
+    return qkv_.gradients(std::move(activations.normed), std::move(activations.qkv));
   }
-  Tensor normed_gradient = qkv_.input_gradient(activations.qkv);
-  if (when == WeightGradients::kAtOnce) {
-    activations.qkv.reset();
-  }
-  return normed_gradient;
+  return qkv_.input_gradient(activations.qkv);
 }
 
 void SelfAttention::weight_gradients(AttentionActivations& activations) const {

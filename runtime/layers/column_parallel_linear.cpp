@@ -59,10 +59,33 @@ Tensor ColumnParallelLinear::input_gradient(Buffer dy) const {
 
 void ColumnParallelLinear::weight_gradient(Buffer input, Buffer dy) const {
   const AllRows rows(context_, input);
+  add_weight_gradient(rows, dy);
+}
+
+void ColumnParallelLinear::add_weight_gradient(Buffer rows, Buffer dy) const {
   linear_.weight_gradient(rows, dy);
   if (bias_.store != nullptr) {
     context_.backend().bias_gradient(dy, bias_.gradient(), context_.rows());
   }
+}
+
+Tensor ColumnParallelLinear::gradients(Tensor input, Tensor dy) const {
+  if (!context_.overlaps_tensor()) {
+    weight_gradient(input, dy);
+    input.reset();
+    return input_gradient(dy);
+  }
+  const AllRows rows = AllRows::begin(context_, input);
+  if (context_.scatters_sequence()) {
+    input.reset();
+  }
+  Tensor gradient = context_.tensor(context_.rows() * linear_.inputs());
+  linear_.input_gradient(dy, gradient);
+  rows.wait(context_);
+  const Request sum = begin_sum_rows(context_, gradient);
+  add_weight_gradient(rows, dy);
+  context_.tensor_group().wait(sum);
+  return gradient;
 }
 
 }  // namespace ptdp

@@ -22,8 +22,14 @@ class ColumnParallelLinear {
   [[nodiscard]] Tensor input_gradient(Buffer dy) const;
   /// Of weight and bias, from this rank's rows of the input, which are gathered again.
   void weight_gradient(Buffer input, Buffer dy) const;
+  /// All of these gradients, of which the input's is returned; releases what it takes. Where the
+  /// settings overlap, the input is gathered behind the product of its gradient, and that is summed
+  /// over ranks behind the product of the weight's.
+  [[nodiscard]] Tensor gradients(Tensor input, Tensor dy) const;
 
  private:
+  void add_weight_gradient(Buffer rows, Buffer dy) const;
+
   const LayerContext& context_;
   Linear linear_;
   StoredParameter bias_;

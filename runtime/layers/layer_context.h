@@ -38,6 +38,8 @@ class LayerContext {
   [[nodiscard]] int tensor_rank() const { return tensor_group_.rank(); }
   /// Sequence parallelism among more than one rank.
   [[nodiscard]] bool scatters_sequence() const { return settings_.sequence_parallel && tp() > 1; }
+  /// Whether collectives of a backward pass run behind products.
+  [[nodiscard]] bool overlaps_tensor() const { return settings_.overlaps_tensor && tp() > 1; }
 
   /// Runs `operation`, timed where that is asked for.
   template <class Operation>

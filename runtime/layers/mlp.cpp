@@ -37,15 +37,9 @@ Tensor Mlp::backward(const Microbatch& microbatch, Buffer dy, WeightGradients wh
   }
   context_.backend().gelu_backward(activations.up, gelu_gradient, activations.up);
   gelu_gradient.reset();
-  if (when == WeightGradients::kAtOnce) {
-    fc1_.weight_gradient(activations.normed, activations.up);
-    activations.normed.reset();
-  }
-  Tensor normed_gradient = fc1_.input_gradient(activations.up);
-  if (when == WeightGradients::kAtOnce) {
-    activations.up.reset();
-  }
-  return normed_gradient;
+  return when == WeightGradients::kAtOnce
+             ? fc1_.gradients(std::move(activations.normed), std::move(activations.up))
+             : fc1_.input_gradient(activations.up);
 }
 
 void Mlp::weight_gradients(MlpActivations& activations) const {

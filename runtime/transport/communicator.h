@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -59,6 +60,14 @@ struct Request {
   std::uint64_t id = 0;  ///< 0: nothing to wait for.
 };
 
+/// That one rank of a group sends to another.
+struct MessageLink {
+  int from = 0;
+  int to = 0;
+
+  friend bool operator==(const MessageLink&, const MessageLink&) = default;
+};
+
 /// Thrown in ranks that wait for a rank that failed, so that all end; the cause is that rank's.
 class Aborted : public std::exception {
  public:
@@ -87,6 +96,17 @@ class Communicator {
   /// tags are apart.
   [[nodiscard]] virtual std::unique_ptr<Communicator> group(std::span<const int> ranks,
                                                             int tag) = 0;
+  /// As group(), for messages along `links` (ranks of the group) alone. Where calls are queued, every
+  /// rank of this one calls it at the same point with the same links, in groups that have no rank in
+  /// common, and a message waits for no others than those of its link.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> message_group(
+      std::span<const int> ranks, int tag, std::span<const MessageLink> /*links*/) {
+    return group(ranks, tag);
+  }
+  /// In place of group() where others of this one make a group without this rank. Where calls are
+  /// queued (is_queued), every rank makes one of the two calls at the same point, and the groups
+  /// that are made there have no rank in common; else it does nothing.
+  virtual void skip_group() {}
 
   /// The buffer may be used again once the request is waited for. No send waits for its receiver.
   [[nodiscard]] virtual Request send(Buffer buffer, int to) = 0;
@@ -101,15 +121,47 @@ class Communicator {
   virtual void reduce_scatter(Buffer whole) = 0;
   /// In place: before, this rank's part_of(whole) is there; afterwards all of it. (n−1)/n·S.
   virtual void all_gather(Buffer whole) = 0;
+  /// As those, but the lane in use goes on without them: the buffer may be touched once the request
+  /// is waited for. Where calls are not queued (is_queued) it is done when the call returns.
+  [[nodiscard]] virtual Request begin_all_reduce(Buffer whole, Reduction reduction) {
+    all_reduce(whole, reduction);
+    return {};
+  }
+  [[nodiscard]] virtual Request begin_reduce_scatter(Buffer whole) {
+    reduce_scatter(whole);
+    return {};
+  }
+  [[nodiscard]] virtual Request begin_all_gather(Buffer whole) {
+    all_gather(whole);
+    return {};
+  }
   /// Returns once every rank has called it.
   virtual void barrier() = 0;
 
   [[nodiscard]] virtual const SentBytes& sent() const = 0;
+  /// Whether calls but barrier() only queue work on the lane in use, and return before the other
+  /// ranks made theirs. One thread of a rank then makes the calls of all its groups.
+  [[nodiscard]] virtual bool is_queued() const { return false; }
+  /// Throws what ended the world, if anything did: Aborted, or the transport's Error. What was read
+  /// from a device since may be wrong then.
+  virtual void check() {}
+  /// What the transport itself expects one call to take, where it says so [s]. All ranks of the group
+  /// ask the same.
+  [[nodiscard]] virtual std::optional<double> estimate(CollectiveKind /*kind*/, Buffer /*whole*/) {
+    return std::nullopt;
+  }
 
   /// Ends all communication of all ranks: whoever waits, and every call from here on, throws
   /// Aborted. `status` is what the job is to end with, unless another rank's came first. Of any
   /// thread.
   virtual void abort(ExitStatus status) noexcept = 0;
+};
+
+/// A rank's end of the world over memory of the host's, for what is no part of training. Where
+/// ranks compute on the host, their world and backend themselves.
+struct HostSide {
+  Communicator& world;
+  Backend& backend;
 };
 
 }  // namespace ptdp

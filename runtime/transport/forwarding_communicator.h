@@ -13,10 +13,12 @@ class ForwardingCommunicator : public Communicator {
  public:
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
-  /// Groups of the other one: nothing of this one is left in them.
+  /// Groups of the other one: nothing of this one is left in them. Those for messages are groups of
+  /// this one.
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
     return inner_->group(ranks, tag);
   }
+  void skip_group() override { inner_->skip_group(); }
   [[nodiscard]] Request send(Buffer buffer, int to) override { return inner_->send(buffer, to); }
   [[nodiscard]] Request receive(Buffer buffer, int from) override {
     return inner_->receive(buffer, from);
@@ -27,8 +29,22 @@ class ForwardingCommunicator : public Communicator {
   }
   void reduce_scatter(Buffer whole) override { inner_->reduce_scatter(whole); }
   void all_gather(Buffer whole) override { inner_->all_gather(whole); }
+  [[nodiscard]] Request begin_all_reduce(Buffer whole, Reduction reduction) override {
+    return inner_->begin_all_reduce(whole, reduction);
+  }
+  [[nodiscard]] Request begin_reduce_scatter(Buffer whole) override {
+    return inner_->begin_reduce_scatter(whole);
+  }
+  [[nodiscard]] Request begin_all_gather(Buffer whole) override {
+    return inner_->begin_all_gather(whole);
+  }
   void barrier() override { inner_->barrier(); }
   [[nodiscard]] const SentBytes& sent() const override { return inner_->sent(); }
+  [[nodiscard]] bool is_queued() const override { return inner_->is_queued(); }
+  void check() override { inner_->check(); }
+  [[nodiscard]] std::optional<double> estimate(CollectiveKind kind, Buffer whole) override {
+    return inner_->estimate(kind, whole);
+  }
   void abort(ExitStatus status) noexcept override { inner_->abort(status); }
 
  protected:
@@ -36,6 +52,8 @@ class ForwardingCommunicator : public Communicator {
   explicit ForwardingCommunicator(Communicator& inner) : inner_(&inner) {}
   explicit ForwardingCommunicator(std::unique_ptr<Communicator> inner)
       : owned_(std::move(inner)), inner_(owned_.get()) {}
+
+  [[nodiscard]] Communicator& inner() const { return *inner_; }
 
  private:
   std::unique_ptr<Communicator> owned_;

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <deque>
@@ -10,6 +11,8 @@
 #include <string>
 
 #include "cost_model/error.h"
+#include "runtime/transport/gathering.h"
+#include "runtime/transport/nccl_world.h"
 #include "runtime/transport/thread_world.h"
 
 namespace ptdp {
@@ -22,6 +25,8 @@ constexpr std::size_t kStackBytes = std::size_t{4} << 20;
   const std::string place = "rank " + std::to_string(rank) + ": ";
   try {
     std::rethrow_exception(cause);
+  } catch (const PeerLost&) {
+    throw;  // names the rank whose fault it is
   } catch (const Error& error) {
     if (!error.picture().empty()) {
       throw Error(place + error.what(), error.picture());
@@ -61,20 +66,68 @@ class FirstFailure {
   bool was_aborted_ = false;
 };
 
+/// The ranks of this process over NCCL, made once their id is known.
+class NcclHolder {
+ public:
+  void make(const NcclId& id, int size) {
+    const std::lock_guard lock(mutex_);
+    world_ = std::make_unique<NcclWorld>(id, size);
+    if (is_aborted_) {
+      world_->abort();
+    }
+  }
+  [[nodiscard]] NcclWorld& world() { return *world_; }
+  /// Of any thread.
+  void abort() noexcept {
+    const std::lock_guard lock(mutex_);
+    is_aborted_ = true;
+    if (world_ != nullptr) {
+      world_->abort();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<NcclWorld> world_;
+  bool is_aborted_ = false;
+};
+
+/// Makes a rank's end of the world of hosts.
+using JoinHost = std::function<std::unique_ptr<Communicator>(Backend& backend)>;
+/// Called by every rank over NCCL, once its end over hosts is there.
+using PrepareNccl = std::function<NcclWorld&(const HostSide& host)>;
+
+void run_rank(const RankLaunch& launch, const RankBody& body, int rank, const JoinHost& join,
+              const PrepareNccl& prepare_nccl) {
+  const std::unique_ptr<Backend> backend = launch.make_backend(rank);
+  if (!launch.uses_nccl) {
+    const std::unique_ptr<Communicator> world = join(*backend);
+    body(*world, *backend, {.world = *world, .backend = *backend});
+    return;
+  }
+  const std::unique_ptr<Backend> host_backend = launch.make_host_backend(rank);
+  const std::unique_ptr<Communicator> host_world = join(*host_backend);
+  const HostSide host{.world = *host_world, .backend = *host_backend};
+  const std::unique_ptr<Communicator> world = prepare_nccl(host).communicator(rank, *backend, host);
+  body(*world, *backend, host);
+}
+
 /// What a rank's thread is given.
 struct RankThread {
   const RankLaunch* launch = nullptr;
   const RankBody* body = nullptr;
   ThreadWorld* world = nullptr;
+  NcclHolder* nccl = nullptr;
   FirstFailure* failure = nullptr;
   int rank = 0;
   pthread_t thread = {};
 
   void run() const {
     try {
-      const std::unique_ptr<Backend> backend = launch->make_backend(rank);
-      const std::unique_ptr<Communicator> communicator = world->communicator(rank, *backend);
-      (*body)(*communicator, *backend);
+      run_rank(
+          *launch, *body, rank,
+          [&](Backend& backend) { return world->communicator(rank, backend); },
+          [&](const HostSide& /*host*/) -> NcclWorld& { return nccl->world(); });
     } catch (const Aborted&) {
       fail(/*is_aborted=*/true);
     } catch (...) {
@@ -84,6 +137,7 @@ struct RankThread {
   void fail(bool is_aborted) const {
     failure->record(rank, std::current_exception(), is_aborted);
     world->abort();
+    nccl->abort();
   }
 };
 
@@ -104,22 +158,43 @@ int start(RankThread& thread) {
   return fault;
 }
 
+/// Rank 0's, on all.
+NcclId spread_id(const HostSide& host) {
+  NcclId id;
+  std::string bytes;
+  if (host.world.rank() == 0) {
+    id = make_nccl_id();
+    bytes.assign(id.bytes.begin(), id.bytes.end());
+  }
+  bytes = broadcast_bytes(host.world, host.backend, std::move(bytes));
+  std::copy(bytes.begin(), bytes.end(), id.bytes.begin());
+  return id;
+}
+
 void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
-  MpiProcess& process = *launch.process;
+  JobProcess& process = *launch.process;
   assert(launch.size <= process.size());
-  MpiWorld world(process, launch.size, launch.algorithm);
+  const std::unique_ptr<JobWorld> world = process.make_world(launch.size, launch.algorithm);
   if (process.rank() >= launch.size) {
     return;
   }
-  const auto abort = [&](ExitStatus status) { world.abort(static_cast<int>(status)); };
+  NcclHolder nccl;
+  const auto abort = [&](ExitStatus status) {
+    world->abort(static_cast<int>(status));
+    nccl.abort();
+  };
   if (launch.on_start) {
     launch.on_start({.abort = [&] { abort(ExitStatus::kRuntimeFault); },
-                     .is_aborted = [&] { return world.is_aborted(); }});
+                     .is_aborted = [&] { return world->is_aborted(); }});
   }
   try {
-    const std::unique_ptr<Backend> backend = launch.make_backend(process.rank());
-    const std::unique_ptr<Communicator> communicator = world.communicator(*backend);
-    body(*communicator, *backend);
+    run_rank(
+        launch, body, process.rank(),
+        [&](Backend& backend) { return world->communicator(backend); },
+        [&](const HostSide& host) -> NcclWorld& {
+          nccl.make(spread_id(host), launch.size);
+          return nccl.world();
+        });
   } catch (const Aborted&) {
     abort(ExitStatus::kRuntimeFault);
     throw;
@@ -150,14 +225,21 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
     return;
   }
   ThreadWorld world(launch.size, launch.algorithm);
+  NcclHolder nccl;
+  if (launch.uses_nccl) {
+    nccl.make(make_nccl_id(), launch.size);
+  }
+  const auto abort = [&] {
+    world.abort();
+    nccl.abort();
+  };
   if (launch.on_start) {
-    launch.on_start(
-        {.abort = [&] { world.abort(); }, .is_aborted = [&] { return world.is_aborted(); }});
+    launch.on_start({.abort = abort, .is_aborted = [&] { return world.is_aborted(); }});
   }
   FirstFailure failure;
   std::deque<RankThread> threads;
   for (int rank = 0; rank < launch.size; ++rank) {  // before one runs, since this may throw
-    threads.push_back({&launch, &body, &world, &failure, rank});
+    threads.push_back({&launch, &body, &world, &nccl, &failure, rank});
   }
   for (int rank = 0; rank < launch.size; ++rank) {
     if (const int fault = start(threads[static_cast<std::size_t>(rank)]); fault != 0) {
@@ -167,7 +249,7 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
                      std::make_exception_ptr(
                          Error("cannot start its thread: " + reason, ExitStatus::kRuntimeFault)),
                      /*is_aborted=*/false);
-      world.abort();
+      abort();
       break;
     }
   }

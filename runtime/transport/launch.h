@@ -10,7 +10,7 @@
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
-#include "runtime/transport/mpi_world.h"
+#include "runtime/transport/job.h"
 
 namespace ptdp {
 
@@ -65,12 +65,37 @@ struct RankLaunch {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
   BackendMaker make_backend = {};  ///< Called in every rank's thread.
   /// Of a job of at least `size` processes, of which the first are the ranks; null: threads.
-  MpiProcess* process = nullptr;
+  JobProcess* process = nullptr;
+  /// Ranks are on GPUs, of which `make_backend` makes backends, and tensors travel over NCCL; what
+  /// is no part of training goes the way it goes without, between backends of `make_host_backend`.
+  bool uses_nccl = false;
+  BackendMaker make_host_backend = {};
   /// Called once in every process, before the ranks begin.
   std::function<void(const WorldControl&)> on_start = {};
 };
-/// What a rank does; `world` and `backend` are its own.
-using RankBody = std::function<void(Communicator& world, Backend& backend)>;
+
+/// What a rank does; `world` and `backend` are its own. What it is made of may leave `host` out.
+class RankBody {
+ public:
+  template <class Body, class = std::enable_if_t<!std::is_same_v<Body, RankBody>>>
+  // A function is passed wherever a body is meant.
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  RankBody(Body body) {
+    if constexpr (std::is_invocable_v<Body&, Communicator&, Backend&, const HostSide&>) {
+      body_ = std::move(body);
+    } else {
+      body_ = [body = std::move(body)](Communicator& world, Backend& backend,
+                                       const HostSide& /*host*/) { body(world, backend); };
+    }
+  }
+
+  void operator()(Communicator& world, Backend& backend, const HostSide& host) const {
+    body_(world, backend, host);
+  }
+
+ private:
+  std::function<void(Communicator& world, Backend& backend, const HostSide& host)> body_;
+};
 
 /// Runs `body` on every rank, each a thread with a stack of 4 MiB, and returns when all are done.
 /// When a rank throws, the others are aborted, and what was thrown first is thrown on: an Error
@@ -81,7 +106,7 @@ using RankBody = std::function<void(Communicator& world, Backend& backend)>;
 /// With `launch.process` all processes call it, and each runs its own rank in the calling thread;
 /// those beyond launch.size return at once.
 /// The process of the rank that threw throws that on; the others throw Aborted, unless they fail
-/// themselves. The job is to end with MpiProcess::finish, which has the status.
+/// themselves. The job is to end with JobProcess::finish, which has the status.
 void run_ranks(const RankLaunch& launch, const RankBody& body);
 
 }  // namespace ptdp

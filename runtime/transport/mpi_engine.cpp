@@ -2,22 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "runtime/transport/mpi_check.h"
-#include "runtime/transport/polling.h"
 
 namespace ptdp {
 namespace {
 
 /// Every MPI has tags up to this.
 constexpr std::uint64_t kLargestTag = 32767;
+constexpr int kAbortTag = 0;
 
 /// Messages of a group, of a kind of traffic and of a sender have one tag, so that MPI keeps their
 /// order; others may have the same.
-int tag_of(std::uint64_t group) {
-  return static_cast<int>(1 + group % kLargestTag);
+int tag_of(const PacketHeader& header) {
+  return header.kind == PacketHeader::Kind::kElements
+             ? static_cast<int>(1 + header.group % kLargestTag)
+             : kAbortTag;
 }
 
 std::string processor_name() {
@@ -49,10 +53,7 @@ RanksOnHost find_ranks_on_host() {
   return ranks;
 }
 
-/// Measured with Open MPI on two cores: with a sixth of these two ranks sleep within messages of
-/// 2 MiB, which then take twice as long, and an all-reduce of 8 bytes on eight takes five times as
-/// long.
-constexpr int kLooksPerCore = 3000;
+constexpr auto kLongestNap = std::chrono::microseconds(1000);
 
 }  // namespace
 
@@ -68,16 +69,14 @@ MpiEngine::MpiEngine() {
   check_mpi(MPI_Type_contiguous(static_cast<int>(Packet::kBlockBytes), MPI_BYTE, &block_),
             "MPI_Type_contiguous");
   check_mpi(MPI_Type_commit(&block_), "MPI_Type_commit");
-  check_mpi(MPI_Comm_rank(all_, &rank_), "MPI_Comm_rank");
-  size_ = size_of(all_);
   const RanksOnHost here = find_ranks_on_host();
-  ranks_on_host_ = here.count;
-  place_on_host_ = here.place;
-  host_ = processor_name();
-  looks_ = looks_of_each(kLooksPerCore, ranks_on_host_);
-  if (size_ > 1) {
-    courier_ = std::thread([this] { deliver_sends(); });
-  }
+  ProcessPlace place{.size = size_of(all_),
+                     .ranks_on_host = here.count,
+                     .place_on_host = here.place,
+                     .host = processor_name()};
+  check_mpi(MPI_Comm_rank(all_, &place.rank), "MPI_Comm_rank");
+  set_place(std::move(place));
+  start_courier("mpi courier");
 }
 
 MpiEngine::~MpiEngine() {
@@ -90,32 +89,7 @@ MpiEngine::~MpiEngine() {
   }
 }
 
-std::uint32_t MpiEngine::begin_world() {
-  const std::lock_guard lock(mutex_);
-  ++world_;
-  const auto abort = aborts_.find(world_);
-  is_aborted_ = abort != aborts_.end();
-  abort_status_ = is_aborted_ ? abort->second : 0;
-  std::deque<std::pair<int, Packet>> early = std::exchange(early_, {});
-  for (auto& [from, packet] : early) {
-    sort(std::move(packet), from);
-  }
-  return world_;
-}
-
-void MpiEngine::end_world() noexcept {
-  const std::lock_guard lock(mutex_);
-  mailboxes_.clear();
-}
-
-void MpiEngine::send(Packet packet, int to) {
-  const std::lock_guard lock(mutex_);
-  throw_if_aborted();
-  const int tag = tag_of(packet.header().group);
-  start_send(std::move(packet), to, tag);
-}
-
-void MpiEngine::start_send(Packet packet, int to, int tag) {
+void MpiEngine::start_send(Packet packet, int to) {
   const std::int64_t blocks = Packet::blocks_for(packet.elements().bytes());
   if (blocks > std::numeric_limits<int>::max()) {
     throw Error("a message of " + std::to_string(packet.elements().bytes()) +
@@ -123,45 +97,25 @@ void MpiEngine::start_send(Packet packet, int to, int tag) {
                 ExitStatus::kRuntimeFault);
   }
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Isend(packet.memory(), static_cast<int>(blocks), block_, to, tag, all_, &request),
+  check_mpi(MPI_Isend(packet.memory(), static_cast<int>(blocks), block_, to,
+                      tag_of(packet.header()), all_, &request),
             "MPI_Isend");
   int is_done = 0;
   check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
   // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): ended by progress()
   if (is_done != 0) {
-    pool_.give_back(std::move(packet));
+    pool().give_back(std::move(packet));
   } else {
     send_requests_.push_back(request);
     sent_packets_.push_back(std::move(packet));
-    rouse_courier();
   }
   // NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 }
 
-Mailbox& MpiEngine::mailbox(std::uint64_t group, int from) {
-  const std::lock_guard lock(mutex_);
-  return mailboxes_[{group, from}];
-}
-
-void MpiEngine::expect(MpiReceive& receive, Mailbox& mailbox) {
-  const std::lock_guard lock(mutex_);
-  throw_if_aborted();
-  if (mailbox.packets.empty()) {
-    mailbox.receives.push_back(&receive);
-  } else {
-    receive.packet = std::move(mailbox.packets.front());
-    receive.has_arrived = true;
-    mailbox.packets.pop_front();
+void MpiEngine::spread_abort(int status) {
+  for (int i = 1; i < place().size; ++i) {
+    start_send(abort_notice(status, PacketHeader::Kind::kAbort), (place().rank + i) % place().size);
   }
-  receive.mailbox = &mailbox;  // last: without it nothing has begun
-}
-
-void MpiEngine::withdraw(MpiReceive& receive) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (!receive.has_arrived) {
-    std::erase(receive.mailbox->receives, &receive);
-  }
-  receive = {};
 }
 
 void MpiEngine::progress() {
@@ -183,7 +137,7 @@ void MpiEngine::progress() {
 void MpiEngine::accept(MPI_Message message, const MPI_Status& status) {
   int blocks = 0;
   check_mpi(MPI_Get_count(&status, block_, &blocks), "MPI_Get_count");
-  Arrival arrival{.from = status.MPI_SOURCE, .tag = status.MPI_TAG, .packet = pool_.take(blocks)};
+  Arrival arrival{.from = status.MPI_SOURCE, .tag = status.MPI_TAG, .packet = pool().take(blocks)};
   check_mpi(MPI_Imrecv(arrival.packet.memory(), blocks, block_, &message, &arrival.request),
             "MPI_Imrecv");
   arrivals_.push_back(std::move(arrival));
@@ -211,39 +165,6 @@ void MpiEngine::complete_arrivals() {
   }
 }
 
-void MpiEngine::sort(Packet packet, int from) {
-  const PacketHeader header = packet.header();
-  if (header.world < world_) {
-    pool_.give_back(std::move(packet));
-  } else if (header.kind == PacketHeader::Kind::kAbort) {
-    const int status = header.status;
-    if (header.world > world_) {
-      aborts_.emplace(header.world, status);
-    } else {
-      int expected = 0;
-      abort_status_.compare_exchange_strong(expected, status);
-      is_aborted_ = true;
-    }
-    pool_.give_back(std::move(packet));
-  } else if (header.world > world_) {
-    early_.emplace_back(from, std::move(packet));
-  } else {
-    deliver(std::move(packet), mailboxes_[{header.group, from}]);
-  }
-}
-
-void MpiEngine::deliver(Packet packet, Mailbox& mailbox) {
-  if (mailbox.receives.empty()) {
-    mailbox.packets.push_back(std::move(packet));
-    return;
-  }
-  MpiReceive& receive = *mailbox.receives.front();
-  mailbox.receives.pop_front();
-  receive.packet = std::move(packet);
-  receive.has_arrived = true;
-  has_news_ = true;
-}
-
 void MpiEngine::complete_sends() {
   if (send_requests_.empty()) {
     return;
@@ -259,7 +180,7 @@ void MpiEngine::complete_sends() {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < send_requests_.size(); ++i) {
     if (send_requests_[i] == MPI_REQUEST_NULL) {
-      pool_.give_back(std::move(sent_packets_[i]));
+      pool().give_back(std::move(sent_packets_[i]));
     } else {
       send_requests_[kept] = send_requests_[i];
       std::swap(sent_packets_[kept], sent_packets_[i]);
@@ -268,6 +189,48 @@ void MpiEngine::complete_sends() {
   }
   send_requests_.resize(kept);
   sent_packets_.resize(kept);
+}
+
+// Takes in what still comes meanwhile, so that whoever sent it gets done with it. Rank 0 may write
+// for long what the others wait for here; after an abort nobody does.
+bool MpiEngine::all_came() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(all_, &request), "MPI_Ibarrier");
+  std::optional<Clock::time_point> deadline;
+  auto sleep = std::chrono::microseconds(20);
+  while (true) {
+    int is_done = 0;
+    check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    progress();
+    if (is_done != 0 && !has_unsent()) {
+      return true;
+    }
+    if (is_aborted() && !deadline) {
+      deadline = Clock::now() + kFarewell;
+    }
+    if (deadline && Clock::now() > *deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(2 * sleep, kLongestNap);
+  }
+}
+
+int MpiEngine::finish(int status) noexcept {
+  stop_courier();
+  const Lock lock = locked();
+  const auto status_of_job = [&] { return is_aborted() ? abort_status() : status; };
+  try {
+    if (all_came()) {
+      MPI_Type_free(&block_);
+      MPI_Comm_free(&all_);
+      MPI_Finalize();
+      return status_of_job();
+    }
+  } catch (const Error&) {  // MPI does not work any more.
+  }
+  MPI_Abort(MPI_COMM_WORLD, status_of_job());
+  return status_of_job();
 }
 
 }  // namespace ptdp

@@ -1,10 +1,12 @@
-// Messages and all-reduces of the MPI transport beside the library's own and beside threads:
+// Messages and all-reduces of the MPI transport beside the library's own, TCP and threads, all on
+// one host:
 //
 //   mpirun --oversubscribe -n 8 mpi_benchmark [bytes ...]
 //
 // The median time of one operation on rank 0, and the bandwidth that it means: of a message that
 // of one direction, of an all-reduce 2(n−1)/n·S/t ("bus bandwidth", as nccl-tests define it).
-// Threads run in rank 0 while the other processes sleep.
+// Threads run in rank 0 while the other processes sleep. Over TCP the processes meet at port 29555
+// of this host.
 #include <mpi.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/launch.h"
 #include "runtime/transport/mpi_world.h"
+#include "runtime/transport/tcp_job.h"
 
 namespace ptdp {
 namespace {
@@ -111,14 +114,17 @@ void print(const char* what, int ranks, std::int64_t bytes, const Times& times) 
   std::fflush(stdout);
 }
 
-void measure(Communicator& world, Backend& backend, std::int64_t bytes) {
+void measure(Communicator& world, Communicator& over_tcp, Backend& backend, std::int64_t bytes) {
   const int n = world.size();
   const Times library = times_of_library(world, bytes);
   world.barrier();
   const Times mpi = times_of(world, backend, bytes);
+  world.barrier();
+  const Times tcp = times_of(over_tcp, backend, bytes);
   if (world.rank() == 0) {
     print("library", n, bytes, library);
     print("mpi transport", n, bytes, mpi);
+    print("tcp transport", n, bytes, tcp);
     print("threads", n, bytes, times_of_threads(n, bytes));
   }
   world.barrier();
@@ -135,18 +141,24 @@ int main(int argc, char** argv) {
   if (sizes.empty()) {
     sizes = {8, 32 << 10, 256 << 10, 2 << 20, 16 << 20};
   }
-  ptdp::MpiProcess process;
+  const std::unique_ptr<ptdp::JobProcess> process = ptdp::join_mpi_job();
+  const std::unique_ptr<ptdp::JobProcess> tcp = ptdp::join_tcp_job(
+      {.rank = process->rank(), .size = process->size(), .address = "127.0.0.1", .port = 29555});
   {
-    ptdp::MpiWorld world(process, process.size(), ptdp::CollectiveAlgorithm::kRing);
+    const std::unique_ptr<ptdp::JobWorld> world =
+        process->make_world(process->size(), ptdp::CollectiveAlgorithm::kRing);
     ptdp::CpuBackend backend;
-    const auto all = world.communicator(backend);
-    if (process.rank() == 0) {
+    const auto all = world->communicator(backend);
+    const std::unique_ptr<ptdp::JobWorld> tcp_world =
+        tcp->make_world(tcp->size(), ptdp::CollectiveAlgorithm::kRing);
+    const auto over_tcp = tcp_world->communicator(backend);
+    if (process->rank() == 0) {
       // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): columns
       std::printf("%-16s %5s %10s %24s %27s\n", "", "ranks", "bytes", "message", "all-reduce");
     }
     for (const std::int64_t bytes : sizes) {
-      ptdp::measure(*all, backend, bytes);
+      ptdp::measure(*all, *over_tcp, backend, bytes);
     }
   }
-  return process.finish(0);
+  return process->finish(tcp->finish(0));
 }

@@ -3,7 +3,6 @@
 
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/mpi_world.h"
@@ -13,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-std::optional<MpiProcess> process;
+std::unique_ptr<JobProcess> process;
 
 /// Tells of failures alone.
 class FailurePrinter : public testing::EmptyTestEventListener {
@@ -29,7 +28,7 @@ class FailurePrinter : public testing::EmptyTestEventListener {
 
 }  // namespace
 
-MpiProcess& this_process() {
+JobProcess& this_process() {
   return *process;
 }
 
@@ -46,14 +45,14 @@ void on_ranks(int size, CollectiveAlgorithm algorithm,
 void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<std::unique_ptr<Backend>()>& make_backend,
               const std::function<void(const TestRank&)>& body) {
-  MpiWorld world(*process, size, algorithm);
+  const std::unique_ptr<JobWorld> world = process->make_world(size, algorithm);
   if (process->rank() >= size) {
     return;
   }
-  const WorldControl control = {.abort = [&] { world.abort(4); },
-                                .is_aborted = [&] { return world.is_aborted(); }};
+  const WorldControl control = {.abort = [&] { world->abort(4); },
+                                .is_aborted = [&] { return world->is_aborted(); }};
   const std::unique_ptr<Backend> backend = make_backend();
-  const std::unique_ptr<Communicator> all = world.communicator(*backend);
+  const std::unique_ptr<Communicator> all = world->communicator(*backend);
   body({*all, *backend, control});
 }
 
@@ -61,7 +60,7 @@ void on_ranks(int size, CollectiveAlgorithm algorithm,
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  ptdp::process.emplace();
+  ptdp::process = ptdp::join_mpi_job();
   if (ptdp::process->rank() != 0) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
@@ -69,6 +68,6 @@ int main(int argc, char** argv) {
   }
   const int status = RUN_ALL_TESTS();
   // A test may have aborted the last world, which is no fault here.
-  { const ptdp::MpiWorld last(*ptdp::process, 1, ptdp::CollectiveAlgorithm::kRing); }
+  static_cast<void>(ptdp::process->make_world(1, ptdp::CollectiveAlgorithm::kRing));
   return ptdp::process->finish(status);
 }

@@ -1,10 +1,10 @@
 // This process among those of a test's job.
 #pragma once
 
-#include "runtime/transport/mpi_world.h"
+#include "runtime/transport/job.h"
 
 namespace ptdp {
 
-[[nodiscard]] MpiProcess& this_process();
+[[nodiscard]] JobProcess& this_process();
 
 }  // namespace ptdp

@@ -102,7 +102,7 @@ TEST(RunUnderMpirun, ReportsOnceAndTellsOfItsSteps) {
       run_processes(4, {plan.path(), "--steps", "3", "--trace", plan.in("trace.json")});
   EXPECT_EQ(run.status, kDone) << run.errors;
   EXPECT_EQ(times_in(run.output, "time per iteration"), 1);
-  EXPECT_EQ(times_in(run.output, "on 4 MPI processes of "), 1);
+  EXPECT_EQ(times_in(run.output, "on 4 processes of "), 1);
   EXPECT_EQ(times_in(run.errors, "step 1/3"), 1);
   int forwards = 0;
   const json trace = report_in(plan.in("trace.json"));
@@ -228,7 +228,7 @@ TEST(RunWithoutMpirun, RunsAWorldOfOneWithMpi) {
   const ProgramRun run = run_run({plan.path(), "--quiet", "--steps", "2", "--transport", "mpi"},
                                  {.environment = kMpiEnvironment});
   ASSERT_TRUE(succeeds(run));
-  EXPECT_THAT(run.output, HasSubstr("1 MPI processes of "));
+  EXPECT_THAT(run.output, HasSubstr("1 processes of "));
 }
 
 TEST(RunUnderMpirun, RunsThreadsInASingleProcess) {

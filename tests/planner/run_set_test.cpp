@@ -9,7 +9,9 @@
 namespace ptdp {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 // By hand: pairs (1.0, 1.05) is a tie; (1.0, 1.2), (1.05, 1.2) differ by more than a tenth. The
 // predictions have the last one first: both pairs are wrong, and choosing it costs 20 %.
@@ -56,6 +58,29 @@ TEST(CompareRuns, SummarisesErrorsAndTerms) {
   EXPECT_NEAR(set.terms.front().mean_absolute, 0.1, 1e-9);
   ASSERT_EQ(set.orders.size(), 1U);
   EXPECT_EQ(set.orders.front().runs, 3);
+}
+
+// Over NCCL alone: files of other transports have no calls.
+TEST(RunReport, KeepsWhatTheTransportExpectsOfCalls) {
+  RunReport report = runs_off_by({1.0}).front().report;
+  EXPECT_THAT(to_json(report), Not(HasSubstr("\"calls\"")));
+  EXPECT_TRUE(parse_run(to_json(report), "run.json").calls.empty());
+  report.calls = {{.group = "tensor",
+                   .collective = "all-reduce",
+                   .size = Bytes(4096.0),
+                   .predicted = Seconds(2e-3),
+                   .estimated = Seconds(3e-3),
+                   .measured = Seconds(4e-3)}};
+  const RunReport again = parse_run(to_json(report), "run.json");
+  ASSERT_EQ(again.calls.size(), 1U);
+  EXPECT_EQ(again.calls[0].group, "tensor");
+  EXPECT_EQ(again.calls[0].collective, "all-reduce");
+  EXPECT_EQ(again.calls[0].size, Bytes(4096.0));
+  EXPECT_EQ(again.calls[0].predicted, Seconds(2e-3));
+  EXPECT_EQ(again.calls[0].estimated, Seconds(3e-3));
+  EXPECT_EQ(again.calls[0].measured, Seconds(4e-3));
+  EXPECT_THAT(run_text(report),
+              ContainsRegex("tensor all-reduce, 0.0041 MB +2 ms +3 ms +4 ms +-50.0 %"));
 }
 
 TEST(CompareRuns, KeepsJobsApart) {

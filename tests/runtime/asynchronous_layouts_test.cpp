@@ -65,6 +65,16 @@ TEST(AsynchronousTraining, IsThatOfAHostWithTensorParallelism) {
       three_steps());
 }
 
+// In the order in which collectives run behind products (layers/tensor_overlap_test.cpp).
+TEST(AsynchronousTraining, IsThatOfAHostWithTensorParallelismBehindProducts) {
+  expect_same_bits({.tp = 2,
+                    .pp = 2,
+                    .sequence_parallel = true,
+                    .overlaps_tensor = true,
+                    .messages = MessageMode::kOverlapped},
+                   three_steps());
+}
+
 TEST(AsynchronousTraining, IsThatOfAHostInEveryModeOfDataParallelism) {
   for (const DataMode mode :
        {DataMode::kBlocking, DataMode::kBlockingGathers, DataMode::kOverlapped}) {

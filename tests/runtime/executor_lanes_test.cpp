@@ -5,12 +5,15 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "cost_model/error.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/transport/forwarding_communicator.h"
 #include "runtime/transport/launch.h"
+#include "tests/runtime/layers/begun_collectives.h"
 #include "tests/runtime/training_harness.h"
 
 namespace ptdp::testing {
@@ -68,6 +71,52 @@ TEST(ExecutorLanes, BeginToReduceWhileTheLastBackwardPassRuns) {
   EXPECT_EQ(compared, 2 * 20);
   EXPECT_TRUE(has_begun_early[0]);
   EXPECT_TRUE(has_begun_early[1]);
+}
+
+/// A world whose groups begin collectives on threads.
+class BegunWorld final : public ForwardingCommunicator {
+ public:
+  BegunWorld(Communicator& world, std::atomic<int>& begun)
+      : ForwardingCommunicator(world), begun_(begun) {}
+  [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override {
+    return std::make_unique<ThreadedCommunicator>(ForwardingCommunicator::group(ranks, tag),
+                                                  begun_);
+  }
+
+ private:
+  std::atomic<int>& begun_;
+};
+
+// Each layer's two sums of a backward pass; with the optimizer's step the numbers are those
+// without.
+TEST(ExecutorTensor, TimesWhatRunsBehindProducts) {
+  Layout layout = {.tp = 2};
+  const Job job = small_job();
+  const Trained expected = train(layout, job);
+  layout.overlaps_tensor = true;
+  const TrainingSettings settings = settings_of(layout, job);
+  const TrainingData data = TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, 7);
+  std::atomic<int> begun = 0;
+  run_ranks({.size = 2, .make_backend = [] { return std::make_unique<CpuBackend>(); }},
+            [&](Communicator& world, Backend& backend) {
+              BegunWorld beside(world, begun);
+              Executor executor(backend, beside, settings, data);
+              const StepRecord record = executor.run_step();
+              EXPECT_EQ(record.gradient_norm, expected.gradient_norms.front());
+              int hidden = 0;
+              for (const SubSpan& sub : record.sub_spans) {
+                EXPECT_GE(sub.hidden, Seconds(0.0));
+                EXPECT_GE(sub.exposed(), Seconds(0.0));
+                EXPECT_LE(sub.span.end, record.actions[sub.action].end);
+                if (sub.hidden > Seconds(0.0)) {
+                  ++hidden;
+                  EXPECT_EQ(settings.schedule.orders[0][sub.action].kind, ActionKind::kBackward);
+                }
+              }
+              const int microbatches = 16;
+              EXPECT_EQ(hidden, 2 * job.model.num_layers * microbatches);
+            });
+  EXPECT_EQ(begun, 2 * 2 * job.model.num_layers * 16);
 }
 
 // What a lane throws ends the run with its message, whichever lane it is and whoever waits.

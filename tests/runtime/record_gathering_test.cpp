@@ -29,7 +29,8 @@ RankRecord full_record() {
                           .sub_spans = {{.action = 1,
                                          .kind = CollectiveKind::kAllGather,
                                          .span = span(1.5, 1.75),
-                                         .bytes = 77}},
+                                         .bytes = 77,
+                                         .hidden = Seconds(0.125)}},
                           .operations = {0.25, 0.125},
                           .loss = 3.5,
                           .gradient_norm = 0.75,
@@ -44,6 +45,11 @@ RankRecord full_record() {
   record.data = sent(40);
   record.tied = sent(50);
   record.model = sent(60);
+  record.estimates = {{.group = CallGroup::kData,
+                       .kind = CollectiveKind::kReduceScatter,
+                       .bytes = std::int64_t{7} << 33,
+                       .seconds = 0.375,
+                       .action = 12}};
   return record;
 }
 
@@ -64,6 +70,7 @@ void expect_equal(const StepRecord& a, const StepRecord& b) {
     EXPECT_EQ(a.sub_spans[i].kind, b.sub_spans[i].kind);
     EXPECT_EQ(a.sub_spans[i].bytes, b.sub_spans[i].bytes);
     expect_equal(a.sub_spans[i].span, b.sub_spans[i].span);
+    EXPECT_EQ(a.sub_spans[i].hidden, b.sub_spans[i].hidden);
   }
   EXPECT_EQ(a.operations, b.operations);
   EXPECT_EQ(a.loss, b.loss);
@@ -86,6 +93,13 @@ TEST(RecordBytes, ComeBackAsTheyWere) {
     EXPECT_EQ((again.*group).bytes, (record.*group).bytes);
     EXPECT_EQ((again.*group).messages, (record.*group).messages);
   }
+  ASSERT_EQ(again.estimates.size(), 1U);
+  const CallEstimate& estimate = again.estimates.front();
+  EXPECT_EQ(estimate.group, CallGroup::kData);
+  EXPECT_EQ(estimate.kind, CollectiveKind::kReduceScatter);
+  EXPECT_EQ(estimate.bytes, std::int64_t{7} << 33);
+  EXPECT_EQ(estimate.seconds, 0.375);
+  EXPECT_EQ(estimate.action, 12U);
 }
 
 TEST(RecordBytes, AreRefusedWhereTheyAreNotWhole) {

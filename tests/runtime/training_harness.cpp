@@ -26,11 +26,15 @@ Schedule schedule_of(const Layout& layout, const Job& job, bool has_optimizer) {
   const Schedule compute = generator.generate(shape_of(layout, job));
   const bool has_copies = compute.placement == StagePlacement::kBidirectional;
   const bool has_data = layout.dp > 1 || has_copies;
-  return complete(compute, {.gradient_buckets = has_data ? std::vector<int>{layout.num_buckets}
-                                                         : std::vector<int>{},
-                            .gathers_parameters = has_data && layout.zero_stage > 0,
-                            .ties_embeddings = !job.model.untied_embeddings,
-                            .has_optimizer = has_optimizer});
+  return complete(
+      compute,
+      {.gradient_buckets = has_data ? std::vector<int>{layout.num_buckets} : std::vector<int>{},
+       // As ptdp-run has it. Ranks of a host may also reduce early: no send
+       // waits there, which a reduction in front of its receive would block.
+       .overlaps_reductions = !job.uses_nccl || layout.data != DataMode::kBlocking,
+       .gathers_parameters = has_data && layout.zero_stage > 0,
+       .ties_embeddings = !job.model.untied_embeddings,
+       .has_optimizer = has_optimizer});
 }
 
 std::vector<double> values_of(const Buffer& buffer, Backend& backend) {
@@ -91,7 +95,8 @@ std::string to_string(const Layout& layout) {
          (layout.sequence_parallel ? " sp" : "") + " " + layout.schedule +
          (layout.messages == MessageMode::kOverlapped ? " messages beside" : "") +
          (layout.data == DataMode::kBlocking ? "" : " reductions beside") +
-         (layout.data == DataMode::kOverlapped ? " gathers beside" : "");
+         (layout.data == DataMode::kOverlapped ? " gathers beside" : "") +
+         (layout.overlaps_tensor ? " tensor beside" : "");
 }
 
 Job small_job() {
@@ -122,6 +127,7 @@ TrainingSettings settings_of(const Layout& layout, const Job& job) {
           .global_batch_size = job.global_batch_size,
           .messages = layout.messages,
           .data = layout.data,
+          .overlaps_tensor = layout.overlaps_tensor,
           .scatters_messages = true,
           .type = job.type,
           .dropout = job.dropout,
@@ -136,8 +142,7 @@ Trained train(const Layout& layout, const Job& job) {
   return train(layout, job, [] { return std::make_unique<CpuBackend>(); });
 }
 
-Trained train(const Layout& layout, const Job& job,
-              const std::function<std::unique_ptr<Backend>()>& make_backend) {
+Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend) {
   const TrainingSettings settings = settings_of(layout, job);
   TrainingSettings without_optimizer = settings;
   without_optimizer.schedule = schedule_of(layout, job, false);
@@ -150,7 +155,9 @@ Trained train(const Layout& layout, const Job& job,
   run_ranks({.size = ranks,
              .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
                                                      : CollectiveAlgorithm::kRing,
-             .make_backend = make_backend},
+             .make_backend = make_backend,
+             .uses_nccl = job.uses_nccl,
+             .make_host_backend = [] { return std::make_unique<CpuBackend>(); }},
             [&](Communicator& world, Backend& backend) {
               {
                 Executor executor(backend, world, without_optimizer, data);

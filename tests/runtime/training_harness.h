@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/transport/launch.h"
 
 namespace ptdp::testing {
 
@@ -21,6 +21,7 @@ struct Layout {
   int micro_batch_size = 1;
   std::string schedule = "1f1b";
   bool sequence_parallel = false;
+  bool overlaps_tensor = false;
   int zero_stage = 0;
   Recompute recompute = Recompute::kNone;
   MessageMode messages = MessageMode::kBlocking;
@@ -39,6 +40,7 @@ struct Job {
   double dropout = 0.1;
   bool is_reproducible = false;
   bool uses_graphs = false;
+  bool uses_nccl = false;  ///< Ranks are on GPUs of their own.
   std::int64_t steps = 1;
 };
 /// Eight layers of four heads of six channels, sequences of eight; 150 tokens, which fill one shard
@@ -67,7 +69,7 @@ struct Trained {
 [[nodiscard]] Trained train(const Layout& layout, const Job& job);
 /// On backends that this makes, in every rank's thread.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job,
-                            const std::function<std::unique_ptr<Backend>()>& make_backend);
+                            const BackendMaker& make_backend);
 
 /// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);

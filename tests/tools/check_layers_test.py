@@ -52,6 +52,14 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("runtime/a.cpp", "#include <mpi.h>")
         self.assert_refused("runtime/transport/launch.cpp", "#include <mpi.h>")
         self.assert_accepted("runtime/transport/mpi_engine.h", "#include <mpi.h>")
+        self.assert_refused("runtime/a.cpp", "#include <nccl.h>")
+        self.assert_refused("runtime/transport/launch.cpp", "#include <nccl.h>")
+        self.assert_refused("kernels/cuda/a.cpp", "#include <nccl.h>")
+        self.assert_accepted("runtime/transport/nccl_library.h", "#include <nccl.h>")
+        # Of CUDA its runtime alone.
+        self.assert_accepted("runtime/transport/nccl_world.cpp", "#include <cuda_runtime_api.h>")
+        self.assert_refused("runtime/transport/nccl_world.cpp", "#include <cublasLt.h>")
+        self.assert_refused("runtime/transport/launch.cpp", "#include <cuda_runtime.h>")
         self.assert_refused("cost_model/a.cpp", "#include <thread>")
         self.assert_accepted("cost_model/a.cpp", "#include <vector>")
 

@@ -14,14 +14,6 @@ std::map<std::string, std::string> torchrun(const std::string& rank, const std::
           {"MASTER_PORT", "29500"}};
 }
 
-TEST(RunUnderTorchrun, SaysWhatIsSupportedOnRankZeroAlone) {
-  const ProgramRun first = run_run({"plan.json"}, {.environment = torchrun("0", "4")});
-  EXPECT_TRUE(is_refused(first, {"torchrun started 4 processes", "mpirun"}));
-  const ProgramRun other = run_run({"plan.json"}, {.environment = torchrun("3", "4")});
-  EXPECT_TRUE(ends_with(other, kBadInput));
-  EXPECT_EQ(other.errors, "");
-}
-
 TEST(RunUnderTorchrun, RunsThreadsInASingleProcess) {
   const ProgramRun run = run_run({"/nowhere.json"}, {.environment = torchrun("0", "1")});
   EXPECT_TRUE(is_refused(run, {"/nowhere.json"}));
@@ -39,6 +31,22 @@ TEST(RunUnderALauncher, RefusesThreadsInEveryProcess) {
   const ProgramRun run = run_run({"plan.json", "--transport", "threads"},
                                  {.environment = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}});
   EXPECT_TRUE(is_refused(run, {"--transport threads", "mpiexec started 2"}));
+}
+
+// As on Alibaba PAI-DLC.
+TEST(RunUnderALauncher, RefusesRanksOfNodes) {
+  std::map<std::string, std::string> node = torchrun("0", "2");
+  node.erase("LOCAL_RANK");
+  node["NPROC_PER_NODE"] = "8";
+  const ProgramRun run = run_run({"plan.json"}, {.environment = node});
+  EXPECT_TRUE(is_refused(run, {"NPROC_PER_NODE is 8 without a LOCAL_RANK", "torchrun"}));
+}
+
+TEST(RunUnderTorchrun, NamesAPortThatMakesNoSense) {
+  std::map<std::string, std::string> environment = torchrun("0", "2");
+  environment["MASTER_PORT"] = "http";
+  const ProgramRun run = run_run({"plan.json"}, {.environment = environment});
+  EXPECT_TRUE(is_refused(run, {"MASTER_PORT: expected a port, got \"http\""}));
 }
 
 TEST(RunUnderALauncher, NamesAVariableThatMakesNoSense) {

@@ -122,6 +122,15 @@ TEST(RankTerms, TellCollectivesOfPassesFromGatheredMessages) {
   EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.5);  // 4 - 1 - 2 - 0.5
 }
 
+// From 2 to 4, of which a product takes the first 1.5 s: half a second is waited.
+TEST(RankTerms, CountWhatCollectivesRanBehindAsCompute) {
+  StepRecord step = step_of({span(1, 5)}, 2.0, 0.5);
+  step.sub_spans = {{.action = 0, .span = span(2, 4), .hidden = Seconds(1.5)}};
+  const RunTerms terms = rank_terms({{kForward, 0, 0}}, step);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kTensorParallel].value(), 0.5);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 1.0);  // 4 - 0.5 - 2 - 0.5
+}
+
 TEST(MeasuredStepTimes, RunFromOneEndToTheNext) {
   RunRecord record = two_stages_record();
   record.ranks[0].steps.push_back(step_of({span(10.5, 12)}, 0, 0));

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace ptdp {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 bool is_built_with_cuda = true;
@@ -105,6 +107,96 @@ TEST_F(RunDeviceChoice, LetsThreadsShareTheFirstGpu) {
   EXPECT_EQ(device.memory(), kMemory);
   EXPECT_EQ(sharing_note(device, 2), "2 ranks share 1 GPU: functional, timing not representative");
   EXPECT_FALSE(shared_by_threads(RunDevice()).is_gpu());
+}
+
+/// What a check throws; "" where it does not.
+std::string refused(const std::function<void()>& check) {
+  try {
+    check();
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::kBadInput);
+    return error.what();
+  }
+}
+
+// Faults F30: before anything is started.
+TEST_F(RunDeviceChoice, RefusesGpusOfAnotherKindUnlessThatIsAllowed) {
+  Plan plan = plan_for(108);
+  plan.scenario.cluster.gpu.name = "a100-80gb-sxm";
+  plan.scenario.cluster.gpu.memory = 80.0 * Bytes(kGibi);
+  const auto here = [](int multiprocessors, double gibi) {
+    return RunDevice{.kind = DeviceKind::kCuda,
+                     .gpus = {{.name = "GPU A",
+                               .memory = gibi * Bytes(kGibi),
+                               .num_multiprocessors = multiprocessors}}};
+  };
+  // What a driver says of an A100 of 80 GB.
+  EXPECT_TRUE(is_planned_gpu(here(108, 79.25), plan));
+  EXPECT_EQ(refused([&] { check_gpu_type(here(108, 79.25), plan, false); }), "");
+  for (const RunDevice& other : {here(108, 39.4), here(132, 79.1)}) {
+    EXPECT_FALSE(is_planned_gpu(other, plan));
+    EXPECT_THAT(refused([&] { check_gpu_type(other, plan, false); }),
+                AllOf(HasSubstr("a100-80gb-sxm (108 multiprocessors, 86 GB)"), HasSubstr("GPU A"),
+                      HasSubstr("--allow-other-gpu")));
+    EXPECT_EQ(refused([&] { check_gpu_type(other, plan, true); }), "");
+  }
+  RunDevice mixed = here(108, 79.25);
+  mixed.gpus.push_back(here(132, 79.1).gpus.front());
+  EXPECT_FALSE(is_planned_gpu(mixed, plan));
+  EXPECT_TRUE(is_planned_gpu(RunDevice(), kForHost));
+  EXPECT_FALSE(is_planned_gpu(RunDevice(), plan));
+  EXPECT_EQ(refused([&] { check_gpu_type(RunDevice(), plan, false); }), "");
+}
+
+/// A plan of so many ranks to a tensor-parallel group, on nodes of so many GPUs.
+Plan plan_of(int tp, int gpus_per_node) {
+  Plan plan = plan_for(132);
+  plan.config.tp = tp;
+  plan.scenario.cluster.gpus_per_node = gpus_per_node;
+  return plan;
+}
+
+TEST_F(RunDeviceChoice, WantsAGpuForEachRankOfNccl) {
+  const RunDevice two = choose_device({}, kForGpus, /*shrinks=*/false);
+  const auto place = [&](int ranks, bool are_processes, const RunDevice& device) {
+    return refused([&] {
+      check_nccl_placement(device, plan_of(1, 8),
+                           {.ranks_here = ranks, .are_processes = are_processes});
+    });
+  };
+  EXPECT_EQ(place(2, false, two), "");
+  EXPECT_EQ(place(2, true, two), "");
+  EXPECT_THAT(place(3, false, two),
+              AllOf(HasSubstr("3 ranks on this machine and 2 GPUs"), HasSubstr("threads")));
+  EXPECT_THAT(place(3, true, two), HasSubstr("--transport mpi"));
+  const RunDevice own = shared_by_threads(two);  // as srun --gpus-per-task=1 shows it
+  EXPECT_EQ(place(2, true, own), "");
+  EXPECT_THAT(place(2, false, own), HasSubstr("2 ranks on this machine and 1 GPU:"));
+  EXPECT_THAT(place(1, false, RunDevice()), HasSubstr("the ranks run on the host"));
+  EXPECT_THAT(sharing_note(own, 2, /*are_processes=*/true), HasSubstr("give --transport nccl"));
+}
+
+TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
+  gpus_here.assign(4, {"GPU A", kMemory});
+  const RunDevice four = choose_device({}, kForGpus, /*shrinks=*/false);
+  const auto place = [&](const Plan& plan, RankPlacement rank) {
+    rank.are_processes = true;
+    return refused([&] { check_nccl_placement(four, plan, rank); });
+  };
+  // In blocks: ranks 4 to 7 on the second of two machines.
+  for (int rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(place(plan_of(4, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
+    EXPECT_EQ(place(plan_of(2, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
+  }
+  EXPECT_THAT(place(plan_of(8, 8), {.rank = 4, .place = 0, .ranks_here = 4}),
+              HasSubstr("rank 4 is number 0 of 4 on its machine"));
+  // In turn: rank 1 on the second machine.
+  EXPECT_THAT(place(plan_of(2, 8), {.rank = 1, .place = 0, .ranks_here = 4}),
+              HasSubstr("--distribution=block"));
+  EXPECT_EQ(place(plan_of(1, 8), {.rank = 1, .place = 0, .ranks_here = 4}), "");
+  // NVLink between the machines of a rack.
+  EXPECT_EQ(place(plan_of(8, 72), {.rank = 4, .place = 0, .ranks_here = 4}), "");
 }
 
 TEST_F(RunDeviceChoice, NamesEachKindOfGpuOnce) {

@@ -123,6 +123,16 @@ TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
   }
 }
 
+// Which a host's collectives are not; all is what the plan's machine can.
+TEST(RunPlan, RefusesToHideTensorParallelismOnAHost) {
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--overlap", "messages,tensor"}),
+                         {"ptdp-cpu", "tensor_parallel_overlap", "--overlap"}));
+  const json stack = json_of(plan_of_four_ranks(),
+                             {"--steps", "1", "--overlap", "all"})["plan"]["inputs"]["stack"];
+  EXPECT_EQ(stack["tensor_parallel_overlap"], false);
+  EXPECT_EQ(stack["pipeline_overlap"], "always");
+}
+
 TEST(RunPlan, RefusesOverlapsThatAreNone) {
   for (const char* overlap : {"some", "all,messages", "gathers", ""}) {
     EXPECT_TRUE(

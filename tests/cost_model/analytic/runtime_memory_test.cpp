@@ -162,6 +162,32 @@ ActivationPeak peak_of(const std::string& order, int rank_of_two) {
 }
 
 // The last pass of what is held is the worst: two microbatches, and the gradients of one.
+// An MLP as wide as h on four tensor ranks: rows and both sides of the GELU are a quarter of all
+// rows each, so that the rows gathered for fc1's weight gradient beside the input gradient, in
+// place of this rank's and of the GELU's result, are the most. A sum on four ranks takes two of its
+// four parts.
+TEST(VirtualStageMemory, HasTheRowsThatAreGatheredBehindAProduct) {
+  Scenario scenario = small(8);
+  scenario.job.model.ffn_hidden_size = 8;
+  scenario.stack.workspace = Bytes(1.0);
+  ParallelConfig config{
+      .tp = 4, .pp = 4, .micro_batch_size = kMicroBatch, .sequence_parallel = true};
+  const Bytes most = layer_memory(scenario, config).most;
+  const Bytes quarter(kRows / 4);
+  const StageMemory in_turn = virtual_stage_memory(scenario, config, 1);
+  EXPECT_EQ(in_turn.backward, 2.0 * most + Bytes(kRows + kRows / 2));
+  scenario.stack.tensor_parallel_overlap = true;
+  const StageMemory beside = virtual_stage_memory(scenario, config, 1);
+  EXPECT_EQ(beside.backward, 2.0 * most - quarter + Bytes(2.0 * kRows + kRows / 2));
+  EXPECT_EQ(beside.forward, in_turn.forward);
+  EXPECT_EQ(beside.input_gradient, in_turn.input_gradient);
+  EXPECT_EQ(beside.weight_gradient, in_turn.weight_gradient);
+  config.sequence_parallel = false;  // nothing is gathered
+  const Bytes whole = virtual_stage_memory(scenario, config, 1).backward;
+  scenario.stack.tensor_parallel_overlap = false;
+  EXPECT_EQ(whole, virtual_stage_memory(scenario, config, 1).backward);
+}
+
 TEST(ActivationPeak, IsThatOfTheWorstAction) {
   const ActivationPeak peak = peak_of("0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1", 0);
   EXPECT_EQ(peak.kept, Bytes(2 * (2 * kMost + kIds)));

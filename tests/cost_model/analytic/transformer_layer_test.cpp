@@ -72,6 +72,57 @@ TEST(LayerCosts, ExposeLessBackwardCommunicationWithOverlap) {
   EXPECT_LT(hidden.backward.tensor_parallel, 0.5 * exposed.backward.tensor_parallel);
 }
 
+/// What a stack leaves exposed of a collective behind a product.
+Seconds beside(Seconds collective, Seconds product, double slowdown) {
+  return collective < product ? slowdown * collective : collective - product + slowdown * product;
+}
+
+// runtime/layers/README.md, "What runs behind what": of QKV (3h outputs) and of h→4h each, with
+// sequence parallelism the gather behind the input gradient, the sum behind the weight gradient.
+// Products are as fast that an all-reduce takes longer than the former's and less than the
+// latter's: together they would hide more.
+TEST(LayerCosts, HideInOurRuntimeWhatEachLayerCan) {
+  Scenario scenario = selene_2021("18B");
+  scenario.stack.memory_model = MemoryModel::kPtdp;
+  scenario.stack.workspace = Bytes(1.0);
+  scenario.stack.overlap_slowdown = 0.25;
+  scenario.stack.tensor_parallel_overlap = true;
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const std::int64_t tokens = std::int64_t{4} * 2048;
+  const Bytes activations(2.0 * static_cast<double>(tokens) * 6144);
+  ParallelConfig config{.tp = 8, .micro_batch_size = 4};
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  LinearTime qkv = linear_time(tokens, 3 * 6144 / 8, 6144, gpu, scenario.stack);
+  LinearTime up = linear_time(tokens, 4 * 6144 / 8, 6144, gpu, scenario.stack);
+  const Seconds sum = all_reduce_time(activations, group, scenario.cluster);
+  const double factor = 2.0 * sum / (qkv.weight_gradient + up.weight_gradient);
+  scenario.cluster.time_factors.matmul = factor;
+  for (LinearTime* layer : {&qkv, &up}) {
+    layer->input_gradient = factor * layer->input_gradient;
+    layer->weight_gradient = factor * layer->weight_gradient;
+  }
+  ASSERT_LT(qkv.weight_gradient, sum);
+  ASSERT_GT(up.weight_gradient, sum);
+  EXPECT_DOUBLE_EQ(
+      layer_costs(scenario, config).backward.tensor_parallel.value(),
+      (beside(sum, qkv.weight_gradient, 0.25) + beside(sum, up.weight_gradient, 0.25)).value());
+
+  config.sequence_parallel = true;
+  const Seconds gather = all_gather_time(activations, group, scenario.cluster);
+  const Seconds scatter = reduce_scatter_time(activations, group, scenario.cluster);
+  Seconds exposed = 2.0 * gather;
+  for (const LinearTime& layer : {qkv, up}) {
+    exposed +=
+        beside(gather, layer.input_gradient, 0.25) + beside(scatter, layer.weight_gradient, 0.25);
+  }
+  EXPECT_DOUBLE_EQ(layer_costs(scenario, config).backward.tensor_parallel.value(), exposed.value());
+
+  // The actions of a schedule that splits backward passes have one product each.
+  config.schedule = ScheduleKind::kZbH1;
+  EXPECT_DOUBLE_EQ(layer_costs(scenario, config).backward.tensor_parallel.value(),
+                   (4.0 * gather + 2.0 * scatter).value());
+}
+
 TEST(LayerCosts, HaveNoCommunicationOnOneGpu) {
   const LayerCosts costs = layer_costs(selene_2021("1.7B"), {.micro_batch_size = 4});
   EXPECT_EQ(costs.forward.tensor_parallel, Seconds(0.0));

@@ -42,6 +42,14 @@ TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
             "has no matrix units");
 }
 
+TEST(CheckScenario, RefusesToHideTensorParallelismOnAHost) {
+  Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
+  scenario.stack.tensor_parallel_overlap = true;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cpu has tensor_parallel_overlap: a host's collectives are done when they "
+            "are begun, so none runs behind a product; expected false, and no tensor in --overlap");
+}
+
 // The A100 profile has rates of flash-1 and flash-2 only.
 TEST(CheckScenario, RefusesAGpuWithoutARateForTheAttentionKernel) {
   Scenario scenario = selene_2021("1T");

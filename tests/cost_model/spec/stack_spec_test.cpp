@@ -155,6 +155,29 @@ TEST(AtPrecision, RefusesWhatTheStackDoesNotSay) {
             "stack s says what it keeps in fp16, not in fp32: other_precisions lacks it");
 }
 
+TEST(WithOverlap, SaysAllThatRunsBesideCompute) {
+  const StackSpec nothing = with_overlap(unusual_stack(), {});
+  EXPECT_EQ(nothing.pipeline_overlap, PipelineOverlap::kNever);
+  EXPECT_EQ(nothing.data_parallel_overlap, DataParallelOverlap::kNever);
+  EXPECT_FALSE(nothing.parameter_gather_overlap);
+  EXPECT_FALSE(nothing.tensor_parallel_overlap);
+  const StackSpec tensor = with_overlap(nothing, {.tensor = true});
+  EXPECT_EQ(tensor.pipeline_overlap, PipelineOverlap::kNever);
+  EXPECT_EQ(tensor.data_parallel_overlap, DataParallelOverlap::kNever);
+  EXPECT_TRUE(tensor.tensor_parallel_overlap);
+}
+
+// Without a library's workspace it is this project's on a host.
+TEST(WithOverlap, LeavesOutWhatAHostCannotWhereAllIsAskedFor) {
+  StackSpec stack = unusual_stack();
+  EXPECT_TRUE(with_overlap(stack, {.tensor = true, .as_possible = true}).tensor_parallel_overlap);
+  stack.workspace = Bytes(0.0);
+  EXPECT_FALSE(with_overlap(stack, {.tensor = true, .as_possible = true}).tensor_parallel_overlap);
+  EXPECT_TRUE(with_overlap(stack, {.tensor = true}).tensor_parallel_overlap);
+  stack.memory_model = MemoryModel::kMegatron;
+  EXPECT_TRUE(with_overlap(stack, {.tensor = true, .as_possible = true}).tensor_parallel_overlap);
+}
+
 TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {
   EXPECT_EQ(refusal_of_stack("\"scatter_gather\": true,", ""),
             "test.json: scatter_gather: missing");

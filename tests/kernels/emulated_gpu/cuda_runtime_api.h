@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 enum cudaError_t {
   cudaSuccess = 0,
@@ -67,6 +70,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
@@ -110,7 +114,33 @@ namespace ptdp::emulated_gpu {
 /// alike where a graph is updated.
 cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work);
 
-/// Of the device, from here on [B]; cudaMalloc fails beyond it.
+/// What streams do together, of several devices too. Called under the lock of the emulation.
+class Meeting {
+ public:
+  Meeting() = default;
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  Meeting(Meeting&&) = delete;
+  Meeting& operator=(Meeting&&) = delete;
+  virtual ~Meeting() = default;
+
+  /// The stream has come to it, and asks until it may go on.
+  [[nodiscard]] virtual bool is_over() = 0;
+  /// Streams that have yet to come to it, as far as they were asked to.
+  [[nodiscard]] virtual std::vector<cudaStream_t> awaited() = 0;
+};
+cudaError_t queue(cudaStream_t stream, std::shared_ptr<Meeting> meeting);
+/// Runs one operation without which the stream cannot go on; false where there is none.
+bool advance(cudaStream_t stream);
+/// The lock of the emulation: of all devices and of what is built upon them.
+[[nodiscard]] std::recursive_mutex& mutex();
+/// Wakes threads that wait for a stream: a meeting may be over.
+void notify();
+
+/// That there are, from here on; one at first.
+void set_devices(int count);
+
+/// Of all devices together, from here on [B]; cudaMalloc fails beyond it.
 void set_memory(std::size_t bytes);
 /// Bytes that were allocated and not freed.
 [[nodiscard]] std::size_t memory_in_use();

@@ -1,7 +1,9 @@
-// Streams, events, memory and graphs of the emulated GPU. One lock: one thing runs at a time.
+// Streams, events, memory and graphs of emulated GPUs. One lock: one thing runs at a time.
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -10,20 +12,7 @@
 #include <mutex>
 #include <vector>
 
-namespace {
-
-struct Operation {
-  const void* kind = nullptr;  ///< Equal where a graph is updated.
-  std::function<void()> work;
-};
-
-}  // namespace
-
-struct EmulatedStream {
-  std::deque<Operation> queue;
-  std::unique_ptr<EmulatedGraph> capturing;
-  bool is_invalid = false;  ///< The capture.
-};
+using ptdp::emulated_gpu::Meeting;
 
 namespace {
 
@@ -34,7 +23,23 @@ struct Record {
   std::chrono::steady_clock::time_point time;
 };
 
+/// One of the three.
+struct Operation {
+  const void* kind = nullptr;  ///< Equal where a graph is updated.
+  std::function<void()> work = {};
+  std::shared_ptr<Record> waits_for = {};
+  std::shared_ptr<Meeting> meeting = {};
+};
+
 }  // namespace
+
+struct EmulatedStream {
+  int device = 0;
+  std::deque<Operation> queue;
+  std::unique_ptr<EmulatedGraph> capturing;
+  bool is_invalid = false;  ///< The capture.
+  bool is_visited = false;  ///< By advance().
+};
 
 struct EmulatedEvent {
   std::shared_ptr<Record> last;                   ///< Null before the first.
@@ -51,9 +56,19 @@ struct EmulatedExecutable {
 
 namespace {
 
+struct Allocation {
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
 std::recursive_mutex device_mutex;
+std::condition_variable_any device_changed;
+int num_devices = 1;
+thread_local int current_device = 0;
+bool has_meetings =
+    false;  ///< Whether streams may wait for what other threads have yet to ask for.
 std::map<EmulatedStream*, std::unique_ptr<EmulatedStream>> streams;
-std::map<void*, std::size_t> allocations;
+std::map<void*, Allocation> allocations;
 std::size_t memory_size = std::size_t{1} << 40U;
 std::size_t memory_used = 0;
 // What tells operations without a kernel apart.
@@ -61,46 +76,100 @@ const char kCopyKind = 0;
 const char kSetKind = 0;
 const char kRecordKind = 0;
 const char kWaitKind = 0;
-const char kGraphKind = 0;
+const char kMeetingKind = 0;
 
-void run_one(EmulatedStream& stream) {
+/// Runs one operation without which the stream cannot go on; false where it waits for what nobody
+/// asked for yet.
+bool advance(EmulatedStream& stream) {
+  if (stream.queue.empty() || stream.is_visited) {
+    return false;
+  }
+  const Operation& next = stream.queue.front();
+  stream.is_visited = true;
+  const std::unique_ptr<EmulatedStream, void (*)(EmulatedStream*)> visit(
+      &stream, [](EmulatedStream* visited) { visited->is_visited = false; });
+  if (next.waits_for != nullptr && !next.waits_for->is_reached) {
+    return advance(*next.waits_for->stream);
+  }
+  if (next.meeting != nullptr && !next.meeting->is_over()) {
+    for (EmulatedStream* const other : next.meeting->awaited()) {
+      if (advance(*other)) {
+        return true;
+      }
+    }
+    return false;
+  }
   const Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
-  operation.work();
+  if (operation.work) {
+    operation.work();
+  }
+  device_changed.notify_all();
+  return true;
 }
 
-void run_all(EmulatedStream& stream) {
+using Lock = std::unique_lock<std::recursive_mutex>;
+
+/// Until a thread asks for something.
+void wait_for_threads(Lock& lock) {
+  if (!has_meetings) {
+    static_cast<void>(std::fprintf(stderr, "emulated GPU: streams wait for each other\n"));
+    std::abort();
+  }
+  device_changed.wait(lock);
+}
+
+void run_all(Lock& lock, EmulatedStream& stream) {
   while (!stream.queue.empty()) {
-    run_one(stream);
-  }
-}
-
-void run_until(const Record& record) {
-  while (!record.is_reached) {
-    if (record.stream->queue.empty()) {
-      std::abort();  // streams wait for each other
+    if (!advance(stream)) {
+      wait_for_threads(lock);
     }
-    run_one(*record.stream);
   }
 }
 
-void run_all_streams() {
-  for (auto& [key, stream] : streams) {
-    run_all(*stream);
+void run_until(Lock& lock, const std::shared_ptr<Record>& record) {
+  while (!record->is_reached) {
+    if (!advance(*record->stream)) {
+      wait_for_threads(lock);
+    }
   }
 }
 
-cudaError_t push(EmulatedStream* stream, const void* kind, std::function<void()> work) {
+void run_device(Lock& lock, int device) {
+  while (true) {
+    bool is_done = true;
+    bool has_advanced = false;
+    for (auto& [key, stream] : streams) {
+      while (stream->device == device && !stream->queue.empty() && advance(*stream)) {
+        has_advanced = true;
+      }
+      is_done = is_done && (stream->device != device || stream->queue.empty());
+    }
+    if (is_done) {
+      return;
+    }
+    if (!has_advanced) {
+      wait_for_threads(lock);
+    }
+  }
+}
+
+cudaError_t push(EmulatedStream* stream, Operation operation) {
   const std::lock_guard lock(device_mutex);
   if (!streams.contains(stream)) {
     return cudaErrorInvalidResourceHandle;
   }
   if (stream->capturing != nullptr) {
-    stream->capturing->operations.push_back({kind, std::move(work)});
+    stream->capturing->operations.push_back(std::move(operation));
   } else {
-    stream->queue.push_back({kind, std::move(work)});
+    stream->queue.push_back(std::move(operation));
+    device_changed.notify_all();
   }
   return cudaSuccess;
+}
+
+cudaError_t push(EmulatedStream* stream, const void* kind, std::function<void()> work) {
+  return push(stream, {.kind = kind, .work = std::move(work)});
 }
 
 void reach(Record& record) {
@@ -113,7 +182,38 @@ void reach(Record& record) {
 namespace ptdp::emulated_gpu {
 
 cudaError_t queue(cudaStream_t stream, const void* kind, std::function<void()> work) {
+  const std::lock_guard lock(device_mutex);
+  if (!streams.contains(stream) || stream->device != current_device) {
+    return cudaErrorInvalidResourceHandle;
+  }
   return push(stream, kind, std::move(work));
+}
+
+cudaError_t queue(cudaStream_t stream, std::shared_ptr<Meeting> meeting) {
+  const std::lock_guard lock(device_mutex);
+  if (!streams.contains(stream) || stream->capturing != nullptr) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  has_meetings = true;
+  return push(stream, {.kind = &kMeetingKind, .meeting = std::move(meeting)});
+}
+
+bool advance(cudaStream_t stream) {
+  const std::lock_guard lock(device_mutex);
+  return streams.contains(stream) && ::advance(*stream);
+}
+
+std::recursive_mutex& mutex() {
+  return device_mutex;
+}
+
+void notify() {
+  device_changed.notify_all();
+}
+
+void set_devices(int count) {
+  const std::lock_guard lock(device_mutex);
+  num_devices = count;
 }
 
 void set_memory(std::size_t bytes) {
@@ -138,11 +238,21 @@ cudaError_t cudaGetLastError() {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const std::lock_guard lock(device_mutex);
+  *count = num_devices;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+  const std::lock_guard lock(device_mutex);
+  if (device < 0 || device >= num_devices) {
+    return cudaErrorInvalidValue;
+  }
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   const std::lock_guard lock(device_mutex);
@@ -160,13 +270,14 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaDriverGetVersion(version);
 }
-cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int) {
-  std::strncpy(address, "0000:00:00.0", static_cast<std::size_t>(length));
+cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int device) {
+  static_cast<void>(
+      std::snprintf(address, static_cast<std::size_t>(length), "0000:%02x:00.0", device));
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
-  const std::lock_guard lock(device_mutex);
-  run_all_streams();
+  Lock lock(device_mutex);
+  run_device(lock, current_device);
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -187,22 +298,23 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (::posix_memalign(memory, alignment, bytes) != 0) {
     return cudaErrorMemoryAllocation;
   }
-  allocations[*memory] = size;
+  allocations[*memory] = {size, current_device};
   memory_used += size;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
-  const std::lock_guard lock(device_mutex);
+  Lock lock(device_mutex);
   if (memory == nullptr) {
     return cudaSuccess;
   }
-  run_all_streams();
   const auto found = allocations.find(memory);
   if (found == allocations.end()) {
     return cudaErrorInvalidValue;
   }
-  memory_used -= found->second;
-  allocations.erase(found);
+  const Allocation allocation = found->second;
+  run_device(lock, allocation.device);
+  memory_used -= allocation.bytes;
+  allocations.erase(memory);
   std::free(memory);
   return cudaSuccess;
 }
@@ -228,23 +340,24 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   const std::lock_guard lock(device_mutex);
   auto made = std::make_unique<EmulatedStream>();
+  made->device = current_device;
   *stream = made.get();
   streams[*stream] = std::move(made);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const std::lock_guard lock(device_mutex);
-  run_all(*stream);
+  Lock lock(device_mutex);
+  run_all(lock, *stream);
   streams.erase(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  const std::lock_guard lock(device_mutex);
+  Lock lock(device_mutex);
   if (stream->capturing != nullptr) {
     stream->is_invalid = true;
     return cudaErrorStreamCaptureUnsupported;
   }
-  run_all(*stream);
+  run_all(lock, *stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
@@ -253,11 +366,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     stream->is_invalid = true;
     return cudaErrorStreamCaptureIsolation;
   }
-  return push(stream, &kWaitKind, [record = event->last] {
-    if (record != nullptr) {
-      run_until(*record);
-    }
-  });
+  return push(stream, {.kind = &kWaitKind, .waits_for = event->last});
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   const std::lock_guard lock(device_mutex);
@@ -297,9 +406,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->last == nullptr || event->last->is_reached ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const std::lock_guard lock(device_mutex);
+  Lock lock(device_mutex);
   if (event->last != nullptr) {
-    run_until(*event->last);
+    run_until(lock, event->last);
   }
   return cudaSuccess;
 }
@@ -356,11 +465,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     event->last = std::make_shared<Record>(Record{stream});
     event->in_graphs.push_back(event->last);
   }
-  return push(stream, &kGraphKind, [operations = exec->graph.operations] {
-    for (const Operation& operation : operations) {
-      operation.work();
+  for (const Operation& operation : exec->graph.operations) {
+    if (const cudaError_t error = push(stream, operation); error != cudaSuccess) {
+      return error;
     }
-  });
+  }
+  return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;

@@ -54,6 +54,21 @@ TEST(ActionLog, KeepsTheLastOnesInOrder) {
   }
 }
 
+// On a device one thread asks for the work of all lanes.
+TEST(ActionLog, ComesBackToTheLaneThatAnotherOfItsThreadInterrupted) {
+  ActionLog log(0, 1);
+  log.enter(0, Phase::kBetweenSteps, 0);
+  log.begin(0, Lane::kCompute, 0, kForward);
+  log.begin(0, Lane::kData, 0, {ActionKind::kReduceGradients, 0, 0});
+  log.end(0, Lane::kData);
+  {
+    const ActionLog::Wait wait(log);
+    EXPECT_FALSE(log.state(0, Lane::kCompute).is_working());
+    EXPECT_FALSE(log.state(0, Lane::kData).is_active);
+  }
+  EXPECT_TRUE(log.state(0, Lane::kCompute).is_working());
+}
+
 TEST(ActionLog, TellsWaitingFromWorking) {
   ActionLog log(0, 1);
   log.begin(0, Lane::kCompute, 0, kForward);

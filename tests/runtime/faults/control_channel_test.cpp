@@ -182,7 +182,7 @@ TEST(ControlChannel, TakesNoStrangers) {
 TEST(ControlChannel, SaysWhereNobodyAnswers) {
   std::uint16_t port = 0;
   {
-    const Listening gone = listen_anywhere();
+    const Listening gone = listen_on(0);
     port = gone.port;
   }
   ControlOptions options = options_of(1, 2);

@@ -54,6 +54,19 @@ TEST(Straggler, IsNotWhoWaitsForIt) {
   EXPECT_EQ(found->rank, 0);
 }
 
+// Of the two seconds of its collective the slow rank computes one and a half.
+TEST(Straggler, ComputesBehindACollective) {
+  std::vector<RankRecord> ranks = {rank_that_takes(1.0), rank_that_takes(1.0), rank_that_takes(2.0),
+                                   rank_that_takes(2.5, 2.0)};
+  for (StepRecord& step : ranks.back().steps) {
+    step.sub_spans.front().hidden = Seconds(1.5);
+  }
+  const auto found = find_straggler(settings_of(2), ranks, 0, {}, Seconds(5.0));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 3);
+  EXPECT_DOUBLE_EQ(found->factor, 2.0);
+}
+
 TEST(Straggler, AloneOnItsStageIsFoundByWhatIsPredicted) {
   const std::vector<RankRecord> ranks = {rank_that_takes(1.0), rank_that_takes(4.0)};
   const std::vector<double> predicted = {0.9, 1.8};

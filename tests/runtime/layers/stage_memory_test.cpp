@@ -75,10 +75,13 @@ std::vector<Layout> layouts() {
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     for (const int tp : {1, 2, 4}) {
       for (const bool is_scattered : {false, true}) {
-        all.push_back({.tp = tp,
-                       .sequence_parallel = is_scattered,
-                       .recompute = recompute,
-                       .micro_batch_size = 2});
+        for (const bool overlaps : {false, true}) {
+          all.push_back({.tp = tp,
+                         .sequence_parallel = is_scattered,
+                         .overlaps_tensor = overlaps,
+                         .recompute = recompute,
+                         .micro_batch_size = 2});
+        }
       }
     }
   }
@@ -196,9 +199,13 @@ Peaks expected_peaks(const Page& page, const Layout& layout, const StageLayers& 
     const std::int64_t recomputing = layout.recompute == Recompute::kFull
                                          ? before + page.most + page.rh + page.nh + page.extra
                                          : 0;
+    // fc1's gradients: its input's rows are gathered while its gradient is formed.
+    const std::int64_t gathered_behind =
+        layout.overlaps_tensor && page.is_scattered ? page.without_core - page.nf + 2 * page.nh : 0;
     peaks.forward = std::max({peaks.forward, before + page.without_core + page.nh + page.extra});
-    peaks.backward = std::max(
-        {peaks.backward, recomputing, mlp + page.nh, before + core + page.rh + page.nh + page.na});
+    peaks.backward =
+        std::max({peaks.backward, recomputing, mlp + page.nh,
+                  before + core + page.rh + page.nh + page.na, before + gathered_behind});
     peaks.backward_input =
         std::max({peaks.backward_input, after + recomputing, after + mlp + page.nh + page.nf,
                   after + mlp + 2 * page.nh, after + attention + page.na,

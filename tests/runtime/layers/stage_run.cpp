@@ -185,7 +185,7 @@ std::string to_string(const Layout& layout) {
          std::string(name_of(layout.recompute)) + " order " +
          std::to_string(static_cast<int>(layout.order)) + " stages " +
          std::to_string(layout.num_stages) + (layout.shares_table ? " shared" : "") + " b " +
-         std::to_string(layout.micro_batch_size);
+         std::to_string(layout.micro_batch_size) + (layout.overlaps_tensor ? " overlapped" : "");
 }
 
 Task small_task() {
@@ -205,6 +205,7 @@ StageSettings settings_of(const Task& task, const Layout& layout) {
           .type = task.type,
           .recompute = layout.recompute,
           .sequence_parallel = layout.sequence_parallel,
+          .overlaps_tensor = layout.overlaps_tensor,
           .dropout = task.dropout,
           .initial_deviation = 0.2,
           .seed = 17,
@@ -242,28 +243,43 @@ Batch::Batch(Backend& backend, const Task& task, int micro_batch_size, int index
                  .gradient_scale = task.loss_scale / (task.global_batch_size * s)};
 }
 
-void on_ranks(int ranks, const std::function<void(Backend&, Communicator&)>& body) {
+void on_ranks(int ranks, const std::function<void(Backend&, Communicator&)>& body,
+              const Machine& machine) {
+  std::function<std::unique_ptr<Backend>()> make_backend = machine.make_backend;
+  if (!make_backend) {
+    make_backend = [] { return std::make_unique<CpuBackend>(); };
+  }
   run_ranks({.size = ranks,
              .algorithm = CollectiveAlgorithm::kOrdered,
-             .make_backend = [] { return std::make_unique<CpuBackend>(); }},
-            [&](Communicator& world, Backend& backend) { body(backend, world); });
+             .make_backend = std::move(make_backend)},
+            [&](Communicator& world, Backend& backend) {
+              if (!machine.tensor_group) {
+                return body(backend, world);
+              }
+              const std::unique_ptr<Communicator> group = machine.tensor_group(backend, world);
+              body(backend, *group);
+            });
 }
 
-Outcome run_step(const Task& task, const Layout& layout, const ChangeWeights& change) {
+Outcome run_step(const Task& task, const Layout& layout, const ChangeWeights& change,
+                 const Machine& machine) {
   Collector collector;
   std::vector<double> losses(static_cast<std::size_t>(layout.tp));
   Outcome outcome;
   outcome.sent.resize(losses.size());
-  on_ranks(layout.tp, [&](Backend& backend, Communicator& tensor_group) {
-    const auto rank = static_cast<std::size_t>(tensor_group.rank());
-    RankStages stages(backend, tensor_group, task, layout, change);
-    stages.run();
-    losses[rank] = stages.loss();
-    outcome.sent[rank] = tensor_group.sent();
-    for (const auto& stage : stages.stages()) {
-      collector.add(backend, stage->parameters(), tensor_group.rank());
-    }
-  });
+  on_ranks(
+      layout.tp,
+      [&](Backend& backend, Communicator& tensor_group) {
+        const auto rank = static_cast<std::size_t>(tensor_group.rank());
+        RankStages stages(backend, tensor_group, task, layout, change);
+        stages.run();
+        losses[rank] = stages.loss();
+        outcome.sent[rank] = tensor_group.sent();
+        for (const auto& stage : stages.stages()) {
+          collector.add(backend, stage->parameters(), tensor_group.rank());
+        }
+      },
+      machine);
   if (std::ranges::count(losses, losses.front()) != layout.tp) {
     throw std::runtime_error("ranks disagree about the loss");
   }

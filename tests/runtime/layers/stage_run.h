@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ enum class BackwardOrder {
 struct Layout {
   int tp = 1;
   bool sequence_parallel = false;
+  bool overlaps_tensor = false;
   Recompute recompute = Recompute::kNone;
   BackwardOrder order = BackwardOrder::kWhole;
   int num_stages = 1;
@@ -60,13 +62,22 @@ struct Outcome {
 /// Changes weights before the step: called for each store of each rank.
 using ChangeWeights = std::function<void(Backend&, ParameterStore&)>;
 
+/// Of what the ranks are made.
+struct Machine {
+  /// Called in each rank's thread; empty: hosts.
+  std::function<std::unique_ptr<Backend>()> make_backend = {};
+  /// The tensor-parallel group that the layers are given, which may borrow both; empty: that one.
+  std::function<std::unique_ptr<Communicator>(Backend&, Communicator&)> tensor_group = {};
+};
+
 /// Norms and biases begin at values of no symmetry. Throws if two ranks disagree about something
 /// that both hold.
 [[nodiscard]] Outcome run_step(const Task& task, const Layout& layout,
-                               const ChangeWeights& change = {});
+                               const ChangeWeights& change = {}, const Machine& machine = {});
 
 /// Calls `body` on `ranks` threads, each with a backend and its end of a group of all.
-void on_ranks(int ranks, const std::function<void(Backend&, Communicator&)>& body);
+void on_ranks(int ranks, const std::function<void(Backend&, Communicator&)>& body,
+              const Machine& machine = {});
 
 /// The settings of a task in a layout.
 [[nodiscard]] StageSettings settings_of(const Task& task, const Layout& layout);

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cost_model/error.h"
+#include "runtime/transport/slurm_hosts.h"
 
 namespace ptdp {
 namespace {
@@ -113,6 +115,136 @@ TEST(DetectLauncher, NamesAVariableThatMakesNoSense) {
               HasSubstr("PMI_RANK: expected less than the 2 of PMI_SIZE, got 2"));
   EXPECT_THAT(fault_of({{"PMI_RANK", "1x"}, {"PMI_SIZE", "99999999999999999999"}}),
               HasSubstr("PMI_RANK"));
+}
+
+TEST(DetectLauncher, KnowsThePlaceOnTheHost) {
+  EXPECT_EQ(detect_launcher(kOpenMpi).local_rank, 1);
+  EXPECT_EQ(detect_launcher(kTorchrun).local_rank, 5);
+  EXPECT_EQ(detect_launcher(in_step("3", {{"SLURM_LOCALID", "2"}})).local_rank, 2);
+  EXPECT_EQ(detect_launcher(kMpich).local_rank, -1);
+  // PyTorchJob: a process per pod.
+  Environment pod = kTorchrun;
+  pod.erase("LOCAL_RANK");
+  EXPECT_EQ(detect_launcher(pod).local_rank, -1);
+  EXPECT_EQ(detect_launcher(pod).rank, 5);
+}
+
+TEST(DetectLauncher, RefusesRanksOfNodes) {
+  Environment node = kTorchrun;
+  node.erase("LOCAL_RANK");
+  node["NPROC_PER_NODE"] = "8";
+  EXPECT_THAT(fault_of(node), HasSubstr("NPROC_PER_NODE is 8 without a LOCAL_RANK"));
+  node["NPROC_PER_NODE"] = "1";
+  EXPECT_EQ(fault_of(node), "nothing thrown");
+  node["NPROC_PER_NODE"] = "8";
+  node["LOCAL_RANK"] = "5";  // torchrun, started by it
+  EXPECT_EQ(fault_of(node), "nothing thrown");
+}
+
+MeetingPlace place_in(const Environment& environment) {
+  return find_meeting_place(environment, detect_launcher(environment));
+}
+
+std::string fault_of_place(const Environment& environment) {
+  try {
+    (void)place_in(environment);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::kBadInput);
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST(FindMeetingPlace, TakesThatOfTorchrun) {
+  const Environment of_job = merged({{"TORCHELASTIC_RUN_ID", "run 7"}}, kTorchrun);
+  const MeetingPlace place = place_in(of_job);
+  EXPECT_EQ(place.address, "127.0.0.1");
+  EXPECT_EQ(place.port, 29500);
+  EXPECT_EQ(place.job, "run 7");
+  EXPECT_EQ(place.timeout.value(), 120.0);
+}
+
+// Its agent listens at MASTER_PORT itself.
+TEST(FindMeetingPlace, LeavesTheAgentOfTorchrunItsPort) {
+  EXPECT_EQ(place_in(merged({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, kTorchrun)).port, 29600);
+  EXPECT_EQ(place_in(merged({{"TORCHELASTIC_USE_AGENT_STORE", "False"}}, kTorchrun)).port, 29500);
+  EXPECT_EQ(place_in(merged({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"MASTER_PORT", "65500"}},
+                            kTorchrun))
+                .port,
+            65400);
+}
+
+TEST(FindMeetingPlace, TakesTheFirstHostOfAStepAndAPortOfItsNumbers) {
+  const Environment hosts = {{"SLURM_STEP_NODELIST", "gpu[007-009],gpu2"},
+                             {"SLURM_JOB_NODELIST", "gpu[001-009]"}};
+  const MeetingPlace place = place_in(in_step("3", hosts));
+  EXPECT_EQ(place.address, "gpu007");
+  EXPECT_EQ(place.port, 20000 + 17 * 7 + 0);
+  EXPECT_EQ(place.job, "17.0");
+  EXPECT_EQ(place_in(in_step("3", {{"SLURM_JOB_NODELIST", "gpu[001-009]"}})).address, "gpu001");
+  // And what the user says before that.
+  const MeetingPlace asked =
+      place_in(in_step("3", merged({{"MASTER_ADDR", "gpu8"}, {"MASTER_PORT", "6000"}}, hosts)));
+  EXPECT_EQ(asked.address, "gpu8");
+  EXPECT_EQ(asked.port, 6000);
+}
+
+TEST(FindMeetingPlace, TakesWhatMpirunPassesOn) {
+  EXPECT_FALSE(detect_launcher(kOpenMpi).has_meeting);
+  const Environment with_place =
+      merged({{"MASTER_ADDR", "head"}, {"MASTER_PORT", "6000"}}, kOpenMpi);
+  EXPECT_TRUE(detect_launcher(with_place).has_meeting);
+  EXPECT_EQ(place_in(with_place).address, "head");
+}
+
+TEST(FindMeetingPlace, LetsTheUserChooseThePortAndTheTimeout) {
+  const MeetingPlace place =
+      place_in(merged({{"PTDP_MEETING_PORT", "7001"}, {"PTDP_MEETING_TIMEOUT", "30"}}, kTorchrun));
+  EXPECT_EQ(place.port, 7001);
+  EXPECT_EQ(place.timeout.value(), 30.0);
+}
+
+TEST(FindMeetingPlace, NamesWhatIsMissingOrMakesNoSense) {
+  EXPECT_THAT(fault_of_place(kOpenMpi), HasSubstr("expected MASTER_ADDR"));
+  EXPECT_THAT(fault_of_place(merged({{"MASTER_ADDR", "head"}}, kOpenMpi)),
+              HasSubstr("expected MASTER_PORT"));
+  for (const char* port : {"0", "65536", "http", "-1", ""}) {
+    EXPECT_THAT(fault_of_place(merged({{"MASTER_PORT", port}}, kTorchrun)),
+                HasSubstr("MASTER_PORT: expected a port, got \"" + std::string(port) + "\""));
+  }
+  EXPECT_THAT(fault_of_place(merged({{"PTDP_MEETING_TIMEOUT", "0"}}, kTorchrun)),
+              HasSubstr("PTDP_MEETING_TIMEOUT: expected seconds from 1 to 86400, got \"0\""));
+}
+
+// The forms of Slurm's manual (scontrol, "show hostnames"; srun, --nodelist).
+TEST(FirstSlurmHost, ReadsTheFormsOfSlurm) {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"localhost", "localhost"},
+      {"lx[10-20]", "lx10"},
+      {"gpu[001-004,7],login1", "gpu001"},
+      {"login1,gpu[001-004,7]", "login1"},
+      {"tux[0-2,12]", "tux0"},
+      {"linux[00-07]", "linux00"},
+      {"rack[3-5]node[08,1-2]", "rack3node08"},
+      {"node[5]-ib.cluster", "node5-ib.cluster"},
+      {"n[1,3-9]m", "n1m"},
+  };
+  for (const auto& [list, first] : rows) {
+    EXPECT_EQ(first_slurm_host(list), first) << list;
+  }
+}
+
+TEST(FirstSlurmHost, RefusesWhatIsNoList) {
+  for (const char* list :
+       {"", ",gpu1", "gpu[1-2", "gpu1]", "gpu[]", "gpu[-3]", "gpu[a-b]", "gpu[[1]]", "a b"}) {
+    try {
+      (void)first_slurm_host(list);
+      ADD_FAILURE() << list;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::kBadInput);
+      EXPECT_THAT(error.what(), HasSubstr("got \"" + std::string(list) + '"'));
+    }
+  }
 }
 
 }  // namespace

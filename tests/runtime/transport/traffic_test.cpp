@@ -89,6 +89,9 @@ class Walk {
     for (int i = 0; i < kNumGroups; ++i) {
       const std::vector<int>& ranks = traffic.groups[static_cast<std::size_t>(i)];
       const bool is_member = std::find(ranks.begin(), ranks.end(), world.rank()) != ranks.end();
+      if (!is_member) {
+        world.skip_group();
+      }
       groups_.push_back(is_member ? world.group(ranks, i) : nullptr);
     }
   }

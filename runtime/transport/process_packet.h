@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -21,9 +22,17 @@ namespace ptdp {
 struct PacketHeader {
   enum class Kind : std::uint8_t {
     kElements,
-    kAbort  ///< Ends a world; without elements.
+    kAbort,    ///< Ends a world; without elements.
+    kLost,     ///< A process is gone: ends all worlds; without elements.
+    kGoodbye,  ///< The sender finished; without elements.
+    kText,     ///< For the meeting of processes: what to_packet() made.
   };
 
+  /// Begins every message: what strangers send over TCP begins otherwise. Ends with the version of
+  /// all that processes tell each other.
+  static constexpr std::uint64_t kMark = 0x70746470'74637001;
+
+  std::uint64_t mark = kMark;
   std::uint64_t group = 0;  ///< Of a group and a kind of traffic.
   std::int64_t size = 0;    ///< Elements.
   std::uint32_t world = 0;
@@ -40,11 +49,12 @@ class Packet {
   static_assert(sizeof(PacketHeader) <= kBlockBytes && std::is_trivially_copyable_v<PacketHeader>);
 
   Packet() = default;
-  /// Uninitialised but for a default header.
+  /// Uninitialised but for the first block, a default header.
   explicit Packet(std::int64_t blocks)
       : memory_(static_cast<std::byte*>(::operator new (
             static_cast<std::size_t>(blocks* kBlockBytes), std::align_val_t{kBlockBytes}))),
         capacity_(blocks) {
+    std::memset(memory_.get(), 0, kBlockBytes);  // all of it travels
     new (memory_.get()) PacketHeader;
   }
 

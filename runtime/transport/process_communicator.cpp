@@ -1,4 +1,4 @@
-#include "runtime/transport/mpi_communicator.h"
+#include "runtime/transport/process_communicator.h"
 
 #include <algorithm>
 #include <cassert>
@@ -21,8 +21,8 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup group, int rank,
-                                 Backend& backend)
+ProcessCommunicator::ProcessCommunicator(std::shared_ptr<ProcessWorldState> world,
+                                         ProcessGroup group, int rank, Backend& backend)
     : MessageCommunicator(backend, world->algorithm()),
       world_(std::move(world)),
       group_(std::move(group)),
@@ -30,27 +30,27 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup 
       is_on_device_(is_asynchronous(backend)),
       mailboxes_(2 * group_.members.size()) {}
 
-MpiCommunicator::~MpiCommunicator() {
-  receives_.end_all([this](MpiReceive& begun) { engine().withdraw(begun); });
+ProcessCommunicator::~ProcessCommunicator() {
+  receives_.end_all([this](ProcessReceive& begun) { engine().withdraw(begun); });
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::group(std::span<const int> ranks, int tag) {
+std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ranks, int tag) {
   engine().throw_if_aborted();
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
   assert(place != ranks.end());
   const std::uint64_t call = groups_made_[{std::vector<int>(ranks.begin(), ranks.end()), tag}]++;
   std::uint64_t id = mixed(mixed(group_.id, static_cast<std::uint64_t>(tag)), call);
-  MpiGroup group;
+  ProcessGroup group;
   for (const int rank : ranks) {
     group.members.push_back(member(rank));
     id = mixed(id, static_cast<std::uint64_t>(rank));
   }
   group.id = id;
-  return std::make_unique<MpiCommunicator>(world_, std::move(group),
-                                           static_cast<int>(place - ranks.begin()), backend());
+  return std::make_unique<ProcessCommunicator>(world_, std::move(group),
+                                               static_cast<int>(place - ranks.begin()), backend());
 }
 
-Request MpiCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
+Request ProcessCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   engine().throw_if_aborted();
   Packet packet = engine().pool().take(Packet::blocks_for(buffer.bytes()));
   packet.header() = {.group = channel(traffic),
@@ -64,18 +64,18 @@ Request MpiCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   return {};
 }
 
-Request MpiCommunicator::start_receive(Buffer buffer, int from, Traffic traffic) {
+Request ProcessCommunicator::start_receive(Buffer buffer, int from, Traffic traffic) {
   return expect(buffer, from, traffic, {});
 }
 
-Request MpiCommunicator::start_combine(Buffer to, int from, Reduction reduction) {
+Request ProcessCommunicator::start_combine(Buffer to, int from, Reduction reduction) {
   return expect(to, from, Traffic::kCollectives, reduction);
 }
 
-Request MpiCommunicator::expect(Buffer buffer, int from, Traffic traffic,
-                                std::optional<Reduction> reduction) {
+Request ProcessCommunicator::expect(Buffer buffer, int from, Traffic traffic,
+                                    std::optional<Reduction> reduction) {
   const Request request = receives_.free_place();
-  MpiReceive& receive = receives_[request];
+  ProcessReceive& receive = receives_[request];
   receive.buffer = buffer;
   receive.reduction = reduction;
   receive.is_collective = traffic == Traffic::kCollectives;
@@ -85,7 +85,7 @@ Request MpiCommunicator::expect(Buffer buffer, int from, Traffic traffic,
   return request;
 }
 
-void MpiCommunicator::wait_all(std::span<const Request> requests) {
+void ProcessCommunicator::wait_all(std::span<const Request> requests) {
   engine().throw_if_aborted();
   const auto has_arrived = [&](Request request) {
     return request.id == 0 || receives_[request].has_arrived;
@@ -102,8 +102,8 @@ void MpiCommunicator::wait_all(std::span<const Request> requests) {
   }
 }
 
-void MpiCommunicator::take(MpiReceive& receive) {
-  MpiReceive arrived = std::exchange(receive, {});
+void ProcessCommunicator::take(ProcessReceive& receive) {
+  ProcessReceive arrived = std::exchange(receive, {});
   const Buffer sent = arrived.packet.elements();
   check_received(sent, member(arrived.from), arrived.buffer, member(rank_));
   if (arrived.reduction) {
@@ -115,7 +115,7 @@ void MpiCommunicator::take(MpiReceive& receive) {
 }
 
 // Packets lie in the host's memory.
-void MpiCommunicator::combine_received(Buffer sent, Buffer to, Reduction reduction) {
+void ProcessCommunicator::combine_received(Buffer sent, Buffer to, Reduction reduction) {
   if (!is_on_device_ || sent.empty()) {
     combine(sent, to, reduction, backend());
     return;
@@ -125,15 +125,15 @@ void MpiCommunicator::combine_received(Buffer sent, Buffer to, Reduction reducti
   combine(received, to, reduction, backend());
 }
 
-void MpiCommunicator::withdraw_collectives() noexcept {
-  receives_.end_collectives([this](MpiReceive& begun) { engine().withdraw(begun); });
+void ProcessCommunicator::withdraw_collectives() noexcept {
+  receives_.end_collectives([this](ProcessReceive& begun) { engine().withdraw(begun); });
 }
 
-std::uint64_t MpiCommunicator::channel(Traffic traffic) const {
+std::uint64_t ProcessCommunicator::channel(Traffic traffic) const {
   return mixed(group_.id, static_cast<std::uint64_t>(traffic));
 }
 
-Mailbox& MpiCommunicator::mailbox(int from, Traffic traffic) {
+Mailbox& ProcessCommunicator::mailbox(int from, Traffic traffic) {
   Mailbox*& place = mailboxes_[static_cast<std::size_t>(traffic) * group_.members.size() +
                                static_cast<std::size_t>(from)];
   if (place == nullptr) {

@@ -10,50 +10,51 @@
 #include <vector>
 
 #include "runtime/transport/message_communicator.h"
-#include "runtime/transport/mpi_engine.h"
+#include "runtime/transport/process_engine.h"
 #include "runtime/transport/request_places.h"
 
 namespace ptdp {
 
 /// What the ends of a world share. The world ends with the last of them.
-class MpiWorldState {
+class ProcessWorldState {
  public:
-  MpiWorldState(std::shared_ptr<MpiEngine> engine, CollectiveAlgorithm algorithm)
+  ProcessWorldState(std::shared_ptr<ProcessEngine> engine, CollectiveAlgorithm algorithm)
       : engine_(std::move(engine)), algorithm_(algorithm), number_(engine_->begin_world()) {}
-  MpiWorldState(const MpiWorldState&) = delete;
-  MpiWorldState& operator=(const MpiWorldState&) = delete;
-  MpiWorldState(MpiWorldState&&) = delete;
-  MpiWorldState& operator=(MpiWorldState&&) = delete;
-  ~MpiWorldState() { engine_->end_world(); }
+  ProcessWorldState(const ProcessWorldState&) = delete;
+  ProcessWorldState& operator=(const ProcessWorldState&) = delete;
+  ProcessWorldState(ProcessWorldState&&) = delete;
+  ProcessWorldState& operator=(ProcessWorldState&&) = delete;
+  ~ProcessWorldState() { engine_->end_world(); }
 
-  [[nodiscard]] MpiEngine& engine() const { return *engine_; }
+  [[nodiscard]] ProcessEngine& engine() const { return *engine_; }
   [[nodiscard]] CollectiveAlgorithm algorithm() const { return algorithm_; }
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
  private:
-  std::shared_ptr<MpiEngine> engine_;
+  std::shared_ptr<ProcessEngine> engine_;
   CollectiveAlgorithm algorithm_;
   std::uint32_t number_;
 };
 
 /// Processes that talk to each other, apart from other groups.
-struct MpiGroup {
+struct ProcessGroup {
   /// Formed alike by all members, each by itself, out of what makes a group: 64 bits, so that two
   /// of a thousand groups are the same once in 10^13 jobs.
   std::uint64_t id = 0;
   std::vector<int> members;  ///< Ranks of the job.
 };
 
-/// Made by MpiWorld. Sends are copied; a message is copied again when it is waited for. Buffers are
+/// Made by JobWorld. Sends are copied; a message is copied again when it is waited for. Buffers are
 /// touched in calls of this end alone.
-class MpiCommunicator final : public MessageCommunicator {
+class ProcessCommunicator final : public MessageCommunicator {
  public:
-  MpiCommunicator(std::shared_ptr<MpiWorldState> world, MpiGroup group, int rank, Backend& backend);
-  MpiCommunicator(const MpiCommunicator&) = delete;
-  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
-  MpiCommunicator(MpiCommunicator&&) = delete;
-  MpiCommunicator& operator=(MpiCommunicator&&) = delete;
-  ~MpiCommunicator() override;
+  ProcessCommunicator(std::shared_ptr<ProcessWorldState> world, ProcessGroup group, int rank,
+                      Backend& backend);
+  ProcessCommunicator(const ProcessCommunicator&) = delete;
+  ProcessCommunicator& operator=(const ProcessCommunicator&) = delete;
+  ProcessCommunicator(ProcessCommunicator&&) = delete;
+  ProcessCommunicator& operator=(ProcessCommunicator&&) = delete;
+  ~ProcessCommunicator() override;
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return static_cast<int>(group_.members.size()); }
@@ -75,18 +76,18 @@ class MpiCommunicator final : public MessageCommunicator {
     return group_.members[static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
-  void take(MpiReceive& receive);
+  void take(ProcessReceive& receive);
   void combine_received(Buffer sent, Buffer to, Reduction reduction);
 
-  [[nodiscard]] MpiEngine& engine() const { return world_->engine(); }
+  [[nodiscard]] ProcessEngine& engine() const { return world_->engine(); }
 
-  std::shared_ptr<MpiWorldState> world_;
-  MpiGroup group_;
+  std::shared_ptr<ProcessWorldState> world_;
+  ProcessGroup group_;
   int rank_;
   bool is_on_device_;
   std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
   std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
-  RequestPlaces<MpiReceive> receives_;
+  RequestPlaces<ProcessReceive> receives_;
 };
 
 }  // namespace ptdp

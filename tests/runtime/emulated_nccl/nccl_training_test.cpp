@@ -1,0 +1,68 @@
+// Ranks on GPUs of their own train as ranks on a host do: emulated.
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/runtime/emulated_nccl/emulation.h"
+#include "tests/runtime/training_harness.h"
+
+namespace ptdp::testing {
+namespace {
+
+/// Small, since a thread of an emulated GPU runs at a time.
+Job tiny_job() {
+  return {.model = resolved({.num_layers = 4,
+                             .hidden_size = 8,
+                             .num_attention_heads = 2,
+                             .vocab_size = 40,
+                             .seq_length = 4},
+                            "tiny_job"),
+          .global_batch_size = 4,
+          .type = DataType::kFloat32,
+          .steps = 2};
+}
+
+class TrainingOverNccl : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(TrainingOverNccl, ComputesWhatOneRankOfAHostDoes) {
+  const Layout& layout = GetParam();
+  Job job = tiny_job();
+  ASSERT_TRUE(exists(layout, job)) << to_string(layout);
+  const Trained expected = train({}, job);
+  job.uses_nccl = true;
+  emulated_nccl::reset();
+  emulated_gpu::set_devices(static_cast<int>(layout.config().world_size()));
+  const Trained found = train(layout, job, [](int rank) {
+    return make_cuda_backend({.device = rank, .is_deterministic = true});
+  });
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (std::size_t step = 0; step < found.losses.size(); ++step) {
+    EXPECT_NEAR(found.losses[step], expected.losses[step], 1e-5 * expected.losses[step]);
+  }
+  EXPECT_LE(largest_difference(found.gradients, expected.gradients), 1e-5);
+  EXPECT_EQ(emulated_nccl::faults(), std::vector<std::string>());
+  EXPECT_EQ(emulated_nccl::communicators(), 0);
+}
+
+// A world of one, each dimension alone, and what runs beside compute.
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, TrainingOverNccl,
+    ::testing::Values(Layout{}, Layout{.tp = 2, .sequence_parallel = true},
+                      Layout{.dp = 2, .zero_stage = 1},
+                      Layout{.pp = 4, .messages = MessageMode::kOverlapped},
+                      Layout{.pp = 2, .vpp = 2, .schedule = "zb-v"},
+                      Layout{.pp = 2, .schedule = "dualpipe"},
+                      Layout{.pp = 2, .schedule = "dualpipe", .messages = MessageMode::kOverlapped},
+                      Layout{.pp = 2,
+                             .dp = 2,
+                             .zero_stage = 1,
+                             .messages = MessageMode::kOverlapped,
+                             .data = DataMode::kOverlapped},
+                      Layout{.tp = 2,
+                             .pp = 2,
+                             .vpp = 2,
+                             .schedule = "interleaved",
+                             .sequence_parallel = true,
+                             .messages = MessageMode::kOverlapped}));
+
+}  // namespace
+}  // namespace ptdp::testing

@@ -1,0 +1,82 @@
+// Communicators whose begun collectives are not done when the call returns, as over NCCL.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "kernels/backend.h"
+#include "runtime/transport/forwarding_communicator.h"
+
+namespace ptdp {
+
+/// Of any kind: what is begun and never waited for fails the test.
+class BegunCommunicator : public ForwardingCommunicator {
+ public:
+  /// Counts in `begun` what is begun. Both must outlive it.
+  BegunCommunicator(Communicator& inner, std::atomic<int>& begun)
+      : ForwardingCommunicator(inner), begun_(begun) {}
+  BegunCommunicator(std::unique_ptr<Communicator> inner, std::atomic<int>& begun)
+      : ForwardingCommunicator(std::move(inner)), begun_(begun) {}
+  BegunCommunicator(const BegunCommunicator&) = delete;
+  BegunCommunicator& operator=(const BegunCommunicator&) = delete;
+  BegunCommunicator(BegunCommunicator&&) = delete;
+  BegunCommunicator& operator=(BegunCommunicator&&) = delete;
+  ~BegunCommunicator() override;
+
+  [[nodiscard]] Request begin_all_reduce(Buffer whole, Reduction reduction) override;
+  [[nodiscard]] Request begin_reduce_scatter(Buffer whole) override;
+  [[nodiscard]] Request begin_all_gather(Buffer whole) override;
+  void wait(Request request) override;
+
+ protected:
+  using Call = std::function<void()>;
+  /// Begins `collective`, which is of `whole`; what is called to end it.
+  [[nodiscard]] virtual Call start(Buffer whole, Call collective) = 0;
+
+ private:
+  [[nodiscard]] Request begin(Buffer whole, Call collective);
+
+  std::atomic<int>& begun_;
+  std::map<std::uint64_t, Call> under_way_;
+  std::uint64_t last_id_ = 1'000'000'000;  // no number of the other's
+};
+
+/// Does it all when it is waited for. Until then the buffer holds what is no number, and whoever
+/// writes to it fails the test. On hosts.
+class DelayedCommunicator final : public BegunCommunicator {
+ public:
+  using BegunCommunicator::BegunCommunicator;
+
+ protected:
+  [[nodiscard]] Call start(Buffer whole, Call collective) override;
+};
+
+/// Does it on a thread of its own, at any time until then. On hosts.
+class ThreadedCommunicator final : public BegunCommunicator {
+ public:
+  using BegunCommunicator::BegunCommunicator;
+
+ protected:
+  [[nodiscard]] Call start(Buffer whole, Call collective) override;
+};
+
+/// Queues it on another lane of the backend, which the lane in use waits for, as NCCL does. On
+/// devices.
+class LaneCommunicator final : public BegunCommunicator {
+ public:
+  /// The backend must outlive it.
+  LaneCommunicator(Backend& backend, Communicator& inner, std::atomic<int>& begun)
+      : BegunCommunicator(inner, begun), backend_(backend) {}
+
+ protected:
+  [[nodiscard]] Call start(Buffer whole, Call collective) override;
+
+ private:
+  Backend& backend_;
+};
+
+}  // namespace ptdp

@@ -1,0 +1,221 @@
+// ptdp-run as several processes that meet over TCP: the numbers of threads, and one word about
+// every fault. The processes are started by hand, with the variables of launchers.
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "runtime/transport/socket.h"
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// What torchrun sets.
+std::map<std::string, std::string> torchrun(int rank, int size, int port) {
+  return {{"RANK", std::to_string(rank)},        {"WORLD_SIZE", std::to_string(size)},
+          {"LOCAL_RANK", std::to_string(rank)},  {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}, {"TORCHELASTIC_RUN_ID", "none"},
+          {"PTDP_MEETING_TIMEOUT", "20"}};
+}
+
+/// What srun --mpi=none sets.
+std::map<std::string, std::string> srun(int rank, int size, int port) {
+  return {{"SLURM_JOB_ID", "4711"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_LOCALID", std::to_string(rank)},
+          {"SLURM_STEP_NUM_TASKS", std::to_string(size)},
+          {"SLURM_STEP_NODELIST", "localhost"},
+          {"PTDP_MEETING_PORT", std::to_string(port)},
+          {"PTDP_MEETING_TIMEOUT", "20"}};
+}
+
+/// A process of a job.
+struct Process {
+  std::vector<std::string> arguments;
+  std::map<std::string, std::string> environment;
+  std::chrono::milliseconds delay{0};
+};
+
+/// All at once.
+std::vector<ProgramRun> run_all(const std::vector<Process>& processes) {
+  std::vector<std::future<ProgramRun>> running;
+  running.reserve(processes.size());
+  for (const Process& process : processes) {
+    running.push_back(std::async(std::launch::async, [&process] {
+      std::this_thread::sleep_for(process.delay);
+      return run_run(process.arguments, {.environment = process.environment});
+    }));
+  }
+  std::vector<ProgramRun> runs;
+  runs.reserve(running.size());
+  for (std::future<ProgramRun>& run : running) {
+    runs.push_back(run.get());
+  }
+  return runs;
+}
+
+std::vector<Process> all_with(const std::vector<std::string>& arguments, int size) {
+  const int port = listen_on(0).port;
+  std::vector<Process> processes;
+  processes.reserve(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    processes.push_back({.arguments = arguments, .environment = torchrun(rank, size, port)});
+  }
+  return processes;
+}
+
+/// A directory with a plan for four ranks.
+class PlanOfFour {
+ public:
+  PlanOfFour() { static_cast<void>(directory_.file("plan.json", plan_of_four_ranks())); }
+  [[nodiscard]] std::string path() const { return in("plan.json"); }
+  [[nodiscard]] std::string in(const std::string& name) const {
+    return (directory_.path() / name).string();
+  }
+  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
+    return directory_.file(name, text).string();
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+json report_in(const std::string& file) {
+  return json::parse(content_of(file));
+}
+
+/// How many of them say something of a fault.
+int num_speakers(const std::vector<ProgramRun>& runs) {
+  int count = 0;
+  for (const ProgramRun& run : runs) {
+    count += run.errors.find("ptdp-run: ") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+// One of them comes late.
+TEST(RunUnderTorchrun, GivesTheNumbersOfThreadsToTheBit) {
+  const PlanOfFour plan;
+  const std::vector<std::string> flags = {plan.path(), "--quiet", "--steps", "3", "-o"};
+  std::vector<std::string> of_threads = flags;
+  of_threads.push_back(plan.in("threads.json"));
+  std::vector<std::string> of_processes = flags;
+  of_processes.push_back(plan.in("tcp.json"));
+  ASSERT_TRUE(succeeds(run_run(of_threads)));
+  std::vector<Process> processes = all_with(of_processes, 4);
+  processes[3].delay = std::chrono::milliseconds(500);
+  for (const ProgramRun& run : run_all(processes)) {
+    ASSERT_TRUE(succeeds(run));
+  }
+  const json threads = report_in(plan.in("threads.json"));
+  const json tcp = report_in(plan.in("tcp.json"));
+  for (const char* key : {"losses", "gradient_norms", "traffic", "memory"}) {
+    EXPECT_EQ(threads[key], tcp[key]) << key;
+  }
+  EXPECT_EQ(tcp["execution"]["transport"], "tcp");
+  EXPECT_EQ(tcp["execution"]["hosts"].size(), 1U);
+  EXPECT_EQ(tcp["execution"]["ranks"], 4);
+}
+
+TEST(RunUnderSrunWithoutPmi, MeetsAtTheFirstHostOfTheStep) {
+  const PlanOfFour plan;
+  const int port = listen_on(0).port;
+  std::vector<Process> processes;
+  processes.reserve(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    processes.push_back({.arguments = {plan.path(), "--quiet", "--steps", "2"},
+                         .environment = srun(rank, 4, port)});
+  }
+  const std::vector<ProgramRun> runs = run_all(processes);
+  for (const ProgramRun& run : runs) {
+    ASSERT_TRUE(succeeds(run));
+  }
+  EXPECT_THAT(runs[0].output, HasSubstr("time per iteration"));
+  EXPECT_EQ(runs[1].output, "");
+}
+
+TEST(RunUnderTorchrun, EndsAllWhereOneIsKilledAndNamesItsRank) {
+  const PlanOfFour plan;
+  const std::vector<ProgramRun> runs = run_all(all_with(
+      {plan.path(), "--quiet", "--steps", "50", "--inject", "rank=2,step=3,kind=F,what=kill"}, 4));
+  EXPECT_EQ(runs[2].status, 128 + SIGKILL) << runs[2].errors;
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_TRUE(ends_with(runs[static_cast<std::size_t>(rank)], kRuntimeFault));
+  }
+  EXPECT_THAT(runs[0].errors, HasSubstr("ptdp-run: rank 2"));
+}
+
+TEST(RunUnderTorchrun, EndsAllWhereOneFails) {
+  const PlanOfFour plan;
+  const std::vector<ProgramRun> runs = run_all(all_with(
+      {plan.path(), "--quiet", "--steps", "50", "--inject", "rank=3,step=3,kind=F,what=throw"}, 4));
+  for (const ProgramRun& run : runs) {
+    EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  }
+  EXPECT_THAT(runs[3].errors, HasSubstr("ptdp-run: rank 3"));
+}
+
+TEST(RunUnderTorchrun, RefusesAnotherPlanOnSomeRank) {
+  const PlanOfFour plan;
+  std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 4);
+  processes[2].arguments[0] = plan.file("other.json", plan_of_four_ranks() + "\n");
+  const std::vector<ProgramRun> plans = run_all(processes);
+  for (const ProgramRun& run : plans) {
+    EXPECT_TRUE(ends_with(run, kBadInput));
+  }
+  EXPECT_THAT(plans[0].errors, ContainsRegex("rank 2 on host .*: expected the .* to be that of "
+                                             "rank 0"));
+  EXPECT_EQ(num_speakers(plans), 1);
+}
+
+TEST(RunUnderTorchrun, SaysOnceThatProcessesDoNotCome) {
+  const PlanOfFour plan;
+  std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 4);
+  processes[0].environment["PTDP_MEETING_TIMEOUT"] = "2";
+  processes.erase(processes.begin() + 1);
+  const std::vector<ProgramRun> runs = run_all(processes);
+  for (const ProgramRun& run : runs) {
+    EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  }
+  EXPECT_THAT(runs[0].errors,
+              ContainsRegex("ptdp-run: 1 of 4 processes did not come to rank 0 .*: rank 1\n"));
+  EXPECT_EQ(num_speakers(runs), 1);
+}
+
+TEST(RunUnderTorchrun, SaysOnceThatTwoProcessesAreOneRank) {
+  const PlanOfFour plan;
+  std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 3);
+  processes[2].environment["RANK"] = "1";
+  const std::vector<ProgramRun> runs = run_all(processes);
+  for (const ProgramRun& run : runs) {
+    EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  }
+  EXPECT_THAT(runs[0].errors, HasSubstr("two processes are rank 1"));
+  EXPECT_EQ(num_speakers(runs), 1);
+}
+
+TEST(RunUnderTorchrun, SaysWhereRankZeroIsNot) {
+  std::map<std::string, std::string> environment = torchrun(1, 2, listen_on(0).port);
+  environment["PTDP_MEETING_TIMEOUT"] = "1";
+  const ProgramRun run = run_run({"plan.json"}, {.environment = environment});
+  EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  EXPECT_THAT(run.errors, ContainsRegex("^ptdp-run: rank 1 on host .*: cannot join rank 0 at "
+                                        "127.0.0.1:[0-9]+ within 1 s: Connection refused\n$"));
+}
+
+TEST(RunOverTcp, IsAWorldOfOneByItself) {
+  const PlanOfFour plan;
+  const ProgramRun run = run_run({plan.path(), "--quiet", "--transport", "tcp"});
+  EXPECT_TRUE(is_refused(run, {"the plan has 4 ranks, but 1 process was started"}));
+}
+
+}  // namespace
+}  // namespace ptdp
