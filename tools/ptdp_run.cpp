@@ -19,6 +19,7 @@
 #include "tools/command_line.h"
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
+#include "tools/rehearse_plan.h"
 #include "tools/run_faults.h"
 #include "tools/run_flags.h"
 #include "tools/run_plan.h"
@@ -34,6 +35,8 @@ constexpr const char* kUsage =
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
     "       mpirun -n N ptdp-run plan.json ...\n"
+    "       ptdp-run plan.json --rehearse [--stage first|middle|last|all|N] [-o rehearsal.json] "
+    "...\n"
     "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
     "...\n"
     "\n"
@@ -47,6 +50,12 @@ constexpr const char* kUsage =
     "a\n"
     "plan of any size and makes its layers tiny: every order and message is tried on this "
     "machine.\n"
+    "\n"
+    "--rehearse runs one rank at a time of a plan of any size, at full size on one GPU or core "
+    "with\n"
+    "messages that are free, measures its compute and its memory, and composes the iteration of "
+    "the\n"
+    "whole cluster from them with modelled messages.\n"
     "\n"
     "--tune runs the best plans of a search (ptdp-plan --format json > plans.json) in turn, "
     "corrects\n"
@@ -157,6 +166,9 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": expected together with --tune");
     }
+  }
+  if (line.has("stage")) {
+    throw Error("--stage: expected together with --rehearse");
   }
   line.allow_words(1);
   if (line.words().empty()) {
@@ -324,6 +336,10 @@ int run(int argc, const char* const* argv, JobProcess* process) {
     if (answer) {
       return {};
     }
+    if (line->has("rehearse")) {
+      check_rehearsal(*line, process);
+      return {};
+    }
     if (line->has("tune")) {
       if (process != nullptr) {
         throw Error(
@@ -340,6 +356,9 @@ int run(int argc, const char* const* argv, JobProcess* process) {
       print(*answer);
     }
     return 0;
+  }
+  if (line->has("rehearse")) {
+    return rehearse_plan(*line, kProgram);
   }
   return line->has("tune") ? tune_plans(*line, kProgram) : execute(*line, job, process);
 }

@@ -10,6 +10,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
+#include "tools/rehearse_plan.h"
 #include "tools/tune_plans.h"
 
 namespace ptdp {
@@ -96,6 +97,7 @@ po::options_description run_flags() {
   option("format", text_value(), "text or json, on standard output (default: text)");
   option("quiet", "no progress on standard error, nor what the report warns of");
   add_tune_flags(flags);
+  add_rehearsal_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
   return flags;

@@ -1,0 +1,48 @@
+#include "cost_model/simulation/collective_durations.h"
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/spec/rank_grid.h"
+
+namespace ptdp {
+namespace {
+
+PassTime collectives_of(const PassTime& pass) {
+  return {.tensor_parallel = pass.tensor_parallel};
+}
+
+/// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than
+/// the rest: an all-gather of the activations with sequence parallelism.
+Seconds gathering_of_ends(const Scenario& scenario, const ParallelConfig& config) {
+  if (!config.sequence_parallel) {
+    return Seconds(0.0);
+  }
+  const TransformerConfig& model = scenario.job.model;
+  const Bytes activations(1.0 * element_bytes(scenario.stack.precision) * config.micro_batch_size *
+                          model.seq_length * model.hidden_size);
+  return all_gather_time(activations,
+                         place_group(RankGrid(config), Dimension::kTensor, scenario.cluster),
+                         scenario.cluster);
+}
+
+}  // namespace
+
+std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
+                                                      const ParallelConfig& config,
+                                                      const MicrobatchCosts& costs) {
+  Scenario without_overhead = scenario;
+  without_overhead.stack.microbatch_overhead = Seconds(0.0);
+  const Seconds gathering = gathering_of_ends(scenario, config);
+  const MicrobatchCosts collectives = {
+      .layer = {.forward = collectives_of(costs.layer.forward),
+                .backward = collectives_of(costs.layer.backward),
+                .attention_core = collectives_of(costs.layer.attention_core),
+                .weight_gradient = collectives_of(costs.layer.weight_gradient)},
+      .embedding = collectives_of(costs.embedding),
+      .logits = collectives_of(costs.logits),
+      .embedding_forward = costs.embedding.tensor_parallel - gathering,
+      .logits_forward = gathering};
+  return virtual_stage_durations(without_overhead, config, collectives);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,20 @@
+// What of the durations of actions tensor-parallel collectives are.
+#pragma once
+
+#include <vector>
+
+#include "cost_model/analytic/stage.h"
+#include "cost_model/simulation/step_times.h"
+
+namespace ptdp {
+
+/// Of virtual_stage_durations with the same arguments, the time in which collectives of the
+/// tensor-parallel group are exposed: of the layers in both passes and what is recomputed, of the
+/// embedding and of the logits; with what their members lose by waiting for the slowest
+/// (ComputeFactors::skew), for the logits all of it in the input gradient. Weight gradients have
+/// none. The rest is compute.
+[[nodiscard]] std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
+                                                                    const ParallelConfig& config,
+                                                                    const MicrobatchCosts& costs);
+
+}  // namespace ptdp
