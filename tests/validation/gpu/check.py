@@ -76,6 +76,14 @@ class Check:
         """`wanted` and `value` as they are shown; `met` decides the exit status."""
         self.goals.append({"what": what, "goal": wanted, "value": value, "met": bool(met)})
 
+    def skip(self, what, why):
+        """A part of the section for which this machine has not what it takes."""
+        self.goals.append({"what": what, "goal": "", "value": why, "met": None})
+
+    def tell(self, what, value):
+        """A number without a goal."""
+        self.goals.append({"what": what, "goal": "-", "value": value, "met": None})
+
     def save(self, status, message=""):
         record = {"section": self.name, "status": status,
                   "date": datetime.datetime.now(datetime.timezone.utc).isoformat("T", "seconds"),

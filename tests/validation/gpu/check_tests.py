@@ -8,7 +8,7 @@ import shutil
 from check import Failed, Skipped
 from commands import program, run_program, succeeded
 
-PROGRAMS = ("gpu_test", "gpu_training_test")
+PROGRAMS = ("gpu_test", "gpu_training_test", "gpu_nccl_test")
 TOOLS = ("memcheck", "racecheck")
 # The suites that launch small kernels; training is long under the sanitizer.
 SANITIZED = "gpu_test"

@@ -11,7 +11,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop())
 SCRIPT = pathlib.Path(__file__).with_name("gpu_check.py")
-SECTIONS = ("speed", "sweep", "losses", "overhead", "memory")
+SECTIONS = ("speed", "sweep", "losses", "overhead", "memory", "nccl", "rehearsal")
 MISSED = 6  # nobody expects a host to reach a GPU's goals
 
 

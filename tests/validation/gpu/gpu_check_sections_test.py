@@ -9,9 +9,11 @@ from unittest import mock
 
 import check_losses
 import check_memory
+import check_nccl
 import check_operations
 import check_overhead
 import check_pytorch
+import check_rehearsal
 import check_speed
 import check_sweep
 import check_tests
@@ -19,6 +21,7 @@ import gpu_check
 import shapes
 from check import Check, Failed, read_json
 from gpu_check_test import Directory
+from sections import Sections
 
 
 class RunningPrograms(Directory):
@@ -29,7 +32,7 @@ class RunningPrograms(Directory):
         found.directory.mkdir(exist_ok=True)
         if clocks:
             with contextlib.redirect_stderr(io.StringIO()):
-                gpu_check.run_section(name, found, 100.0, False)
+                Sections("gpu-check", gpu_check.SECTIONS, found).run_one(name, 100.0)
             return read_json(found.directory / f"{name}.json")
         return Check(name, found, found.directory, 100.0).run(gpu_check.SECTIONS[name])
 
@@ -42,8 +45,9 @@ class RunningPrograms(Directory):
                   ">${a#--gtest_output=json:};; esac; done\nexit 1\n"
         self.script("build/tests/kernels/cuda/gpu_test", program)
         self.script("build/tests/runtime/cuda/gpu_training_test", program)
+        self.script("build/tests/runtime/cuda/gpu_nccl_test", program)
         record = self.run_section("tests", clocks=True)
-        self.assertEqual([goal["value"] for goal in record["goals"]], ["2 of 6", "2"])
+        self.assertEqual([goal["value"] for goal in record["goals"]], ["3 of 9", "3"])
         self.assertFalse(any(goal["met"] for goal in record["goals"]))
         self.assertEqual(record["values"]["gpu_test"]["failed"], ["Gelu.B"])
         self.assertEqual(record["machine"]["gpu"], "NVIDIA H200")
@@ -96,6 +100,31 @@ class RunningPrograms(Directory):
         record = self.run_section("sanitizer")
         self.assertEqual((record["status"], record["parts"]), ("skipped", {}))
         self.assertIn("does not work here", record["message"])
+
+    def runs_over_nccl(self, loss):
+        """Section `nccl`; a run over NCCL has this loss first, one without it 3."""
+        rows = "\n".join(f"{kind},{size},1,2.5,3.5," for kind in check_nccl.KINDS
+                         for size in check_nccl.SIZES)
+        self.script("build/tests/benchmarks/nccl_benchmark", "#!/bin/sh\ncat <<EOF\n"
+                    f"kind,bytes,ranks,measured_us,nccl_us,model_us\n{rows}\nEOF\n")
+        self.script("build/tools/ptdp-plan", "#!/bin/sh\nexit 0\n")
+        report = ('{"losses": [$loss], "gradient_norms": [1], "measured": {"iteration_time_s": 1},'
+                  ' "execution": {"transport": "$over"}}')
+        self.script("build/tools/ptdp-run", "#!/bin/sh\nloss=3 over=threads file=\n"
+                    f"for a; do [ \"$a\" = nccl ] && loss={loss} over=nccl\n"
+                    "case $a in *.run.json) file=$a ;; esac; done\n"
+                    f"cat >$file <<EOF\n{report}\nEOF\n")
+        return self.run_section("nccl")
+
+    def test_a_run_over_nccl_must_have_the_bits_of_one_without(self):
+        record = self.runs_over_nccl(3)
+        self.assertEqual([goal["met"] for goal in record["goals"]], [True] * 4, record)
+        self.assertEqual(record["values"]["kind, bytes, us, estimated us"][0],
+                         ["all-reduce", 8, 2.5, 3.5])
+
+    def test_a_run_over_nccl_with_other_bits_is_told(self):
+        record = self.runs_over_nccl(3.0001)
+        self.assertEqual([goal["met"] for goal in record["goals"]], [True, False, False, True])
 
     def test_benchmarks_become_rows(self):
         report = {"benchmarks": [
@@ -163,6 +192,31 @@ class Judging(Directory):
         self.assertEqual([(goal["value"], goal["met"]) for goal in check.goals], [
             ("2, 1 failed: c", False), ("3.5 %", False), ("5.0 % (b)", True),
             ("4.0 % (b)", False)])
+
+    def test_a_rehearsed_rank_is_judged_by_compute_and_peak(self):
+        report = {"basis": {"like_for_like": True, "rates": "this GPU"},
+                  "ranks": [{"pipeline_rank": 32, "predicted_compute_s": 1.04,
+                             "measured_compute_s": 1.0, "actions": [],
+                             "memory": [{"category": "peak", "predicted_bytes": 96,
+                                         "measured_bytes": 100}]}],
+                  "predicted": {"iteration_time_s": 9.0}, "composed": {"iteration_time_s": 8.0}}
+        check = self.check()
+        check.machine.rehearses = False
+        check_rehearsal.judge(check, "1T", check_rehearsal.kept(report))
+        self.assertEqual([goal["met"] for goal in check.goals], [True, True, False, None])
+        self.assertIn("+4.0 % of 1.000 s", check.goals[1]["value"])
+        report["basis"]["like_for_like"] = False
+        check_rehearsal.judge(check, "1T", check_rehearsal.kept(report))
+        self.assertFalse(check.goals[4]["met"])
+        report["ranks"] *= 2
+        with self.assertRaisesRegex(Failed, "expected one rehearsed rank, got 2"):
+            check_rehearsal.kept(report)
+
+    def test_a_rehearsal_needs_the_profile_of_the_gpu(self):
+        check = self.check()
+        check.machine.rehearses = False
+        with self.assertRaisesRegex(Failed, "section profile comes first"):
+            check_rehearsal.plan_of(check, "1T", [])
 
     def test_a_configuration_that_fails_is_a_result(self):
         with mock.patch.object(check_sweep, "run_configuration", side_effect=Failed("status 4")):

@@ -14,7 +14,7 @@ from unittest import mock
 import gpu_check
 import machine
 import pack
-from check import Check, Failed, Skipped, Unfinished, read_json, write_json
+from check import SECTION_SECONDS, Check, Failed, Skipped, Unfinished, read_json, write_json
 
 SMI = """#!/bin/sh
 case "$*" in
@@ -98,6 +98,25 @@ class FindingTheMachine(Directory):
             (toolkit / of_cudnn).touch()
             self.assertEqual(machine.find_libraries({}, roots), [toolkit])
 
+    def test_nccl_is_found_where_pytorch_has_it(self):
+        folder = self.directory / "site/nvidia/nccl/lib"
+        folder.mkdir(parents=True)
+        roots = [str(self.directory / "site")]
+        with mock.patch.object(machine, "toolkit_directories", return_value=[]), \
+                mock.patch.object(machine, "output_of", return_value=""):
+            self.assertIsNone(machine.find_nccl({}, roots))
+            (folder / machine.NCCL).touch()
+            self.assertEqual(machine.find_nccl({}, roots), folder)
+        # What ldconfig knows needs no folder.
+        listing = "\tlibnccl.so.2 (libc6,x86-64) => /lib/libnccl.so.2\n"
+        with mock.patch.object(machine, "output_of", return_value=listing):
+            self.assertIsNone(machine.find_nccl({}, roots))
+
+    def test_programs_find_nccl_behind_the_other_libraries(self):
+        found = self.machine_with_gpu()
+        found.libraries, found.nccl = ["/a"], pathlib.Path("/nccl")
+        self.assertEqual(found.program_environment()["LD_LIBRARY_PATH"], "/a:/nccl")
+
     def test_results_tell_whose_libraries_were_used_but_not_where_they_lie(self):
         python = "/a/lib/python3/site-packages/nvidia/cu13/lib"
         for directories, source in (([], "none"), (["/usr/local/cuda/lib64"], "toolkit"),
@@ -140,7 +159,7 @@ class RunningASection(Directory):
     def test_a_section_that_never_gets_on_has_failed(self):
         def stuck(_):
             raise Unfinished("in a")
-        self.assertEqual(self.check(seconds=gpu_check.SECTION_SECONDS).run(stuck)["status"],
+        self.assertEqual(self.check(seconds=SECTION_SECONDS).run(stuck)["status"],
                          "failed")
 
     def test_faults_are_kept_with_their_message(self):
@@ -248,10 +267,12 @@ class Packing(Directory):
             self.assertEqual((status, errors), (0, ""))
         self.assertIn("bin/ptdp-run", output)
         self.assertTrue((packed / "profiles/gpus/h200-141gb-sxm.json").exists())
-        done = subprocess.run([packed / "tools/gpu-check", self.directory / "out"],
-                              capture_output=True, text=True, check=False,
-                              env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
-        self.assertEqual(done.returncode, 4, done.stderr)
+        for tool in ("gpu-check", "multi-gpu-check"):
+            done = subprocess.run([packed / "tools" / tool, self.directory / "out"],
+                                  capture_output=True, text=True, check=False,
+                                  env=os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("no GPU here", done.stderr)
 
     def test_too_much_is_refused(self):
         self.build()

@@ -13,6 +13,7 @@ import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILDS = ("build/gpu", "build/cuda", "build/release")
+NCCL = "libnccl.so.2"  # loaded by programs when they need it; may be missing
 NEEDED_LIBRARIES = ("libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libnvrtc.so.13")
 SMI_FIELDS = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "memory.used")
 
@@ -97,6 +98,15 @@ def find_libraries(environment, python_roots=None):
     return sources
 
 
+def find_nccl(environment, python_roots=None):
+    """The directory of the first NCCL; None where programs find the system's, or none."""
+    if f"{NCCL} " in output_of(["ldconfig", "-p"], environment):
+        return None
+    sources = toolkit_directories(environment) + python_directories(python_roots)
+    return next((directory for source in sources for directory in source
+                 if (directory / NCCL).exists()), None)
+
+
 def library_source(directories):
     """Whose they are, without places that mean nothing elsewhere."""
     if not directories:
@@ -162,6 +172,7 @@ class Machine:
         self.gpu = {} if rehearses else find_gpu(self.environment)
         libraries = [] if rehearses else find_libraries(self.environment)
         self.libraries = [str(library) for library in libraries]
+        self.nccl = None if rehearses else find_nccl(self.environment)
 
     def description(self):
         gpu = self.gpu or {"gpu": "none: rehearsed on the host"}
@@ -180,7 +191,8 @@ class Machine:
         """For our programs only: PyTorch brings its own libraries."""
         environment = dict(self.environment)
         packed = ROOT / "lib"
-        paths = [str(packed) if packed.is_dir() else "", *self.libraries,
+        # NCCL last: its folder may hold other versions of the libraries above.
+        paths = [str(packed) if packed.is_dir() else "", *self.libraries, str(self.nccl or ""),
                  environment.get("LD_LIBRARY_PATH", "")]
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(path for path in paths if path)
         return environment

@@ -1,4 +1,5 @@
-"""tools/gpu-check --pack: what a machine with a GPU and no compiler needs, in one directory."""
+"""tools/gpu-check --pack: what a machine with GPUs and no compiler needs, in one directory; for
+tools/multi-gpu-check too."""
 
 import os
 import pathlib
@@ -10,11 +11,12 @@ import sys
 from machine import BUILDS, ROOT, Machine, revision
 
 PROGRAMS = ("ptdp-plan", "ptdp-run", "ptdp-profile", "ptdp-validate", "gpu_test",
-            "gpu_training_test", "gpu_benchmark")
-TREES = ("profiles", "tests/validation/gpu")
-FILES = ("tools/gpu-check",)
-LARGEST = 50 << 20
-# Of every Linux, of CUDA or of its driver: these are not taken along.
+            "gpu_training_test", "gpu_nccl_test", "gpu_benchmark", "nccl_benchmark")
+TREES = ("profiles", "tests/validation/gpu", "tests/validation/multi_gpu")
+FILES = ("tools/gpu-check", "tools/multi-gpu-check")
+LARGEST = 60 << 20
+# Of every Linux, of CUDA or of its driver: these are not taken along. NCCL is not linked: programs
+# load it where it is found.
 FOUND_THERE = re.compile(r"linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so"
                          r"|lib(cuda|cudart|cublas|cublasLt|cudnn\w*|nvrtc\w*|nvJitLink)\.so")
 DONE, BAD_USAGE, CANNOT_WRITE = 0, 2, 5
