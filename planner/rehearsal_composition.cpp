@@ -172,15 +172,21 @@ Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const Compu
                            step_of(plan, simulate_step_times(schedule, alone)));
 }
 
-/// The compute of a rank, by the kinds of its operations as they were measured alone.
+/// The compute of a rank, by the kinds of its operations as they were measured alone; where they
+/// were not, in graphs, as `terms` are predicted.
 void add_compute_terms(const Plan& plan, const RehearsedTimes& source, Seconds compute,
                        RunTerms& terms) {
   const ComputeFactors busy = compute_factors(plan.config, plan.scenario.cluster);
   const ComputeFactors by_itself = compute_factors(plan.config, alone(plan.scenario).cluster);
-  const double matmul = source.matmul_share * busy.matmul / by_itself.matmul;
-  const double attention = source.attention_share * busy.attention / by_itself.attention;
-  const double rest = std::max(1.0 - source.matmul_share - source.attention_share, 0.0) *
-                      busy.memory_bound / by_itself.memory_bound;
+  double matmul = source.matmul_share * busy.matmul / by_itself.matmul;
+  double attention = source.attention_share * busy.attention / by_itself.attention;
+  double rest = std::max(1.0 - source.matmul_share - source.attention_share, 0.0) *
+                busy.memory_bound / by_itself.memory_bound;
+  if (source.matmul_share + source.attention_share == 0.0) {
+    matmul = terms[RunTerm::kMatmul].value();
+    attention = terms[RunTerm::kAttention].value();
+    rest = terms[RunTerm::kMemoryBound].value();
+  }
   const double whole = matmul + attention + rest;
   terms[RunTerm::kMatmul] = compute * (matmul / whole);
   terms[RunTerm::kAttention] = compute * (attention / whole);

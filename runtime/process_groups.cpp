@@ -124,7 +124,6 @@ ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& con
   const std::vector<MessageLink> links = forward_links(schedule);
   result.pipeline_forward = groups.for_messages(kForwardTag, links);
   result.pipeline_backward = groups.for_messages(kBackwardTag, reversed(links));
-  result.replicas = groups.along(Dimension::kData, kReplicasTag);
   result.model = groups.of(groups.replica(), kModelTag);
 
   std::vector<int> all(static_cast<std::size_t>(world.size()));

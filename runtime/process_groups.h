@@ -17,7 +17,6 @@ enum GroupTag : int {
   kTensorTag,
   kForwardTag,
   kBackwardTag,
-  kReplicasTag,
   kModelTag,
   kWorldTag,
   kTiedTag,
@@ -34,7 +33,6 @@ struct ProcessGroups {
   std::unique_ptr<Communicator> tensor;
   std::unique_ptr<Communicator> pipeline_forward;   ///< Ranks of a pipeline, in order: activations,
   std::unique_ptr<Communicator> pipeline_backward;  ///< and gradients.
-  std::unique_ptr<Communicator> replicas;           ///< The same place in every replica, in order.
   /// Those that hold the parameters of a virtual stage, by stage number; null for stages that are
   /// not here. The replicas, and where two ranks of a pipeline hold a stage (DualPipe), both of
   /// each: the lower rank's replicas, then the higher's.

@@ -34,14 +34,16 @@ constexpr const char* kUsage =
     "usage: ptdp-run plan.json [--steps N] [--warm-up N] [--data tokens.bin] [--dtype T] [-o "
     "run.json] ...\n"
     "       ptdp-run plan.json --shrink [--microbatches N] ...\n"
-    "       mpirun -n N ptdp-run plan.json ...\n"
+    "       mpirun|srun -n N ptdp-run plan.json ...\n"
+    "       torchrun --no-python --nproc-per-node N ptdp-run plan.json ...\n"
     "       ptdp-run plan.json --rehearse [--stage first|middle|last|all|N] [-o rehearsal.json] "
     "...\n"
     "       ptdp-run --tune plans.json [-k N] [-o tuned_plan.json] [--profile-out CLUSTER.json] "
     "...\n"
     "\n"
     "Trains a GPT under a plan of ptdp-plan: every rank is a thread of this process, or under\n"
-    "mpirun and srun a process, and all walk through the plan's schedule, on the GPUs of this\n"
+    "mpirun, srun and torchrun a process, and all walk through the plan's schedule, on the GPUs of "
+    "this\n"
     "machine where the plan is for GPUs and there are any, else on its cores. Prints what was\n"
     "predicted beside what was measured: time, its terms, actions, peak memory, bytes sent.\n"
     "\n"
@@ -153,8 +155,9 @@ std::vector<SharedInput> shared_inputs(const CommandLine& line, const PreparedRu
 void check_num_processes(const JobProcess* process, const ParallelConfig& config) {
   if (process != nullptr && process->size() != config.world_size()) {
     throw Error(
-        fmt::format("the plan has {} ranks, but {} process{} started: expected mpirun -n "
-                    "{} (--transport threads runs all ranks in one process)",
+        fmt::format("the plan has {} ranks, but {} process{} started: expected {} "
+                    "(mpirun -n, srun -n, torchrun --nproc-per-node; without them all ranks are "
+                    "threads of one process)",
                     config.world_size(), process->size(), process->size() == 1 ? " was" : "es were",
                     config.world_size()));
   }
@@ -302,7 +305,7 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
       sharing_note(job.prepared->device,
                    job.request.ranks_here.value_or(static_cast<int>(settings.config.world_size())),
                    process != nullptr);
-  if (!sharing.empty() && is_first(process)) {
+  if (!sharing.empty() && !job.prepared->uses_nccl && is_first(process)) {
     tell(fmt::format("{}: {}\n", kProgram, sharing));
   }
   Progress progress(*job.prepared, hardware_flops(settings.model, settings.global_batch_size,
@@ -344,7 +347,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
       if (process != nullptr) {
         throw Error(
             "--tune: runs plans of several numbers of ranks, as threads; expected no "
-            "mpirun or srun");
+            "mpirun, srun or torchrun");
       }
       return {};
     }

@@ -119,7 +119,7 @@ void check_nccl_placement(const RunDevice& device, const Plan& plan, const RankP
         "--transport nccl: {} ranks on this machine and {} GPU{}: expected a GPU for each rank, or "
         "--transport {}, which lets ranks share one",
         rank.ranks_here, device.gpus.size(), device.gpus.size() == 1 ? "" : "s",
-        rank.are_processes ? "mpi" : "threads"));
+        rank.are_processes ? "mpi or tcp" : "threads"));
   }
   // NVLink reaches beyond one machine where a domain has more GPUs than a machine has.
   constexpr int most_gpus_of_machine = 8;

@@ -76,7 +76,7 @@ po::options_description run_flags() {
       "transport", text_value(),
       "nccl, threads, mpi or tcp: over what tensors travel (default: nccl where every rank has a "
       "GPU to itself, else what the launcher means: mpi under mpirun and srun, tcp under "
-      "torchrun, else threads)");
+      "torchrun and srun without PMI, else threads)");
   option("save", text_value(),
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");

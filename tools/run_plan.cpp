@@ -156,8 +156,44 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
   return schedule;
 }
 
+/// Over NCCL every rank has a GPU to itself.
+void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
+                         const std::string& ways_out) {
+  Bytes needed;
+  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+    needed = std::max(needed, stage.total() - stage.reserve);
+  }
+  const auto smallest =
+      std::min_element(device.gpus.begin(), device.gpus.end(),
+                       [](const Gpu& a, const Gpu& b) { return a.memory < b.memory; });
+  if (needed > smallest->memory) {
+    throw Error(fmt::format(
+        "config: a rank needs {:.1f} GiB; expected at most the {:.1f} GiB of its GPU, {}{}",
+        needed.value() / kGibi, smallest->memory.value() / kGibi, smallest->name, ways_out));
+  }
+}
+
+void check_memory_together(const Plan& executed, const RunRequest& request, const RunDevice& device,
+                           const std::string& ways_out) {
+  const std::int64_t ranks = executed.config.world_size();
+  double needed = 0.0;
+  const double ranks_per_stage = executed.config.tp * executed.config.dp;
+  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+    needed += ranks_per_stage * (stage.total() - stage.reserve).value();
+  }
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
+  const double limit = (device.is_gpu() ? device.memory() : memory_limit()).value();
+  if (needed > limit) {
+    throw Error(fmt::format(
+        "config: {} ranks need {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
+        ranks_here, needed / kGibi, limit / kGibi,
+        device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
+  }
+}
+
 void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request,
-                   const RunDevice& device) {
+                   const RunDevice& device, bool uses_nccl) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
@@ -174,27 +210,18 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
   const std::int64_t ranks = executed.config.world_size();
   const std::string ways_out =
       request.shrinks ? ""
-                      : "; --shrink runs the plan's orders and messages with tiny layers, and a "
-                        "rehearsal on one GPU runs one rank at full size";
+                      : "; --shrink runs the plan's orders and messages with tiny layers, and "
+                        "--rehearse one rank at full size";
   if (ranks > kMostRanks && !request.ranks_here) {
     throw Error(
         fmt::format("config: {} ranks are too many for the threads of one process; expected "
                     "at most {}{}",
                     ranks, kMostRanks, ways_out));
   }
-  double needed = 0.0;
-  const double ranks_per_stage = executed.config.tp * executed.config.dp;
-  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
-    needed += ranks_per_stage * (stage.total() - stage.reserve).value();
-  }
-  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
-  needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
-  const double limit = (device.is_gpu() ? device.memory() : memory_limit()).value();
-  if (needed > limit) {
-    throw Error(fmt::format(
-        "config: {} ranks need {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
-        ranks_here, needed / kGibi, limit / kGibi,
-        device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
+  if (uses_nccl) {
+    check_memory_of_gpu(executed, device, ways_out);
+  } else {
+    check_memory_together(executed, request, device, ways_out);
   }
 }
 
@@ -224,17 +251,18 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
   const RunDevice chosen = choose_device(request.device, plan, request.shrinks);
-  const bool uses_nccl = chooses_nccl(request, chosen, plan.config.world_size());
+  const std::int64_t ranks =
+      request.shrinks ? shrunk(plan.config).world_size() : plan.config.world_size();
+  const bool uses_nccl = chooses_nccl(request, chosen, ranks);
   const RunDevice device = request.ranks_here || uses_nccl ? chosen : shared_by_threads(chosen);
   check_device(device, request, precision);
   check_gpu_type(device, plan, request.allows_other_gpu || request.shrinks);
   if (uses_nccl) {
-    check_nccl_placement(
-        device, plan,
-        {.rank = request.rank,
-         .place = request.place_here,
-         .ranks_here = request.ranks_here.value_or(static_cast<int>(plan.config.world_size())),
-         .are_processes = request.ranks_here.has_value()});
+    check_nccl_placement(device, plan,
+                         {.rank = request.rank,
+                          .place = request.place_here,
+                          .ranks_here = request.ranks_here.value_or(static_cast<int>(ranks)),
+                          .are_processes = request.ranks_here.has_value()});
   }
   PreparedRun run{.plan = as_run(plan, request, precision),
                   .precision = precision,
@@ -255,7 +283,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
                  : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
                                      : run.plan;
-  check_can_run(run.plan, run.executed, request, device);
+  check_can_run(run.plan, run.executed, request, device, uses_nccl);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
   Plan ordered = run.plan;

@@ -83,7 +83,7 @@ struct StackSpec {
   std::string attention = "unfused";  ///< Or a fused kernel that the GPU has a rate for.
   MemoryModel memory_model = MemoryModel::kMegatron;
   bool fused_element_wise = true;            ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
-  bool tensor_parallel_overlap = false;      ///< Backward collectives behind the weight gradient.
+  bool tensor_parallel_overlap = false;      ///< Backward collectives behind products.
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
   double gradient_bytes = 4.0;

@@ -96,9 +96,9 @@ class Communicator {
   /// tags are apart.
   [[nodiscard]] virtual std::unique_ptr<Communicator> group(std::span<const int> ranks,
                                                             int tag) = 0;
-  /// As group(), for messages along `links` (ranks of the group) alone. Where calls are queued, every
-  /// rank of this one calls it at the same point with the same links, in groups that have no rank in
-  /// common, and a message waits for no others than those of its link.
+  /// As group(), for messages along `links` (ranks of the group) alone. Where calls are queued,
+  /// every rank of this one calls it at the same point with the same links, in groups that have no
+  /// rank in common, and a message waits for no others than those of its link.
   [[nodiscard]] virtual std::unique_ptr<Communicator> message_group(
       std::span<const int> ranks, int tag, std::span<const MessageLink> /*links*/) {
     return group(ranks, tag);
@@ -145,8 +145,8 @@ class Communicator {
   /// Throws what ended the world, if anything did: Aborted, or the transport's Error. What was read
   /// from a device since may be wrong then.
   virtual void check() {}
-  /// What the transport itself expects one call to take, where it says so [s]. All ranks of the group
-  /// ask the same.
+  /// What the transport itself expects one call to take, where it says so [s]. All ranks of the
+  /// group ask the same.
   [[nodiscard]] virtual std::optional<double> estimate(CollectiveKind /*kind*/, Buffer /*whole*/) {
     return std::nullopt;
   }

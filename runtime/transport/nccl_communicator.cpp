@@ -115,11 +115,7 @@ NcclCommunicator::NcclCommunicator(const NcclCommunicator& world, Place place,
       host_group_(std::move(host_group)),
       host_(host_group_.get()) {}
 
-NcclCommunicator::~NcclCommunicator() {
-  if (estimator_ != nullptr) {
-    world_->close(estimator_);
-  }
-}
+NcclCommunicator::~NcclCommunicator() = default;
 
 NcclCommunicator::Place NcclCommunicator::place_among(std::span<const int> ranks) const {
   const auto own = std::find(ranks.begin(), ranks.end(), place_.rank);
@@ -131,10 +127,19 @@ NcclCommunicator::Place NcclCommunicator::place_among(std::span<const int> ranks
   return place;
 }
 
+NcclChannel& NcclCommunicator::require_all() {
+  if (!all_) {
+    throw Error("NCCL, " + name_of(place_.members) +
+                    ": a collective or a part of a group that was made for messages alone",
+                ExitStatus::kRuntimeFault);
+  }
+  return *all_;
+}
+
 std::shared_ptr<NcclEnd> NcclCommunicator::split(int colour, int key, const std::string& name,
                                                  bool is_blocking) {
   std::shared_ptr<NcclEnd> part = world_->add(world_rank(), name);
-  all_->end().split(colour, key, is_blocking, *part);
+  require_all().end().split(colour, key, is_blocking, *part);
   return part;
 }
 
@@ -157,8 +162,9 @@ std::unique_ptr<Communicator> NcclCommunicator::group(std::span<const int> ranks
 }
 
 void NcclCommunicator::skip_group() {
-  NcclEnd none(*world_, world_rank(), "");
-  all_->end().split(NCCL_SPLIT_NOCOLOR, 0, /*is_blocking=*/false, none);
+  // NCCL writes to it when the split is done, which may be after this call threw.
+  const std::shared_ptr<NcclEnd> none = world_->add(world_rank(), "no group");
+  require_all().end().split(NCCL_SPLIT_NOCOLOR, 0, /*is_blocking=*/false, *none);
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::message_group(std::span<const int> ranks, int tag,
@@ -354,8 +360,8 @@ void NcclCommunicator::count(CollectiveKind kind, Buffer whole) {
 void NcclCommunicator::collect(CollectiveKind kind, Buffer whole, ncclRedOp_t operation) {
   check();
   count(kind, whole);
-  if (all_ && !whole.empty()) {
-    all_->queue(call_name(kind), [&](ncclComm_t communicator, auto stream) {
+  if ((all_ || size() > 1) && !whole.empty()) {
+    require_all().queue(call_name(kind), [&](ncclComm_t communicator, auto stream) {
       return issue(communicator, stream, kind, whole, operation);
     });
   }
@@ -364,12 +370,13 @@ void NcclCommunicator::collect(CollectiveKind kind, Buffer whole, ncclRedOp_t op
 Request NcclCommunicator::begin(CollectiveKind kind, Buffer whole, ncclRedOp_t operation) {
   check();
   count(kind, whole);
-  if (!all_ || whole.empty()) {
+  if ((!all_ && size() == 1) || whole.empty()) {
     return {};
   }
-  return request_of(*all_, all_->begin(call_name(kind), [&](ncclComm_t communicator, auto stream) {
-    return issue(communicator, stream, kind, whole, operation);
-  }));
+  return request_of(require_all(),
+                    all_->begin(call_name(kind), [&](ncclComm_t communicator, auto stream) {
+                      return issue(communicator, stream, kind, whole, operation);
+                    }));
 }
 
 void NcclCommunicator::all_reduce(Buffer whole, Reduction reduction) {
@@ -402,18 +409,18 @@ void NcclCommunicator::barrier() {
 }
 
 /// NCCL launches what a group of a communicator that does not block should simulate (group.cc of
-/// 2.28): one that blocks is made for it, and launches nothing. It estimates no messages.
+/// 2.28): one that blocks is made for it, launches nothing, and is given back at once, with its
+/// memory. It estimates no messages.
 std::optional<double> NcclCommunicator::estimate(CollectiveKind kind, Buffer whole) {
   check();
   const Buffer divided = whole.slice(0, whole.size / size() * size());
   if (!all_ || size() == 1 || kind == CollectiveKind::kSend || divided.empty()) {
     return std::nullopt;
   }
-  if (estimator_ == nullptr) {
-    estimator_ = split(0, place_.rank, "estimates for " + name_of(place_.members), true);
-  }
+  const std::shared_ptr<NcclEnd> estimator =
+      split(0, place_.rank, "estimates for " + name_of(place_.members), /*is_blocking=*/true);
   ncclSimInfo_t information = NCCL_SIM_INFO_INITIALIZER;
-  estimator_->call("ncclGroupSimulateEnd", [&](ncclComm_t communicator) {
+  estimator->call("ncclGroupSimulateEnd", [&](ncclComm_t communicator) {
     const NcclLibrary& nccl = nccl_library();
     if (const ncclResult_t result = nccl.group_start(); result != ncclSuccess) {
       return result;
@@ -423,6 +430,7 @@ std::optional<double> NcclCommunicator::estimate(CollectiveKind kind, Buffer who
     const ncclResult_t ended = nccl.group_simulate_end(&information);
     return made == ncclSuccess ? ended : made;
   });
+  world_->close(estimator);
   constexpr double microsecond = 1e-6;
   return information.estimatedTime > 0.0F
              ? std::optional(static_cast<double>(information.estimatedTime) * microsecond)

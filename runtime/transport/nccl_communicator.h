@@ -82,6 +82,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int world_rank() const {
     return place_.members[static_cast<std::size_t>(place_.rank)];
   }
+  /// The channel of all ranks; throws Error in groups that have none.
+  [[nodiscard]] NcclChannel& require_all();
   [[nodiscard]] Place place_among(std::span<const int> ranks) const;
   [[nodiscard]] std::shared_ptr<NcclEnd> split(int colour, int key, const std::string& name,
                                                bool is_blocking = false);
@@ -106,7 +108,6 @@ class NcclCommunicator final : public Communicator {
   std::optional<NcclChannel> all_;  ///< None in groups of one and of messages.
   Channels to_;                     ///< Of links.
   Channels from_;
-  std::shared_ptr<NcclEnd> estimator_;
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, Begun> begun_;  ///< By request: what was not waited for yet.
   std::deque<OwnMessage> own_messages_;

@@ -96,6 +96,7 @@ void prepare_nccl_environment() {
   constexpr int keeps_what_is_set = 0;
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", keeps_what_is_set);
   ::setenv("NCCL_RUNTIME_CONNECT", "0", keeps_what_is_set);
+  ::unsetenv("NCCL_COMM_BLOCKING");  // would have calls wait that must be aborted
 }
 
 NcclId make_nccl_id() {

@@ -17,6 +17,9 @@ using std::chrono::steady_clock;
 /// does not ask.
 constexpr std::chrono::milliseconds kWatchPeriod(100);
 constexpr std::chrono::microseconds kLongestPause(1000);
+/// NCCL makes a call that does not block on a thread of its own, which is done in tens of
+/// microseconds: a sleep would take longer.
+constexpr std::chrono::microseconds kYielding(200);
 
 ncclConfig_t config_of(bool is_blocking) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -68,12 +71,12 @@ void NcclEnd::finish(std::unique_lock<std::mutex>& lock, std::string_view name,
   std::chrono::microseconds pause(0);
   while (result == ncclInProgress) {
     lock.unlock();
-    if (pause.count() == 0) {
+    if (steady_clock::now() - start < kYielding) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause + std::chrono::microseconds(1), kLongestPause);
     }
-    pause = std::min(2 * pause + std::chrono::microseconds(1), kLongestPause);
     lock.lock();
     throw_if_ended();
     if (std::chrono::duration<double>(steady_clock::now() - start).count() >
@@ -183,9 +186,11 @@ void NcclWorldState::fail(int rank, std::string failure) {
   }
 }
 
-/// In a group, so that all are told before one of them is waited for: a kernel may wait behind
-/// another communicator's.
-void NcclWorldState::abort_all(const Ends& ends) noexcept {
+/// In a group, so that none waits for another's kernel to end. Those in a call come last: NCCL
+/// waits for the call, which may wait for a kernel of another.
+void NcclWorldState::abort_all(Ends ends) noexcept {
+  std::partition(ends.begin(), ends.end(),
+                 [](const std::shared_ptr<NcclEnd>& end) { return !end->is_in_call(); });
   const NcclLibrary& nccl = nccl_library();
   static_cast<void>(nccl.group_start());
   for (const std::shared_ptr<NcclEnd>& end : ends) {
@@ -203,10 +208,10 @@ void NcclWorldState::watch() {
                       [this] { return is_ending_ || (is_aborted_ && !ends_.empty()); });
     is_over = is_ending_;
     const bool aborts = is_aborted_;
-    const Ends ends = aborts ? std::exchange(ends_, {}) : ends_;
+    Ends ends = aborts ? std::exchange(ends_, {}) : ends_;
     lock.unlock();
     if (aborts) {
-      abort_all(ends);
+      abort_all(std::move(ends));
       continue;
     }
     for (const std::shared_ptr<NcclEnd>& end : ends) {

@@ -39,7 +39,9 @@ class NcclEnd {
   void call(std::string_view name, const Make& make) {
     std::unique_lock lock(mutex_);
     throw_if_ended();
+    is_in_call_ = true;
     finish(lock, name, make(communicator_));
+    is_in_call_ = false;
   }
   /// Ends it once what was queued is done; false where that fails.
   [[nodiscard]] bool close() noexcept;
@@ -49,6 +51,8 @@ class NcclEnd {
   [[nodiscard]] std::string fault();
 
   [[nodiscard]] int rank() const { return rank_; }
+  /// Whether a call is made, or threw.
+  [[nodiscard]] bool is_in_call() const { return is_in_call_; }
 
  private:
   void throw_if_ended() const;
@@ -61,6 +65,7 @@ class NcclEnd {
   std::mutex mutex_;
   ncclComm_t communicator_ = nullptr;
   bool is_gone_ = false;  ///< Destroyed, or aborted.
+  std::atomic<bool> is_in_call_ = false;
 };
 
 /// Of any thread.
@@ -92,7 +97,7 @@ class NcclWorldState {
 
   void watch();
   void fail(int rank, std::string failure);
-  static void abort_all(const Ends& ends) noexcept;
+  static void abort_all(Ends ends) noexcept;
 
   NcclId id_;
   int size_;

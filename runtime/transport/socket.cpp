@@ -28,7 +28,9 @@ void set_option(const Socket& socket, int level, int option, int value) {
   ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-/// Small messages leave at once, and a host that vanished is noticed after a minute of silence.
+/// Small messages leave at once, and where nothing is under way a host that vanished is noticed
+/// after a minute. (With something under way the system gives up after a quarter of an hour; a
+/// process that is merely stopped must not be given up.)
 void prepare_connection(const Socket& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);

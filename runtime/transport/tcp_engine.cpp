@@ -317,6 +317,9 @@ bool TcpEngine::progress_until(const Condition& is_over,
 // before they do; nobody hangs up before all did. Rank 0 may write for long what the others wait
 // for here; after an abort nobody does.
 void TcpEngine::leave() {
+  if (is_aborted()) {  // again: who aborted may not have had the time to tell all
+    tell_all_but(place().rank, abort_status(), PacketHeader::Kind::kAbort);
+  }
   const auto has_ended = [](const auto& entry) { return !entry.second->connection.is_open(); };
   const auto is_done = [](const auto& entry) {
     return entry.second->said_goodbye || !entry.second->connection.is_open();

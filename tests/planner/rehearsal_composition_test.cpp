@@ -53,6 +53,7 @@ RehearsedTimes equal_stages(const Plan& plan, int rank, Seconds forward, Seconds
 std::vector<RehearsedTimes> all_equal(const Plan& plan, Seconds forward, Seconds backward,
                                       Seconds optimizer = Seconds(0.0)) {
   std::vector<RehearsedTimes> times;
+  times.reserve(static_cast<std::size_t>(plan.config.pp));
   for (int rank = 0; rank < plan.config.pp; ++rank) {
     times.push_back(equal_stages(plan, rank, forward, backward, optimizer));
   }

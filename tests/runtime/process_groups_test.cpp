@@ -95,9 +95,6 @@ void expect_groups(const Shape& shape, Communicator& world) {
       those(shape, [&](int r) { return shape.data_of(r) == data && shape.tensor_of(r) == tensor; });
   EXPECT_EQ(members(groups.pipeline_forward, rank), pipeline_ranks);
   EXPECT_EQ(members(groups.pipeline_backward, rank), pipeline_ranks);
-  EXPECT_EQ(members(groups.replicas, rank), those(shape, [&](int r) {
-              return shape.tensor_of(r) == tensor && shape.pipeline_of(r) == pipeline;
-            }));
   EXPECT_EQ(members(groups.model, rank),
             those(shape, [&](int r) { return shape.data_of(r) == data; }));
   EXPECT_EQ(members(groups.world, rank), those(shape, [](int) { return true; }));

@@ -68,8 +68,7 @@ struct Trained {
 /// Runs the job's steps, each rank a thread, on a host.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job);
 /// On backends that this makes, in every rank's thread.
-[[nodiscard]] Trained train(const Layout& layout, const Job& job,
-                            const BackendMaker& make_backend);
+[[nodiscard]] Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend);
 
 /// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);

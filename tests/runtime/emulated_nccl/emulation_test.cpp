@@ -20,7 +20,7 @@ class EmulatedNccl : public testing::Test {
   void SetUp() override {
     reset();
     emulated_gpu::set_devices(2);
-    ncclUniqueId id;
+    ncclUniqueId id{};
     ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     for (int rank = 0; rank < 2; ++rank) {
       ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
