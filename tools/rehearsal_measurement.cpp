@@ -96,8 +96,8 @@ RehearsedTimes rehearsed_times(const TrainingSettings& settings, int rank,
       result.norm = typical;
     } else if (key.first == ActionKind::kOptimizer) {
       result.optimizer = typical;
-    } else {
-      result.stages[key.second].*duration_of(key.first) = typical;
+    } else if (const auto pass = duration_of(key.first)) {
+      result.stages[key.second].*pass = typical;
     }
   }
   return result;
@@ -133,11 +133,11 @@ RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
       action.predicted = predicted.optimizer[rank];
       action.measured = times.optimizer;
       action.composed = composition.times.optimizer[rank];
-    } else {
-      action.predicted = predicted.stages[of_stage].*duration_of(kind);
-      action.measured = times.stages.at(stage).*duration_of(kind);
-      action.collectives = composition.collectives[of_stage].*duration_of(kind);
-      action.composed = composition.times.stages[of_stage].*duration_of(kind);
+    } else if (const auto pass = duration_of(kind)) {
+      action.predicted = predicted.stages[of_stage].*pass;
+      action.measured = times.stages.at(stage).*pass;
+      action.collectives = composition.collectives[of_stage].*pass;
+      action.composed = composition.times.stages[of_stage].*pass;
     }
     result.predicted_compute += static_cast<double>(count) * action.predicted;
     result.measured_compute += static_cast<double>(count) * action.measured;
