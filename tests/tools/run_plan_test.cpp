@@ -264,7 +264,7 @@ TEST(RunPlan, RunsAnyPlanShrunk) {
   ASSERT_TRUE(succeeds(run_plan({"--gpus", "256", "--model", "18B", "--tp", "4", "--pp", "8",
                                  "--schedule", "1f1b", "-o", file})));
   const ProgramRun large = run_run({file});
-  EXPECT_TRUE(is_refused(large, {"--shrink", "rehearsal"}));
+  EXPECT_TRUE(is_refused(large, {"--shrink", "--rehearse"}));
   const ProgramRun run =
       run_run({file, "--quiet", "--shrink", "--microbatches", "16", "--format", "json"});
   ASSERT_TRUE(succeeds(run));

@@ -96,9 +96,10 @@ bool advance(EmulatedStream& stream) {
   }
   if (next.meeting != nullptr && !next.meeting->is_over()) {
     const std::vector<EmulatedStream*> others = next.meeting->awaited();
-    return std::any_of(others.begin(), others.end(),
-                       // NOLINTNEXTLINE(misc-no-recursion)
-                       [](EmulatedStream* other) { return advance(*other); });
+    // A rank that was aborted has left the meeting, with its stream.
+    return std::any_of(others.begin(), others.end(), [](EmulatedStream* other) {
+      return streams.contains(other) && advance(*other);  // NOLINT(misc-no-recursion)
+    });
   }
   const Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();

@@ -49,9 +49,9 @@ void make_parts(std::vector<Clique::Part> parts) {
       const auto clique = std::make_shared<Clique>(static_cast<int>(last - first));
       for (auto part = first; part != last; ++part) {
         if (part->result != nullptr) {  // else it was aborted
-          const auto end =
-              make_end(clique, static_cast<int>(part - first), part->blocks, part->device);
-          clique->ends.push_back(end);
+          const auto rank = static_cast<int>(part - first);
+          const auto end = make_end(clique, rank, part->blocks, part->device);
+          clique->ends[static_cast<std::size_t>(rank)] = end;
           *part->result = end.get();
         }
       }
@@ -171,7 +171,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
   std::shared_ptr<Clique>& clique = cliques[number];
   if (clique == nullptr) {
     clique = std::make_shared<Clique>(ranks);
-    clique->ends.resize(static_cast<std::size_t>(ranks));
   }
   int device = 0;
   static_cast<void>(cudaGetDevice(&device));

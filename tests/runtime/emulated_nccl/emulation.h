@@ -56,10 +56,11 @@ using Calls = std::vector<std::shared_ptr<Call>>;
 
 /// The ranks of a communicator.
 struct Clique {
-  explicit Clique(int ranks) : size(ranks), numbers(static_cast<std::size_t>(ranks)) {}
+  explicit Clique(int ranks)
+      : size(ranks), ends(static_cast<std::size_t>(ranks)), numbers(ends.size()) {}
   int size;
   int arrived = 0;
-  std::vector<std::weak_ptr<ncclComm>> ends = {};
+  std::vector<std::weak_ptr<ncclComm>> ends;  ///< By rank; those that are alive.
   /// Collectives by their number: what each rank asked for.
   std::map<std::int64_t, Calls> collectives = {};
   std::vector<std::int64_t> numbers;  ///< The next, by rank.

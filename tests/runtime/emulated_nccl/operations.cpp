@@ -17,6 +17,12 @@ Clique::Pair& pair_of(Clique& clique, int rank, const Call& call) {
       .pairs[call.kind == Kind::kSend ? std::pair(rank, call.other) : std::pair(call.other, rank)];
 }
 
+/// Its memory may be gone.
+bool has_left(const Clique& clique, int rank) {
+  const std::shared_ptr<ncclComm> end = clique.ends[static_cast<std::size_t>(rank)].lock();
+  return end == nullptr || end->is_aborted;
+}
+
 /// Both have the message of this number.
 bool is_whole(const Clique::Pair& pair, std::size_t number) {
   return number < std::min(pair.sends.size(), pair.receives.size());
@@ -105,7 +111,24 @@ class Kernel final : public emulated_gpu::Meeting {
     return is_whole(pair, number) ? Calls{pair.sends[number], pair.receives[number]} : Calls{};
   }
 
+  /// Whether a rank of it was aborted: it will never be done.
+  [[nodiscard]] bool is_broken(const Call& call) const {
+    const Clique& clique = *end_->clique;
+    if (is_message(call.kind)) {
+      return has_left(clique, call.other);
+    }
+    for (int rank = 0; rank < clique.size; ++rank) {
+      if (has_left(clique, rank)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   void complete(const Asked& asked) {
+    if (is_broken(*asked.call)) {
+      return;
+    }
     const Calls calls = others(asked);
     if (calls.empty() || !std::all_of(calls.begin(), calls.end(), [](const auto& call) {
           return call != nullptr && call->has_come;

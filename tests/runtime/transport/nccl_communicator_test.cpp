@@ -228,6 +228,7 @@ TEST_F(OverNccl, GroupsOfOneHaveNoCommunicatorOfNccls) {
     const auto alone = rank.all.group(std::array{rank.all.rank()}, 0);
     rank.host.world.barrier();
     EXPECT_EQ(emulated_nccl::communicators(), 2);
+    rank.host.world.barrier();  // none leaves before the other has looked
     const Tensor x = uploaded(rank.backend, DataType::kFloat32, {5.0});
     alone->all_reduce(x, Reduction::kSum);
     alone->wait(alone->begin_all_gather(x));
