@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "cost_model/error.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/collective_durations.h"
+#include "cost_model/simulation/shared_cores.h"
 #include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/step_simulator.h"
 #include "planner/plan_simulation.h"
@@ -157,19 +159,17 @@ Seconds sharing_of_cores(const Plan& plan, const Schedule& schedule, const Compu
   if (!cluster.cores_per_node || ranks_on_node(plan.config, cluster) <= *cluster.cores_per_node) {
     return Seconds(0.0);
   }
-  const StepTimes alone{.stages = compute.stages,
-                        .reductions = {{}},
-                        .gathers = {{}},
-                        .optimizer = compute.optimizer};
-  Seconds work;
-  for (const Seconds time : pass_time(schedule, compute.stages)) {
-    work += time;
-  }
-  for (const Seconds time : compute.optimizer) {
-    work += time;
-  }
-  return core_sharing_time(plan.config, cluster, work / plan.config.pp,
-                           step_of(plan, simulate_step_times(schedule, alone)));
+  const auto ranks = static_cast<int>(plan.config.world_size());
+  const int pipelines = ranks / plan.config.pp;
+  const int nodes = (ranks + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+  const Seconds passes =
+      time_on_shared_cores(schedule, compute.stages, pipelines, nodes * *cluster.cores_per_node) -
+      time_on_shared_cores(schedule, compute.stages, pipelines, ranks);
+  const Seconds most = *std::max_element(compute.optimizer.begin(), compute.optimizer.end());
+  const Seconds all =
+      std::accumulate(compute.optimizer.begin(), compute.optimizer.end(), Seconds(0.0));
+  return std::max(passes, Seconds(0.0)) +
+         core_sharing_time(plan.config, cluster, all / plan.config.pp, most);
 }
 
 /// The compute of a rank, by the kinds of its operations as they were measured alone; where they

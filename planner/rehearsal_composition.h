@@ -70,7 +70,7 @@ struct Composition {
 /// scales by layers, by what the ends of the model have more, and by what cores lose that share
 /// caches. Collectives, messages, reductions and the exchange of the norm are the plan's model. All
 /// of the plan's microbatches are simulated (simulate_step), and ranks that share cores wait for
-/// them as core_sharing_time says of the composed work. Without `rehearsed`: as predicted.
+/// them pass by pass (time_on_shared_cores). Without `rehearsed`: as predicted.
 [[nodiscard]] Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed);
 
 /// Microbatches that a rehearsal of a rank runs: about twice as many as it holds at its worst, as

@@ -29,6 +29,7 @@ void describe(Fields& fields, RehearsalExecution& run) {
   run.seed = static_cast<std::uint64_t>(seed);
   fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
   fields.flag("graphs", run.uses_graphs);
+  fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kRehearsedSize);
 }
 
 template <class Fields>

@@ -24,6 +24,9 @@ struct RehearsalExecution {
   std::uint64_t seed = 0;
   double dropout = 0.0;
   bool uses_graphs = false;
+  /// Other memory that was used while a rank waited for a message, as by ranks that take turns with
+  /// it on a core; 0: it has one to itself.
+  Bytes memory_of_others;
 };
 
 /// Whose times and memory these are.

@@ -38,6 +38,13 @@ std::string rehearsal_heading(const RehearsalReport& report) {
   for (const std::string& note : report.basis.notes) {
     text += note + '\n';
   }
+  if (run.memory_of_others > Bytes(0.0)) {
+    text += fmt::format(
+        "Ranks take turns on cores: while one waited for a message, {} of other memory were used, "
+        "as "
+        "caches then hold what belongs to others\n",
+        bytes(run.memory_of_others));
+  }
   return text;
 }
 

@@ -45,7 +45,8 @@ RehearsalRecord rehearse(const TrainingSettings& settings, const TrainingData& d
   TrainingSettings resting = settings;
   resting.learning_rate = {.maximum = 0.0, .minimum = 0.0};
   const ParallelConfig& config = settings.config;
-  RehearsalCommunicator world(backend, options.pipeline_rank * config.tp * config.dp,
+  MemoryOfOthers others(options.memory_of_others);
+  RehearsalCommunicator world(backend, others, options.pipeline_rank * config.tp * config.dp,
                               static_cast<int>(config.world_size()));
   ActionHooks hooks;
   hooks.before = [&options](std::int64_t /*step*/, const Action& /*action*/, Lane /*lane*/) {

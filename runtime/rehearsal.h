@@ -18,6 +18,9 @@ struct RehearsalOptions {
   int pipeline_rank = 0;      ///< Whose first tensor rank in the first replica is rehearsed.
   std::int64_t warm_up = 0;   ///< Steps before those
   std::int64_t measured = 1;  ///< that are recorded: of many the last kDetailedSteps.
+  /// Of ranks that would compute on this one's core while it waits for messages [B]: as much other
+  /// memory is used then, in no action's time. 0: it has a core to itself.
+  std::int64_t memory_of_others = 0;
   const std::atomic<int>* interrupt = nullptr;  ///< Not 0: ends it before its next action.
   /// After every step, with how many were done.
   std::function<void(std::int64_t done, const StepRecord& record)> on_step;

@@ -26,16 +26,18 @@ void repeat(Backend& backend, Buffer whole, std::int64_t have) {
 
 }  // namespace
 
-RehearsalCommunicator::RehearsalCommunicator(Backend& backend, int rank, int size)
-    : RehearsalCommunicator(backend, std::make_unique<SoloCommunicator>(rank, size), kWorldTag) {}
+RehearsalCommunicator::RehearsalCommunicator(Backend& backend, MemoryOfOthers& others, int rank,
+                                             int size)
+    : RehearsalCommunicator(backend, others, std::make_unique<SoloCommunicator>(rank, size),
+                            kWorldTag) {}
 
-RehearsalCommunicator::RehearsalCommunicator(Backend& backend, std::unique_ptr<Communicator> inner,
-                                             int tag)
-    : ForwardingCommunicator(std::move(inner)), backend_(backend), tag_(tag) {}
+RehearsalCommunicator::RehearsalCommunicator(Backend& backend, MemoryOfOthers& others,
+                                             std::unique_ptr<Communicator> inner, int tag)
+    : ForwardingCommunicator(std::move(inner)), backend_(backend), others_(others), tag_(tag) {}
 
 std::unique_ptr<Communicator> RehearsalCommunicator::group(std::span<const int> ranks, int tag) {
   return std::unique_ptr<Communicator>(
-      new RehearsalCommunicator(backend_, ForwardingCommunicator::group(ranks, tag), tag));
+      new RehearsalCommunicator(backend_, others_, ForwardingCommunicator::group(ranks, tag), tag));
 }
 
 Request RehearsalCommunicator::receive(Buffer buffer, int from) {
@@ -52,6 +54,7 @@ void RehearsalCommunicator::wait(Request request) {
   assert(found != expected_.end());
   const Buffer received = found->second;
   expected_.erase(found);
+  others_.use();
   const std::int64_t drawn = std::min(received.size, kDrawn);
   backend_.fill_normal(received.slice(0, drawn),
                        {.rows = 1, .columns = drawn, .total_columns = drawn}, request.id,

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/backend.h"
+#include "runtime/memory_of_others.h"
 #include "runtime/transport/forwarding_communicator.h"
 
 namespace ptdp {
@@ -17,15 +18,16 @@ namespace ptdp {
 ///   received messages   normal variates: of deviation 1 forward, as activations, 0.001 backward,
 ///   as
 ///                       gradients of a scaled loss. They are there once they are waited for, which
-///                       is in no action's time;
+///                       is in no action's time: others compute then;
 ///   all-gathers of the  this rank's part in the place of every other one: part of the collective,
 ///   tensor group        which TimedCommunicator sees apart from compute;
 ///   all others          as SoloCommunicator leaves them: partial sums, and parameters that every
 ///                       rank began with.
 class RehearsalCommunicator final : public ForwardingCommunicator {
  public:
-  /// The world of a rank. `backend` fills buffers, and must outlive it.
-  RehearsalCommunicator(Backend& backend, int rank, int size);
+  /// The world of a rank. `backend` fills buffers; `others` is used whenever a message is waited
+  /// for. Both must outlive it.
+  RehearsalCommunicator(Backend& backend, MemoryOfOthers& others, int rank, int size);
 
   /// `tag` is a GroupTag of process_groups.h, which says what the group is for.
   [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override;
@@ -37,9 +39,11 @@ class RehearsalCommunicator final : public ForwardingCommunicator {
   [[nodiscard]] bool is_queued() const override { return backend_.native_lane() != nullptr; }
 
  private:
-  RehearsalCommunicator(Backend& backend, std::unique_ptr<Communicator> inner, int tag);
+  RehearsalCommunicator(Backend& backend, MemoryOfOthers& others,
+                        std::unique_ptr<Communicator> inner, int tag);
 
   Backend& backend_;
+  MemoryOfOthers& others_;
   int tag_;
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, Buffer> expected_;  ///< By request: what is received.

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "cost_model/analytic/core_sharing.h"
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
@@ -31,6 +32,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// More than caches hold.
+constexpr Bytes kMostMemoryOfOthers(64.0 * 1024.0 * 1024.0);
+
 /// What is rehearsed, and by whose model the rest is told.
 struct Rehearsed {
   Plan given;
@@ -38,6 +42,7 @@ struct Rehearsed {
   RunRequest request;
   std::vector<int> ranks;                    ///< Of the pipeline, ascending.
   std::vector<MemoryBreakdown> memory = {};  ///< By rank of the pipeline, as this runtime holds it.
+  Bytes memory_of_others;                    ///< RehearsalOptions.
   RehearsalBasis basis;
 };
 
@@ -147,6 +152,22 @@ RehearsalBasis complete_basis(RehearsalBasis basis, const Plan& given, const Pre
   return basis;
 }
 
+/// What the other ranks hold that share a core with one, of a plan with more ranks than cores.
+Bytes memory_of_others(const Rehearsed& rehearsed, const PreparedRun& run) {
+  const ClusterSpec& cluster = run.plan.scenario.cluster;
+  const int ranks = ranks_on_node(run.plan.config, cluster);
+  if (run.device.is_gpu() || !cluster.cores_per_node || ranks <= *cluster.cores_per_node) {
+    return {};
+  }
+  Bytes of_all;
+  for (const MemoryBreakdown& memory : rehearsed.memory) {
+    of_all += memory.total() - memory.reserve;
+  }
+  const double others = 1.0 * ranks / *cluster.cores_per_node - 1.0;
+  return std::min(others * of_all / static_cast<double>(rehearsed.memory.size()),
+                  kMostMemoryOfOthers);
+}
+
 PreparedRun prepare_rank(const Rehearsed& rehearsed, int rank) {
   RunRequest request = rehearsed.request;
   request.microbatches = rehearsed_microbatches(rehearsed.plan, rank);
@@ -224,10 +245,12 @@ RehearsalRecord rehearse_rank(const PreparedRun& run, const Rehearsed& rehearsed
   const std::unique_ptr<Backend> backend = backend_maker(
       run, std::nullopt,
       [&](const std::string& note) { tell(fmt::format("{}: {}\n", program, note)); })(0);
-  RehearsalOptions options{.pipeline_rank = rank,
-                           .warm_up = request.warm_up,
-                           .measured = request.steps - request.warm_up,
-                           .interrupt = interrupt};
+  RehearsalOptions options{
+      .pipeline_rank = rank,
+      .warm_up = request.warm_up,
+      .measured = request.steps - request.warm_up,
+      .memory_of_others = static_cast<std::int64_t>(rehearsed.memory_of_others.value()),
+      .interrupt = interrupt};
   if (!is_quiet) {
     options.on_step = RehearsalProgress(rank, run.settings.config.pp, request.steps);
   }
@@ -259,7 +282,8 @@ RehearsalReport make_rehearsal_report(const Rehearsed& rehearsed,
                                        .warm_up = rehearsed.request.warm_up,
                                        .seed = rehearsed.request.seed,
                                        .dropout = first.settings.dropout,
-                                       .uses_graphs = rehearsed.request.uses_graphs},
+                                       .uses_graphs = rehearsed.request.uses_graphs,
+                                       .memory_of_others = rehearsed.memory_of_others},
                          .basis = basis,
                          .planned_time = rehearsed.given.predicted.iteration_time.value,
                          .predicted_time = plan.predicted.iteration_time,
@@ -346,6 +370,7 @@ int rehearse_plan(const CommandLine& line, const std::string& program) {
   for (const int rank : rehearsed.ranks) {
     check_memory(runs.front(), rehearsed, rank);
   }
+  rehearsed.memory_of_others = memory_of_others(rehearsed, runs.front());
   const RunSignals signals = catch_signals();
   std::vector<RehearsalRecord> records;
   try {

@@ -23,7 +23,10 @@ RehearsalRecord rehearse_rank(const TrainingSettings& settings, int pipeline_ran
   const TrainingData data =
       TrainingData::synthetic(settings.model.vocab_size, settings.model.seq_length, settings.seed);
   return rehearse(settings, data, backend,
-                  {.pipeline_rank = pipeline_rank, .warm_up = warm_up, .measured = measured});
+                  {.pipeline_rank = pipeline_rank,
+                   .warm_up = warm_up,
+                   .measured = measured,
+                   .memory_of_others = 1'000'000});  // which is not the rank's
 }
 
 /// What the ranks of a real run of so many steps held.
@@ -167,7 +170,8 @@ double deviation_of(const std::vector<float>& values) {
 
 TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
   CpuBackend backend;
-  RehearsalCommunicator world(backend, 1, 4);
+  MemoryOfOthers others(0);
+  RehearsalCommunicator world(backend, others, 1, 4);
   const std::array ranks = {0, 1, 2, 3};
   // Longer than what is drawn, and no multiple of it.
   Tensor received(backend, DataType::kFloat32, (std::int64_t{1} << 20) + 77);
@@ -179,11 +183,13 @@ TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
     // Of a million, to a hundredth: the standard error is under a thousandth.
     EXPECT_NEAR(deviation_of(values_of(backend, received)) / deviation, 1.0, 0.01);
   }
+  EXPECT_EQ(others.times_used(), 2);
 }
 
 TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {
   CpuBackend backend;
-  RehearsalCommunicator world(backend, 2, 3);
+  MemoryOfOthers others(0);
+  RehearsalCommunicator world(backend, others, 2, 3);
   const std::array ranks = {0, 1, 2};
   Tensor whole(backend, DataType::kFloat32, 8);  // parts of 2, 3 and 3
   const std::vector<float> before = {-1, -1, -1, -1, -1, 1, 2, 3};
@@ -196,7 +202,8 @@ TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {
 
 TEST(RehearsalCommunicator, FillsALongerPartWithZeros) {
   CpuBackend backend;
-  RehearsalCommunicator world(backend, 0, 3);
+  MemoryOfOthers others(0);
+  RehearsalCommunicator world(backend, others, 0, 3);
   const std::array ranks = {0, 1, 2};
   Tensor whole(backend, DataType::kFloat32, 8);
   const std::vector<float> before = {1, 2, -1, -1, -1, -1, -1, -1};

@@ -114,6 +114,35 @@ TEST(Rehearse, WritesTheSameReportAsJson) {
   }
 }
 
+// Four ranks on one core: what the other three hold, as both stages hold it. Else nothing.
+TEST(Rehearse, UsesTheMemoryOfRanksThatTakeTurns) {
+  const TemporaryDirectory directory;
+  const auto report_with_cores = [&](int cores) {
+    const auto cluster = directory.file(
+        "cores.json",
+        replaced(content_of(PTDP_SOURCE_DIR "/profiles/clusters/host.json"), R"("gpus_per_node")",
+                 R"("cores_per_node": )" + std::to_string(cores) + R"(, "gpus_per_node")"));
+    const auto model = directory.file("small.json", kSmallModel);
+    const auto file = directory.path() / "plan.json";
+    EXPECT_TRUE(succeeds(
+        run_plan({"--model", model.string(), "--cluster", cluster.string(), "--gpus", "4", "--tp",
+                  "2", "--pp", "2", "--dp", "1", "--schedule", "1f1b", "-o", file.string()})));
+    return report_of(content_of(file));
+  };
+  const auto others = [](const json& report) {
+    return report["execution"]["memory_of_others_bytes"].get<double>();
+  };
+  EXPECT_EQ(others(report_with_cores(4)), 0.0);
+  const json report = report_with_cores(1);
+  double peaks = 0.0;
+  for (const json& rank : report["ranks"]) {
+    peaks += rank["memory"].back()["predicted_bytes"].get<double>();
+  }
+  EXPECT_NEAR(others(report) / (3.0 * peaks / 2.0), 1.0, 1e-9);
+  EXPECT_GT(others(report), 0.0);
+  EXPECT_GT(report["composed"]["core_sharing_s"], 0.0);
+}
+
 TEST(Rehearse, RunsTheStagesThatAreAskedFor) {
   const std::string& plan = plan_of_eight_stages();
   EXPECT_THAT(ranks_of(report_of(plan)), ElementsAre(0, 4, 7));
