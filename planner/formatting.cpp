@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "cost_model/spec/object_writer.h"
+
 namespace ptdp {
 namespace {
 
@@ -14,7 +16,9 @@ constexpr int kBarWidth = 30;
 }  // namespace
 
 std::string duration(Seconds time) {
-  const double seconds = time.value();
+  // Whole nanoseconds lie halfway between two roundings often enough: what is read back from a file
+  // is printed as it was before.
+  const double seconds = as_written(time.value());
   if (seconds < 1.0) {
     return fmt::format("{:.4g} ms", seconds * 1e3);
   }
