@@ -101,7 +101,7 @@ void prepare_nccl_environment() {
 
 NcclId make_nccl_id() {
   const NcclLibrary& nccl = nccl_library();
-  ncclUniqueId unique;
+  ncclUniqueId unique = {};
   if (const ncclResult_t result = nccl.get_unique_id(&unique); result != ncclSuccess) {
     throw Error(std::string("NCCL: ncclGetUniqueId: ") + nccl.get_error_string(result) + " (" +
                     nccl.get_last_error(nullptr) + ")",

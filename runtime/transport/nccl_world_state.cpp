@@ -41,7 +41,7 @@ std::string NcclEnd::described(std::string_view call, const std::string& what) c
 
 void NcclEnd::join(const NcclId& id, int size, int place) {
   call("ncclCommInitRankConfig", [&](ncclComm_t& communicator) {
-    ncclUniqueId unique;
+    ncclUniqueId unique = {};
     static_assert(sizeof(unique) == sizeof(id.bytes));
     std::memcpy(&unique, id.bytes.data(), sizeof(unique));
     ncclConfig_t config = config_of(/*is_blocking=*/false);
