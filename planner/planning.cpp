@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cost_model/spec/object_writer.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "planner/plan_list.h"
 #include "planner/validation.h"
 

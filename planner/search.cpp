@@ -15,6 +15,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/spread.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "planner/finalists.h"
 
 namespace ptdp {

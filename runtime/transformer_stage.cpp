@@ -47,6 +47,21 @@ std::string find_unsupported_feature(const TransformerConfig& model) {
   if (model.normalization == Normalization::kRmsNorm) {
     return "has RMS norms";
   }
+  if (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias) {
+    return "has biases on some of its linear layers";
+  }
+  if (has_latent_attention(model)) {
+    return "has latent attention";
+  }
+  if (model.mtp_num_layers > 0) {
+    return "predicts " + std::to_string(model.mtp_num_layers) + " more tokens";
+  }
+  if (model.qk_layernorm) {
+    return "has norms of queries and keys";
+  }
+  if (has_window(model)) {
+    return "attends to a window of " + std::to_string(model.window_size) + " tokens";
+  }
   return {};
 }
 

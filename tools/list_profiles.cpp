@@ -6,6 +6,7 @@
 
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/object_writer.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "planner/validation.h"
 
 namespace ptdp {

@@ -5,6 +5,7 @@
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "planner/constraint.h"
 #include "planner/partition_report.h"
 

@@ -9,6 +9,7 @@
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "planner/explanation_report.h"
 #include "planner/planning.h"
 #include "planner/summary.h"
@@ -24,6 +25,8 @@ namespace po = boost::program_options;
 
 constexpr std::int64_t kMostGpus = 100'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
+/// Of a batch that nothing else is known of: Touvron et al. (arXiv:2307.09288) table 1.
+constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::int64_t kMostThreads = 1024;
 
@@ -38,6 +41,7 @@ constexpr const char* kUsage =
     "examples:\n"
     "  ptdp-plan --gpus 3072 --model 1T\n"
     "  ptdp-plan --gpus 64 --model gpt3-175b --stack megatron-lm-2022 -o plan.json\n"
+    "  ptdp-plan --gpus 512 --model Llama-3.1-70B/config.json --cluster dgx-h100\n"
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
     "\n";
 
@@ -46,10 +50,12 @@ po::options_description flag_descriptions() {
   auto option = flags.add_options();
   const auto text = [] { return po::value<std::string>(); };
   option("gpus", text(), "GPUs to plan for");
-  option("model", text(), "a shipped model, or the path of a model file");
+  option("model", text(),
+         "a shipped model, or the path of a model file or of a Hugging Face config.json");
   option("cluster", text(), "a shipped cluster or a file (default: selene-a100)");
   option("stack", text(), "a shipped software stack or a file (default: the cluster's)");
-  option("global-batch-size", text(), "sequences per iteration (default: the model's)");
+  option("global-batch-size", text(),
+         "sequences per iteration (default: the model's, or 4 Mi tokens)");
   option("batch-per-gpu", text(), "sequences per iteration and GPU, in place of the above");
   option("seq-length", text(), "tokens per sequence (default: the model's)");
   option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
@@ -111,11 +117,31 @@ std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
     }
     return *per_gpu * request.gpus;
   }
-  if (!global.has_value()) {
+  if (global.has_value()) {
+    return *global;
+  }
+  if (model.global_batch_size > 0) {
     request.assumptions.push_back(
         fmt::format("global batch size {}: the model's", model.global_batch_size));
+    return model.global_batch_size;
   }
-  return global.value_or(model.global_batch_size);
+  const std::int64_t batch = std::max<std::int64_t>(kUsualTokens / model.config.seq_length, 1);
+  request.assumptions.push_back(
+      fmt::format("global batch size {}: {} tokens, as Llama 2 was trained with; its config.json "
+                  "does not say",
+                  batch, batch * model.config.seq_length));
+  return batch;
+}
+
+std::string length_assumption(const ModelProfile& model) {
+  const int length = model.config.seq_length;
+  if (model.longest_sequence == 0) {
+    return fmt::format("sequence length {}: the model's", length);
+  }
+  return length == model.longest_sequence
+             ? fmt::format("sequence length {}: the longest that its config.json has", length)
+             : fmt::format("sequence length {}: usual; its config.json has {} as the longest",
+                           length, model.longest_sequence);
 }
 
 StackSpec find_default_stack(const ClusterSpec& cluster) {
@@ -135,8 +161,7 @@ Request read_request(const CommandLine& line) {
     model.config.seq_length = static_cast<int>(*length);
     (void)parameter_count(model.config);
   } else {
-    request.assumptions.push_back(
-        fmt::format("sequence length {}: the model's", model.config.seq_length));
+    request.assumptions.push_back(length_assumption(model));
   }
 
   const auto cluster = line.text("cluster");

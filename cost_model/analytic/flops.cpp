@@ -1,26 +1,51 @@
 #include "cost_model/analytic/flops.h"
 
+#include "cost_model/spec/parameter_counts.h"
+
 namespace ptdp {
 namespace {
 
 constexpr double kLogitPasses = 3.0;  // forward, input gradient, weight gradient
 
-/// 2Bs·(l·(layer_passes·W + attention_passes·2s·Q) + 3Vh), the shape that all conventions share: W
-/// weights of a layer's matrices, Q the width of its queries.
+/// Weights that a token meets in all layers, those of modules that predict more tokens among them.
+double weights_met(const TransformerConfig& model) {
+  const double with_experts = num_expert_layers(model);
+  const double last = active_layer_weights(model, has_experts(model, model.num_layers - 1));
+  const double joined = 2.0 * model.hidden_size * model.hidden_size;  // a module's own matrix
+  return (model.num_layers - with_experts) * layer_weights(model) +
+         with_experts * active_layer_weights(model, true) + model.mtp_num_layers * (last + joined);
+}
+
+/// Tokens that one attends to, summed over layers: of s or, on average, of those before it.
+double tokens_attended_to(const TransformerConfig& model, bool is_causal) {
+  const double layers = model.num_layers + model.mtp_num_layers;
+  const double before = has_window(model) ? model.first_window_layer : 0.0;
+  return before * model.seq_length / (is_causal ? 2.0 : 1.0) +
+         (layers - before) * attended_tokens(model, is_causal);
+}
+
+/// 2Bs·(layer_passes·W + attention_passes·A·(Q + C) + 3Vh), the shape that all conventions share: W
+/// weights that a token meets, A tokens that it attends to, Q and C the widths of its queries and
+/// of what attention returns.
 Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
-                 double layer_passes, double attention_passes) {
-  const auto batch = static_cast<double>(global_batch_size);
-  const double s = model.seq_length;
-  const double h = model.hidden_size;
-  const auto queries = static_cast<double>(query_width(model));
-  const double layer = layer_passes * layer_weights(model) + attention_passes * 2.0 * s * queries;
-  return Flops(2.0 * batch * s * (model.num_layers * layer + kLogitPasses * model.vocab_size * h));
+                 double layer_passes, double attention_passes, bool is_causal = false) {
+  const double tokens = static_cast<double>(global_batch_size) * model.seq_length;
+  const auto width = static_cast<double>(query_width(model) + context_width(model));
+  const double logits = 1.0 * model.vocab_size * model.hidden_size * (1 + model.mtp_num_layers);
+  return Flops(2.0 * tokens *
+               (layer_passes * weights_met(model) +
+                attention_passes * tokens_attended_to(model, is_causal) * width +
+                kLogitPasses * logits));
 }
 
 }  // namespace
 
 Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
   return convention(model, global_batch_size, 3.0, 3.0);
+}
+
+Flops causal_model_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
+  return convention(model, global_batch_size, 3.0, 3.0, /*is_causal=*/true);
 }
 
 Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size) {

@@ -10,13 +10,19 @@
 namespace ptdp {
 
 // Symbols: B global batch [sequences], s sequence length, l layers, h hidden size, V vocabulary.
-// All formulas count matrix products only, attention as if not causal. They are written for GPT (h
-// wide heads together, an MLP of 4h); query groups, gated MLPs and other widths are counted alike,
-// product by product.
+// All formulas count matrix products only, attention as if not causal but within its window. They
+// are written for GPT (h wide heads together, an MLP of 4h); query groups, gated MLPs, latent
+// attention and other widths are counted alike, product by product; of experts those that a token
+// visits; modules that predict more tokens as layers and logits of their own.
 
 /// Model FLOPs: F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing recomputed.
 /// Source: Korthikanti et al. (arXiv:2205.05198) appendix A. The numerator of MFU.
 [[nodiscard]] Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size);
+
+/// The same with half of the scores, those of tokens before: what Megatron-LM reports since
+/// 2025-03.
+[[nodiscard]] Flops causal_model_flops(const TransformerConfig& model,
+                                       std::int64_t global_batch_size);
 
 /// SC21's hardware FLOPs: F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass done
 /// twice. Source: SC21 (arXiv:2104.04473) eq. 3.

@@ -12,6 +12,7 @@
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -235,14 +236,11 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
 
 double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
   const double h = model.hidden_size;
-  const double layers = layers_of_stage(model, config, stage);
   const double norm = model.normalization == Normalization::kLayerNorm ? 2.0 * h : h;
-  const auto split_biases =
-      static_cast<double>(query_width(model) + 2 * key_width(model) + mlp_up_width(model));
-  const double biases = model.add_bias_linear ? 1.0 : 0.0;
-  const double sharded = (layer_weights(model) + biases * split_biases) / config.tp;
-  const double replicated = 2.0 * norm + biases * 2.0 * h;  // row-parallel layers' biases
-  double parameters = layers * (sharded + replicated);
+  const LayerParameters layer = layer_parameters(model, /*has_experts=*/false);
+  double parameters =
+      layers_of_stage(model, config, stage) *
+      (static_cast<double>(layer.split) / config.tp + static_cast<double>(layer.replicated));
   const bool is_first = holds_embedding(config, stage);
   const bool is_last = holds_logits(config, stage);
   const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;

@@ -9,6 +9,7 @@
 #include "cost_model/analytic/gemm.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {

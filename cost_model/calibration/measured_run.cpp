@@ -8,6 +8,7 @@
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {

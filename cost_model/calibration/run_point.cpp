@@ -5,6 +5,7 @@
 
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {

@@ -7,8 +7,10 @@
 #include <system_error>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/huggingface_config.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -80,8 +82,16 @@ std::optional<std::string> find_alias(ProfileKind kind, const std::string& name)
   return found;
 }
 
-/// Opens a profile and checks its schema.
-ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
+void check_schema(ObjectReader& reader, const KindTraits& traits) {
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != traits.schema) {
+    throw Error(reader.place_of("schema") + ": expected \"" + traits.schema + "\", got " +
+                in_quotes(schema));
+  }
+}
+
+fs::path find_profile(ProfileKind kind, const std::string& name_or_path) {
   const KindTraits& traits = traits_of(kind);
   fs::path path = name_or_path;
   if (!is_path(name_or_path)) {
@@ -106,14 +116,52 @@ ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
     }
     path = profiles_directory() / traits.directory / (name + ".json");
   }
-  ObjectReader reader = ObjectReader::from_file(path);
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != traits.schema) {
-    throw Error(reader.place_of("schema") + ": expected \"" + traits.schema + "\", got " +
-                in_quotes(schema));
-  }
+  return path;
+}
+
+/// Opens a profile and checks its schema.
+ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
+  ObjectReader reader = ObjectReader::from_file(find_profile(kind, name_or_path));
+  check_schema(reader, traits_of(kind));
   return reader;
+}
+
+/// What a file of `path` can be called: the folder's name where the file's is config.json, as
+/// downloads have it.
+std::string name_of_config(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const bool is_usual = whole.filename() == "config.json";
+  std::string name = (is_usual ? whole.parent_path().filename() : whole.stem()).string();
+  for (char& letter : name) {
+    const bool is_safe = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                         (letter >= '0' && letter <= '9') ||
+                         std::string_view("._+-").find(letter) != std::string_view::npos;
+    letter = is_safe ? letter : '-';
+  }
+  return name.empty() ? "config" : name;
+}
+
+ModelProfile read_huggingface_model(ObjectReader& reader, const fs::path& path) {
+  ModelProfile profile{.name = name_of_config(path),
+                       .source = "config.json of Hugging Face transformers",
+                       .config = read_huggingface_config(reader)};
+  profile.longest_sequence = profile.config.seq_length;
+  if (profile.config.position_embedding != PositionEmbedding::kLearned) {
+    profile.config.seq_length = std::min(profile.config.seq_length, kUsualSequence);
+  }
+  return profile;
+}
+
+ModelProfile read_model(ObjectReader& reader) {
+  ModelProfile profile;
+  check_schema(reader, traits_of(ProfileKind::kModel));
+  reader.name("name", profile.name);
+  reader.text("source", profile.source);
+  reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
+  describe(reader, profile.config);
+  reader.finish();
+  profile.config = resolved(profile.config, reader.place_of(profile.name));
+  return profile;
 }
 
 /// A profile whose fields are those of `Value`.
@@ -165,14 +213,14 @@ std::vector<std::string> list_profiles(ProfileKind kind) {
 }
 
 ModelProfile find_model(const std::string& name_or_path) {
-  ObjectReader reader = open_profile(ProfileKind::kModel, name_or_path);
-  ModelProfile profile;
-  reader.name("name", profile.name);
-  reader.text("source", profile.source);
-  reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
-  describe(reader, profile.config);
-  reader.finish();
-  profile.config = resolved(profile.config, reader.place_of(profile.name));
+  fs::path path = find_profile(ProfileKind::kModel, name_or_path);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    path /= "config.json";
+  }
+  ObjectReader reader = ObjectReader::from_file(path);
+  ModelProfile profile =
+      is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
   (void)parameter_count(profile.config);  // refuses what cannot be counted
   return profile;
 }

@@ -16,16 +16,21 @@ namespace ptdp {
 struct ModelProfile {
   std::string name;
   std::string source;
-  TransformerConfig config;            ///< Resolved.
-  std::int64_t global_batch_size = 0;  ///< Default; sequences per iteration.
+  TransformerConfig config;  ///< Resolved.
+  /// Default; sequences per iteration. 0: unknown, as it is of a Hugging Face config.json.
+  std::int64_t global_batch_size = 0;
+  /// The longest sequence that it takes, where that is all that is known of the length it was
+  /// trained at; config.seq_length is then at most kUsualSequence.
+  int longest_sequence = 0;
 };
 
 /// Where profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles beside the installed
 /// program, else the source tree it was built from. Throws Error when none of them is a directory.
 [[nodiscard]] std::filesystem::path profiles_directory();
 
-/// A profile by name ("1T"), or by path when `name_or_path` has a slash or ends in .json. Throws
-/// Error with near misses for an unknown name: there is no fallback.
+/// A profile by name ("1T"), or by path when `name_or_path` has a slash or ends in .json; of a
+/// model also a Hugging Face config.json or the folder of one. Throws Error with near misses for an
+/// unknown name: there is no fallback.
 [[nodiscard]] ModelProfile find_model(const std::string& name_or_path);
 [[nodiscard]] ClusterSpec find_cluster(const std::string& name_or_path);
 [[nodiscard]] StackSpec find_stack(const std::string& name_or_path);

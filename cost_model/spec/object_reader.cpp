@@ -289,6 +289,10 @@ bool ObjectReader::has(const std::string& key) {
   return state_->object->contains(key);
 }
 
+bool ObjectReader::has_value(const std::string& key) {
+  return has(key) && !state_->at(key).is_null();
+}
+
 bool ObjectReader::is_text(const std::string& key) {
   return state_->at(key).is_string();
 }

@@ -48,6 +48,8 @@ class ObjectReader {
 
   /// Whether the key is there: for keys that may be left out.
   [[nodiscard]] bool has(const std::string& key);
+  /// The same, where null is as good as nothing.
+  [[nodiscard]] bool has_value(const std::string& key);
   /// Same for function templates that also write, where `written` decides.
   [[nodiscard]] bool optional(const std::string& key, bool /*written*/) { return has(key); }
   /// Whether the value is a string: for keys that take a name or an object.

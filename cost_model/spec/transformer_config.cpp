@@ -1,5 +1,7 @@
 #include "cost_model/spec/transformer_config.h"
 
+#include <algorithm>
+#include <functional>
 #include <string>
 
 #include "cost_model/error.h"
@@ -10,42 +12,74 @@ namespace {
 // Bounds that no model reaches and that keep every product below 2^63.
 constexpr int kWidest = 10'000'000;
 constexpr int kMostExperts = 100'000;
-constexpr double kMostParameters = 1e18;
+constexpr double kLeastCapacity = 0.01;
+constexpr double kMostCapacity = 1e5;
 
-/// The sum behind parameter_count, in floating point or exactly.
-template <class Number>
-Number count_parameters(const TransformerConfig& model) {
-  const Number h = model.hidden_size;
-  const Number queries = Number{1} * model.num_attention_heads * model.kv_channels;
-  const Number keys = Number{1} * model.num_query_groups * model.kv_channels;
-  const Number biases = model.add_bias_linear ? 1 : 0;
-  const Number norm = model.normalization == Normalization::kLayerNorm ? 2 * h : h;
+using Refuse = std::function<void(const std::string& why)>;
 
-  const Number attention =
-      h * (queries + 2 * keys) + queries * h + biases * (queries + 2 * keys + h);
-  const bool has_experts = model.num_experts > 0;
-  const Number ffn = has_experts ? model.moe_ffn_hidden_size : model.ffn_hidden_size;
-  const Number up = model.gated_linear_unit ? 2 * ffn : ffn;
-  const Number mlp = h * up + ffn * h + biases * (up + h);
-  const Number mlps = has_experts ? model.num_experts * (mlp + h) : mlp;  // + h: the router
+void check_latent_attention(const TransformerConfig& model, const Refuse& refuse) {
+  if (!has_latent_attention(model)) {
+    if (model.q_lora_rank != 0 || model.qk_head_dim != 0 || model.qk_pos_emb_head_dim != 0 ||
+        model.v_head_dim != 0) {
+      refuse(
+          "q_lora_rank, qk_head_dim, qk_pos_emb_head_dim and v_head_dim need kv_lora_rank, the "
+          "width of compressed keys and values");
+    }
+    return;
+  }
+  if (model.qk_head_dim == 0 || model.qk_pos_emb_head_dim == 0 || model.v_head_dim == 0) {
+    refuse("kv_lora_rank needs qk_head_dim, qk_pos_emb_head_dim and v_head_dim");
+  }
+}
 
-  const Number logits = Number{1} * model.vocab_size * h;
-  const Number positions =
-      model.position_embedding == PositionEmbedding::kLearned ? model.seq_length * h : 0;
-  return model.num_layers * (attention + mlps + 2 * norm) + norm + positions +
-         (model.untied_embeddings ? 2 : 1) * logits;
+TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& refuse) {
+  if (model.num_experts == 0) {
+    if (model.moe_router_topk != 0 || model.moe_ffn_hidden_size != 0) {
+      refuse("moe_router_topk and moe_ffn_hidden_size need num_experts");
+    }
+    if (model.moe_shared_expert_intermediate_size != 0 || model.moe_shared_expert_gate ||
+        model.moe_router_enable_expert_bias || model.first_dense_layers != 0 ||
+        model.moe_layer_freq != 1 || model.moe_expert_capacity_factor != 0.0 ||
+        model.moe_load_imbalance != 1.0) {
+      refuse("keys of a mixture of experts need num_experts");
+    }
+    return model;
+  }
+  if (model.moe_router_topk == 0) {
+    refuse("num_experts needs moe_router_topk, the experts each token visits");
+  }
+  if (model.moe_router_topk > model.num_experts) {
+    refuse("moe_router_topk " + std::to_string(model.moe_router_topk) + " exceeds num_experts " +
+           std::to_string(model.num_experts));
+  }
+  if (num_expert_layers(model) == 0) {
+    refuse("first_dense_layers " + std::to_string(model.first_dense_layers) +
+           " and moe_layer_freq " + std::to_string(model.moe_layer_freq) + " leave none of the " +
+           std::to_string(model.num_layers) + " layers with experts");
+  }
+  if (model.moe_shared_expert_gate && model.moe_shared_expert_intermediate_size == 0) {
+    refuse("moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
+  }
+  if (model.moe_ffn_hidden_size == 0) {
+    model.moe_ffn_hidden_size = model.ffn_hidden_size;
+  }
+  return model;
 }
 
 }  // namespace
 
 TransformerConfig resolved(TransformerConfig model, const std::string& place) {
-  const auto refuse = [&place](const std::string& why) { throw Error(place + ": " + why); };
+  const Refuse refuse = [&place](const std::string& why) { throw Error(place + ": " + why); };
   if (model.num_query_groups == 0) {
     model.num_query_groups = model.num_attention_heads;
   }
   if (model.num_attention_heads % model.num_query_groups != 0) {
     refuse("num_query_groups " + std::to_string(model.num_query_groups) +
            " does not divide num_attention_heads " + std::to_string(model.num_attention_heads));
+  }
+  check_latent_attention(model, refuse);
+  if (model.kv_channels == 0 && has_latent_attention(model)) {
+    model.kv_channels = query_head_width(model);
   }
   if (model.kv_channels == 0) {
     if (model.hidden_size % model.num_attention_heads != 0) {
@@ -62,43 +96,38 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     }
     model.ffn_hidden_size = 4 * model.hidden_size;
   }
-  if (model.num_experts == 0 && (model.moe_router_topk != 0 || model.moe_ffn_hidden_size != 0)) {
-    refuse("moe_router_topk and moe_ffn_hidden_size need num_experts");
+  if (model.window_size == 0 && model.first_window_layer != 0) {
+    refuse("first_window_layer needs window_size, the tokens that each attends to");
   }
-  if (model.num_experts != 0) {
-    if (model.moe_router_topk == 0) {
-      refuse("num_experts needs moe_router_topk, the experts each token visits");
-    }
-    if (model.moe_router_topk > model.num_experts) {
-      refuse("moe_router_topk " + std::to_string(model.moe_router_topk) + " exceeds num_experts " +
-             std::to_string(model.num_experts));
-    }
-    if (model.moe_ffn_hidden_size == 0) {
-      model.moe_ffn_hidden_size = model.ffn_hidden_size;
-    }
+  if (model.add_bias_linear &&
+      (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias)) {
+    refuse(
+        "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with add_bias_linear "
+        "false, which stands for all of them");
   }
-  return model;
+  return with_experts_resolved(model, refuse);
 }
 
-std::int64_t parameter_count(const TransformerConfig& model) {
-  // The estimate bounds every term of the sum, so the exact one cannot overflow.
-  if (count_parameters<double>(model) > kMostParameters) {
-    throw Error("the model has more than 1e18 parameters");
+int num_expert_layers(const TransformerConfig& model) {
+  if (model.num_experts == 0) {
+    return 0;
   }
-  return count_parameters<std::int64_t>(model);
-}
-
-double sc21_parameter_count(const TransformerConfig& model) {
-  const double l = model.num_layers;
-  const double h = model.hidden_size;
-  const double s = model.seq_length;
-  const double vocab = model.vocab_size;
-  return 12.0 * l * h * h * (1.0 + 13.0 / (12.0 * h) + (vocab + s) / (12.0 * l * h));
+  const int behind = std::max(model.num_layers - model.first_dense_layers, 0);
+  return (behind + model.moe_layer_freq - 1) / model.moe_layer_freq;
 }
 
 std::string find_uncovered_feature(const TransformerConfig& model) {
   if (model.num_experts > 0) {
     return "has " + std::to_string(model.num_experts) + " experts";
+  }
+  if (has_latent_attention(model)) {
+    return "has latent attention (kv_lora_rank " + std::to_string(model.kv_lora_rank) + ")";
+  }
+  if (has_window(model) && model.first_window_layer > 0) {
+    return "has windows from layer " + std::to_string(model.first_window_layer) + " on";
+  }
+  if (model.mtp_num_layers > 0) {
+    return "predicts " + std::to_string(model.mtp_num_layers) + " more tokens";
   }
   return "";
 }
@@ -135,9 +164,37 @@ void describe(Fields& fields, TransformerConfig& model) {
     fields.choice("normalization", model.normalization,
                   NamedValues<Normalization>(kNormalizationNames));
   }
+  optional_flag("add_qkv_bias", model.add_qkv_bias, false);
+  optional_flag("add_projection_bias", model.add_projection_bias, false);
+  optional_flag("add_mlp_bias", model.add_mlp_bias, false);
+  optional_flag("qk_layernorm", model.qk_layernorm, false);
+  optional_count("window_size", model.window_size, kLongestSequence);
+  optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
+  optional_count("q_lora_rank", model.q_lora_rank, kWidest);
+  optional_count("kv_lora_rank", model.kv_lora_rank, kWidest);
+  optional_count("qk_head_dim", model.qk_head_dim, kWidest);
+  optional_count("qk_pos_emb_head_dim", model.qk_pos_emb_head_dim, kWidest);
+  optional_count("v_head_dim", model.v_head_dim, kWidest);
   optional_count("num_experts", model.num_experts, kMostExperts);
   optional_count("moe_router_topk", model.moe_router_topk, kMostExperts);
   optional_count("moe_ffn_hidden_size", model.moe_ffn_hidden_size, kWidest);
+  optional_count("moe_shared_expert_intermediate_size", model.moe_shared_expert_intermediate_size,
+                 kWidest);
+  optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
+  optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
+  optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);
+  if (fields.optional("moe_layer_freq", model.moe_layer_freq != 1)) {
+    fields.count("moe_layer_freq", model.moe_layer_freq, 1, kMostModelLayers);
+  }
+  if (fields.optional("moe_expert_capacity_factor", model.moe_expert_capacity_factor != 0.0)) {
+    fields.number("moe_expert_capacity_factor", model.moe_expert_capacity_factor,
+                  {kLeastCapacity, kMostCapacity, "a multiple of an even share"});
+  }
+  if (fields.optional("moe_load_imbalance", model.moe_load_imbalance != 1.0)) {
+    fields.number("moe_load_imbalance", model.moe_load_imbalance,
+                  {1.0, kMostCapacity, "tokens of the busiest rank over the mean"});
+  }
+  optional_count("mtp_num_layers", model.mtp_num_layers, kMostModelLayers);
 }
 template void describe(ObjectReader&, TransformerConfig&);
 template void describe(ObjectWriter&, TransformerConfig&);

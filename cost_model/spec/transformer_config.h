@@ -41,18 +41,65 @@ struct TransformerConfig {
   bool untied_embeddings = false;  ///< A logits matrix of its own.
   PositionEmbedding position_embedding = PositionEmbedding::kLearned;
   Normalization normalization = Normalization::kLayerNorm;
-  int num_experts = 0;          ///< Per layer; 0: a dense model.
-  int moe_router_topk = 0;      ///< Experts that each token visits.
-  int moe_ffn_hidden_size = 0;  ///< Of one expert; 0: ffn_hidden_size.
+
+  // Biases of some linear layers, where add_bias_linear is off.
+  bool add_qkv_bias = false;         ///< Of QKV (Qwen2); of latent attention's compressions.
+  bool add_projection_bias = false;  ///< Of attention's projection.
+  bool add_mlp_bias = false;
+
+  bool qk_layernorm = false;   ///< Norms of every query and key head (Qwen3).
+  int window_size = 0;         ///< Tokens that each attends to, itself included; 0: all before it.
+  int first_window_layer = 0;  ///< Layers before this one attend to all.
+
+  // Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434 section 2.1): where kv_lora_rank is
+  // given. Query heads are num_attention_heads; groups and kv_channels mean nothing then.
+  int q_lora_rank = 0;          ///< Width of the compressed queries; 0: they are not compressed.
+  int kv_lora_rank = 0;         ///< Width of the compressed keys and values.
+  int qk_head_dim = 0;          ///< Of a query or key head, without positions,
+  int qk_pos_emb_head_dim = 0;  ///< and the rotary part, which all heads' keys share.
+  int v_head_dim = 0;           ///< Of a value head.
+
+  // Mixture of experts.
+  int num_experts = 0;                          ///< Per layer; 0: a dense model.
+  int moe_router_topk = 0;                      ///< Experts that each token visits.
+  int moe_ffn_hidden_size = 0;                  ///< Of one expert; 0: ffn_hidden_size.
+  int moe_shared_expert_intermediate_size = 0;  ///< Of all that every token visits, together.
+  bool moe_shared_expert_gate = false;          ///< Their output is weighted (Qwen2-MoE).
+  bool moe_router_enable_expert_bias = false;   ///< A number per expert that balances the load.
+  int first_dense_layers = 0;                   ///< Without experts; from this layer on
+  int moe_layer_freq = 1;                       ///< every n-th has them.
+  /// Tokens that an expert takes over its even share; 0: all that are sent to it.
+  double moe_expert_capacity_factor = 0.0;
+  /// Tokens of the busiest expert-parallel rank over the mean, where none is dropped.
+  double moe_load_imbalance = 1.0;
+
+  /// Modules that predict one more token each (DeepSeek-V3, arXiv:2412.19437 section 2.2).
+  int mtp_num_layers = 0;
 
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 };
 
+/// Whether attention is latent.
+[[nodiscard]] constexpr bool has_latent_attention(const TransformerConfig& model) {
+  return model.kv_lora_rank > 0;
+}
+/// Width of a query or key head, and of a value head.
+[[nodiscard]] constexpr int query_head_width(const TransformerConfig& model) {
+  return has_latent_attention(model) ? model.qk_head_dim + model.qk_pos_emb_head_dim
+                                     : model.kv_channels;
+}
+[[nodiscard]] constexpr int value_head_width(const TransformerConfig& model) {
+  return has_latent_attention(model) ? model.v_head_dim : model.kv_channels;
+}
 /// Width of all query heads together.
 [[nodiscard]] constexpr std::int64_t query_width(const TransformerConfig& model) {
-  return std::int64_t{1} * model.num_attention_heads * model.kv_channels;
+  return std::int64_t{1} * model.num_attention_heads * query_head_width(model);
 }
-/// Width of all key heads together; the same for the value heads.
+/// Width of all heads' outputs together, which the projection takes.
+[[nodiscard]] constexpr std::int64_t context_width(const TransformerConfig& model) {
+  return std::int64_t{1} * model.num_attention_heads * value_head_width(model);
+}
+/// Width of all key heads together; the same for the value heads. Not of latent attention.
 [[nodiscard]] constexpr std::int64_t key_width(const TransformerConfig& model) {
   return std::int64_t{1} * model.num_query_groups * model.kv_channels;
 }
@@ -60,12 +107,25 @@ struct TransformerConfig {
 [[nodiscard]] constexpr std::int64_t mlp_up_width(const TransformerConfig& model) {
   return (model.gated_linear_unit ? std::int64_t{2} : std::int64_t{1}) * model.ffn_hidden_size;
 }
-/// Weights of the matrices of one dense layer, without biases and norms; 12h² for GPT.
-[[nodiscard]] constexpr double layer_weights(const TransformerConfig& model) {
-  return static_cast<double>(2 * query_width(model) + 2 * key_width(model) + mlp_up_width(model) +
-                             model.ffn_hidden_size) *
-         model.hidden_size;
+/// Whether any layer's tokens attend to fewer than the sequence has.
+[[nodiscard]] constexpr bool has_window(const TransformerConfig& model) {
+  return model.window_size > 0 && model.window_size < model.seq_length &&
+         model.first_window_layer < model.num_layers;
 }
+/// Tokens that one attends to in a layer that may have the window: of the sequence or the window,
+/// or on average of those before it, s/2 as all count it; w − w²/(2s) with a window of w.
+[[nodiscard]] constexpr double attended_tokens(const TransformerConfig& model, bool is_causal) {
+  const double s = model.seq_length;
+  const double w = has_window(model) ? model.window_size : s;
+  return is_causal ? w - w * w / (2.0 * s) : w;
+}
+/// Whether a layer (from 0) has experts.
+[[nodiscard]] constexpr bool has_experts(const TransformerConfig& model, int layer) {
+  return model.num_experts > 0 && layer >= model.first_dense_layers &&
+         (layer - model.first_dense_layers) % model.moe_layer_freq == 0;
+}
+/// Of all layers.
+[[nodiscard]] int num_expert_layers(const TransformerConfig& model);
 /// Whether dropout is trained with: models of GPT-2's kind, with learned positions, are; later ones
 /// are not.
 [[nodiscard]] constexpr bool has_dropout(const TransformerConfig& model) {
@@ -76,15 +136,6 @@ struct TransformerConfig {
 /// `place`, where the numbers contradict each other (heads that do not divide the hidden size,
 /// ...).
 [[nodiscard]] TransformerConfig resolved(TransformerConfig model, const std::string& place);
-
-/// All parameters, exactly: with biases, norms and embeddings; tied embeddings counted once.
-/// For GPT: 12lh² + 13lh + (V+s)h + 2h, which is SC21 (arXiv:2104.04473) eq. 2 and the final norm.
-/// Throws Error above 10^18.
-[[nodiscard]] std::int64_t parameter_count(const TransformerConfig& model);
-
-/// SC21 eq. 2 as printed: P = 12lh²(1 + 13/(12h) + (V+s)/(12lh)). GPT only; leaves out the final
-/// norm's 2h.
-[[nodiscard]] double sc21_parameter_count(const TransformerConfig& model);
 
 /// What of `model` the time and memory models do not cover yet, as the end of a sentence ("has 8
 /// experts"); empty for dense models.

@@ -1,5 +1,6 @@
 // A model file of any bytes is refused, or counted and costed without a fault.
 #include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "cost_model/spec/transformer_config.h"
 #include "tests/fuzz/fuzzing.h"
 

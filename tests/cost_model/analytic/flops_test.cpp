@@ -92,6 +92,70 @@ TEST(ModelFlops, CountQueryGroupsAndGates) {
   const double layer = 2.0 * (8192.0 * 10240 + 8192.0 * 8192 + 3.0 * 8192 * 28672);
   const double token = 80.0 * (layer + 4.0 * 4096 * 8192) + 2.0 * 32000 * 8192;
   EXPECT_NEAR(model_flops(resolved(model, "test"), 1) / Flops(3.0 * 4096 * token), 1.0, 1e-12);
+  const double causal = token - 80.0 * 2.0 * 4096 * 8192;
+  EXPECT_NEAR(causal_model_flops(resolved(model, "test"), 1) / Flops(3.0 * 4096 * causal), 1.0,
+              1e-12);
+}
+
+// By hand for DeepSeek-V3 (arXiv:2412.19437 section 4.2) and one sequence of 4096. A token meets in
+// each layer 7168·1536 + 1536·128·192 + 7168·576 + 512·128·256 + 128·128·7168 weights of attention,
+// in 3 layers 3·7168·18432, in 58 nine experts of 3·7168·2048 and a router of 7168·256; the module
+// that predicts a second token has one such layer, 2·7168² and logits of its own.
+TEST(ModelFlops, CountExpertsLatentAttentionAndWhatPredictsMore) {
+  TransformerConfig model = {.num_layers = 61,
+                             .hidden_size = 7168,
+                             .num_attention_heads = 128,
+                             .ffn_hidden_size = 18432,
+                             .vocab_size = 129280,
+                             .seq_length = 4096,
+                             .gated_linear_unit = true,
+                             .add_bias_linear = false,
+                             .untied_embeddings = true,
+                             .position_embedding = PositionEmbedding::kRope,
+                             .normalization = Normalization::kRmsNorm,
+                             .q_lora_rank = 1536,
+                             .kv_lora_rank = 512,
+                             .qk_head_dim = 128,
+                             .qk_pos_emb_head_dim = 64,
+                             .v_head_dim = 128,
+                             .num_experts = 256,
+                             .moe_router_topk = 8,
+                             .moe_ffn_hidden_size = 2048,
+                             .moe_shared_expert_intermediate_size = 2048,
+                             .first_dense_layers = 3};
+  model = resolved(model, "test");
+  const double h = 7168.0;
+  const double attention =
+      h * 1536 + 1536.0 * 128 * 192 + h * 576 + 512.0 * 128 * 256 + 128.0 * 128 * h;
+  const double dense = 3.0 * h * 18432;
+  const double experts = 9.0 * 3.0 * h * 2048 + h * 256;
+  const double scores = 4096.0 * 128 * (192 + 128);
+  const double logits = 129280.0 * h;
+  const double weights = 61.0 * attention + 3.0 * dense + 58.0 * experts;
+  const double forward = 2.0 * 4096;
+  EXPECT_NEAR(model_flops(model, 1).value() / (3.0 * forward * (weights + 61.0 * scores + logits)),
+              1.0, 1e-12);
+  EXPECT_NEAR(causal_model_flops(model, 1).value() /
+                  (3.0 * forward * (weights + 61.0 * scores / 2.0 + logits)),
+              1.0, 1e-12);
+  model.mtp_num_layers = 1;
+  EXPECT_NEAR(model_flops(model, 1).value() /
+                  (3.0 * forward *
+                   (weights + attention + experts + 2.0 * h * h + 62.0 * scores + 2.0 * logits)),
+              1.0, 1e-12);
+}
+
+// A window of 1024 in the last 6 of 24 layers.
+TEST(ModelFlops, CountWindows) {
+  TransformerConfig model = find_model("1.7B").config;
+  const double h = model.hidden_size;
+  const double token = 2.0 * 24 * 12.0 * h * h + 2.0 * h * model.vocab_size;
+  model.window_size = 1024;
+  model.first_window_layer = 18;
+  const double scores = 4.0 * h * (18.0 * 2048 + 6.0 * 1024);
+  EXPECT_NEAR(model_flops(model, 1).value() / (3.0 * 2048 * (token + scores)), 1.0, 1e-12);
+  const double causal = 4.0 * h * (18.0 * 1024 + 6.0 * (1024 - 256));
+  EXPECT_NEAR(causal_model_flops(model, 1).value() / (3.0 * 2048 * (token + causal)), 1.0, 1e-12);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/spec/csv_table.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cost_model/spec/parameter_counts.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {

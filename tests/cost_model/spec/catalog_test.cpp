@@ -123,7 +123,7 @@ TEST_F(ShippedProfiles, GoByTheNamesThatTheFieldUses) {
   EXPECT_EQ(find_model("GPT3-175B").name, "gpt3-175b");
 }
 
-TEST_F(ShippedProfiles, OfModelsAreDenseGptWithABatch) {
+TEST_F(ShippedProfiles, OfModelsAreCoveredAndHaveABatch) {
   for (const std::string& name : list_profiles(ProfileKind::kModel)) {
     const ModelProfile profile = find_model(name);
     EXPECT_EQ(profile.name, name);

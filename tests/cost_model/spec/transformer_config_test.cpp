@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "cost_model/spec/catalog.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "tests/cost_model/spec/round_trip.h"
 #include "tests/cost_model/spec/thrown.h"
 
@@ -49,9 +51,28 @@ TransformerConfig unusual_model() {
           .untied_embeddings = true,
           .position_embedding = PositionEmbedding::kNone,
           .normalization = Normalization::kRmsNorm,
+          .add_qkv_bias = true,
+          .add_projection_bias = true,
+          .add_mlp_bias = true,
+          .qk_layernorm = true,
+          .window_size = 64,
+          .first_window_layer = 1,
+          .q_lora_rank = 24,
+          .kv_lora_rank = 12,
+          .qk_head_dim = 10,
+          .qk_pos_emb_head_dim = 6,
+          .v_head_dim = 7,
           .num_experts = 4,
           .moe_router_topk = 2,
-          .moe_ffn_hidden_size = 50};
+          .moe_ffn_hidden_size = 50,
+          .moe_shared_expert_intermediate_size = 30,
+          .moe_shared_expert_gate = true,
+          .moe_router_enable_expert_bias = true,
+          .first_dense_layers = 1,
+          .moe_layer_freq = 2,
+          .moe_expert_capacity_factor = 1.5,
+          .moe_load_imbalance = 1.25,
+          .mtp_num_layers = 3};
 }
 
 std::string refusal_of_model(const TransformerConfig& model) {
@@ -275,6 +296,63 @@ TEST(Resolved, RefusesExpertsThatContradictEachOther) {
             "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
 }
 
+TEST(Resolved, RefusesFeaturesThatContradictEachOther) {
+  TransformerConfig model = gpt2();
+  model.add_mlp_bias = true;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("are for models with add_bias_linear false"));
+  model = gpt2();
+  model.v_head_dim = 64;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("v_head_dim need kv_lora_rank"));
+  model.kv_lora_rank = 512;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: kv_lora_rank needs qk_head_dim, qk_pos_emb_head_dim and v_head_dim");
+  model = gpt2();
+  model.first_window_layer = 3;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("first_window_layer needs window_size"));
+  model = gpt2();
+  model.moe_load_imbalance = 1.5;
+  EXPECT_EQ(refusal_of_model(model), "m.json: m: keys of a mixture of experts need num_experts");
+  model.num_experts = 4;
+  model.moe_router_topk = 1;
+  model.first_dense_layers = 12;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("leave none of the 12 layers with experts"));
+  model.first_dense_layers = 0;
+  model.moe_shared_expert_gate = true;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
+}
+
+// The width of a latent head need not divide anything.
+TEST(Resolved, TakesTheHeadsOfLatentAttentionAsTheyAre) {
+  TransformerConfig model = gpt2();
+  model.num_attention_heads = 7;
+  model.kv_lora_rank = 64;
+  model.qk_head_dim = 20;
+  model.qk_pos_emb_head_dim = 12;
+  model.v_head_dim = 24;
+  const TransformerConfig full = resolved(model, "test");
+  EXPECT_EQ(full.kv_channels, 32);
+  EXPECT_EQ(query_width(full), 7 * 32);
+  EXPECT_EQ(context_width(full), 7 * 24);
+}
+
+// By hand, a token at position i attends to min(i + 1, w) tokens, about w − w²/(2s) on average.
+TEST(AttendedTokens, AreThoseOfTheWindow) {
+  TransformerConfig model = gpt2();
+  EXPECT_EQ(attended_tokens(model, false), 1024.0);
+  EXPECT_EQ(attended_tokens(model, true), 512.0);
+  model.window_size = 100;
+  EXPECT_EQ(attended_tokens(model, false), 100.0);
+  double sum = 0.0;
+  for (int i = 0; i < 1024; ++i) {
+    sum += std::min(i + 1, 100);
+  }
+  EXPECT_NEAR(attended_tokens(model, true), sum / 1024.0, 0.5);
+  model.window_size = 1024;
+  EXPECT_FALSE(has_window(model));
+  EXPECT_EQ(attended_tokens(model, true), 512.0);
+}
+
 TEST(FindUncoveredFeature, FindsNothingInDenseModels) {
   TransformerConfig llama = gpt2();
   llama.num_query_groups = 4;
@@ -294,6 +372,67 @@ TEST(FindUncoveredFeature, NamesExperts) {
   TransformerConfig model = resolved(gpt2(), "test");
   model.num_experts = 8;
   EXPECT_EQ(find_uncovered_feature(model), "has 8 experts");
+}
+
+TEST(FindUncoveredFeature, NamesWhatLayersDoNotShare) {
+  TransformerConfig model = resolved(gpt2(), "test");
+  model.window_size = 100;
+  EXPECT_EQ(find_uncovered_feature(model), "");
+  model.first_window_layer = 4;
+  EXPECT_EQ(find_uncovered_feature(model), "has windows from layer 4 on");
+  model.first_window_layer = 0;
+  model.mtp_num_layers = 1;
+  EXPECT_EQ(find_uncovered_feature(model), "predicts 1 more tokens");
+  model.mtp_num_layers = 0;
+  model.kv_lora_rank = 512;
+  EXPECT_EQ(find_uncovered_feature(model), "has latent attention (kv_lora_rank 512)");
+}
+
+// By hand, h = 8, a head of widths 3 + 2 and 4 for values, ranks 6 and 5, an MLP of 10: compression
+// 8·6 and 8·(5 + 2), of which norms of 6 and 5; 6·5 and 5·(3 + 4) out of them; projection 4·8.
+// Three experts of width 2 with 3·2·8 each and a number to balance them, a shared one of 3·3·8 with
+// a gate of 8, a router of 3·8. Norms 2·8 a layer.
+TEST(LayerParameters, TellWhatIsSplit) {
+  const TransformerConfig model = resolved({.num_layers = 2,
+                                            .hidden_size = 8,
+                                            .num_attention_heads = 1,
+                                            .ffn_hidden_size = 10,
+                                            .vocab_size = 100,
+                                            .seq_length = 16,
+                                            .gated_linear_unit = true,
+                                            .add_bias_linear = false,
+                                            .position_embedding = PositionEmbedding::kRope,
+                                            .normalization = Normalization::kRmsNorm,
+                                            .q_lora_rank = 6,
+                                            .kv_lora_rank = 5,
+                                            .qk_head_dim = 3,
+                                            .qk_pos_emb_head_dim = 2,
+                                            .v_head_dim = 4,
+                                            .num_experts = 3,
+                                            .moe_router_topk = 2,
+                                            .moe_ffn_hidden_size = 2,
+                                            .moe_shared_expert_intermediate_size = 3,
+                                            .moe_shared_expert_gate = true,
+                                            .moe_router_enable_expert_bias = true,
+                                            .first_dense_layers = 1,
+                                            .mtp_num_layers = 1},
+                                           "test");
+  const std::int64_t compressions = 48 + 56 + 6 + 5;
+  const std::int64_t heads = 30 + 35 + 32;
+  EXPECT_EQ(layer_parameters(model, false),
+            (LayerParameters{.split = heads + 240, .replicated = compressions + 16}));
+  EXPECT_EQ(
+      layer_parameters(model, true),
+      (LayerParameters{
+          .split = heads + 72, .replicated = compressions + 16 + 24 + 3 + 8, .experts = 3 * 48}));
+  const std::int64_t dense = heads + 240 + compressions + 16;
+  const std::int64_t expert = heads + 72 + compressions + 16 + 35 + 144;
+  EXPECT_EQ(parameter_count(model), dense + expert + 800 + 8);
+  EXPECT_EQ(active_parameter_count(model), dense + expert - 48 + 800 + 8);
+  EXPECT_EQ(mtp_parameter_count(model), expert + 2 * 64 + 3 * 8);
+  // The matrices that a token meets: no norms, and not the number that balances.
+  EXPECT_EQ(active_layer_weights(model, true), 48 + 56 + heads + 72 + 24 + 8 + 2 * 48);
+  EXPECT_EQ(active_layer_weights(model, false), 48 + 56 + heads + 240);
 }
 
 // By hand, 4 heads and 2 groups of width 3 on h = 8, an MLP of 10: QKV 8·(12 + 2·6), projection

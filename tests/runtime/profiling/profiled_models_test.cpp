@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cost_model/spec/catalog.h"
+#include "cost_model/spec/parameter_counts.h"
 #include "runtime/profiling/profiled_device.h"
 
 namespace ptdp {

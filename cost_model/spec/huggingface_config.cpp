@@ -1,0 +1,493 @@
+#include "cost_model/spec/huggingface_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost_model/contains.h"
+#include "cost_model/error.h"
+#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/named_values.h"
+
+namespace ptdp {
+namespace {
+
+enum class ModelType : std::uint8_t {
+  kGpt2,
+  kGptNeox,
+  kLlama,
+  kMistral,
+  kMixtral,
+  kQwen2,
+  kQwen2Moe,
+  kQwen3,
+  kQwen3Moe,
+  kDeepseekV2,
+  kDeepseekV3,
+  kNemotron
+};
+constexpr std::array kModelTypes = {NamedValue<ModelType>{ModelType::kGpt2, "gpt2"},
+                                    NamedValue<ModelType>{ModelType::kGptNeox, "gpt_neox"},
+                                    NamedValue<ModelType>{ModelType::kLlama, "llama"},
+                                    NamedValue<ModelType>{ModelType::kMistral, "mistral"},
+                                    NamedValue<ModelType>{ModelType::kMixtral, "mixtral"},
+                                    NamedValue<ModelType>{ModelType::kQwen2, "qwen2"},
+                                    NamedValue<ModelType>{ModelType::kQwen2Moe, "qwen2_moe"},
+                                    NamedValue<ModelType>{ModelType::kQwen3, "qwen3"},
+                                    NamedValue<ModelType>{ModelType::kQwen3Moe, "qwen3_moe"},
+                                    NamedValue<ModelType>{ModelType::kDeepseekV2, "deepseek_v2"},
+                                    NamedValue<ModelType>{ModelType::kDeepseekV3, "deepseek_v3"},
+                                    NamedValue<ModelType>{ModelType::kNemotron, "nemotron"}};
+
+bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+constexpr std::int64_t kWidest = 10'000'000;
+
+/// Keys by what they are called.
+class Keys {
+ public:
+  explicit Keys(ObjectReader& reader) : reader_(reader) {}
+
+  [[nodiscard]] bool has(const std::string& key) const { return reader_.has_value(key); }
+  [[nodiscard]] int size(const std::string& key, std::int64_t most = kWidest) const {
+    int value = 0;
+    reader_.count(key, value, 1, most);
+    return value;
+  }
+  [[nodiscard]] int size_or(const std::string& key, int usual, std::int64_t most = kWidest) const {
+    return has(key) ? size(key, most) : usual;
+  }
+  /// The same of a number that may be 0.
+  [[nodiscard]] int count_or(const std::string& key, int usual, std::int64_t most = kWidest) const {
+    int value = usual;
+    if (has(key)) {
+      reader_.count(key, value, 0, most);
+    }
+    return value;
+  }
+  [[nodiscard]] bool flag_or(const std::string& key, bool usual) const {
+    bool value = usual;
+    if (has(key)) {
+      reader_.flag(key, value);
+    }
+    return value;
+  }
+  /// The first of other names for the same that is there, or the last.
+  [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
+    for (const char* name : names) {
+      if (has(name)) {
+        return name;
+      }
+    }
+    return names.begin()[names.size() - 1];
+  }
+  [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
+    throw Error(reader_.place_of(key) + ": " + why);
+  }
+  [[nodiscard]] ObjectReader& reader() const { return reader_; }
+
+ private:
+  ObjectReader& reader_;
+};
+
+TransformerConfig read_gpt2(const Keys& keys) {
+  return {.num_layers = keys.size("n_layer", kMostModelLayers),
+          .hidden_size = keys.size("n_embd"),
+          .num_attention_heads = keys.size("n_head"),
+          .ffn_hidden_size = keys.size_or("n_inner", 0),
+          .vocab_size = keys.size("vocab_size"),
+          .seq_length = keys.size("n_positions", kLongestSequence),
+          .untied_embeddings = !keys.flag_or("tie_word_embeddings", true)};
+}
+
+/// What all types but gpt2 spell alike.
+TransformerConfig read_sizes(const Keys& keys) {
+  return {.num_layers = keys.size("num_hidden_layers", kMostModelLayers),
+          .hidden_size = keys.size("hidden_size"),
+          .num_attention_heads = keys.size("num_attention_heads"),
+          .ffn_hidden_size = keys.size("intermediate_size"),
+          .vocab_size = keys.size("vocab_size"),
+          .seq_length = keys.size_or("max_position_embeddings", kUsualSequence, kLongestSequence),
+          .untied_embeddings = !keys.flag_or("tie_word_embeddings", false),
+          .position_embedding = PositionEmbedding::kRope};
+}
+
+void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
+  model.add_bias_linear = false;
+  switch (type) {
+    case ModelType::kGpt2:
+      model.add_bias_linear = true;
+      return;
+    case ModelType::kGptNeox: {
+      const bool has_attention_bias = keys.flag_or("attention_bias", true);
+      model.add_bias_linear = has_attention_bias;
+      model.add_mlp_bias = !has_attention_bias;
+      return;
+    }
+    case ModelType::kLlama:
+    case ModelType::kNemotron:
+      model.add_mlp_bias = keys.flag_or("mlp_bias", false);
+      break;
+    case ModelType::kQwen2:
+      model.add_qkv_bias = true;
+      return;
+    case ModelType::kQwen2Moe:
+      model.add_qkv_bias = keys.flag_or("qkv_bias", true);
+      return;
+    case ModelType::kMistral:
+    case ModelType::kMixtral:
+      return;
+    case ModelType::kQwen3:
+    case ModelType::kQwen3Moe:
+    case ModelType::kDeepseekV2:
+    case ModelType::kDeepseekV3:
+      break;
+  }
+  model.add_qkv_bias = keys.flag_or("attention_bias", false);
+  model.add_projection_bias = model.add_qkv_bias;
+  if (model.add_qkv_bias && model.add_mlp_bias) {
+    model.add_bias_linear = true;
+    model.add_qkv_bias = model.add_projection_bias = model.add_mlp_bias = false;
+  }
+}
+
+/// Key-value heads where nothing is said; 0: as many as heads, as null says.
+int usual_groups(ModelType type) {
+  switch (type) {
+    case ModelType::kMistral:
+    case ModelType::kMixtral:
+      return 8;
+    case ModelType::kQwen2:
+    case ModelType::kQwen3:
+      return 32;
+    case ModelType::kQwen2Moe:
+      return 16;
+    case ModelType::kQwen3Moe:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
+  if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
+    static_cast<void>(keys.has("num_key_value_heads"));
+    model.q_lora_rank = keys.size_or("q_lora_rank", 0);
+    model.kv_lora_rank = keys.size("kv_lora_rank");
+    model.qk_head_dim = keys.size("qk_nope_head_dim");
+    model.qk_pos_emb_head_dim = keys.size("qk_rope_head_dim");
+    model.v_head_dim = keys.size("v_head_dim");
+    return;
+  }
+  if (is_one_of(type, {ModelType::kGpt2, ModelType::kGptNeox})) {
+    return;
+  }
+  model.num_query_groups = keys.size_or(
+      "num_key_value_heads", keys.reader().has("num_key_value_heads") ? 0 : usual_groups(type));
+  constexpr int qwen3_head = 128;
+  // Exports of NeMo write Megatron's name.
+  const std::string width =
+      type == ModelType::kNemotron ? keys.spelling_of({"kv_channels", "head_dim"}) : "head_dim";
+  model.kv_channels = keys.size_or(width, type == ModelType::kQwen3 ? qwen3_head : 0);
+  model.qk_layernorm = is_one_of(type, {ModelType::kQwen3, ModelType::kQwen3Moe});
+}
+
+/// The first layer with a window out of a list of what each layer attends to.
+int first_window_layer(const Keys& keys, int num_layers) {
+  std::vector<std::string> types;
+  keys.reader().texts("layer_types", types);
+  if (std::ssize(types) != num_layers) {
+    keys.refuse("layer_types", "expected " + std::to_string(num_layers) + " layers, got " +
+                                   std::to_string(types.size()));
+  }
+  const auto first = std::find(types.begin(), types.end(), "sliding_attention");
+  const auto is = [](const char* name) {
+    return [name](const std::string& type) { return type == name; };
+  };
+  if (!std::all_of(types.begin(), first, is("full_attention")) ||
+      !std::all_of(first, types.end(), is("sliding_attention"))) {
+    keys.refuse("layer_types",
+                "expected full_attention in the first layers and sliding_attention in all behind, "
+                "if any");
+  }
+  return static_cast<int>(first - types.begin());
+}
+
+void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
+  constexpr int mistral_window = 4096;
+  constexpr int qwen_first_window_layer = 28;
+  const bool is_qwen = is_one_of(
+      type, {ModelType::kQwen2, ModelType::kQwen2Moe, ModelType::kQwen3, ModelType::kQwen3Moe});
+  if (!is_qwen && !is_one_of(type, {ModelType::kMistral, ModelType::kMixtral})) {
+    return;
+  }
+  const bool is_there = keys.reader().has("sliding_window");
+  const int usual = type == ModelType::kMistral && !is_there ? mistral_window : 0;
+  const int window = keys.size_or("sliding_window", usual, kLongestSequence);
+  const bool is_used = !is_qwen || keys.flag_or("use_sliding_window", false);
+  const int first =
+      is_qwen ? keys.count_or("max_window_layers", qwen_first_window_layer, kMostModelLayers) : 0;
+  if (window == 0 || !is_used) {
+    static_cast<void>(keys.has("layer_types"));
+    return;
+  }
+  model.window_size = window;
+  model.first_window_layer =
+      keys.has("layer_types") ? first_window_layer(keys, model.num_layers) : first;
+  if (model.first_window_layer >= model.num_layers) {
+    model.window_size = 0;
+    model.first_window_layer = 0;
+  }
+}
+
+/// Which layers have experts.
+void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& model) {
+  if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
+    // i ≥ k and i a multiple of the frequency.
+    const int dense = keys.count_or("first_k_dense_replace", 0, kMostModelLayers);
+    const int every = keys.size_or("moe_layer_freq", 1, kMostModelLayers);
+    model.moe_layer_freq = every;
+    model.first_dense_layers = (dense + every - 1) / every * every;
+    return;
+  }
+  if (!is_one_of(type, {ModelType::kQwen2Moe, ModelType::kQwen3Moe})) {
+    return;
+  }
+  // i + 1 a multiple of the step, and i not in the list.
+  model.moe_layer_freq = keys.size_or("decoder_sparse_step", 1, kMostModelLayers);
+  model.first_dense_layers = model.moe_layer_freq - 1;
+  std::vector<int> dense;
+  if (keys.has("mlp_only_layers")) {
+    keys.reader().counts("mlp_only_layers", dense, 0, kMostModelLayers);
+  }
+  if (dense.empty()) {
+    return;
+  }
+  std::sort(dense.begin(), dense.end());
+  if (model.moe_layer_freq != 1 || dense.front() != 0 || dense.back() != std::ssize(dense) - 1) {
+    keys.refuse("mlp_only_layers",
+                "expected the first layers of a model whose other layers all have experts");
+  }
+  model.first_dense_layers = static_cast<int>(dense.size());
+}
+
+void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
+  switch (type) {
+    case ModelType::kMixtral:
+      model.num_experts = keys.size("num_local_experts");
+      model.moe_ffn_hidden_size = model.ffn_hidden_size;
+      break;
+    case ModelType::kQwen2Moe:
+    case ModelType::kQwen3Moe:
+      // Files of Qwen3-Coder have keys of Qwen2-MoE that stand for nothing.
+      if (type == ModelType::kQwen3Moe &&
+          (keys.flag_or("qkv_bias", false) ||
+           keys.count_or("shared_expert_intermediate_size", 0) != 0)) {
+        keys.refuse("qkv_bias and shared_expert_intermediate_size",
+                    "expected false and 0 of a qwen3_moe");
+      }
+      model.num_experts = keys.size(keys.spelling_of({"num_experts", "num_local_experts"}));
+      model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
+      break;
+    case ModelType::kDeepseekV2:
+    case ModelType::kDeepseekV3: {
+      const std::string spelling =
+          keys.spelling_of({"n_routed_experts", "num_local_experts", "num_experts"});
+      if (!keys.has(spelling)) {
+        return;  // a dense model of their kind
+      }
+      model.num_experts = keys.size(spelling);
+      model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
+      model.moe_shared_expert_intermediate_size =
+          keys.count_or("n_shared_experts", 0, kWidest / model.moe_ffn_hidden_size) *
+          model.moe_ffn_hidden_size;
+      std::string method = "noaux_tc";
+      if (keys.has("topk_method")) {
+        keys.reader().text("topk_method", method);
+      }
+      model.moe_router_enable_expert_bias = type == ModelType::kDeepseekV3 && method == "noaux_tc";
+      break;
+    }
+    default:
+      return;
+  }
+  model.moe_router_topk = keys.size("num_experts_per_tok");
+  if (type == ModelType::kQwen2Moe) {
+    model.moe_shared_expert_intermediate_size = keys.size("shared_expert_intermediate_size");
+    model.moe_shared_expert_gate = true;
+  }
+  read_expert_layers(keys, type, model);
+}
+
+// What is written beside the shape: how weights begin, how text is made of tokens, how a trained
+// model answers, where it was saved.
+constexpr std::array kPassedOver = {"_name_or_path",
+                                    "architectures",
+                                    "_attn_implementation",
+                                    "attn_implementation",
+                                    "_attn_implementation_autoset",
+                                    "_attn_implementation_internal",
+                                    "auto_map",
+                                    "bad_words_ids",
+                                    "begin_suppress_tokens",
+                                    "bos_token_id",
+                                    "chunk_size_feed_forward",
+                                    "cross_attention_hidden_size",
+                                    "decoder_start_token_id",
+                                    "diversity_penalty",
+                                    "do_sample",
+                                    "dtype",
+                                    "early_stopping",
+                                    "encoder_no_repeat_ngram_size",
+                                    "eos_token_id",
+                                    "exponential_decay_length_penalty",
+                                    "finetuning_task",
+                                    "forced_bos_token_id",
+                                    "forced_eos_token_id",
+                                    "id2label",
+                                    "is_decoder",
+                                    "is_encoder_decoder",
+                                    "label2id",
+                                    "length_penalty",
+                                    "max_length",
+                                    "min_length",
+                                    "no_repeat_ngram_size",
+                                    "num_beam_groups",
+                                    "num_beams",
+                                    "num_return_sequences",
+                                    "output_attentions",
+                                    "output_hidden_states",
+                                    "output_scores",
+                                    "pad_token_id",
+                                    "prefix",
+                                    "problem_type",
+                                    "pruned_heads",
+                                    "quantization_config",
+                                    "remove_invalid_values",
+                                    "repetition_penalty",
+                                    "return_dict",
+                                    "return_dict_in_generate",
+                                    "sep_token_id",
+                                    "suppress_tokens",
+                                    "task_specific_params",
+                                    "temperature",
+                                    "tf_legacy_loss",
+                                    "tie_encoder_decoder",
+                                    "tokenizer_class",
+                                    "top_k",
+                                    "top_p",
+                                    "torch_dtype",
+                                    "torchscript",
+                                    "transformers_version",
+                                    "typical_p",
+                                    "use_bfloat16",
+                                    "use_cache",
+                                    "activation_function",
+                                    "attention_dropout",
+                                    "attention_probs_dropout_prob",
+                                    "attn_pdrop",
+                                    "classifier_dropout",
+                                    "embd_pdrop",
+                                    "gradient_checkpointing",
+                                    "hidden_act",
+                                    "hidden_dropout",
+                                    "hidden_dropout_prob",
+                                    "initializer_range",
+                                    "layer_norm_eps",
+                                    "layer_norm_epsilon",
+                                    "norm_eps",
+                                    "partial_rotary_factor",
+                                    "pretraining_tp",
+                                    "reorder_and_upcast_attn",
+                                    "resid_pdrop",
+                                    "rms_norm_eps",
+                                    "rope_interleave",
+                                    "rope_parameters",
+                                    "rope_scaling",
+                                    "rope_theta",
+                                    "rotary_emb_base",
+                                    "rotary_pct",
+                                    "scale_attn_by_inverse_layer_idx",
+                                    "scale_attn_weights",
+                                    "summary_activation",
+                                    "summary_first_dropout",
+                                    "summary_proj_to_labels",
+                                    "summary_type",
+                                    "summary_use_proj",
+                                    "use_parallel_residual",
+                                    "aux_loss_alpha",
+                                    "ep_size",
+                                    "n_group",
+                                    "norm_topk_prob",
+                                    "num_experts_per_group",
+                                    "output_router_logits",
+                                    "routed_scaling_factor",
+                                    "router_aux_loss_coef",
+                                    "router_jitter_noise",
+                                    "scoring_func",
+                                    "seq_aux",
+                                    "topk_group",
+                                    "max_sequence_length",
+                                    "model_max_length",
+                                    "n_ctx",
+                                    "unsloth_fixed",
+                                    "unsloth_version",
+                                    "quantization",
+                                    "unk_token_id",
+                                    "_commit_hash",
+                                    "name_or_path",
+                                    "num_labels",
+                                    "tie_last_hidden_states",
+                                    "use_qk_norm",
+                                    "use_mrope",
+                                    "output_past",
+                                    "is_causal",
+                                    "custom_pipelines",
+                                    "selective_checkpoint_enabled",
+                                    "sequence_parallel_enabled",
+                                    "use_flash_attention",
+                                    "move_model_to_device",
+                                    "fuse_qkv"};
+
+}  // namespace
+
+bool is_huggingface_config(ObjectReader& reader) {
+  return reader.has("model_type") && !reader.has("schema");
+}
+
+TransformerConfig read_huggingface_config(ObjectReader& reader) {
+  const Keys keys(reader);
+  ModelType type = ModelType::kGpt2;
+  reader.choice("model_type", type, NamedValues<ModelType>(kModelTypes));
+  TransformerConfig model = type == ModelType::kGpt2 ? read_gpt2(keys) : read_sizes(keys);
+  if (!is_one_of(type, {ModelType::kGpt2, ModelType::kGptNeox, ModelType::kNemotron})) {
+    model.gated_linear_unit = true;
+    model.normalization = Normalization::kRmsNorm;
+  }
+  read_biases(keys, type, model);
+  read_heads(keys, type, model);
+  read_window(keys, type, model);
+  read_experts(keys, type, model);
+  if (type == ModelType::kDeepseekV3) {
+    model.mtp_num_layers = keys.count_or(
+        keys.spelling_of({"num_nextn_predict_layers", "num_mtp_layers"}), 0, kMostModelLayers);
+  }
+  if (keys.flag_or("add_cross_attention", false)) {
+    keys.refuse("add_cross_attention", "expected false: a model of text alone");
+  }
+  for (const char* key : kPassedOver) {
+    static_cast<void>(reader.has(key));
+  }
+  reader.finish();
+  std::string file = reader.place_of("");
+  file.resize(file.size() - std::string_view(": ").size());
+  return resolved(model, file);
+}
+
+}  // namespace ptdp

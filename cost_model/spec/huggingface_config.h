@@ -1,0 +1,25 @@
+// Models as users have them: the config.json of Hugging Face transformers.
+#pragma once
+
+#include "cost_model/spec/object_reader.h"
+#include "cost_model/spec/transformer_config.h"
+
+namespace ptdp {
+
+/// Whether a JSON object is such a file, and no profile of ours.
+[[nodiscard]] bool is_huggingface_config(ObjectReader& reader);
+
+/// The longest sequence that a model from such a file is taken to be trained with where nothing
+/// else is said: the file has the longest that it can be asked.
+inline constexpr int kUsualSequence = 8192;
+
+/// Reads a model of type gpt2, gpt_neox, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3,
+/// qwen3_moe, deepseek_v2, deepseek_v3 or nemotron; seq_length is the longest that it takes. What
+/// is absent or null has the default of the type's configuration class; sizes have none. A key that
+/// says nothing about the cost of training is passed over if transformers or a known exporter
+/// writes it; any other is an error that names it, as is another type and a pattern of layers that
+/// TransformerConfig does not have. Resolved. Source: configuration_<type>.py and
+/// modeling_<type>.py of huggingface/transformers, configuration_deepseek.py of DeepSeek-V3.
+[[nodiscard]] TransformerConfig read_huggingface_config(ObjectReader& reader);
+
+}  // namespace ptdp

@@ -1,0 +1,76 @@
+// Models that users bring as they have them.
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands.h"
+
+namespace ptdp {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+// The sizes of Llama 3 8B; 8,030,261,248 parameters are those of the released weights.
+constexpr const char* kLlama = R"({
+  "architectures": ["LlamaForCausalLM"],
+  "model_type": "llama",
+  "hidden_size": 4096,
+  "intermediate_size": 14336,
+  "max_position_embeddings": 131072,
+  "num_attention_heads": 32,
+  "num_hidden_layers": 32,
+  "num_key_value_heads": 8,
+  "rope_scaling": {"factor": 8.0, "rope_type": "llama3"},
+  "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16",
+  "vocab_size": 128256
+})";
+
+ProgramRun plan_for(const std::string& text, std::vector<std::string> flags = {}) {
+  const TemporaryDirectory directory;
+  const auto file = directory.file("Llama-3-8B/config.json", text);
+  flags.insert(flags.end(),
+               {"--gpus", "64", "--cluster", "dgx-h100", "--model", file.parent_path().string()});
+  return run_plan(flags);
+}
+
+TEST(HuggingFaceModel, IsPlannedUnderTheNameOfItsFolder) {
+  const ProgramRun run = plan_for(kLlama);
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("Llama-3-8B"));
+  EXPECT_THAT(run.output, HasSubstr("sequence length 8192: usual; its config.json has 131072 as "
+                                    "the longest"));
+  EXPECT_THAT(run.output, HasSubstr("global batch size 512: 4194304 tokens"));
+  const ProgramRun as_json = plan_for(kLlama, {"--format", "json"});
+  ASSERT_TRUE(succeeds(as_json));
+  const json inputs = json::parse(as_json.output)["inputs"];
+  EXPECT_EQ(inputs["model"]["parameters"], 8'030'261'248);
+  EXPECT_EQ(inputs["global_batch_size"], 512);
+}
+
+// The batch that is assumed is of so many tokens, however long the sequences.
+TEST(HuggingFaceModel, IsTrainedAtTheLengthAndBatchThatAreGiven) {
+  const ProgramRun run = plan_for(kLlama, {"--seq-length", "32768"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("global batch size 128: 4194304 tokens"));
+  EXPECT_THAT(run.output, Not(HasSubstr("sequence length")));
+  const ProgramRun given = plan_for(kLlama, {"--global-batch-size", "256"});
+  ASSERT_TRUE(succeeds(given));
+  EXPECT_THAT(given.output, Not(HasSubstr("4194304 tokens")));
+}
+
+TEST(HuggingFaceModel, IsRefusedByTheNameOfWhatIsUnknown) {
+  EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "\"llama\"", "\"mamba\"")),
+                         {"config.json: model_type", "mamba"}));
+  EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "vocab_size\"", "vocab_size\": 5, \"novel\"")),
+                         {"config.json: \"novel\": unknown key"}));
+  EXPECT_TRUE(
+      is_refused(plan_for(R"({"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 64,
+                   "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 512,
+                   "num_key_value_heads": 4,
+                   "num_local_experts": 8, "num_experts_per_tok": 2})"),
+                 {"Llama-3-8B has 8 experts"}));
+}
+
+}  // namespace
+}  // namespace ptdp
