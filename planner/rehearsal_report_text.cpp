@@ -40,8 +40,7 @@ std::string rehearsal_heading(const RehearsalReport& report) {
   }
   if (run.memory_of_others > Bytes(0.0)) {
     text += fmt::format(
-        "Ranks take turns on cores: while one waited for a message, {} of other memory were used, "
-        "as "
+        "Ranks take turns on cores: while one waited for a message, {} of other memory were used: "
         "caches then hold what belongs to others\n",
         bytes(run.memory_of_others));
   }

@@ -16,9 +16,8 @@ namespace ptdp {
 /// as a training has them, without NaN and denormal numbers:
 ///
 ///   received messages   normal variates: of deviation 1 forward, as activations, 0.001 backward,
-///   as
-///                       gradients of a scaled loss. They are there once they are waited for, which
-///                       is in no action's time: others compute then;
+///                       as gradients of a scaled loss. They are there once they are waited for,
+///                       which is in no action's time: others compute then;
 ///   all-gathers of the  this rank's part in the place of every other one: part of the collective,
 ///   tensor group        which TimedCommunicator sees apart from compute;
 ///   all others          as SoloCommunicator leaves them: partial sums, and parameters that every

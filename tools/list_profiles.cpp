@@ -91,7 +91,7 @@ std::string joined(const std::vector<Value>& values) {
 
 std::string models_table() {
   const MeasuredRuns published = read_published_runs();
-  std::string text = fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
+  std::string text = fmt::format("{:<16} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
                                  "name", "parameters", "layers", "hidden", "heads", "vocab", "seq",
                                  "batch", "published TFLOP/s", "source");
   for (const ModelProfile& model : models_by_size()) {
@@ -101,7 +101,7 @@ std::string models_table() {
                      : fmt::format("{:.4g} on {} GPUs",
                                    tflops_per_gpu(runs.front(), runs.front().iteration_time),
                                    runs.front().config.world_size());
-    text += fmt::format("{:<14} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
+    text += fmt::format("{:<16} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
                         model.name, parameter_count(model.config), model.config.num_layers,
                         model.config.hidden_size, model.config.num_attention_heads,
                         model.config.vocab_size, model.config.seq_length, model.global_batch_size,

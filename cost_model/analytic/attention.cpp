@@ -43,8 +43,9 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
                    [&](const AttentionRate& entry) { return entry.kernel == stack.attention; });
   assert(rate != gpu.attention_rates.end());
   const double s = model.seq_length;
-  const Flops causal(4.0 * micro_batch_size * s * attended_tokens(model, /*is_causal=*/true) *
-                     model.num_attention_heads * model.kv_channels / tp);
+  const Flops causal(2.0 * micro_batch_size * s * s * model.num_attention_heads *
+                     model.kv_channels / tp);
+  const double in_window = attended_tokens(model, /*is_causal=*/true) / (s / 2.0);
   const Seconds forward = causal / FlopsPerSecond(peak.value() * rate->forward);
   const Seconds backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward);
 
@@ -59,12 +60,14 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
     });
   };
   const bool drops = has_dropout(model);
-  return {.forward = forward * correction(drops ? DeviceOperation::kDropoutAttention
-                                                : DeviceOperation::kAttention,
-                                          forward),
-          .backward = backward * correction(drops ? DeviceOperation::kDropoutAttentionBackward
-                                                  : DeviceOperation::kAttentionBackward,
-                                            backward)};
+  const Seconds whole =
+      forward *
+      correction(drops ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention, forward);
+  const Seconds whole_backward =
+      backward * correction(drops ? DeviceOperation::kDropoutAttentionBackward
+                                  : DeviceOperation::kAttentionBackward,
+                            backward);
+  return {.forward = whole * in_window, .backward = whole_backward * in_window};
 }
 
 }  // namespace ptdp

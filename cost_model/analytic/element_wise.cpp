@@ -122,10 +122,12 @@ ElementWiseTime layer_element_wise_time(const Scenario& scenario, const Parallel
              run.on_own_rows(drops ? DeviceOperation::kBiasDropoutAdd : DeviceOperation::kBiasAdd));
   time.forward += run.on_all_rows(DeviceOperation::kBiasGelu, ffn);
   time.weight_gradient = 2.0 * run.copy();
-  if (model.add_bias_linear) {
+  if (model.add_bias_linear || model.add_qkv_bias) {
     time.forward += run.on_all_rows(DeviceOperation::kBias, qkv);
-    time.weight_gradient += run.on_all_rows(DeviceOperation::kBiasGradient, qkv) +
-                            run.on_all_rows(DeviceOperation::kBiasGradient, ffn) +
+    time.weight_gradient += run.on_all_rows(DeviceOperation::kBiasGradient, qkv);
+  }
+  if (model.add_bias_linear) {
+    time.weight_gradient += run.on_all_rows(DeviceOperation::kBiasGradient, ffn) +
                             2.0 * run.on_own_rows(DeviceOperation::kBiasGradient);
   }
   time.backward =

@@ -205,7 +205,8 @@ Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, in
   // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
   // rest.
   const double whole = (4.0 * bytes + (has_dropout(model) ? 2.0 * kMaskBytes : 0.0)) * h;
-  const double split = bytes * (queries + 2.0 * keys) + bytes * queries +
+  const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
+  const double split = bytes * (queries + 2.0 * keys) + normed + bytes * queries +
                        bytes * static_cast<double>(mlp_up_width(model)) +
                        bytes * model.ffn_hidden_size + scores;
   return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));

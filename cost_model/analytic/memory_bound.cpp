@@ -25,9 +25,13 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                    (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
                        .attention_forward = 4.5 * scores,
                        .attention_backward = 5.5 * scores};
-  if (model.add_bias_linear) {
+  if (model.add_bias_linear || model.add_qkv_bias) {
     traffic.forward += 2.0 * all_heads;
     traffic.backward += all_heads;
+  }
+  if (model.qk_layernorm) {
+    traffic.forward += 2.0 * (queries + keys);
+    traffic.backward += 5.0 * (queries + keys);
   }
   if (!is_element_wise_fused) {
     traffic.forward += 8.0 * norms + 2.0 * mlp;

@@ -12,11 +12,12 @@ namespace ptdp {
 /// the width of all queries, of all keys, of the MLP, over t) and S = eb(a/t)s² (attention scores):
 ///
 ///   forward   norms ×2: 4A; bias-dropout-add ×2: 7A (6A without dropout); QKV bias 2(Q+2K);
-///             rotary positions 2(Q+K); context transpose 2Q; bias-GELU 2F, or gate 3F
+///             norms of queries and keys 2(Q+K); rotary positions 2(Q+K); context transpose 2Q;
+///             bias-GELU 2F, or gate 3F
 ///   backward  norms ×2: 10A; bias-dropout-add ×2 with the bias gradient: 7A (0 without dropout);
-///             residual gradients ×2: 6A; QKV split 2(Q+2K) and its bias gradient Q+2K; rotary
-///             positions 2(Q+K); context transpose 2Q; bias-GELU with the bias gradient 4F, or gate
-///             5F
+///             residual gradients ×2: 6A; QKV split 2(Q+2K) and its bias gradient Q+2K; norms of
+///             queries and keys 5(Q+K); rotary positions 2(Q+K); context transpose 2Q; bias-GELU
+///             with the bias gradient 4F, or gate 5F
 ///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward
 ///
 /// which is 11A + 16A/t and 23A + 27A/t for GPT. Where the stack fuses no element-wise operations

@@ -5,6 +5,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -131,7 +132,7 @@ class StageOperations {
     if (config_.sequence_parallel) {
       const std::int64_t h = model_.hidden_size;
       const std::int64_t norm = model_.normalization == Normalization::kLayerNorm ? 2 * h : h;
-      const std::int64_t of_layer = 2 * norm + (model_.add_bias_linear ? 2 * h : 0);
+      const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
       tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
              config_.dp);
     }

@@ -8,7 +8,6 @@
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
-#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -183,7 +182,6 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
   }
   try {
     model = resolved(model, place);
-    (void)parameter_count(model);  // refuses what cannot be counted
   } catch (const Error& error) {
     throw Skip{error.what()};
   }

@@ -10,7 +10,6 @@
 #include "cost_model/spec/huggingface_config.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
-#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -138,6 +137,9 @@ std::string name_of_config(const fs::path& path) {
                          std::string_view("._+-").find(letter) != std::string_view::npos;
     letter = is_safe ? letter : '-';
   }
+  if (name.starts_with('.')) {
+    name.front() = '-';
+  }
   return name.empty() ? "config" : name;
 }
 
@@ -219,10 +221,7 @@ ModelProfile find_model(const std::string& name_or_path) {
     path /= "config.json";
   }
   ObjectReader reader = ObjectReader::from_file(path);
-  ModelProfile profile =
-      is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
-  (void)parameter_count(profile.config);  // refuses what cannot be counted
-  return profile;
+  return is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
 }
 
 ClusterSpec find_cluster(const std::string& name_or_path) {

@@ -47,28 +47,37 @@ bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-constexpr std::int64_t kWidest = 10'000'000;
-
 /// Keys by what they are called.
 class Keys {
  public:
   explicit Keys(ObjectReader& reader) : reader_(reader) {}
 
   [[nodiscard]] bool has(const std::string& key) const { return reader_.has_value(key); }
-  [[nodiscard]] int size(const std::string& key, std::int64_t most = kWidest) const {
+  [[nodiscard]] int size(const std::string& key, std::int64_t most = kWidestMatrix) const {
     int value = 0;
     reader_.count(key, value, 1, most);
     return value;
   }
-  [[nodiscard]] int size_or(const std::string& key, int usual, std::int64_t most = kWidest) const {
+  [[nodiscard]] int size_or(const std::string& key, int usual,
+                            std::int64_t most = kWidestMatrix) const {
     return has(key) ? size(key, most) : usual;
   }
+  /// A size that must be there, where null is 0.
+  [[nodiscard]] int size_or_null(const std::string& key, std::int64_t most = kWidestMatrix) const {
+    return reader_.has(key) && !has(key) ? 0 : size(key, most);
+  }
   /// The same of a number that may be 0.
-  [[nodiscard]] int count_or(const std::string& key, int usual, std::int64_t most = kWidest) const {
+  [[nodiscard]] int count_or(const std::string& key, int usual,
+                             std::int64_t most = kWidestMatrix) const {
     int value = usual;
     if (has(key)) {
       reader_.count(key, value, 0, most);
     }
+    return value;
+  }
+  [[nodiscard]] int count(const std::string& key, std::int64_t most) const {
+    int value = 0;
+    reader_.count(key, value, 0, most);
     return value;
   }
   [[nodiscard]] bool flag_or(const std::string& key, bool usual) const {
@@ -78,14 +87,17 @@ class Keys {
     }
     return value;
   }
-  /// The first of other names for the same that is there, or the last.
+  /// Of other names for the same the one that is there, or the first.
   [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
-    for (const char* name : names) {
-      if (has(name)) {
-        return name;
-      }
+    const auto* const found = std::find_if(names.begin(), names.end(),
+                                           [this](const char* name) { return reader_.has(name); });
+    return found == names.end() ? *names.begin() : *found;
+  }
+  /// Refuses anything but `usual`.
+  void expect(const std::string& key, bool usual, const std::string& what) const {
+    if (flag_or(key, usual) != usual) {
+      refuse(key, "expected " + std::string(usual ? "true" : "false") + ": " + what);
     }
-    return names.begin()[names.size() - 1];
   }
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
     throw Error(reader_.place_of(key) + ": " + why);
@@ -113,7 +125,7 @@ TransformerConfig read_sizes(const Keys& keys) {
           .num_attention_heads = keys.size("num_attention_heads"),
           .ffn_hidden_size = keys.size("intermediate_size"),
           .vocab_size = keys.size("vocab_size"),
-          .seq_length = keys.size_or("max_position_embeddings", kUsualSequence, kLongestSequence),
+          .seq_length = keys.size("max_position_embeddings", kLongestSequence),
           .untied_embeddings = !keys.flag_or("tie_word_embeddings", false),
           .position_embedding = PositionEmbedding::kRope};
 }
@@ -132,6 +144,7 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
     }
     case ModelType::kLlama:
     case ModelType::kNemotron:
+    case ModelType::kDeepseekV2:
       model.add_mlp_bias = keys.flag_or("mlp_bias", false);
       break;
     case ModelType::kQwen2:
@@ -145,7 +158,6 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
       return;
     case ModelType::kQwen3:
     case ModelType::kQwen3Moe:
-    case ModelType::kDeepseekV2:
     case ModelType::kDeepseekV3:
       break;
   }
@@ -177,8 +189,11 @@ int usual_groups(ModelType type) {
 
 void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
-    static_cast<void>(keys.has("num_key_value_heads"));
-    model.q_lora_rank = keys.size_or("q_lora_rank", 0);
+    // What transformers writes beside the widths that these follow from.
+    for (const char* key : {"num_key_value_heads", "head_dim", "qk_head_dim"}) {
+      static_cast<void>(keys.has(key));
+    }
+    model.q_lora_rank = keys.size_or_null("q_lora_rank");
     model.kv_lora_rank = keys.size("kv_lora_rank");
     model.qk_head_dim = keys.size("qk_nope_head_dim");
     model.qk_pos_emb_head_dim = keys.size("qk_rope_head_dim");
@@ -220,26 +235,30 @@ int first_window_layer(const Keys& keys, int num_layers) {
 }
 
 void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
-  constexpr int mistral_window = 4096;
-  constexpr int qwen_first_window_layer = 28;
+  constexpr int usual_window = 4096;
+  constexpr int usual_first_layer = 28;  // of Qwen
   const bool is_qwen = is_one_of(
       type, {ModelType::kQwen2, ModelType::kQwen2Moe, ModelType::kQwen3, ModelType::kQwen3Moe});
   if (!is_qwen && !is_one_of(type, {ModelType::kMistral, ModelType::kMixtral})) {
     return;
   }
-  const bool is_there = keys.reader().has("sliding_window");
-  const int usual = type == ModelType::kMistral && !is_there ? mistral_window : 0;
-  const int window = keys.size_or("sliding_window", usual, kLongestSequence);
+  const bool is_none = keys.reader().has("sliding_window") || type == ModelType::kMixtral;
+  const int window = keys.size_or("sliding_window", is_none ? 0 : usual_window, kLongestSequence);
   const bool is_used = !is_qwen || keys.flag_or("use_sliding_window", false);
-  const int first =
-      is_qwen ? keys.count_or("max_window_layers", qwen_first_window_layer, kMostModelLayers) : 0;
+  const int first = keys.count_or("max_window_layers", usual_first_layer, kMostModelLayers);
+  const bool has_types = keys.has("layer_types");
   if (window == 0 || !is_used) {
-    static_cast<void>(keys.has("layer_types"));
     return;
   }
+  if (type == ModelType::kQwen2Moe) {
+    keys.refuse("use_sliding_window",
+                "expected false: versions of transformers differ in which layers of a qwen2_moe "
+                "have the window");
+  }
   model.window_size = window;
-  model.first_window_layer =
-      keys.has("layer_types") ? first_window_layer(keys, model.num_layers) : first;
+  if (is_one_of(type, {ModelType::kQwen2, ModelType::kQwen3})) {
+    model.first_window_layer = has_types ? first_window_layer(keys, model.num_layers) : first;
+  }
   if (model.first_window_layer >= model.num_layers) {
     model.window_size = 0;
     model.first_window_layer = 0;
@@ -250,7 +269,7 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
 void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
     // i ≥ k and i a multiple of the frequency.
-    const int dense = keys.count_or("first_k_dense_replace", 0, kMostModelLayers);
+    const int dense = keys.count("first_k_dense_replace", kMostModelLayers);
     const int every = keys.size_or("moe_layer_freq", 1, kMostModelLayers);
     model.moe_layer_freq = every;
     model.first_dense_layers = (dense + every - 1) / every * every;
@@ -280,7 +299,7 @@ void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& mod
 void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
   switch (type) {
     case ModelType::kMixtral:
-      model.num_experts = keys.size("num_local_experts");
+      model.num_experts = keys.size("num_local_experts", kMostExperts);
       model.moe_ffn_hidden_size = model.ffn_hidden_size;
       break;
     case ModelType::kQwen2Moe:
@@ -292,20 +311,25 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
         keys.refuse("qkv_bias and shared_expert_intermediate_size",
                     "expected false and 0 of a qwen3_moe");
       }
-      model.num_experts = keys.size(keys.spelling_of({"num_experts", "num_local_experts"}));
+      model.num_experts =
+          keys.size(keys.spelling_of({"num_experts", "num_local_experts"}), kMostExperts);
       model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
       break;
     case ModelType::kDeepseekV2:
     case ModelType::kDeepseekV3: {
       const std::string spelling =
           keys.spelling_of({"n_routed_experts", "num_local_experts", "num_experts"});
-      if (!keys.has(spelling)) {
-        return;  // a dense model of their kind
+      model.num_experts = keys.size_or_null(spelling, kMostExperts);
+      if (model.num_experts == 0) {  // a dense model of their kind
+        for (const char* key : {"moe_intermediate_size", "n_shared_experts", "num_experts_per_tok",
+                                "first_k_dense_replace", "moe_layer_freq", "topk_method"}) {
+          static_cast<void>(keys.has(key));
+        }
+        return;
       }
-      model.num_experts = keys.size(spelling);
       model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
       model.moe_shared_expert_intermediate_size =
-          keys.count_or("n_shared_experts", 0, kWidest / model.moe_ffn_hidden_size) *
+          keys.size_or_null("n_shared_experts", kWidestMatrix / model.moe_ffn_hidden_size) *
           model.moe_ffn_hidden_size;
       std::string method = "noaux_tc";
       if (keys.has("topk_method")) {
@@ -317,7 +341,7 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
     default:
       return;
   }
-  model.moe_router_topk = keys.size("num_experts_per_tok");
+  model.moe_router_topk = keys.size("num_experts_per_tok", kMostExperts);
   if (type == ModelType::kQwen2Moe) {
     model.moe_shared_expert_intermediate_size = keys.size("shared_expert_intermediate_size");
     model.moe_shared_expert_gate = true;
@@ -352,7 +376,6 @@ constexpr std::array kPassedOver = {"_name_or_path",
                                     "forced_eos_token_id",
                                     "id2label",
                                     "is_decoder",
-                                    "is_encoder_decoder",
                                     "label2id",
                                     "length_penalty",
                                     "max_length",
@@ -367,7 +390,6 @@ constexpr std::array kPassedOver = {"_name_or_path",
                                     "pad_token_id",
                                     "prefix",
                                     "problem_type",
-                                    "pruned_heads",
                                     "quantization_config",
                                     "remove_invalid_values",
                                     "repetition_penalty",
@@ -447,7 +469,6 @@ constexpr std::array kPassedOver = {"_name_or_path",
                                     "use_qk_norm",
                                     "use_mrope",
                                     "output_past",
-                                    "is_causal",
                                     "custom_pipelines",
                                     "selective_checkpoint_enabled",
                                     "sequence_parallel_enabled",
@@ -458,7 +479,7 @@ constexpr std::array kPassedOver = {"_name_or_path",
 }  // namespace
 
 bool is_huggingface_config(ObjectReader& reader) {
-  return reader.has("model_type") && !reader.has("schema");
+  return !reader.has("schema") && reader.has("model_type");
 }
 
 TransformerConfig read_huggingface_config(ObjectReader& reader) {
@@ -478,8 +499,11 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
     model.mtp_num_layers = keys.count_or(
         keys.spelling_of({"num_nextn_predict_layers", "num_mtp_layers"}), 0, kMostModelLayers);
   }
-  if (keys.flag_or("add_cross_attention", false)) {
-    keys.refuse("add_cross_attention", "expected false: a model of text alone");
+  keys.expect("add_cross_attention", false, "a decoder alone");
+  keys.expect("is_encoder_decoder", false, "a decoder alone");
+  keys.expect("is_causal", true, "a token attends to those before it");
+  if (keys.has("pruned_heads")) {
+    reader.child("pruned_heads").finish();
   }
   for (const char* key : kPassedOver) {
     static_cast<void>(reader.has(key));
@@ -487,7 +511,7 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
   reader.finish();
   std::string file = reader.place_of("");
   file.resize(file.size() - std::string_view(": ").size());
-  return resolved(model, file);
+  return resolved(model, file + ", in Megatron-LM's names");
 }
 
 }  // namespace ptdp

@@ -140,10 +140,14 @@ LayerParameters layer_parameters(const TransformerConfig& model, bool has_expert
   return {.split = count.split, .replicated = count.replicated, .experts = count.experts};
 }
 
-std::int64_t parameter_count(const TransformerConfig& model) {
+bool is_countable(const TransformerConfig& model) {
   // The estimate bounds every term of the sum, so the exact one cannot overflow.
   const Count<double> estimate(model);
-  if (estimate.all() + estimate.mtp() > kMostParameters) {
+  return estimate.all() + estimate.mtp() <= kMostParameters;
+}
+
+std::int64_t parameter_count(const TransformerConfig& model) {
+  if (!is_countable(model)) {
     throw Error("the model has more than 1e18 parameters");
   }
   return Count<std::int64_t>(model).all();

@@ -35,6 +35,10 @@ struct LayerParameters {
 /// the model's is.
 [[nodiscard]] LayerParameters layer_parameters(const TransformerConfig& model, bool has_experts);
 
+/// Whether there are no more than 10^18 parameters, so that they and what is computed of them can
+/// be counted exactly.
+[[nodiscard]] bool is_countable(const TransformerConfig& model);
+
 /// All parameters, exactly: with biases, norms and embeddings; tied embeddings counted once;
 /// without modules that predict more tokens. For GPT: 12lh² + 13lh + (V+s)h + 2h, which is SC21
 /// (arXiv:2104.04473) eq. 2 and the final norm. Throws Error above 10^18.

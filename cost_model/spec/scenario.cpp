@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 
@@ -12,8 +13,9 @@ void check(const Scenario& scenario) {
   const StackSpec& stack = scenario.stack;
   const std::string uncovered = find_uncovered_feature(job.model);
   if (!uncovered.empty()) {
-    throw Error("model " + job.model_name + " " + uncovered +
-                ": the cost model covers dense models only");
+    throw Error("model " + job.model_name + ", " + std::to_string(parameter_count(job.model)) +
+                " parameters, " + uncovered +
+                ", which the cost model does not cover: its time and memory are unknown");
   }
   if (cluster.gpu.peak(stack.precision).value() <= 0.0) {
     throw Error("stack " + stack.name + " trains in " + std::string(name_of(stack.precision)) +

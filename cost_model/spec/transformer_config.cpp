@@ -5,15 +5,10 @@
 #include <string>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
-
-// Bounds that no model reaches and that keep every product below 2^63.
-constexpr int kWidest = 10'000'000;
-constexpr int kMostExperts = 100'000;
-constexpr double kLeastCapacity = 0.01;
-constexpr double kMostCapacity = 1e5;
 
 using Refuse = std::function<void(const std::string& why)>;
 
@@ -39,8 +34,7 @@ TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& r
     }
     if (model.moe_shared_expert_intermediate_size != 0 || model.moe_shared_expert_gate ||
         model.moe_router_enable_expert_bias || model.first_dense_layers != 0 ||
-        model.moe_layer_freq != 1 || model.moe_expert_capacity_factor != 0.0 ||
-        model.moe_load_imbalance != 1.0) {
+        model.moe_layer_freq != 1) {
       refuse("keys of a mixture of experts need num_experts");
     }
     return model;
@@ -90,7 +84,7 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
     model.kv_channels = model.hidden_size / model.num_attention_heads;
   }
   if (model.ffn_hidden_size == 0) {
-    if (model.hidden_size > kWidest / 4) {
+    if (model.hidden_size > kWidestMatrix / 4) {
       refuse("hidden_size " + std::to_string(model.hidden_size) +
              " is too wide for the usual ffn_hidden_size of four times that");
     }
@@ -105,7 +99,11 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
         "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with add_bias_linear "
         "false, which stands for all of them");
   }
-  return with_experts_resolved(model, refuse);
+  model = with_experts_resolved(model, refuse);
+  if (!is_countable(model)) {
+    refuse("the model has more than 1e18 parameters");
+  }
+  return model;
 }
 
 int num_expert_layers(const TransformerConfig& model) {
@@ -145,12 +143,12 @@ void describe(Fields& fields, TransformerConfig& model) {
     }
   };
   fields.count("num_layers", model.num_layers, 1, kMostModelLayers);
-  fields.count("hidden_size", model.hidden_size, 1, kWidest);
-  fields.count("num_attention_heads", model.num_attention_heads, 1, kWidest);
-  optional_count("num_query_groups", model.num_query_groups, kWidest);
-  optional_count("kv_channels", model.kv_channels, kWidest);
-  optional_count("ffn_hidden_size", model.ffn_hidden_size, kWidest);
-  fields.count("vocab_size", model.vocab_size, 1, kWidest);
+  fields.count("hidden_size", model.hidden_size, 1, kWidestMatrix);
+  fields.count("num_attention_heads", model.num_attention_heads, 1, kWidestMatrix);
+  optional_count("num_query_groups", model.num_query_groups, kWidestMatrix);
+  optional_count("kv_channels", model.kv_channels, kWidestMatrix);
+  optional_count("ffn_hidden_size", model.ffn_hidden_size, kWidestMatrix);
+  fields.count("vocab_size", model.vocab_size, 1, kWidestMatrix);
   fields.count("seq_length", model.seq_length, 1, kLongestSequence);
   optional_flag("gated_linear_unit", model.gated_linear_unit, false);
   optional_flag("add_bias_linear", model.add_bias_linear, true);
@@ -170,29 +168,21 @@ void describe(Fields& fields, TransformerConfig& model) {
   optional_flag("qk_layernorm", model.qk_layernorm, false);
   optional_count("window_size", model.window_size, kLongestSequence);
   optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
-  optional_count("q_lora_rank", model.q_lora_rank, kWidest);
-  optional_count("kv_lora_rank", model.kv_lora_rank, kWidest);
-  optional_count("qk_head_dim", model.qk_head_dim, kWidest);
-  optional_count("qk_pos_emb_head_dim", model.qk_pos_emb_head_dim, kWidest);
-  optional_count("v_head_dim", model.v_head_dim, kWidest);
+  optional_count("q_lora_rank", model.q_lora_rank, kWidestMatrix);
+  optional_count("kv_lora_rank", model.kv_lora_rank, kWidestMatrix);
+  optional_count("qk_head_dim", model.qk_head_dim, kWidestMatrix);
+  optional_count("qk_pos_emb_head_dim", model.qk_pos_emb_head_dim, kWidestMatrix);
+  optional_count("v_head_dim", model.v_head_dim, kWidestMatrix);
   optional_count("num_experts", model.num_experts, kMostExperts);
   optional_count("moe_router_topk", model.moe_router_topk, kMostExperts);
-  optional_count("moe_ffn_hidden_size", model.moe_ffn_hidden_size, kWidest);
+  optional_count("moe_ffn_hidden_size", model.moe_ffn_hidden_size, kWidestMatrix);
   optional_count("moe_shared_expert_intermediate_size", model.moe_shared_expert_intermediate_size,
-                 kWidest);
+                 kWidestMatrix);
   optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
   optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
   optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);
   if (fields.optional("moe_layer_freq", model.moe_layer_freq != 1)) {
     fields.count("moe_layer_freq", model.moe_layer_freq, 1, kMostModelLayers);
-  }
-  if (fields.optional("moe_expert_capacity_factor", model.moe_expert_capacity_factor != 0.0)) {
-    fields.number("moe_expert_capacity_factor", model.moe_expert_capacity_factor,
-                  {kLeastCapacity, kMostCapacity, "a multiple of an even share"});
-  }
-  if (fields.optional("moe_load_imbalance", model.moe_load_imbalance != 1.0)) {
-    fields.number("moe_load_imbalance", model.moe_load_imbalance,
-                  {1.0, kMostCapacity, "tokens of the busiest rank over the mean"});
   }
   optional_count("mtp_num_layers", model.mtp_num_layers, kMostModelLayers);
 }

@@ -1,4 +1,4 @@
-// The shape of a transformer language model, and how many parameters that is.
+// The shape of a transformer language model.
 #pragma once
 
 #include <array>
@@ -21,9 +21,12 @@ inline constexpr std::array kNormalizationNames = {
     NamedValue<Normalization>{Normalization::kLayerNorm, "layer-norm"},
     NamedValue<Normalization>{Normalization::kRmsNorm, "rms-norm"}};
 
-/// The most layers that a model, and tokens that a sequence may have.
+/// The most layers that a model, experts that a layer, tokens that a sequence may have, and the
+/// widest matrix: bounds that no model reaches.
 inline constexpr int kMostModelLayers = 100'000;
+inline constexpr int kMostExperts = 100'000;
 inline constexpr int kLongestSequence = 100'000'000;
+inline constexpr int kWidestMatrix = 10'000'000;
 
 /// A decoder-only transformer in Megatron-LM's field names. The defaults are those of GPT-2 and
 /// GPT-3; zero stands for "follows from the others" until resolved() fills it in.
@@ -68,10 +71,6 @@ struct TransformerConfig {
   bool moe_router_enable_expert_bias = false;   ///< A number per expert that balances the load.
   int first_dense_layers = 0;                   ///< Without experts; from this layer on
   int moe_layer_freq = 1;                       ///< every n-th has them.
-  /// Tokens that an expert takes over its even share; 0: all that are sent to it.
-  double moe_expert_capacity_factor = 0.0;
-  /// Tokens of the busiest expert-parallel rank over the mean, where none is dropped.
-  double moe_load_imbalance = 1.0;
 
   /// Modules that predict one more token each (DeepSeek-V3, arXiv:2412.19437 section 2.2).
   int mtp_num_layers = 0;
@@ -134,11 +133,11 @@ struct TransformerConfig {
 
 /// The config with every zero that "follows from the others" replaced. Throws Error, naming
 /// `place`, where the numbers contradict each other (heads that do not divide the hidden size,
-/// ...).
+/// ...), and above 10^18 parameters, which nothing can count then.
 [[nodiscard]] TransformerConfig resolved(TransformerConfig model, const std::string& place);
 
 /// What of `model` the time and memory models do not cover yet, as the end of a sentence ("has 8
-/// experts"); empty for dense models.
+/// experts"); empty where they cover all of it.
 [[nodiscard]] std::string find_uncovered_feature(const TransformerConfig& model);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.

@@ -1,12 +1,39 @@
 // A model file of any bytes is refused, or counted and costed without a fault.
+#include "cost_model/analytic/flops.h"
+#include "cost_model/spec/huggingface_config.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/parameter_counts.h"
 #include "cost_model/spec/transformer_config.h"
 #include "tests/fuzz/fuzzing.h"
 
+namespace {
+
+/// Of a resolved model.
+void count(const ptdp::TransformerConfig& model) {
+  const std::int64_t parameters = ptdp::parameter_count(model);
+  ptdp::require(parameters > 0);
+  ptdp::require(ptdp::active_parameter_count(model) > 0);
+  ptdp::require(ptdp::active_parameter_count(model) <= parameters);
+  ptdp::require(ptdp::mtp_parameter_count(model) >= 0);
+  for (const bool has_experts : {false, true}) {
+    ptdp::require(ptdp::active_layer_weights(model, has_experts) > 0.0);
+  }
+  ptdp::require(ptdp::layer_parameters(model, model.num_experts > 0).total() > 0);
+  ptdp::require(ptdp::sc21_parameter_count(model) > 0.0);
+  ptdp::require(ptdp::causal_model_flops(model, 1).value() > 0.0);
+  ptdp::require(ptdp::causal_model_flops(model, 1) <= ptdp::model_flops(model, 1));
+  (void)ptdp::find_uncovered_feature(model);
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return ptdp::fuzz(data, size, [](std::string_view text) {
     ptdp::ObjectReader reader = ptdp::ObjectReader::from_text(text, "model.json");
+    if (ptdp::is_huggingface_config(reader)) {
+      count(ptdp::read_huggingface_config(reader));
+      return;
+    }
     // The keys of a profile around those of the model.
     std::string ignored;
     for (const char* key : {"schema", "name", "source"}) {
@@ -21,9 +48,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ptdp::TransformerConfig model;
     describe(reader, model);
     reader.finish();
-    model = ptdp::resolved(model, "model.json");
-    ptdp::require(ptdp::parameter_count(model) > 0);
-    ptdp::require(ptdp::sc21_parameter_count(model) > 0.0);
-    (void)ptdp::find_uncovered_feature(model);
+    count(ptdp::resolved(model, "model.json"));
   });
 }

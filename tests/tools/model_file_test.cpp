@@ -67,9 +67,9 @@ TEST(HuggingFaceModel, IsRefusedByTheNameOfWhatIsUnknown) {
   EXPECT_TRUE(
       is_refused(plan_for(R"({"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 64,
                    "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 512,
-                   "num_key_value_heads": 4,
+                   "num_key_value_heads": 4, "max_position_embeddings": 2048,
                    "num_local_experts": 8, "num_experts_per_tok": 2})"),
-                 {"Llama-3-8B has 8 experts"}));
+                 {"Llama-3-8B, ", " parameters, has 8 experts"}));
 }
 
 }  // namespace

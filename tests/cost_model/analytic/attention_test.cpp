@@ -18,6 +18,24 @@ TEST(AttentionTime, FusedIsFlopsOverTheKernelsRate) {
   EXPECT_NEAR(time.backward.value() / (2.5 * forward), 1.0, 1e-12);
 }
 
+// By hand: of 2048·2048/2 pairs those at most 512 apart, 512·2048 − 512²/2. A kernel that masks
+// them saves nothing.
+TEST(AttentionTime, OfAWindowIsItsShare) {
+  Scenario scenario = shipped_scenario("7.5B", "dgx-h100", "megatron-core-2024");
+  const auto time = [&] {
+    return attention_time(scenario.job.model, 2, 4, scenario.cluster.gpu, scenario.stack);
+  };
+  const AttentionTime whole = time();
+  scenario.job.model.window_size = 512;
+  const double share = (512.0 * 2048 - 512.0 * 512 / 2) / (2048.0 * 2048 / 2);
+  EXPECT_NEAR(time().forward / whole.forward, share, 1e-12);
+  EXPECT_NEAR(time().backward / whole.backward, share, 1e-12);
+  scenario.stack.attention = "unfused";
+  const AttentionTime masked = time();
+  scenario.job.model.window_size = 0;
+  EXPECT_EQ(masked.forward, time().forward);
+}
+
 TEST(AttentionTime, UnfusedIsAtLeastItsSoftmaxTraffic) {
   const Scenario scenario = selene_2021("1.7B");
   const AttentionTime time =

@@ -57,6 +57,22 @@ TEST(LayerTraffic, OfAGatedModelWithQueryGroupsMatchesTheHandCount) {
 }
 
 // By hand, A and F are 512 and 2048 bytes here, S is 4096: every operation a kernel of its own.
+// By hand, with Q = K = 256 bytes on each of two ranks: biases 2(Q + 2K) and Q + 2K, norms 2(Q + K)
+// and 5(Q + K).
+TEST(LayerTraffic, OfSomeBiasesAndNormsOfHeadsMatchesTheHandCount) {
+  TransformerConfig model = small_model();
+  model.add_bias_linear = false;
+  const LayerTraffic without = layer_traffic(model, 2, 2, false);
+  model.add_qkv_bias = true;
+  const LayerTraffic biased = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(biased.forward, without.forward + Bytes(2.0 * 768));
+  EXPECT_EQ(biased.backward, without.backward + Bytes(768.0));
+  model.qk_layernorm = true;
+  const LayerTraffic normed = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(normed.forward, biased.forward + Bytes(2.0 * 512));
+  EXPECT_EQ(normed.backward, biased.backward + Bytes(5.0 * 512));
+}
+
 TEST(LayerTraffic, GrowsWhereNothingIsFused) {
   const LayerTraffic fused = layer_traffic(small_model(), 2, 1, false, true);
   const LayerTraffic unfused = layer_traffic(small_model(), 2, 1, false, false);

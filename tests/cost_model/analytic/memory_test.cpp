@@ -229,6 +229,17 @@ TEST(LayerActivations, OfALlamaAreTheTensorsItKeeps) {
 }
 
 // A middle stage of an uneven pipeline can hold most: here 40 of 42 layers.
+// Norms of queries and keys keep their inputs: two bytes of h and h/8 features, over four ranks.
+TEST(LayerActivations, KeepTheInputsOfNormsOfHeads) {
+  TransformerConfig model = find_model("llama-3-70b").config;
+  const auto kept = [&] {
+    return layer_activations(model, 1, 4, Recompute::kNone, true, {.stores_scores = false});
+  };
+  const Bytes without = kept();
+  model.qk_layernorm = true;
+  EXPECT_NEAR((kept() - without).value() / (8192.0 * 2.0 * (8192 + 1024) / 4), 1.0, 1e-12);
+}
+
 TEST(HeaviestStage, OfAnUnevenPipelineMayBeAnyOne) {
   Scenario scenario = selene_2021("1T");
   scenario.job.model.num_layers = 42;

@@ -31,7 +31,11 @@ std::string config_of(const std::string& type, int layers, int hidden, int heads
   return R"({"model_type": ")" + type + R"(", "num_hidden_layers": )" + std::to_string(layers) +
          R"(, "hidden_size": )" + std::to_string(hidden) + R"(, "num_attention_heads": )" +
          std::to_string(heads) + R"(, "intermediate_size": )" + std::to_string(ffn) +
-         R"(, "vocab_size": )" + std::to_string(vocab) + (more.empty() ? "" : ", " + more) + "}";
+         R"(, "vocab_size": )" + std::to_string(vocab) +
+         (more.find("max_position_embeddings") == std::string::npos
+              ? R"(, "max_position_embeddings": 4096)"
+              : "") +
+         (more.empty() ? "" : ", " + more) + "}";
 }
 
 const std::string kDeepseekV3 =
@@ -150,7 +154,8 @@ TEST(HuggingFaceConfig, TellsActiveParametersAndThoseThatPredictMore) {
 
 // As the configuration classes say: i ≥ k and i mod f = 0 of DeepSeek, (i + 1) mod s = 0 of Qwen.
 TEST(HuggingFaceConfig, KnowsWhichLayersHaveExperts) {
-  const std::string latent = R"("kv_lora_rank": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
+  const std::string latent =
+      R"("q_lora_rank": null, "n_shared_experts": null, "kv_lora_rank": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
       "v_head_dim": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 8, )";
   const std::string qwen = R"("num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
@@ -195,6 +200,7 @@ TEST(HuggingFaceConfig, KnowsWhichLayersHaveExperts) {
 }
 
 TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
+  const std::string experts = R"(, "num_local_experts": 2, "num_experts_per_tok": 1)";
   const auto window_of = [](const std::string& type, const std::string& more) {
     const TransformerConfig model =
         read(config_of(type, 4, 16, 2, 32, 64, R"("num_key_value_heads": 2)" + more));
@@ -203,7 +209,14 @@ TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
   EXPECT_EQ(window_of("mistral", ""), std::pair(4096, 0));  // the class's default
   EXPECT_EQ(window_of("mistral", R"(, "sliding_window": null)"), std::pair(0, 0));
   EXPECT_EQ(window_of("mistral", R"(, "sliding_window": 100)"), std::pair(100, 0));
+  EXPECT_EQ(window_of("mixtral", experts), std::pair(0, 0));
   EXPECT_EQ(window_of("qwen2", R"(, "sliding_window": 100)"), std::pair(0, 0));
+  EXPECT_EQ(window_of("qwen2", R"(, "use_sliding_window": true, "max_window_layers": 2)"),
+            std::pair(4096, 2));
+  EXPECT_EQ(window_of("qwen3_moe", R"(, "use_sliding_window": true, "max_window_layers": 4,
+                                      "num_experts": 2, "num_experts_per_tok": 1,
+                                      "moe_intermediate_size": 8)"),
+            std::pair(4096, 0));
   const std::string used = R"(, "sliding_window": 100, "use_sliding_window": true)";
   EXPECT_EQ(window_of("qwen2", used), std::pair(0, 0));  // from layer 28 on
   EXPECT_EQ(window_of("qwen2", used + R"(, "max_window_layers": 3)"), std::pair(100, 3));
@@ -225,10 +238,42 @@ TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
               HasSubstr("config.json: \"num_kv_heads\": unknown key"));
   EXPECT_EQ(refusal_of(R"({"model_type": "llama", "hidden_size": 64})"),
             "config.json: num_hidden_layers: missing");
-  EXPECT_THAT(refusal_of(config_of("llama", 4, 15, 2, 32, 64, "")),
-              HasSubstr("num_attention_heads 2 does not divide hidden_size 15"));
+  EXPECT_THAT(
+      refusal_of(config_of("llama", 4, 15, 2, 32, 64, "")),
+      HasSubstr("config.json, in Megatron-LM's names: num_attention_heads 2 does not divide "
+                "hidden_size 15"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("is_causal": false)")),
+              HasSubstr("config.json: is_causal: expected true"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {"1": [0]})")),
+              HasSubstr("config.json: pruned_heads."));
+  EXPECT_EQ(read(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {})")).num_layers, 4);
+  EXPECT_THAT(refusal_of(config_of("deepseek_v3", 4, 16, 2, 32, 64, R"("kv_lora_rank": 4)")),
+              HasSubstr("config.json: q_lora_rank: missing"));
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("mlp_bias": 1)")),
               HasSubstr("config.json: mlp_bias: expected true or false"));
+}
+
+// What transformers writes of DeepSeek's classes beside the widths.
+TEST(HuggingFaceConfig, TakesWhatTransformersSaves) {
+  const std::string latent = R"("q_lora_rank": 6, "kv_lora_rank": 4, "qk_nope_head_dim": 4,
+      "qk_rope_head_dim": 2, "v_head_dim": 4, "head_dim": 2, "qk_head_dim": 6,
+      "num_key_value_heads": 2, "mlp_bias": false)";
+  const TransformerConfig dense =
+      read(config_of("deepseek_v2", 4, 16, 2, 32, 64,
+                     latent + R"(, "n_routed_experts": null, "n_shared_experts": null,
+                  "moe_intermediate_size": 8, "first_k_dense_replace": 0)"));
+  EXPECT_EQ(dense.num_experts, 0);
+  EXPECT_EQ(query_head_width(dense), 6);
+}
+
+// A profile of ours has no such key.
+TEST(HuggingFaceConfig, IsNoProfile) {
+  const TemporaryDirectory directory;
+  const auto file = directory.file("mine.json", R"({"schema": "ptdp.model/1", "name": "mine",
+      "source": "a test", "model_type": "llama", "num_layers": 2, "hidden_size": 8,
+      "num_attention_heads": 2, "vocab_size": 16, "seq_length": 4, "global_batch_size": 6})");
+  EXPECT_THAT(message_of([&] { return find_model(file.string()); }),
+              HasSubstr("\"model_type\": unknown key"));
 }
 
 // A download is a folder; the sequence is no longer than usual, as nobody trains on what a model
@@ -247,6 +292,9 @@ TEST(HuggingFaceConfig, IsFoundByFileAndByFolder) {
   }
   const auto named = directory.file(
       "small.json", config_of("llama", 2, 64, 2, 128, 100, R"("max_position_embeddings": 512)"));
+  const auto hidden =
+      directory.file(".hidden/config.json", config_of("llama", 2, 64, 2, 128, 100, ""));
+  EXPECT_EQ(find_model(hidden.string()).name, "-hidden");
   EXPECT_EQ(find_model(named.string()).name, "small");
   EXPECT_EQ(find_model(named.string()).config.seq_length, 512);
 }
