@@ -331,7 +331,7 @@ TEST(SkippedRun, HasAModelThatContradictsItself) {
   EXPECT_EQ(skip_of(row_with({{"layers", "1000000000"}, {"pp", "1000000000"}})),
             "more than 100000 layers");
   EXPECT_EQ(skip_of(row_with({{"hidden", "24000000"}, {"ffn", "24000000"}, {"layers", "100000"}})),
-            "the model has more than 1e18 parameters");
+            "runs.csv: line 2: run-1: the model has more than 1e18 parameters");
 }
 
 TEST(SkippedRun, HasStagesWithoutLayers) {
