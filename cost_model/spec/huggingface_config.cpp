@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "cost_model/contains.h"
 #include "cost_model/error.h"
-#include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/huggingface_keys.h"
 #include "cost_model/spec/named_values.h"
 
 namespace ptdp {
@@ -66,19 +64,22 @@ class Keys {
   [[nodiscard]] int size_or_null(const std::string& key, std::int64_t most = kWidestMatrix) const {
     return reader_.has(key) && !has(key) ? 0 : size(key, most);
   }
-  /// The same of a number that may be 0.
-  [[nodiscard]] int count_or(const std::string& key, int usual,
-                             std::int64_t most = kWidestMatrix) const {
-    int value = usual;
-    if (has(key)) {
-      reader_.count(key, value, 0, most);
-    }
-    return value;
-  }
-  [[nodiscard]] int count(const std::string& key, std::int64_t most) const {
+  /// A number that may be 0.
+  [[nodiscard]] int count(const std::string& key, std::int64_t most = kWidestMatrix) const {
     int value = 0;
     reader_.count(key, value, 0, most);
     return value;
+  }
+  [[nodiscard]] int count_or(const std::string& key, int usual,
+                             std::int64_t most = kWidestMatrix) const {
+    return has(key) ? count(key, most) : usual;
+  }
+  /// For keys that say nothing more.
+  template <class Names>
+  void pass_over(const Names& names) const {
+    for (const char* key : names) {
+      static_cast<void>(reader_.has(key));
+    }
   }
   [[nodiscard]] bool flag_or(const std::string& key, bool usual) const {
     bool value = usual;
@@ -190,9 +191,7 @@ int usual_groups(ModelType type) {
 void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
     // What transformers writes beside the widths that these follow from.
-    for (const char* key : {"num_key_value_heads", "head_dim", "qk_head_dim"}) {
-      static_cast<void>(keys.has(key));
-    }
+    keys.pass_over(std::array{"num_key_value_heads", "head_dim", "qk_head_dim"});
     model.q_lora_rank = keys.size_or_null("q_lora_rank");
     model.kv_lora_rank = keys.size("kv_lora_rank");
     model.qk_head_dim = keys.size("qk_nope_head_dim");
@@ -321,10 +320,9 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
           keys.spelling_of({"n_routed_experts", "num_local_experts", "num_experts"});
       model.num_experts = keys.size_or_null(spelling, kMostExperts);
       if (model.num_experts == 0) {  // a dense model of their kind
-        for (const char* key : {"moe_intermediate_size", "n_shared_experts", "num_experts_per_tok",
-                                "first_k_dense_replace", "moe_layer_freq", "topk_method"}) {
-          static_cast<void>(keys.has(key));
-        }
+        keys.pass_over(std::array{"moe_intermediate_size", "n_shared_experts",
+                                  "num_experts_per_tok", "first_k_dense_replace", "moe_layer_freq",
+                                  "topk_method"});
         return;
       }
       model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
@@ -348,133 +346,6 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
   read_expert_layers(keys, type, model);
 }
-
-// What is written beside the shape: how weights begin, how text is made of tokens, how a trained
-// model answers, where it was saved.
-constexpr std::array kPassedOver = {"_name_or_path",
-                                    "architectures",
-                                    "_attn_implementation",
-                                    "attn_implementation",
-                                    "_attn_implementation_autoset",
-                                    "_attn_implementation_internal",
-                                    "auto_map",
-                                    "bad_words_ids",
-                                    "begin_suppress_tokens",
-                                    "bos_token_id",
-                                    "chunk_size_feed_forward",
-                                    "cross_attention_hidden_size",
-                                    "decoder_start_token_id",
-                                    "diversity_penalty",
-                                    "do_sample",
-                                    "dtype",
-                                    "early_stopping",
-                                    "encoder_no_repeat_ngram_size",
-                                    "eos_token_id",
-                                    "exponential_decay_length_penalty",
-                                    "finetuning_task",
-                                    "forced_bos_token_id",
-                                    "forced_eos_token_id",
-                                    "id2label",
-                                    "is_decoder",
-                                    "label2id",
-                                    "length_penalty",
-                                    "max_length",
-                                    "min_length",
-                                    "no_repeat_ngram_size",
-                                    "num_beam_groups",
-                                    "num_beams",
-                                    "num_return_sequences",
-                                    "output_attentions",
-                                    "output_hidden_states",
-                                    "output_scores",
-                                    "pad_token_id",
-                                    "prefix",
-                                    "problem_type",
-                                    "quantization_config",
-                                    "remove_invalid_values",
-                                    "repetition_penalty",
-                                    "return_dict",
-                                    "return_dict_in_generate",
-                                    "sep_token_id",
-                                    "suppress_tokens",
-                                    "task_specific_params",
-                                    "temperature",
-                                    "tf_legacy_loss",
-                                    "tie_encoder_decoder",
-                                    "tokenizer_class",
-                                    "top_k",
-                                    "top_p",
-                                    "torch_dtype",
-                                    "torchscript",
-                                    "transformers_version",
-                                    "typical_p",
-                                    "use_bfloat16",
-                                    "use_cache",
-                                    "activation_function",
-                                    "attention_dropout",
-                                    "attention_probs_dropout_prob",
-                                    "attn_pdrop",
-                                    "classifier_dropout",
-                                    "embd_pdrop",
-                                    "gradient_checkpointing",
-                                    "hidden_act",
-                                    "hidden_dropout",
-                                    "hidden_dropout_prob",
-                                    "initializer_range",
-                                    "layer_norm_eps",
-                                    "layer_norm_epsilon",
-                                    "norm_eps",
-                                    "partial_rotary_factor",
-                                    "pretraining_tp",
-                                    "reorder_and_upcast_attn",
-                                    "resid_pdrop",
-                                    "rms_norm_eps",
-                                    "rope_interleave",
-                                    "rope_parameters",
-                                    "rope_scaling",
-                                    "rope_theta",
-                                    "rotary_emb_base",
-                                    "rotary_pct",
-                                    "scale_attn_by_inverse_layer_idx",
-                                    "scale_attn_weights",
-                                    "summary_activation",
-                                    "summary_first_dropout",
-                                    "summary_proj_to_labels",
-                                    "summary_type",
-                                    "summary_use_proj",
-                                    "use_parallel_residual",
-                                    "aux_loss_alpha",
-                                    "ep_size",
-                                    "n_group",
-                                    "norm_topk_prob",
-                                    "num_experts_per_group",
-                                    "output_router_logits",
-                                    "routed_scaling_factor",
-                                    "router_aux_loss_coef",
-                                    "router_jitter_noise",
-                                    "scoring_func",
-                                    "seq_aux",
-                                    "topk_group",
-                                    "max_sequence_length",
-                                    "model_max_length",
-                                    "n_ctx",
-                                    "unsloth_fixed",
-                                    "unsloth_version",
-                                    "quantization",
-                                    "unk_token_id",
-                                    "_commit_hash",
-                                    "name_or_path",
-                                    "num_labels",
-                                    "tie_last_hidden_states",
-                                    "use_qk_norm",
-                                    "use_mrope",
-                                    "output_past",
-                                    "custom_pipelines",
-                                    "selective_checkpoint_enabled",
-                                    "sequence_parallel_enabled",
-                                    "use_flash_attention",
-                                    "move_model_to_device",
-                                    "fuse_qkv"};
 
 }  // namespace
 
@@ -505,13 +376,9 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
   if (keys.has("pruned_heads")) {
     reader.child("pruned_heads").finish();
   }
-  for (const char* key : kPassedOver) {
-    static_cast<void>(reader.has(key));
-  }
+  keys.pass_over(kPassedOverKeys);
   reader.finish();
-  std::string file = reader.place_of("");
-  file.resize(file.size() - std::string_view(": ").size());
-  return resolved(model, file + ", in Megatron-LM's names");
+  return resolved(model, reader.place() + ", in Megatron-LM's names");
 }
 
 }  // namespace ptdp

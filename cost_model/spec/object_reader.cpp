@@ -398,6 +398,12 @@ void ObjectReader::finish() const {
   }
 }
 
+std::string ObjectReader::place() const {
+  const std::string& path = state_->path;
+  return path.empty() ? state_->file
+                      : state_->file + ": " + path.substr(0, path.size() - 1);  // ends in a dot
+}
+
 std::string ObjectReader::place_of(const std::string& key) const {
   return state_->place_of(key);
 }

@@ -108,6 +108,8 @@ class ObjectReader {
   /// Throws Error, with near misses, when the object has a key that nobody asked for.
   void finish() const;
 
+  /// The object's own: `file`, or `file: key.key`.
+  [[nodiscard]] std::string place() const;
   /// `file: key.key`, for messages about a value that is well formed but cannot be.
   [[nodiscard]] std::string place_of(const std::string& key) const;
 

@@ -243,6 +243,7 @@ TEST(ObjectReader, NamesTheWayToANestedKey) {
   ObjectReader reader = reader_of(R"({"a": {"b": [{}, {"c": {}}]}})");
   ObjectReader inner = std::move(reader.child("a").children("b")[1]);
   EXPECT_EQ(inner.child("c").place_of("d"), "x.json: a.b[1].c.d");
+  EXPECT_EQ(inner.child("c").place(), "x.json: a.b[1].c");
 }
 
 TEST(ObjectReader, OutlivesTheReaderThatItCameFrom) {
