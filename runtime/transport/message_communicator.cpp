@@ -14,7 +14,7 @@ Request MessageCommunicator::send(Buffer buffer, int to) {
 }
 
 Request MessageCommunicator::receive(Buffer buffer, int from) {
-  return start_receive(buffer, from, Traffic::kMessages);
+  return start_receive(buffer, from, Traffic::kMessages, {});
 }
 
 void MessageCommunicator::wait(Request request) {
@@ -55,12 +55,12 @@ void MessageCommunicator::barrier() {
   requests_.clear();
   if (rank() != first) {
     requests_.push_back(start_send({}, first, Traffic::kCollectives));
-    requests_.push_back(start_receive({}, first, Traffic::kCollectives));
+    requests_.push_back(start_receive({}, first, Traffic::kCollectives, {}));
     wait_all(requests_);
     return;
   }
   for (int other = 1; other < size(); ++other) {
-    requests_.push_back(start_receive({}, other, Traffic::kCollectives));
+    requests_.push_back(start_receive({}, other, Traffic::kCollectives, {}));
   }
   wait_all(requests_);
   requests_.clear();
@@ -79,11 +79,11 @@ Request MessageCommunicator::send_slice(Buffer slice, int to, CollectiveKind kin
 }
 
 Request MessageCommunicator::receive_slice(Buffer slice, int from) {
-  return slice.empty() ? Request{} : start_receive(slice, from, Traffic::kCollectives);
+  return slice.empty() ? Request{} : start_receive(slice, from, Traffic::kCollectives, {});
 }
 
 Request MessageCommunicator::combine_slice(Buffer to, int from, Reduction reduction) {
-  return to.empty() ? Request{} : start_combine(to, from, reduction);
+  return to.empty() ? Request{} : start_receive(to, from, Traffic::kCollectives, reduction);
 }
 
 }  // namespace ptdp

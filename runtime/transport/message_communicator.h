@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,11 +44,11 @@ class MessageCommunicator : public Communicator {
   /// As Communicator's send, receive and wait; buffers may be empty. A send of a collective may
   /// wait for its receiver, but only once it is waited for.
   [[nodiscard]] virtual Request start_send(Buffer buffer, int to, Traffic traffic) = 0;
-  [[nodiscard]] virtual Request start_receive(Buffer buffer, int from, Traffic traffic) = 0;
-  /// A receive of a collective that combines what comes with `to`. A transport that can only
-  /// receive does so into memory of the backend's, at most kWindowBytes at a time, and combines it
-  /// in wait_all.
-  [[nodiscard]] virtual Request start_combine(Buffer to, int from, Reduction reduction) = 0;
+  /// With a `reduction`, of a collective alone, what comes is combined with the buffer. A transport
+  /// that can only receive does so into memory of the backend's, at most kWindowBytes at a time,
+  /// and combines it in wait_all.
+  [[nodiscard]] virtual Request start_receive(Buffer buffer, int from, Traffic traffic,
+                                              std::optional<Reduction> reduction) = 0;
   /// Waits for all of them, in any order, then combines in the order given; requests of id 0 are
   /// over. Sleeps once at most where the transport can.
   virtual void wait_all(std::span<const Request> requests) = 0;

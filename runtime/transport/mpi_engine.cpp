@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 #include <optional>
-#include <thread>
 
 #include "runtime/transport/mpi_check.h"
 
@@ -52,8 +50,6 @@ RanksOnHost find_ranks_on_host() {
   check_mpi(MPI_Comm_free(&here), "MPI_Comm_free");
   return ranks;
 }
-
-constexpr auto kLongestNap = std::chrono::microseconds(1000);
 
 }  // namespace
 
@@ -196,24 +192,11 @@ void MpiEngine::complete_sends() {
 bool MpiEngine::all_came() {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(all_, &request), "MPI_Ibarrier");
-  std::optional<Clock::time_point> deadline;
-  auto sleep = std::chrono::microseconds(20);
-  while (true) {
+  return progress_until([&] {
     int is_done = 0;
     check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    progress();
-    if (is_done != 0 && !has_unsent()) {
-      return true;
-    }
-    if (is_aborted() && !deadline) {
-      deadline = Clock::now() + kFarewell;
-    }
-    if (deadline && Clock::now() > *deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(sleep);
-    sleep = std::min(2 * sleep, kLongestNap);
-  }
+    return is_done != 0 && !has_unsent();
+  });
 }
 
 int MpiEngine::finish(int status) noexcept {

@@ -64,16 +64,8 @@ Request ProcessCommunicator::start_send(Buffer buffer, int to, Traffic traffic) 
   return {};
 }
 
-Request ProcessCommunicator::start_receive(Buffer buffer, int from, Traffic traffic) {
-  return expect(buffer, from, traffic, {});
-}
-
-Request ProcessCommunicator::start_combine(Buffer to, int from, Reduction reduction) {
-  return expect(to, from, Traffic::kCollectives, reduction);
-}
-
-Request ProcessCommunicator::expect(Buffer buffer, int from, Traffic traffic,
-                                    std::optional<Reduction> reduction) {
+Request ProcessCommunicator::start_receive(Buffer buffer, int from, Traffic traffic,
+                                           std::optional<Reduction> reduction) {
   const Request request = receives_.free_place();
   ProcessReceive& receive = receives_[request];
   receive.buffer = buffer;

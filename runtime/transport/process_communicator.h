@@ -63,14 +63,12 @@ class ProcessCommunicator final : public MessageCommunicator {
 
  protected:
   [[nodiscard]] Request start_send(Buffer buffer, int to, Traffic traffic) override;
-  [[nodiscard]] Request start_receive(Buffer buffer, int from, Traffic traffic) override;
-  [[nodiscard]] Request start_combine(Buffer to, int from, Reduction reduction) override;
+  [[nodiscard]] Request start_receive(Buffer buffer, int from, Traffic traffic,
+                                      std::optional<Reduction> reduction) override;
   void wait_all(std::span<const Request> requests) override;
   void withdraw_collectives() noexcept override;
 
  private:
-  [[nodiscard]] Request expect(Buffer buffer, int from, Traffic traffic,
-                               std::optional<Reduction> reduction);
   [[nodiscard]] std::uint64_t channel(Traffic traffic) const;
   [[nodiscard]] int member(int rank) const {
     return group_.members[static_cast<std::size_t>(rank)];

@@ -108,9 +108,6 @@ class ProcessEngine {
   using Lock = std::unique_lock<std::mutex>;
   using Clock = std::chrono::steady_clock;
 
-  /// How long the others get to leave an aborted world before the job is ended.
-  static constexpr auto kFarewell = std::chrono::seconds(2);
-
   // --- of a transport, under the lock; they throw Error(kRuntimeFault) where it does not work ---
 
   /// Takes the packet and returns at once.
@@ -140,6 +137,10 @@ class ProcessEngine {
   [[nodiscard]] bool is_lost() const { return is_lost_.load(); }
 
   [[nodiscard]] Lock locked() { return Lock(mutex_); }
+  /// Makes progress until `is_over()`, and says whether it was before the deadline, or two seconds
+  /// after an abort. Under the lock.
+  [[nodiscard]] bool progress_until(const std::function<bool()>& is_over,
+                                    std::optional<Clock::time_point> deadline = {});
 
  private:
   [[noreturn]] void throw_aborted() const;

@@ -1,4 +1,5 @@
 // How threads wait for messages, and how a world ends.
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -14,6 +15,9 @@ constexpr auto kNoticePatience = std::chrono::milliseconds(50);
 
 /// How long a send may take by itself before the courier looks after it.
 constexpr auto kSendPatience = std::chrono::microseconds(100);
+/// How long the others get to leave an aborted world before the job is ended.
+constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kLongestNap = std::chrono::microseconds(1000);
 /// A thread that sleeps looks for an abort at least so often.
 constexpr auto kLongestSleep = std::chrono::milliseconds(5);
 
@@ -146,6 +150,25 @@ void ProcessEngine::abort(int status) noexcept {
   try {
     tell_of_abort(abort_status_);
   } catch (...) {  // The others end with the job.
+  }
+}
+
+bool ProcessEngine::progress_until(const std::function<bool()>& is_over,
+                                   std::optional<Clock::time_point> deadline) {
+  auto sleep = std::chrono::microseconds(20);
+  while (true) {
+    progress();
+    if (is_over()) {
+      return true;
+    }
+    if (is_aborted() && !deadline) {
+      deadline = Clock::now() + kFarewell;
+    }
+    if (deadline && Clock::now() > *deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(2 * sleep, kLongestNap);
   }
 }
 

@@ -42,10 +42,6 @@ void TcpConnection::close() noexcept {
   unsent_.clear();
 }
 
-void TcpConnection::end_sending() noexcept {
-  ::shutdown(socket_.get(), SHUT_WR);
-}
-
 void TcpConnection::send(Packet packet) {
   if (!is_open() || is_broken_) {
     pool_->give_back(std::move(packet));

@@ -30,7 +30,6 @@ class TcpConnection {
   [[nodiscard]] int descriptor() const { return socket_.get(); }
   [[nodiscard]] std::string peer_address() const { return ptdp::peer_address(socket_); }
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
-  [[nodiscard]] std::deque<Packet> take_unsent() { return std::exchange(unsent_, {}); }
   void close() noexcept;
 
   /// Sends what can be sent, and keeps the rest.
@@ -39,8 +38,6 @@ class TcpConnection {
   /// The next whole packet that came. Closes the connection where the other side did, or sends what
   /// is no packet or one of more than `most` bytes.
   [[nodiscard]] std::optional<Packet> receive(std::int64_t most);
-  /// Tells the other side that nothing more comes; it may still send.
-  void end_sending() noexcept;
 
  private:
   [[nodiscard]] bool fill(std::byte* to, std::int64_t size);

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
-#include <thread>
 
 #include "cost_model/error.h"
 
@@ -22,7 +21,6 @@ constexpr std::int64_t kMostAtOnce = std::int64_t{4} << 20;
 constexpr auto kStrangersPatience = std::chrono::seconds(10);
 /// For the others to hang up after the last goodbye.
 constexpr auto kHangUpPatience = std::chrono::seconds(2);
-constexpr auto kLongestLeavingNap = std::chrono::microseconds(1000);
 
 /// Rank 0 has a connection to every process, and many systems allow 1024 unless asked.
 void allow_many_connections() {
@@ -292,27 +290,6 @@ void TcpEngine::say_goodbye(Inlet& inlet) {
   }
 }
 
-/// Whether it is over before the deadline, or two seconds after an abort.
-template <class Condition>
-bool TcpEngine::progress_until(const Condition& is_over,
-                               std::optional<Clock::time_point> deadline) {
-  auto sleep = std::chrono::microseconds(20);
-  while (true) {
-    progress();
-    if (is_over()) {
-      return true;
-    }
-    if (is_aborted() && !deadline) {
-      deadline = Clock::now() + kFarewell;
-    }
-    if (deadline && Clock::now() > *deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(sleep);
-    sleep = std::min(2 * sleep, kLongestLeavingNap);
-  }
-}
-
 // What a process sent is in the system's hands when it says goodbye, and all others take it in
 // before they do; nobody hangs up before all did. Rank 0 may write for long what the others wait
 // for here; after an abort nobody does.
@@ -325,16 +302,15 @@ void TcpEngine::leave() {
     return entry.second->said_goodbye || !entry.second->connection.is_open();
   };
   if (place().rank > 0) {
-    static_cast<void>(progress_until([this] { return !has_unsent(); }, std::nullopt));
+    static_cast<void>(progress_until([this] { return !has_unsent(); }));
     say_goodbye(*of_meeting_.begin()->second);
-    static_cast<void>(
-        progress_until([&] { return std::all_of(of_meeting_.begin(), of_meeting_.end(), is_done); },
-                       std::nullopt));
+    static_cast<void>(progress_until(
+        [&] { return std::all_of(of_meeting_.begin(), of_meeting_.end(), is_done); }));
     return;
   }
-  static_cast<void>(progress_until(
-      [&] { return !has_unsent() && std::all_of(of_meeting_.begin(), of_meeting_.end(), is_done); },
-      std::nullopt));
+  static_cast<void>(progress_until([&] {
+    return !has_unsent() && std::all_of(of_meeting_.begin(), of_meeting_.end(), is_done);
+  }));
   for (const auto& [rank, inlet] : of_meeting_) {
     say_goodbye(*inlet);
   }

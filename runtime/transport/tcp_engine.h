@@ -68,9 +68,6 @@ class TcpEngine final : public ProcessEngine {
   void report_loss(const std::string& why);
   void say_goodbye(Inlet& inlet);
   void leave();
-  template <class Condition>
-  [[nodiscard]] bool progress_until(const Condition& is_over,
-                                    std::optional<Clock::time_point> deadline);
   [[nodiscard]] TcpRoute& route_to(int rank);
   [[nodiscard]] std::string described(int rank) const;
 

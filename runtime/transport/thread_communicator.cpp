@@ -55,16 +55,8 @@ Request ThreadCommunicator::start_send(Buffer buffer, int to, Traffic traffic) {
   return request;
 }
 
-Request ThreadCommunicator::start_receive(Buffer buffer, int from, Traffic traffic) {
-  return expect(buffer, from, traffic, {});
-}
-
-Request ThreadCommunicator::start_combine(Buffer to, int from, Reduction reduction) {
-  return expect(to, from, Traffic::kCollectives, reduction);
-}
-
-Request ThreadCommunicator::expect(Buffer buffer, int from, Traffic traffic,
-                                   std::optional<Reduction> reduction) {
+Request ThreadCommunicator::start_receive(Buffer buffer, int from, Traffic traffic,
+                                          std::optional<Reduction> reduction) {
   throw_if_aborted();
   ThreadLink& way = link(from, rank_, traffic);
   const Request request = transfers_.free_place();

@@ -35,16 +35,14 @@ class ThreadCommunicator final : public MessageCommunicator {
 
  protected:
   [[nodiscard]] Request start_send(Buffer buffer, int to, Traffic traffic) override;
-  [[nodiscard]] Request start_receive(Buffer buffer, int from, Traffic traffic) override;
-  [[nodiscard]] Request start_combine(Buffer to, int from, Reduction reduction) override;
+  [[nodiscard]] Request start_receive(Buffer buffer, int from, Traffic traffic,
+                                      std::optional<Reduction> reduction) override;
   void wait_all(std::span<const Request> requests) override;
   void withdraw_collectives() noexcept override;
 
  private:
   void throw_if_aborted() const;
   [[nodiscard]] ThreadLink& link(int from, int to, Traffic traffic) const;
-  [[nodiscard]] Request expect(Buffer buffer, int from, Traffic traffic,
-                               std::optional<Reduction> reduction);
   /// Waits for the receives, or the offers, among `requests`.
   void finish(std::span<const Request> requests, bool are_offers);
 
