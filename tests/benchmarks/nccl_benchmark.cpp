@@ -23,6 +23,7 @@
 #include "cost_model/spec/in_quotes.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/launch.h"
+#include "tests/benchmarks/there_and_back.h"
 #include "tools/command_line.h"
 #include "tools/gpus.h"
 #include "tools/launched_command.h"
@@ -188,26 +189,6 @@ void check_collectives(const BenchmarkRank& rank, DataType type) {
   rank.backend.fill(whole, 1.0 + rank.world.rank());
   rank.world.all_reduce(whole, Reduction::kMaximum);
   expect(rank, whole, n, "all-reduce of the maximum");
-}
-
-/// Even ranks speak with the next one; the last of an odd number with nobody.
-int partner(const Communicator& world) {
-  const int peer = world.rank() ^ 1;
-  return peer < world.size() ? peer : -1;
-}
-
-void there_and_back(Communicator& world, Buffer buffer) {
-  const int peer = partner(world);
-  if (peer < 0) {
-    return;
-  }
-  if (world.rank() < peer) {
-    world.wait(world.send(buffer, peer));
-    world.wait(world.receive(buffer, peer));
-  } else {
-    world.wait(world.receive(buffer, peer));
-    world.wait(world.send(buffer, peer));
-  }
 }
 
 void check_messages(const BenchmarkRank& rank) {

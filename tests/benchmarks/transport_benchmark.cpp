@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/launch.h"
+#include "tests/benchmarks/there_and_back.h"
 
 namespace ptdp {
 namespace {
@@ -59,17 +60,7 @@ benchmark::Counter rate(double bytes) {
 // There and back between pairs of ranks, each with its neighbour.
 void message(benchmark::State& state) {
   const std::int64_t bytes = state.range(1);
-  time_operation(state, ranks(state.range(0), CollectiveAlgorithm::kRing), bytes,
-                 [](Communicator& world, Buffer buffer) {
-                   const int peer = world.rank() ^ 1;
-                   if (world.rank() < peer) {
-                     world.wait(world.send(buffer, peer));
-                     world.wait(world.receive(buffer, peer));
-                   } else {
-                     world.wait(world.receive(buffer, peer));
-                     world.wait(world.send(buffer, peer));
-                   }
-                 });
+  time_operation(state, ranks(state.range(0), CollectiveAlgorithm::kRing), bytes, there_and_back);
   state.counters["bandwidth"] = rate(2.0 * static_cast<double>(bytes));
 }
 

@@ -4,10 +4,9 @@
 #include <iostream>
 #include <memory>
 
-#include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/mpi_world.h"
 #include "tests/mpi/process_ranks.h"
-#include "tests/runtime/transport/test_ranks.h"
+#include "tests/runtime/transport/job_ranks.h"
 
 namespace ptdp {
 namespace {
@@ -37,23 +36,9 @@ int most_ranks() {
 }
 
 void on_ranks(int size, CollectiveAlgorithm algorithm,
-              const std::function<void(const TestRank&)>& body) {
-  on_ranks(
-      size, algorithm, [] { return std::make_unique<CpuBackend>(); }, body);
-}
-
-void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<std::unique_ptr<Backend>()>& make_backend,
               const std::function<void(const TestRank&)>& body) {
-  const std::unique_ptr<JobWorld> world = process->make_world(size, algorithm);
-  if (process->rank() >= size) {
-    return;
-  }
-  const WorldControl control = {.abort = [&] { world->abort(4); },
-                                .is_aborted = [&] { return world->is_aborted(); }};
-  const std::unique_ptr<Backend> backend = make_backend();
-  const std::unique_ptr<Communicator> all = world->communicator(*backend);
-  body({*all, *backend, control});
+  run_as_rank(*process, size, algorithm, make_backend, body);
 }
 
 }  // namespace ptdp
@@ -66,8 +51,5 @@ int main(int argc, char** argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new ptdp::FailurePrinter);
   }
-  const int status = RUN_ALL_TESTS();
-  // A test may have aborted the last world, which is no fault here.
-  static_cast<void>(ptdp::process->make_world(1, ptdp::CollectiveAlgorithm::kRing));
-  return ptdp::process->finish(status);
+  return ptdp::finish_after_tests(*ptdp::process, RUN_ALL_TESTS());
 }

@@ -30,29 +30,6 @@ ProgramRun run_processes(int ranks, const std::vector<std::string>& arguments) {
   return run_program(PTDP_MPIEXEC, words, {.environment = kMpiEnvironment});
 }
 
-/// A directory with a plan of these flags.
-class PlanFile {
- public:
-  explicit PlanFile(const std::vector<std::string>& flags) {
-    static_cast<void>(directory_.file("plan.json", plan_of_small(flags)));
-  }
-  [[nodiscard]] std::string path() const { return in("plan.json"); }
-  [[nodiscard]] std::string in(const std::string& name) const {
-    return (directory_.path() / name).string();
-  }
-  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
-    return directory_.file(name, text).string();
-  }
-
- private:
-  TemporaryDirectory directory_;
-};
-
-PlanFile four_ranks() {
-  return PlanFile({"--gpus", "4", "--tp", "2", "--pp", "2", "--dp", "1", "--micro-batch-size", "1",
-                   "--schedule", "1f1b"});
-}
-
 /// How often `part` is in `text`.
 int times_in(const std::string& text, const std::string& part) {
   int count = 0;
@@ -73,7 +50,7 @@ TEST(RunUnderMpirun, GivesTheNumbersOfThreadsToTheBit) {
       {"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2", "--micro-batch-size", "1"},
       {"--gpus", "3", "--tp", "1", "--pp", "1", "--dp", "2", "--micro-batch-size", "2"}};
   for (const auto& layout : layouts) {
-    const PlanFile plan(layout);
+    const PlanFile plan(plan_of_small(layout));
     const int ranks = report_in(plan.path())["config"]["tp"].get<int>() *
                       report_in(plan.path())["config"]["pp"].get<int>() *
                       report_in(plan.path())["config"]["dp"].get<int>();
@@ -97,7 +74,7 @@ TEST(RunUnderMpirun, GivesTheNumbersOfThreadsToTheBit) {
 }
 
 TEST(RunUnderMpirun, ReportsOnceAndTellsOfItsSteps) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   const ProgramRun run =
       run_processes(4, {plan.path(), "--steps", "3", "--trace", plan.in("trace.json")});
   EXPECT_EQ(run.status, kDone) << run.errors;
@@ -115,7 +92,7 @@ TEST(RunUnderMpirun, ReportsOnceAndTellsOfItsSteps) {
 
 // A run of five steps, and one of three whose checkpoint another layout goes on from.
 TEST(RunUnderMpirun, WritesCheckpointsThatThreadsResume) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   const std::vector<std::string> common = {plan.path(), "--quiet", "--lr-decay",
                                            "5",         "--dtype", "f64"};
   const auto with = [&](const std::vector<std::string>& more) {
@@ -135,7 +112,7 @@ TEST(RunUnderMpirun, WritesCheckpointsThatThreadsResume) {
 }
 
 TEST(RunUnderMpirun, SaysOnceThatTheNumbersOfRanksDiffer) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   const ProgramRun run = run_processes(3, {plan.path(), "--quiet"});
   EXPECT_EQ(run.status, kBadInput);
   EXPECT_EQ(run.output.find("time per iteration"), std::string::npos);
@@ -144,7 +121,7 @@ TEST(RunUnderMpirun, SaysOnceThatTheNumbersOfRanksDiffer) {
 }
 
 TEST(RunUnderMpirun, SaysOnceWhatIsWrongWithItsFlagsAndFiles) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   for (const auto& [arguments, word] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{plan.path(), "--stepps", "3"}, "--stepps"},
@@ -166,7 +143,7 @@ TEST(RunUnderMpirun, AnswersForHelpOnce) {
 
 // Two programs of one job: mpirun -n 1 ... : -n 1 ...
 TEST(RunUnderMpirun, RefusesAnotherPlanOrCommandLineOnSomeRank) {
-  const PlanFile plan({"--gpus", "2", "--tp", "2", "--pp", "1", "--dp", "1"});
+  const PlanFile plan(plan_of_small({"--gpus", "2", "--tp", "2", "--pp", "1", "--dp", "1"}));
   const std::string program = run_program_path().string();
   const auto run_both = [&](const std::vector<std::string>& first,
                             const std::vector<std::string>& second) {
@@ -214,7 +191,7 @@ TEST(RunUnderMpirun, RefusesAnotherPlanOrCommandLineOnSomeRank) {
 
 // The gradients of a rate beyond reason overflow.
 TEST(RunUnderMpirun, EndsTheJobWithTheStatusOfTheRankThatFails) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   const ProgramRun run =
       run_processes(4, {plan.path(), "--quiet", "--steps", "50", "--lr", "1000", "--clip", "0"});
   EXPECT_EQ(run.status, 4) << run.errors;
@@ -224,7 +201,7 @@ TEST(RunUnderMpirun, EndsTheJobWithTheStatusOfTheRankThatFails) {
 }
 
 TEST(RunWithoutMpirun, RunsAWorldOfOneWithMpi) {
-  const PlanFile plan({"--gpus", "1"});
+  const PlanFile plan(plan_of_small({"--gpus", "1"}));
   const ProgramRun run = run_run({plan.path(), "--quiet", "--steps", "2", "--transport", "mpi"},
                                  {.environment = kMpiEnvironment});
   ASSERT_TRUE(succeeds(run));
@@ -232,7 +209,7 @@ TEST(RunWithoutMpirun, RunsAWorldOfOneWithMpi) {
 }
 
 TEST(RunUnderMpirun, RunsThreadsInASingleProcess) {
-  const PlanFile plan = four_ranks();
+  const PlanFile plan(plan_of_four_ranks());
   const ProgramRun run =
       run_processes(1, {plan.path(), "--quiet", "--steps", "2", "--transport", "threads"});
   ASSERT_TRUE(succeeds(run));

@@ -97,6 +97,24 @@ inline constexpr const char* kSmallModel = R"({
 /// With tp and pp of 2.
 [[nodiscard]] const std::string& plan_of_four_ranks();
 
+/// A directory with a plan.
+class PlanFile {
+ public:
+  explicit PlanFile(const std::string& plan) {
+    static_cast<void>(directory_.file("plan.json", plan));
+  }
+  [[nodiscard]] std::string path() const { return in("plan.json"); }
+  [[nodiscard]] std::string in(const std::string& name) const {
+    return (directory_.path() / name).string();
+  }
+  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
+    return directory_.file(name, text).string();
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
 /// `document` with `literal` at the JSON pointer; the literal need not be JSON.
 [[nodiscard]] std::string with_literal(nlohmann::ordered_json document, const std::string& pointer,
                                        const std::string& literal);

@@ -72,22 +72,6 @@ std::vector<Process> all_with(const std::vector<std::string>& arguments, int siz
   return processes;
 }
 
-/// A directory with a plan for four ranks.
-class PlanOfFour {
- public:
-  PlanOfFour() { static_cast<void>(directory_.file("plan.json", plan_of_four_ranks())); }
-  [[nodiscard]] std::string path() const { return in("plan.json"); }
-  [[nodiscard]] std::string in(const std::string& name) const {
-    return (directory_.path() / name).string();
-  }
-  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
-    return directory_.file(name, text).string();
-  }
-
- private:
-  TemporaryDirectory directory_;
-};
-
 json report_in(const std::string& file) {
   return json::parse(content_of(file));
 }
@@ -103,7 +87,7 @@ int num_speakers(const std::vector<ProgramRun>& runs) {
 
 // One of them comes late.
 TEST(RunUnderTorchrun, GivesTheNumbersOfThreadsToTheBit) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   const std::vector<std::string> flags = {plan.path(), "--quiet", "--steps", "3", "-o"};
   std::vector<std::string> of_threads = flags;
   of_threads.push_back(plan.in("threads.json"));
@@ -126,7 +110,7 @@ TEST(RunUnderTorchrun, GivesTheNumbersOfThreadsToTheBit) {
 }
 
 TEST(RunUnderSrunWithoutPmi, MeetsAtTheFirstHostOfTheStep) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   const int port = listen_on(0).port;
   std::vector<Process> processes;
   processes.reserve(4);
@@ -143,7 +127,7 @@ TEST(RunUnderSrunWithoutPmi, MeetsAtTheFirstHostOfTheStep) {
 }
 
 TEST(RunUnderTorchrun, EndsAllWhereOneIsKilledAndNamesItsRank) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   const std::vector<ProgramRun> runs = run_all(all_with(
       {plan.path(), "--quiet", "--steps", "50", "--inject", "rank=2,step=3,kind=F,what=kill"}, 4));
   EXPECT_EQ(runs[2].status, 128 + SIGKILL) << runs[2].errors;
@@ -154,7 +138,7 @@ TEST(RunUnderTorchrun, EndsAllWhereOneIsKilledAndNamesItsRank) {
 }
 
 TEST(RunUnderTorchrun, EndsAllWhereOneFails) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   const std::vector<ProgramRun> runs = run_all(all_with(
       {plan.path(), "--quiet", "--steps", "50", "--inject", "rank=3,step=3,kind=F,what=throw"}, 4));
   for (const ProgramRun& run : runs) {
@@ -164,7 +148,7 @@ TEST(RunUnderTorchrun, EndsAllWhereOneFails) {
 }
 
 TEST(RunUnderTorchrun, RefusesAnotherPlanOnSomeRank) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 4);
   processes[2].arguments[0] = plan.file("other.json", plan_of_four_ranks() + "\n");
   const std::vector<ProgramRun> plans = run_all(processes);
@@ -177,7 +161,7 @@ TEST(RunUnderTorchrun, RefusesAnotherPlanOnSomeRank) {
 }
 
 TEST(RunUnderTorchrun, SaysOnceThatProcessesDoNotCome) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 4);
   processes[0].environment["PTDP_MEETING_TIMEOUT"] = "2";
   processes.erase(processes.begin() + 1);
@@ -191,7 +175,7 @@ TEST(RunUnderTorchrun, SaysOnceThatProcessesDoNotCome) {
 }
 
 TEST(RunUnderTorchrun, SaysOnceThatTwoProcessesAreOneRank) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 3);
   processes[2].environment["RANK"] = "1";
   const std::vector<ProgramRun> runs = run_all(processes);
@@ -212,7 +196,7 @@ TEST(RunUnderTorchrun, SaysWhereRankZeroIsNot) {
 }
 
 TEST(RunOverTcp, IsAWorldOfOneByItself) {
-  const PlanOfFour plan;
+  const PlanFile plan(plan_of_four_ranks());
   const ProgramRun run = run_run({plan.path(), "--quiet", "--transport", "tcp"});
   EXPECT_TRUE(is_refused(run, {"the plan has 4 ranks, but 1 process was started"}));
 }

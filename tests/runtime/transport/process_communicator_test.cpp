@@ -12,6 +12,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/transport/gathering.h"
+#include "tests/runtime/transport/float_messages.h"
 #include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {
@@ -21,16 +22,6 @@ using ::testing::ElementsAre;
 using Clock = std::chrono::steady_clock;
 
 constexpr CollectiveAlgorithm kRing = CollectiveAlgorithm::kRing;
-
-void send(Communicator& end, std::vector<float> values, int to) {
-  end.wait(end.send(buffer_of(values), to));
-}
-
-std::vector<float> received(Communicator& end, std::size_t size, int from) {
-  std::vector<float> values(size);
-  end.wait(end.receive(buffer_of(values), from));
-  return values;
-}
 
 // Both ranks send before either receives, more than any MPI keeps for a receiver.
 TEST(ProcessCommunicator, SendsWithoutWaitingForItsReceiver) {

@@ -6,9 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/cpu_backend.h"
+#include "tests/runtime/transport/job_ranks.h"
 #include "tests/runtime/transport/tcp_processes.h"
-#include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {
 namespace {
@@ -32,11 +31,7 @@ class Job : public testing::Environment {
     if (processes_.empty()) {
       return;
     }
-    // A test may have aborted the last world, which is no fault here.
-    run([](JobProcess& process) {
-      static_cast<void>(process.make_world(1, CollectiveAlgorithm::kRing));
-      EXPECT_EQ(process.finish(0), 0);
-    });
+    run([](JobProcess& process) { EXPECT_EQ(finish_after_tests(process, 0), 0); });
     processes_.clear();
   }
 
@@ -67,25 +62,10 @@ int most_ranks() {
 }
 
 void on_ranks(int size, CollectiveAlgorithm algorithm,
-              const std::function<void(const TestRank&)>& body) {
-  on_ranks(
-      size, algorithm, [] { return std::make_unique<CpuBackend>(); }, body);
-}
-
-void on_ranks(int size, CollectiveAlgorithm algorithm,
               const std::function<std::unique_ptr<Backend>()>& make_backend,
               const std::function<void(const TestRank&)>& body) {
-  Job::instance().run([&](JobProcess& process) {
-    const std::unique_ptr<JobWorld> world = process.make_world(size, algorithm);
-    if (process.rank() >= size) {
-      return;
-    }
-    const WorldControl control = {.abort = [&] { world->abort(4); },
-                                  .is_aborted = [&] { return world->is_aborted(); }};
-    const std::unique_ptr<Backend> backend = make_backend();
-    const std::unique_ptr<Communicator> all = world->communicator(*backend);
-    body({*all, *backend, control});
-  });
+  Job::instance().run(
+      [&](JobProcess& process) { run_as_rank(process, size, algorithm, make_backend, body); });
 }
 
 }  // namespace ptdp

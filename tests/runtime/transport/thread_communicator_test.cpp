@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "tests/runtime/transport/float_messages.h"
 #include "tests/runtime/transport/threads.h"
 
 namespace ptdp {
@@ -32,16 +33,6 @@ struct Ends {
   ThreadWorld world;
   std::vector<std::unique_ptr<Communicator>> ends;
 };
-
-void send(Communicator& end, std::vector<float> values, int to) {
-  end.wait(end.send(buffer_of(values), to));
-}
-
-std::vector<float> received(Communicator& end, std::size_t size, int from) {
-  std::vector<float> values(size);
-  end.wait(end.receive(buffer_of(values), from));
-  return values;
-}
 
 TEST(ThreadCommunicator, DeliversWhatWasSentBeforeItsReceive) {
   Ends ends(2);

@@ -2,7 +2,6 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/thread_world.h"
 #include "tests/runtime/transport/test_ranks.h"
 
@@ -10,12 +9,6 @@ namespace ptdp {
 
 int most_ranks() {
   return 1024;
-}
-
-void on_ranks(int size, CollectiveAlgorithm algorithm,
-              const std::function<void(const TestRank&)>& body) {
-  on_ranks(
-      size, algorithm, [] { return std::make_unique<CpuBackend>(); }, body);
 }
 
 void on_ranks(int size, CollectiveAlgorithm algorithm,

@@ -1,7 +1,6 @@
 """tools/gpu-check: settles on a machine with a GPU what needs one. --help shows the rest."""
 
 import argparse
-import pathlib
 import sys
 
 import pack
@@ -16,7 +15,7 @@ from check_speed import speed
 from check_sweep import sweep
 from check_tests import sanitizer, tests
 from machine import Machine
-from sections import FAULT, Sections, exit_status, summary_rows, table
+from sections import FAULT, Sections, add_flags, exit_status, summary_rows, table
 
 # In this order; the later ones plan with what `profile` measured and train what `speed` fitted.
 SECTIONS = {"tests": tests, "sanitizer": sanitizer, "operations": operations, "profile": profile,
@@ -41,14 +40,7 @@ def parse(words):
                     f"sections: {' '.join(SECTIONS)}",
         epilog="exit status: 0 all ran and met their goals; 6 a goal is missed; 4 no GPU, a\n"
                "section failed or is not finished (run the same command again); 2 bad usage")
-    parser.add_argument("directory", type=pathlib.Path, help="where the results are kept")
-    parser.add_argument("--section", action="append", choices=list(SECTIONS), metavar="NAME",
-                        help="only this one; can be given several times")
-    parser.add_argument("--again", action="store_true", help="also what is done, from its start")
-    parser.add_argument("--seconds", type=float, default=float("inf"),
-                        help="begin nothing after so long, and end what runs then")
-    parser.add_argument("--build", type=pathlib.Path,
-                        help="the build to use (default: build/gpu, else build/cuda)")
+    add_flags(parser, SECTIONS)
     parser.add_argument("--pack", action="store_true",
                         help="collect in DIRECTORY what a machine without a compiler needs")
     parser.add_argument("--rehearse", action="store_true",

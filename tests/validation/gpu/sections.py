@@ -1,5 +1,6 @@
 """Runs the sections of a check in turn, keeps what they find, and sums it up."""
 
+import pathlib
 import sys
 import time
 
@@ -8,6 +9,18 @@ from machine import ClockLog
 
 DONE, BAD_USAGE, FAULT, MISSED = 0, 2, 4, 6
 LEAST_SECONDS = 20.0  # worth beginning a section with
+
+
+def add_flags(parser, sections):
+    """What a check of sections takes on its command line."""
+    parser.add_argument("directory", type=pathlib.Path, help="where the results are kept")
+    parser.add_argument("--section", action="append", choices=list(sections), metavar="NAME",
+                        help="only this one; can be given several times")
+    parser.add_argument("--again", action="store_true", help="also what is done, from its start")
+    parser.add_argument("--seconds", type=float, default=float("inf"),
+                        help="begin nothing after so long, and end what runs then")
+    parser.add_argument("--build", type=pathlib.Path,
+                        help="the build to use (default: build/gpu, else build/cuda)")
 
 
 def is_done(record):

@@ -22,7 +22,7 @@ from gpus import MEETINGS, GpuMachine  # noqa: E402
 from machine import ROOT  # noqa: E402
 from nodes import Node, address_of, join_others, serve  # noqa: E402
 from report import write_report  # noqa: E402
-from sections import BAD_USAGE, FAULT, Sections, summary_rows, table  # noqa: E402
+from sections import BAD_USAGE, FAULT, Sections, add_flags, summary_rows, table  # noqa: E402
 
 # In this order: `overlap` plans with what `prediction` profiled.
 SECTIONS = {"layouts": layouts, "curves": curves, "prediction": prediction, "overlap": overlap,
@@ -45,15 +45,8 @@ def parse(words):
                     f"done again.\nsections: {' '.join(SECTIONS)}",
         epilog="exit status: 0 all ran and met their goals; 6 a goal is missed; 4 too few GPUs, a\n"
                "section failed or is not finished (run the same command again); 2 bad usage")
-    parser.add_argument("directory", type=pathlib.Path, help="where the results are kept")
-    parser.add_argument("--section", action="append", choices=list(SECTIONS), metavar="NAME",
-                        help="only this one; can be given several times")
-    parser.add_argument("--again", action="store_true", help="also what is done, from its start")
+    add_flags(parser, SECTIONS)
     parser.add_argument("--quick", action="store_true", help="a sample of layouts and faults")
-    parser.add_argument("--seconds", type=float, default=float("inf"),
-                        help="begin nothing after so long, and end what runs then")
-    parser.add_argument("--build", type=pathlib.Path,
-                        help="the build to use (default: build/gpu, else build/cuda)")
     parser.add_argument("--nccl-tests", type=pathlib.Path, metavar="FOLDER",
                         help="where all_reduce_perf is (default: on the PATH)")
     parser.add_argument("--commands", action="store_true",
