@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -134,6 +135,10 @@ class Launching(Directory):
         machine = self.on_host(ranks=2)
         check = self.check(machine)
         job = ranks.Job(check, ["sleep", "60"], 2)
+        # The kernel shows a program's variables only some time after Popen knows that it runs.
+        end = time.monotonic() + 20.0
+        while len(machine.nodes[0].processes_left()) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
         self.assertEqual(len(machine.nodes[0].processes_left()), 2)
         ended = job.wait(0.2)
         self.assertEqual([process.status for process in ended], [None, None])
