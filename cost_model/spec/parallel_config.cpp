@@ -36,6 +36,9 @@ std::string_view name_of(Recompute recompute) {
 std::string_view name_of(Precision precision) {
   return name_of(precision, NamedValues<Precision>(kPrecisionNames));
 }
+std::string_view name_of(ExpertDispatch dispatch) {
+  return name_of(dispatch, NamedValues<ExpertDispatch>(kExpertDispatchNames));
+}
 
 std::int64_t ParallelConfig::world_size() const {
   std::int64_t product = 1;
@@ -59,8 +62,8 @@ std::string to_string(const ParallelConfig& config) {
     return name + std::string("=") + std::to_string(value);
   };
   std::string text = key("tp", config.tp) + ' ' + key("pp", config.pp) + ' ' + key("dp", config.dp);
-  for (const auto& [name, degree] :
-       {std::pair{"cp", config.cp}, std::pair{"ep", config.ep}, std::pair{"vpp", config.vpp}}) {
+  for (const auto& [name, degree] : {std::pair{"cp", config.cp}, std::pair{"ep", config.ep},
+                                     std::pair{"etp", config.etp}, std::pair{"vpp", config.vpp}}) {
     if (degree > 1) {
       text += ' ' + key(name, degree);
     }
@@ -91,6 +94,9 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.count("dp", config.dp, 1, kLargestDegree);
   fields.count("cp", config.cp, 1, kLargestDegree);
   fields.count("ep", config.ep, 1, kLargestDegree);
+  if (fields.optional("etp", config.etp != 1)) {
+    fields.count("etp", config.etp, 1, kLargestDegree);
+  }
   fields.count("vpp", config.vpp, 1, kLargestDegree);
   fields.count("micro_batch_size", config.micro_batch_size, 1, kLargestDegree);
   fields.choice("schedule", config.schedule, NamedValues<ScheduleKind>(kScheduleNames));

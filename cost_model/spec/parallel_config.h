@@ -37,6 +37,12 @@ enum class Precision { kFp16, kBf16, kFp32, kFp64 };
 /// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
 /// group have consecutive ranks and pipeline stages lie farthest apart.
 enum class RankOrder { kTpCpEpDpPp };
+/// How tokens get to their experts and back.
+enum class ExpertDispatch {
+  kAllToAll,     ///< Each once per expert.
+  kAllGather,    ///< All to every GPU of the expert group.
+  kHierarchical  ///< Once per node, from where it is forwarded to each GPU that has experts of it.
+};
 
 inline constexpr std::array kScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
@@ -63,6 +69,10 @@ inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::
                                                NamedValue<Precision>{Precision::kFp64, "fp64"}};
 inline constexpr std::array kRankOrderNames = {
     NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
+inline constexpr std::array kExpertDispatchNames = {
+    NamedValue<ExpertDispatch>{ExpertDispatch::kAllToAll, "all-to-all"},
+    NamedValue<ExpertDispatch>{ExpertDispatch::kAllGather, "all-gather"},
+    NamedValue<ExpertDispatch>{ExpertDispatch::kHierarchical, "hierarchical"}};
 
 /// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
 /// method of training.
@@ -73,6 +83,7 @@ inline constexpr std::array kRankOrderNames = {
 [[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
+[[nodiscard]] std::string_view name_of(ExpertDispatch dispatch);
 
 /// Size of an element [B].
 [[nodiscard]] constexpr int element_bytes(Precision precision) {
@@ -101,6 +112,7 @@ struct ParallelConfig {
   int dp = 1;                ///< Data-parallel size: replicas of the model.
   int cp = 1;                ///< Context-parallel size: GPUs that share a sequence.
   int ep = 1;                ///< Expert-parallel size: GPUs that share the experts.
+  int etp = 1;               ///< Expert-tensor-parallel size: GPUs that share one expert.
   int vpp = 1;               ///< Model chunks per GPU; above 1 the schedule interleaves them.
   int micro_batch_size = 1;  ///< Sequences per microbatch.
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
@@ -113,7 +125,7 @@ struct ParallelConfig {
   /// it; else pp of them.
   std::optional<int> memory_limit = {};
 
-  /// GPUs in use: tp·pp·dp·cp (experts are carved out of dp); at most the largest int64.
+  /// GPUs in use: tp·pp·dp·cp (experts share the GPUs of a stage); at most the largest int64.
   [[nodiscard]] std::int64_t world_size() const;
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
   // NOLINTNEXTLINE(readability-implicit-bool-conversion): clang-tidy 14 takes <=> of bool for one

@@ -1,9 +1,54 @@
 #include "cost_model/spec/rank_grid.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace ptdp {
+namespace {
+
+/// Groups of `size` ranks, `stride` apart, which fill `world` ranks.
+GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
+                     const ClusterSpec& cluster) {
+  const std::int64_t node = cluster.gpus_per_node;
+  GroupPlacement placement{.size = size, .ranks_per_node = size};
+  if (size == 1) {
+    return placement;
+  }
+  const std::int64_t span = (size - 1) * stride + 1;
+  if (stride >= node) {
+    placement.nodes = size;
+    placement.ranks_per_node = 1;
+  } else {
+    // Groups begin at every rank of a stride, in blocks of size * stride ranks; where in a node
+    // they begin repeats itself.
+    const std::int64_t block = size * stride;
+    const std::int64_t blocks = std::min(world / block, node / std::gcd(block, node));
+    for (std::int64_t first = 0; first < blocks * stride; ++first) {
+      const std::int64_t begin = (first / stride * block + first % stride) % node;
+      const std::int64_t end = begin + span - 1;
+      const std::int64_t nodes = end / node + 1;
+      if (nodes > 1) {
+        const std::int64_t on_first = (node - 1 - begin) / stride + 1;
+        const std::int64_t on_last = end % node / stride + 1;
+        const std::int64_t between = nodes > 2 ? node / stride : size;
+        placement.nodes = std::max(placement.nodes, nodes);
+        placement.ranks_per_node = std::min({placement.ranks_per_node, on_first, on_last, between});
+      }
+    }
+  }
+  if (placement.nodes > 1) {
+    for (const NetworkTier& tier : cluster.network_tiers) {
+      placement.oversubscription = tier.oversubscription;
+      if (span <= tier.gpus) {
+        break;
+      }
+    }
+  }
+  return placement;
+}
+
+}  // namespace
 
 RankGrid::RankGrid(const ParallelConfig& config)
     : sizes_{config.tp, config.cp, config.dp, config.pp} {
@@ -47,45 +92,32 @@ std::vector<std::int64_t> RankGrid::group(Dimension dimension, std::int64_t rank
   return ranks;
 }
 
+std::int64_t expert_data_size(const ParallelConfig& config) {
+  const std::int64_t ranks = std::int64_t{1} * config.tp * config.cp * config.dp;
+  const std::int64_t shared = std::int64_t{1} * config.etp * config.ep;
+  assert(ranks % shared == 0);
+  return ranks / shared;
+}
+
 GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const ClusterSpec& cluster) {
-  const std::int64_t size = grid.size(dimension);
-  const std::int64_t stride = grid.stride(dimension);
-  const std::int64_t node = cluster.gpus_per_node;
-  GroupPlacement placement{.size = size, .ranks_per_node = size};
-  if (size == 1) {
-    return placement;
+  return place(grid.size(dimension), grid.stride(dimension), grid.world_size(), cluster);
+}
+
+GroupPlacement place_expert_group(const ParallelConfig& config, ExpertDimension dimension,
+                                  const ClusterSpec& cluster) {
+  const std::int64_t world = config.world_size();
+  const std::int64_t both = std::int64_t{1} * config.etp * config.ep;
+  switch (dimension) {
+    case ExpertDimension::kTensor:
+      return place(config.etp, 1, world, cluster);
+    case ExpertDimension::kExpert:
+      return place(config.ep, config.etp, world, cluster);
+    case ExpertDimension::kTensorAndExpert:
+      return place(both, 1, world, cluster);
+    case ExpertDimension::kData:
+      return place(expert_data_size(config), both, world, cluster);
   }
-  const std::int64_t span = (size - 1) * stride + 1;
-  if (stride >= node) {
-    placement.nodes = size;
-    placement.ranks_per_node = 1;
-  } else {
-    // Groups begin at every rank of a stride, in blocks of size * stride ranks; where in a node
-    // they begin repeats itself.
-    const std::int64_t block = size * stride;
-    const std::int64_t blocks = std::min(grid.world_size() / block, node / std::gcd(block, node));
-    for (std::int64_t first = 0; first < blocks * stride; ++first) {
-      const std::int64_t begin = (first / stride * block + first % stride) % node;
-      const std::int64_t end = begin + span - 1;
-      const std::int64_t nodes = end / node + 1;
-      if (nodes > 1) {
-        const std::int64_t on_first = (node - 1 - begin) / stride + 1;
-        const std::int64_t on_last = end % node / stride + 1;
-        const std::int64_t between = nodes > 2 ? node / stride : size;
-        placement.nodes = std::max(placement.nodes, nodes);
-        placement.ranks_per_node = std::min({placement.ranks_per_node, on_first, on_last, between});
-      }
-    }
-  }
-  if (placement.nodes > 1) {
-    for (const NetworkTier& tier : cluster.network_tiers) {
-      placement.oversubscription = tier.oversubscription;
-      if (span <= tier.gpus) {
-        break;
-      }
-    }
-  }
-  return placement;
+  return {};
 }
 
 }  // namespace ptdp

@@ -11,7 +11,7 @@
 namespace ptdp {
 
 /// The dimensions along which ranks form groups, fastest first in the rank order tp-cp-ep-dp-pp
-/// (experts are carved out of the data-parallel dimension and have no coordinate of their own).
+/// (experts have groups of their own over the ranks of a stage, see ExpertDimension).
 enum class Dimension { kTensor, kContext, kData, kPipeline };
 
 /// The ranks of a job as a grid: rank = tp + tp_size·(cp + cp_size·(dp + dp_size·pp)), which is the
@@ -37,6 +37,19 @@ class RankGrid {
   std::int64_t world_size_ = 1;
 };
 
+/// The groups of experts: the ranks of a pipeline stage as a second grid, rank = etp + etp_size·(ep
+/// + ep_size·edp), whatever tp, cp and dp are. Source: Megatron-Core, parallel_state.py,
+/// expert_decoder_rank_generator.
+enum class ExpertDimension {
+  kTensor,           ///< GPUs that share an expert: etp, neighbours.
+  kExpert,           ///< GPUs that share the experts: ep, etp apart.
+  kTensorAndExpert,  ///< Both, neighbours: etp·ep. Megatron-Core's all-gather dispatch spans it.
+  kData,             ///< GPUs that hold the same part of the same experts: etp·ep apart.
+};
+
+/// Replicas of the experts, tp·cp·dp/(etp·ep). etp·ep must divide tp·cp·dp.
+[[nodiscard]] std::int64_t expert_data_size(const ParallelConfig& config);
+
 /// How the groups along a dimension lie on nodes of consecutive ranks: all of them wait for the one
 /// that lies worst.
 struct GroupPlacement {
@@ -55,5 +68,9 @@ struct GroupPlacement {
 /// else a lower bound.
 [[nodiscard]] GroupPlacement place_group(const RankGrid& grid, Dimension dimension,
                                          const ClusterSpec& cluster);
+/// The same of the groups of experts. etp·ep must divide tp·cp·dp.
+[[nodiscard]] GroupPlacement place_expert_group(const ParallelConfig& config,
+                                                ExpertDimension dimension,
+                                                const ClusterSpec& cluster);
 
 }  // namespace ptdp

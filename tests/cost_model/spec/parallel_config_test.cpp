@@ -18,6 +18,7 @@ ParallelConfig unusual_config() {
           .dp = 6,
           .cp = 2,
           .ep = 3,
+          .etp = 2,
           .vpp = 4,
           .micro_batch_size = 5,
           .schedule = ScheduleKind::kInterleaved,
@@ -61,10 +62,15 @@ TEST(NumMicrobatches, HoldsProductsBeyondAnInt) {
 TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
   ParallelConfig config = unusual_config();
   config.cp = 1;
-  config.ep = 1;
+  config.ep = config.etp = 1;
   EXPECT_EQ(to_string(config),
             "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1 "
             "layers=2,1,3");
+}
+
+TEST(ParallelConfigText, SaysHowExpertsAreDivided) {
+  EXPECT_EQ(to_string(ParallelConfig{.tp = 2, .dp = 8, .ep = 4, .etp = 2}),
+            "tp=2 pp=1 dp=8 ep=4 etp=2 b=1 1f1b recompute=none");
 }
 
 TEST(ParallelConfig, IsOrderedFieldByField) {
@@ -92,6 +98,9 @@ TEST(ParallelConfigName, OfEveryEnumeratorIsItsSpelling) {
   EXPECT_EQ(name_of(Precision::kBf16), "bf16");
   EXPECT_EQ(name_of(Precision::kFp32), "fp32");
   EXPECT_EQ(name_of(Precision::kFp64), "fp64");
+  EXPECT_EQ(name_of(ExpertDispatch::kAllToAll), "all-to-all");
+  EXPECT_EQ(name_of(ExpertDispatch::kAllGather), "all-gather");
+  EXPECT_EQ(name_of(ExpertDispatch::kHierarchical), "hierarchical");
 }
 
 TEST(Precision, HasTheElementsOfItsNameAndSumsInFp32OrMore) {
@@ -112,7 +121,7 @@ TEST(ParallelConfigJson, ReadsBackAsItWas) {
   }
 }
 
-TEST(ParallelConfigJson, HasEveryKeyAlways) {
+TEST(ParallelConfigJson, HasEveryKeyButThatOfUndividedExperts) {
   EXPECT_EQ(dump(ParallelConfig{}), R"({
   "tp": 1,
   "pp": 1,
@@ -133,7 +142,7 @@ TEST(ParallelConfigJson, HasEveryKeyAlways) {
 
 TEST(ParallelConfigJson, RefusesDegreesOfNothing) {
   for (const std::string edit : {"\"tp\": 8", "\"pp\": 12", "\"dp\": 6", "\"cp\": 2", "\"ep\": 3",
-                                 "\"vpp\": 4", "\"micro_batch_size\": 5"}) {
+                                 "\"etp\": 2", "\"vpp\": 4", "\"micro_batch_size\": 5"}) {
     const std::string key = edit.substr(1, edit.find(':') - 2);
     EXPECT_EQ(refusal_of_config(edit, '"' + key + "\": 0"),
               "test.json: " + key + ": expected a whole number from 1 to 100000000, got 0");
@@ -152,7 +161,13 @@ TEST(ParallelConfigJson, RefusesWhatIsOutOfRange) {
 }
 
 TEST(ParallelConfigJson, RefusesAMissingKey) {
-  EXPECT_EQ(refusal_of_config("\"ep\": 3,", ""), "test.json: ep: missing");
+  EXPECT_EQ(refusal_of_config("\"micro_batch_size\": 5,", ""),
+            "test.json: micro_batch_size: missing");
+}
+
+TEST(ParallelConfigJson, LeavesExpertsUndividedWhereItSaysNothing) {
+  const auto text = replaced(dump(unusual_config()), "\"etp\": 2,", "");
+  EXPECT_EQ(parse<ParallelConfig>(text).etp, 1);
 }
 
 TEST(ParallelConfigJson, RefusesAMisspeltKey) {

@@ -306,5 +306,77 @@ TEST(PlaceGroup, OfAFlatNetworkHasItsFullRate) {
             1.0);
 }
 
+/// Of the groups of experts, counted rank by rank: in a stage rank = etp + etp_size·(ep +
+/// ep_size·edp), stages one after another.
+CountedPlacement counted_expert_placement(const ParallelConfig& config, ExpertDimension dimension,
+                                          std::int64_t node) {
+  const std::int64_t stage = std::int64_t{1} * config.tp * config.cp * config.dp;
+  std::map<std::array<std::int64_t, 4>, std::map<std::int64_t, std::int64_t>> groups;
+  for (std::int64_t rank = 0; rank < stage * config.pp; ++rank) {
+    std::int64_t etp = rank % config.etp;
+    std::int64_t ep = rank / config.etp % config.ep;
+    std::int64_t edp = rank % stage / (std::int64_t{1} * config.etp * config.ep);
+    const bool is_along_both = dimension == ExpertDimension::kTensorAndExpert;
+    etp = is_along_both || dimension == ExpertDimension::kTensor ? 0 : etp;
+    ep = is_along_both || dimension == ExpertDimension::kExpert ? 0 : ep;
+    edp = dimension == ExpertDimension::kData ? 0 : edp;
+    ++groups[{etp, ep, edp, rank / stage}][rank / node];
+  }
+  CountedPlacement worst{.nodes = 1, .ranks_per_node = stage};
+  for (const auto& [coordinates, members] : groups) {
+    worst.nodes = std::max(worst.nodes, static_cast<std::int64_t>(members.size()));
+    for (const auto& [number, count] : members) {
+      worst.ranks_per_node = std::min(worst.ranks_per_node, count);
+    }
+  }
+  return worst;
+}
+
+TEST(PlaceExpertGroup, CountsNodesAndMembersOfEveryDivision) {
+  for (const int node : {2, 4, 8}) {
+    for (const int etp : {1, 2, 4}) {
+      for (const int ep : {1, 2, 4, 8}) {
+        const ParallelConfig config = {.tp = 4, .pp = 3, .dp = 4, .cp = 2, .ep = ep, .etp = etp};
+        for (const ExpertDimension dimension :
+             {ExpertDimension::kTensor, ExpertDimension::kExpert, ExpertDimension::kTensorAndExpert,
+              ExpertDimension::kData}) {
+          SCOPED_TRACE(testing::Message() << to_string(config) << " on nodes of " << node
+                                          << " along " << static_cast<int>(dimension));
+          const CountedPlacement expected = counted_expert_placement(config, dimension, node);
+          const GroupPlacement placement = place_expert_group(config, dimension, nodes_of(node));
+          EXPECT_EQ(placement.nodes, expected.nodes);
+          EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node);
+        }
+      }
+    }
+  }
+}
+
+// Megatron-Core, expert_decoder_rank_generator, by hand for tp=4 dp=4 with ep=4 and etp=2 on nodes
+// of 8: ranks 0 and 1 share an expert; 0, 2, 4, 6 the experts; 0 and 8 hold the same.
+TEST(PlaceExpertGroup, IsThatOfMegatron) {
+  const ParallelConfig config = {.tp = 4, .dp = 4, .ep = 4, .etp = 2};
+  EXPECT_EQ(expert_data_size(config), 2);
+  const auto place = [&](ExpertDimension dimension) {
+    return place_expert_group(config, dimension, nodes_of(8));
+  };
+  EXPECT_EQ(place(ExpertDimension::kTensor).size, 2);
+  EXPECT_EQ(place(ExpertDimension::kExpert).size, 4);
+  EXPECT_TRUE(place(ExpertDimension::kExpert).is_within_node());
+  EXPECT_EQ(place(ExpertDimension::kTensorAndExpert).size, 8);
+  EXPECT_TRUE(place(ExpertDimension::kTensorAndExpert).is_within_node());
+  EXPECT_EQ(place(ExpertDimension::kData).size, 2);
+  EXPECT_EQ(place(ExpertDimension::kData).nodes, 2);
+}
+
+// DeepSeek-V3 (arXiv:2412.19437 3.1): 16 stages, 64 GPUs share the experts, 8 nodes of each stage.
+TEST(PlaceExpertGroup, OfDeepSeekV3SpansEightNodes) {
+  const GroupPlacement placement =
+      place_expert_group({.pp = 16, .dp = 128, .ep = 64}, ExpertDimension::kExpert, nodes_of(8));
+  EXPECT_EQ(placement.size, 64);
+  EXPECT_EQ(placement.nodes, 8);
+  EXPECT_EQ(placement.ranks_per_node, 8);
+}
+
 }  // namespace
 }  // namespace ptdp
