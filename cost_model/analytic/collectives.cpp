@@ -9,6 +9,7 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostNcclChannels = 64;  // MAXCHANNELS of src/include/device.h
+constexpr std::int64_t kSendsAtOnce = 8;        // NCCL_MAX_DEV_WORK_P2P_PER_BATCH of the same
 
 /// (n−1)/n.
 double share_sent(std::int64_t ranks) {
@@ -56,14 +57,19 @@ NcclGraph nccl_graph(const NcclSpec& nccl, const GroupPlacement& group,
   return graph;
 }
 
+/// (√x + √τ)².
+Seconds ramped(Seconds transfer, const NcclSpec& nccl) {
+  const double root = std::sqrt(transfer.value()) + std::sqrt(nccl.ramp.value());
+  return Seconds(root * root);
+}
+
 Seconds nccl_collective_time(Collective collective, Bytes size, const GroupPlacement& group,
                              const ClusterSpec& cluster) {
   const NcclSpec& nccl = *cluster.nccl;
   const NcclChoice choice =
       nccl_choice(size, nccl_graph(nccl, group, cluster),
                   {.collective = collective, .ranks = group.size, .nodes = group.nodes});
-  const double ramped = std::sqrt(choice.time.transfer.value()) + std::sqrt(nccl.ramp.value());
-  return nccl.launch + choice.time.latency + Seconds(ramped * ramped);
+  return nccl.launch + choice.time.latency + ramped(choice.time.transfer, nccl);
 }
 
 Seconds ring_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
@@ -202,6 +208,26 @@ Seconds all_gather_time(Bytes size, const GroupPlacement& group, const ClusterSp
 
 Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
   return half_time(Collective::kReduceScatter, size, group, cluster);
+}
+
+Seconds all_to_all_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
+  if (group.size == 1) {
+    return Seconds(0.0);
+  }
+  const LinkSpec& slower = group.is_within_node() ? cluster.nvlink : cluster.nic;
+  const std::int64_t batches = (group.size - 1 + kSendsAtOnce - 1) / kSendsAtOnce;
+  const Bytes part = size / static_cast<double>(group.size);
+  const auto peers_within = static_cast<double>(group.ranks_per_node - 1);
+  const auto peers_beyond = static_cast<double>(group.size - group.ranks_per_node);
+  const Seconds within = peers_within * part / cluster.nvlink.collective_bandwidth();
+  const Seconds beyond = group.is_within_node() ? Seconds(0.0)
+                                                : peers_beyond * part * group.oversubscription /
+                                                      cluster.nic.collective_bandwidth();
+  const Seconds transfer = std::max(within, beyond);
+  const Seconds time = cluster.collective_launch +
+                       static_cast<double>(batches) * slower.hop_latency +
+                       (cluster.nccl ? ramped(transfer, *cluster.nccl) : transfer);
+  return time * cluster.time_factors.communication;
 }
 
 Seconds message_time(Bytes size, const GroupPlacement& pipeline, const ClusterSpec& cluster) {

@@ -97,6 +97,22 @@ namespace ptdp {
 [[nodiscard]] Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group,
                                           const ClusterSpec& cluster);
 
+/// Time of an all-to-all: each of n members holds `size`, an n-th of it for each member, itself
+/// included. A GPU's peers in its node are reached through the links of the node, the others
+/// through the GPU's share of the NICs, both at the same time:
+///
+///   t = t_launch + ⌈(n−1)/8⌉·hop + x,  x = max((k−1)/n · S/β_node, (n−k)/n · S·o/β_nic)
+///
+/// for k members on a node, with the hop latency of the slower kind of link, and with (√x + √τ)²
+/// for x where the cluster has `nccl` (see all_reduce_time; the tuner knows nothing of sends).
+/// Nothing for one member. NCCL posts n−1 sends in one kernel and runs up to eight side by side, a
+/// batch (NCCL_MAX_DEV_WORK_P2P_PER_BATCH of src/include/device.h): a latency per batch, not per
+/// send. That batches follow one another is an assumption. Source of x: NVIDIA, nccl-tests issue
+/// 130. tests/validation/expert_dispatch_test.cpp compares with two published points; congestion
+/// between switches, which grows with nodes, is not in it.
+[[nodiscard]] Seconds all_to_all_time(Bytes size, const GroupPlacement& group,
+                                      const ClusterSpec& cluster);
+
 /// Time that one message of `size` occupies the link between neighbours of a pipeline: S/β, without
 /// the latency of an exchange, which the software decides. `pipeline` is the placement of the
 /// pipeline-parallel group; where it spans nodes, the slowest link (a NIC) paces every stage.

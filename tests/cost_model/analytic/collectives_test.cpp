@@ -317,5 +317,60 @@ TEST(MessageTime, IsPacedByTheSlowestLinkOfThePipeline) {
   EXPECT_DOUBLE_EQ(time({.tp = 2, .pp = 4}), 0.1);   // pairs within nodes, one link between them
 }
 
+TEST(AllToAllTime, IsFreeOnOneRank) {
+  const ClusterSpec cluster = small_cluster();
+  EXPECT_EQ(all_to_all_time(Bytes(1e9), group({}, Dimension::kTensor, cluster), cluster),
+            Seconds(0.0));
+}
+
+// By hand: 3/4 of 1 GB at 100 GB/s, and a hop of 1 us, for all three sends fly at once.
+TEST(AllToAllTime, WithinANodeMatchesTheHandComputedTime) {
+  ClusterSpec cluster = small_cluster();
+  cluster.collective_launch = microseconds(5.0);
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  EXPECT_DOUBLE_EQ(all_to_all_time(Bytes(1e9), four, cluster).value(), 5e-6 + 1e-6 + 0.0075);
+}
+
+// By hand, 16 ranks of 4 nodes: 12/16 of 1 GB over one NIC of 10 GB/s, which hides 3/16 of it at
+// 100 GB/s; 15 sends are two batches of eight.
+TEST(AllToAllTime, AcrossNodesHasOneNicPerRank) {
+  const ClusterSpec cluster = small_cluster();
+  const GroupPlacement sixteen = group({.tp = 16}, Dimension::kTensor, cluster);
+  EXPECT_DOUBLE_EQ(all_to_all_time(Bytes(1e9), sixteen, cluster).value(), 20e-6 + 0.075);
+}
+
+// By hand, 8 ranks of 2 nodes with NICs of 1000 GB/s: 3/8 of 1 GB at 100 GB/s within the node.
+TEST(AllToAllTime, IsThatOfTheSlowerPart) {
+  ClusterSpec cluster = small_cluster();
+  cluster.nic.bandwidth = gigabytes_per_second(1000.0);
+  const GroupPlacement eight = group({.tp = 8}, Dimension::kTensor, cluster);
+  EXPECT_DOUBLE_EQ(all_to_all_time(Bytes(1e9), eight, cluster).value(), 10e-6 + 0.00375);
+}
+
+// By hand: half of 1 GB over a NIC of 10 GB/s through a tier of 1:7.
+TEST(AllToAllTime, IsLongerThroughAnOversubscribedTier) {
+  ClusterSpec cluster = small_cluster();
+  cluster.network_tiers = {{.gpus = 1024, .oversubscription = 7.0}};
+  const GroupPlacement two = group({.tp = 4, .dp = 2}, Dimension::kData, cluster);
+  EXPECT_DOUBLE_EQ(all_to_all_time(Bytes(1e9), two, cluster).value(), 10e-6 + 0.35);
+}
+
+// By hand: x = 7.5 ms, tau = 30 us, (sqrt(7500) + sqrt(30))^2 = 7500 + 30 + 2 * 474.3416 us.
+TEST(AllToAllTime, HasTheRampOfNccl) {
+  ClusterSpec cluster = small_cluster();
+  cluster.nccl = NcclSpec{.ramp = microseconds(30.0)};
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  EXPECT_NEAR(all_to_all_time(Bytes(1e9), four, cluster).value(), (1.0 + 7530.0 + 948.6833) * 1e-6,
+              1e-9);
+}
+
+TEST(AllToAllTime, GrowsWithTheFactorOfCommunication) {
+  ClusterSpec cluster = small_cluster();
+  const GroupPlacement four = group({.tp = 4}, Dimension::kTensor, cluster);
+  const Seconds time = all_to_all_time(Bytes(1e9), four, cluster);
+  cluster.time_factors.communication = 1.5;
+  EXPECT_EQ(all_to_all_time(Bytes(1e9), four, cluster), time * 1.5);
+}
+
 }  // namespace
 }  // namespace ptdp
