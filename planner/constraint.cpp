@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
 
-bool is_run_by(const StackSpec& stack, const ParallelConfig& config) {
-  const StackCapabilities& can_run = stack.can_run;
-  return is_run_by_stack(stack, config) && contains(can_run.recompute, config.recompute) &&
+bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  return is_run_by_stack(scenario.stack, config) && contains(can_run.recompute, config.recompute) &&
          contains(can_run.zero_stages, config.zero_stage) &&
          (can_run.sequence_parallel || !config.sequence_parallel) &&
          (can_run.context_parallel || config.cp == 1) &&
-         (can_run.expert_parallel || config.ep == 1);
+         (can_run.expert_parallel || scenario.job.model.num_experts == 0);
 }
 
 /// What the configuration's schedule does not exist for, with so many microbatches.
@@ -36,6 +36,26 @@ std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) 
   if (!is_in_closed_form(config) &&
       find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
     return Constraint::kScheduleByPp;
+  }
+  return std::nullopt;
+}
+
+/// Of experts, whatever the number of replicas. A rank without sequence parallelism has all tokens
+/// of its tensor-parallel group, and would route each of them once per rank: Megatron-Core refuses
+/// to train so.
+std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
+                                                const ParallelConfig& config) {
+  if (model.num_experts == 0) {
+    return config.ep * config.etp > 1 ? std::optional(Constraint::kExpertsByEp) : std::nullopt;
+  }
+  if (model.num_experts % config.ep != 0) {
+    return Constraint::kExpertsByEp;
+  }
+  if (model.moe_ffn_hidden_size % config.etp != 0) {
+    return Constraint::kExpertFfnByEtp;
+  }
+  if (config.tp > 1 && !config.sequence_parallel) {
+    return Constraint::kExpertsWholeSequences;
   }
   return std::nullopt;
 }
@@ -61,7 +81,9 @@ std::optional<Constraint> find_split_violation(const Scenario& scenario,
   if (model.num_attention_heads % config.tp != 0) {
     return Constraint::kHeadsByTp;
   }
-  if (model.ffn_hidden_size % config.tp != 0) {
+  const bool has_dense_layers = num_expert_layers(model) < model.num_layers;
+  if ((has_dense_layers && model.ffn_hidden_size % config.tp != 0) ||
+      model.moe_shared_expert_intermediate_size % config.tp != 0) {
     return Constraint::kFfnByTp;
   }
   if (model.num_query_groups % config.tp != 0) {
@@ -81,6 +103,9 @@ std::optional<Constraint> find_spread_violation(const Scenario& scenario,
   }
   if (config.sequence_parallel && model.seq_length % config.tp != 0) {
     return Constraint::kSequenceByTp;
+  }
+  if (const auto violation = find_expert_violation(model, config)) {
+    return violation;
   }
   if (!config.layers_per_stage.empty()) {
     if (!is_spread(config, model.num_layers)) {
@@ -145,7 +170,7 @@ bool has_chunks(ScheduleKind schedule, std::int64_t vpp) {
 std::optional<Constraint> find_variant_violation(const Scenario& scenario,
                                                  const ParallelConfig& config) {
   const StackCapabilities& can_run = scenario.stack.can_run;
-  if (!is_run_by(scenario.stack, config)) {
+  if (!is_run_by(scenario, config)) {
     return Constraint::kNotRunByStack;
   }
   if (const auto violation = find_spread_violation(scenario, config)) {
@@ -166,6 +191,11 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
   const std::int64_t batch_per_replica = batch / config.dp;
   if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
     return Constraint::kBatchByDp;
+  }
+  if (static_cast<std::int64_t>(config.tp) * config.cp * config.dp %
+          (std::int64_t{config.ep} * config.etp) !=
+      0) {
+    return Constraint::kRanksByExperts;
   }
   if (config.schedule == ScheduleKind::kInterleaved &&
       batch_per_replica / config.micro_batch_size % config.pp != 0) {

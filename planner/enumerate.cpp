@@ -79,6 +79,28 @@ std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
   return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
 }
 
+/// How a model's experts may be split: (ep, etp).
+std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const Pins& pins, int tp) {
+  const int num_experts = scenario.job.model.num_experts;
+  if (num_experts == 0 && pins.ep.is_any() && pins.etp.is_any()) {
+    return {{1, 1}};
+  }
+  std::vector<std::int64_t> widths = {1};
+  if (!pins.etp.is_any()) {
+    widths = pins.etp.values(std::max(scenario.job.model.moe_ffn_hidden_size, 1));
+  } else if (tp > 1 && scenario.stack.can_run.expert_parallel) {
+    widths.push_back(tp);
+  }
+  const bool is_split = scenario.stack.can_run.expert_parallel || !pins.ep.is_any();
+  std::vector<std::pair<int, int>> result;
+  for (const std::int64_t ep : divisors_in(is_split ? std::max(num_experts, 1) : 1, pins.ep)) {
+    for (const std::int64_t etp : widths) {
+      result.emplace_back(static_cast<int>(ep), static_cast<int>(etp));
+    }
+  }
+  return result;
+}
+
 /// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
 std::vector<std::optional<int>> memory_limits(const ParallelConfig& config) {
   if (config.schedule != ScheduleKind::kZbAuto) {
@@ -144,6 +166,7 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
                                                const ParallelConfig& split) {
   const std::vector<Recompute>& recomputes =
       pins.recompute.empty() ? scenario.stack.can_run.recompute : pins.recompute;
+  const std::vector<std::pair<int, int>> experts = expert_splits(scenario, pins, split.tp);
   std::vector<ParallelConfig> result;
   for (const ParallelConfig& interleaving : interleavings(scenario, pins, split)) {
     for (const Recompute recompute : recomputes) {
@@ -153,7 +176,11 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
           config.recompute = recompute;
           config.sequence_parallel = is_sequence_parallel;
           config.zero_stage = zero_stage;
-          result.push_back(config);
+          for (const auto& [ep, etp] : experts) {
+            config.ep = ep;
+            config.etp = etp;
+            result.push_back(config);
+          }
         }
       }
     }

@@ -16,6 +16,8 @@ struct Pins {
   IntegerRanges tp;
   IntegerRanges pp;
   IntegerRanges dp;
+  IntegerRanges ep;
+  IntegerRanges etp;
   IntegerRanges vpp;
   IntegerRanges micro_batch_size;
   IntegerRanges zero_stage;
@@ -39,7 +41,8 @@ struct Pins {
                                                            int tp);
 
 /// The split with every vpp (1 to the layers per stage) and schedule of so many chunks,
-/// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned.
+/// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned, and
+/// of a model with experts every ep that divides them, with etp 1 and tp.
 /// 1F1B and its interleaved form are always there, so that a stack that cannot run them is seen to;
 /// one stage has no other schedule than 1F1B.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,

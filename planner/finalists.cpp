@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/iteration.h"
+#include "planner/costs_cache.h"
 
 namespace ptdp {
 namespace {
@@ -65,6 +65,7 @@ class Finalists {
       : scenario_(scenario),
         options_(options),
         known_(std::move(costed)),
+        costs_(scenario),
         simulations_(simulations) {
     for (const Candidate& candidate : known_) {
       note(candidate);
@@ -126,7 +127,7 @@ class Finalists {
   /// Takes the next better figure for the time of a contender.
   void learn(Contender& contender) {
     Candidate& candidate = contender.candidate;
-    const MicrobatchCosts& costs = costs_of(candidate.config);
+    const MicrobatchCosts& costs = costs_.find(candidate.config);
     if (contender.knowledge == Knowledge::kLeastTime) {
       const PipelineWaits waits = least_waits(scenario_, candidate.config, costs);
       const Seconds bound =
@@ -154,30 +155,12 @@ class Finalists {
     front_.add(candidate.time, candidate.memory);
   }
 
-  const MicrobatchCosts& costs_of(const ParallelConfig& config) {
-    const GroupPlacement tensor =
-        place_group(RankGrid(config), Dimension::kTensor, scenario_.cluster);
-    const CostKey key = {config.tp,
-                         config.micro_batch_size,
-                         config.sequence_parallel,
-                         splits_backward(config.schedule),
-                         tensor.nodes,
-                         tensor.ranks_per_node,
-                         busy_cores(config, scenario_.cluster)};
-    const auto found = costs_.find(key);
-    return found != costs_.end()
-               ? found->second
-               : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
-  }
-
-  using CostKey = std::tuple<int, int, bool, bool, std::int64_t, std::int64_t, int>;
-
   const Scenario& scenario_;
   const SearchOptions& options_;
   std::vector<Candidate> known_;
   std::priority_queue<double> best_scores_;  // the num_best lowest, the worst of them on top
   Front front_;
-  std::map<CostKey, MicrobatchCosts> costs_;
+  CostsCache costs_;
   WaitsCache& simulations_;
 };
 

@@ -66,7 +66,8 @@ std::string capabilities(const StackCapabilities& can_run) {
          ", recompute " +
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
-         (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism");
+         (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
+         (can_run.expert_parallel ? ", experts" : ", no experts");
 }
 
 /// Why no configuration can match the pins, whatever the model; empty where some can.
@@ -115,7 +116,10 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kHeadsByTp:
       return fmt::format("tp can be {}", join(divisors(model.num_attention_heads)));
     case Constraint::kFfnByTp:
-      return fmt::format("tp must divide {}", model.ffn_hidden_size);
+      return model.moe_shared_expert_intermediate_size == 0
+                 ? fmt::format("tp must divide {}", model.ffn_hidden_size)
+                 : fmt::format("tp must divide {} and {}", model.ffn_hidden_size,
+                               model.moe_shared_expert_intermediate_size);
     case Constraint::kGroupsByTp:
       return fmt::format("tp can be {}", join(divisors(model.num_query_groups)));
     case Constraint::kLayersByPp:
@@ -133,6 +137,16 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return fmt::format("it covers ZeRO stages up to {}", kCoveredZeroStage);
     case Constraint::kSequenceByTp:
       return fmt::format("tp must divide {}", model.seq_length);
+    case Constraint::kExpertsByEp:
+      return model.num_experts == 0
+                 ? "the model has no experts"
+                 : fmt::format("ep can be {}", join(divisors(model.num_experts)));
+    case Constraint::kExpertFfnByEtp:
+      return fmt::format("etp must divide {}", model.moe_ffn_hidden_size);
+    case Constraint::kExpertsWholeSequences:
+      return "with --sequence-parallel on they can have tp";
+    case Constraint::kRanksByExperts:
+      return "ep * etp must divide tp * cp * dp";
     case Constraint::kInterleavedMinStages:
       return fmt::format("it needs pp >= {}", scenario.stack.can_run.interleaved_min_stages);
     case Constraint::kScheduleByPp:

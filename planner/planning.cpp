@@ -187,7 +187,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   std::string text =
       "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack\n";
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -207,7 +207,8 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     } else {
       text += ",,";
     }
-    text += is_run_by_stack(plan.scenario.stack, config) ? ",1\n" : ",0\n";
+    text += fmt::format(",{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
+                        config.ep, config.etp);
   }
   return text;
 }

@@ -66,7 +66,8 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
   const TransformerConfig& model = scenario.job.model;
   const RankGrid grid(config);
   const Bytes activations(2.0 * config.micro_batch_size * model.seq_length * model.hidden_size);
-  const Bytes gradients(stage_parameters(model, config, 0) * scenario.stack.reduced_gradient_bytes);
+  const Bytes gradients(stage_parameters(model, config, 0).dense *
+                        scenario.stack.reduced_gradient_bytes);
   std::vector<std::string> notes;
   note_extrapolation(notes, "tensor-parallel", activations,
                      place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);

@@ -57,7 +57,7 @@ ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
     }
   }
   const Placements groups = place_groups(config, scenario.cluster);
-  const Seconds exchange = optimizer_time(scenario, config, groups, /*parameters=*/1.0).norm;
+  const Seconds exchange = optimizer_time(scenario, config, groups, {.dense = 1.0}).norm;
   for (int rank = 0; rank < config.pp; ++rank) {
     const OptimizerTime time = optimizer_time(scenario, config, groups,
                                               stage_parameters(scenario.job.model, config, rank));
@@ -215,7 +215,7 @@ Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed)
   if (!rehearsed.empty()) {
     const Seconds exchange =
         optimizer_time(plan.scenario, plan.config, place_groups(plan.config, plan.scenario.cluster),
-                       /*parameters=*/1.0)
+                       {.dense = 1.0})
             .norm;
     result.times.norm = exchange * plan.predicted.calibration_factor +
                         *std::max_element(compute.times.norm.begin(), compute.times.norm.end());
@@ -299,7 +299,7 @@ int middle_rank(const Plan& plan) {
     return middle;
   }
   const auto layers = [&](int rank) {
-    return layers_of_stage(plan.scenario.job.model, plan.config, rank);
+    return total(layers_of_stage(plan.scenario.job.model, plan.config, rank));
   };
   for (int rank = 1; rank < pp - 1; ++rank) {
     const bool is_nearer = std::abs(rank - pp / 2) < std::abs(middle - pp / 2);

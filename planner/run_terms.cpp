@@ -41,7 +41,7 @@ Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
   const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
   const Bytes message(element_bytes(scenario.stack.precision) *
                       pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
-                                        is_scattered ? config.tp : 1));
+                                        (is_scattered ? config.tp : 1) * config.cp));
   const Placements groups = place_groups(config, scenario.cluster);
   return exchange_latency(scenario, groups) +
          message_time(message, groups.pipeline, scenario.cluster);
@@ -54,22 +54,22 @@ RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, i
   const StageCosts costs = stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
-  const double parameters = stage_parameters(scenario.job.model, config, stage);
+  const RankParameters parameters = stage_parameters(scenario.job.model, config, stage);
   RunTerms terms;
   terms[RunTerm::kMatmul] = passes.matmul;
   terms[RunTerm::kAttention] = passes.attention;
   terms[RunTerm::kMemoryBound] = passes.memory_bound + passes.launch +
                                  microbatches * costs.overhead +
                                  (microbatches - 1.0) * costs.gradient_accumulation;
-  terms[RunTerm::kTensorParallel] = passes.tensor_parallel;
+  terms[RunTerm::kTensorParallel] = passes.collectives();
   terms[RunTerm::kPipelineMessages] =
       config.pp == 1 ? Seconds(0.0)
                      : num_sends(config, stage, microbatches) *
                            exchange_time(scenario, config, groups, /*messages=*/1.0);
-  if (groups.data.size > 1) {
+  if (has_replicas(groups, parameters)) {
     terms[RunTerm::kDataParallel] =
-        reduction_time(scenario, config, groups.data, parameters, /*pieces=*/1.0) +
-        gathering_time(scenario, config, groups.data, parameters, /*pieces=*/1.0);
+        reduction_time(scenario, config, groups, parameters, /*pieces=*/1.0) +
+        gathering_time(scenario, config, groups, parameters, /*pieces=*/1.0);
   }
   terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);

@@ -5,17 +5,20 @@
 #include <cmath>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
 
-#include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/partition.h"
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/spread.h"
+#include "cost_model/analytic/stage.h"
 #include "cost_model/spec/parameter_counts.h"
+#include "planner/costs_cache.h"
 #include "planner/finalists.h"
 
 namespace ptdp {
@@ -45,7 +48,9 @@ class TensorParallelSearch {
         options_(options),
         replicas_(replicas),
         capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)),
-        is_exact_(scenario.stack.memory_model == MemoryModel::kPtdp) {}
+        costs_(scenario),
+        is_exact_(scenario.stack.memory_model == MemoryModel::kPtdp),
+        is_uniform_(has_one_kind(scenario.job.model)) {}
 
   PartialResult run(int tp) {
     for (const ParallelConfig& split :
@@ -70,7 +75,7 @@ class TensorParallelSearch {
     for (const Replicas& replicas : replicas_) {
       config.dp = replicas.dp;
       if (is_candidate(scenario_, config, options_.gpus, options_.pins)) {
-        if (config.layers_per_stage.empty() && !is_exact_) {
+        if (config.layers_per_stage.empty() && !is_exact_ && is_uniform_) {
           search_micro_batch_sizes(config, replicas.micro_batch_sizes);
         } else {
           search_one_by_one(config, replicas.micro_batch_sizes);
@@ -94,7 +99,7 @@ class TensorParallelSearch {
         reject_larger(config, sizes, i, first > capacity_);
         return;
       }
-      keep(config, costs_of(config), memory);
+      keep(config, costs_.find(config), memory);
     }
   }
 
@@ -117,7 +122,7 @@ class TensorParallelSearch {
       }
       const MemoryViolation memory = find_memory_violation(config);
       if (!memory.constraint) {
-        keep(config, costs_of(config), memory.largest);
+        keep(config, costs_.find(config), memory.largest);
         continue;
       }
       note_shortfall({config, memory.largest - capacity_});
@@ -189,21 +194,31 @@ class TensorParallelSearch {
   [[nodiscard]] Bytes least_memory_of_any_split(const ParallelConfig& config) const {
     const TransformerConfig& model = scenario_.job.model;
     const double layers = std::ceil(1.0 * model.num_layers / config.pp);
-    const double parameters = layers * layer_weights(model) / config.tp;
-    const Bytes activations = kept_by_layer(scenario_, config);
-    const int replicas = config.dp * num_copies(config);
-    return Bytes(parameters *
-                 state_bytes_per_parameter(scenario_.stack, config.zero_stage, replicas)) +
-           activations * (layers / config.vpp) +
-           scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction;
+    const LayerCounts counts = layers_of_model(model);
+    Bytes least(std::numeric_limits<double>::infinity());
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+      if (counts[kind] > 0.0) {
+        least = std::min(least, least_memory_of_layer(config, kLayerKinds[kind]));
+      }
+    }
+    return layers * least + scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction;
+  }
+
+  [[nodiscard]] Bytes least_memory_of_layer(const ParallelConfig& config, LayerKind kind) const {
+    const TransformerConfig& model = scenario_.job.model;
+    const LayerWeights weights = layer_matrices(model, kind.has_experts);
+    const RankParameters held = {.dense = weights.split / config.tp,
+                                 .experts = weights.experts / config.ep / config.etp};
+    return model_state(scenario_.stack, config, held) +
+           kept_by_layer(scenario_, config, kind) / config.vpp;
   }
 
   /// The balanced split, which neither dp nor the ZeRO stage changes; an even one where there is no
   /// balanced one.
   const std::vector<int>& balanced_layers_of(const ParallelConfig& config) {
-    const BalancedShape shape = {config.tp,          config.pp,        config.vpp,
-                                 config.schedule,    config.recompute, config.sequence_parallel,
-                                 config.memory_limit};
+    const BalancedShape shape = {config.tp,           config.pp,        config.vpp,
+                                 config.schedule,     config.recompute, config.sequence_parallel,
+                                 config.memory_limit, config.ep,        config.etp};
     if (shape != balanced_shape_) {
       balanced_shape_ = shape;
       balanced_.clear();
@@ -212,7 +227,7 @@ class TensorParallelSearch {
     if (found != balanced_.end()) {
       return found->second;
     }
-    auto layers = balanced_layers(scenario_, config, costs_of(config));
+    auto layers = balanced_layers(scenario_, config, costs_.find(config));
     return balanced_
         .emplace(config.micro_batch_size,
                  layers ? std::move(*layers)
@@ -257,37 +272,19 @@ class TensorParallelSearch {
     }
   }
 
-  /// Costs per microbatch, computed once for each size with and without sequence parallelism, with
-  /// and without split backward passes, for each way in which tensor-parallel groups lie on nodes,
-  /// and each number of busy cores.
-  const MicrobatchCosts& costs_of(const ParallelConfig& config) {
-    const GroupPlacement tensor =
-        place_group(RankGrid(config), Dimension::kTensor, scenario_.cluster);
-    const CostKey key = {config.micro_batch_size,
-                         config.sequence_parallel,
-                         splits_backward(config.schedule),
-                         tensor.nodes,
-                         tensor.ranks_per_node,
-                         busy_cores(config, scenario_.cluster)};
-    const auto found = costs_.find(key);
-    return found != costs_.end()
-               ? found->second
-               : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
-  }
-
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
-  using CostKey = std::tuple<int, bool, bool, std::int64_t, std::int64_t, int>;
   using BalancedShape =
-      std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>>;
+      std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>, int, int>;
 
   const Scenario& scenario_;
   const SearchOptions& options_;
   const std::vector<Replicas>& replicas_;
   Bytes capacity_;
-  std::map<CostKey, MicrobatchCosts> costs_;
+  CostsCache costs_;
   BalancedShape balanced_shape_ = {};         // what balanced_ is for
   std::map<int, std::vector<int>> balanced_;  // by microbatch size
   bool is_exact_;                             // memory by the orders of schedules
+  bool is_uniform_;                           // layers all alike
   std::map<OrdersKey, Schedule> orders_;
   double num_kept_actions_ = 0.0;
   PartialResult result_;

@@ -13,9 +13,10 @@ namespace ptdp {
 namespace {
 
 void check(const Communicator& world, const ParallelConfig& config) {
-  if (config.cp != 1 || config.ep != 1) {
+  if (config.cp != 1 || config.ep != 1 || config.etp != 1) {
     throw Error("cp=" + std::to_string(config.cp) + " ep=" + std::to_string(config.ep) +
-                ": expected 1 of both: sequences and experts are not divided at run time");
+                " etp=" + std::to_string(config.etp) +
+                ": expected 1 of all: sequences and experts are not divided at run time");
   }
   if (world.size() != config.world_size()) {
     throw Error("tp=" + std::to_string(config.tp) + " pp=" + std::to_string(config.pp) + " dp=" +

@@ -61,6 +61,8 @@ po::options_description flag_descriptions() {
   option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
   option("pp", text(), "pipeline-parallel sizes");
   option("dp", text(), "data-parallel sizes (default: all that divide the batch)");
+  option("ep", text(), "expert-parallel sizes (default: all that divide the experts)");
+  option("etp", text(), "GPUs that share one expert (default: 1 and tp)");
   option("vpp", text(), "model chunks per GPU");
   option("micro-batch-size", text(), "sequences per microbatch");
   option("zero-stage", text(), "ZeRO stages: 0, 1");
@@ -237,6 +239,8 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.pins.tp = read_ranges(line, "tp", 1, kMostGpus);
   options.pins.pp = read_ranges(line, "pp", 1, kMostGpus);
   options.pins.dp = read_ranges(line, "dp", 1, kMostGpus);
+  options.pins.ep = read_ranges(line, "ep", 1, kMostGpus);
+  options.pins.etp = read_ranges(line, "etp", 1, kMostGpus);
   options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
   options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
   options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);

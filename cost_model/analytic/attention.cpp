@@ -21,13 +21,14 @@ AttentionTime unfused_attention_time(const TransformerConfig& model, int micro_b
         {.m = s, .n = n, .k = k, .batch = heads, .element_bytes = bytes, .output_bytes = bytes},
         gpu, peak);
   };
-  const Seconds to_scores = product(s, model.kv_channels);
-  const Seconds from_scores = product(model.kv_channels, s);
+  const std::int64_t keys = query_head_width(model);
+  const std::int64_t values = value_head_width(model);
   const LayerTraffic traffic =
       layer_traffic(model, micro_batch_size, tp, false, stack.fused_element_wise, bytes);
-  return {.forward = to_scores + from_scores + memory_bound_time(traffic.attention_forward, gpu),
-          .backward =
-              to_scores + 3.0 * from_scores + memory_bound_time(traffic.attention_backward, gpu)};
+  return {.forward = product(s, keys) + product(values, s) +
+                     memory_bound_time(traffic.attention_forward, gpu),
+          .backward = product(s, values) + (product(values, s) + 2.0 * product(keys, s)) +
+                      memory_bound_time(traffic.attention_backward, gpu)};
 }
 
 }  // namespace
@@ -43,14 +44,14 @@ AttentionTime attention_time(const TransformerConfig& model, int micro_batch_siz
                    [&](const AttentionRate& entry) { return entry.kernel == stack.attention; });
   assert(rate != gpu.attention_rates.end());
   const double s = model.seq_length;
-  const Flops causal(2.0 * micro_batch_size * s * s * model.num_attention_heads *
-                     model.kv_channels / tp);
+  const double widths = query_head_width(model) + value_head_width(model);
+  const Flops causal(1.0 * micro_batch_size * s * s * model.num_attention_heads * widths / tp);
   const double in_window = attended_tokens(model, /*is_causal=*/true) / (s / 2.0);
   const Seconds forward = causal / FlopsPerSecond(peak.value() * rate->forward);
   const Seconds backward = 2.5 * causal / FlopsPerSecond(peak.value() * rate->backward);
 
   const OperationSizes sizes = {1.0 * micro_batch_size * model.num_attention_heads / tp, s,
-                                1.0 * model.kv_channels};
+                                widths / 2.0};
   const auto correction = [&](DeviceOperation operation, Seconds modelled) {
     const MeasuredOperation* measured =
         find_measured(gpu.measured_operations, operation, stack.precision);

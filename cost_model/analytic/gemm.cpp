@@ -32,6 +32,9 @@ constexpr std::int64_t kNarrow = 64;
 
 /// Times that the product takes what its tiles say.
 double slowdown(const MatmulShape& shape) {
+  if (shape.is_grouped) {
+    return 1.0;
+  }
   const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
   if (shape.batch == 1) {
     return is_aligned ? 1.0 : kUnaligned;

@@ -17,6 +17,7 @@ struct MatmulShape {
   int element_bytes = 2;    ///< Of the factors.
   int output_bytes = 2;     ///< Per element of the result.
   bool accumulate = false;  ///< Adds to the result, which is then read too.
+  bool is_grouped = false;  ///< By a kernel for groups: of linear layers, not of attention's heads.
 };
 
 /// 2·m·n·k per product.
@@ -45,8 +46,8 @@ struct MatmulShape {
 /// sixteenth, off the tensor cores: the ratio on an A100's data sheet, which BLOOM's four runs with
 /// heads of 108 bear out. A batch with a dimension below 64 takes three times as long: BLOOM's run
 /// with 256 heads of 56 beside that with 128 of 112 (bloom-036, -080) says so, and SC21's figure 7,
-/// with heads of 32, bears it out. Source: tile and wave quantisation as in NVIDIA's "Matrix
-/// Multiplication Background".
+/// with heads of 32, bears it out. Grouped products are made for any size. Source: tile and wave
+/// quantisation as in NVIDIA's "Matrix Multiplication Background".
 ///
 /// The constants are fitted, once per GPU, to products that SimuMax measured
 /// (MooreThreads/SimuMax configs/system):

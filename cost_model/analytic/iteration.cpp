@@ -37,33 +37,34 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
 
 /// Gradient reduction and parameter gathering that compute does not hide.
 Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
-                           const GroupPlacement& group, const StageCosts& stage,
-                           double parameters) {
-  if (group.size == 1) {
+                           const Placements& groups, const StageCosts& stage,
+                           const RankParameters& parameters) {
+  if (!has_replicas(groups, parameters)) {
     return Seconds(0.0);
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
   const auto reduction = [&](double pieces) {
-    return reduction_time(scenario, config, group, parameters, pieces);
+    return reduction_time(scenario, config, groups, parameters, pieces);
   };
   const auto gathering = [&](double pieces) {
-    return gathering_time(scenario, config, group, parameters, pieces);
+    return gathering_time(scenario, config, groups, parameters, pieces);
   };
 
   if (!overlaps_reduction(stack, config.pp)) {
     return reduction(1.0) + gathering(1.0) +
-           memory_bound_time(Bytes(parameters * stack.gradient_staging_traffic), cluster.gpu);
+           memory_bound_time(Bytes(parameters.total() * stack.gradient_staging_traffic),
+                             cluster.gpu);
   }
   // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
   // through this stage hide what they can of the others: the backward one (which starts with the
   // recomputation) the reduction, the next iteration's first forward one the gathering.
-  const double buckets = num_gradient_buckets(stack, config.pp, parameters);
+  const double buckets = num_gradient_buckets(stack, config.pp, parameters.total());
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
     const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
     return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
   };
-  const Bytes copied(kBucketPasses * parameters * stack.gradient_bucket_bytes);
+  const Bytes copied(kBucketPasses * parameters.total() * stack.gradient_bucket_bytes);
   return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
          (overlaps_gathering(stack, config.pp) ? exposed(gathering(buckets), stage.forward.total())
                                                : buckets * gathering(buckets)) +
@@ -111,7 +112,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   const StageCosts& stage = pipeline.slowest;
   const PassTime passes = (stage.forward + stage.backward) * microbatches;
-  const double parameters = most_parameters(scenario.job.model, config);
+  const RankParameters parameters = most_parameters(scenario.job.model, config);
 
   CostBreakdown cost;
   cost.matmul = passes.matmul;
@@ -119,6 +120,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
+  cost.expert_parallel = passes.expert_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
   if (waits.has_value()) {
@@ -129,7 +131,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.bubble = fill / config.vpp * pipeline.mean;
     cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }
-  cost.data_parallel = data_parallel_time(scenario, config, groups.data, stage, parameters);
+  cost.data_parallel = data_parallel_time(scenario, config, groups, stage, parameters);
   cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
   cost.optimizer = optimizer.step + optimizer.norm;
@@ -140,9 +142,8 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.embedding_all_reduce = microbatches * cost.embedding_all_reduce;
     cost.optimizer = microbatches * cost.optimizer;
   }
-  const Seconds collectives =
-      passes.tensor_parallel +
-      microbatches * (stage.recompute.tensor_parallel + stage.ends.tensor_parallel);
+  const Seconds collectives = passes.collectives() + microbatches * (stage.recompute.collectives() +
+                                                                     stage.ends.collectives());
   const Seconds work = microbatches * stage.total() - collectives + cost.optimizer;
   cost.core_sharing = core_sharing_time(config, scenario.cluster,
                                         microbatches * pipeline.mean - collectives + cost.optimizer,
@@ -166,20 +167,22 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  double layers = 0.0;
-  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    layers = std::max(layers, layers_of_stage(model, config, stage) / num_copies(config));
-  }
   const int bytes = element_bytes(scenario.stack.precision);
   Traffic traffic;
-  traffic.tensor_parallel =
-      Bytes(bytes * microbatches * layers *
-            tensor_parallel_elements(model, config.micro_batch_size, config.tp, config.recompute,
-                                     config.sequence_parallel));
+  for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
+    const LayerCounts layers = layers_of_stage(model, config, stage);
+    double elements = 0.0;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      elements += layers[kind] / num_copies(config) *
+                  tensor_parallel_elements(model, config, kLayerKinds[kind]);
+    }
+    traffic.tensor_parallel =
+        std::max(traffic.tensor_parallel, Bytes(bytes * microbatches * elements));
+  }
   if (config.pp > 1) {
     const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
-    const double elements =
-        pipeline_elements(model, config.micro_batch_size, 1, is_scattered ? config.tp : 1);
+    const double elements = pipeline_elements(model, config.micro_batch_size, 1,
+                                              (is_scattered ? config.tp : 1) * config.cp);
     // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
     // passes; the first and the last, which is all there are of two stages, one less in one of
     // them, and of a V in both.
@@ -191,23 +194,27 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
     // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
     // forth, and v − 1 times back between the last stage and the first; a V v times in all.
     const double crossings = is_v ? 2.0 * config.vpp : 2.0 * (2.0 * config.vpp - 1.0);
-    traffic.pipeline_bisection = message * crossings * config.tp * config.dp / time;
+    traffic.pipeline_bisection = message * crossings * config.tp * config.cp * config.dp / time;
   }
   // What a rank of each stage sends to reduce its gradients, and to gather parameters from shards.
   Bytes of_all_stages;
-  const int replicas = config.dp * num_copies(config);
-  for (int stage = 0; stage < config.pp; ++stage) {
-    const double parameters = stage_parameters(model, config, stage);
+  const Placements groups = place_groups(config, scenario.cluster);
+  const auto sent_over = [&](const GroupPlacement& group, double parameters) {
     const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
-    const Bytes sent = config.zero_stage >= 1
-                           ? ring_reduce_scatter_volume(gradients, replicas) +
-                                 ring_all_gather_volume(
-                                     Bytes(parameters * gathered_bytes(scenario.stack)), replicas)
-                           : ring_all_reduce_volume(gradients, replicas);
+    return config.zero_stage >= 1
+               ? ring_reduce_scatter_volume(gradients, group.size) +
+                     ring_all_gather_volume(Bytes(parameters * gathered_bytes(scenario.stack)),
+                                            group.size)
+               : ring_all_reduce_volume(gradients, group.size);
+  };
+  for (int stage = 0; stage < config.pp; ++stage) {
+    const RankParameters held = stage_parameters(model, config, stage);
+    const Bytes sent =
+        sent_over(groups.data, held.dense) + sent_over(groups.expert_data, held.experts);
     traffic.data_parallel = std::max(traffic.data_parallel, sent);
     of_all_stages += sent;
   }
-  traffic.data_parallel_total = of_all_stages * config.tp * config.dp / time;
+  traffic.data_parallel_total = of_all_stages * config.tp * config.cp * config.dp / time;
   return traffic;
 }
 

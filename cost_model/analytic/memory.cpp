@@ -1,10 +1,12 @@
 #include "cost_model/analytic/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <functional>
 #include <vector>
 
+#include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/runtime_memory.h"
 #include "cost_model/analytic/stage.h"
@@ -12,7 +14,6 @@
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
-#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
@@ -22,12 +23,31 @@ namespace {
 constexpr double kBytesPerLogit = 8.0;
 constexpr double kMaskBytes = 1.0;  // of dropout, per element
 
+// Of the router, kept in fp32: logits and probabilities.
+constexpr double kScores = 2.0;
+constexpr double kScoreBytes = 4.0;
+
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
 constexpr double kActionsOfAMicrobatch = 7.0;
 constexpr double kMostActions = 4e6;  // that are walked through for their memory: 0.1 s
 
-double sbh(const TransformerConfig& model, int micro_batch_size) {
-  return 1.0 * model.seq_length * micro_batch_size * model.hidden_size;
+/// Of the tokens of a rank.
+double sbh(const TransformerConfig& model, const ParallelConfig& config) {
+  return static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size;
+}
+
+/// Bytes of a layer of each kind that the model has.
+using KeptByLayer = std::array<Bytes, kLayerKinds.size()>;
+
+KeptByLayer kept_by_kind(const Scenario& scenario, const ParallelConfig& config) {
+  const LayerCounts counts = layers_of_model(scenario.job.model);
+  KeptByLayer kept;
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] > 0.0) {
+      kept[kind] = kept_by_layer(scenario, config, kLayerKinds[kind]);
+    }
+  }
+  return kept;
 }
 
 /// Chunks of one microbatch whose activations a stage holds at its worst.
@@ -67,27 +87,43 @@ double embeddings_kept(const ParallelConfig& config, double chunks, double micro
   return std::min(bound, microbatches);
 }
 
+/// What so many layers of each kind keep.
+Bytes kept_by_layers(const LayerCounts& counts, const KeptByLayer& of_layer) {
+  Bytes kept;
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    kept += counts[kind] * of_layer[kind];
+  }
+  return kept;
+}
+
 /// Layers whose activations a stage holds with `chunks` of a microbatch each. Which of its chunks
 /// these are depends on the schedule; where they differ in layers, as many as can be are of the
-/// longest: at most 2p of one in an interleaved schedule, else at most one for each microbatch.
-double layers_kept(const TransformerConfig& model, const ParallelConfig& config, int stage,
-                   double chunks, double microbatches) {
+/// one that keeps most: at most 2p of one in an interleaved schedule, else at most one for each
+/// microbatch.
+LayerCounts layers_kept(const TransformerConfig& model, const ParallelConfig& config, int stage,
+                        double chunks, double microbatches, const KeptByLayer& of_layer) {
   const int num_chunks = config.vpp * num_copies(config);
-  if (config.layers_per_stage.empty() || num_chunks == 1) {
-    return chunks * (layers_of_stage(model, config, stage) / num_chunks);
+  if ((config.layers_per_stage.empty() && has_one_kind(model)) || num_chunks == 1) {
+    LayerCounts counts = layers_of_stage(model, config, stage);
+    for (double& count : counts) {
+      count = chunks * (count / num_chunks);
+    }
+    return counts;
   }
-  std::vector<double> layers;
+  std::vector<LayerCounts> layers;
   for_each_virtual_stage(config, stage, [&](int virtual_stage) {
     layers.push_back(layers_of_virtual_stage(model, config, virtual_stage));
   });
-  std::sort(layers.begin(), layers.end(), std::greater<>());
+  std::stable_sort(layers.begin(), layers.end(), [&](const LayerCounts& a, const LayerCounts& b) {
+    return kept_by_layers(a, of_layer) > kept_by_layers(b, of_layer);
+  });
   const double most = config.schedule == ScheduleKind::kInterleaved
                           ? std::min(2.0 * config.pp, microbatches)
                           : microbatches;
-  double kept = 0.0;
-  for (const double of_chunk : layers) {
+  LayerCounts kept{};
+  for (const LayerCounts& of_chunk : layers) {
     const double held = std::min(chunks, most);
-    kept += held * of_chunk;
+    kept += of_chunk * held;
     chunks -= held;
   }
   return kept;
@@ -98,13 +134,14 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const Bytes per_layer = kept_by_layer(scenario, config);
+  const KeptByLayer of_layer = kept_by_kind(scenario, config);
   const double chunks = chunks_kept(config, stage, microbatches);
-  Bytes kept = layers_kept(model, config, stage, chunks, microbatches) * per_layer;
+  Bytes kept =
+      kept_by_layers(layers_kept(model, config, stage, chunks, microbatches, of_layer), of_layer);
   if (holds_embedding(config, stage) && has_dropout(model)) {
     const double in_flight = embeddings_kept(config, chunks, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    kept += Bytes(kMaskBytes * in_flight * sbh(model, config.micro_batch_size) / shards);
+    kept += Bytes(kMaskBytes * in_flight * sbh(model, config) / shards);
   }
   return kept;
 }
@@ -115,35 +152,40 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
   const ActivationStorage storage = activation_storage(scenario.stack);
   Bytes largest;
   if (config.recompute != Recompute::kNone) {
-    const auto activations = [&](Recompute kind) {
-      return layer_activations(model, config.micro_batch_size, config.tp, kind,
-                               config.sequence_parallel, storage);
-    };
-    largest = activations(Recompute::kNone) - activations(config.recompute);
+    const LayerCounts counts = layers_of_stage(model, config, stage);
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+      const auto activations = [&](Recompute recompute) {
+        return layer_activations(model, config, recompute, kLayerKinds[kind], storage);
+      };
+      if (counts[kind] > 0.0) {
+        largest = std::max(largest, activations(Recompute::kNone) - activations(config.recompute));
+      }
+    }
   }
   if (holds_logits(config, stage)) {
-    const double tokens = 1.0 * config.micro_batch_size * model.seq_length;
-    const double logits =
-        tokens * static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
+    const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+    const double logits = (1 + model.mtp_num_layers) * tokens *
+                          static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
     // The inputs of the final norm and of the logits are kept beside the loss.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    const double inputs = 2.0 * sbh(model, config.micro_batch_size) / shards;
+    const double inputs = 2.0 * sbh(model, config) / shards;
     largest = std::max(largest, Bytes((storage.element_bytes + kBytesPerLogit) * logits +
                                       storage.element_bytes * inputs));
   }
   return largest;
 }
 
-Bytes buffers(const Scenario& scenario, const ParallelConfig& config, double parameters) {
+Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
+              const RankParameters& parameters) {
   Bytes total;
   if (config.pp > 1) {
     // One message received and one sent, in each direction at once in the steady state.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    total += Bytes(4.0 * element_bytes(scenario.stack.precision) *
-                   sbh(scenario.job.model, config.micro_batch_size) / shards);
+    total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
+                   shards);
   }
   if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
-    total += Bytes(parameters * scenario.stack.gradient_bucket_bytes);
+    total += Bytes(parameters.total() * scenario.stack.gradient_bucket_bytes);
   }
   return total;
 }
@@ -159,6 +201,13 @@ int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
       stages.begin(), stages.end(),
       [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
   return static_cast<int>(heaviest - stages.begin());
+}
+
+/// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+Bytes optimizer_state(const StackSpec& stack, const ParallelConfig& config,
+                      const RankParameters& held) {
+  const RankParameters state = held * stack.optimizer_bytes;
+  return Bytes(config.zero_stage >= 1 ? shard_of(state, config) : state.total());
 }
 
 /// Versions of its weights that a stage keeps.
@@ -190,34 +239,61 @@ ActivationStorage activation_storage(const StackSpec& stack) {
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                         Recompute recompute, bool is_sequence_parallel,
                         const ActivationStorage& storage) {
+  return layer_activations(
+      model,
+      {.tp = tp, .micro_batch_size = micro_batch_size, .sequence_parallel = is_sequence_parallel},
+      recompute, LayerKind{}, storage);
+}
+
+Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
+                        Recompute recompute, LayerKind kind, const ActivationStorage& storage) {
   const double bytes = storage.element_bytes;
-  const double tokens = 1.0 * model.seq_length * micro_batch_size;
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const double h = model.hidden_size;
+  const double sharded = config.sequence_parallel ? config.tp : 1;  // along the sequence
   if (recompute == Recompute::kFull) {
-    return Bytes(bytes * tokens * h / (is_sequence_parallel ? tp : 1));
+    return Bytes(bytes * tokens * h / sharded);
   }
   const auto queries = static_cast<double>(query_width(model));
-  const auto keys = static_cast<double>(key_width(model));
+  const auto context = static_cast<double>(context_width(model));
+  const bool is_latent = has_latent_attention(model);
+  const double keys = is_latent ? queries : static_cast<double>(key_width(model));
+  const double values = is_latent ? context : keys;
   const double scores =
       recompute == Recompute::kNone && storage.stores_scores
           ? (2.0 * bytes + kMaskBytes) * model.num_attention_heads * model.seq_length
           : 0.0;
   // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
   // rest.
-  const double whole = (4.0 * bytes + (has_dropout(model) ? 2.0 * kMaskBytes : 0.0)) * h;
+  const double compressed =
+      is_latent
+          ? bytes * (2.0 * model.q_lora_rank + 2.0 * model.kv_lora_rank + model.qk_pos_emb_head_dim)
+          : 0.0;
+  const double whole =
+      (4.0 * bytes + (has_dropout(model) ? 2.0 * kMaskBytes : 0.0)) * h + compressed;
   const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
-  const double split = bytes * (queries + 2.0 * keys) + normed + bytes * queries +
-                       bytes * static_cast<double>(mlp_up_width(model)) +
-                       bytes * model.ffn_hidden_size + scores;
-  return Bytes(tokens * (whole / (is_sequence_parallel ? tp : 1) + split / tp));
+  const double mlp =
+      kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double split = bytes * (queries + keys + values) + normed + bytes * context +
+                       bytes * gates * mlp + bytes * mlp + scores;
+  double kept = tokens * (whole / sharded + split / config.tp);
+  if (kind.has_experts) {
+    const double own = routed_tokens(model, config);
+    const double rows = own * model.moe_router_topk * expert_load(model) * config.etp;
+    const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
+    kept += bytes * rows * (2.0 * h + (gates + 1.0) * width) +
+            kScores * kScoreBytes * own * model.num_experts;
+  }
+  return Bytes(kept);
 }
 
-Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config) {
+Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return layer_memory(scenario, config).kept;
   }
-  return layer_activations(scenario.job.model, config.micro_batch_size, config.tp, config.recompute,
-                           config.sequence_parallel, activation_storage(scenario.stack));
+  return layer_activations(scenario.job.model, config, config.recompute, kind,
+                           activation_storage(scenario.stack));
 }
 
 Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
@@ -226,35 +302,13 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return virtual_stage_memory(scenario, config, virtual_stage).kept;
   }
-  const double layers = layers_of_virtual_stage(model, config, virtual_stage);
-  Bytes kept = layers * kept_by_layer(scenario, config);
+  Bytes kept = kept_by_layers(layers_of_virtual_stage(model, config, virtual_stage),
+                              kept_by_kind(scenario, config));
   if (virtual_stage == 0 && has_dropout(model)) {
     const double shards = config.sequence_parallel ? config.tp : 1.0;
-    kept += Bytes(kMaskBytes * sbh(model, config.micro_batch_size) / shards);
+    kept += Bytes(kMaskBytes * sbh(model, config) / shards);
   }
   return kept;
-}
-
-double stage_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
-  const double h = model.hidden_size;
-  const double norm = model.normalization == Normalization::kLayerNorm ? 2.0 * h : h;
-  const LayerParameters layer = layer_parameters(model, /*has_experts=*/false);
-  double parameters =
-      layers_of_stage(model, config, stage) *
-      (static_cast<double>(layer.split) / config.tp + static_cast<double>(layer.replicated));
-  const bool is_first = holds_embedding(config, stage);
-  const bool is_last = holds_logits(config, stage);
-  const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
-  if (is_first || is_last) {
-    parameters += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
-  }
-  if (is_first && model.position_embedding == PositionEmbedding::kLearned) {
-    parameters += model.seq_length * h;
-  }
-  if (is_last) {
-    parameters += norm;
-  }
-  return parameters;
 }
 
 double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp) {
@@ -262,15 +316,20 @@ double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp)
   return stack.weight_bytes + stack.gradient_bytes + stack.optimizer_bytes / shards;
 }
 
+Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
+                  const RankParameters& held) {
+  return Bytes(held.total() * (stack.weight_bytes + stack.gradient_bytes)) +
+         optimizer_state(stack, config, held);
+}
+
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const StackSpec& stack = scenario.stack;
-  const double parameters = stage_parameters(scenario.job.model, config, stage);
-  const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
-  // Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+  const RankParameters held = stage_parameters(scenario.job.model, config, stage);
+  const double parameters = held.total();
   MemoryBreakdown memory{
       .weights = Bytes(weight_versions(scenario, config, stage) * parameters * stack.weight_bytes),
       .gradients = Bytes(parameters * stack.gradient_bytes),
-      .optimizer = Bytes(parameters * stack.optimizer_bytes / shards),
+      .optimizer = optimizer_state(stack, config, held),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario, config, stage), stack);
@@ -278,7 +337,7 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
   }
   memory.activations = kept_activations(scenario, config, stage);
   memory.working_set = working_set(scenario, config, stage);
-  memory.buffers = buffers(scenario, config, parameters);
+  memory.buffers = buffers(scenario, config, held);
   return memory;
 }
 
@@ -330,7 +389,7 @@ int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
   }
   int heaviest = 0;
   Bytes most;
-  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
+  for (int stage = 0; stage < config.pp; stage += stage_step(scenario.job.model, config)) {
     const Bytes memory = stage_memory(scenario, config, stage).total();
     if (memory > most) {
       heaviest = stage;

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
@@ -60,26 +62,32 @@ struct ActivationStorage {
                                       Recompute recompute, bool is_sequence_parallel,
                                       const ActivationStorage& storage = {});
 
+/// The same of a layer of a kind, with the config's degrees. Latent attention keeps what it
+/// compressed before and after its norms, and queries, keys and values of all heads; experts the
+/// rows that they work on (expert_layer.h), their outputs for the gradients of the visits' weights,
+/// and two scores of 4 bytes per token and expert.
+[[nodiscard]] Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
+                                      Recompute recompute, LayerKind kind,
+                                      const ActivationStorage& storage);
+
 /// What a layer of the scenario's stack keeps of one microbatch: layer_activations, or by
 /// MemoryModel::kPtdp that of runtime_memory.h.
-[[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config,
+                                  LayerKind kind);
 
 /// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
 /// the activations of its layers and, where it begins the model, the embedding's dropout mask.
 [[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
                                               const ParallelConfig& config, int virtual_stage);
 
-/// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers' matrices and column-parallel
-/// biases over t, norms and row-parallel biases in full, and the padded embedding over t where the
-/// model begins and where it ends (learned positions where it begins, the final norm where it
-/// ends). A bidirectional schedule holds two stages' parameters.
-[[nodiscard]] double stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
-                                      int stage);
-
 /// Bytes of model state per parameter that a GPU holds: weights + gradients + optimizer, the last
 /// over d with ZeRO stage 1: 18 or 6 + 12/d, 20 or 4 + 16/d. Source: Megatron-LM docs on the
 /// distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp);
+
+/// Model state of a rank that holds so many parameters.
+[[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
+                                const RankParameters& held);
 
 /// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
 /// find_violation's divisibility. Activations are those that the schedule holds at its peak

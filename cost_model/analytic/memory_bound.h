@@ -20,11 +20,13 @@ namespace ptdp {
 ///             with the bias gradient 4F, or gate 5F
 ///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward
 ///
-/// which is 11A + 16A/t and 23A + 27A/t for GPT. Where the stack fuses no element-wise operations
-/// (SC21 section 5.8), each is a kernel of its own: 8A and 2F more forward, and 16S and 17S more
-/// for scores that are converted, scaled, masked and converted back in fp32. Source: counted from
-/// Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with 2-byte elements
-/// and one-byte dropout masks.
+/// which is 11A + 16A/t and 23A + 27A/t for GPT. Of latent attention K is as wide as Q, the context
+/// as the values; the norms of what is compressed add 2 and 5 passes, the passes of rotary
+/// positions are those that put heads together from their two parts. Where the stack fuses no
+/// element-wise operations (SC21 section 5.8), each is a kernel of its own: 8A and 2F more forward,
+/// and 16S and 17S more for scores that are converted, scaled, masked and converted back in fp32.
+/// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
+/// 2-byte elements and one-byte dropout masks.
 struct LayerTraffic {
   Bytes forward;
   Bytes backward;

@@ -223,8 +223,8 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
 StageMemory virtual_stage_memory(const Buffers& buffers, const TransformerConfig& model,
                                  const ParallelConfig& config, int virtual_stage) {
   return stage_memory_of(buffers, config.recompute,
-                         layers_of_virtual_stage(model, config, virtual_stage), virtual_stage == 0,
-                         virtual_stage == config.pp * config.vpp - 1);
+                         total(layers_of_virtual_stage(model, config, virtual_stage)),
+                         virtual_stage == 0, virtual_stage == config.pp * config.vpp - 1);
 }
 
 /// A rank's memory while its list is walked through.

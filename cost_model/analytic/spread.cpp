@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cost_model/analytic/partition.h"
+
 namespace ptdp {
 namespace {
 
@@ -107,6 +109,24 @@ std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp,
   return bins;
 }
 
+/// Layers of unlike kinds, with the ends before and behind, over so many stages.
+std::optional<std::vector<int>> balanced_kinds(const std::vector<Seconds>& times, int num_stages) {
+  if (std::ssize(times) < num_stages) {
+    return std::nullopt;
+  }
+  std::vector<LayerCost> layers;
+  layers.reserve(times.size());
+  for (const Seconds time : times) {
+    layers.push_back({.time = time});
+  }
+  auto sizes = partition_layers(layers, {.pp = num_stages});
+  if (sizes) {
+    --sizes->front();
+    --sizes->back();
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::optional<std::vector<int>> spread_layers(int num_layers, Seconds layer,
@@ -175,12 +195,27 @@ std::optional<std::vector<int>> balanced_layers(const TransformerTimes& times, i
 
 TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfig& config,
                                    const MicrobatchCosts& costs) {
-  const LayerCosts& layer = costs.layer;
-  return {.num_layers = scenario.job.model.num_layers,
-          .layer = layer.forward.total() + layer.backward.total() +
-                   layer.recompute(config.recompute).total(),
-          .embedding = costs.embedding.total(),
-          .logits = costs.logits.total()};
+  const TransformerConfig& model = scenario.job.model;
+  const std::vector<Seconds> layers = times_in_order(scenario, config, costs);
+  return {.num_layers = model.num_layers,
+          .layer = layers[1],
+          .embedding = layers.front(),
+          .logits = layers.back()};
+}
+
+std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConfig& config,
+                                    const MicrobatchCosts& costs) {
+  const TransformerConfig& model = scenario.job.model;
+  const auto time_of = [&](int layer) {
+    const LayerCosts& of = costs.layers[index_of(kind_of_layer(model, layer))];
+    return of.forward.total() + of.backward.total() + of.recompute(config.recompute).total();
+  };
+  std::vector<Seconds> times = {costs.embedding.total()};
+  for (int layer = 0; layer < model.num_layers; ++layer) {
+    times.push_back(time_of(layer));
+  }
+  times.push_back(costs.logits.total() + model.mtp_num_layers * times.back());
+  return times;
 }
 
 std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
@@ -189,6 +224,9 @@ std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
   const StagePlacement placement = placement_of(config.schedule);
   if (placement == StagePlacement::kBidirectional) {
     return std::nullopt;
+  }
+  if (!has_one_kind(scenario.job.model)) {
+    return balanced_kinds(times_in_order(scenario, config, costs), config.pp * config.vpp);
   }
   return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
                          placement);

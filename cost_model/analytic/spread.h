@@ -32,10 +32,10 @@ struct SpreadBin {
 
 /// A transformer as a pipeline sees it, per microbatch.
 struct TransformerTimes {
-  int num_layers = 1;
-  Seconds layer;      ///< Forward, backward and recomputation; positive.
-  Seconds embedding;  ///< On the first virtual stage.
-  Seconds logits;     ///< On the last.
+  int num_layers = 1;  ///< All alike.
+  Seconds layer;       ///< Forward, backward and recomputation; positive.
+  Seconds embedding;   ///< On the first virtual stage.
+  Seconds logits;      ///< On the last.
 };
 
 /// Layers of each of the pp·vpp virtual stages, in model order, such that the slowest rank (all its
@@ -49,12 +49,19 @@ struct TransformerTimes {
     StagePlacement placement = StagePlacement::kLooped, std::span<const int> most_of_ranks = {});
 
 /// The same for a configuration and what its layers cost. Nothing for bidirectional schedules,
-/// whose ranks hold a stage from either end.
+/// whose ranks hold a stage from either end. Where layers are of several kinds, the slowest virtual
+/// stage is as fast as possible, whichever rank has it (partition_layers).
 [[nodiscard]] std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
                                                               const ParallelConfig& config,
                                                               const MicrobatchCosts& costs);
 
-/// What the stages of a configuration are made of.
+/// Time of the embedding, each layer and the logits in model order: forward, backward and
+/// recomputation. Modules that predict more tokens are part of the logits.
+[[nodiscard]] std::vector<Seconds> times_in_order(const Scenario& scenario,
+                                                  const ParallelConfig& config,
+                                                  const MicrobatchCosts& costs);
+
+/// What the stages of a configuration are made of; the model's layers must be of one kind.
 [[nodiscard]] TransformerTimes transformer_times(const Scenario& scenario,
                                                  const ParallelConfig& config,
                                                  const MicrobatchCosts& costs);

@@ -1,11 +1,14 @@
 #include "cost_model/analytic/stage.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
+#include "cost_model/analytic/linear_layer.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {
 namespace {
@@ -18,6 +21,30 @@ constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
 constexpr double kLossForward = 38.0 / 52.0;  // of its traffic
 constexpr std::int64_t kVocabularyMultiple = 128;
 
+/// Of modules that predict more tokens: logits as the model's, the embedding of their tokens with
+/// its gradient, and two norms and a linear layer of what is joined, on the tokens of a rank.
+void add_prediction_modules(const Scenario& scenario, const ParallelConfig& config,
+                            Seconds embedding, MicrobatchCosts& costs) {
+  const TransformerConfig& model = scenario.job.model;
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const double count = model.mtp_num_layers;
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t tokens = tokens_of_rank(model, config);
+  const LinearTime join = linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack);
+  const Bytes activations(element_bytes(scenario.stack.precision) * static_cast<double>(tokens) *
+                          static_cast<double>(h));
+  const Seconds norms = memory_bound_time(2.0 * kFinalNormPasses * activations, gpu);
+  const PassTime logits = costs.logits;
+  costs.logits +=
+      PassTime{.matmul = logits.matmul + join.forward + join.input_gradient + join.weight_gradient,
+               .memory_bound = logits.memory_bound + embedding + norms,
+               .tensor_parallel = 2.0 * logits.tensor_parallel} *
+      count;
+  costs.logits_forward += count * (costs.logits_forward + join.forward + kFinalNormForward * norms +
+                                   kEmbeddingForward * embedding);
+  costs.logits_weight_gradient += count * (costs.logits_weight_gradient + join.weight_gradient);
+}
+
 }  // namespace
 
 std::int64_t padded_vocab_size(const TransformerConfig& model, int tp) {
@@ -29,7 +56,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const TransformerConfig& model = scenario.job.model;
   const ClusterSpec& cluster = scenario.cluster;
   const GpuSpec& gpu = cluster.gpu;
-  const std::int64_t tokens = std::int64_t{1} * config.micro_batch_size * model.seq_length;
+  const std::int64_t tokens = tokens_of_rank(model, config);
   const std::int64_t vocabulary = padded_vocab_size(model, config.tp) / config.tp;
   const int bytes = element_bytes(scenario.stack.precision);
   const Bytes activations(bytes * static_cast<double>(tokens) * model.hidden_size);
@@ -45,25 +72,30 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
   const Seconds logits_matmul = logits.forward + logits.input_gradient + logits.weight_gradient;
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
-  const LayerCosts layer = layer_costs(scenario, config);
+  MicrobatchCosts costs;
+  const LayerCounts counts = layers_of_model(model);
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] > 0.0) {
+      costs.layers[kind] = layer_costs(scenario, config, kLayerKinds[kind]);
+    }
+  }
   if (has_measured_operations(scenario)) {
     const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
     const ElementWiseTime loss = logits_element_wise_time(scenario, config);
     const Seconds forward = logits.forward * factors.matmul + loss.forward * factors.memory_bound;
     const Seconds elements = (loss.forward + loss.backward) * factors.memory_bound;
     const Seconds matmul = logits_matmul * factors.matmul;
-    return {.layer = layer,
-            .embedding = {.memory_bound =
-                              (embedding.forward + embedding.backward) * factors.memory_bound,
-                          .tensor_parallel = exchange},
-            .logits = {.matmul = matmul,
-                       .memory_bound = elements,
-                       .tensor_parallel = exchange + factors.skew * (matmul + elements)},
-            .embedding_accumulation = Seconds(0.0),  // their gradients' operations add
-
-            .embedding_forward = embedding.forward * factors.memory_bound + exchange - gather,
-            .logits_forward = forward + gather + factors.skew * forward,
-            .logits_weight_gradient = logits.weight_gradient * factors.matmul};
+    costs.embedding = {
+        .memory_bound = (embedding.forward + embedding.backward) * factors.memory_bound,
+        .tensor_parallel = exchange};
+    costs.logits = {.matmul = matmul,
+                    .memory_bound = elements,
+                    .tensor_parallel = exchange + factors.skew * (matmul + elements)};
+    costs.embedding_accumulation = Seconds(0.0);  // their gradients' operations add
+    costs.embedding_forward = embedding.forward * factors.memory_bound + exchange - gather;
+    costs.logits_forward = forward + gather + factors.skew * forward;
+    costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
+    return costs;
   }
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);
   const Bytes loss_traffic(scenario.stack.loss_traffic * static_cast<double>(tokens) *
@@ -74,17 +106,19 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const auto traffic_time = [&](Bytes traffic) {
     return memory_bound_time(traffic, gpu) * factors.memory_bound;
   };
-  return {
-      .layer = layer,
-      .embedding = {.memory_bound = traffic_time(embedding_traffic), .tensor_parallel = exchange},
-      .logits = {.matmul = logits_matmul * factors.matmul,
-                 .memory_bound = traffic_time(logits_traffic),
-                 .tensor_parallel = exchange},
-      .embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack),
-      .embedding_forward =
-          traffic_time(kEmbeddingForward * kEmbeddingPasses * activations) + exchange - gather,
-      .logits_forward = logits.forward * factors.matmul + traffic_time(forward_traffic) + gather,
-      .logits_weight_gradient = logits.weight_gradient * factors.matmul};
+  costs.embedding = {.memory_bound = traffic_time(embedding_traffic), .tensor_parallel = exchange};
+  costs.logits = {.matmul = logits_matmul * factors.matmul,
+                  .memory_bound = traffic_time(logits_traffic),
+                  .tensor_parallel = exchange};
+  costs.embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack);
+  costs.embedding_forward =
+      traffic_time(kEmbeddingForward * kEmbeddingPasses * activations) + exchange - gather;
+  costs.logits_forward = logits.forward * factors.matmul + traffic_time(forward_traffic) + gather;
+  costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
+  if (model.mtp_num_layers > 0) {
+    add_prediction_modules(scenario, config, traffic_time(embedding_traffic), costs);
+  }
+  return costs;
 }
 
 StagePlacement placement_of(ScheduleKind schedule) {
@@ -152,29 +186,73 @@ bool holds_logits(const ParallelConfig& config, int stage) {
   return false;
 }
 
-double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config, int stage) {
-  if (config.layers_per_stage.empty()) {
-    return 1.0 * model.num_layers * num_copies(config) / config.pp;
+LayerCounts layers_of_virtual_stage(const TransformerConfig& model, const ParallelConfig& config,
+                                    int virtual_stage) {
+  const int num_stages = config.pp * config.vpp;
+  const std::vector<int>& given = config.layers_per_stage;
+  const bool is_last = virtual_stage == num_stages - 1;
+  LayerCounts counts{};
+  if (has_one_kind(model)) {
+    counts = of_one_kind(model, given.empty() ? 1.0 * model.num_layers / config.pp / config.vpp
+                                              : given[static_cast<std::size_t>(virtual_stage)]);
+  } else {
+    const int even = model.num_layers / num_stages;
+    const auto own = given.begin() + virtual_stage;
+    const int begin = given.empty() ? virtual_stage * even : std::reduce(given.begin(), own);
+    counts = count_layers(model, begin, begin + (given.empty() ? even : *own));
   }
-  int layers = 0;
-  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
-    layers += config.layers_per_stage[static_cast<std::size_t>(virtual_stage)];
-  });
-  return layers;
+  if (is_last) {
+    counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
+  }
+  return counts;
 }
 
-int stage_step(const ParallelConfig& config) {
-  return config.layers_per_stage.empty() ? std::max(config.pp - 1, 1) : 1;
+LayerCounts layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
+                            int stage) {
+  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+    LayerCounts counts =
+        of_one_kind(model, 1.0 * model.num_layers * num_copies(config) / config.pp);
+    if (model.mtp_num_layers > 0 && holds_logits(config, stage)) {
+      counts += of_one_kind(model, model.mtp_num_layers);
+    }
+    return counts;
+  }
+  LayerCounts counts{};
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    counts += layers_of_virtual_stage(model, config, virtual_stage);
+  });
+  return counts;
+}
+
+LayerCounts layers_of_model(const TransformerConfig& model) {
+  LayerCounts counts = count_layers(model, 0, model.num_layers);
+  counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
+  return counts;
+}
+
+int stage_step(const TransformerConfig& model, const ParallelConfig& config) {
+  return config.layers_per_stage.empty() && has_one_kind(model) ? std::max(config.pp - 1, 1) : 1;
+}
+
+LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts) {
+  LayerCosts sum;
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] > 0.0) {
+      sum += costs.layers[kind] * counts[kind];
+    }
+  }
+  return sum;
 }
 
 StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
                        const MicrobatchCosts& costs, int stage) {
   const double share = 1.0 / num_copies(config);  // of the microbatches that meet a copy
-  const double layers = layers_of_stage(scenario.job.model, config, stage) * share;
-  StageCosts result{.forward = costs.layer.forward * layers,
-                    .backward = costs.layer.backward * layers,
-                    .recompute = costs.layer.recompute(config.recompute) * layers,
-                    .gradient_accumulation = layers * costs.layer.gradient_accumulation,
+  const LayerCosts layers =
+      sum_of(costs, layers_of_stage(scenario.job.model, config, stage) * share);
+  StageCosts result{.forward = layers.forward,
+                    .backward = layers.backward,
+                    .recompute = layers.recompute(config.recompute),
+                    .gradient_accumulation = layers.gradient_accumulation,
                     .overhead = config.vpp * scenario.stack.microbatch_overhead};
   if (holds_embedding(config, stage)) {
     result.ends += costs.embedding * share;
@@ -190,16 +268,26 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
 PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
-  const LayerCosts& layer = costs.layer;
-  const Seconds of_a_layer =
-      layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
+  std::array<Seconds, kLayerKinds.size()> of_layer;
+  for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
+    const LayerCosts& layer = costs.layers[kind];
+    of_layer[kind] =
+        layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
+  }
+  const auto of_layers = [&](const LayerCounts& counts) {
+    Seconds sum;
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+      sum += counts[kind] * of_layer[kind];
+    }
+    return sum;
+  };
   const Seconds embedding = costs.embedding.total();
   const Seconds logits = costs.logits.total();
   const double share = 1.0 / num_copies(config);
   int slowest = 0;
   Seconds most;
-  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    const Seconds time = share * (layers_of_stage(model, config, stage) * of_a_layer +
+  for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
+    const Seconds time = share * (of_layers(layers_of_stage(model, config, stage)) +
                                   (holds_embedding(config, stage) ? embedding : Seconds(0.0)) +
                                   (holds_logits(config, stage) ? logits : Seconds(0.0)));
     if (time > most) {
@@ -208,7 +296,7 @@ PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& con
     }
   }
   PipelineCosts result{.slowest = stage_costs(scenario, config, costs, slowest)};
-  result.mean = (1.0 * model.num_layers * of_a_layer + embedding + logits) / config.pp +
+  result.mean = (of_layers(layers_of_model(model)) + embedding + logits) / config.pp +
                 result.slowest.overhead;
   return result;
 }

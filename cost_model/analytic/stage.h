@@ -14,14 +14,17 @@ namespace ptdp {
 /// backward passes or all do not, whose tensor-parallel groups lie on nodes alike and that keep as
 /// many cores of a node busy.
 struct MicrobatchCosts {
-  LayerCosts layer;
-  PassTime embedding;  ///< First stage, forward and backward.
-  PassTime logits;     ///< Last stage: final norm, logits and loss, forward and backward.
+  std::array<LayerCosts, kLayerKinds.size()> layers;  ///< Of the kinds that the model has.
+  PassTime embedding;                                 ///< First stage, forward and backward.
+  PassTime logits;  ///< Last stage: final norm, logits and loss, forward and backward.
   Seconds embedding_accumulation;  ///< Adding the embedding's gradient to earlier microbatches'.
   Seconds embedding_forward;       ///< The part of `embedding` in the forward pass.
   Seconds logits_forward;          ///< The part of `logits` in the forward pass,
   Seconds logits_weight_gradient;  ///< and in the weight gradient.
 };
+
+/// What so many layers of each kind cost together.
+[[nodiscard]] LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts);
 
 /// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over bsh elements), a
 /// dense gradient of the table that starts from zeros, and one all-reduce over tp. Logits: a linear
@@ -31,7 +34,9 @@ struct MicrobatchCosts {
 /// multiple of 128·t. Forward are 6 of the 8 passes of the embedding, 38 of the 52 bytes of the
 /// loss (mpu/cross_entropy.py leaves the softmax for the backward pass) and 2 of the 7 of the norm.
 /// Where the operations are measured one by one, they take the place of the passes
-/// (element_wise.h). Compute takes as many times as long as compute_factors() says.
+/// (element_wise.h). Compute takes as many times as long as compute_factors() says. Modules that
+/// predict more tokens add logits, norms, an embedding's gather and a linear layer of 2h to h each;
+/// their layers count among those of the last stage.
 /// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);
@@ -75,13 +80,19 @@ void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit
   for_each_virtual_stage(placement_of(config.schedule), config.pp, config.vpp, stage, visit);
 }
 
+/// Layers of a virtual stage of the model (0 … pv−1) by kind; where the model ends those of modules
+/// that predict more tokens, too, which are as its last layer.
+[[nodiscard]] LayerCounts layers_of_virtual_stage(const TransformerConfig& model,
+                                                  const ParallelConfig& config, int virtual_stage);
 /// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
-[[nodiscard]] double layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
-                                     int stage);
+[[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
+                                          const ParallelConfig& config, int stage);
+/// All layers of the model and of its modules.
+[[nodiscard]] LayerCounts layers_of_model(const TransformerConfig& model);
 
 /// Distance between the stages to look at when the heaviest is sought: where all have equal layers
 /// it is the first or the last, else it may be any.
-[[nodiscard]] int stage_step(const ParallelConfig& config);
+[[nodiscard]] int stage_step(const TransformerConfig& model, const ParallelConfig& config);
 
 /// Per-microbatch time of one stage of a pipeline, on average where microbatches go both ways.
 struct StageCosts {

@@ -23,14 +23,18 @@ Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster
   Placements groups{.tensor = place_group(grid, Dimension::kTensor, cluster),
                     .pipeline = place_group(grid, Dimension::kPipeline, cluster),
                     .data = place_group(grid, Dimension::kData, cluster)};
+  groups.expert_data = config.ep * config.etp > 1
+                           ? place_expert_group(config, ExpertDimension::kData, cluster)
+                           : groups.data;
   if (const int copies = num_copies(config); copies > 1) {
-    groups.data.size *= copies;
-    if (groups.pipeline.is_within_node()) {
-      groups.data.ranks_per_node *= copies;
-    } else {
-      groups.data.nodes *= copies;
-      groups.data.oversubscription =
-          std::max(groups.data.oversubscription, groups.pipeline.oversubscription);
+    for (GroupPlacement* data : {&groups.data, &groups.expert_data}) {
+      data->size *= copies;
+      if (groups.pipeline.is_within_node()) {
+        data->ranks_per_node *= copies;
+      } else {
+        data->nodes *= copies;
+        data->oversubscription = std::max(data->oversubscription, groups.pipeline.oversubscription);
+      }
     }
   }
   return groups;
@@ -42,7 +46,7 @@ Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
   const StackSpec& stack = scenario.stack;
   const bool is_scattered = config.sequence_parallel || stack.scatter_gather;
   const Bytes message(element_bytes(stack.precision) *
-                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1, 1));
+                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1, config.cp));
   const Bytes shard = message / (is_scattered ? config.tp : 1);
   const Seconds gather = is_scattered && !config.sequence_parallel
                              ? all_gather_time(message, groups.tensor, cluster)
@@ -58,14 +62,6 @@ Seconds exchange_latency(const Scenario& scenario, const Placements& groups) {
              : scenario.stack.pipeline_latency;
 }
 
-double most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
-  double most = 0.0;
-  for (int stage = 0; stage < config.pp; stage += stage_step(config)) {
-    most = std::max(most, stage_parameters(model, config, stage));
-  }
-  return most;
-}
-
 double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
   const Bytes gradients(parameters * stack.reduced_gradient_bytes);
   return overlaps_reduction(stack, pp)
@@ -74,17 +70,31 @@ double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
 }
 
 Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
-                       const GroupPlacement& group, double parameters, double pieces) {
-  const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
-  return config.zero_stage >= 1 ? reduce_scatter_time(gradients / pieces, group, scenario.cluster)
-                                : all_reduce_time(gradients / pieces, group, scenario.cluster);
+                       const Placements& groups, const RankParameters& parameters, double pieces) {
+  const auto over = [&](const GroupPlacement& group, double count) {
+    const Bytes gradients(count * scenario.stack.reduced_gradient_bytes);
+    return config.zero_stage >= 1 ? reduce_scatter_time(gradients / pieces, group, scenario.cluster)
+                                  : all_reduce_time(gradients / pieces, group, scenario.cluster);
+  };
+  const Seconds time = over(groups.data, parameters.dense);
+  return parameters.experts > 0.0 ? time + over(groups.expert_data, parameters.experts) : time;
 }
 
 Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
-                       const GroupPlacement& group, double parameters, double pieces) {
-  const Bytes weights(parameters * gathered_bytes(scenario.stack));
-  return config.zero_stage >= 1 ? all_gather_time(weights / pieces, group, scenario.cluster)
-                                : Seconds(0.0);
+                       const Placements& groups, const RankParameters& parameters, double pieces) {
+  if (config.zero_stage == 0) {
+    return Seconds(0.0);
+  }
+  const auto over = [&](const GroupPlacement& group, double count) {
+    const Bytes weights(count * gathered_bytes(scenario.stack));
+    return all_gather_time(weights / pieces, group, scenario.cluster);
+  };
+  const Seconds time = over(groups.data, parameters.dense);
+  return parameters.experts > 0.0 ? time + over(groups.expert_data, parameters.experts) : time;
+}
+
+bool has_replicas(const Placements& groups, const RankParameters& parameters) {
+  return groups.data.size > 1 || (parameters.experts > 0.0 && groups.expert_data.size > 1);
 }
 
 Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
@@ -106,13 +116,16 @@ Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& conf
 }
 
 OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                             const Placements& groups, double parameters) {
+                             const Placements& groups, const RankParameters& parameters) {
   const StackSpec& stack = scenario.stack;
   const ClusterSpec& cluster = scenario.cluster;
-  const double shards = config.zero_stage >= 1 ? config.dp * num_copies(config) : 1.0;
+  const auto on_rank = [&](double of_parameter) {
+    return config.zero_stage >= 1 ? shard_of(parameters * of_parameter, config)
+                                  : parameters.total() * of_parameter;
+  };
   const double factor = compute_factors(config, cluster).optimizer;
   if (has_measured_operations(scenario)) {
-    const OptimizerPasses passes = optimizer_passes(scenario, parameters / shards);
+    const OptimizerPasses passes = optimizer_passes(scenario, on_rank(1.0));
     return {.norm = passes.norm * factor + all_reduce_time(kNorm, groups.tensor, cluster) +
                     all_reduce_time(kNorm, groups.pipeline, cluster) +
                     all_reduce_time(kNorm, groups.data, cluster),
@@ -120,8 +133,7 @@ OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& con
   }
   const bool is_scaled = stack.precision == Precision::kFp16;
   const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
-  OptimizerTime time{.step = memory_bound_time(Bytes(parameters * traffic / shards), cluster.gpu) *
-                             factor};
+  OptimizerTime time{.step = memory_bound_time(Bytes(on_rank(traffic)), cluster.gpu) * factor};
   if (is_scaled && stack.loss_scaling_traffic > 0.0) {
     time.norm = all_reduce_time(kOverflowFlag, groups.tensor, cluster) +
                 all_reduce_time(kOverflowFlag, groups.pipeline, cluster);

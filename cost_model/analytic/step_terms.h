@@ -1,6 +1,7 @@
 // The parts of a step besides compute, that its closed form and its simulation share.
 #pragma once
 
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/spec/rank_grid.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
@@ -19,6 +20,7 @@ struct Placements {
   /// GPUs that hold the same parameters: the replicas, and where the pipeline is bidirectional both
   /// of each one's copies, which lie a pipeline's distance apart.
   GroupPlacement data;
+  GroupPlacement expert_data;  ///< The same of experts.
 };
 [[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
 
@@ -33,18 +35,20 @@ struct Placements {
 /// the stack's.
 [[nodiscard]] Seconds exchange_latency(const Scenario& scenario, const Placements& groups);
 
-/// Of the stage that holds most.
-[[nodiscard]] double most_parameters(const TransformerConfig& model, const ParallelConfig& config);
-
 /// Buckets of the gradients of `parameters` parameters: one where their reduction hides behind
 /// nothing.
 [[nodiscard]] double num_gradient_buckets(const StackSpec& stack, int pp, double parameters);
-/// One of `pieces` equal pieces of the reduction of a GPU's gradients over `group`, and of
-/// gathering the parameters from the shards of ZeRO's optimizer (nothing without).
+/// One of `pieces` equal pieces of the reduction of a GPU's gradients over those that hold the
+/// same, and of gathering the parameters from the shards of ZeRO's optimizer (nothing without);
+/// first all but the experts', then these.
 [[nodiscard]] Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
-                                     const GroupPlacement& group, double parameters, double pieces);
+                                     const Placements& groups, const RankParameters& parameters,
+                                     double pieces);
 [[nodiscard]] Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
-                                     const GroupPlacement& group, double parameters, double pieces);
+                                     const Placements& groups, const RankParameters& parameters,
+                                     double pieces);
+/// Whether other GPUs hold the same parameters as one: there is something to reduce.
+[[nodiscard]] bool has_replicas(const Placements& groups, const RankParameters& parameters);
 
 /// All-reduce of the tied embedding's gradient between the first stage and the last; nothing where
 /// it is not tied or they are on one GPU.
@@ -60,6 +64,7 @@ struct OptimizerTime {
   Seconds step;
 };
 [[nodiscard]] OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                                           const Placements& groups, double parameters);
+                                           const Placements& groups,
+                                           const RankParameters& parameters);
 
 }  // namespace ptdp

@@ -1,8 +1,8 @@
 // What one transformer layer costs per microbatch under tensor and sequence parallelism.
 #pragma once
 
+#include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
-#include "cost_model/spec/rank_grid.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
 
@@ -14,11 +14,12 @@ struct PassTime {
   Seconds attention;        ///< The attention core.
   Seconds memory_bound;     ///< Norms, biases, dropouts, activations.
   Seconds tensor_parallel;  ///< Collectives that compute does not hide.
+  Seconds expert_parallel;  ///< Tokens on their way to experts and back.
   Seconds launch;           ///< Latency of kernels, or waiting for the host to launch them.
 
-  [[nodiscard]] Seconds total() const {
-    return matmul + attention + memory_bound + tensor_parallel + launch;
-  }
+  [[nodiscard]] Seconds total() const { return compute() + collectives() + launch; }
+  [[nodiscard]] Seconds compute() const { return matmul + attention + memory_bound; }
+  [[nodiscard]] Seconds collectives() const { return tensor_parallel + expert_parallel; }
   PassTime& operator+=(const PassTime& other);
   friend PassTime operator+(PassTime a, const PassTime& b) { return a += b; }
   friend PassTime operator*(PassTime pass, double factor);
@@ -34,32 +35,34 @@ struct LayerCosts {
 
   /// What is done again before the backward pass.
   [[nodiscard]] PassTime recompute(Recompute kind) const;
+  LayerCosts& operator+=(const LayerCosts& other);
+  friend LayerCosts operator*(const LayerCosts& layer, double factor);
 };
 
-/// Three products of a linear layer: forward, input gradient, weight gradient.
-struct LinearTime {
-  Seconds forward;
-  Seconds input_gradient;
-  Seconds weight_gradient;
-};
+/// Elements that tensor parallelism makes each GPU send per layer of a kind and microbatch: for GPT
+/// those of collectives.h's formula for its bsh, else by the widths that are gathered and reduced.
+[[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
+                                              const ParallelConfig& config, LayerKind kind);
 
-/// A linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
-[[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                                     const GpuSpec& gpu, const StackSpec& stack);
+/// Tokens of a microbatch that a rank has, b·s/cp.
+[[nodiscard]] constexpr std::int64_t tokens_of_rank(const TransformerConfig& model,
+                                                    const ParallelConfig& config) {
+  return std::int64_t{1} * config.micro_batch_size * model.seq_length / config.cp;
+}
 
-/// Time to add the gradient of `weights` weights to the sum over earlier microbatches: the new one
-/// is read (an element each), the sum read and written.
-[[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
-                                                 const StackSpec& stack);
-
-/// Costs of a layer with the config's tp, cp, micro_batch_size and sequence_parallel, and by
-/// whether its schedule splits backward passes; the other keys don't matter. Structure:
+/// Costs of a layer of a kind with the config's tp, cp, ep, etp, micro_batch_size and
+/// sequence_parallel, and by whether its schedule splits backward passes; the other keys matter for
+/// where groups lie. Structure:
 ///   - four linear layers (QKV, projection, h→4h, 4h→h), each with a forward product and two
-///     backward ones;
+///     backward ones; of latent attention two compressions, which every rank of a tensor-parallel
+///     group makes of its own tokens, and two decompressions in place of QKV;
+///   - experts, and what brings tokens to them, in place of the MLP (expert_layer.h); the shared
+///     ones are an MLP;
 ///   - the attention core (analytic/attention.h) and the traffic of the rest (memory_bound.h);
 ///   - tensor-parallel collectives of bsh elements: two all-reduces in each pass, or with sequence
 ///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for
-///     the inputs of each column-parallel weight gradient. A stack that overlaps runs the backward
+///     the inputs of each column-parallel weight gradient; of latent attention's inputs only what
+///     is compressed, and none for experts. A stack that overlaps runs the backward
 ///     ones of each column-parallel layer behind its weight gradient (the repeated all-gather
 ///     behind its input gradient), which `overlap_slowdown` of their time costs. The two layers
 ///     count as one; those of this project's runtime each by itself, and only where a schedule does
@@ -67,7 +70,7 @@ struct LinearTime {
 ///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
 ///     host where that takes longer than running them; where the operations are measured one by
 ///     one (element_wise.h) their times contain the latency, and take the place of the traffic, and
-///     11 and 28 kernels are launched;
+///     11 and 28 kernels are launched; experts have 30 and 50 more;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
 ///   - a weight gradient that consists of the four products and their share of the launches. Other
@@ -75,6 +78,7 @@ struct LinearTime {
 ///     another microbatch.
 /// Source: SC21 (arXiv:2104.04473) section 2.3; Korthikanti et al. (arXiv:2205.05198) section 4.2;
 /// Megatron-LM megatron/mpu/layers.py at de7dc40f88 and 739cb43dae.
-[[nodiscard]] LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config,
+                                     LayerKind kind = {});
 
 }  // namespace ptdp

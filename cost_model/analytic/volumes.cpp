@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/spec/parameter_counts.h"
@@ -117,7 +117,8 @@ class StageOperations {
   }
 
   void visit_layers(int virtual_stage) const {
-    const auto layers = std::llround(layers_of_virtual_stage(model_, config_, virtual_stage));
+    const auto layers =
+        std::llround(total(layers_of_virtual_stage(model_, config_, virtual_stage)));
     const std::int64_t again = config_.recompute == Recompute::kFull ? 2 : 0;
     exchange(layers * (4 + again), layers * (6 + again), layers * (4 + again));
     const bool is_last = virtual_stage == last_virtual_stage();
@@ -165,7 +166,7 @@ class StageOperations {
   }
 
   void visit_data() const {
-    const auto parameters = std::llround(stage_parameters(model_, config_, stage_));
+    const auto parameters = std::llround(stage_parameters(model_, config_, stage_).dense);
     const auto over_replicas = [&](Kind kind, std::int64_t bytes) {
       visit_(Group::kData,
              Operation{.kind = kind,

@@ -185,10 +185,6 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
   } catch (const Error& error) {
     throw Skip{error.what()};
   }
-  const std::string uncovered = find_uncovered_feature(model);
-  if (!uncovered.empty()) {
-    throw Skip{"the model " + uncovered};
-  }
   return model;
 }
 

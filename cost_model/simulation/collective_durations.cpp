@@ -8,7 +8,7 @@ namespace ptdp {
 namespace {
 
 PassTime collectives_of(const PassTime& pass) {
-  return {.tensor_parallel = pass.tensor_parallel};
+  return {.tensor_parallel = pass.tensor_parallel, .expert_parallel = pass.expert_parallel};
 }
 
 /// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than
@@ -18,8 +18,8 @@ Seconds gathering_of_ends(const Scenario& scenario, const ParallelConfig& config
     return Seconds(0.0);
   }
   const TransformerConfig& model = scenario.job.model;
-  const Bytes activations(1.0 * element_bytes(scenario.stack.precision) * config.micro_batch_size *
-                          model.seq_length * model.hidden_size);
+  const Bytes activations(1.0 * element_bytes(scenario.stack.precision) *
+                          static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size);
   return all_gather_time(activations,
                          place_group(RankGrid(config), Dimension::kTensor, scenario.cluster),
                          scenario.cluster);
@@ -33,15 +33,17 @@ std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
   Scenario without_overhead = scenario;
   without_overhead.stack.microbatch_overhead = Seconds(0.0);
   const Seconds gathering = gathering_of_ends(scenario, config);
-  const MicrobatchCosts collectives = {
-      .layer = {.forward = collectives_of(costs.layer.forward),
-                .backward = collectives_of(costs.layer.backward),
-                .attention_core = collectives_of(costs.layer.attention_core),
-                .weight_gradient = collectives_of(costs.layer.weight_gradient)},
-      .embedding = collectives_of(costs.embedding),
-      .logits = collectives_of(costs.logits),
-      .embedding_forward = costs.embedding.tensor_parallel - gathering,
-      .logits_forward = gathering};
+  MicrobatchCosts collectives = {.embedding = collectives_of(costs.embedding),
+                                 .logits = collectives_of(costs.logits),
+                                 .embedding_forward = costs.embedding.tensor_parallel - gathering,
+                                 .logits_forward = gathering};
+  for (std::size_t kind = 0; kind < costs.layers.size(); ++kind) {
+    const LayerCosts& layer = costs.layers[kind];
+    collectives.layers[kind] = {.forward = collectives_of(layer.forward),
+                                .backward = collectives_of(layer.backward),
+                                .attention_core = collectives_of(layer.attention_core),
+                                .weight_gradient = collectives_of(layer.weight_gradient)};
+  }
   return virtual_stage_durations(without_overhead, config, collectives);
 }
 

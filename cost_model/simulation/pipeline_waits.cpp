@@ -200,28 +200,34 @@ Seconds least_period(const Pipeline& pipeline, const Sums& sums, int rank) {
 
 }  // namespace
 
-double layers_of_virtual_stage(const TransformerConfig& model, const ParallelConfig& config,
-                               int virtual_stage) {
-  return config.layers_per_stage.empty()
-             ? 1.0 * model.num_layers / config.pp / config.vpp
-             : config.layers_per_stage[static_cast<std::size_t>(virtual_stage)];
-}
-
 std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
                                                     const ParallelConfig& config,
                                                     const MicrobatchCosts& costs) {
-  const LayerCosts& layer = costs.layer;
-  const Seconds forward = layer.forward.total();
-  const Seconds weight_gradient = layer.weight_gradient.total();
-  const Seconds input_gradient =
-      layer.backward.total() - weight_gradient + layer.recompute(config.recompute).total();
+  // Of a layer of each kind.
+  std::array<StageDurations, kLayerKinds.size()> of_layer;
+  for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
+    const LayerCosts& layer = costs.layers[kind];
+    const Seconds weight_gradient = layer.weight_gradient.total();
+    of_layer[kind] = stage_durations(
+        layer.forward.total(),
+        layer.backward.total() - weight_gradient + layer.recompute(config.recompute).total(),
+        weight_gradient);
+  }
   const int num_stages = config.pp * config.vpp;
   std::vector<StageDurations> durations;
   durations.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage) {
-    const double layers = layers_of_virtual_stage(scenario.job.model, config, stage);
-    durations.push_back(stage_durations(layers * forward + scenario.stack.microbatch_overhead,
-                                        layers * input_gradient, layers * weight_gradient));
+    const LayerCounts layers = layers_of_virtual_stage(scenario.job.model, config, stage);
+    Seconds forward;
+    Seconds input_gradient;
+    Seconds weight_gradient;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      forward += layers[kind] * of_layer[kind].forward;
+      input_gradient += layers[kind] * of_layer[kind].input_gradient;
+      weight_gradient += layers[kind] * of_layer[kind].weight_gradient;
+    }
+    durations.push_back(stage_durations(forward + scenario.stack.microbatch_overhead,
+                                        input_gradient, weight_gradient));
   }
   const auto add = [](StageDurations& stage, Seconds whole, Seconds in_forward, Seconds in_weight) {
     stage = stage_durations(stage.forward + in_forward,

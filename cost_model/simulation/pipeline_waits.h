@@ -23,10 +23,6 @@ struct PipelineWaits {
   friend bool operator==(const PipelineWaits&, const PipelineWaits&) = default;
 };
 
-/// Layers of a virtual stage of the model, which may be a fraction where they are spread evenly.
-[[nodiscard]] double layers_of_virtual_stage(const TransformerConfig& model,
-                                             const ParallelConfig& config, int virtual_stage);
-
 /// Durations of every virtual stage's actions, in model order: the layers with what is recomputed
 /// of them (part of both backward and input gradient), the embedding in the first and the logits in
 /// the last, the stack's overhead in the forward pass. Without the accumulation of gradients.

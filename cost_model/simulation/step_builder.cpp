@@ -15,15 +15,15 @@ constexpr double kSmallestBucket = 4.0;  // bytes
 
 /// Parameters of a GPU that belong to a virtual stage: what its GPUs hold, by the share of their
 /// layers; the embedding and the logits, and what else the ends of the model have, to these.
-std::vector<double> parameters_by_virtual_stage(const TransformerConfig& model,
-                                                const ParallelConfig& config) {
+std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig& model,
+                                                        const ParallelConfig& config) {
   const int num_stages = config.pp * config.vpp;
   // A pipeline with a GPU for every virtual stage.
   ParallelConfig unfolded = config;
   unfolded.pp = num_stages;
   unfolded.vpp = 1;
   unfolded.schedule = ScheduleKind::kOneFOneB;
-  std::vector<double> parameters;
+  std::vector<RankParameters> parameters;
   parameters.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage) {
     parameters.push_back(stage_parameters(model, unfolded, stage));
@@ -47,13 +47,13 @@ TransferTime message_over(const Scenario& scenario, const ParallelConfig& config
 }  // namespace
 
 StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
-  const GroupPlacement group = place_groups(config, scenario.cluster).data;
+  const Placements groups = place_groups(config, scenario.cluster);
   StepBuckets buckets;
-  for (const double parameters : parameters_by_virtual_stage(scenario.job.model, config)) {
+  for (const RankParameters& held : parameters_by_virtual_stage(scenario.job.model, config)) {
     const auto count =
-        group.size == 1
-            ? 0
-            : static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, parameters));
+        has_replicas(groups, held)
+            ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
+            : 0;
     buckets.reductions.push_back(count);
     buckets.gathers.push_back(config.zero_stage >= 1 ? count : 0);
   }
@@ -114,12 +114,11 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   for (int stage = 0; stage < num_stages; ++stage) {
     const Seconds ends = (stage == 0 ? costs.embedding_accumulation : Seconds(0.0)) +
                          (stage == num_stages - 1 ? costs.embedding_accumulation : Seconds(0.0));
+    const LayerCosts layers = sum_of(costs, layers_of_virtual_stage(model, config, stage));
     StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
-    of = stage_durations(
-        of.forward, of.input_gradient,
-        of.weight_gradient + accumulations * (layers_of_virtual_stage(model, config, stage) *
-                                                  costs.layer.gradient_accumulation +
-                                              ends));
+    of =
+        stage_durations(of.forward, of.input_gradient,
+                        of.weight_gradient + accumulations * (layers.gradient_accumulation + ends));
   }
 
   Placements within = groups;
@@ -132,8 +131,9 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
         static_cast<int>(rank * grid.stride(Dimension::kPipeline) / cluster.gpus_per_node));
   }
 
-  const std::vector<double> parameters = parameters_by_virtual_stage(model, config);
-  for (const double count : parameters) {
+  const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);
+  for (const RankParameters& held : parameters) {
+    const double count = held.total();
     const double buckets = num_gradient_buckets(stack, config.pp, count);
     const auto pieces_of = [count](double bytes_per_parameter) {
       return count * bytes_per_parameter / kSmallestBucket;
@@ -141,17 +141,17 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
     const double copies = overlaps_reduction(stack, config.pp)
                               ? kBucketPasses * stack.gradient_bucket_bytes
                               : stack.gradient_staging_traffic;
-    TransferTime reduction = split(reduction_time(scenario, config, groups.data, count, buckets),
-                                   reduction_time(scenario, config, groups.data, count,
-                                                  pieces_of(stack.reduced_gradient_bytes)));
+    TransferTime reduction = split(
+        reduction_time(scenario, config, groups, held, buckets),
+        reduction_time(scenario, config, groups, held, pieces_of(stack.reduced_gradient_bytes)));
     reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
-    const bool is_reduced = groups.data.size > 1;
+    const bool is_reduced = has_replicas(groups, held);
     times.reductions.push_back(is_reduced ? reduction : TransferTime{});
-    times.gathers.push_back(
-        is_reduced ? split(gathering_time(scenario, config, groups.data, count, buckets),
-                           gathering_time(scenario, config, groups.data, count,
-                                          pieces_of(gathered_bytes(stack))))
-                   : TransferTime{});
+    times.gathers.push_back(is_reduced
+                                ? split(gathering_time(scenario, config, groups, held, buckets),
+                                        gathering_time(scenario, config, groups, held,
+                                                       pieces_of(gathered_bytes(stack))))
+                                : TransferTime{});
   }
   for (int rank = 0; rank < config.pp; ++rank) {
     const OptimizerTime optimizer =

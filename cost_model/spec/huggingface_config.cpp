@@ -295,6 +295,16 @@ void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& mod
   model.first_dense_layers = static_cast<int>(dense.size());
 }
 
+/// Groups of experts, of which a token visits some only.
+void read_router_groups(const Keys& keys, const std::string& method, TransformerConfig& model) {
+  const int groups = keys.count_or("n_group", 1, kMostExperts);
+  const int visited = keys.count_or("topk_group", 1, kMostExperts);
+  if (method != "greedy" && groups > 1) {
+    model.moe_router_num_groups = groups;
+    model.moe_router_group_topk = visited;
+  }
+}
+
 void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
   switch (type) {
     case ModelType::kMixtral:
@@ -334,6 +344,7 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
         keys.reader().text("topk_method", method);
       }
       model.moe_router_enable_expert_bias = type == ModelType::kDeepseekV3 && method == "noaux_tc";
+      read_router_groups(keys, method, model);
       break;
     }
     default:

@@ -114,19 +114,19 @@ class Count {
   Number mlp_biases_;
 };
 
-double attention_weights(const TransformerConfig& model) {
+LayerWeights attention_weights(const TransformerConfig& model) {
   const double h = model.hidden_size;
   const auto queries = static_cast<double>(query_width(model));
   const auto context = static_cast<double>(context_width(model));
   if (!has_latent_attention(model)) {
-    return h * (queries + 2.0 * static_cast<double>(key_width(model))) + context * h;
+    return {.split = h * (queries + 2.0 * static_cast<double>(key_width(model))) + context * h};
   }
   const double q = model.q_lora_rank;
   const double c = model.kv_lora_rank;
-  const double of_queries = q > 0.0 ? h * q + q * queries : h * queries;
   const double keys_and_values =
       1.0 * model.num_attention_heads * (model.qk_head_dim + model.v_head_dim);
-  return of_queries + h * (c + model.qk_pos_emb_head_dim) + c * keys_and_values + context * h;
+  return {.split = (q > 0.0 ? q : h) * queries + c * keys_and_values + context * h,
+          .replicated = h * q + h * (c + model.qk_pos_emb_head_dim)};
 }
 
 double mlp_weights(const TransformerConfig& model, int width) {
@@ -163,19 +163,28 @@ std::int64_t mtp_parameter_count(const TransformerConfig& model) {
   return Count<std::int64_t>(model).mtp();
 }
 
+LayerWeights layer_matrices(const TransformerConfig& model, bool has_experts) {
+  LayerWeights weights = attention_weights(model);
+  if (!has_experts) {
+    weights.split += mlp_weights(model, model.ffn_hidden_size);
+    return weights;
+  }
+  weights.split += mlp_weights(model, model.moe_shared_expert_intermediate_size);
+  weights.replicated +=
+      1.0 * model.hidden_size * (model.num_experts + (model.moe_shared_expert_gate ? 1 : 0));
+  weights.experts = model.num_experts * mlp_weights(model, model.moe_ffn_hidden_size);
+  return weights;
+}
+
 double layer_weights(const TransformerConfig& model) {
-  return attention_weights(model) + mlp_weights(model, model.ffn_hidden_size);
+  return layer_matrices(model, /*has_experts=*/false).total();
 }
 
 double active_layer_weights(const TransformerConfig& model, bool has_experts) {
-  if (!has_experts) {
-    return layer_weights(model);
-  }
-  const double router =
-      1.0 * model.hidden_size * (model.num_experts + (model.moe_shared_expert_gate ? 1 : 0));
-  return attention_weights(model) + router +
-         model.moe_router_topk * mlp_weights(model, model.moe_ffn_hidden_size) +
-         mlp_weights(model, model.moe_shared_expert_intermediate_size);
+  const LayerWeights weights = layer_matrices(model, has_experts);
+  const double visited =
+      model.num_experts > 0 ? 1.0 * model.moe_router_topk / model.num_experts : 0.0;
+  return weights.split + weights.replicated + visited * weights.experts;
 }
 
 double sc21_parameter_count(const TransformerConfig& model) {

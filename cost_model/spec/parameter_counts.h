@@ -52,7 +52,17 @@ struct LayerParameters {
 /// DeepSeek-V3 (arXiv:2412.19437) section 2.2 and its README_WEIGHTS.
 [[nodiscard]] std::int64_t mtp_parameter_count(const TransformerConfig& model);
 
-/// Weights of the matrices of a dense layer, without biases and norms; 12h² for GPT.
+/// Weights of the matrices of a layer, without biases and norms, by who holds them.
+struct LayerWeights {
+  double split = 0.0;       ///< Over tensor parallelism.
+  double replicated = 0.0;  ///< Compression of latent attention, router.
+  double experts = 0.0;     ///< All experts of the layer but the shared ones.
+
+  [[nodiscard]] double total() const { return split + replicated + experts; }
+};
+[[nodiscard]] LayerWeights layer_matrices(const TransformerConfig& model, bool has_experts);
+
+/// All of a dense layer; 12h² for GPT.
 [[nodiscard]] double layer_weights(const TransformerConfig& model);
 
 /// Weights of the matrices of a layer that a token meets, its logits left out: of experts those

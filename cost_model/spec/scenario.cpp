@@ -3,20 +3,12 @@
 #include <algorithm>
 
 #include "cost_model/error.h"
-#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 
 void check(const Scenario& scenario) {
-  const TrainingJob& job = scenario.job;
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const std::string uncovered = find_uncovered_feature(job.model);
-  if (!uncovered.empty()) {
-    throw Error("model " + job.model_name + ", " + std::to_string(parameter_count(job.model)) +
-                " parameters, " + uncovered +
-                ", which the cost model does not cover: its time and memory are unknown");
-  }
   if (cluster.gpu.peak(stack.precision).value() <= 0.0) {
     throw Error("stack " + stack.name + " trains in " + std::string(name_of(stack.precision)) +
                 ", for which " + cluster.gpu.name + " of cluster " + cluster.name +

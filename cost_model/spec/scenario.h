@@ -29,8 +29,8 @@ struct Scenario {
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-/// Throws Error where the parts do not go together: a model that the cost model does not cover, a
-/// GPU without the stack's precision or without a rate for its attention kernel.
+/// Throws Error where the parts do not go together: a GPU without the stack's precision or without
+/// a rate for its attention kernel.
 void check(const Scenario& scenario);
 
 }  // namespace ptdp

@@ -181,6 +181,10 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
   }
   fields.flag("scatter_gather", stack.scatter_gather);
+  if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {
+    fields.choice("expert_dispatch", stack.expert_dispatch,
+                  NamedValues<ExpertDispatch>(kExpertDispatchNames));
+  }
   fields.choice("pipeline_overlap", stack.pipeline_overlap,
                 NamedValues<PipelineOverlap>(kPipelineOverlapNames));
   fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);

@@ -54,7 +54,7 @@ struct StackCapabilities {
   std::vector<int> zero_stages;  ///< Of which the cost model covers those up to kCoveredZeroStage.
   bool sequence_parallel = false;
   bool context_parallel = false;
-  bool expert_parallel = false;
+  bool expert_parallel = false;    ///< And models with experts at all.
   int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
   bool uneven_layers = false;      ///< Any number of layers for each virtual stage.
 
@@ -106,6 +106,7 @@ struct StackSpec {
   /// next forward pass (Megatron-LM's --overlap-param-gather).
   bool parameter_gather_overlap = true;
   bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
+  ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
   Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.

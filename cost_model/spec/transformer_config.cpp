@@ -10,6 +10,8 @@
 namespace ptdp {
 namespace {
 
+constexpr Range kExpertLoadRange = {1.0, 1000.0};
+
 using Refuse = std::function<void(const std::string& why)>;
 
 void check_latent_attention(const TransformerConfig& model, const Refuse& refuse) {
@@ -27,6 +29,23 @@ void check_latent_attention(const TransformerConfig& model, const Refuse& refuse
   }
 }
 
+void check_router_groups(const TransformerConfig& model, const Refuse& refuse) {
+  const int groups = model.moe_router_num_groups;
+  const int visited = model.moe_router_group_topk;
+  if (groups == 0 && visited == 0) {
+    return;
+  }
+  if (groups == 0 || visited == 0 || visited > groups || model.num_experts % groups != 0) {
+    refuse("moe_router_group_topk " + std::to_string(visited) + " of moe_router_num_groups " +
+           std::to_string(groups) + " is no choice among groups of num_experts " +
+           std::to_string(model.num_experts));
+  }
+  if (model.moe_router_topk > visited * (model.num_experts / groups)) {
+    refuse("moe_router_topk " + std::to_string(model.moe_router_topk) +
+           " exceeds the experts of moe_router_group_topk " + std::to_string(visited) + " groups");
+  }
+}
+
 TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& refuse) {
   if (model.num_experts == 0) {
     if (model.moe_router_topk != 0 || model.moe_ffn_hidden_size != 0) {
@@ -34,7 +53,9 @@ TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& r
     }
     if (model.moe_shared_expert_intermediate_size != 0 || model.moe_shared_expert_gate ||
         model.moe_router_enable_expert_bias || model.first_dense_layers != 0 ||
-        model.moe_layer_freq != 1) {
+        model.moe_layer_freq != 1 || model.moe_router_num_groups != 0 ||
+        model.moe_router_group_topk != 0 || model.moe_expert_capacity_factor != 0.0 ||
+        model.moe_load_imbalance != 1.0) {
       refuse("keys of a mixture of experts need num_experts");
     }
     return model;
@@ -50,6 +71,12 @@ TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& r
     refuse("first_dense_layers " + std::to_string(model.first_dense_layers) +
            " and moe_layer_freq " + std::to_string(model.moe_layer_freq) + " leave none of the " +
            std::to_string(model.num_layers) + " layers with experts");
+  }
+  check_router_groups(model, refuse);
+  if (model.moe_expert_capacity_factor != 0.0 && model.moe_load_imbalance != 1.0) {
+    refuse(
+        "moe_load_imbalance is for experts that take all tokens; with moe_expert_capacity_factor "
+        "all have as many");
   }
   if (model.moe_shared_expert_gate && model.moe_shared_expert_intermediate_size == 0) {
     refuse("moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
@@ -114,22 +141,6 @@ int num_expert_layers(const TransformerConfig& model) {
   return (behind + model.moe_layer_freq - 1) / model.moe_layer_freq;
 }
 
-std::string find_uncovered_feature(const TransformerConfig& model) {
-  if (model.num_experts > 0) {
-    return "has " + std::to_string(model.num_experts) + " experts";
-  }
-  if (has_latent_attention(model)) {
-    return "has latent attention (kv_lora_rank " + std::to_string(model.kv_lora_rank) + ")";
-  }
-  if (has_window(model) && model.first_window_layer > 0) {
-    return "has windows from layer " + std::to_string(model.first_window_layer) + " on";
-  }
-  if (model.mtp_num_layers > 0) {
-    return "predicts " + std::to_string(model.mtp_num_layers) + " more tokens";
-  }
-  return "";
-}
-
 template <class Fields>
 void describe(Fields& fields, TransformerConfig& model) {
   const auto optional_count = [&fields](const std::string& key, int& value, int most) {
@@ -180,9 +191,17 @@ void describe(Fields& fields, TransformerConfig& model) {
                  kWidestMatrix);
   optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
   optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
+  optional_count("moe_router_num_groups", model.moe_router_num_groups, kMostExperts);
+  optional_count("moe_router_group_topk", model.moe_router_group_topk, kMostExperts);
   optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);
   if (fields.optional("moe_layer_freq", model.moe_layer_freq != 1)) {
     fields.count("moe_layer_freq", model.moe_layer_freq, 1, kMostModelLayers);
+  }
+  if (fields.optional("moe_expert_capacity_factor", model.moe_expert_capacity_factor != 0.0)) {
+    fields.number("moe_expert_capacity_factor", model.moe_expert_capacity_factor, kExpertLoadRange);
+  }
+  if (fields.optional("moe_load_imbalance", model.moe_load_imbalance != 1.0)) {
+    fields.number("moe_load_imbalance", model.moe_load_imbalance, kExpertLoadRange);
   }
   optional_count("mtp_num_layers", model.mtp_num_layers, kMostModelLayers);
 }

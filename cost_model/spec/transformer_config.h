@@ -69,8 +69,16 @@ struct TransformerConfig {
   int moe_shared_expert_intermediate_size = 0;  ///< Of all that every token visits, together.
   bool moe_shared_expert_gate = false;          ///< Their output is weighted (Qwen2-MoE).
   bool moe_router_enable_expert_bias = false;   ///< A number per expert that balances the load.
+  int moe_router_num_groups = 0;                ///< Groups of experts; 0: no groups.
+  int moe_router_group_topk = 0;                ///< Groups that a token's experts may be in.
   int first_dense_layers = 0;                   ///< Without experts; from this layer on
   int moe_layer_freq = 1;                       ///< every n-th has them.
+
+  /// Tokens of an expert over the mean: each is given room for so many, drops more and pads fewer.
+  /// 0: it takes all that come (dropless), and the fullest rank has moe_load_imbalance times the
+  /// mean.
+  double moe_expert_capacity_factor = 0.0;
+  double moe_load_imbalance = 1.0;
 
   /// Modules that predict one more token each (DeepSeek-V3, arXiv:2412.19437 section 2.2).
   int mtp_num_layers = 0;
@@ -123,6 +131,11 @@ struct TransformerConfig {
   return model.num_experts > 0 && layer >= model.first_dense_layers &&
          (layer - model.first_dense_layers) % model.moe_layer_freq == 0;
 }
+/// Tokens that the experts of the busiest rank work on, over the mean of all.
+[[nodiscard]] constexpr double expert_load(const TransformerConfig& model) {
+  return model.moe_expert_capacity_factor > 0.0 ? model.moe_expert_capacity_factor
+                                                : model.moe_load_imbalance;
+}
 /// Of all layers.
 [[nodiscard]] int num_expert_layers(const TransformerConfig& model);
 /// Whether dropout is trained with: models of GPT-2's kind, with learned positions, are; later ones
@@ -135,10 +148,6 @@ struct TransformerConfig {
 /// `place`, where the numbers contradict each other (heads that do not divide the hidden size,
 /// ...), and above 10^18 parameters, which nothing can count then.
 [[nodiscard]] TransformerConfig resolved(TransformerConfig model, const std::string& place);
-
-/// What of `model` the time and memory models do not cover yet, as the end of a sentence ("has 8
-/// experts"); empty where they cover all of it.
-[[nodiscard]] std::string find_uncovered_feature(const TransformerConfig& model);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>

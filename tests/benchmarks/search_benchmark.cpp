@@ -85,7 +85,7 @@ void microbatch_costs_of_one_size(benchmark::State& state) {
   const Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   while (state.KeepRunning()) {
     benchmark::DoNotOptimize(
-        microbatch_costs(scenario, {.tp = 8, .sequence_parallel = true}).layer.forward.total());
+        microbatch_costs(scenario, {.tp = 8, .sequence_parallel = true}).layers[0].forward.total());
   }
 }
 BENCHMARK(microbatch_costs_of_one_size);

@@ -151,7 +151,7 @@ TEST(Plan, RefusesEditsThatCannotBe) {
   EXPECT_THAT(message_of_plan(edited("\"tp\": 16", "\"tp\": 7")), HasSubstr("not divisible by tp"));
   EXPECT_THAT(message_of_plan(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
   EXPECT_THAT(message_of_plan(edited("\"cp\": 1", "\"cp\": 2")),
-              HasSubstr("context and expert parallelism are not covered"));
+              HasSubstr("context parallelism is not covered"));
   EXPECT_THAT(message_of_plan(edited("\"num_microbatches\": 512", "\"num_microbatches\": 511")),
               HasSubstr("schedule"));
   EXPECT_THAT(message_of_plan(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),

@@ -56,7 +56,7 @@ TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
   const RunTerms without = own_run_terms(host_of_short_sequences(), layout(1, 1, 1), 0);
   const RunTerms with = own_run_terms(host_of_short_sequences(), recomputing, 0);
   const PassTime forward =
-      microbatch_costs(host_of_short_sequences(), recomputing).layer.forward * (4.0 * 16.0);
+      microbatch_costs(host_of_short_sequences(), recomputing).layers[0].forward * (4.0 * 16.0);
   EXPECT_NEAR((with[RunTerm::kMatmul] - without[RunTerm::kMatmul]) / forward.matmul, 1.0, 1e-9);
   EXPECT_NEAR((with[RunTerm::kAttention] - without[RunTerm::kAttention]) / forward.attention, 1.0,
               1e-9);

@@ -169,10 +169,12 @@ std::string fault_of(int world_size, const ParallelConfig& config) {
 
 TEST(ProcessGroups, RefuseWhatTheyCannotDivide) {
   EXPECT_EQ(fault_of(4, {.tp = 2, .pp = 2, .dp = 2}), "tp=2 pp=2 dp=2: expected 8 ranks, got 4");
-  EXPECT_EQ(fault_of(8, {.tp = 2, .dp = 2, .cp = 2}),
-            "cp=2 ep=1: expected 1 of both: sequences and experts are not divided at run time");
-  EXPECT_EQ(fault_of(8, {.tp = 2, .dp = 4, .ep = 4}),
-            "cp=1 ep=4: expected 1 of both: sequences and experts are not divided at run time");
+  EXPECT_EQ(
+      fault_of(8, {.tp = 2, .dp = 2, .cp = 2}),
+      "cp=2 ep=1 etp=1: expected 1 of all: sequences and experts are not divided at run time");
+  EXPECT_EQ(
+      fault_of(8, {.tp = 2, .dp = 4, .ep = 4}),
+      "cp=1 ep=4 etp=1: expected 1 of all: sequences and experts are not divided at run time");
 }
 
 }  // namespace

@@ -64,12 +64,21 @@ TEST(HuggingFaceModel, IsRefusedByTheNameOfWhatIsUnknown) {
                          {"config.json: model_type", "mamba"}));
   EXPECT_TRUE(is_refused(plan_for(replaced(kLlama, "vocab_size\"", "vocab_size\": 5, \"novel\"")),
                          {"config.json: \"novel\": unknown key"}));
-  EXPECT_TRUE(
-      is_refused(plan_for(R"({"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 64,
-                   "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 512,
-                   "num_key_value_heads": 4, "max_position_embeddings": 2048,
-                   "num_local_experts": 8, "num_experts_per_tok": 2})"),
-                 {"Llama-3-8B, ", " parameters, has 8 experts"}));
+}
+
+constexpr const char* kMixtral = R"({"model_type": "mixtral", "num_hidden_layers": 4,
+    "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 512,
+    "num_key_value_heads": 4, "max_position_embeddings": 2048, "num_local_experts": 8,
+    "num_experts_per_tok": 2})";
+
+TEST(HuggingFaceModel, WithExpertsNeedsAStackThatRunsThem) {
+  const ProgramRun run = plan_for(kMixtral, {"--stack", "megatron-core-2024", "--ep", "4"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr(" ep=4 "));
+  EXPECT_THAT(run.output, HasSubstr("expert_parallel"));
+  const ProgramRun refused = plan_for(kMixtral, {"--stack", "megatron-lm-2021"});
+  EXPECT_EQ(refused.status, 3);
+  EXPECT_THAT(refused.errors, HasSubstr("no sequence parallelism, no experts"));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(PlanFile, WithAnyKeyMissingIsRefusedNamingIt) {
 
 TEST(PlanFile, WithAnExtraKeyIsRefusedNamingIt) {
   expect_refused({{"/extra", "1", "extra"},
-                  {"/config/etp", "1", "etp"},
+                  {"/config/expert_tp", "1", "expert_tp"},
                   {"/schedule/orders", "[]", "orders"},
                   {"/predicted/loss", "2.5", "loss"},
                   {"/memory/stages/0/slack_GiB", "1", "slack_GiB"},

@@ -117,9 +117,9 @@ TEST(IterationCost, PipelineTermIsThatOfASimulation) {
         Scenario scenario = selene_2021("1.7B", microbatches);
         scenario.job.model.num_layers = pp;
         scenario.stack.microbatch_overhead = Seconds(0.0);
-        const MicrobatchCosts costs{
-            .layer = {.forward = {.matmul = Seconds(1.0)}, .backward = {.matmul = Seconds(3.0)}},
-            .logits = {.matmul = Seconds(4.0 * logits)}};
+        const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},
+                                                          .backward = {.matmul = Seconds(3.0)}}},
+                                    .logits = {.matmul = Seconds(4.0 * logits)}};
         const CostBreakdown cost = iteration_cost(scenario, {.pp = pp}, costs);
         const Seconds closed_form = cost.matmul + cost.embedding_and_logits + cost.bubble;
 
@@ -179,7 +179,7 @@ TEST(IterationCost, LooksForOverflowsWithFp16Only) {
     flags += all_reduce_time(Bytes(4.0), place_group(grid, dimension, scenario.cluster),
                              scenario.cluster);
   }
-  const double parameters = stage_parameters(scenario.job.model, trillion(), 0);
+  const double parameters = stage_parameters(scenario.job.model, trillion(), 0).total();
   EXPECT_NEAR((with_fp16 - with_bf16 - flags).value(), 8.0 * parameters / (0.7 * 2.039e12), 1e-9);
 }
 
@@ -191,7 +191,7 @@ TEST(IterationCost, CopiesGradientsIntoTheBucketsThatTheStackKeeps) {
   const Seconds with_buckets = iteration_cost(scenario, config).data_parallel;
   scenario.stack.gradient_bucket_bytes = 0.0;
   const Seconds without = iteration_cost(scenario, config).data_parallel;
-  const double parameters = stage_parameters(scenario.job.model, config, 0);
+  const double parameters = stage_parameters(scenario.job.model, config, 0).total();
   EXPECT_NEAR((with_buckets - without).value(), 8.0 * parameters / (0.7 * 2.039e12), 1e-9);
 }
 
@@ -290,7 +290,7 @@ TEST(IterationTraffic, CountsElementsOfThePrecision) {
   const Traffic whole = iteration_traffic(scenario, config, Seconds(1.0));
   EXPECT_DOUBLE_EQ(whole.tensor_parallel / half.tensor_parallel, 4.0);
   EXPECT_DOUBLE_EQ(whole.pipeline / half.pipeline, 4.0);
-  const double held = most_parameters(scenario.job.model, config);
+  const double held = most_parameters(scenario.job.model, config).total();
   EXPECT_NEAR((whole.data_parallel - half.data_parallel).value(), 5.0 / 6 * 6 * held, 1e-9 * held);
 }
 

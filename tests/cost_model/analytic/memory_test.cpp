@@ -122,12 +122,13 @@ TEST(StageParameters, AddUpToTheModelAndTheSecondEmbedding) {
   ParallelConfig config{.pp = 8};
   double total = 0.0;
   for (int stage = 0; stage < config.pp; ++stage) {
-    total += stage_parameters(model, config, stage);
+    total += stage_parameters(model, config, stage).total();
   }
   const double second_embedding = 51200.0 * model.hidden_size;  // 51200 needs no padding
   EXPECT_DOUBLE_EQ(total, static_cast<double>(parameter_count(model)) + second_embedding);
   config.pp = 1;
-  EXPECT_DOUBLE_EQ(stage_parameters(model, config, 0), static_cast<double>(parameter_count(model)));
+  EXPECT_DOUBLE_EQ(stage_parameters(model, config, 0).total(),
+                   static_cast<double>(parameter_count(model)));
 }
 
 TEST(HeaviestStage, IsTheMaximumOverAllStages) {
@@ -207,12 +208,13 @@ TEST(StageParameters, OfAllStagesOfALlamaAreItsParameters) {
   for (const int pp : {1, 2, 4}) {
     double sum = 0.0;
     for (int stage = 0; stage < pp; ++stage) {
-      sum += stage_parameters(small_llama(), {.pp = pp}, stage);
+      sum += stage_parameters(small_llama(), {.pp = pp}, stage).total();
     }
     EXPECT_EQ(sum, all) << pp;
   }
   const ParallelConfig uneven{.pp = 2, .layers_per_stage = {3, 1}};
-  EXPECT_EQ(stage_parameters(small_llama(), uneven, 0) + stage_parameters(small_llama(), uneven, 1),
+  EXPECT_EQ(stage_parameters(small_llama(), uneven, 0).total() +
+                stage_parameters(small_llama(), uneven, 1).total(),
             all);
 }
 

@@ -21,7 +21,7 @@ TEST(StageCosts, OfOneStageHoldEverything) {
   const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   EXPECT_NEAR(pipeline.slowest.total().value(), pipeline.mean.value(), 1e-12);
   EXPECT_NEAR(pipeline.mean.value(),
-              (24.0 * (costs.layer.forward.total() + costs.layer.backward.total()) +
+              (24.0 * (costs.layers[0].forward.total() + costs.layers[0].backward.total()) +
                costs.embedding.total() + costs.logits.total() + scenario.stack.microbatch_overhead)
                   .value(),
               1e-9);
@@ -45,7 +45,7 @@ TEST(StageCosts, OfAnUnevenPipelineFollowTheLayersOfEachStage) {
   scenario.job.model.num_layers = 30;
   ParallelConfig config{.tp = 8, .pp = 8, .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3}};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const Seconds layer = costs.layer.forward.total() + costs.layer.backward.total();
+  const Seconds layer = costs.layers[0].forward.total() + costs.layers[0].backward.total();
   const Seconds overhead = scenario.stack.microbatch_overhead;
   const auto total = [&](int stage) {
     return stage_costs(scenario, config, costs, stage).total().value();
@@ -57,9 +57,9 @@ TEST(StageCosts, OfAnUnevenPipelineFollowTheLayersOfEachStage) {
 
   // Two chunks per stage: stage r holds virtual stages r and r + 4.
   config = {.tp = 8, .pp = 4, .vpp = 2, .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3}};
-  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 0), 7.0);
-  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 1), 8.0);
-  EXPECT_EQ(layers_of_stage(scenario.job.model, config, 3), 7.0);
+  EXPECT_EQ(ptdp::total(layers_of_stage(scenario.job.model, config, 0)), 7.0);
+  EXPECT_EQ(ptdp::total(layers_of_stage(scenario.job.model, config, 1)), 8.0);
+  EXPECT_EQ(ptdp::total(layers_of_stage(scenario.job.model, config, 3)), 7.0);
 }
 
 TEST(StageCosts, PayTheOverheadOfAMicrobatchForEachChunk) {

@@ -1,5 +1,7 @@
 #include "cost_model/analytic/transformer_layer.h"
 
+#include "cost_model/analytic/linear_layer.h"
+
 #include <gtest/gtest.h>
 
 #include "cost_model/analytic/collectives.h"

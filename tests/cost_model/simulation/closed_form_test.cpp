@@ -30,9 +30,9 @@ Seconds closed_form_time(const Pipeline& pipeline) {
   Scenario scenario = selene_2021("1.7B", pipeline.num_microbatches);
   scenario.job.model.num_layers = pipeline.pp * pipeline.vpp;
   scenario.stack.microbatch_overhead = Seconds(0.0);
-  const MicrobatchCosts costs{
-      .layer = {.forward = {.matmul = Seconds(1.0)}, .backward = {.matmul = Seconds(3.0)}},
-      .logits = {.matmul = logits_time(pipeline)}};
+  const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},
+                                                    .backward = {.matmul = Seconds(3.0)}}},
+                              .logits = {.matmul = logits_time(pipeline)}};
   const ParallelConfig config{
       .pp = pipeline.pp,
       .vpp = pipeline.vpp,

@@ -35,10 +35,11 @@ Scenario scenario_of(const ParallelConfig& config, int num_microbatches) {
 /// Costs of layers with these durations, in seconds.
 MicrobatchCosts costs_of(double forward, double input_gradient, double weight_gradient,
                          double logits = 0.0) {
-  MicrobatchCosts costs{.layer = {.forward = {.matmul = Seconds(forward)},
-                                  .backward = {.matmul = Seconds(input_gradient + weight_gradient)},
-                                  .weight_gradient = {.matmul = Seconds(weight_gradient)}},
-                        .logits = {.matmul = Seconds(3.0 * logits)}};
+  MicrobatchCosts costs{
+      .layers = {LayerCosts{.forward = {.matmul = Seconds(forward)},
+                            .backward = {.matmul = Seconds(input_gradient + weight_gradient)},
+                            .weight_gradient = {.matmul = Seconds(weight_gradient)}}},
+      .logits = {.matmul = Seconds(3.0 * logits)}};
   costs.logits_forward = Seconds(logits);
   costs.logits_weight_gradient = Seconds(logits);
   return costs;

@@ -353,41 +353,6 @@ TEST(AttendedTokens, AreThoseOfTheWindow) {
   EXPECT_EQ(attended_tokens(model, true), 512.0);
 }
 
-TEST(FindUncoveredFeature, FindsNothingInDenseModels) {
-  TransformerConfig llama = gpt2();
-  llama.num_query_groups = 4;
-  llama.gated_linear_unit = true;
-  llama.ffn_hidden_size = 2048;
-  llama.add_bias_linear = false;
-  llama.untied_embeddings = true;
-  llama.position_embedding = PositionEmbedding::kRope;
-  llama.normalization = Normalization::kRmsNorm;
-  llama.kv_channels = 65;
-  for (const TransformerConfig& model : {gpt2(), llama}) {
-    EXPECT_EQ(find_uncovered_feature(resolved(model, "test")), "");
-  }
-}
-
-TEST(FindUncoveredFeature, NamesExperts) {
-  TransformerConfig model = resolved(gpt2(), "test");
-  model.num_experts = 8;
-  EXPECT_EQ(find_uncovered_feature(model), "has 8 experts");
-}
-
-TEST(FindUncoveredFeature, NamesWhatLayersDoNotShare) {
-  TransformerConfig model = resolved(gpt2(), "test");
-  model.window_size = 100;
-  EXPECT_EQ(find_uncovered_feature(model), "");
-  model.first_window_layer = 4;
-  EXPECT_EQ(find_uncovered_feature(model), "has windows from layer 4 on");
-  model.first_window_layer = 0;
-  model.mtp_num_layers = 1;
-  EXPECT_EQ(find_uncovered_feature(model), "predicts 1 more tokens");
-  model.mtp_num_layers = 0;
-  model.kv_lora_rank = 512;
-  EXPECT_EQ(find_uncovered_feature(model), "has latent attention (kv_lora_rank 512)");
-}
-
 // By hand, h = 8, a head of widths 3 + 2 and 4 for values, ranks 6 and 5, an MLP of 10: compression
 // 8·6 and 8·(5 + 2), of which norms of 6 and 5; 6·5 and 5·(3 + 4) out of them; projection 4·8.
 // Three experts of width 2 with 3·2·8 each and a number to balance them, a shared one of 3·3·8 with

@@ -1,0 +1,88 @@
+#include "cost_model/analytic/expert_layer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/expert_dispatch.h"
+#include "cost_model/analytic/memory_bound.h"
+#include "cost_model/spec/rank_grid.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kRouterPasses = 6.0;
+constexpr double kRouterBytes = 4.0;  // scores are fp32
+
+Seconds communication_time(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const ClusterSpec& cluster = scenario.cluster;
+  const ExpertDispatch kind = scenario.stack.expert_dispatch;
+  const bool gathers = kind == ExpertDispatch::kAllGather;
+  const double bytes = element_bytes(scenario.stack.precision);
+  const double tokens = routed_tokens(model, config) * (gathers ? 1.0 : expert_load(model));
+  const bool has_groups = model.moe_router_num_groups > 0;
+  const Dispatch dispatch = {
+      .tokens = std::llround(std::ceil(tokens)),
+      .hidden_size = model.hidden_size,
+      .element_bytes = bytes,
+      .routing = {.num_experts = model.num_experts,
+                  .topk = model.moe_router_topk,
+                  .num_groups = has_groups ? model.moe_router_num_groups : 1,
+                  .group_topk = has_groups ? model.moe_router_group_topk : 1}};
+  const GroupPlacement group = place_expert_group(
+      config, gathers ? ExpertDimension::kTensorAndExpert : ExpertDimension::kExpert, cluster);
+  const Seconds time =
+      dispatch_time(dispatch, kind, group, cluster) + combine_time(dispatch, kind, group, cluster);
+  if (config.etp == 1 || gathers) {
+    return time;
+  }
+  const Bytes gathered(bytes * tokens * model.moe_router_topk * config.etp * model.hidden_size);
+  const GroupPlacement sharers = place_expert_group(config, ExpertDimension::kTensor, cluster);
+  return time + all_gather_time(gathered, sharers, cluster) +
+         reduce_scatter_time(gathered, sharers, cluster);
+}
+
+}  // namespace
+
+double routed_tokens(const TransformerConfig& model, const ParallelConfig& config) {
+  return 1.0 * config.micro_batch_size * model.seq_length / config.cp / config.tp;
+}
+
+ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const StackSpec& stack = scenario.stack;
+  const double tokens = routed_tokens(model, config);
+  const double visits = tokens * model.moe_router_topk;
+  const double rows = visits * expert_load(model) * config.etp;
+  const std::int64_t experts = model.num_experts / config.ep;
+  const auto rows_of_expert =
+      static_cast<std::int64_t>(std::ceil(rows / static_cast<double>(experts)));
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t width = model.moe_ffn_hidden_size / config.etp;
+  const std::int64_t up = (model.gated_linear_unit ? 2 : 1) * width;
+  const auto own = static_cast<std::int64_t>(std::ceil(tokens));
+
+  ExpertCosts costs;
+  costs.products = linear_time(own, model.num_experts, h, gpu, stack) +
+                   grouped_linear_time(experts, rows_of_expert, up, h, gpu, stack) +
+                   grouped_linear_time(experts, rows_of_expert, h, width, gpu, stack);
+
+  const double bytes = element_bytes(stack.precision);
+  const Bytes of_tokens(bytes * tokens * static_cast<double>(h));
+  const Bytes of_visits(bytes * visits * static_cast<double>(h));
+  const Bytes sorted =
+      experts > 1 && config.ep > 1 ? Bytes(bytes * rows * static_cast<double>(h)) : Bytes(0.0);
+  const Bytes activations(bytes * rows * static_cast<double>(width));
+  const Bytes routing(kRouterPasses * kRouterBytes * tokens * model.num_experts);
+  const Bytes moved = 2.0 * (of_tokens + of_visits) + 4.0 * sorted + routing;
+  const bool is_gated = model.gated_linear_unit;
+  costs.element_wise_forward = memory_bound_time(moved + (is_gated ? 3.0 : 2.0) * activations, gpu);
+  costs.element_wise_backward =
+      memory_bound_time(moved + of_visits + of_tokens + (is_gated ? 5.0 : 4.0) * activations, gpu);
+  costs.communication = communication_time(scenario, config);
+  return costs;
+}
+
+}  // namespace ptdp

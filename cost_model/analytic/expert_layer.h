@@ -1,0 +1,40 @@
+// What the experts of a layer cost, in place of a dense MLP.
+#pragma once
+
+#include "cost_model/analytic/linear_layer.h"
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Of a layer with experts, per microbatch on the busiest rank, without its shared experts.
+struct ExpertCosts {
+  LinearTime products;           ///< Router and experts.
+  Seconds element_wise_forward;  ///< Routing, permutations, activation.
+  Seconds element_wise_backward;
+  Seconds communication;  ///< To the experts and back: of a forward pass, and of a backward one.
+};
+
+/// Tokens that a rank sends to experts: b·s/(cp·t), which sequence parallelism gives each.
+[[nodiscard]] double routed_tokens(const TransformerConfig& model, const ParallelConfig& config);
+
+/// With T tokens on a rank (routed_tokens), of which each visits k experts, and L times the mean on
+/// the busiest rank (expert_load), its E/ep experts of width f/etp work on V = TkL·etp rows
+/// together, as many each, in grouped products. Nothing waits for the weight gradients of others.
+///
+/// Traffic in elements of e bytes: permutation by experts and back T·h + Tk·h forward each; sorting
+/// by the experts of the rank and back, where it has several and tokens come from others, 2V·h
+/// each; activation 3Vf/etp where it is gated, else 2; backward the same, but 5 or 4 of the
+/// activation and Tk·h more for the gradients of the weights of visits, T·h more for the sum with
+/// that of others. Router: six passes forward and six backward over T·E numbers of 4 bytes.
+/// Counted from Megatron-Core's all-to-all dispatcher (megatron/core/transformer/moe).
+///
+/// Communication: dispatch and combination over the expert group (expert_dispatch.h) of L times the
+/// tokens, as the stack dispatches, and with etp > 1 a gathering of their inputs and a
+/// reduce-scatter of their outputs, V·h, over the expert tensor group (dispatch by all-gather does
+/// that too); the backward pass the same. None of it is hidden. The tensor-parallel group must
+/// split sequences where tp > 1.
+[[nodiscard]] ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config);
+
+}  // namespace ptdp

@@ -1,0 +1,71 @@
+#include "cost_model/analytic/linear_layer.h"
+
+#include "cost_model/analytic/gemm.h"
+#include "cost_model/analytic/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+/// The three, each timed by `time(operation, shape)`.
+template <class ProductTime>
+LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                          const StackSpec& stack, const ProductTime& time) {
+  const bool is_fused = stack.fused_gradient_accumulation;
+  const int bytes = element_bytes(stack.precision);
+  const int gradient_bytes =
+      stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
+  const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
+    return time(
+        operation,
+        MatmulShape{.m = tokens, .n = n, .k = k, .element_bytes = bytes, .output_bytes = bytes});
+  };
+  return {.forward = product(DeviceOperation::kForwardProduct, outputs, inputs),
+          .input_gradient = product(DeviceOperation::kInputGradientProduct, inputs, outputs),
+          .weight_gradient = time(DeviceOperation::kWeightGradientProduct,
+                                  MatmulShape{.m = outputs,
+                                              .n = inputs,
+                                              .k = tokens,
+                                              .element_bytes = bytes,
+                                              .output_bytes = is_fused ? gradient_bytes : bytes,
+                                              .accumulate = is_fused})};
+}
+
+}  // namespace
+
+LinearTime& LinearTime::operator+=(const LinearTime& other) {
+  forward += other.forward;
+  input_gradient += other.input_gradient;
+  weight_gradient += other.weight_gradient;
+  return *this;
+}
+
+LinearTime operator*(const LinearTime& time, double factor) {
+  return {.forward = time.forward * factor,
+          .input_gradient = time.input_gradient * factor,
+          .weight_gradient = time.weight_gradient * factor};
+}
+
+LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                       const GpuSpec& gpu, const StackSpec& stack) {
+  return three_products(tokens, outputs, inputs, stack,
+                        [&](DeviceOperation operation, const MatmulShape& shape) {
+                          return product_time(operation, shape, gpu, stack.precision);
+                        });
+}
+
+LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int64_t outputs,
+                               std::int64_t inputs, const GpuSpec& gpu, const StackSpec& stack) {
+  return three_products(tokens, outputs, inputs, stack,
+                        [&](DeviceOperation /*operation*/, MatmulShape shape) {
+                          shape.batch = count;
+                          shape.is_grouped = true;
+                          return matmul_time(shape, gpu, gpu.peak(stack.precision));
+                        });
+}
+
+Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
+  return memory_bound_time(
+      Bytes(weights * (element_bytes(stack.precision) + 2.0 * stack.gradient_bytes)), gpu);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,38 @@
+// Time of the products of a linear layer.
+#pragma once
+
+#include <cstdint>
+
+#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/spec/stack_spec.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Three products of a linear layer: forward, input gradient, weight gradient.
+struct LinearTime {
+  Seconds forward;
+  Seconds input_gradient;
+  Seconds weight_gradient;
+
+  LinearTime& operator+=(const LinearTime& other);
+  friend LinearTime operator+(LinearTime a, const LinearTime& b) { return a += b; }
+  friend LinearTime operator*(const LinearTime& time, double factor);
+};
+
+/// A linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
+[[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                                     const GpuSpec& gpu, const StackSpec& stack);
+
+/// `count` of them side by side in one launch each, the tiles of all in common waves: the grouped
+/// products of experts with as many tokens each.
+[[nodiscard]] LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens,
+                                             std::int64_t outputs, std::int64_t inputs,
+                                             const GpuSpec& gpu, const StackSpec& stack);
+
+/// Time to add the gradient of `weights` weights to the sum over earlier microbatches: the new one
+/// is read (an element each), the sum read and written.
+[[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
+                                                 const StackSpec& stack);
+
+}  // namespace ptdp

@@ -1,0 +1,92 @@
+#include "cost_model/analytic/rank_parameters.h"
+
+#include "cost_model/analytic/stage.h"
+#include "cost_model/spec/parameter_counts.h"
+#include "cost_model/spec/rank_grid.h"
+
+namespace ptdp {
+namespace {
+
+double norm_parameters(const TransformerConfig& model) {
+  return (model.normalization == Normalization::kLayerNorm ? 2.0 : 1.0) * model.hidden_size;
+}
+
+}  // namespace
+
+RankParameters& RankParameters::operator+=(const RankParameters& other) {
+  dense += other.dense;
+  experts += other.experts;
+  return *this;
+}
+
+RankParameters operator*(const RankParameters& parameters, double factor) {
+  return {.dense = parameters.dense * factor, .experts = parameters.experts * factor};
+}
+
+RankParameters layer_parameters_of_rank(const TransformerConfig& model,
+                                        const ParallelConfig& config, LayerKind kind) {
+  const LayerParameters layer = layer_parameters(model, kind.has_experts);
+  return {
+      .dense = static_cast<double>(layer.split) / config.tp + static_cast<double>(layer.replicated),
+      .experts = static_cast<double>(layer.experts) / config.ep / config.etp};
+}
+
+RankParameters stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
+                                int stage) {
+  const double h = model.hidden_size;
+  RankParameters parameters;
+  const LayerCounts counts = layers_of_stage(model, config, stage);
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] > 0.0) {
+      parameters += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * counts[kind];
+    }
+  }
+  const bool is_first = holds_embedding(config, stage);
+  const bool is_last = holds_logits(config, stage);
+  const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
+  if (is_first || is_last) {
+    parameters.dense += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
+  }
+  if (is_first && model.position_embedding == PositionEmbedding::kLearned) {
+    parameters.dense += model.seq_length * h;
+  }
+  if (is_last) {
+    parameters.dense += norm_parameters(model);
+    if (model.mtp_num_layers > 0) {
+      // Besides their layers: what joins two states, and the embedding, where the model's is
+      // elsewhere.
+      parameters.dense +=
+          model.mtp_num_layers * (2.0 * h * h / config.tp + 3.0 * norm_parameters(model));
+      parameters.dense += is_first || !model.untied_embeddings ? 0.0 : table;
+    }
+  }
+  return parameters;
+}
+
+RankParameters most_parameters(const TransformerConfig& model, const ParallelConfig& config) {
+  RankParameters most;
+  for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
+    const RankParameters parameters = stage_parameters(model, config, stage);
+    if (parameters.total() > most.total()) {
+      most = parameters;
+    }
+  }
+  return most;
+}
+
+double shard_of(const RankParameters& parameters, const ParallelConfig& config) {
+  const double copies = num_copies(config);
+  double shard = parameters.dense / (1.0 * config.dp * config.cp * copies);
+  if (parameters.experts > 0.0) {
+    shard += parameters.experts / (static_cast<double>(expert_data_size(config)) * copies);
+  }
+  return shard;
+}
+
+double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
+                       LayerKind kind) {
+  const LayerWeights weights = layer_matrices(model, kind.has_experts);
+  return weights.split / config.tp + weights.replicated + weights.experts / config.ep / config.etp;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,45 @@
+// Parameters that one GPU of a stage holds, by the groups that share them.
+#pragma once
+
+#include "cost_model/spec/layer_kinds.h"
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/transformer_config.h"
+
+namespace ptdp {
+
+/// Parameters, or what goes with them, by who holds the same: experts have data-parallel groups of
+/// their own.
+struct RankParameters {
+  double dense = 0.0;    ///< As many times as there are dp·cp ranks that share them.
+  double experts = 0.0;  ///< As many times as expert_data_size() says.
+
+  [[nodiscard]] double total() const { return dense + experts; }
+  RankParameters& operator+=(const RankParameters& other);
+  friend RankParameters operator*(const RankParameters& parameters, double factor);
+};
+
+/// Of one layer: its matrices and column-parallel biases over t, norms, row-parallel biases,
+/// router and compressions in full, its experts over ep·etp.
+[[nodiscard]] RankParameters layer_parameters_of_rank(const TransformerConfig& model,
+                                                      const ParallelConfig& config, LayerKind kind);
+
+/// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers', and the padded embedding over t
+/// where the model begins and where it ends (learned positions where it begins; the final norm and
+/// the modules that predict more tokens where it ends, whose embedding and logits are those of the
+/// model). A bidirectional schedule holds two stages' parameters.
+[[nodiscard]] RankParameters stage_parameters(const TransformerConfig& model,
+                                              const ParallelConfig& config, int stage);
+
+/// Of the stage that holds most.
+[[nodiscard]] RankParameters most_parameters(const TransformerConfig& model,
+                                             const ParallelConfig& config);
+
+/// Of `parameters` on each rank, or of what goes with them, a rank's part where ZeRO shards them
+/// over all that hold the same.
+[[nodiscard]] double shard_of(const RankParameters& parameters, const ParallelConfig& config);
+
+/// Weights of a layer's matrices on a rank.
+[[nodiscard]] double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
+                                     LayerKind kind);
+
+}  // namespace ptdp

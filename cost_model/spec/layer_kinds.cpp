@@ -1,0 +1,78 @@
+#include "cost_model/spec/layer_kinds.h"
+
+#include <algorithm>
+
+namespace ptdp {
+namespace {
+
+/// Layers with experts among the first `layers`.
+int experts_before(const TransformerConfig& model, int layers) {
+  TransformerConfig part = model;
+  part.num_layers = layers;
+  return num_expert_layers(part);
+}
+
+}  // namespace
+
+LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
+  return {.has_experts = has_experts(model, layer),
+          .has_window = has_window(model) && layer >= model.first_window_layer};
+}
+
+bool has_one_kind(const TransformerConfig& model) {
+  const int with_experts = num_expert_layers(model);
+  return (with_experts == 0 || with_experts == model.num_layers) &&
+         (!has_window(model) || model.first_window_layer == 0);
+}
+
+LayerCounts count_layers(const TransformerConfig& model, int begin, int end) {
+  LayerCounts counts{};
+  const auto add = [&](int from, int to, bool is_windowed) {
+    if (from < to) {
+      const int with_experts = experts_before(model, to) - experts_before(model, from);
+      counts[index_of({.has_experts = true, .has_window = is_windowed})] += with_experts;
+      counts[index_of({.has_window = is_windowed})] += to - from - with_experts;
+    }
+  };
+  const int first_window = has_window(model) ? model.first_window_layer : end;
+  add(begin, std::min(end, first_window), false);
+  add(std::max(begin, first_window), end, true);
+  return counts;
+}
+
+LayerCounts of_one_kind(const TransformerConfig& model, double layers) {
+  LayerCounts counts{};
+  counts[index_of(kind_of_layer(model, 0))] = layers;
+  return counts;
+}
+
+double total(const LayerCounts& counts) {
+  double sum = 0.0;
+  for (const double count : counts) {
+    sum += count;
+  }
+  return sum;
+}
+
+LayerCounts& operator+=(LayerCounts& counts, const LayerCounts& others) {
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    counts[kind] += others[kind];
+  }
+  return counts;
+}
+
+LayerCounts operator*(LayerCounts counts, double factor) {
+  for (double& count : counts) {
+    count *= factor;
+  }
+  return counts;
+}
+
+TransformerConfig with_kind(TransformerConfig model, LayerKind kind) {
+  if (!kind.has_window) {
+    model.window_size = 0;
+  }
+  return model;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,32 @@
+// Costs per microbatch, computed once for all configurations that share them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "cost_model/analytic/stage.h"
+
+namespace ptdp {
+
+/// Keyed by what microbatch_costs() depends on: degrees within a stage, microbatch size, sequence
+/// parallelism, whether backward passes are split, how tensor-parallel and expert groups lie on
+/// nodes, and how many cores of a node are busy. Keeps a reference to the scenario.
+class CostsCache {
+ public:
+  explicit CostsCache(const Scenario& scenario) : scenario_(scenario) {}
+
+  /// Valid as long as the cache.
+  [[nodiscard]] const MicrobatchCosts& find(const ParallelConfig& config);
+
+ private:
+  using Key = std::tuple<int, int, int, int, int, bool, bool, std::int64_t, std::int64_t, int,
+                         std::int64_t, std::int64_t>;
+
+  [[nodiscard]] Key key_of(const ParallelConfig& config) const;
+
+  const Scenario& scenario_;
+  std::map<Key, MicrobatchCosts> costs_;
+};
+
+}  // namespace ptdp
