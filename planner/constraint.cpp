@@ -98,9 +98,6 @@ std::optional<Constraint> find_split_violation(const Scenario& scenario,
 std::optional<Constraint> find_spread_violation(const Scenario& scenario,
                                                 const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
-  if (config.zero_stage > kCoveredZeroStage) {
-    return Constraint::kNotCovered;
-  }
   if (config.sequence_parallel && model.seq_length % config.tp != 0) {
     return Constraint::kSequenceByTp;
   }

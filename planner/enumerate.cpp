@@ -1,6 +1,7 @@
 #include "planner/enumerate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "cost_model/analytic/partition.h"
@@ -24,17 +25,16 @@ std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& 
   return result;
 }
 
-std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins) {
+/// With a pipeline stages 2 and 3 are no other than 1 (sharding.h).
+std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp) {
+  const std::vector<int>& can_run = scenario.stack.can_run.zero_stages;
   std::vector<int> stages;
   if (pins.zero_stage.is_any()) {
-    for (const int stage : scenario.stack.can_run.zero_stages) {
-      if (stage <= kCoveredZeroStage) {
-        stages.push_back(stage);
-      }
-    }
+    std::copy_if(can_run.begin(), can_run.end(), std::back_inserter(stages),
+                 [&](int stage) { return stage <= 1 || pp == 1 || !contains(can_run, 1); });
     return stages;
   }
-  for (int stage = 0; stage <= 3; ++stage) {
+  for (int stage = 0; stage <= kHighestZeroStage; ++stage) {
     if (pins.zero_stage.contains(stage)) {
       stages.push_back(stage);
     }
@@ -171,7 +171,7 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
   for (const ParallelConfig& interleaving : interleavings(scenario, pins, split)) {
     for (const Recompute recompute : recomputes) {
       for (const bool is_sequence_parallel : sequence_parallel_choices(scenario, pins, split.tp)) {
-        for (const int zero_stage : zero_stages(scenario, pins)) {
+        for (const int zero_stage : zero_stages(scenario, pins, split.pp)) {
           ParallelConfig config = interleaving;
           config.recompute = recompute;
           config.sequence_parallel = is_sequence_parallel;

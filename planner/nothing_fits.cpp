@@ -71,15 +71,8 @@ std::string capabilities(const StackCapabilities& can_run) {
 }
 
 /// Why no configuration can match the pins, whatever the model; empty where some can.
-std::string contradiction(const Scenario& scenario, const SearchOptions& options) {
+std::string contradiction(const SearchOptions& options) {
   const Pins& pins = options.pins;
-  const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
-  if (pins.zero_stage.is_any() &&
-      *std::min_element(stages.begin(), stages.end()) > kCoveredZeroStage) {
-    return fmt::format("stack {} runs nothing below ZeRO stage {}; the cost model covers up to {}",
-                       scenario.stack.name, *std::min_element(stages.begin(), stages.end()),
-                       kCoveredZeroStage);
-  }
   if (!pins.schedules.empty() && !pins.allow_stale_weights &&
       std::all_of(pins.schedules.begin(), pins.schedules.end(), has_stale_weights)) {
     return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
@@ -133,8 +126,6 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return batches(scenario, options.pins);
     case Constraint::kNotRunByStack:
       return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run);
-    case Constraint::kNotCovered:
-      return fmt::format("it covers ZeRO stages up to {}", kCoveredZeroStage);
     case Constraint::kSequenceByTp:
       return fmt::format("tp must divide {}", model.seq_length);
     case Constraint::kExpertsByEp:
@@ -171,7 +162,7 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
 
 std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
                              const SearchResult& result) {
-  const std::string contradicted = contradiction(scenario, options);
+  const std::string contradicted = contradiction(options);
   if (!contradicted.empty()) {
     return "  " + contradicted + "\n";
   }

@@ -62,7 +62,7 @@ ParallelConfig read_config(const CommandLine& line, const PartitionRequest& requ
                         .dp = count_or(line, "dp", 1, kMostPerSize, 1),
                         .vpp = request.vpp,
                         .micro_batch_size = count_or(line, "micro-batch-size", 1, kMostPerSize, 1),
-                        .zero_stage = count_or(line, "zero-stage", 0, kCoveredZeroStage, 0)};
+                        .zero_stage = count_or(line, "zero-stage", 0, kHighestZeroStage, 0)};
   if (request.placement == StagePlacement::kV) {
     config.schedule = ScheduleKind::kZbV;
   } else if (request.vpp > 1) {

@@ -65,7 +65,7 @@ po::options_description flag_descriptions() {
   option("etp", text(), "GPUs that share one expert (default: 1 and tp)");
   option("vpp", text(), "model chunks per GPU");
   option("micro-batch-size", text(), "sequences per microbatch");
-  option("zero-stage", text(), "ZeRO stages: 0, 1");
+  option("zero-stage", text(), "ZeRO stages: 0, 1, 2, 3");
   option("schedule", text(),
          "all, or some of 1f1b, interleaved, gpipe, looped-bfs, zb-h1, zb-h2, zb-v, v-half, v-min, "
          "dualpipe, dualpipev, whether the stack runs them or not (default: all that it runs)");

@@ -7,6 +7,7 @@
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/pipeline_waits.h"
 
@@ -37,25 +38,14 @@ Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& co
 
 /// Gradient reduction and parameter gathering that compute does not hide.
 Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
-                           const Placements& groups, const StageCosts& stage,
-                           const RankParameters& parameters) {
+                           const MicrobatchCosts& costs, const Placements& groups,
+                           const StageCosts& stage, const RankParameters& parameters) {
   if (!has_replicas(groups, parameters)) {
     return Seconds(0.0);
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const auto reduction = [&](double pieces) {
-    return reduction_time(scenario, config, groups, parameters, pieces);
-  };
-  const auto gathering = [&](double pieces) {
-    return gathering_time(scenario, config, groups, parameters, pieces);
-  };
-
-  if (!overlaps_reduction(stack, config.pp)) {
-    return reduction(1.0) + gathering(1.0) +
-           memory_bound_time(Bytes(parameters.total() * stack.gradient_staging_traffic),
-                             cluster.gpu);
-  }
+  const bool overlaps = overlaps_reduction(stack, config.pp);
   // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
   // through this stage hide what they can of the others: the backward one (which starts with the
   // recomputation) the reduction, the next iteration's first forward one the gathering.
@@ -64,10 +54,25 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
     const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
     return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
   };
+  const Seconds of_bucket = gathering_time(scenario, config, groups, parameters, buckets);
+  const Seconds gathering = overlaps_gathering(stack, config.pp)
+                                ? exposed(of_bucket, stage.forward.total())
+                                : buckets * of_bucket;
+  if (shards_gradients(config)) {
+    const auto microbatches =
+        static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+    const ShardingTime each = sharding_time(scenario, config, costs);
+    return microbatches * (each.forward + each.backward) +
+           (shards_weights(config) ? Seconds(0.0) : gathering);
+  }
+  const Seconds reduction = reduction_time(scenario, config, groups, parameters, buckets);
+  if (!overlaps) {
+    return reduction + gathering +
+           memory_bound_time(Bytes(parameters.total() * stack.gradient_staging_traffic),
+                             cluster.gpu);
+  }
   const Bytes copied(kBucketPasses * parameters.total() * stack.gradient_bucket_bytes);
-  return exposed(reduction(buckets), stage.backward.total() + stage.recompute.total()) +
-         (overlaps_gathering(stack, config.pp) ? exposed(gathering(buckets), stage.forward.total())
-                                               : buckets * gathering(buckets)) +
+  return exposed(reduction, stage.backward.total() + stage.recompute.total()) + gathering +
          memory_bound_time(copied, cluster.gpu);
 }
 
@@ -117,7 +122,8 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   CostBreakdown cost;
   cost.matmul = passes.matmul;
   cost.attention = passes.attention;
-  cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * stage.gradient_accumulation;
+  cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * share_accumulated(config) *
+                                                stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.expert_parallel = passes.expert_parallel;
@@ -131,7 +137,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.bubble = fill / config.vpp * pipeline.mean;
     cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }
-  cost.data_parallel = data_parallel_time(scenario, config, groups, stage, parameters);
+  cost.data_parallel = data_parallel_time(scenario, config, costs, groups, stage, parameters);
   cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
   cost.optimizer = optimizer.step + optimizer.norm;
@@ -207,7 +213,10 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
                                             group.size)
                : ring_all_reduce_volume(gradients, group.size);
   };
-  for (int stage = 0; stage < config.pp; ++stage) {
+  if (shards_gradients(config)) {
+    traffic.data_parallel = of_all_stages = sharding_volume(scenario, config);
+  }
+  for (int stage = 0; stage < config.pp && !shards_gradients(config); ++stage) {
     const RankParameters held = stage_parameters(model, config, stage);
     const Bytes sent =
         sent_over(groups.data, held.dense) + sent_over(groups.expert_data, held.experts);

@@ -9,6 +9,7 @@
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/runtime_memory.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
@@ -184,7 +185,9 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
     total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
                    shards);
   }
-  if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
+  if (shards_gradients(config)) {
+    total += sharding_buffers(scenario, config);
+  } else if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters.total() * scenario.stack.gradient_bucket_bytes);
   }
   return total;
@@ -203,11 +206,11 @@ int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
   return static_cast<int>(heaviest - stages.begin());
 }
 
-/// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
-Bytes optimizer_state(const StackSpec& stack, const ParallelConfig& config,
-                      const RankParameters& held) {
-  const RankParameters state = held * stack.optimizer_bytes;
-  return Bytes(config.zero_stage >= 1 ? shard_of(state, config) : state.total());
+/// So many bytes of each parameter that a rank holds, or of its shard of them. Where ZeRO shards a
+/// 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+Bytes sharded_if(bool is_sharded, double bytes, const ParallelConfig& config,
+                 const RankParameters& held) {
+  return Bytes(is_sharded ? shard_of(held * bytes, config) : held.total() * bytes);
 }
 
 /// Versions of its weights that a stage keeps.
@@ -311,25 +314,21 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
   return kept;
 }
 
-double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp) {
-  const double shards = zero_stage >= 1 ? dp : 1.0;
-  return stack.weight_bytes + stack.gradient_bytes + stack.optimizer_bytes / shards;
-}
-
 Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
                   const RankParameters& held) {
-  return Bytes(held.total() * (stack.weight_bytes + stack.gradient_bytes)) +
-         optimizer_state(stack, config, held);
+  return sharded_if(shards_weights(config), stack.weight_bytes, config, held) +
+         sharded_if(shards_gradients(config), stack.gradient_bytes, config, held) +
+         sharded_if(config.zero_stage >= 1, stack.optimizer_bytes, config, held);
 }
 
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const StackSpec& stack = scenario.stack;
   const RankParameters held = stage_parameters(scenario.job.model, config, stage);
-  const double parameters = held.total();
+  const Bytes weights = sharded_if(shards_weights(config), stack.weight_bytes, config, held);
   MemoryBreakdown memory{
-      .weights = Bytes(weight_versions(scenario, config, stage) * parameters * stack.weight_bytes),
-      .gradients = Bytes(parameters * stack.gradient_bytes),
-      .optimizer = optimizer_state(stack, config, held),
+      .weights = weight_versions(scenario, config, stage) * weights,
+      .gradients = sharded_if(shards_gradients(config), stack.gradient_bytes, config, held),
+      .optimizer = sharded_if(config.zero_stage >= 1, stack.optimizer_bytes, config, held),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario, config, stage), stack);

@@ -80,12 +80,10 @@ struct ActivationStorage {
 [[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
                                               const ParallelConfig& config, int virtual_stage);
 
-/// Bytes of model state per parameter that a GPU holds: weights + gradients + optimizer, the last
-/// over d with ZeRO stage 1: 18 or 6 + 12/d, 20 or 4 + 16/d. Source: Megatron-LM docs on the
-/// distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
-[[nodiscard]] double state_bytes_per_parameter(const StackSpec& stack, int zero_stage, int dp);
-
-/// Model state of a rank that holds so many parameters.
+/// Model state of a rank that holds so many parameters: weights, gradients and optimizer states,
+/// the last over d with ZeRO stage 1 (18 bytes per parameter or 6 + 12/d, 20 or 4 + 16/d),
+/// gradients too with 2, weights with 3 (16/d), where sharding.h says that they are. Source:
+/// Megatron-LM docs on the distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
                                 const RankParameters& held);
 

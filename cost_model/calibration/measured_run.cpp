@@ -206,11 +206,11 @@ std::optional<int> stages_of_memory(const std::string& schedule) {
 }
 
 /// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
-/// form, and "none" where there is no pipeline.
+/// form, and "none" or "fsdp" where there is no pipeline.
 ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   static const std::set<std::string> one_forward_one_backward = {
       "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved"};
-  if (one_forward_one_backward.contains(text) || (text == "none" && pp == 1)) {
+  if (one_forward_one_backward.contains(text) || ((text == "none" || text == "fsdp") && pp == 1)) {
     return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
   }
   if (vpp == 1 && stages_of_memory(text)) {
@@ -260,8 +260,8 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
   config.zero_stage = config.dp > 1 ? zero_stage : 0;
-  if (config.zero_stage > kCoveredZeroStage) {
-    throw Skip{"ZeRO stage " + std::to_string(config.zero_stage) + " is not covered"};
+  if (config.zero_stage > kHighestZeroStage) {
+    throw Skip{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }
   if (config.tp > 1 && row.flag("tp_overlap").value_or(false)) {
     throw Skip{"tensor-parallel overlap within products is not covered"};

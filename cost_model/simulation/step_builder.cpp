@@ -5,6 +5,7 @@
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/pipeline_waits.h"
 
@@ -44,6 +45,18 @@ TransferTime message_over(const Scenario& scenario, const ParallelConfig& config
           .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
 }
 
+/// What full sharding adds to the passes of a model on one stage, cut into as many chunks as there
+/// are; stage 2's gathering after the optimizer's step with the first microbatch's share.
+void add_sharding(const Scenario& scenario, const ParallelConfig& config,
+                  const MicrobatchCosts& costs, std::vector<StageDurations>& stages) {
+  const ShardingTime time = sharding_time(scenario, config, costs);
+  const double share = 1.0 / static_cast<double>(stages.size());
+  for (StageDurations& of : stages) {
+    of = stage_durations(of.forward + share * time.forward,
+                         of.input_gradient + share * time.backward, of.weight_gradient);
+  }
+}
+
 }  // namespace
 
 StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
@@ -54,8 +67,8 @@ StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config)
         has_replicas(groups, held)
             ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
             : 0;
-    buckets.reductions.push_back(count);
-    buckets.gathers.push_back(config.zero_stage >= 1 ? count : 0);
+    buckets.reductions.push_back(shards_gradients(config) ? 0 : count);
+    buckets.gathers.push_back(config.zero_stage >= 1 && !shards_weights(config) ? count : 0);
   }
   return buckets;
 }
@@ -116,9 +129,12 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
                          (stage == num_stages - 1 ? costs.embedding_accumulation : Seconds(0.0));
     const LayerCosts layers = sum_of(costs, layers_of_virtual_stage(model, config, stage));
     StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
-    of =
-        stage_durations(of.forward, of.input_gradient,
-                        of.weight_gradient + accumulations * (layers.gradient_accumulation + ends));
+    of = stage_durations(of.forward, of.input_gradient,
+                         of.weight_gradient + accumulations * share_accumulated(config) *
+                                                  (layers.gradient_accumulation + ends));
+  }
+  if (shards_gradients(config)) {
+    add_sharding(scenario, config, costs, times.stages);
   }
 
   Placements within = groups;
@@ -145,9 +161,10 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
         reduction_time(scenario, config, groups, held, buckets),
         reduction_time(scenario, config, groups, held, pieces_of(stack.reduced_gradient_bytes)));
     reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
-    const bool is_reduced = has_replicas(groups, held);
+    const bool is_reduced = has_replicas(groups, held) && !shards_gradients(config);
+    const bool is_gathered = has_replicas(groups, held) && !shards_weights(config);
     times.reductions.push_back(is_reduced ? reduction : TransferTime{});
-    times.gathers.push_back(is_reduced
+    times.gathers.push_back(is_gathered
                                 ? split(gathering_time(scenario, config, groups, held, buckets),
                                         gathering_time(scenario, config, groups, held,
                                                        pieces_of(gathered_bytes(stack))))

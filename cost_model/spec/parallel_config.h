@@ -118,7 +118,7 @@ struct ParallelConfig {
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
-  int zero_stage = 0;              ///< 0: replicated; 1: optimizer states sharded over dp.
+  int zero_stage = 0;  ///< Sharded over dp: 1 optimizer states, 2 gradients too, 3 weights too.
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
   std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
   /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within

@@ -10,7 +10,6 @@ namespace {
 
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
-constexpr int kHighestZeroStage = 3;
 constexpr Range kMegabytes = {0.001, 1e6, "megabytes"};
 constexpr Range kMebibytes = {0.001, 1e6, "MiB"};
 constexpr Range kLogitRange = {0.0, 1e4, "bytes per logit"};
@@ -179,6 +178,9 @@ void describe(Fields& fields, StackSpec& stack) {
                 NamedValues<DataParallelOverlap>(kDataParallelOverlapNames));
   if (fields.optional("parameter_gather_overlap", !stack.parameter_gather_overlap)) {
     fields.flag("parameter_gather_overlap", stack.parameter_gather_overlap);
+  }
+  if (fields.optional("shards_matrices_apart", stack.shards_matrices_apart)) {
+    fields.flag("shards_matrices_apart", stack.shards_matrices_apart);
   }
   fields.flag("scatter_gather", stack.scatter_gather);
   if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {

@@ -10,8 +10,8 @@
 
 namespace ptdp {
 
-/// The highest ZeRO stage that the cost model covers.
-inline constexpr int kCoveredZeroStage = 1;
+/// The highest ZeRO stage there is: weights, gradients and optimizer states are sharded.
+inline constexpr int kHighestZeroStage = 3;
 
 /// When the gradient reduction runs behind the backward pass.
 enum class DataParallelOverlap {
@@ -51,7 +51,7 @@ inline constexpr std::array kMemoryModelNames = {
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
   std::vector<Recompute> recompute;
-  std::vector<int> zero_stages;  ///< Of which the cost model covers those up to kCoveredZeroStage.
+  std::vector<int> zero_stages;
   bool sequence_parallel = false;
   bool context_parallel = false;
   bool expert_parallel = false;    ///< And models with experts at all.
@@ -105,6 +105,9 @@ struct StackSpec {
   /// Whether, where the reduction overlaps, so does the gathering of ZeRO's parameters, with the
   /// next forward pass (Megatron-LM's --overlap-param-gather).
   bool parameter_gather_overlap = true;
+  /// Whether full sharding gathers and scatters matrix by matrix, each put together from the pieces
+  /// of all ranks by a kernel apiece (DeepSpeed 2021, torch.distributed.all_gather into a list).
+  bool shards_matrices_apart = false;
   bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
   ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;

@@ -221,7 +221,7 @@ TEST(RunsFile, OfRunsThatCannotBeCostedSaysWhyForEach) {
   for (const Row& row :
        {Row{"cluster_key", "seleen-a100", "selene-a100"}, Row{"stack_key", "none", "stack"},
         Row{"recompute", "block", "block"}, Row{"schedule", "gpipe", "gpipe"},
-        Row{"zero", "3", "ZeRO"}, Row{"precision", "fp8", "fp8"}, Row{"tp", "5", "32"},
+        Row{"zero", "4", "ZeRO"}, Row{"precision", "fp8", "fp8"}, Row{"tp", "5", "32"},
         Row{"gpu_count", "31", "31"}, Row{"layers", "?", "layers"}, Row{"layers", "", "layers"}}) {
     const RunRow bad = run_with(row.column, row.value);
     const ProgramRun run =

@@ -170,11 +170,12 @@ TEST(Stack, WithoutPipelinesIsPlannedWithOneStage) {
   }
 }
 
-// Full sharding is a thing that stacks run and the cost model does not cover yet.
-TEST(Stack, ThatOnlyShardsWeightsSaysThatItIsNotCovered) {
+TEST(Stack, ThatOnlyShardsWeightsIsPlannedFor) {
   ordered_json stack = megatron_stack();
   stack["can_run"]["zero_stages"] = {3};
-  EXPECT_TRUE(fits_nowhere(run_plan_with({.stack = stack.dump()}), {"ZeRO stage 3", "covers"}));
+  const ProgramRun run = run_plan_with({.stack = stack.dump()});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr(" zero=3"));
 }
 
 TEST(NothingFits, TalliesEveryCandidate) {

@@ -17,11 +17,21 @@ Scenario selene_2022(const std::string& model, std::int64_t batch) {
 // 18 bytes for each of 340 billion parameters; ZeRO-1 over 64 replicas leaves 6 + 12/64.
 TEST(StateBytes, AreTheNumbersOfTheField) {
   const StackSpec mixed{.weight_bytes = 2.0, .gradient_bytes = 4.0, .optimizer_bytes = 12.0};
-  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(mixed, 0, 64) * 340e9 / 1e9, 6120.0);
-  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(mixed, 1, 64), 6.0 + 12.0 / 64.0);
+  const auto bytes = [](const StackSpec& stack, int zero_stage, int dp) {
+    return model_state(stack, {.dp = dp, .zero_stage = zero_stage}, {.dense = 1.0}).value();
+  };
+  EXPECT_DOUBLE_EQ(bytes(mixed, 0, 64) * 340e9 / 1e9, 6120.0);
+  EXPECT_DOUBLE_EQ(bytes(mixed, 1, 64), 6.0 + 12.0 / 64.0);
   const StackSpec fp16{.weight_bytes = 2.0, .gradient_bytes = 2.0, .optimizer_bytes = 16.0};
-  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(fp16, 0, 8), 20.0);
-  EXPECT_DOUBLE_EQ(state_bytes_per_parameter(fp16, 1, 8), 4.0 + 16.0 / 8.0);
+  EXPECT_DOUBLE_EQ(bytes(fp16, 0, 8), 20.0);
+  EXPECT_DOUBLE_EQ(bytes(fp16, 1, 8), 4.0 + 16.0 / 8.0);
+  // Rajbhandari et al. (arXiv:1910.02054), figure 1: 7.5 billion parameters on 64 GPUs with 16
+  // bytes each take 120, 31.4, 16.6 and 1.9 GB.
+  const StackSpec zero{.weight_bytes = 2.0, .gradient_bytes = 2.0, .optimizer_bytes = 12.0};
+  const std::array published = {120.0, 31.4, 16.6, 1.9};
+  for (int stage = 0; stage <= 3; ++stage) {
+    EXPECT_NEAR(7.5 * bytes(zero, stage, 64), published[static_cast<std::size_t>(stage)], 0.05);
+  }
 }
 
 // SC21 section 3.5 and Korthikanti et al. section 4.1: (10 + 24/t) per sbh, (10 + 24)/t with
@@ -87,8 +97,8 @@ TEST(Memory, ReproducesFigureOneOfKorthikanti) {
     const TransformerConfig& model = scenario.job.model;
     const double matrices =
         12.0 * model.num_layers * model.hidden_size * model.hidden_size / (8.0 * row.pp);
-    EXPECT_NEAR(matrices * state_bytes_per_parameter(scenario.stack, 0, 1) / kGibi / row.state, 1.0,
-                1e-3)
+    EXPECT_NEAR(model_state(scenario.stack, {}, {.dense = matrices}).value() / kGibi / row.state,
+                1.0, 1e-3)
         << row.model;
 
     // Ours adds the embedding's dropout masks on the first stage, which the figure leaves out.

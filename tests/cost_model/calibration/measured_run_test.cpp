@@ -229,7 +229,7 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
            {{{"recompute", "?"}}, "recompute \"?\" is not covered"},
            {{{"precision", "fp8"}}, "precision \"fp8\" is not covered"},
            {{{"precision", "?"}}, "precision \"?\" is not covered"},
-           {{{"zero", "3"}}, "ZeRO stage 3 is not covered"}}) {
+           {{{"zero", "4"}}, "there is no ZeRO stage 4"}}) {
     EXPECT_EQ(skip_of(row_with(changes)), reason);
   }
 }

@@ -1,0 +1,60 @@
+// Full sharding, ZeRO stages 2 and 3 and FSDP: what it makes each microbatch send.
+#pragma once
+
+#include "cost_model/analytic/stage.h"
+#include "cost_model/analytic/step_terms.h"
+
+namespace ptdp {
+
+/// Whether gradients are reduced to shards after every microbatch, and whether weights are gathered
+/// from shards for every pass. With a pipeline neither is: a microbatch's pass through a stage is
+/// too short for it, so weights stay once they are gathered and gradients until the last
+/// microbatch, which is ZeRO-1 whatever its name (torchtitan's fsdp_reshard_after_forward
+/// "default"; DeepSpeed and Megatron-LM refuse it).
+[[nodiscard]] constexpr bool shards_gradients(const ParallelConfig& config) {
+  return config.zero_stage >= 2 && config.pp == 1;
+}
+[[nodiscard]] constexpr bool shards_weights(const ParallelConfig& config) {
+  return config.zero_stage >= 3 && config.pp == 1;
+}
+
+/// The part of a rank's gradients that it adds to those of earlier microbatches.
+[[nodiscard]] constexpr double share_accumulated(const ParallelConfig& config) {
+  return shards_gradients(config) ? 1.0 / config.dp / config.cp : 1.0;
+}
+
+/// Exposed time of one microbatch's gathers and reduce-scatters.
+struct ShardingTime {
+  Seconds forward;
+  Seconds backward;
+};
+
+/// Of a configuration that shards_gradients(); layers are the units. With G and R the time to
+/// gather a layer's weights and to reduce-scatter its gradients over the GPUs that hold the same
+/// (experts over theirs), C and C' the time of a layer's forward pass, and of its backward one with
+/// what it recomputes:
+///
+///   stage 3  forward   G of the ends (embedding, logits) and of the first layer, then each layer
+///                      G behind the C of the one before
+///            backward  each layer G + R behind the C' of a neighbour, and R of the ends
+///   stage 2  backward  each layer R behind C', and R of the ends
+///
+/// "behind" leaves what is longer than the compute, and the stack's overlap_slowdown of the rest; a
+/// stack without overlap leaves all. The backward pass moves the stack's gradient_staging_traffic
+/// too: gradients are put together before they are reduced. A stack that shards_matrices_apart has
+/// four gathers and reduce-scatters in place of one, and to launch a kernel for each rank's piece
+/// of each, which nothing hides. Source: PyTorch FSDP (arXiv:2304.11277) section 3.3, backward
+/// and forward prefetching; ZeRO (arXiv:1910.02054) section 7: 3 times the parameters in each
+/// microbatch.
+[[nodiscard]] ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& config,
+                                         const MicrobatchCosts& costs);
+
+/// Bytes that a GPU sends for it in an iteration, gathering after the optimizer's step included.
+[[nodiscard]] Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config);
+
+/// Memory beside the shards: of stage 3 the gathered weights of two layers, or of their
+/// largest matrices where these are apart (one computes, one is on its way), and of the ends; of
+/// both as many gradients, whole until they are reduced.
+[[nodiscard]] Bytes sharding_buffers(const Scenario& scenario, const ParallelConfig& config);
+
+}  // namespace ptdp

@@ -1,0 +1,143 @@
+#include "cost_model/analytic/sharding.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/simulation/step_builder.h"
+#include "tests/cost_model/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kBatch = 128;
+
+/// GPT of 3.6 billion parameters on 64 GPUs, two microbatches each.
+Scenario fsdp() {
+  return shipped_scenario("3.6B", "mosaicml-a100-80gb", "composer-fsdp-2023", kBatch);
+}
+ParallelConfig sharded(int zero_stage) {
+  return {.dp = 64, .recompute = Recompute::kFull, .zero_stage = zero_stage};
+}
+
+Scenario with_links(Scenario scenario, double factor) {
+  for (LinkSpec* link : {&scenario.cluster.nvlink, &scenario.cluster.nic}) {
+    link->bandwidth = link->bandwidth * factor;
+  }
+  return scenario;
+}
+
+ShardingTime time_of(const Scenario& scenario, const ParallelConfig& config) {
+  return sharding_time(scenario, config, microbatch_costs(scenario, config));
+}
+
+// ZeRO (arXiv:1910.02054) section 7.2.2: 3Ψ elements in a microbatch against 2Ψ of data
+// parallelism, here of 2 bytes each, of which a rank sends 63/64.
+TEST(Sharding, SendsHalfAsMuchAgainAsDataParallelismInEachMicrobatch) {
+  const Scenario scenario = fsdp();
+  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
+  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(3)).value(),
+                   2.0 * 3.0 * 2.0 * parameters * 63.0 / 64.0);
+  // Stage 2: the gradients of two microbatches, and the weights once.
+  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(2)).value(),
+                   (2.0 * 2.0 + 2.0) * parameters * 63.0 / 64.0);
+  EXPECT_EQ(iteration_traffic(scenario, sharded(3), Seconds(1.0)).data_parallel,
+            sharding_volume(scenario, sharded(3)));
+}
+
+// By links that are so slow that compute hides nothing worth mentioning, the time is the volume's:
+// a gather forward, one of the layers and a reduce-scatter of all backward, over the 8 NICs of a
+// node. The ends stay from the forward pass.
+TEST(Sharding, IsBoundByItsVolumeWhereLinksAreSlow) {
+  const Scenario slow = with_links(fsdp(), 1e-6);
+  const ShardingTime time = time_of(slow, sharded(3));
+  const GroupPlacement group = place_groups(sharded(3), slow.cluster).data;
+  const double parameters = stage_parameters(slow.job.model, sharded(3), 0).total();
+  const double of_pass =
+      2.0 * parameters * 63.0 / 64.0 / bus_bandwidth(group, slow.cluster).value();
+  const double h = slow.job.model.hidden_size;
+  const double layers = slow.job.model.num_layers * (12.0 * h * h + 13.0 * h);
+  EXPECT_NEAR(time.forward.value() / of_pass, 1.0, 0.01);
+  EXPECT_NEAR(time.backward.value() / of_pass, 1.0 + layers / parameters, 0.01);
+}
+
+TEST(Sharding, HidesAllButTheEndsBehindComputeWhereLinksAreFast) {
+  Scenario fast = with_links(fsdp(), 1e4);
+  fast.stack.overlap_slowdown = 0.0;
+  fast.stack.gradient_staging_traffic = 0.0;
+  const MicrobatchCosts costs = microbatch_costs(fast, sharded(3));
+  const ShardingTime time = sharding_time(fast, sharded(3), costs);
+  EXPECT_LT(time.forward, 0.02 * costs.layers[0].forward.total() * fast.job.model.num_layers);
+  EXPECT_LT(time.backward, 0.02 * costs.layers[0].backward.total() * fast.job.model.num_layers);
+  fast.stack.data_parallel_overlap = DataParallelOverlap::kNever;
+  EXPECT_GT(time_of(fast, sharded(3)).forward, 2.0 * time.forward);
+}
+
+TEST(Sharding, GathersNothingInAPassOfStageTwo) {
+  EXPECT_EQ(time_of(fsdp(), sharded(2)).forward, Seconds(0.0));
+  EXPECT_LT(time_of(fsdp(), sharded(2)).backward, time_of(fsdp(), sharded(3)).backward);
+}
+
+// By hand: four matrices, 64 pieces each, 7 µs for a piece; gathered twice and scattered once.
+TEST(Sharding, PutsMatricesTogetherFromAllRanksWhereTheyAreApart) {
+  Scenario fast = with_links(fsdp(), 1e9);
+  fast.cluster.collective_launch = fast.cluster.nic.hop_latency = fast.cluster.nvlink.hop_latency =
+      Seconds(0.0);
+  const auto both = [&] {
+    const ShardingTime time = time_of(fast, sharded(3));
+    return time.forward + time.backward;
+  };
+  const Seconds together = both();
+  fast.stack.shards_matrices_apart = true;
+  EXPECT_NEAR((both() - together).value(), fast.job.model.num_layers * 3.0 * 4.0 * 64.0 * 7e-6,
+              1e-4);
+}
+
+TEST(Sharding, LeavesEachRankItsShareOfTheState) {
+  const Scenario scenario = fsdp();
+  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
+  const MemoryBreakdown whole = stage_memory(scenario, sharded(0), 0);
+  const MemoryBreakdown third = stage_memory(scenario, sharded(3), 0);
+  EXPECT_DOUBLE_EQ(64.0 * third.weights.value(), 2.0 * parameters);
+  EXPECT_DOUBLE_EQ(64.0 * third.gradients.value(), 2.0 * parameters);
+  EXPECT_DOUBLE_EQ(64.0 * third.optimizer.value(), 12.0 * parameters);
+  EXPECT_EQ(third.activations, whole.activations);
+  // Two layers of 12h² + 13h parameters and the ends, weights and gradients of 2 bytes each.
+  const double h = scenario.job.model.hidden_size;
+  const double layers = scenario.job.model.num_layers * (12.0 * h * h + 13.0 * h);
+  EXPECT_NEAR(third.buffers.value(), 4.0 * (2.0 * (12.0 * h * h + 13.0 * h) + parameters - layers),
+              1.0);
+  EXPECT_LT(third.total(), stage_memory(scenario, sharded(2), 0).total());
+}
+
+TEST(Sharding, IsStageOneWithAPipeline) {
+  Scenario scenario = fsdp();
+  ParallelConfig pipeline = {.pp = 2, .dp = 32, .recompute = Recompute::kFull, .zero_stage = 3};
+  const CostBreakdown third = iteration_cost(scenario, pipeline);
+  const Bytes memory = peak_memory(scenario, pipeline);
+  pipeline.zero_stage = 1;
+  EXPECT_EQ(iteration_cost(scenario, pipeline).total(), third.total());
+  EXPECT_EQ(peak_memory(scenario, pipeline), memory);
+}
+
+// On one stage a step is its microbatches one after the other and the optimizer; without overlap
+// nothing hides the gathering of stage 2 either.
+TEST(Sharding, TakesAsLongInASimulatedStep) {
+  Scenario scenario = fsdp();
+  scenario.stack.parameter_gather_overlap = false;
+  for (const int stage : {2, 3}) {
+    const ParallelConfig config = sharded(stage);
+    const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
+    const StepBuckets buckets = step_buckets(scenario, config);
+    EXPECT_EQ(buckets.reductions.front(), 0);
+    const TransferTime& gather = times.gathers.front();
+    const Seconds step = 2.0 * (times.stages.front().forward + times.stages.front().backward) +
+                         buckets.gathers.front() * (gather.latency + gather.transfer) + times.norm +
+                         times.optimizer.front();
+    EXPECT_NEAR(step / iteration_cost(scenario, config).total(), 1.0, 1e-3) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
