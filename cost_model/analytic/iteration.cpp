@@ -120,6 +120,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
+  cost.context_parallel = passes.context_parallel;
   cost.expert_parallel = passes.expert_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();

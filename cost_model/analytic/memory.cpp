@@ -184,7 +184,7 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
     total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
                    shards);
   }
-  if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
+  if ((config.dp > 1 || config.cp > 1) && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters.total() * scenario.stack.gradient_bucket_bytes);
   }
   return total;
