@@ -194,9 +194,6 @@ void check_config(const Plan& plan, const std::string& place) {
   const auto refuse = [&](const std::string& why) {
     throw Error(place + ": config: " + to_string(config) + ": " + why);
   };
-  if (config.cp > 1) {
-    refuse("context parallelism is not covered; expected cp of 1");
-  }
   const std::vector<int>& layers = config.layers_per_stage;
   if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
     refuse("layers_per_stage: expected [] where all are equal");
