@@ -69,8 +69,8 @@ std::string capabilities(const StackCapabilities& can_run) {
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
-         (can_run.context_parallel ? ", context parallelism" : "") +
-         (can_run.expert_parallel ? ", experts" : ", no experts");
+         (can_run.expert_parallel ? ", experts" : ", no experts") +
+         (can_run.context_parallel ? ", context parallelism" : ", no context parallelism");
 }
 
 /// The sizes of groups that can share a sequence, whatever its heads.

@@ -60,6 +60,9 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
 template <class Fields>
 void describe_traffic(Fields& fields, Traffic& traffic) {
   fields.quantity("tensor_parallel_bytes", traffic.tensor_parallel, 1.0, kRateRange);
+  if (fields.optional("context_parallel_bytes", traffic.context_parallel > Bytes(0.0))) {
+    fields.quantity("context_parallel_bytes", traffic.context_parallel, 1.0, kRateRange);
+  }
   fields.quantity("pipeline_bytes", traffic.pipeline, 1.0, kRateRange);
   fields.quantity("data_parallel_bytes", traffic.data_parallel, 1.0, kRateRange);
   fields.quantity("pipeline_bisection_GBps", traffic.pipeline_bisection, kGiga, kRateRange);

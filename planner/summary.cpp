@@ -141,6 +141,9 @@ std::string traffic(const Plan& plan) {
   if (plan.config.tp > 1) {
     text += row("tensor parallel", bytes(sent.tensor_parallel));
   }
+  if (plan.config.cp > 1) {
+    text += row("context parallel", bytes(sent.context_parallel));
+  }
   if (plan.config.pp > 1) {
     text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
                                         bytes(sent.pipeline), rate(sent.pipeline_bisection)));

@@ -60,6 +60,7 @@ inline constexpr std::array kCostTerms = {
 /// Bytes that one GPU sends per iteration.
 struct Traffic {
   Bytes tensor_parallel;
+  Bytes context_parallel;             ///< With what recomputation sends again.
   Bytes pipeline;                     ///< Both directions, on the stage that sends most.
   Bytes data_parallel;                ///< Heaviest stage.
   BytesPerSecond pipeline_bisection;  ///< Through the cut between the pipeline's halves, both ways,

@@ -48,7 +48,9 @@ TEST(WhyNothingFits, SaysHowSequencesCanBeShared) {
               HasSubstr("tp * cp must divide 24, and cp 4 / tp or the other way round"));
   scenario.stack.can_run.context_parallel = false;
   EXPECT_THAT(why({.tp = IntegerRanges(2), .cp = IntegerRanges(2)}),
-              HasSubstr("not run by this stack"));
+              HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, "
+                        "recompute none or full, ZeRO 0, no sequence parallelism, no experts, no "
+                        "context parallelism"));
 }
 
 TEST(WhyNothingFits, SaysWhatTheStackRuns) {

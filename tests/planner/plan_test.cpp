@@ -53,6 +53,7 @@ TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
   const std::string text =
       to_json(make_plan(scenario, 64, 0.0, {.tp = 8, .dp = 2, .cp = 4}, Calibration{}));
   EXPECT_THAT(text, HasSubstr("\"context_parallel\": "));
+  EXPECT_THAT(text, HasSubstr("\"context_parallel_bytes\": "));
   EXPECT_THAT(text, HasSubstr("\"context_parallel_kind\": \"all-gather\""));
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }

@@ -321,5 +321,21 @@ TEST(IterationCost, SumsWhatLayersWaitForPartsOfSequences) {
               1.0, 1e-12);
 }
 
+// By hand: t = 8 of 48 heads of 128, 512 of 2048 tokens: K and V of 2·512·6·128·2 bytes go round to
+// three others, twice as many bytes with their gradients; 10 layers on a stage, 32 microbatches.
+TEST(IterationTraffic, OfSharedSequencesIsTheirKeysAndValues) {
+  const Scenario scenario = selene_2021("18B", 64);
+  ParallelConfig config{.tp = 8, .pp = 4, .dp = 2, .cp = 4};
+  const auto sent = [&] {
+    return iteration_traffic(scenario, config, Seconds(1.0)).context_parallel.value();
+  };
+  const double round = 3.0 * 2 * 512 * 6 * 128 * 2;
+  EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 3 * round);
+  config.recompute = Recompute::kFull;
+  EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 4 * round);
+  config.cp = 1;
+  EXPECT_EQ(sent(), 0.0);
+}
+
 }  // namespace
 }  // namespace ptdp
