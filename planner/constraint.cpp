@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/contains.h"
@@ -92,13 +93,20 @@ std::optional<Constraint> find_split_violation(const Scenario& scenario,
   if (config.layers_per_stage.empty() && model.num_layers % config.pp != 0) {
     return Constraint::kLayersByPp;
   }
+  const ContextSplit split = context_split(config, scenario.stack);
+  if (!divides_sequence(model, split)) {
+    return Constraint::kSequenceByCp;
+  }
+  if (!divides_heads(model, split)) {
+    return Constraint::kHeadsByTpCp;
+  }
   return std::nullopt;
 }
 
 std::optional<Constraint> find_spread_violation(const Scenario& scenario,
                                                 const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
-  if (config.sequence_parallel && model.seq_length % config.tp != 0) {
+  if (config.sequence_parallel && model.seq_length / config.cp % config.tp != 0) {
     return Constraint::kSequenceByTp;
   }
   if (const auto violation = find_expert_violation(model, config)) {

@@ -21,6 +21,8 @@ enum class Constraint {
   kFfnByTp,
   kGroupsByTp,
   kLayersByPp,
+  kSequenceByCp,
+  kHeadsByTpCp,
   kNotRunByStack,
   kSequenceByTp,
   kExpertsByEp,
@@ -52,9 +54,13 @@ inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
     ConstraintText{Constraint::kGroupsByTp, "groups_by_tp", "query groups not divisible by tp"},
     ConstraintText{Constraint::kLayersByPp, "layers_by_pp", "layers not divisible by pp"},
+    ConstraintText{Constraint::kSequenceByCp, "sequence_by_cp",
+                   "sequence length not divisible by cp, in two chunks per GPU"},
+    ConstraintText{Constraint::kHeadsByTpCp, "heads_by_tp_cp",
+                   "attention heads or query groups not divisible by tp * cp (all-to-all)"},
     ConstraintText{Constraint::kNotRunByStack, "not_run_by_stack", "not run by this stack"},
     ConstraintText{Constraint::kSequenceByTp, "sequence_by_tp",
-                   "sequence length not divisible by tp (sequence parallelism)"},
+                   "a GPU's part of a sequence not divisible by tp (sequence parallelism)"},
     ConstraintText{Constraint::kExpertsByEp, "experts_by_ep", "experts not divisible by ep"},
     ConstraintText{Constraint::kExpertFfnByEtp, "expert_ffn_by_etp",
                    "width of an expert not divisible by etp"},
@@ -89,7 +95,7 @@ inline constexpr std::array kConstraints = {
 
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
-/// Checks that depend on tp and pp only.
+/// Checks that depend on tp, pp and cp only.
 [[nodiscard]] std::optional<Constraint> find_split_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);
 /// Checks that neither dp nor the microbatch size touch; the split must pass.

@@ -15,7 +15,9 @@ const MicrobatchCosts& CostsCache::find(const ParallelConfig& config) {
 
 CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
   const ClusterSpec& cluster = scenario_.cluster;
-  const GroupPlacement tensor = place_group(RankGrid(config), Dimension::kTensor, cluster);
+  const RankGrid grid(config);
+  const GroupPlacement tensor = place_group(grid, Dimension::kTensor, cluster);
+  const GroupPlacement context = place_group(grid, Dimension::kContext, cluster);
   const GroupPlacement experts =
       scenario_.job.model.num_experts == 0
           ? GroupPlacement{}
@@ -29,6 +31,8 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           splits_backward(config.schedule),
           tensor.nodes,
           tensor.ranks_per_node,
+          context.nodes,
+          context.ranks_per_node,
           busy_cores(config, cluster),
           experts.nodes,
           experts.ranks_per_node};

@@ -10,8 +10,8 @@
 namespace ptdp {
 
 /// Keyed by what microbatch_costs() depends on: degrees within a stage, microbatch size, sequence
-/// parallelism, whether backward passes are split, how tensor-parallel and expert groups lie on
-/// nodes, and how many cores of a node are busy. Keeps a reference to the scenario.
+/// parallelism, whether backward passes are split, how tensor-parallel, context-parallel and expert
+/// groups lie on nodes, and how many cores of a node are busy. Keeps a reference to the scenario.
 class CostsCache {
  public:
   explicit CostsCache(const Scenario& scenario) : scenario_(scenario) {}
@@ -21,7 +21,7 @@ class CostsCache {
 
  private:
   using Key = std::tuple<int, int, int, int, int, bool, bool, std::int64_t, std::int64_t, int,
-                         std::int64_t, std::int64_t>;
+                         std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
 
   [[nodiscard]] Key key_of(const ParallelConfig& config) const;
 

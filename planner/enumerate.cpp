@@ -11,6 +11,8 @@
 namespace ptdp {
 namespace {
 
+constexpr std::int64_t kFewestTokens = 2048;  // of a sequence that GPUs share, unless asked for
+
 /// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
 /// types a number wants to hear about it. Ascending.
 std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
@@ -77,6 +79,24 @@ std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
   const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0 &&
                          num_layers >= num_stages - 2;
   return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
+}
+
+/// The sizes of groups of at most `gpus` that share a sequence, ascending.
+std::vector<std::int64_t> context_sizes(const Scenario& scenario, std::int64_t gpus,
+                                        const Pins& pins) {
+  const std::int64_t tokens = scenario.job.model.seq_length;
+  if (!pins.cp.is_any()) {
+    return pins.cp.values(std::min(gpus, tokens));
+  }
+  std::vector<std::int64_t> sizes = {1};
+  if (scenario.stack.can_run.context_parallel) {
+    for (std::int64_t cp = 2; cp <= std::min(gpus, tokens / kFewestTokens); cp *= 2) {
+      if (tokens % cp == 0) {
+        sizes.push_back(cp);
+      }
+    }
+  }
+  return sizes;
 }
 
 /// How a model's experts may be split: (ep, etp).
@@ -151,12 +171,17 @@ std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const
 std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
                                              const Pins& pins, int tp) {
   std::vector<ParallelConfig> result;
+  const std::vector<std::int64_t> cps = context_sizes(scenario, gpus / tp, pins);
   const std::int64_t layers = scenario.job.model.num_layers;
   for (const std::int64_t pp : pins.pp.values(std::min(gpus / tp, layers))) {
-    if (tp * pp <= gpus) {
-      const int stages = static_cast<int>(pp);
-      result.push_back(
-          {.tp = tp, .pp = stages, .layers_per_stage = uneven_layers(scenario, stages)});
+    const int stages = static_cast<int>(pp);
+    for (const std::int64_t cp : cps) {
+      if (tp * pp * cp <= gpus) {
+        result.push_back({.tp = tp,
+                          .pp = stages,
+                          .cp = static_cast<int>(cp),
+                          .layers_per_stage = uneven_layers(scenario, stages)});
+      }
     }
   }
   return result;
@@ -210,7 +235,7 @@ bool is_candidate(const Scenario& scenario, const ParallelConfig& config, std::i
   const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
   const bool can_leave_whole = pins.zero_stage.is_any() && contains(stages, 0);
   return config.world_size() <= gpus &&
-         (config.dp > 1 || config.zero_stage == 0 || !can_leave_whole);
+         (config.dp > 1 || config.cp > 1 || config.zero_stage == 0 || !can_leave_whole);
 }
 
 }  // namespace ptdp

@@ -16,6 +16,7 @@ struct Pins {
   IntegerRanges tp;
   IntegerRanges pp;
   IntegerRanges dp;
+  IntegerRanges cp;
   IntegerRanges ep;
   IntegerRanges etp;
   IntegerRanges vpp;
@@ -33,7 +34,10 @@ struct Pins {
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,
                                             const Pins& pins);
 
-/// The ways to split a model with this tp: pp from 1 to the number of layers, on at most `gpus`.
+/// The ways to split a model with this tp: pp from 1 to the number of layers, and with each cp 1
+/// and, where the stack runs it, the powers of two that leave each GPU at least 2048 tokens of a
+/// sequence (or what is pinned), on at most `gpus`. Shorter parts were not found in published runs,
+/// and each cp costs about as much to search as the rest.
 /// Where the stack runs any number of layers per stage and they do not divide, layers_per_stage
 /// holds an even split, for the search to balance.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario,

@@ -25,17 +25,10 @@ std::vector<Value> parse_choice(std::string_view text, NamedValues<Value> names,
 }
 
 void apply(Pins& pins, std::string_view key, std::string_view value, const std::string& place) {
-  static const std::vector<std::string> known_keys = {"tp",
-                                                      "pp",
-                                                      "dp",
-                                                      "ep",
-                                                      "etp",
-                                                      "vpp",
-                                                      "b",
-                                                      "micro_batch_size",
-                                                      "schedule",
-                                                      "recompute",
-                                                      "sequence_parallel",
+  static const std::vector<std::string> known_keys = {"tp",        "pp",        "dp",
+                                                      "cp",        "ep",        "etp",
+                                                      "vpp",       "b",         "micro_batch_size",
+                                                      "schedule",  "recompute", "sequence_parallel",
                                                       "zero_stage"};
   const auto degree = [&] { return IntegerRanges(parse_count(value, 1, kLargestDegree, place)); };
   if (key == "tp") {
@@ -44,6 +37,8 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
     pins.pp = degree();
   } else if (key == "dp") {
     pins.dp = degree();
+  } else if (key == "cp") {
+    pins.cp = degree();
   } else if (key == "ep") {
     pins.ep = degree();
   } else if (key == "etp") {
@@ -91,8 +86,9 @@ std::pair<std::string_view, std::string_view> key_and_value(std::string_view ite
 
 /// `pins` with what `partial` fixes in their place.
 Pins overlay(Pins pins, const Pins& partial) {
-  for (IntegerRanges Pins::*pin : {&Pins::tp, &Pins::pp, &Pins::dp, &Pins::ep, &Pins::etp,
-                                   &Pins::vpp, &Pins::micro_batch_size, &Pins::zero_stage}) {
+  for (IntegerRanges Pins::*pin :
+       {&Pins::tp, &Pins::pp, &Pins::dp, &Pins::cp, &Pins::ep, &Pins::etp, &Pins::vpp,
+        &Pins::micro_batch_size, &Pins::zero_stage}) {
     if (!(partial.*pin).is_any()) {
       pins.*pin = partial.*pin;
     }

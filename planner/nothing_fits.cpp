@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost_model/analytic/context_parallel.h"
+
 namespace ptdp {
 namespace {
 
@@ -67,7 +69,17 @@ std::string capabilities(const StackCapabilities& can_run) {
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
-         (can_run.expert_parallel ? ", experts" : ", no experts");
+         (can_run.expert_parallel ? ", experts" : ", no experts") +
+         (can_run.context_parallel ? ", context parallelism" : ", no context parallelism");
+}
+
+/// The sizes of groups that can share a sequence, whatever its heads.
+std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
+  std::vector<std::int64_t> sizes = divisors(model.seq_length);
+  std::erase_if(sizes, [&](std::int64_t cp) {
+    return !divides_sequence(model, {.cp = static_cast<int>(cp)});
+  });
+  return sizes;
 }
 
 /// Why no configuration can match the pins, whatever the model; empty where some can.
@@ -94,9 +106,10 @@ std::string contradiction(const SearchOptions& options) {
   const std::int64_t tp = pins.tp.smallest();
   const std::int64_t pp = pins.pp.smallest();
   const std::int64_t dp = pins.dp.smallest();
-  if (tp > options.gpus / pp / dp) {
-    return fmt::format("tp={} pp={} dp={}, the smallest asked for, need more than {} GPUs", tp, pp,
-                       dp, options.gpus);
+  const std::int64_t cp = pins.cp.smallest();
+  if (tp > options.gpus / pp / dp / cp) {
+    return fmt::format("tp={} pp={} dp={}{}, the smallest asked for, need more than {} GPUs", tp,
+                       pp, dp, cp > 1 ? fmt::format(" cp={}", cp) : "", options.gpus);
   }
   return "";
 }
@@ -119,6 +132,13 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kLayersByPpVpp:
       return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
                          join(divisors(model.num_layers)));
+    case Constraint::kSequenceByCp:
+      return fmt::format("cp can be {}", join(context_sizes(model)));
+    case Constraint::kHeadsByTpCp:
+      return model.num_query_groups == model.num_attention_heads
+                 ? fmt::format("tp * cp must divide {}", model.num_attention_heads)
+                 : fmt::format("tp * cp must divide {}, and cp {} / tp or the other way round",
+                               model.num_attention_heads, model.num_query_groups);
     case Constraint::kLayersPerStage:
       return fmt::format("the numbers must add up to {}", model.num_layers);
     case Constraint::kDpBeyondBatch:
@@ -127,7 +147,9 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kNotRunByStack:
       return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run);
     case Constraint::kSequenceByTp:
-      return fmt::format("tp must divide {}", model.seq_length);
+      return options.pins.cp.is_any() && !scenario.stack.can_run.context_parallel
+                 ? fmt::format("tp must divide {}", model.seq_length)
+                 : fmt::format("tp * cp must divide {}", model.seq_length);
     case Constraint::kExpertsByEp:
       return model.num_experts == 0
                  ? "the model has no experts"

@@ -60,6 +60,9 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
 template <class Fields>
 void describe_traffic(Fields& fields, Traffic& traffic) {
   fields.quantity("tensor_parallel_bytes", traffic.tensor_parallel, 1.0, kRateRange);
+  if (fields.optional("context_parallel_bytes", traffic.context_parallel > Bytes(0.0))) {
+    fields.quantity("context_parallel_bytes", traffic.context_parallel, 1.0, kRateRange);
+  }
   fields.quantity("pipeline_bytes", traffic.pipeline, 1.0, kRateRange);
   fields.quantity("data_parallel_bytes", traffic.data_parallel, 1.0, kRateRange);
   fields.quantity("pipeline_bisection_GBps", traffic.pipeline_bisection, kGiga, kRateRange);
@@ -194,9 +197,6 @@ void check_config(const Plan& plan, const std::string& place) {
   const auto refuse = [&](const std::string& why) {
     throw Error(place + ": config: " + to_string(config) + ": " + why);
   };
-  if (config.cp > 1) {
-    refuse("context parallelism is not covered; expected cp of 1");
-  }
   const std::vector<int>& layers = config.layers_per_stage;
   if (!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin())) {
     refuse("layers_per_stage: expected [] where all are equal");

@@ -36,6 +36,7 @@ void describe_pins(Fields& fields, Pins& pins) {
   describe_ranges(fields, "tp", pins.tp, 1);
   describe_ranges(fields, "pp", pins.pp, 1);
   describe_ranges(fields, "dp", pins.dp, 1);
+  describe_ranges(fields, "cp", pins.cp, 1);
   describe_ranges(fields, "ep", pins.ep, 1);
   describe_ranges(fields, "etp", pins.etp, 1);
   describe_ranges(fields, "vpp", pins.vpp, 1);

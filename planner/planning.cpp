@@ -187,7 +187,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   std::string text =
       "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp\n";
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -207,8 +207,8 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     } else {
       text += ",,";
     }
-    text += fmt::format(",{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
-                        config.ep, config.etp);
+    text += fmt::format(",{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
+                        config.ep, config.etp, config.cp);
   }
   return text;
 }

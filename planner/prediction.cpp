@@ -41,7 +41,7 @@ void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operati
 void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
                      const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
-  const double tokens = 1.0 * config.micro_batch_size * model.seq_length;
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const double h = model.hidden_size;
   const double queries = static_cast<double>(query_width(model)) / config.tp;
   const double keys = static_cast<double>(key_width(model)) / config.tp;
@@ -54,10 +54,14 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
   product(h, queries);
   product(ffn, h);
   product(h, ffn);
+  // What the GPUs that share a sequence call the kernel with.
+  const ContextParallel kind = scenario.stack.context_parallel_kind;
+  const int sharers = kind == ContextParallel::kAllToAll ? config.cp : 1;
+  const int blocks = kind == ContextParallel::kRing ? config.cp : 1;
   note_extrapolation(
       notes, has_dropout(model) ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
-      {1.0 * config.micro_batch_size * model.num_attention_heads / config.tp,
-       1.0 * model.seq_length, 1.0 * model.kv_channels},
+      {1.0 * config.micro_batch_size * model.num_attention_heads / config.tp / sharers,
+       1.0 * model.seq_length / blocks, 1.0 * model.kv_channels},
       scenario);
 }
 
@@ -65,14 +69,15 @@ std::vector<std::string> find_extrapolations(const Scenario& scenario,
                                              const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   const RankGrid grid(config);
-  const Bytes activations(2.0 * config.micro_batch_size * model.seq_length * model.hidden_size);
+  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, config)) *
+                          model.hidden_size);
   const Bytes gradients(stage_parameters(model, config, 0).dense *
                         scenario.stack.reduced_gradient_bytes);
   std::vector<std::string> notes;
   note_extrapolation(notes, "tensor-parallel", activations,
                      place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);
-  note_extrapolation(notes, "data-parallel", gradients,
-                     place_group(grid, Dimension::kData, scenario.cluster), scenario.cluster);
+  note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, scenario.cluster),
+                     scenario.cluster);
   note_operations(notes, scenario, config);
   return notes;
 }

@@ -46,6 +46,9 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
 std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
                                          const std::vector<ModelParallelism>& order,
                                          WaitsCache& simulations) {
+  if (options.pins.cp.is_any()) {
+    options.pins.cp = IntegerRanges(1);  // none of the rules knows it
+  }
   const Pins pins = options.pins;
   options.num_best = 1;
   options.num_threads = 1;
@@ -56,8 +59,8 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
     }
     options.pins.tp = IntegerRanges(tp);
     options.pins.pp = IntegerRanges(pp);
-    const std::vector<Replicas> replicas =
-        enumerate_replicas(scenario, options.gpus / (std::int64_t{tp} * pp), pins);
+    const std::vector<Replicas> replicas = enumerate_replicas(
+        scenario, options.gpus / (std::int64_t{tp} * pp * pins.cp.smallest()), pins);
     if (replicas.empty()) {
       continue;
     }

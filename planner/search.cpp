@@ -218,7 +218,8 @@ class TensorParallelSearch {
   const std::vector<int>& balanced_layers_of(const ParallelConfig& config) {
     const BalancedShape shape = {config.tp,           config.pp,        config.vpp,
                                  config.schedule,     config.recompute, config.sequence_parallel,
-                                 config.memory_limit, config.ep,        config.etp};
+                                 config.memory_limit, config.cp,        config.ep,
+                                 config.etp};
     if (shape != balanced_shape_) {
       balanced_shape_ = shape;
       balanced_.clear();
@@ -274,7 +275,7 @@ class TensorParallelSearch {
 
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
   using BalancedShape =
-      std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>, int, int>;
+      std::tuple<int, int, int, ScheduleKind, Recompute, bool, std::optional<int>, int, int, int>;
 
   const Scenario& scenario_;
   const SearchOptions& options_;

@@ -47,8 +47,11 @@ std::string configuration(const Plan& plan) {
   const std::string stages = config.vpp == 1
                                  ? fmt::format("{}", config.pp)
                                  : fmt::format("{}, {} chunks each", config.pp, config.vpp);
+  const std::string shared =
+      config.cp > 1 ? row("context parallel", fmt::format("{}", config.cp)) : "";
   return "\nConfiguration\n" + row("tensor parallel", fmt::format("{}", config.tp)) +
          row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
+         shared +
          row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
                                        plan.schedule.num_microbatches)) +
          row("schedule",
@@ -138,11 +141,14 @@ std::string traffic(const Plan& plan) {
   if (plan.config.tp > 1) {
     text += row("tensor parallel", bytes(sent.tensor_parallel));
   }
+  if (plan.config.cp > 1) {
+    text += row("context parallel", bytes(sent.context_parallel));
+  }
   if (plan.config.pp > 1) {
     text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
                                         bytes(sent.pipeline), rate(sent.pipeline_bisection)));
   }
-  if (plan.config.dp > 1) {
+  if (plan.config.dp > 1 || plan.config.cp > 1) {
     text += row("data parallel",
                 fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
                             rate(sent.data_parallel_total)));

@@ -39,6 +39,10 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
         skip(std::string(text_of(*violation).description));
         continue;
       }
+      if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {
+        skip("context parallelism is not run by the row's stack");  // which way is not known
+        continue;
+      }
       result.costed.push_back(
           {.run = run, .predicted = iteration_cost(scenario, run.config).total()});
     } catch (const Error& error) {

@@ -61,6 +61,10 @@ po::options_description flag_descriptions() {
   option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
   option("pp", text(), "pipeline-parallel sizes");
   option("dp", text(), "data-parallel sizes (default: all that divide the batch)");
+  option(
+      "cp", text(),
+      "context-parallel sizes (default: 1, 2, 4 ... as far as the stack runs them and 2048 tokens "
+      "are left to a GPU)");
   option("ep", text(), "expert-parallel sizes (default: all that divide the experts)");
   option("etp", text(), "GPUs that share one expert (default: 1 and tp)");
   option("vpp", text(), "model chunks per GPU");
@@ -239,6 +243,7 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.pins.tp = read_ranges(line, "tp", 1, kMostGpus);
   options.pins.pp = read_ranges(line, "pp", 1, kMostGpus);
   options.pins.dp = read_ranges(line, "dp", 1, kMostGpus);
+  options.pins.cp = read_ranges(line, "cp", 1, kMostGpus);
   options.pins.ep = read_ranges(line, "ep", 1, kMostGpus);
   options.pins.etp = read_ranges(line, "etp", 1, kMostGpus);
   options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);

@@ -122,20 +122,6 @@ ContextParallelTime all_gathered_time(const TransformerConfig& model, const Cont
           .exposed_backward = gathers + reductions};
 }
 
-/// Time of an all-to-all in which each rank holds `size`.
-Seconds head_exchange_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
-  const auto n = static_cast<double>(group.size);
-  const auto k = static_cast<double>(group.ranks_per_node);
-  const Seconds within = (k - 1.0) / n * size / cluster.nvlink.collective_bandwidth();
-  // Each rank sends data of its own, for which it has its own NIC alone.
-  GroupPlacement alone = group;
-  alone.ranks_per_node = 1;
-  const Seconds between =
-      group.is_within_node() ? Seconds(0.0) : (n - k) / n * size / bus_bandwidth(alone, cluster);
-  return (cluster.collective_launch + std::max(within, between)) *
-         cluster.time_factors.communication;
-}
-
 ContextParallelTime exchanged_time(const TransformerConfig& model, const ContextSplit& split,
                                    const GroupPlacement& group, const ClusterSpec& cluster,
                                    const StackSpec& stack) {
@@ -143,7 +129,7 @@ ContextParallelTime exchanged_time(const TransformerConfig& model, const Context
       operands(model, split, model.seq_length / split.cp, stack.precision);
   Seconds exchanges;
   for (const Bytes size : {held.queries, held.keys, held.values, held.outputs}) {
-    exchanges += head_exchange_time(size, group, cluster);
+    exchanges += all_to_all_time(size, group, cluster);
   }
   return {.attention = attention_time(model, split.micro_batch_size, split.tp * split.cp,
                                       cluster.gpu, stack),
@@ -152,6 +138,13 @@ ContextParallelTime exchanged_time(const TransformerConfig& model, const Context
 }
 
 }  // namespace
+
+ContextSplit context_split(const ParallelConfig& config, const StackSpec& stack) {
+  return {.kind = stack.context_parallel_kind,
+          .micro_batch_size = config.micro_batch_size,
+          .tp = config.tp,
+          .cp = config.cp};
+}
 
 bool divides_sequence(const TransformerConfig& model, const ContextSplit& split) {
   const std::int64_t chunks = std::int64_t{split.is_balanced && split.cp > 1 ? 2 : 1} * split.cp;

@@ -1,11 +1,8 @@
 // Context parallelism: what a layer's attention takes where cp GPUs share each sequence.
 #pragma once
 
-#include <array>
-
 #include "cost_model/analytic/attention.h"
 #include "cost_model/spec/cluster_spec.h"
-#include "cost_model/spec/named_values.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/rank_grid.h"
 #include "cost_model/spec/stack_spec.h"
@@ -13,19 +10,6 @@
 #include "cost_model/units.h"
 
 namespace ptdp {
-
-/// How queries meet the keys and values of other ranks: TransformerEngine's p2p, all_gather and a2a
-/// (Megatron-LM's --cp-comm-type). Its a2a+p2p, a ring of groups that exchange heads, is not
-/// covered.
-enum class ContextParallel {
-  kRing,       ///< Blocks of K and V travel from rank to rank, beside attention (arXiv:2310.01889).
-  kAllGather,  ///< All K and V are gathered before it (arXiv:2407.21783 section 3.3.2).
-  kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
-};
-inline constexpr std::array kContextParallelNames = {
-    NamedValue<ContextParallel>{ContextParallel::kRing, "ring"},
-    NamedValue<ContextParallel>{ContextParallel::kAllGather, "all-gather"},
-    NamedValue<ContextParallel>{ContextParallel::kAllToAll, "all-to-all"}};
 
 /// How the attention of one layer and microbatch is split over GPUs.
 struct ContextSplit {
@@ -37,6 +21,8 @@ struct ContextSplit {
   /// do (TransformerEngine's only way; torchtitan's "headtail"). Else rank i has the i-th of cp.
   bool is_balanced = true;
 };
+/// Of a configuration, as the stack splits it; no shipped one does so without balance.
+[[nodiscard]] ContextSplit context_split(const ParallelConfig& config, const StackSpec& stack);
 
 /// Whether the sequence has equal chunks: s is a multiple of 2cp where balanced, else of cp.
 [[nodiscard]] bool divides_sequence(const TransformerConfig& model, const ContextSplit& split);
@@ -94,8 +80,7 @@ struct ContextParallelTime {
 /// context_parallel_volume().
 ///
 /// All-to-all: attention_time() of a/(t·cp) heads; q, k, v and o are exchanged one after the other,
-/// and their gradients; nothing hidden. Each takes a launch and the longer of two transfers: of S,
-/// (k−1)/n to the k−1 others on the node, (n−k)/n over the rank's own NIC.
+/// and their gradients; nothing hidden. Each takes all_to_all_time().
 ///
 /// Beside the table of zhuzilin/ring-flash-attention at 8996282 (8 A100 or 8 H800, attention of
 /// Llama 3 8B over 65536 tokens, as a part of the rate of causal blocks alone): 51 to 54 % measured

@@ -57,7 +57,7 @@ class Operations {
  public:
   Operations(const Scenario& scenario, const ParallelConfig& config)
       : scenario_(scenario),
-        rows_(1.0 * config.micro_batch_size * scenario.job.model.seq_length),
+        rows_(static_cast<double>(tokens_of_rank(scenario.job.model, config))),
         own_rows_(config.sequence_parallel ? rows_ / config.tp : rows_),
         hidden_(scenario.job.model.hidden_size),
         copies_own_rows_(config.sequence_parallel && config.tp > 1) {}

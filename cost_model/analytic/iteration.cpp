@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
@@ -126,6 +127,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
                                                 stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
+  cost.context_parallel = passes.context_parallel;
   cost.expert_parallel = passes.expert_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
@@ -174,6 +176,9 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
   const int bytes = element_bytes(scenario.stack.precision);
+  const ContextParallelVolume shared = context_parallel_volume(
+      model, context_split(config, scenario.stack), scenario.stack.precision);
+  const double forwards = config.recompute == Recompute::kNone ? 1.0 : 2.0;
   Traffic traffic;
   for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
     const LayerCounts layers = layers_of_stage(model, config, stage);
@@ -184,6 +189,9 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
     }
     traffic.tensor_parallel =
         std::max(traffic.tensor_parallel, Bytes(bytes * microbatches * elements));
+    traffic.context_parallel =
+        std::max(traffic.context_parallel, total(layers) / num_copies(config) * microbatches *
+                                               (forwards * shared.forward + shared.backward));
   }
   if (config.pp > 1) {
     const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;

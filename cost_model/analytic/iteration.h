@@ -20,6 +20,7 @@ struct CostBreakdown {
   Seconds memory_bound;          ///< Element-wise kernels, gradient accumulation.
   Seconds launch;                ///< Kernel latencies, host time, overhead of microbatches.
   Seconds tensor_parallel;       ///< Exposed tensor-parallel collectives.
+  Seconds context_parallel;      ///< Parts of sequences that attention waits for.
   Seconds expert_parallel;       ///< Tokens on their way to experts and back.
   Seconds recompute;             ///< The repeated part of the forward pass, all of the above.
   Seconds embedding_and_logits;  ///< What the pacing stage computes besides layers.
@@ -45,6 +46,7 @@ inline constexpr std::array kCostTerms = {
     CostTerm{"memory_bound", &CostBreakdown::memory_bound},
     CostTerm{"launch", &CostBreakdown::launch},
     CostTerm{"tensor_parallel", &CostBreakdown::tensor_parallel},
+    CostTerm{"context_parallel", &CostBreakdown::context_parallel, true},
     CostTerm{"expert_parallel", &CostBreakdown::expert_parallel, true},
     CostTerm{"recompute", &CostBreakdown::recompute},
     CostTerm{"embedding_and_logits", &CostBreakdown::embedding_and_logits},
@@ -58,6 +60,7 @@ inline constexpr std::array kCostTerms = {
 /// Bytes that one GPU sends per iteration.
 struct Traffic {
   Bytes tensor_parallel;
+  Bytes context_parallel;             ///< With what recomputation sends again.
   Bytes pipeline;                     ///< Both directions, on the stage that sends most.
   Bytes data_parallel;                ///< Heaviest stage.
   BytesPerSecond pipeline_bisection;  ///< Through the cut between the pipeline's halves, both ways,

@@ -187,7 +187,7 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
   }
   if (shards_gradients(config)) {
     total += sharding_buffers(scenario, config);
-  } else if (config.dp > 1 && overlaps_reduction(scenario.stack, config.pp)) {
+  } else if ((config.dp > 1 || config.cp > 1) && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters.total() * scenario.stack.gradient_bucket_bytes);
   }
   return total;

@@ -11,8 +11,8 @@ namespace ptdp {
 
 /// Costs per microbatch of everything that does not depend on how layers are spread over stages:
 /// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) that all split
-/// backward passes or all do not, whose tensor-parallel groups lie on nodes alike and that keep as
-/// many cores of a node busy.
+/// backward passes or all do not, whose tensor-parallel, context-parallel and expert groups lie
+/// on nodes alike and that keep as many cores of a node busy.
 struct MicrobatchCosts {
   std::array<LayerCosts, kLayerKinds.size()> layers;  ///< Of the kinds that the model has.
   PassTime embedding;                                 ///< First stage, forward and backward.

@@ -22,7 +22,7 @@ Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster
   const RankGrid grid(config);
   Placements groups{.tensor = place_group(grid, Dimension::kTensor, cluster),
                     .pipeline = place_group(grid, Dimension::kPipeline, cluster),
-                    .data = place_group(grid, Dimension::kData, cluster)};
+                    .data = place_replicas(grid, cluster)};
   groups.expert_data = config.ep * config.etp > 1
                            ? place_expert_group(config, ExpertDimension::kData, cluster)
                            : groups.data;

@@ -17,8 +17,8 @@ namespace ptdp {
 struct Placements {
   GroupPlacement tensor;
   GroupPlacement pipeline;
-  /// GPUs that hold the same parameters: the replicas, and where the pipeline is bidirectional both
-  /// of each one's copies, which lie a pipeline's distance apart.
+  /// GPUs that hold the same parameters: those that share sequences and the replicas, and where the
+  /// pipeline is bidirectional both of each one's copies, which lie a pipeline's distance apart.
   GroupPlacement data;
   GroupPlacement expert_data;  ///< The same of experts.
 };

@@ -4,6 +4,7 @@
 
 #include "cost_model/analytic/attention.h"
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/expert_layer.h"
@@ -200,6 +201,7 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
   const StackSpec& stack = scenario.stack;
   TransformerConfig model = scenario.job.model;
   model.ffn_hidden_size = dense_mlp_width(model, kind);
+  model.seq_length /= config.cp;
   const LayerTraffic traffic =
       layer_traffic(model, config.micro_batch_size, config.tp, config.sequence_parallel,
                     stack.fused_element_wise, element_bytes(stack.precision));
@@ -231,6 +233,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   attention += other.attention;
   memory_bound += other.memory_bound;
   tensor_parallel += other.tensor_parallel;
+  context_parallel += other.context_parallel;
   expert_parallel += other.expert_parallel;
   launch += other.launch;
   return *this;
@@ -241,6 +244,7 @@ PassTime operator*(PassTime pass, double factor) {
           .attention = pass.attention * factor,
           .memory_bound = pass.memory_bound * factor,
           .tensor_parallel = pass.tensor_parallel * factor,
+          .context_parallel = pass.context_parallel * factor,
           .expert_parallel = pass.expert_parallel * factor,
           .launch = pass.launch * factor};
 }
@@ -304,9 +308,12 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
     *linear = *linear * factors.matmul;
   }
   LinearTime all = linears.column() + linears.row + linears.whole;
-  AttentionTime attention = attention_time(model, config.micro_batch_size, config.tp, gpu, stack);
-  attention.forward = attention.forward * factors.attention;
-  attention.backward = attention.backward * factors.attention;
+  const GroupPlacement sharers =
+      place_group(RankGrid(config), Dimension::kContext, scenario.cluster);
+  const ContextParallelTime shared =
+      context_parallel_time(model, context_split(config, stack), sharers, scenario.cluster, stack);
+  const AttentionTime attention = {.forward = shared.attention.forward * factors.attention,
+                                   .backward = shared.attention.backward * factors.attention};
   ElementWiseTime element_wise = element_wise_work(scenario, config, kind);
   const TensorParallelTime communication = tensor_parallel_time(scenario, config, linears, kind);
   ExpertCosts experts;
@@ -322,11 +329,13 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                    .attention = attention.forward,
                    .memory_bound = element_wise.forward * factors.memory_bound,
                    .tensor_parallel = communication.forward,
+                   .context_parallel = shared.exposed_forward,
                    .expert_parallel = experts.communication};
   costs.backward = {.matmul = all.input_gradient + all.weight_gradient,
                     .attention = attention.backward,
                     .memory_bound = element_wise.backward * factors.memory_bound,
                     .tensor_parallel = communication.backward,
+                    .context_parallel = shared.exposed_backward,
                     .expert_parallel = experts.communication};
   for (PassTime* pass : {&costs.forward, &costs.backward}) {
     pass->tensor_parallel += factors.skew * pass->compute();
@@ -341,7 +350,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   apply_launch(costs.backward, kernels.backward, latency, stack);
   costs.weight_gradient.launch =
       costs.backward.launch * (kernels.weight_gradient / kernels.backward);
-  costs.attention_core = {.attention = attention.forward};
+  costs.attention_core = {.attention = attention.forward,
+                          .context_parallel = shared.exposed_forward};
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
   return costs;
 }

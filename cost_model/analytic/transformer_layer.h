@@ -10,16 +10,19 @@ namespace ptdp {
 
 /// Time of one pass by what it is spent on. The terms follow one another, so they add up.
 struct PassTime {
-  Seconds matmul;           ///< Linear layers.
-  Seconds attention;        ///< The attention core.
-  Seconds memory_bound;     ///< Norms, biases, dropouts, activations.
-  Seconds tensor_parallel;  ///< Collectives that compute does not hide.
-  Seconds expert_parallel;  ///< Tokens on their way to experts and back.
-  Seconds launch;           ///< Latency of kernels, or waiting for the host to launch them.
+  Seconds matmul;            ///< Linear layers.
+  Seconds attention;         ///< The attention core.
+  Seconds memory_bound;      ///< Norms, biases, dropouts, activations.
+  Seconds tensor_parallel;   ///< Collectives that compute does not hide.
+  Seconds context_parallel;  ///< Parts of sequences that attention waits for.
+  Seconds expert_parallel;   ///< Tokens on their way to experts and back.
+  Seconds launch;            ///< Latency of kernels, or waiting for the host to launch them.
 
   [[nodiscard]] Seconds total() const { return compute() + collectives() + launch; }
   [[nodiscard]] Seconds compute() const { return matmul + attention + memory_bound; }
-  [[nodiscard]] Seconds collectives() const { return tensor_parallel + expert_parallel; }
+  [[nodiscard]] Seconds collectives() const {
+    return tensor_parallel + context_parallel + expert_parallel;
+  }
   PassTime& operator+=(const PassTime& other);
   friend PassTime operator+(PassTime a, const PassTime& b) { return a += b; }
   friend PassTime operator*(PassTime pass, double factor);
@@ -29,7 +32,7 @@ struct PassTime {
 struct LayerCosts {
   PassTime forward;
   PassTime backward;
-  PassTime attention_core;        ///< What selective recomputation repeats.
+  PassTime attention_core;        ///< What selective recomputation repeats, communication too.
   Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
   PassTime weight_gradient;       ///< The part of `backward` for which no other layer waits.
 
@@ -58,7 +61,8 @@ struct LayerCosts {
 ///     group makes of its own tokens, and two decompressions in place of QKV;
 ///   - experts, and what brings tokens to them, in place of the MLP (expert_layer.h); the shared
 ///     ones are an MLP;
-///   - the attention core (analytic/attention.h) and the traffic of the rest (memory_bound.h);
+///   - the attention core (analytic/attention.h; of sequences that GPUs share, with what it waits
+///     for, context_parallel.h) and the traffic of the rest (memory_bound.h);
 ///   - tensor-parallel collectives of bsh elements: two all-reduces in each pass, or with sequence
 ///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for
 ///     the inputs of each column-parallel weight gradient; of latent attention's inputs only what

@@ -249,8 +249,8 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
   config.ep = row.count_or("ep", 1);
   config.vpp = row.count("vpp", 1);
   config.micro_batch_size = row.count("mbs", 1);
-  if (config.cp > 1 || config.ep > 1) {
-    throw Skip{"context and expert parallelism are not covered"};
+  if (config.ep > 1) {
+    throw Skip{"expert parallelism is not covered"};
   }
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
   if (config.schedule == ScheduleKind::kZbAuto) {
@@ -259,7 +259,7 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
   config.recompute = read_recompute(row.text("recompute"));
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
-  config.zero_stage = config.dp > 1 ? zero_stage : 0;
+  config.zero_stage = config.dp > 1 || config.cp > 1 ? zero_stage : 0;
   if (config.zero_stage > kHighestZeroStage) {
     throw Skip{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }

@@ -8,7 +8,9 @@ namespace ptdp {
 namespace {
 
 PassTime collectives_of(const PassTime& pass) {
-  return {.tensor_parallel = pass.tensor_parallel, .expert_parallel = pass.expert_parallel};
+  return {.tensor_parallel = pass.tensor_parallel,
+          .context_parallel = pass.context_parallel,
+          .expert_parallel = pass.expert_parallel};
 }
 
 /// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than

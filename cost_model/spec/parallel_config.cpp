@@ -39,6 +39,9 @@ std::string_view name_of(Precision precision) {
 std::string_view name_of(ExpertDispatch dispatch) {
   return name_of(dispatch, NamedValues<ExpertDispatch>(kExpertDispatchNames));
 }
+std::string_view name_of(ContextParallel kind) {
+  return name_of(kind, NamedValues<ContextParallel>(kContextParallelNames));
+}
 
 std::int64_t ParallelConfig::world_size() const {
   std::int64_t product = 1;

@@ -43,6 +43,14 @@ enum class ExpertDispatch {
   kAllGather,    ///< All to every GPU of the expert group.
   kHierarchical  ///< Once per node, from where it is forwarded to each GPU that has experts of it.
 };
+/// How queries meet the keys and values of other ranks where GPUs share a sequence:
+/// TransformerEngine's p2p, all_gather and a2a (Megatron-LM's --cp-comm-type). Its a2a+p2p, a ring
+/// of groups that exchange heads, is not covered.
+enum class ContextParallel {
+  kRing,       ///< Blocks of K and V travel from rank to rank, beside attention (arXiv:2310.01889).
+  kAllGather,  ///< All K and V are gathered before it (arXiv:2407.21783 section 3.3.2).
+  kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
+};
 
 inline constexpr std::array kScheduleNames = {
     NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
@@ -73,6 +81,10 @@ inline constexpr std::array kExpertDispatchNames = {
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllToAll, "all-to-all"},
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllGather, "all-gather"},
     NamedValue<ExpertDispatch>{ExpertDispatch::kHierarchical, "hierarchical"}};
+inline constexpr std::array kContextParallelNames = {
+    NamedValue<ContextParallel>{ContextParallel::kRing, "ring"},
+    NamedValue<ContextParallel>{ContextParallel::kAllGather, "all-gather"},
+    NamedValue<ContextParallel>{ContextParallel::kAllToAll, "all-to-all"}};
 
 /// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
 /// method of training.
@@ -84,6 +96,7 @@ inline constexpr std::array kExpertDispatchNames = {
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
 [[nodiscard]] std::string_view name_of(ExpertDispatch dispatch);
+[[nodiscard]] std::string_view name_of(ContextParallel kind);
 
 /// Size of an element [B].
 [[nodiscard]] constexpr int element_bytes(Precision precision) {
@@ -118,7 +131,7 @@ struct ParallelConfig {
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
-  int zero_stage = 0;  ///< Sharded over dp: 1 optimizer states, 2 gradients too, 3 weights too.
+  int zero_stage = 0;  ///< Sharded over dp·cp: 1 optimizer states, 2 gradients too, 3 weights too.
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
   std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
   /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within

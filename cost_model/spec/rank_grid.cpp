@@ -103,6 +103,11 @@ GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const Clus
   return place(grid.size(dimension), grid.stride(dimension), grid.world_size(), cluster);
 }
 
+GroupPlacement place_replicas(const RankGrid& grid, const ClusterSpec& cluster) {
+  return place(grid.size(Dimension::kContext) * grid.size(Dimension::kData),
+               grid.stride(Dimension::kContext), grid.world_size(), cluster);
+}
+
 GroupPlacement place_expert_group(const ParallelConfig& config, ExpertDimension dimension,
                                   const ClusterSpec& cluster) {
   const std::int64_t world = config.world_size();

@@ -68,6 +68,10 @@ struct GroupPlacement {
 /// else a lower bound.
 [[nodiscard]] GroupPlacement place_group(const RankGrid& grid, Dimension dimension,
                                          const ClusterSpec& cluster);
+/// The same of the groups that hold the same parameters but the experts', cp·dp ranks, a
+/// tensor-parallel group apart: over them gradients are reduced and ZeRO shards (Megatron-Core,
+/// parallel_state.py: with_context_parallel=True).
+[[nodiscard]] GroupPlacement place_replicas(const RankGrid& grid, const ClusterSpec& cluster);
 /// The same of the groups of experts. etp·ep must divide tp·cp·dp.
 [[nodiscard]] GroupPlacement place_expert_group(const ParallelConfig& config,
                                                 ExpertDimension dimension,

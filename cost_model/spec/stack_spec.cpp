@@ -187,6 +187,11 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.choice("expert_dispatch", stack.expert_dispatch,
                   NamedValues<ExpertDispatch>(kExpertDispatchNames));
   }
+  if (fields.optional("context_parallel_kind",
+                      stack.context_parallel_kind != ContextParallel::kRing)) {
+    fields.choice("context_parallel_kind", stack.context_parallel_kind,
+                  NamedValues<ContextParallel>(kContextParallelNames));
+  }
   fields.choice("pipeline_overlap", stack.pipeline_overlap,
                 NamedValues<PipelineOverlap>(kPipelineOverlapNames));
   fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);

@@ -110,6 +110,7 @@ struct StackSpec {
   bool shards_matrices_apart = false;
   bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
   ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
+  ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
   Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.

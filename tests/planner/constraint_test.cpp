@@ -69,6 +69,31 @@ TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
   EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kSequenceByTp);
 }
 
+// 160 heads, 2048 tokens: in two chunks per GPU, cp may be up to 1024; with tp = 8 each of cp = 4
+// has 5 heads, of cp = 8 none has as many. Parts of 2048/512 tokens do not split over tp = 8.
+TEST(FindViolation, NamesWhatSharedSequencesViolate) {
+  Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  ParallelConfig config = valid();
+  config.dp = 1;
+  const auto violation = [&](int cp) {
+    config.cp = cp;
+    return find_shape_violation(scenario, config);
+  };
+  EXPECT_EQ(violation(1), std::nullopt);
+  EXPECT_EQ(violation(2), Constraint::kNotRunByStack);
+  scenario.stack.can_run.context_parallel = true;
+  EXPECT_EQ(violation(2), std::nullopt);
+  EXPECT_EQ(violation(3), Constraint::kSequenceByCp);
+  EXPECT_EQ(violation(512), std::nullopt);
+  EXPECT_EQ(violation(2048), Constraint::kSequenceByCp);
+  config.sequence_parallel = true;
+  EXPECT_EQ(violation(256), std::nullopt);
+  EXPECT_EQ(violation(512), Constraint::kSequenceByTp);
+  scenario.stack.context_parallel_kind = ContextParallel::kAllToAll;
+  EXPECT_EQ(violation(4), std::nullopt);
+  EXPECT_EQ(violation(8), Constraint::kHeadsByTpCp);
+}
+
 TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
   // A wide vocabulary on a shallow model: the last stage holds ten bytes per logit.
   Scenario scenario = selene_2021("gpt2-124m", 64);

@@ -17,6 +17,30 @@ TEST(EnumerateSplits, HaveRoomForOneReplica) {
   EXPECT_EQ(enumerate_splits(scenario, 64, {.pp = IntegerRanges(9)}, 8).size(), 0U);
 }
 
+std::vector<int> context_sizes_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
+  std::vector<int> sizes;
+  for (const ParallelConfig& split : enumerate_splits(scenario, gpus, pins, 1)) {
+    if (split.pp == 1) {
+      sizes.push_back(split.cp);
+    }
+  }
+  return sizes;
+}
+
+TEST(EnumerateSplits, ShareSequencesWhereTheStackDoes) {
+  Scenario scenario = selene_2021("530B");
+  scenario.job.model.seq_length = 12288;
+  EXPECT_THAT(context_sizes_of(scenario, 100, {}), ElementsAre(1));
+  EXPECT_THAT(context_sizes_of(scenario, 100, {.cp = IntegerRanges(3)}), ElementsAre(3));
+  scenario.stack.can_run.context_parallel = true;
+  EXPECT_THAT(context_sizes_of(scenario, 100, {}), ElementsAre(1, 2, 4));
+  EXPECT_THAT(context_sizes_of(scenario, 3, {}), ElementsAre(1, 2));
+  EXPECT_THAT(context_sizes_of(scenario, 100, {.cp = IntegerRanges::parse("2:4,32", 1, 99, "cp")}),
+              ElementsAre(2, 3, 4, 32));
+  scenario.job.model.seq_length = 2048;
+  EXPECT_THAT(context_sizes_of(scenario, 100, {}), ElementsAre(1));
+}
+
 std::vector<int> replicas_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
   std::vector<int> degrees;
   for (const Replicas& replicas : enumerate_replicas(scenario, gpus, pins)) {
@@ -63,12 +87,15 @@ TEST(IsCandidate, UsesNoMoreGpusThanThereAre) {
   const Scenario scenario = selene_2021("530B");
   EXPECT_TRUE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 9}, 2520, {}));
   EXPECT_FALSE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 9}, 2519, {}));
+  EXPECT_TRUE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 3, .cp = 3}, 2520, {}));
+  EXPECT_FALSE(is_candidate(scenario, {.tp = 8, .pp = 35, .dp = 3, .cp = 4}, 2520, {}));
 }
 
 TEST(IsCandidate, HasSomethingToShardOverUnlessItMust) {
   Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022");
   EXPECT_FALSE(is_candidate(scenario, {.dp = 1, .zero_stage = 1}, 8, {}));
   EXPECT_TRUE(is_candidate(scenario, {.dp = 2, .zero_stage = 1}, 8, {}));
+  EXPECT_TRUE(is_candidate(scenario, {.dp = 1, .cp = 2, .zero_stage = 1}, 8, {}));
   EXPECT_TRUE(
       is_candidate(scenario, {.dp = 1, .zero_stage = 1}, 8, {.zero_stage = IntegerRanges(1)}));
   scenario.stack.can_run.zero_stages = {1};

@@ -12,12 +12,13 @@ using testing::HasSubstr;
 
 TEST(ParsePartialConfig, ReadsEveryKey) {
   const Pins pins = parse_partial_config(
-      "tp=8,pp=64,dp=6,vpp=2,b=1,schedule=interleaved,recompute=full,sequence_parallel=off,"
+      "tp=8,pp=64,dp=6,cp=4,vpp=2,b=1,schedule=interleaved,recompute=full,sequence_parallel=off,"
       "zero_stage=0",
       "--explain");
   EXPECT_EQ(pins.tp, IntegerRanges(8));
   EXPECT_EQ(pins.pp, IntegerRanges(64));
   EXPECT_EQ(pins.dp, IntegerRanges(6));
+  EXPECT_EQ(pins.cp, IntegerRanges(4));
   EXPECT_EQ(pins.vpp, IntegerRanges(2));
   EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
   EXPECT_EQ(pins.zero_stage, IntegerRanges(0));
@@ -95,6 +96,7 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   const ParallelConfig config{.tp = 8,
                               .pp = 64,
                               .dp = 6,
+                              .cp = 4,
                               .vpp = 2,
                               .schedule = ScheduleKind::kInterleaved,
                               .recompute = Recompute::kSelective,
@@ -104,6 +106,7 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.tp, IntegerRanges(8));
   EXPECT_EQ(pins.pp, IntegerRanges(64));
   EXPECT_EQ(pins.dp, IntegerRanges(6));
+  EXPECT_EQ(pins.cp, IntegerRanges(4));
   EXPECT_EQ(pins.vpp, IntegerRanges(2));
   EXPECT_EQ(pins.micro_batch_size, IntegerRanges(1));
   EXPECT_EQ(pins.schedules, std::vector<ScheduleKind>{ScheduleKind::kInterleaved});

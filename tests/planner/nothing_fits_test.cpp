@@ -29,6 +29,30 @@ TEST(WhyNothingFits, SaysWhichValuesWouldDo) {
               HasSubstr("the nearest batch that would do is 1024"));
 }
 
+TEST(WhyNothingFits, SaysHowSequencesCanBeShared) {
+  Scenario scenario = selene_2021("1.7B", 512);  // 24 heads
+  scenario.job.model.seq_length = 24;
+  scenario.stack.can_run.context_parallel = true;
+  const auto why = [&](const Pins& pins) {
+    const SearchOptions options{.gpus = 64, .pins = pins};
+    return why_nothing_fits(scenario, options, search(scenario, options));
+  };
+  EXPECT_THAT(why({.cp = IntegerRanges(5)}), HasSubstr("cp can be 1, 2, 3, 4, 6, 12\n"));
+  scenario.stack.context_parallel_kind = ContextParallel::kAllToAll;
+  EXPECT_THAT(why({.tp = IntegerRanges(8), .cp = IntegerRanges(2)}),
+              HasSubstr("tp * cp must divide 24\n"));
+  EXPECT_THAT(why({.tp = IntegerRanges(8), .dp = IntegerRanges(8), .cp = IntegerRanges(2)}),
+              HasSubstr("tp=8 pp=1 dp=8 cp=2, the smallest asked for, need more than 64 GPUs"));
+  scenario.job.model.num_query_groups = 4;
+  EXPECT_THAT(why({.tp = IntegerRanges(2), .cp = IntegerRanges(3)}),
+              HasSubstr("tp * cp must divide 24, and cp 4 / tp or the other way round"));
+  scenario.stack.can_run.context_parallel = false;
+  EXPECT_THAT(why({.tp = IntegerRanges(2), .cp = IntegerRanges(2)}),
+              HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, "
+                        "recompute none or full, ZeRO 0, no sequence parallelism, no experts, no "
+                        "context parallelism"));
+}
+
 TEST(WhyNothingFits, SaysWhatTheStackRuns) {
   const Scenario scenario = selene_2021("1.7B", 512);
   const SearchOptions options{.gpus = 8, .pins = {.sequence_parallel = true}};

@@ -47,6 +47,17 @@ TEST(Plan, ReadsBackAsTheSameBytes) {
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }
 
+TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "meta-llama3", 64);
+  scenario.stack.can_run.zero_stages = {0};
+  const std::string text =
+      to_json(make_plan(scenario, 64, 0.0, {.tp = 8, .dp = 2, .cp = 4}, Calibration{}));
+  EXPECT_THAT(text, HasSubstr("\"context_parallel\": "));
+  EXPECT_THAT(text, HasSubstr("\"context_parallel_bytes\": "));
+  EXPECT_THAT(text, HasSubstr("\"context_parallel_kind\": \"all-gather\""));
+  EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
+}
+
 TEST(Plan, HoldsItsInputsByValue) {
   const Plan plan = parse_plan(to_json(trillion_plan()), "plan.json");
   EXPECT_EQ(plan.scenario, selene_2021("1T"));
@@ -151,7 +162,7 @@ TEST(Plan, RefusesEditsThatCannotBe) {
   EXPECT_THAT(message_of_plan(edited("\"tp\": 16", "\"tp\": 7")), HasSubstr("not divisible by tp"));
   EXPECT_THAT(message_of_plan(edited("\"dp\": 6", "\"dp\": 12")), HasSubstr("GPUs of 3079"));
   EXPECT_THAT(message_of_plan(edited("\"cp\": 1", "\"cp\": 2")),
-              HasSubstr("context parallelism is not covered"));
+              HasSubstr("not run by this stack"));
   EXPECT_THAT(message_of_plan(edited("\"num_microbatches\": 512", "\"num_microbatches\": 511")),
               HasSubstr("schedule"));
   EXPECT_THAT(message_of_plan(edited("\"heaviest_stage\": 0", "\"heaviest_stage\": 64")),

@@ -55,6 +55,21 @@ TEST(RulesOfThumb, SayWhenNothingThatFollowsThemFits) {
   }
 }
 
+// No rule knows what shares sequences; pinned, it takes its part of the GPUs.
+TEST(RulesOfThumb, ShareSequencesOnlyWhereThatIsAskedFor) {
+  const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024", 64);
+  for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 64})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.cp, 1) << baseline.name;
+  }
+  for (const Baseline& baseline :
+       rules_of_thumb(scenario, {.gpus = 64, .pins = {.cp = IntegerRanges(4)}})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.cp, 4) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.world_size(), 64) << baseline.name;
+  }
+}
+
 TEST(RulesOfThumb, KeepToThePins) {
   const Scenario scenario = selene_2021("7.5B");
   for (const Baseline& baseline :

@@ -7,6 +7,7 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/spread.h"
 #include "planner/planning.h"
 #include "tests/cost_model/analytic/partitions.h"
 #include "tests/cost_model/scenarios.h"
@@ -15,11 +16,17 @@ namespace ptdp {
 namespace {
 
 /// Every configuration of small degrees, costed one by one, without the search's shortcuts.
-std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) {
+std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
+                                   const std::vector<int>& context_sizes = {1}) {
   std::vector<Candidate> feasible;
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
-  const auto try_one = [&](const ParallelConfig& config) {
-    if (!find_violation(scenario, config, capacity).has_value()) {
+  const auto try_one = [&](ParallelConfig config) {
+    for (const int cp : context_sizes) {
+      config.cp = cp;
+      if (config.world_size() > gpus || (config.zero_stage == 1 && config.dp == 1 && cp == 1) ||
+          find_violation(scenario, config, capacity).has_value()) {
+        continue;
+      }
       feasible.push_back(
           {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
     }
@@ -34,8 +41,7 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus) 
               for (const bool is_sequence_parallel : {false, true}) {
                 for (const int zero_stage : {0, 1}) {
                   // Names of one and the same thing: nothing to split, shard or interleave.
-                  if ((is_sequence_parallel && tp == 1) || (zero_stage == 1 && dp == 1) ||
-                      (vpp > 1 && pp == 1)) {
+                  if ((is_sequence_parallel && tp == 1) || (vpp > 1 && pp == 1)) {
                     continue;
                   }
                   try_one(
@@ -148,6 +154,55 @@ TEST(Search, FindsWhatBruteForceFinds) {
       EXPECT_EQ(found.best[i].memory, expected[i].memory);
     }
   }
+}
+
+// Sequences of 8192 tokens: by default parts of no less than 2048, else all sizes that divide.
+TEST(Search, FindsWhatBruteForceFindsOfSharedSequences) {
+  for (const auto& [kind, name] : kContextParallelNames) {
+    Scenario scenario = shipped_scenario("gpt2-1.5b", "selene-a100", "megatron-lm-2022", 4);
+    scenario.job.model.seq_length = 8192;
+    scenario.job.model.num_layers = 4;
+    scenario.job.model.num_attention_heads = scenario.job.model.num_query_groups = 20;
+    scenario.job.model.kv_channels = 80;
+    scenario.stack.can_run.context_parallel = true;
+    scenario.stack.context_parallel_kind = kind;
+    SearchOptions options{.gpus = 12, .num_best = 1'000'000};
+    for (const std::vector<int>& sizes : {std::vector<int>{1, 2, 4}, {2, 3, 4, 5, 6, 7, 8}}) {
+      options.pins.cp =
+          sizes.front() == 1 ? IntegerRanges() : IntegerRanges::parse("2:8", 1, 8, "");
+      const std::vector<Candidate> expected = brute_force(scenario, options.gpus, sizes);
+      const SearchResult found = search(scenario, options);
+      ASSERT_EQ(found.best.size(), expected.size()) << name << ' ' << sizes.front();
+      int num_shared = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        num_shared += expected[i].config.cp > 1 ? 1 : 0;
+        ASSERT_EQ(found.best[i].config, expected[i].config) << name << " place " << i;
+        EXPECT_EQ(found.best[i].time, expected[i].time);
+        EXPECT_EQ(found.best[i].memory, expected[i].memory);
+      }
+      EXPECT_GT(num_shared, 0);
+    }
+  }
+}
+
+// Seven layers on stacks that split them at will: a split for each cp.
+TEST(Search, BalancesLayersForEachContextSize) {
+  Scenario scenario = seven_layers();
+  scenario.job.model.seq_length = 8192;
+  scenario.stack.can_run.context_parallel = true;
+  const SearchOptions options{.gpus = 8, .num_best = 10'000};
+  int num_uneven = 0;
+  for (const Candidate& candidate : search(scenario, options).best) {
+    EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
+    EXPECT_NEAR(candidate.time / iteration_cost(scenario, candidate.config).total(), 1.0, 1e-12);
+    if (candidate.config.cp > 1 && !candidate.config.layers_per_stage.empty()) {
+      ++num_uneven;
+      EXPECT_EQ(candidate.config.layers_per_stage,
+                balanced_layers(scenario, candidate.config,
+                                microbatch_costs(scenario, candidate.config)));
+    }
+  }
+  EXPECT_GT(num_uneven, 0);
 }
 
 // The tally counts what find_violation finds, one candidate at a time.

@@ -40,6 +40,15 @@ TEST(Summary, SaysHowManyGpusStayIdle) {
   EXPECT_THAT(summary(selene_2021("530B"), options), HasSubstr("2520 used, 40 idle"));
 }
 
+TEST(Summary, SaysHowManyGpusShareASequenceWhereSomeDo) {
+  const SearchOptions options{.gpus = 16, .pins = {.tp = IntegerRanges(2), .cp = IntegerRanges(4)}};
+  const std::string text =
+      summary(shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024", 64), options);
+  EXPECT_THAT(text, AllOf(HasSubstr(" cp=4 "), HasSubstr("\n  context parallel"),
+                          HasSubstr("\n  data parallel")));
+  EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}), Not(HasSubstr("context parallel")));
+}
+
 TEST(Summary, GivesDaysAndCostForABudget) {
   const std::string text =
       summary(selene_2021("1T"), {.gpus = 3072}, {.tokens = 450e9, .price_per_gpu_hour = 2.0});

@@ -242,6 +242,7 @@ TEST(Tune, RefusesAListWithoutPlans) {
 TEST(PlanList, IsReadAsItWasWritten) {
   SearchOptions options{.gpus = 2, .num_best = 3};
   options.pins.tp = IntegerRanges::parse("1,2:4", 1, 8, "tp");
+  options.pins.cp = IntegerRanges(1);
   options.pins.recompute = {Recompute::kNone, Recompute::kFull};
   options.pins.sequence_parallel = false;
   options.pins.schedules = {ScheduleKind::kOneFOneB};
@@ -249,6 +250,7 @@ TEST(PlanList, IsReadAsItWasWritten) {
   const PlanningResult result = plan_training(host_of_tuning(), options, CalibrationSource::none());
   const PlanList list = parse_plan_list(to_json(result), "plans.json");
   EXPECT_EQ(list.options.pins.tp, options.pins.tp);
+  EXPECT_EQ(list.options.pins.cp, options.pins.cp);
   EXPECT_EQ(list.options.pins.recompute, options.pins.recompute);
   EXPECT_EQ(list.options.pins.sequence_parallel, options.pins.sequence_parallel);
   EXPECT_EQ(list.options.pins.schedules, options.pins.schedules);

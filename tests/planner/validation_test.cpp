@@ -36,6 +36,21 @@ TEST(CostRuns, SkipWhatTheyCannotCostAndSayWhy) {
   EXPECT_THAT(runs.skipped[3].reason, HasSubstr("v100"));
 }
 
+// How GPUs share sequences is the stack's to say; two cannot share 25 tokens.
+TEST(CostRuns, OfSharedSequencesAreThoseThatTheStackRuns) {
+  const auto runs = [](const std::string& seq, const std::string& stack) {
+    const std::string rows =
+        "2,a,24,2304,24,51200," + seq + ",selene-a100," + stack + ",1,1,32,1,16,512,full,3.5,g,y\n";
+    return cost_runs(
+        read_measured_runs(CsvTable::from_text("cp," + std::string(kHeader) + rows, "runs.csv")));
+  };
+  EXPECT_EQ(runs("2048", "megatron-core-2024").costed.size(), 1U);
+  EXPECT_THAT(runs("2048", "megatron-lm-2021").skipped.at(0).reason,
+              HasSubstr("context parallelism is not run"));
+  EXPECT_THAT(runs("25", "megatron-core-2024").skipped.at(0).reason,
+              HasSubstr("not divisible by cp"));
+}
+
 TEST(ScenarioOf, TakesTheRowsWordForTheOverlap) {
   const CostedRuns runs = costed(
       "a,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"

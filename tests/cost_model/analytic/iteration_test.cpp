@@ -294,5 +294,48 @@ TEST(IterationTraffic, CountsElementsOfThePrecision) {
   EXPECT_NEAR((whole.data_parallel - half.data_parallel).value(), 5.0 / 6 * 6 * held, 1e-9 * held);
 }
 
+// GPUs that share sequences hold the same parameters, as replicas do, next to one another.
+TEST(IterationCost, ReducesGradientsOverSharersAndReplicas) {
+  const Scenario scenario = selene_2021("18B", 64);
+  for (const int zero_stage : {0, 1}) {
+    const ParallelConfig shared{.tp = 8, .pp = 4, .dp = 2, .cp = 4, .zero_stage = zero_stage};
+    const ParallelConfig replicas{.tp = 8, .pp = 4, .dp = 8, .zero_stage = zero_stage};
+    const CostBreakdown cost = iteration_cost(scenario, shared);
+    const CostBreakdown expected = iteration_cost(scenario, replicas);
+    EXPECT_EQ(cost.data_parallel, expected.data_parallel);
+    EXPECT_EQ(cost.optimizer, expected.optimizer);
+    EXPECT_EQ(iteration_traffic(scenario, shared, Seconds(1.0)).data_parallel,
+              iteration_traffic(scenario, replicas, Seconds(1.0)).data_parallel);
+    EXPECT_GT(cost.context_parallel, Seconds(0.0));
+    EXPECT_EQ(expected.context_parallel, Seconds(0.0));
+  }
+}
+
+// By hand: 10 layers on a stage, 32 microbatches.
+TEST(IterationCost, SumsWhatLayersWaitForPartsOfSequences) {
+  const Scenario scenario = selene_2021("18B", 64);
+  const ParallelConfig config{.tp = 8, .pp = 4, .dp = 2, .cp = 4};
+  const LayerCosts layer = layer_costs(scenario, config);
+  EXPECT_NEAR(iteration_cost(scenario, config).context_parallel /
+                  (32.0 * 10.0 * (layer.forward + layer.backward).context_parallel),
+              1.0, 1e-12);
+}
+
+// By hand: t = 8 of 48 heads of 128, 512 of 2048 tokens: K and V of 2·512·6·128·2 bytes go round to
+// three others, twice as many bytes with their gradients; 10 layers on a stage, 32 microbatches.
+TEST(IterationTraffic, OfSharedSequencesIsTheirKeysAndValues) {
+  const Scenario scenario = selene_2021("18B", 64);
+  ParallelConfig config{.tp = 8, .pp = 4, .dp = 2, .cp = 4};
+  const auto sent = [&] {
+    return iteration_traffic(scenario, config, Seconds(1.0)).context_parallel.value();
+  };
+  const double round = 3.0 * 2 * 512 * 6 * 128 * 2;
+  EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 3 * round);
+  config.recompute = Recompute::kFull;
+  EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 4 * round);
+  config.cp = 1;
+  EXPECT_EQ(sent(), 0.0);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -260,5 +260,38 @@ TEST(HeaviestStage, OfAnUnevenPipelineMayBeAnyOne) {
   EXPECT_EQ(peak_memory(scenario, config), stage_memory(scenario, config, 1).total());
 }
 
+// A rank has s/cp of the tokens, and of each a row of s scores: a quarter of all that is kept, of
+// the logits and of the messages; of the optimizer's states where ZeRO shards them.
+TEST(StageMemory, OfSharedSequencesHoldsARanksPart) {
+  const Scenario scenario = selene_2021("18B");
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    ParallelConfig config{.tp = 8, .pp = 4, .recompute = recompute, .zero_stage = 1};
+    for (const int stage : {0, 3}) {
+      config.cp = 1;
+      const MemoryBreakdown whole = stage_memory(scenario, config, stage);
+      config.cp = 4;
+      const MemoryBreakdown shared = stage_memory(scenario, config, stage);
+      EXPECT_DOUBLE_EQ(shared.activations / whole.activations, 0.25) << name_of(recompute);
+      EXPECT_DOUBLE_EQ(shared.buffers / whole.buffers, 0.25);
+      EXPECT_DOUBLE_EQ(shared.optimizer / whole.optimizer, 0.25);
+      EXPECT_EQ(shared.weights, whole.weights);
+      EXPECT_EQ(shared.gradients, whole.gradients);
+      if (whole.working_set > Bytes(0.0)) {
+        EXPECT_DOUBLE_EQ(shared.working_set / whole.working_set, 0.25);
+      }
+    }
+  }
+}
+
+// One replica whose sequences two GPUs share has buckets, too.
+TEST(StageMemory, OfSharedSequencesHasBucketsOfAReduction) {
+  Scenario scenario = selene_2021("18B");
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.gradient_bucket_bytes = 4.0;
+  EXPECT_EQ(stage_memory(scenario, {.tp = 8}, 0).buffers, Bytes(0.0));
+  EXPECT_EQ(stage_memory(scenario, {.tp = 8, .cp = 2}, 0).buffers,
+            stage_memory(scenario, {.tp = 8, .dp = 2}, 0).buffers);
+}
+
 }  // namespace
 }  // namespace ptdp

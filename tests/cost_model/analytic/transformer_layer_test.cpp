@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cost_model/analytic/collectives.h"
 #include "tests/cost_model/scenarios.h"
 
@@ -123,6 +125,59 @@ TEST(LayerCosts, HideInOurRuntimeWhatEachLayerCan) {
   config.schedule = ScheduleKind::kZbH1;
   EXPECT_DOUBLE_EQ(layer_costs(scenario, config).backward.tensor_parallel.value(),
                    (4.0 * gather + 2.0 * scatter).value());
+}
+
+// Two GPUs share sequences of 8192 tokens of Llama 3 8B: 32 heads in 8 groups of 128. By hand: half
+// of the causal pairs, 4·128 FLOPs each and head, and 3 passes over the outputs of 4096 tokens to
+// add two partial results; K and V of 4096 tokens go to the other behind the first half of that.
+TEST(LayerCosts, OfSharedSequencesByHand) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024");
+  scenario.job.model.seq_length = 8192;
+  scenario.stack.host_time_per_kernel = Seconds(0.0);
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  ASSERT_TRUE(gpu.measured_operations.empty());
+  const LayerCosts costs = layer_costs(scenario, {.cp = 2});
+  const auto rate = std::find_if(
+      gpu.attention_rates.begin(), gpu.attention_rates.end(),
+      [&](const AttentionRate& entry) { return entry.kernel == scenario.stack.attention; });
+  const double flops = 8192.0 * 8192 / 2 / 2 * 4 * 128 * 32;
+  const double product = flops / (gpu.peak_fp16.value() * rate->forward);
+  const double outputs = 2.0 * 4096 * 32 * 128;
+  const double sum = 3.0 * outputs / (gpu.memory_bandwidth.value() * gpu.memory_efficiency);
+  EXPECT_NEAR(costs.forward.attention.value(), product + sum, 1e-9);
+  const double message =
+      2.0 * 2 * 4096 * 8 * 128 / scenario.cluster.nvlink.effective_bandwidth().value();
+  ASSERT_LT(message, product / 2);
+  EXPECT_NEAR(costs.forward.context_parallel.value(), scenario.stack.overlap_slowdown * message,
+              1e-12);
+  EXPECT_EQ(costs.forward.collectives(), costs.forward.context_parallel);
+  EXPECT_GT(costs.backward.context_parallel, costs.forward.context_parallel);
+
+  // All else is that of as many tokens.
+  scenario.job.model.seq_length = 4096;
+  const LayerCosts half = layer_costs(scenario, {});
+  EXPECT_EQ(costs.forward.matmul, half.forward.matmul);
+  EXPECT_EQ(costs.backward.matmul, half.backward.matmul);
+  EXPECT_EQ(costs.forward.memory_bound, half.forward.memory_bound);
+  EXPECT_EQ(costs.backward.memory_bound, half.backward.memory_bound);
+  EXPECT_EQ(half.forward.context_parallel, Seconds(0.0));
+}
+
+TEST(LayerCosts, RecomputeAttentionWithItsCommunication) {
+  for (const auto& [kind, name] : kContextParallelNames) {
+    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024");
+    scenario.stack.context_parallel_kind = kind;
+    const LayerCosts costs = layer_costs(scenario, {.tp = 2, .cp = 4, .sequence_parallel = true});
+    ASSERT_GT(costs.forward.context_parallel, Seconds(0.0)) << name;
+    const PassTime again = costs.recompute(Recompute::kSelective);
+    EXPECT_EQ(again.context_parallel, costs.forward.context_parallel) << name;
+    EXPECT_EQ(again.total(), costs.forward.attention + costs.forward.context_parallel) << name;
+    EXPECT_EQ(costs.recompute(Recompute::kFull).total(), costs.forward.total()) << name;
+    EXPECT_EQ((costs.forward + costs.backward).context_parallel,
+              costs.forward.context_parallel + costs.backward.context_parallel);
+    EXPECT_EQ((costs.forward * 3.0).context_parallel, 3.0 * costs.forward.context_parallel);
+    EXPECT_EQ(costs.weight_gradient.context_parallel, Seconds(0.0));
+  }
 }
 
 TEST(LayerCosts, HaveNoCommunicationOnOneGpu) {

@@ -221,8 +221,7 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   for (const auto& [changes, reason] : std::vector<Expectation>{
            {{{"n_experts", "8"}}, "mixture of experts is not covered"},
            {{{"tp_overlap", "y"}}, "tensor-parallel overlap within products is not covered"},
-           {{{"cp", "2"}}, "context and expert parallelism are not covered"},
-           {{{"ep", "2"}}, "context and expert parallelism are not covered"},
+           {{{"ep", "2"}}, "expert parallelism is not covered"},
            {{{"schedule", "gpipe"}}, "schedule \"gpipe\" is not covered"},
            {{{"schedule", "none"}}, "schedule \"none\" is not covered"},
            {{{"recompute", "block"}}, "recompute \"block\" is not covered"},
@@ -232,6 +231,15 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
            {{{"zero", "4"}}, "there is no ZeRO stage 4"}}) {
     EXPECT_EQ(skip_of(row_with(changes)), reason);
   }
+}
+
+// Which 2·4·8·2 GPUs shared; ZeRO shards over two that share sequences, too.
+TEST(MeasuredRun, OfSharedSequencesIsRead) {
+  EXPECT_EQ(run_of(row_with({{"cp", "2"}, {"gpu_count", "128"}})).config.cp, 2);
+  EXPECT_EQ(run_of(row_with({{"cp", "2"}, {"dp", "1"}, {"zero", "1"}, {"gpu_count", ""}}))
+                .config.zero_stage,
+            1);
+  EXPECT_EQ(run_of(row_with({{"dp", "1"}, {"zero", "1"}, {"gpu_count", ""}})).config.zero_stage, 0);
 }
 
 // 2·4·8 GPUs.

@@ -70,6 +70,29 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSave) {
   }
 }
 
+// All keys are gathered before attention, of which nothing is hidden.
+TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfSharedSequences) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    Scenario scenario = scenario_39b();
+    scenario.stack.context_parallel_kind = ContextParallel::kAllGather;
+    ParallelConfig config = config_of(1, false, recompute);
+    config.cp = 4;
+    const std::vector<StageDurations> whole = durations_of(scenario, config);
+    const std::vector<StageDurations> compute = durations_of(with_free_links(scenario), config);
+    const std::vector<StageDurations> collectives =
+        virtual_stage_collectives(scenario, config, microbatch_costs(scenario, config));
+    for (std::size_t stage = 0; stage < whole.size(); ++stage) {
+      for (const auto pass : kPasses) {
+        EXPECT_NEAR((collectives[stage].*pass).value(),
+                    (whole[stage].*pass - compute[stage].*pass).value(),
+                    1e-9 * whole[stage].backward.value())
+            << to_string(config) << ", stage " << stage;
+      }
+      EXPECT_GT(collectives[stage].forward, Seconds(0.0));
+    }
+  }
+}
+
 TEST(VirtualStageCollectives, AreNoneWithoutTensorParallelism) {
   const ParallelConfig config = config_of(1, false, Recompute::kFull);
   for (const StageDurations& stage : virtual_stage_collectives(

@@ -52,6 +52,23 @@ TEST(StepTimes, AddUpToTheClosedFormOfOneFOneB) {
   }
 }
 
+// The same with sequences that GPUs share, each way.
+TEST(StepTimes, OfSharedSequencesAddUpToTheClosedForm) {
+  for (const auto& [kind, name] : kContextParallelNames) {
+    Scenario scenario = selene_2021("18B", 384);
+    scenario.stack.context_parallel_kind = kind;
+    for (const auto& config :
+         {ParallelConfig{.tp = 8, .pp = 4, .dp = 2, .cp = 2},
+          ParallelConfig{.tp = 2, .pp = 8, .cp = 4, .recompute = Recompute::kFull},
+          ParallelConfig{.tp = 4, .pp = 2, .dp = 4, .cp = 2, .recompute = Recompute::kSelective}}) {
+      const CostBreakdown closed_form = iteration_cost(scenario, config);
+      EXPECT_NEAR(time_of_step(scenario, config) / closed_form.total(), 1.0, 0.05)
+          << name << ' ' << to_string(config);
+      EXPECT_GT(closed_form.context_parallel, Seconds(0.0));
+    }
+  }
+}
+
 // By hand: stages of equal layers, m·(F + B) + (p-1)(F + B), accumulation and ends left out.
 TEST(StepTimes, AreExactWhereStagesAreEqual) {
   Scenario scenario = selene_2021("18B", 64);

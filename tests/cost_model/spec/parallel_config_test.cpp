@@ -101,6 +101,9 @@ TEST(ParallelConfigName, OfEveryEnumeratorIsItsSpelling) {
   EXPECT_EQ(name_of(ExpertDispatch::kAllToAll), "all-to-all");
   EXPECT_EQ(name_of(ExpertDispatch::kAllGather), "all-gather");
   EXPECT_EQ(name_of(ExpertDispatch::kHierarchical), "hierarchical");
+  EXPECT_EQ(name_of(ContextParallel::kRing), "ring");
+  EXPECT_EQ(name_of(ContextParallel::kAllGather), "all-gather");
+  EXPECT_EQ(name_of(ContextParallel::kAllToAll), "all-to-all");
 }
 
 TEST(Precision, HasTheElementsOfItsNameAndSumsInFp32OrMore) {

@@ -111,6 +111,33 @@ void for_every_small_group(const Check& check) {
   }
 }
 
+// The ranks that differ in cp and dp are those of a grid without cp whose dp is as large as both.
+TEST(PlaceReplicas, CountsNodesAndMembersOfContextAndDataTogether) {
+  for (const ParallelConfig& config : small_grids()) {
+    ParallelConfig together = config;
+    together.dp *= config.cp;
+    together.cp = 1;
+    for (int node = 1; node <= 8; ++node) {
+      const CountedPlacement expected = counted_placement(together, Dimension::kData, node);
+      const GroupPlacement placement = place_replicas(RankGrid(config), nodes_of(node));
+      EXPECT_EQ(placement.size, std::int64_t{config.cp} * config.dp);
+      EXPECT_EQ(placement.nodes, expected.nodes) << to_string(config) << " on nodes of " << node;
+      if (config.tp >= node || node % config.tp == 0) {
+        EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node) << to_string(config);
+      }
+    }
+  }
+}
+
+// tp=2 cp=2 dp=2 on 8 GPUs: ranks 0, 2, 4 and 6 hold the same parameters, two on a node of four.
+TEST(PlaceReplicas, AreATensorParallelGroupApart) {
+  const GroupPlacement placement =
+      place_replicas(RankGrid({.tp = 2, .dp = 2, .cp = 2}), nodes_of(4));
+  EXPECT_EQ(placement.size, 4);
+  EXPECT_EQ(placement.nodes, 2);
+  EXPECT_EQ(placement.ranks_per_node, 2);
+}
+
 /// Every small grid along each of its dimensions.
 template <class Check>
 void for_every_dimension(const Check& check) {

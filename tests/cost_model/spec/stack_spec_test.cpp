@@ -8,6 +8,9 @@
 namespace ptdp {
 namespace {
 
+using testing::HasSubstr;
+using testing::Not;
+
 /// Every field away from its default.
 StackSpec unusual_stack() {
   return {.name = "s",
@@ -74,6 +77,22 @@ TEST(StackSpecJson, ReadsBackEveryOverlap) {
     stack.data_parallel_overlap = overlap;
     EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
   }
+}
+
+TEST(StackSpecJson, SaysHowSequencesAreSharedWhereItIsNoRing) {
+  StackSpec stack = unusual_stack();
+  EXPECT_THAT(dump(stack), Not(HasSubstr("context_parallel_kind")));
+  for (const auto& [kind, name] : kContextParallelNames) {
+    stack.context_parallel_kind = kind;
+    EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
+  }
+  EXPECT_EQ(
+      message_of([&] {
+        return parse<StackSpec>(replaced(dump(stack), "\"context_parallel_kind\": \"all-to-all\"",
+                                         "\"context_parallel_kind\": \"p2p\""));
+      }),
+      "test.json: context_parallel_kind: expected one of ring, all-gather, all-to-all, got "
+      "\"p2p\"");
 }
 
 TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
