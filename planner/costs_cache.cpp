@@ -16,10 +16,12 @@ const MicrobatchCosts& CostsCache::find(const ParallelConfig& config) {
 CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
   const ClusterSpec& cluster = scenario_.cluster;
   const GroupPlacement tensor = place_group(RankGrid(config), Dimension::kTensor, cluster);
-  const GroupPlacement experts =
-      scenario_.job.model.num_experts == 0
-          ? GroupPlacement{}
-          : place_expert_group(config, ExpertDimension::kExpert, cluster);
+  const auto place_experts = [&](ExpertDimension dimension) {
+    const GroupPlacement group = scenario_.job.model.num_experts == 0
+                                     ? GroupPlacement{}
+                                     : place_expert_group(config, dimension, cluster);
+    return Place{group.nodes, group.ranks_per_node};
+  };
   return {config.tp,
           config.cp,
           config.ep,
@@ -27,11 +29,11 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           config.micro_batch_size,
           config.sequence_parallel,
           splits_backward(config.schedule),
-          tensor.nodes,
-          tensor.ranks_per_node,
           busy_cores(config, cluster),
-          experts.nodes,
-          experts.ranks_per_node};
+          Place{tensor.nodes, tensor.ranks_per_node},
+          place_experts(ExpertDimension::kExpert),
+          place_experts(ExpertDimension::kTensor),
+          place_experts(ExpertDimension::kTensorAndExpert)};
 }
 
 }  // namespace ptdp
