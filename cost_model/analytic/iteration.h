@@ -58,8 +58,9 @@ inline constexpr std::array kCostTerms = {
 /// Bytes that one GPU sends per iteration.
 struct Traffic {
   Bytes tensor_parallel;
-  Bytes pipeline;                     ///< Both directions, on the stage that sends most.
-  Bytes data_parallel;                ///< Heaviest stage.
+  Bytes pipeline;                      ///< Both directions, on the stage that sends most.
+  Bytes data_parallel;                 ///< Heaviest stage.
+  Bytes expert_parallel = Bytes(0.0);  ///< To experts and back, on the stage that sends most.
   BytesPerSecond pipeline_bisection;  ///< Through the cut between the pipeline's halves, both ways,
                                       ///< averaged over the iteration.
   BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.
