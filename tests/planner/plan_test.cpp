@@ -55,7 +55,13 @@ TEST(Plan, OfDeepSeekV3ReadsBackAsTheSameBytes) {
   std::fill_n(layers.begin(), 3, 3);
   const Plan plan =
       make_plan(shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025"), 1024, 0.0,
-                {.pp = 16, .dp = 64, .ep = 64, .zero_stage = 1, .layers_per_stage = layers}, {});
+                {.pp = 16,
+                 .dp = 64,
+                 .ep = 64,
+                 .recompute = Recompute::kFull,
+                 .zero_stage = 1,
+                 .layers_per_stage = layers},
+                {});
   EXPECT_GT(plan.predicted.traffic.expert_parallel, Bytes(0.0));
   const std::string text = to_json(plan);
   EXPECT_THAT(text, HasSubstr("\"expert_parallel_bytes\": "));
