@@ -15,13 +15,15 @@ const MicrobatchCosts& CostsCache::find(const ParallelConfig& config) {
 
 CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
   const ClusterSpec& cluster = scenario_.cluster;
+  const auto place = [](const GroupPlacement& group) {
+    return Place{group.nodes, group.ranks_per_node};
+  };
   const RankGrid grid(config);
-  const GroupPlacement tensor = place_group(grid, Dimension::kTensor, cluster);
-  const GroupPlacement context = place_group(grid, Dimension::kContext, cluster);
-  const GroupPlacement experts =
-      scenario_.job.model.num_experts == 0
-          ? GroupPlacement{}
-          : place_expert_group(config, ExpertDimension::kExpert, cluster);
+  const auto place_experts = [&](ExpertDimension dimension) {
+    return place(scenario_.job.model.num_experts == 0
+                     ? GroupPlacement{}
+                     : place_expert_group(config, dimension, cluster));
+  };
   return {config.tp,
           config.cp,
           config.ep,
@@ -29,13 +31,12 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           config.micro_batch_size,
           config.sequence_parallel,
           splits_backward(config.schedule),
-          tensor.nodes,
-          tensor.ranks_per_node,
-          context.nodes,
-          context.ranks_per_node,
           busy_cores(config, cluster),
-          experts.nodes,
-          experts.ranks_per_node};
+          place(place_group(grid, Dimension::kTensor, cluster)),
+          place(place_group(grid, Dimension::kContext, cluster)),
+          place_experts(ExpertDimension::kExpert),
+          place_experts(ExpertDimension::kTensor),
+          place_experts(ExpertDimension::kTensorAndExpert)};
 }
 
 }  // namespace ptdp

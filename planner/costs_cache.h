@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "cost_model/analytic/stage.h"
 
@@ -20,8 +21,10 @@ class CostsCache {
   [[nodiscard]] const MicrobatchCosts& find(const ParallelConfig& config);
 
  private:
-  using Key = std::tuple<int, int, int, int, int, bool, bool, std::int64_t, std::int64_t, int,
-                         std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  /// Nodes of a group, and members on the one that has fewest.
+  using Place = std::pair<std::int64_t, std::int64_t>;
+  using Key =
+      std::tuple<int, int, int, int, int, bool, bool, int, Place, Place, Place, Place, Place>;
 
   [[nodiscard]] Key key_of(const ParallelConfig& config) const;
 

@@ -65,6 +65,9 @@ void describe_traffic(Fields& fields, Traffic& traffic) {
   }
   fields.quantity("pipeline_bytes", traffic.pipeline, 1.0, kRateRange);
   fields.quantity("data_parallel_bytes", traffic.data_parallel, 1.0, kRateRange);
+  if (fields.optional("expert_parallel_bytes", traffic.expert_parallel > Bytes(0.0))) {
+    fields.quantity("expert_parallel_bytes", traffic.expert_parallel, 1.0, kRateRange);
+  }
   fields.quantity("pipeline_bisection_GBps", traffic.pipeline_bisection, kGiga, kRateRange);
   fields.quantity("data_parallel_total_GBps", traffic.data_parallel_total, kGiga, kRateRange);
 }

@@ -37,10 +37,14 @@ void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operati
   }
 }
 
-/// The same for the products and the attention of a layer.
+/// The same for the products and the attention of a dense layer; of latent attention and experts
+/// nothing is measured.
 void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
                      const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
+  if (has_latent_attention(model) || model.num_experts > 0) {
+    return;
+  }
   const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const double h = model.hidden_size;
   const double queries = static_cast<double>(query_width(model)) / config.tp;

@@ -51,7 +51,8 @@ std::string configuration(const Plan& plan) {
       config.cp > 1 ? row("context parallel", fmt::format("{}", config.cp)) : "";
   return "\nConfiguration\n" + row("tensor parallel", fmt::format("{}", config.tp)) +
          row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
-         shared +
+         shared + (config.ep > 1 ? row("expert parallel", fmt::format("{}", config.ep)) : "") +
+         (config.etp > 1 ? row("of each expert", fmt::format("{}", config.etp)) : "") +
          row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
                                        plan.schedule.num_microbatches)) +
          row("schedule",
@@ -152,6 +153,9 @@ std::string traffic(const Plan& plan) {
     text += row("data parallel",
                 fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
                             rate(sent.data_parallel_total)));
+  }
+  if (sent.expert_parallel > Bytes(0.0)) {
+    text += row("expert parallel", bytes(sent.expert_parallel));
   }
   return plan.config.world_size() > 1 ? text : "";
 }

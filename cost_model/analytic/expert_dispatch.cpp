@@ -86,25 +86,41 @@ Bytes bytes_of_tokens(const Dispatch& dispatch) {
                dispatch.element_bytes);
 }
 
+/// What a GPU sends by hierarchical dispatch.
+struct HierarchicalVolume {
+  Bytes between_nodes;
+  Bytes within_node;
+};
+
+HierarchicalVolume hierarchical_volume(const Dispatch& dispatch, const GroupPlacement& group) {
+  const Bytes size = bytes_of_tokens(dispatch);
+  HierarchicalVolume volume;
+  if (!group.is_within_node()) {
+    volume.between_nodes = expected_nodes(dispatch.routing, group.nodes) *
+                           (1.0 - 1.0 / static_cast<double>(group.nodes)) * size;
+  }
+  if (group.nodes < group.size) {
+    volume.within_node = expected_nodes(dispatch.routing, group.size) * size;
+  }
+  return volume;
+}
+
 Seconds hierarchical_time(const Dispatch& dispatch, const GroupPlacement& group,
                           const ClusterSpec& cluster) {
   if (group.size == 1) {
     return Seconds(0.0);
   }
-  const Bytes size = bytes_of_tokens(dispatch);
+  const HierarchicalVolume volume = hierarchical_volume(dispatch, group);
   Seconds latency = cluster.collective_launch;
   Seconds between;
   Seconds within;
   if (!group.is_within_node()) {
-    const double other_nodes = expected_nodes(dispatch.routing, group.nodes) *
-                               (1.0 - 1.0 / static_cast<double>(group.nodes));
     latency += cluster.nic.hop_latency;
-    between = other_nodes * size * group.oversubscription / cluster.nic.collective_bandwidth();
+    between = volume.between_nodes * group.oversubscription / cluster.nic.collective_bandwidth();
   }
   if (group.nodes < group.size) {
     latency += cluster.nvlink.hop_latency;
-    within =
-        expected_nodes(dispatch.routing, group.size) * size / cluster.nvlink.collective_bandwidth();
+    within = volume.within_node / cluster.nvlink.collective_bandwidth();
   }
   return (latency + std::max(between, within)) * cluster.time_factors.communication;
 }
@@ -150,6 +166,25 @@ Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
                                expert_group, cluster);
   }
   return dispatch_time(dispatch, kind, expert_group, cluster);
+}
+
+Bytes dispatch_volume(const Dispatch& dispatch, ExpertDispatch kind,
+                      const GroupPlacement& expert_group) {
+  if (expert_group.size == 1) {
+    return Bytes(0.0);
+  }
+  const Bytes size = bytes_of_tokens(dispatch);
+  switch (kind) {
+    case ExpertDispatch::kAllToAll:
+      return all_to_all_volume(dispatch.routing.topk * size, expert_group.size);
+    case ExpertDispatch::kAllGather:
+      return static_cast<double>(expert_group.size - 1) * size;
+    case ExpertDispatch::kHierarchical: {
+      const HierarchicalVolume volume = hierarchical_volume(dispatch, expert_group);
+      return volume.between_nodes + volume.within_node;
+    }
+  }
+  return Bytes(0.0);
 }
 
 }  // namespace ptdp

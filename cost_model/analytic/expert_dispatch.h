@@ -73,4 +73,9 @@ struct Dispatch {
 [[nodiscard]] Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
                                    const GroupPlacement& expert_group, const ClusterSpec& cluster);
 
+/// Bytes that one GPU sends in a dispatch, and as many in a combination: (n−1)/n·topk·S, (n−1)·S,
+/// or S·E_N·(N−1)/N over its NIC and S·E_n over NVLink.
+[[nodiscard]] Bytes dispatch_volume(const Dispatch& dispatch, ExpertDispatch kind,
+                                    const GroupPlacement& expert_group);
+
 }  // namespace ptdp

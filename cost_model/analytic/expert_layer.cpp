@@ -14,30 +14,55 @@ namespace {
 constexpr double kRouterPasses = 6.0;
 constexpr double kRouterBytes = 4.0;  // scores are fp32
 
-Seconds communication_time(const Scenario& scenario, const ParallelConfig& config) {
+bool gathers_tokens(const StackSpec& stack) {
+  return stack.expert_dispatch == ExpertDispatch::kAllGather;
+}
+
+/// Tokens as they are sent for the busiest rank.
+double sent_tokens(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
+  return routed_tokens(model, config) * (gathers_tokens(scenario.stack) ? 1.0 : expert_load(model));
+}
+
+Dispatch dispatch_of(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const bool has_groups = model.moe_router_num_groups > 0;
+  return {.tokens = std::llround(std::ceil(sent_tokens(scenario, config))),
+          .hidden_size = model.hidden_size,
+          .element_bytes = 1.0 * element_bytes(scenario.stack.precision),
+          .routing = {.num_experts = model.num_experts,
+                      .topk = model.moe_router_topk,
+                      .num_groups = has_groups ? model.moe_router_num_groups : 1,
+                      .group_topk = has_groups ? model.moe_router_group_topk : 1}};
+}
+
+GroupPlacement dispatch_group(const Scenario& scenario, const ParallelConfig& config) {
+  return place_expert_group(
+      config,
+      gathers_tokens(scenario.stack) ? ExpertDimension::kTensorAndExpert : ExpertDimension::kExpert,
+      scenario.cluster);
+}
+
+/// What the GPUs that share experts gather and reduce, where the dispatch leaves that to them.
+Bytes gathered_by_sharers(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  return config.etp == 1 || gathers_tokens(scenario.stack)
+             ? Bytes(0.0)
+             : Bytes(element_bytes(scenario.stack.precision) * sent_tokens(scenario, config) *
+                     model.moe_router_topk * config.etp * model.hidden_size);
+}
+
+Seconds communication_time(const Scenario& scenario, const ParallelConfig& config) {
   const ClusterSpec& cluster = scenario.cluster;
   const ExpertDispatch kind = scenario.stack.expert_dispatch;
-  const bool gathers = kind == ExpertDispatch::kAllGather;
-  const double bytes = element_bytes(scenario.stack.precision);
-  const double tokens = routed_tokens(model, config) * (gathers ? 1.0 : expert_load(model));
-  const bool has_groups = model.moe_router_num_groups > 0;
-  const Dispatch dispatch = {
-      .tokens = std::llround(std::ceil(tokens)),
-      .hidden_size = model.hidden_size,
-      .element_bytes = bytes,
-      .routing = {.num_experts = model.num_experts,
-                  .topk = model.moe_router_topk,
-                  .num_groups = has_groups ? model.moe_router_num_groups : 1,
-                  .group_topk = has_groups ? model.moe_router_group_topk : 1}};
-  const GroupPlacement group = place_expert_group(
-      config, gathers ? ExpertDimension::kTensorAndExpert : ExpertDimension::kExpert, cluster);
+  const Dispatch dispatch = dispatch_of(scenario, config);
+  const GroupPlacement group = dispatch_group(scenario, config);
   const Seconds time =
       dispatch_time(dispatch, kind, group, cluster) + combine_time(dispatch, kind, group, cluster);
-  if (config.etp == 1 || gathers) {
+  const Bytes gathered = gathered_by_sharers(scenario, config);
+  if (gathered == Bytes(0.0)) {
     return time;
   }
-  const Bytes gathered(bytes * tokens * model.moe_router_topk * config.etp * model.hidden_size);
   const GroupPlacement sharers = place_expert_group(config, ExpertDimension::kTensor, cluster);
   return time + all_gather_time(gathered, sharers, cluster) +
          reduce_scatter_time(gathered, sharers, cluster);
@@ -83,6 +108,14 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
       memory_bound_time(moved + of_visits + of_tokens + (is_gated ? 5.0 : 4.0) * activations, gpu);
   costs.communication = communication_time(scenario, config);
   return costs;
+}
+
+Bytes expert_volume(const Scenario& scenario, const ParallelConfig& config) {
+  const Bytes gathered = gathered_by_sharers(scenario, config);
+  return 2.0 * dispatch_volume(dispatch_of(scenario, config), scenario.stack.expert_dispatch,
+                               dispatch_group(scenario, config)) +
+         ring_all_gather_volume(gathered, config.etp) +
+         ring_reduce_scatter_volume(gathered, config.etp);
 }
 
 }  // namespace ptdp

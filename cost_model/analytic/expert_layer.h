@@ -37,4 +37,8 @@ struct ExpertCosts {
 /// split sequences where tp > 1.
 [[nodiscard]] ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config);
 
+/// Bytes that the busiest rank sends for it in a forward pass, and as many in a backward one
+/// (dispatch_volume(), and (etp−1)/etp·V·h twice with etp > 1).
+[[nodiscard]] Bytes expert_volume(const Scenario& scenario, const ParallelConfig& config);
+
 }  // namespace ptdp

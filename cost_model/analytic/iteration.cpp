@@ -6,6 +6,7 @@
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/sharding.h"
@@ -180,13 +181,21 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
       model, context_split(config, scenario.stack), scenario.stack.precision);
   const double forwards = config.recompute == Recompute::kNone ? 1.0 : 2.0;
   Traffic traffic;
+  // A forward pass and a backward one, and the forward one again.
+  const double expert_passes = config.recompute == Recompute::kFull ? 3.0 : 2.0;
+  const Bytes to_experts =
+      model.num_experts > 0 ? expert_passes * expert_volume(scenario, config) : Bytes(0.0);
   for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
     const LayerCounts layers = layers_of_stage(model, config, stage);
     double elements = 0.0;
+    double expert_layers = 0.0;
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       elements += layers[kind] / num_copies(config) *
                   tensor_parallel_elements(model, config, kLayerKinds[kind]);
+      expert_layers += kLayerKinds[kind].has_experts ? layers[kind] / num_copies(config) : 0.0;
     }
+    traffic.expert_parallel =
+        std::max(traffic.expert_parallel, microbatches * expert_layers * to_experts);
     traffic.tensor_parallel =
         std::max(traffic.tensor_parallel, Bytes(bytes * microbatches * elements));
     traffic.context_parallel =

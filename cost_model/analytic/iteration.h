@@ -63,6 +63,7 @@ struct Traffic {
   Bytes context_parallel;             ///< With what recomputation sends again.
   Bytes pipeline;                     ///< Both directions, on the stage that sends most.
   Bytes data_parallel;                ///< Heaviest stage.
+  Bytes expert_parallel;              ///< To experts and back, on the stage that sends most.
   BytesPerSecond pipeline_bisection;  ///< Through the cut between the pipeline's halves, both ways,
                                       ///< averaged over the iteration.
   BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.

@@ -30,10 +30,14 @@ void add_prediction_modules(const Scenario& scenario, const ParallelConfig& conf
   const double count = model.mtp_num_layers;
   const std::int64_t h = model.hidden_size;
   const std::int64_t tokens = tokens_of_rank(model, config);
-  const LinearTime join = linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack);
+  const ComputeFactors factors = compute_factors(config, scenario.cluster);
+  const LinearTime join =
+      linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack) * factors.matmul;
   const Bytes activations(element_bytes(scenario.stack.precision) * static_cast<double>(tokens) *
-                          static_cast<double>(h));
-  const Seconds norms = memory_bound_time(2.0 * kFinalNormPasses * activations, gpu);
+                          static_cast<double>(h) / (config.sequence_parallel ? config.tp : 1));
+  // Those of both inputs, and the module's own before the logits are in theirs.
+  const Seconds norms =
+      memory_bound_time(2.0 * kFinalNormPasses * activations, gpu) * factors.memory_bound;
   const PassTime logits = costs.logits;
   costs.logits +=
       PassTime{.matmul = logits.matmul + join.forward + join.input_gradient + join.weight_gradient,
@@ -260,7 +264,9 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
   }
   if (holds_logits(config, stage)) {
     result.ends += costs.logits * share;
-    result.gradient_accumulation += costs.embedding_accumulation * share;
+    // Modules that predict more tokens use both tables, too.
+    const double uses = 1.0 + 2.0 * scenario.job.model.mtp_num_layers;
+    result.gradient_accumulation += uses * costs.embedding_accumulation * share;
   }
   return result;
 }

@@ -1,11 +1,13 @@
 #include "cost_model/calibration/measured_run.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 
@@ -24,9 +26,10 @@ const std::vector<std::string>& required_columns() {
 
 const std::vector<std::string>& optional_columns() {
   static const std::vector<std::string> columns = {
-      "kv_heads", "head_dim",  "ffn",          "gated",      "n_experts",  "cp",
-      "ep",       "schedule",  "seq_parallel", "zero",       "dp_overlap", "holdout_group",
-      "source",   "precision", "gpu_count",    "source_ref", "tp_overlap", "n_microbatches"};
+      "kv_heads",   "head_dim",   "ffn",           "gated",   "n_experts", "cp",
+      "ep",         "etp",        "topk",          "moe_ffn", "schedule",  "seq_parallel",
+      "zero",       "dp_overlap", "holdout_group", "source",  "precision", "gpu_count",
+      "source_ref", "tp_overlap", "n_microbatches"};
   return columns;
 }
 
@@ -35,8 +38,6 @@ const std::vector<std::string>& other_columns() {
   static const std::vector<std::string> columns = {"confidence",
                                                    "framework",
                                                    "model",
-                                                   "topk",
-                                                   "moe_ffn",
                                                    "params_B",
                                                    "gpu",
                                                    "gpus_per_node",
@@ -156,7 +157,37 @@ class RowReader {
   std::size_t row_;
 };
 
+/// The shipped profile of the row's model, which the row must agree with.
+TransformerConfig read_expert_model(const RowReader& row) {
+  std::string name = row.text("model");
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  if (!contains(list_profiles(ProfileKind::kModel), name)) {
+    throw Skip{"a model with experts that no profile describes"};
+  }
+  TransformerConfig model = find_model(name).config;
+  const auto agree = [&](std::string_view column, int expected) {
+    if (row.is_given(column) && row.count(column, 0) != expected) {
+      throw Skip{std::string(column) + " is not that of the profile " + name};
+    }
+  };
+  agree("layers", model.num_layers);
+  agree("hidden", model.hidden_size);
+  agree("heads", model.num_attention_heads);
+  agree("kv_heads", model.num_query_groups);
+  agree("vocab", model.vocab_size);
+  agree("n_experts", model.num_experts);
+  agree("topk", model.moe_router_topk);
+  agree("moe_ffn", model.moe_ffn_hidden_size);
+  model.seq_length = row.count("seq", 1);
+  model.mtp_num_layers = 0;
+  return model;
+}
+
 TransformerConfig read_model(const RowReader& row, const std::string& place) {
+  if (row.count_or("n_experts", 0) > 0) {
+    return read_expert_model(row);
+  }
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
   if (model.num_layers > kMostModelLayers) {
@@ -170,9 +201,6 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
   model.vocab_size = row.count("vocab", 1);
   model.seq_length = row.count("seq", 1);
   model.gated_linear_unit = row.flag("gated").value_or(false);
-  if (row.count_or("n_experts", 0) > 0) {
-    throw Skip{"mixture of experts is not covered"};
-  }
   if (model.gated_linear_unit) {
     // The columns do not say it: those that gate are of Llama's kind throughout.
     model.add_bias_linear = false;
@@ -240,7 +268,9 @@ std::vector<int> spread_layers(int layers, int virtual_stages) {
   return spread;
 }
 
-ParallelConfig read_config(const RowReader& row, int num_layers) {
+ParallelConfig read_config(const RowReader& row, const TransformerConfig& model) {
+  const int num_layers = model.num_layers;
+  const bool has_experts = model.num_experts > 0;
   ParallelConfig config;
   config.tp = row.count("tp", 1);
   config.pp = row.count("pp", 1);
@@ -249,9 +279,13 @@ ParallelConfig read_config(const RowReader& row, int num_layers) {
   config.ep = row.count_or("ep", 1);
   config.vpp = row.count("vpp", 1);
   config.micro_batch_size = row.count("mbs", 1);
-  if (config.ep > 1) {
-    throw Skip{"expert parallelism is not covered"};
+  if (!has_experts && config.ep > 1) {
+    throw Skip{"ep of a model without experts"};
   }
+  if (has_experts && config.tp > 1 && !row.is_given("etp")) {
+    throw Skip{"etp is not given"};  // Megatron-Core's default is tp, its recipes' is 1
+  }
+  config.etp = row.count_or("etp", 1);
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
   if (config.schedule == ScheduleKind::kZbAuto) {
     config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
@@ -299,7 +333,7 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   run.stack = row.profile("stack_key");
   run.model = read_model(row, place);
   run.global_batch_size = row.count("gbs", 1);
-  run.config = read_config(row, run.model.num_layers);
+  run.config = read_config(row, run.model);
   const std::string& precision = row.text("precision");
   if (precision == "bf16") {
     run.precision = Precision::kBf16;

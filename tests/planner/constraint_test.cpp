@@ -125,5 +125,36 @@ TEST(Constraints, HaveOneTextEach) {
   }
 }
 
+// Mixtral 8x7B: 8 experts of 14336.
+TEST(FindViolation, NamesWhatExpertsDoNotAllow) {
+  const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  const auto of = [&](const ParallelConfig& config) {
+    return find_shape_violation(scenario, config);
+  };
+  EXPECT_EQ(of({.tp = 2, .dp = 8, .ep = 8, .etp = 2, .sequence_parallel = true}), std::nullopt);
+  EXPECT_EQ(of({.dp = 3, .ep = 3}), Constraint::kExpertsByEp);
+  EXPECT_EQ(of({.dp = 3, .etp = 3}), Constraint::kExpertFfnByEtp);
+  EXPECT_EQ(of({.tp = 2, .dp = 4, .ep = 8}), Constraint::kExpertsWholeSequences);
+  EXPECT_EQ(of({.dp = 4, .ep = 8}), Constraint::kRanksByExperts);
+  EXPECT_EQ(of({.tp = 2, .dp = 2, .ep = 4, .etp = 2, .sequence_parallel = true}),
+            Constraint::kRanksByExperts);
+  const Scenario dense = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
+  EXPECT_EQ(find_shape_violation(dense, {.dp = 2, .ep = 2}), Constraint::kExpertsByEp);
+  EXPECT_EQ(find_shape_violation(dense, {.tp = 2, .dp = 2}), std::nullopt);
+}
+
+// An MLP that tp does not divide matters where a layer has one.
+TEST(FindViolation, LooksAtTheMlpOfDenseLayersAlone) {
+  Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  const ParallelConfig config{.tp = 2, .dp = 8, .sequence_parallel = true};
+  scenario.job.model.ffn_hidden_size = 14337;
+  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  scenario.job.model.first_dense_layers = 1;
+  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kFfnByTp);
+  scenario.job.model.ffn_hidden_size = 14336;
+  scenario.job.model.moe_shared_expert_intermediate_size = 4097;
+  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kFfnByTp);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "cost_model/error.h"
 #include "cost_model/schedule/validator.h"
@@ -55,6 +57,25 @@ TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
   EXPECT_THAT(text, HasSubstr("\"context_parallel\": "));
   EXPECT_THAT(text, HasSubstr("\"context_parallel_bytes\": "));
   EXPECT_THAT(text, HasSubstr("\"context_parallel_kind\": \"all-gather\""));
+  EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
+}
+
+// 61 layers, three of them dense, in 16 stages; 256 experts on 64 GPUs.
+TEST(Plan, OfDeepSeekV3ReadsBackAsTheSameBytes) {
+  std::vector<int> layers(16, 4);
+  std::fill_n(layers.begin(), 3, 3);
+  const Plan plan =
+      make_plan(shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025"), 1024, 0.0,
+                {.pp = 16,
+                 .dp = 64,
+                 .ep = 64,
+                 .recompute = Recompute::kFull,
+                 .zero_stage = 1,
+                 .layers_per_stage = layers},
+                {});
+  EXPECT_GT(plan.predicted.traffic.expert_parallel, Bytes(0.0));
+  const std::string text = to_json(plan);
+  EXPECT_THAT(text, HasSubstr("\"expert_parallel_bytes\": "));
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }
 

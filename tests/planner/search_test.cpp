@@ -20,15 +20,28 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
                                    const std::vector<int>& context_sizes = {1}) {
   std::vector<Candidate> feasible;
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+  const int num_experts = scenario.job.model.num_experts;
+  const auto try_experts = [&](ParallelConfig config) {
+    for (config.ep = 1; config.ep <= std::max(num_experts, 1); ++config.ep) {
+      // Experts are on one GPU each, or shared by as many as the other layers.
+      for (const int etp : {1, config.tp}) {
+        config.etp = etp;
+        if (!find_violation(scenario, config, capacity).has_value()) {
+          feasible.push_back(
+              {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
+        }
+        if (config.tp == 1 || num_experts == 0) {
+          break;
+        }
+      }
+    }
+  };
   const auto try_one = [&](ParallelConfig config) {
     for (const int cp : context_sizes) {
       config.cp = cp;
-      if (config.world_size() > gpus || (config.zero_stage == 1 && config.dp == 1 && cp == 1) ||
-          find_violation(scenario, config, capacity).has_value()) {
-        continue;
+      if (config.world_size() <= gpus && (config.zero_stage == 0 || config.dp > 1 || cp > 1)) {
+        try_experts(config);
       }
-      feasible.push_back(
-          {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
     }
   };
   for (int tp = 1; tp <= gpus; ++tp) {
@@ -340,6 +353,95 @@ TEST(Search, ReportsTheSmallestShortfallWhereNothingFits) {
   ASSERT_TRUE(result.shortfall.has_value());
   const ParallelConfig& config = result.shortfall->config;
   EXPECT_EQ(result.shortfall->missing, peak_memory(scenario, config) - scenario.cluster.gpu.memory);
+}
+
+/// A small model with experts in three of its four layers, or in all of them, on one node.
+Scenario small_experts(int dense_layers) {
+  Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 16);
+  TransformerConfig& model = scenario.job.model;
+  model.num_layers = 4;
+  model.num_experts = 4;
+  model.first_dense_layers = dense_layers;
+  scenario.stack.can_run.uneven_layers = false;
+  return scenario;
+}
+
+TEST(Search, FindsWhatBruteForceFindsOfExperts) {
+  for (const int dense_layers : {0, 1}) {
+    const Scenario scenario = small_experts(dense_layers);
+    const std::vector<Candidate> expected = brute_force(scenario, 8);
+    ASSERT_FALSE(expected.empty());
+    const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
+    ASSERT_EQ(found.best.size(), expected.size());
+    bool has_ep = false;
+    bool has_etp = false;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found.best[i].config, expected[i].config) << "place " << i;
+      EXPECT_EQ(found.best[i].time, expected[i].time);
+      EXPECT_EQ(found.best[i].memory, expected[i].memory);
+      has_ep = has_ep || expected[i].config.ep > 1;
+      has_etp = has_etp || expected[i].config.etp > 1;
+    }
+    EXPECT_TRUE(has_ep);
+    EXPECT_TRUE(has_etp);
+  }
+}
+
+// One candidate at a time, by the first constraint that it violates.
+TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
+  for (const int dense_layers : {0, 1}) {
+    const Scenario scenario = small_experts(dense_layers);
+    const SearchOptions options{.gpus = 12};
+    const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+    std::map<Constraint, std::int64_t> expected;
+    std::int64_t feasible = 0;
+    const auto count = [&](const std::optional<Constraint>& violation) {
+      violation ? ++expected[*violation] : ++feasible;
+    };
+    for (const int tp : enumerate_tp(scenario, options.gpus, {})) {
+      for (const ParallelConfig& split : enumerate_splits(scenario, options.gpus, {}, tp)) {
+        if (const auto violation = find_split_violation(scenario, split)) {
+          count(violation);
+          continue;
+        }
+        for (ParallelConfig config : enumerate_variants(scenario, {}, split)) {
+          if (const auto violation = find_variant_violation(scenario, config)) {
+            count(violation);
+            continue;
+          }
+          for (const Replicas& replicas : enumerate_replicas(scenario, options.gpus, {})) {
+            config.dp = replicas.dp;
+            if (is_candidate(scenario, config, options.gpus, {})) {
+              for (const int size : replicas.micro_batch_sizes) {
+                config.micro_batch_size = size;
+                count(find_violation(scenario, config, capacity));
+              }
+            }
+          }
+        }
+      }
+    }
+    const SearchResult found = search(scenario, options);
+    EXPECT_EQ(found.violations, expected);
+    EXPECT_EQ(found.feasible, feasible);
+    EXPECT_GT(expected[Constraint::kRanksByExperts], 0);
+    EXPECT_GT(expected[Constraint::kExpertsWholeSequences], 0);
+  }
+}
+
+// Three GPUs that share each expert lie on one node of eight or on two, as replicas have it.
+TEST(Search, CostsExpertsWhereverTheirGroupsLie) {
+  Scenario scenario = small_experts(/*dense_layers=*/0);
+  scenario.job.global_batch_size = 24;
+  scenario.job.model.moe_ffn_hidden_size = 3 * 4096;
+  const SearchOptions options{
+      .gpus = 24, .pins = {.tp = IntegerRanges(1), .etp = IntegerRanges(3)}, .num_best = 1'000'000};
+  const SearchResult found = search(scenario, options);
+  ASSERT_FALSE(found.best.empty());
+  for (const Candidate& candidate : found.best) {
+    EXPECT_EQ(candidate.time, iteration_cost(scenario, candidate.config).total())
+        << to_string(candidate.config);
+  }
 }
 
 }  // namespace

@@ -97,5 +97,19 @@ TEST(SummarizeExplanation, NamesTheTermsThatLose) {
   EXPECT_THAT(summarize(only, scenario, {}), HasSubstr("Without it, nothing"));
 }
 
+TEST(Summary, ShowsHowExpertsAreSplit) {
+  const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  const SearchOptions options{.gpus = 64,
+                              .pins = {.tp = IntegerRanges(2),
+                                       .pp = IntegerRanges(2),
+                                       .ep = IntegerRanges(8),
+                                       .etp = IntegerRanges(2)}};
+  EXPECT_THAT(summary(scenario, options),
+              AllOf(HasSubstr("\n  expert parallel        8\n"),
+                    HasSubstr("\n  of each expert         2\n"), HasSubstr("\nSent by each GPU")));
+  EXPECT_THAT(summary(selene_2021("18B"), {.gpus = 64}),
+              AllOf(Not(HasSubstr("expert parallel")), Not(HasSubstr("of each expert"))));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -206,5 +206,19 @@ TEST(DispatchTime, GrowsWithTheFactorOfCommunication) {
   }
 }
 
+// One expert per token, any of 16 GPUs on two nodes: half of the tokens cross the NICs, all are
+// copied once.
+TEST(DispatchVolume, CountsBothStagesOfHierarchicalDispatch) {
+  const Dispatch dispatch = {
+      .tokens = 100, .hidden_size = 10, .element_bytes = 2.0, .routing = {.num_experts = 16}};
+  const GroupPlacement group = {.size = 16, .ranks_per_node = 8, .nodes = 2};
+  const auto sent = [&](ExpertDispatch kind) {
+    return dispatch_volume(dispatch, kind, group).value();
+  };
+  EXPECT_DOUBLE_EQ(sent(ExpertDispatch::kHierarchical), 2000.0 / 2 + 2000.0);
+  EXPECT_DOUBLE_EQ(sent(ExpertDispatch::kAllToAll), 15.0 / 16 * 2000.0);
+  EXPECT_DOUBLE_EQ(sent(ExpertDispatch::kAllGather), 15.0 * 2000.0);
+}
+
 }  // namespace
 }  // namespace ptdp

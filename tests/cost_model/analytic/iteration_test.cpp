@@ -8,6 +8,7 @@
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/step_terms.h"
+#include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -334,6 +335,24 @@ TEST(IterationTraffic, OfSharedSequencesIsTheirKeysAndValues) {
   config.recompute = Recompute::kFull;
   EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 4 * round);
   config.cp = 1;
+  EXPECT_EQ(sent(), 0.0);
+}
+
+// Three layers with experts on the second of two stages, 64/8 microbatches, there and back in both
+// passes, once more in what is repeated.
+TEST(IterationTraffic, CountsWhatIsSentToExperts) {
+  Scenario scenario = plain_scenario(small_latent_model());
+  scenario.job.model.num_layers = 5;
+  scenario.job.model.first_dense_layers = 2;
+  ParallelConfig config{.pp = 2, .dp = 8, .ep = 8, .layers_per_stage = {2, 3}};
+  const double of_layer = 2.0 * 7 / 8 * 256 * 2 * 64;
+  const auto sent = [&] {
+    return iteration_traffic(scenario, config, Seconds(1.0)).expert_parallel.value();
+  };
+  EXPECT_DOUBLE_EQ(sent(), 8 * 3 * 2 * 2 * of_layer);
+  config.recompute = Recompute::kFull;
+  EXPECT_DOUBLE_EQ(sent(), 8 * 3 * 3 * 2 * of_layer);
+  config.ep = 1;
   EXPECT_EQ(sent(), 0.0);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cost_model/spec/parameter_counts.h"
+#include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -291,6 +292,65 @@ TEST(StageMemory, OfSharedSequencesHasBucketsOfAReduction) {
   EXPECT_EQ(stage_memory(scenario, {.tp = 8}, 0).buffers, Bytes(0.0));
   EXPECT_EQ(stage_memory(scenario, {.tp = 8, .cp = 2}, 0).buffers,
             stage_memory(scenario, {.tp = 8, .dp = 2}, 0).buffers);
+}
+
+// Elements of 2 bytes per token, by hand: both norms' inputs and outputs of 64; compressed queries
+// of 48 and keys and values of 32 before and after their norms, and 8 of positions; four heads of
+// 24 of queries, of keys, of values and of their sum; gate, value and their product of 192.
+TEST(LayerActivations, OfLatentAttentionAreCountedTensorByTensor) {
+  const TransformerConfig model = resolved(small_latent_model(), "model");
+  const ActivationStorage storage{.stores_scores = false};
+  const double whole = 4 * 64 + 2 * 48 + 2 * 32 + 8;
+  const double split = 4 * 96 + 3 * 192;
+  const auto kept = [&](const ParallelConfig& config) {
+    return layer_activations(model, config, Recompute::kNone, LayerKind{}, storage).value();
+  };
+  EXPECT_DOUBLE_EQ(kept({.micro_batch_size = 2}), 2.0 * 512 * (whole + split));
+  EXPECT_DOUBLE_EQ(kept({.tp = 4, .micro_batch_size = 2}), 2.0 * 512 * (whole + split / 4));
+  EXPECT_DOUBLE_EQ(kept({.tp = 4, .micro_batch_size = 2, .sequence_parallel = true}),
+                   2.0 * 512 * (whole + split) / 4);
+}
+
+// Beside attention (four heads of 16 each of queries, keys, values and sum): rows of 64 that come
+// and go, gate, value and product of 128, for two visits of each token; and two scores of 4 bytes
+// for each of eight experts.
+TEST(LayerActivations, OfExpertsAreThoseOfTheirRows) {
+  TransformerConfig model = resolved(small_expert_model(), "model");
+  const ActivationStorage storage{.stores_scores = false};
+  const auto kept = [&](const ParallelConfig& config, Recompute recompute = Recompute::kNone) {
+    return layer_activations(model, config, recompute, {.has_experts = true}, storage).value();
+  };
+  const double attention = 2.0 * (4 * 64 + 4 * 64);
+  const double experts = 2.0 * 2 * (2 * 64 + 3 * 128);
+  const double scores = 2.0 * 4 * 8;
+  EXPECT_DOUBLE_EQ(kept({.micro_batch_size = 2}), 512 * (attention + experts + scores));
+  // Whoever has the experts, a rank works on as many rows.
+  EXPECT_DOUBLE_EQ(kept({.dp = 8, .ep = 8, .micro_batch_size = 2}),
+                   512 * (attention + experts + scores));
+  EXPECT_DOUBLE_EQ(kept({.tp = 2, .micro_batch_size = 2, .sequence_parallel = true}),
+                   256 * (attention + experts + scores));
+  // Two that share each have the other's rows, too, of half the width.
+  EXPECT_DOUBLE_EQ(
+      kept({.tp = 2, .ep = 4, .etp = 2, .micro_batch_size = 2, .sequence_parallel = true}),
+      256 * (attention + scores + 2.0 * 4 * (2 * 64 + 3 * 64)));
+  EXPECT_DOUBLE_EQ(kept({.micro_batch_size = 2}, Recompute::kFull), 512 * 2.0 * 64);
+  model.moe_expert_capacity_factor = 1.25;
+  EXPECT_DOUBLE_EQ(kept({.micro_batch_size = 2}), 512 * (attention + 1.25 * experts + scores));
+}
+
+// Layers 0 and 1 are dense: the first stage holds them, the second three with experts.
+TEST(StageMemory, IsThatOfTheKindsOfItsLayers) {
+  Scenario scenario = plain_scenario(small_latent_model());
+  scenario.job.model.num_layers = 5;
+  scenario.job.model.first_dense_layers = 2;
+  const ParallelConfig config{.pp = 2, .dp = 4, .ep = 4, .layers_per_stage = {2, 3}};
+  const auto kept = [&](LayerKind kind) { return kept_by_layer(scenario, config, kind); };
+  // 1F1B: two microbatches on the first stage, one on the last.
+  EXPECT_NEAR(stage_memory(scenario, config, 0).activations.value(),
+              (4.0 * kept(LayerKind{})).value(), 1e-6);
+  EXPECT_NEAR(stage_memory(scenario, config, 1).activations.value(),
+              (3.0 * kept({.has_experts = true})).value(), 1e-6);
+  EXPECT_EQ(heaviest_stage(scenario, config), 1);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -88,6 +92,85 @@ TEST(MicrobatchCosts, MoveTheLogitsAsOftenAsTheStackDoes) {
   scenario.stack.loss_traffic += 1.0;
   const Seconds after = microbatch_costs(scenario, {}).logits.memory_bound;
   EXPECT_NEAR((after - before).value(), 2048.0 * 51200 / (0.7 * 2039e9), 1e-12);
+}
+
+/// Ten layers, three of them dense, on four stages.
+Scenario three_dense_layers() {
+  Scenario scenario = plain_scenario(small_latent_model());
+  scenario.job.model.num_layers = 10;
+  scenario.job.model.first_dense_layers = 3;
+  return scenario;
+}
+
+TEST(StageCosts, AreTheSumOfTheirLayersByKind) {
+  const Scenario scenario = three_dense_layers();
+  const ParallelConfig config{
+      .pp = 4, .dp = 4, .ep = 4, .recompute = Recompute::kFull, .layers_per_stage = {2, 3, 3, 2}};
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  const auto layer = [&](LayerKind kind) {
+    const LayerCosts of_kind = layer_costs(scenario, config, kind);
+    return 2.0 * of_kind.forward.total() + of_kind.backward.total();
+  };
+  const Seconds dense = layer({});
+  const Seconds experts = layer({.has_experts = true});
+  ASSERT_GT(experts, 1.1 * dense);
+  const Seconds overhead = scenario.stack.microbatch_overhead;
+  const std::vector<Seconds> expected = {2.0 * dense + costs.embedding.total() + overhead,
+                                         dense + 2.0 * experts + overhead, 3.0 * experts + overhead,
+                                         2.0 * experts + costs.logits.total() + overhead};
+  for (int stage = 0; stage < 4; ++stage) {
+    EXPECT_NEAR(stage_costs(scenario, config, costs, stage).total().value(),
+                expected[static_cast<std::size_t>(stage)].value(), 1e-12)
+        << stage;
+  }
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  EXPECT_NEAR(pipeline.slowest.total().value(),
+              std::max_element(expected.begin(), expected.end())->value(), 1e-12);
+  Seconds sum;
+  for (const Seconds time : expected) {
+    sum += time;
+  }
+  EXPECT_NEAR(pipeline.mean.value(), sum.value() / 4, 1e-12);
+}
+
+// Two chunks per stage of equal layers: stage 0 holds layers 0, 1 and 4, 5, of which 0 … 2 are
+// dense.
+TEST(LayersOfStage, AreCountedChunkByChunk) {
+  TransformerConfig model = resolved(small_latent_model(), "model");
+  model.num_layers = 8;
+  model.first_dense_layers = 3;
+  model.mtp_num_layers = 1;
+  const ParallelConfig config{.pp = 2, .vpp = 2, .schedule = ScheduleKind::kInterleaved};
+  EXPECT_EQ(layers_of_stage(model, config, 0), (LayerCounts{2.0, 2.0, 0.0, 0.0}));
+  EXPECT_EQ(layers_of_stage(model, config, 1), (LayerCounts{1.0, 4.0, 0.0, 0.0}));
+  EXPECT_EQ(layers_of_model(model), (LayerCounts{3.0, 6.0, 0.0, 0.0}));
+}
+
+// Beside the logits of its own a module has a linear layer of 2h to h, by hand 2·512·128·64 FLOPs
+// forward and twice that backward, and a layer as the last.
+TEST(MicrobatchCosts, HaveWhatPredictsMoreTokens) {
+  Scenario scenario = plain_scenario(small_latent_model());
+  const ParallelConfig config{.micro_batch_size = 2};
+  const MicrobatchCosts without = microbatch_costs(scenario, config);
+  scenario.job.model.mtp_num_layers = 2;
+  const MicrobatchCosts with = microbatch_costs(scenario, config);
+  const double join = 2.0 * 512 * 128 * 64 / kPlainFlops;
+  EXPECT_NEAR(with.logits.matmul.value(), 3.0 * without.logits.matmul.value() + 2 * 3 * join,
+              1e-12);
+  EXPECT_NEAR(with.logits_weight_gradient.value(),
+              3.0 * without.logits_weight_gradient.value() + 2 * join, 1e-12);
+  EXPECT_EQ(with.embedding.total(), without.embedding.total());
+  EXPECT_NEAR(
+      (stage_costs(scenario, config, with, 0).forward.matmul - 6.0 * with.layers[0].forward.matmul)
+          .value(),
+      (5.0 * with.layers[1].forward.matmul - 5.0 * with.layers[0].forward.matmul).value(), 1e-12);
+  // Both tables get two more gradients of each microbatch.
+  EXPECT_NEAR(stage_costs(scenario, config, with, 0).gradient_accumulation.value(),
+              6.0 * with.embedding_accumulation.value(), 1e-12);
+  // Times of a machine that runs products twice as long count for them, too.
+  scenario.cluster.time_factors.matmul = 2.0;
+  EXPECT_NEAR(microbatch_costs(scenario, config).logits.matmul.value(),
+              2.0 * with.logits.matmul.value(), 1e-12);
 }
 
 }  // namespace

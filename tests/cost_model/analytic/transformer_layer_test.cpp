@@ -1,12 +1,12 @@
 #include "cost_model/analytic/transformer_layer.h"
 
-#include "cost_model/analytic/linear_layer.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/linear_layer.h"
+#include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -226,6 +226,90 @@ TEST(LayerCosts, AreThoseMeasuredForTheLayerOfThe22BModel) {
     EXPECT_NEAR(ms / row.measured_ms, 1.0, 0.06)
         << name_of(row.recompute) << ' ' << row.is_sequence_parallel;
   }
+}
+
+// SC21 3.2: 8bsh(t−1)/t elements per layer, four more with recomputation, two more with sequence
+// parallelism.
+TEST(TensorParallelElements, OfADenseLayerAreThoseOfThePapers) {
+  const TransformerConfig model = find_model("18B").config;
+  for (const int tp : {1, 2, 8}) {
+    for (const int b : {1, 4}) {
+      for (const Recompute recompute :
+           {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        for (const bool splits_sequences : {false, true}) {
+          const ParallelConfig config{.tp = tp,
+                                      .micro_batch_size = b,
+                                      .recompute = recompute,
+                                      .sequence_parallel = splits_sequences};
+          EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, LayerKind{}),
+                           tensor_parallel_elements(model, b, tp, recompute, splits_sequences));
+        }
+      }
+    }
+  }
+}
+
+// By hand, over four ranks with sequence parallelism: in, h of attention alone, where the MLP's
+// tokens go to experts without them; out, h. Forward 2h, backward h + 2h.
+TEST(TensorParallelElements, OfALayerWithExpertsAreThoseOfItsAttention) {
+  const TransformerConfig model = resolved(small_expert_model(), "model");
+  const ParallelConfig config{.tp = 4, .micro_batch_size = 2, .sequence_parallel = true};
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {.has_experts = true}),
+                   5.0 * 64 * 512 * 3 / 4);
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, {}), 10.0 * 64 * 512 * 3 / 4);
+}
+
+// Compressed are 48 of queries and 32 + 8 of keys and values: these are gathered in place of 64.
+TEST(TensorParallelElements, OfLatentAttentionAreThoseOfWhatIsCompressed) {
+  const TransformerConfig model = resolved(small_latent_model(), "model");
+  const ParallelConfig config{.tp = 4, .micro_batch_size = 2, .sequence_parallel = true};
+  const double in = 48 + 32 + 8 + 64;  // and the shared expert's, or the dense MLP's
+  const double out = 64 + 64;
+  for (const LayerKind kind : {LayerKind{}, LayerKind{.has_experts = true}}) {
+    EXPECT_DOUBLE_EQ(tensor_parallel_elements(model, config, kind),
+                     ((in + out) + (out + 2 * in)) * 512 * 3 / 4);
+  }
+}
+
+/// FLOPs of the products of latent attention on a rank of `tp`, by hand: two compressions of
+/// `compressed_tokens`, the decompressions to four heads of 24, and of 16 + 24, and the projection
+/// from four heads of 24.
+double latent_flops(double tokens, double compressed_tokens, int tp) {
+  const double compressions = 2.0 * compressed_tokens * 64 * (48 + 32 + 8);
+  return compressions + 2.0 * tokens * (48 * 4 * 24 + 32 * 4 * (16 + 24) + 4 * 24 * 64) / tp;
+}
+
+TEST(LayerCosts, OfLatentAttentionAreThoseOfItsProductsByHand) {
+  const Scenario scenario = plain_scenario(small_latent_model());
+  const auto flops = [&](const ParallelConfig& config, LayerKind kind) {
+    return layer_costs(scenario, config, kind).forward.matmul.value() * kPlainFlops;
+  };
+  const double mlp = 2.0 * 512 * 3 * 64 * 192;
+  EXPECT_NEAR(flops({.micro_batch_size = 2}, {}), latent_flops(512, 512, 1) + mlp, 1.0);
+  EXPECT_NEAR(flops({.tp = 2, .micro_batch_size = 2}, {}), latent_flops(512, 512, 2) + mlp / 2,
+              1.0);
+  const ParallelConfig split{.tp = 2, .micro_batch_size = 2, .sequence_parallel = true};
+  EXPECT_NEAR(flops(split, {}), latent_flops(512, 256, 2) + mlp / 2, 1.0);
+  // With experts: a shared one of 128, the router, and 2·256 rows for the experts of one rank.
+  const double shared = 2.0 * 512 * 3 * 64 * 128 / 2;
+  const double experts = 2.0 * 256 * 64 * 8 + 2.0 * 512 * 3 * 64 * 128;
+  EXPECT_NEAR(flops(split, {.has_experts = true}), latent_flops(512, 256, 2) + shared + experts,
+              1.0);
+}
+
+// FlashAttention's causal half of 2·bs²a(d_q + d_v): heads of 24 and of 24.
+TEST(LayerCosts, OfAWindowAreItsShareOfAttentionAlone) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.job.model.window_size = 64;
+  scenario.job.model.first_window_layer = 2;
+  const ParallelConfig config{.micro_batch_size = 2};
+  const LayerCosts whole = layer_costs(scenario, config, {.has_experts = true});
+  const LayerCosts windowed =
+      layer_costs(scenario, config, {.has_experts = true, .has_window = true});
+  // w − w²/2s of s/2 tokens: 64 − 8 of 128.
+  EXPECT_NEAR(windowed.forward.attention / whole.forward.attention, 56.0 / 128.0, 1e-12);
+  EXPECT_EQ(windowed.forward.matmul, whole.forward.matmul);
+  EXPECT_EQ(windowed.backward.memory_bound, whole.backward.memory_bound);
 }
 
 }  // namespace

@@ -219,9 +219,9 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
     std::string reason;
   };
   for (const auto& [changes, reason] : std::vector<Expectation>{
-           {{{"n_experts", "8"}}, "mixture of experts is not covered"},
+           {{{"n_experts", "8"}}, "a model with experts that no profile describes"},
            {{{"tp_overlap", "y"}}, "tensor-parallel overlap within products is not covered"},
-           {{{"ep", "2"}}, "expert parallelism is not covered"},
+           {{{"ep", "2"}}, "ep of a model without experts"},
            {{{"schedule", "gpipe"}}, "schedule \"gpipe\" is not covered"},
            {{{"schedule", "none"}}, "schedule \"none\" is not covered"},
            {{{"recompute", "block"}}, "recompute \"block\" is not covered"},
@@ -359,6 +359,51 @@ TEST(SkippedRun, NamesAFileForAProfile) {
 // What is only checked against the rest may be unknown.
 TEST(MeasuredRun, NeedsNoNumberOfGpusOrMicrobatches) {
   EXPECT_EQ(skip_of(row_with({{"gpu_count", "?"}, {"n_microbatches", "?"}})), "not skipped");
+}
+
+/// A row of DeepSeek-V3, whose shared expert, dense layers and latent attention no column tells.
+Row deepseek_row(const Row& changes) {
+  Row row = changes;
+  row.merge(Row{{"model", "DeepSeek-V3"},
+                {"layers", "61"},
+                {"hidden", "7168"},
+                {"heads", "128"},
+                {"vocab", "129280"},
+                {"seq", "2048"},
+                {"n_experts", "256"},
+                {"topk", "8"},
+                {"moe_ffn", "2048"},
+                {"tp", "1"},
+                {"pp", "1"},
+                {"dp", "64"},
+                {"ep", "32"},
+                {"gated", "y"}});
+  return row_with(row);
+}
+
+TEST(MeasuredRun, OfExpertsHasTheShapeOfItsModelsProfile) {
+  const MeasuredRun run = run_of(deepseek_row({}));
+  EXPECT_EQ(run.model.first_dense_layers, 3);
+  EXPECT_EQ(run.model.kv_lora_rank, 512);
+  EXPECT_EQ(run.model.moe_shared_expert_intermediate_size, 2048);
+  EXPECT_EQ(run.model.moe_router_num_groups, 8);
+  EXPECT_EQ(run.model.seq_length, 2048);
+  EXPECT_EQ(run.model.mtp_num_layers, 0);
+  EXPECT_EQ(run.config.ep, 32);
+  EXPECT_EQ(run.config.etp, 1);
+  const Row split = {{"tp", "2"}, {"dp", "32"}, {"etp", "2"}, {"seq_parallel", "y"}};
+  EXPECT_EQ(run_of(deepseek_row(split)).config.etp, 2);
+}
+
+TEST(SkippedRun, IsOfExpertsThatItDoesNotTell) {
+  EXPECT_EQ(skip_of(deepseek_row({{"model", "GPT-OSS-120B"}})),
+            "a model with experts that no profile describes");
+  EXPECT_EQ(skip_of(deepseek_row({{"layers", "16"}})),
+            "layers is not that of the profile deepseek-v3");
+  EXPECT_EQ(skip_of(deepseek_row({{"topk", "6"}})), "topk is not that of the profile deepseek-v3");
+  EXPECT_EQ(skip_of(deepseek_row({{"moe_ffn", "?"}})), "moe_ffn is not given");
+  EXPECT_EQ(skip_of(deepseek_row({{"tp", "2"}, {"dp", "32"}, {"seq_parallel", "y"}})),
+            "etp is not given");
 }
 
 }  // namespace

@@ -139,5 +139,21 @@ TEST(StepBuckets, AreTheStacks) {
   EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
 }
 
+// DeepSeek-V3's layers, 14 of them, three dense: of stages that differ by kind the closed form
+// waits for the slowest throughout, which a step that is balanced by the stages' times nearly does.
+TEST(StepTimes, AddUpToTheClosedFormOfLayersOfTwoKinds) {
+  Scenario scenario = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025", 256);
+  scenario.job.model.num_layers = 14;
+  scenario.job.model.mtp_num_layers = 0;
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
+  for (const auto& [layers, tolerance] :
+       {std::pair(std::vector{5, 4, 3, 2}, 0.05), std::pair(std::vector{4, 4, 3, 3}, 0.05)}) {
+    const ParallelConfig config{
+        .pp = 4, .dp = 8, .ep = 8, .zero_stage = 1, .layers_per_stage = layers};
+    const Seconds closed_form = iteration_cost(scenario, config).total();
+    EXPECT_NEAR(time_of_step(scenario, config) / closed_form, 1.0, tolerance) << layers.front();
+  }
+}
+
 }  // namespace
 }  // namespace ptdp

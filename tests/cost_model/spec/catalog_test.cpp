@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "cost_model/spec/parameter_counts.h"
 #include "tests/cost_model/spec/round_trip.h"
 #include "tests/cost_model/spec/temporary_directory.h"
 #include "tests/cost_model/spec/thrown.h"
@@ -130,6 +131,18 @@ TEST_F(ShippedProfiles, OfModelsAreResolvedAndHaveABatch) {
     EXPECT_GT(profile.global_batch_size, 0) << name;
     EXPECT_EQ(resolved(profile.config, name), profile.config) << name;
   }
+}
+
+// The released weights (model cards); DeepSeek-V3's README_WEIGHTS: 671.0 B without the module that
+// predicts one more token.
+TEST_F(ShippedProfiles, OfModelsWithExpertsHaveTheParametersThatWereReleased) {
+  for (const auto& [name, parameters] :
+       {std::pair("mixtral-8x7b", 46'702'792'704), std::pair("mixtral-8x22b", 140'620'634'112),
+        std::pair("qwen3-30b-a3b", 30'532'122'624), std::pair("qwen3-235b-a22b", 235'093'634'560),
+        std::pair("deepseek-v3", 671'026'419'200)}) {
+    EXPECT_EQ(parameter_count(find_model(name).config), parameters) << name;
+  }
+  EXPECT_EQ(find_model("deepseek-v3").config.mtp_num_layers, 1);
 }
 
 TEST_F(ShippedProfiles, OfClustersNameAStackThatIsThere) {

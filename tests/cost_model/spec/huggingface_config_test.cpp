@@ -299,5 +299,24 @@ TEST(HuggingFaceConfig, IsFoundByFileAndByFolder) {
   EXPECT_EQ(find_model(named.string()).config.seq_length, 512);
 }
 
+// DeepSeek-V3: 4 of 8 groups. V2-Lite chooses among all: n_group and topk_group are 1, "greedy".
+TEST(HuggingFaceConfig, KnowsTheGroupsOfARouter) {
+  const auto with_groups = [](const std::string& method, int groups, int visited) {
+    std::string text = kDeepseekV3;
+    text.replace(text.find("noaux_tc"), 8, method);
+    text.insert(text.rfind('}'), R"(, "n_group": )" + std::to_string(groups) +
+                                     R"(, "topk_group": )" + std::to_string(visited));
+    return read(text);
+  };
+  const TransformerConfig v3 = with_groups("noaux_tc", 8, 4);
+  EXPECT_EQ(v3.moe_router_num_groups, 8);
+  EXPECT_EQ(v3.moe_router_group_topk, 4);
+  for (const TransformerConfig& model :
+       {with_groups("greedy", 8, 4), with_groups("noaux_tc", 1, 1), read(kDeepseekV3)}) {
+    EXPECT_EQ(model.moe_router_num_groups, 0);
+    EXPECT_EQ(model.moe_router_group_topk, 0);
+  }
+}
+
 }  // namespace
 }  // namespace ptdp
