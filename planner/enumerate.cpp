@@ -196,14 +196,14 @@ std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const P
   for (const ParallelConfig& interleaving : interleavings(scenario, pins, split)) {
     for (const Recompute recompute : recomputes) {
       for (const bool is_sequence_parallel : sequence_parallel_choices(scenario, pins, split.tp)) {
-        for (const int zero_stage : zero_stages(scenario, pins, split.pp)) {
+        for (const auto& [ep, etp] : experts) {
           ParallelConfig config = interleaving;
           config.recompute = recompute;
           config.sequence_parallel = is_sequence_parallel;
-          config.zero_stage = zero_stage;
-          for (const auto& [ep, etp] : experts) {
-            config.ep = ep;
-            config.etp = etp;
+          config.ep = ep;
+          config.etp = etp;
+          for (const int zero_stage : zero_stages(scenario, pins, split.pp)) {
+            config.zero_stage = zero_stage;
             result.push_back(config);
           }
         }

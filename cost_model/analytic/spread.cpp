@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-
-#include "cost_model/analytic/partition.h"
+#include <numeric>
 
 namespace ptdp {
 namespace {
@@ -109,21 +108,62 @@ std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp,
   return bins;
 }
 
-/// Layers of unlike kinds, with the ends before and behind, over so many stages.
-std::optional<std::vector<int>> balanced_kinds(const std::vector<Seconds>& times, int num_stages) {
-  if (std::ssize(times) < num_stages) {
+/// Stages that it takes, none longer than `most`, from layer `first` on.
+int stages_within(std::span<const Seconds> times, std::size_t first, Seconds most) {
+  int stages = 0;
+  while (first < times.size()) {
+    Seconds sum = times[first++];
+    while (first < times.size() && sum + times[first] <= most) {
+      sum += times[first++];
+    }
+    ++stages;
+  }
+  return stages;
+}
+
+/// The least possible time of the longest of so many stages, up to rounding.
+Seconds least_longest(std::span<const Seconds> times, int num_stages) {
+  constexpr int halvings = 40;
+  Seconds low = *std::max_element(times.begin(), times.end());
+  Seconds high = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  if (stages_within(times, 0, low) <= num_stages) {
+    return low;
+  }
+  for (int i = 0; i < halvings; ++i) {
+    const Seconds middle = low + 0.5 * (high - low);
+    (stages_within(times, 0, middle) <= num_stages ? high : low) = middle;
+  }
+  return high;
+}
+
+/// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
+/// its share of what is left as leaves the longest as short as possible. Bisection and greedy
+/// walks, for a search meets thousands of these: partition_layers has the exact tie-breaks.
+std::optional<std::vector<int>> balanced_kinds(std::span<const Seconds> times, int num_stages) {
+  const auto count = static_cast<std::size_t>(num_stages);
+  if (times.size() < count) {
     return std::nullopt;
   }
-  std::vector<LayerCost> layers;
-  layers.reserve(times.size());
-  for (const Seconds time : times) {
-    layers.push_back({.time = time});
+  const Seconds longest = least_longest(times, num_stages);
+  Seconds left = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  std::vector<int> sizes;
+  std::size_t layer = 0;
+  for (std::size_t stages = count; stages > 0; --stages) {
+    const std::size_t begin = layer;
+    const Seconds share = left / static_cast<double>(stages);
+    Seconds sum = times[layer++];
+    // Another layer where the share wants it or the stages behind could not hold it.
+    while (times.size() - layer >= stages &&
+           (sum + 0.5 * times[layer] <= share ||
+            stages_within(times, layer, longest) > static_cast<int>(stages) - 1) &&
+           sum + times[layer] <= longest) {
+      sum += times[layer++];
+    }
+    left = left - sum;
+    sizes.push_back(static_cast<int>(layer - begin));
   }
-  auto sizes = partition_layers(layers, {.pp = num_stages});
-  if (sizes) {
-    --sizes->front();
-    --sizes->back();
-  }
+  --sizes.front();
+  --sizes.back();
   return sizes;
 }
 

@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace ptdp {
-namespace {
-
-/// Layers with experts among the first `layers`.
-int experts_before(const TransformerConfig& model, int layers) {
-  TransformerConfig part = model;
-  part.num_layers = layers;
-  return num_expert_layers(part);
-}
-
-}  // namespace
 
 LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
   return {.has_experts = has_experts(model, layer),
@@ -29,7 +19,7 @@ LayerCounts count_layers(const TransformerConfig& model, int begin, int end) {
   LayerCounts counts{};
   const auto add = [&](int from, int to, bool is_windowed) {
     if (from < to) {
-      const int with_experts = experts_before(model, to) - experts_before(model, from);
+      const int with_experts = num_expert_layers(model, to) - num_expert_layers(model, from);
       counts[index_of({.has_experts = true, .has_window = is_windowed})] += with_experts;
       counts[index_of({.has_window = is_windowed})] += to - from - with_experts;
     }

@@ -133,12 +133,16 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
   return model;
 }
 
-int num_expert_layers(const TransformerConfig& model) {
+int num_expert_layers(const TransformerConfig& model, int layers) {
   if (model.num_experts == 0) {
     return 0;
   }
-  const int behind = std::max(model.num_layers - model.first_dense_layers, 0);
+  const int behind = std::max(layers - model.first_dense_layers, 0);
   return (behind + model.moe_layer_freq - 1) / model.moe_layer_freq;
+}
+
+int num_expert_layers(const TransformerConfig& model) {
+  return num_expert_layers(model, model.num_layers);
 }
 
 template <class Fields>

@@ -136,7 +136,8 @@ struct TransformerConfig {
   return model.moe_expert_capacity_factor > 0.0 ? model.moe_expert_capacity_factor
                                                 : model.moe_load_imbalance;
 }
-/// Of all layers.
+/// Of the first `layers` layers, and of all.
+[[nodiscard]] int num_expert_layers(const TransformerConfig& model, int layers);
 [[nodiscard]] int num_expert_layers(const TransformerConfig& model);
 /// Whether dropout is trained with: models of GPT-2's kind, with learned positions, are; later ones
 /// are not.

@@ -52,9 +52,11 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
             for (const Recompute recompute :
                  {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
               for (const bool is_sequence_parallel : {false, true}) {
-                for (const int zero_stage : {0, 1}) {
-                  // Names of one and the same thing: nothing to split, shard or interleave.
-                  if ((is_sequence_parallel && tp == 1) || (vpp > 1 && pp == 1)) {
+                for (const int zero_stage : {0, 1, 2, 3}) {
+                  // Names of one and the same thing: nothing to split, shard or interleave, and
+                  // with a pipeline no more than stage 1.
+                  if ((is_sequence_parallel && tp == 1) || (vpp > 1 && pp == 1) ||
+                      (zero_stage > 1 && pp > 1)) {
                     continue;
                   }
                   try_one(
@@ -369,7 +371,7 @@ Scenario small_experts(int dense_layers) {
 TEST(Search, FindsWhatBruteForceFindsOfExperts) {
   for (const int dense_layers : {0, 1}) {
     const Scenario scenario = small_experts(dense_layers);
-    const std::vector<Candidate> expected = brute_force(scenario, 8);
+    const std::vector<Candidate> expected = brute_force(scenario, 8, {1, 2});
     ASSERT_FALSE(expected.empty());
     const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
     ASSERT_EQ(found.best.size(), expected.size());
