@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cost_model/analytic/partition.h"
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/contains.h"
 #include "planner/constraint.h"
 
@@ -37,7 +38,8 @@ std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp)
     return stages;
   }
   for (int stage = 0; stage <= kHighestZeroStage; ++stage) {
-    if (pins.zero_stage.contains(stage)) {
+    if (pins.zero_stage.contains(stage) &&
+        (stage <= 1 || pp == 1 || stages.empty() || stages.back() == 0)) {
       stages.push_back(stage);
     }
   }
@@ -117,6 +119,9 @@ std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const P
     for (const std::int64_t etp : widths) {
       result.emplace_back(static_cast<int>(ep), static_cast<int>(etp));
     }
+  }
+  if (result.empty()) {  // for the search to say why
+    result.emplace_back(pins.ep.smallest(), pins.etp.smallest());
   }
   return result;
 }
@@ -235,7 +240,7 @@ bool is_candidate(const Scenario& scenario, const ParallelConfig& config, std::i
   const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
   const bool can_leave_whole = pins.zero_stage.is_any() && contains(stages, 0);
   return config.world_size() <= gpus &&
-         (config.dp > 1 || config.cp > 1 || config.zero_stage == 0 || !can_leave_whole);
+         (config.zero_stage == 0 || !can_leave_whole || has_replicas(scenario.job.model, config));
 }
 
 }  // namespace ptdp

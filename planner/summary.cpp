@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/rank_parameters.h"
 #include "planner/formatting.h"
 #include "planner/nothing_fits.h"
 #include "planner/validation.h"
@@ -149,7 +150,7 @@ std::string traffic(const Plan& plan) {
     text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
                                         bytes(sent.pipeline), rate(sent.pipeline_bisection)));
   }
-  if (plan.config.dp > 1 || plan.config.cp > 1) {
+  if (has_replicas(plan.scenario.job.model, plan.config)) {
     text += row("data parallel",
                 fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
                             rate(sent.data_parallel_total)));

@@ -128,6 +128,9 @@ Seconds hierarchical_time(const Dispatch& dispatch, const GroupPlacement& group,
 }  // namespace
 
 double expected_nodes(const ExpertRouting& routing, std::int64_t nodes) {
+  while (routing.num_experts % nodes != 0) {
+    ++nodes;  // groups that straddle nodes: as if on so many that all hold equally many
+  }
   ExpertRouting effective = routing;
   const bool is_aligned = nodes % routing.num_groups == 0 || routing.num_groups % nodes == 0;
   if (!is_aligned) {

@@ -34,8 +34,9 @@ struct ExpertRouting {
 /// sum of their two best scores (3.95 nodes of 4 in place of 3.98 here, by simulation); by the best
 /// one as in the tests of deepseek-ai/DeepEP. A real router's scores are not independent.
 ///
-/// 1 <= topk <= group_topk·num_experts/num_groups, group_topk <= num_groups; num_groups and nodes
-/// divide num_experts. Where neither of nodes and num_groups divides the other, groups are left
+/// 1 <= topk <= group_topk·num_experts/num_groups, group_topk <= num_groups; num_groups divides
+/// num_experts, nodes <= num_experts. Where nodes do not divide them, the next number that does
+/// stands for it. Where neither of nodes and num_groups divides the other, groups are left
 /// out, and the number is too large.
 [[nodiscard]] double expected_nodes(const ExpertRouting& routing, std::int64_t nodes);
 

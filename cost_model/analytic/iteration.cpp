@@ -136,7 +136,11 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.bubble = waits->bubble;
     cost.pipeline_messages = waits->messages;
   } else {
-    const double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
+    double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
+    if (config.schedule == ScheduleKind::kLoopedBfs) {
+      // Too few microbatches to keep all stages busy until they come round to the next chunk.
+      fill += std::max(config.pp - microbatches, 0.0) * (config.vpp - 1.0);
+    }
     cost.bubble = fill / config.vpp * pipeline.mean;
     cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }

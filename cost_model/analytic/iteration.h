@@ -80,13 +80,14 @@ struct Traffic {
 ///
 /// The stages differ (embedding, logits), and a pipeline runs at the pace of the slowest.
 ///
-/// In closed form the bubble is (p−1)/v·mean stage. Exposed messages: 1F1B and GPipe block twice
-/// per microbatch (one exchange forward, one backward), also while they fill and drain; looped BFS
-/// the same for every chunk; interleaved once per chunk and microbatch with both messages at once,
-/// or only in fill and drain where the stack overlaps them. PipeDream and
-/// PipeDream-2BW are 1F1B that never fills or drains; PipeDream reduces and applies the gradient of
-/// every microbatch for itself (arXiv:1806.03377 and arXiv:2006.09503, section 3). For other
-/// schedules both terms are simulated (simulation/pipeline_waits.h).
+/// In closed form the bubble is (p−1)/v·mean stage, of looped BFS with m < p (p−m)(v−1)/v more.
+/// Exposed messages: 1F1B and GPipe block twice per microbatch (one exchange forward, one
+/// backward), also while they fill and drain; looped BFS the same for every chunk; interleaved once
+/// per chunk and microbatch with both messages at once, or only in fill and drain where the stack
+/// overlaps them. PipeDream and PipeDream-2BW are 1F1B that never fills or drains; PipeDream
+/// reduces and applies the gradient of every microbatch for itself (arXiv:1806.03377 and
+/// arXiv:2006.09503, section 3). For other schedules both terms are simulated
+/// (simulation/pipeline_waits.h).
 ///
 /// Data parallelism: all of the reduction, or what the last microbatch's backward pass does not
 /// hide, and at least the last bucket: small buckets cost latencies, large ones leave more exposed;

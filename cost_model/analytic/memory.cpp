@@ -185,9 +185,10 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
     total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
                    shards);
   }
-  if (shards_gradients(config)) {
+  const bool has_others = has_replicas(scenario.job.model, config);
+  if (has_others && shards_gradients(config)) {
     total += sharding_buffers(scenario, config);
-  } else if ((config.dp > 1 || config.cp > 1) && overlaps_reduction(scenario.stack, config.pp)) {
+  } else if (has_others && overlaps_reduction(scenario.stack, config.pp)) {
     total += Bytes(parameters.total() * scenario.stack.gradient_bucket_bytes);
   }
   return total;

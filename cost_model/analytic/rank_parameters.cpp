@@ -83,6 +83,10 @@ double shard_of(const RankParameters& parameters, const ParallelConfig& config) 
   return shard;
 }
 
+bool has_replicas(const TransformerConfig& model, const ParallelConfig& config) {
+  return config.dp > 1 || config.cp > 1 || (model.num_experts > 0 && expert_data_size(config) > 1);
+}
+
 double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
                        LayerKind kind) {
   const LayerWeights weights = layer_matrices(model, kind.has_experts);

@@ -38,6 +38,9 @@ struct RankParameters {
 /// over all that hold the same.
 [[nodiscard]] double shard_of(const RankParameters& parameters, const ParallelConfig& config);
 
+/// Whether other ranks hold the same parameters as one: of all, or of experts alone.
+[[nodiscard]] bool has_replicas(const TransformerConfig& model, const ParallelConfig& config);
+
 /// Weights of a layer's matrices on a rank.
 [[nodiscard]] double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
                                      LayerKind kind);

@@ -99,6 +99,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
     costs.embedding_forward = embedding.forward * factors.memory_bound + exchange - gather;
     costs.logits_forward = forward + gather + factors.skew * forward;
     costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
+    add_prediction_modules(scenario, config, costs.embedding.memory_bound, costs);
     return costs;
   }
   const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);
@@ -119,9 +120,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
       traffic_time(kEmbeddingForward * kEmbeddingPasses * activations) + exchange - gather;
   costs.logits_forward = logits.forward * factors.matmul + traffic_time(forward_traffic) + gather;
   costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
-  if (model.mtp_num_layers > 0) {
-    add_prediction_modules(scenario, config, traffic_time(embedding_traffic), costs);
-  }
+  add_prediction_modules(scenario, config, costs.embedding.memory_bound, costs);
   return costs;
 }
 
@@ -264,9 +263,8 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
   }
   if (holds_logits(config, stage)) {
     result.ends += costs.logits * share;
-    // Modules that predict more tokens use both tables, too.
-    const double uses = 1.0 + 2.0 * scenario.job.model.mtp_num_layers;
-    result.gradient_accumulation += uses * costs.embedding_accumulation * share;
+    result.gradient_accumulation +=
+        uses_at_the_end(scenario.job.model) * costs.embedding_accumulation * share;
   }
   return result;
 }

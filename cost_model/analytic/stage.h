@@ -23,6 +23,12 @@ struct MicrobatchCosts {
   Seconds logits_weight_gradient;  ///< and in the weight gradient.
 };
 
+/// How often the model's end uses a table of the vocabulary: for the logits, and modules that
+/// predict more tokens for theirs and for their embedding.
+[[nodiscard]] constexpr double uses_at_the_end(const TransformerConfig& model) {
+  return 1.0 + 2.0 * model.mtp_num_layers;
+}
+
 /// What so many layers of each kind cost together.
 [[nodiscard]] LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts);
 

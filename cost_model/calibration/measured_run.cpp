@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -293,7 +294,7 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
   config.recompute = read_recompute(row.text("recompute"));
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
-  config.zero_stage = config.dp > 1 || config.cp > 1 ? zero_stage : 0;
+  config.zero_stage = has_replicas(model, config) ? zero_stage : 0;
   if (config.zero_stage > kHighestZeroStage) {
     throw Skip{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }

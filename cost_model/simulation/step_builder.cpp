@@ -125,8 +125,10 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   const double accumulations = (microbatches - 1.0) / microbatches;
   const int num_stages = config.pp * config.vpp;
   for (int stage = 0; stage < num_stages; ++stage) {
-    const Seconds ends = (stage == 0 ? costs.embedding_accumulation : Seconds(0.0)) +
-                         (stage == num_stages - 1 ? costs.embedding_accumulation : Seconds(0.0));
+    const Seconds ends =
+        (stage == 0 ? costs.embedding_accumulation : Seconds(0.0)) +
+        (stage == num_stages - 1 ? uses_at_the_end(model) * costs.embedding_accumulation
+                                 : Seconds(0.0));
     const LayerCosts layers = sum_of(costs, layers_of_virtual_stage(model, config, stage));
     StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
     of = stage_durations(of.forward, of.input_gradient,

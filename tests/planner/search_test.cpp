@@ -26,7 +26,11 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
       // Experts are on one GPU each, or shared by as many as the other layers.
       for (const int etp : {1, config.tp}) {
         config.etp = etp;
-        if (!find_violation(scenario, config, capacity).has_value()) {
+        const int ranks = config.tp * config.cp * config.dp;
+        const bool is_alone =
+            ranks == config.tp && (num_experts == 0 || ranks / (config.ep * etp) <= 1);
+        if ((config.zero_stage == 0 || !is_alone) &&
+            !find_violation(scenario, config, capacity).has_value()) {
           feasible.push_back(
               {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
         }
@@ -39,7 +43,7 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
   const auto try_one = [&](ParallelConfig config) {
     for (const int cp : context_sizes) {
       config.cp = cp;
-      if (config.world_size() <= gpus && (config.zero_stage == 0 || config.dp > 1 || cp > 1)) {
+      if (config.world_size() <= gpus) {
         try_experts(config);
       }
     }

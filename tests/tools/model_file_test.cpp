@@ -81,5 +81,14 @@ TEST(HuggingFaceModel, WithExpertsNeedsAStackThatRunsThem) {
   EXPECT_THAT(refused.errors, HasSubstr("no sequence parallelism, no experts"));
 }
 
+TEST(HuggingFaceModel, SaysWhichSizesItsExpertsCanHave) {
+  const ProgramRun range = plan_for(kMixtral, {"--stack", "megatron-core-2024", "--ep", "16:32"});
+  EXPECT_EQ(range.status, 3);
+  EXPECT_THAT(range.errors, HasSubstr("ep can be 1, 2, 4, 8"));
+  const ProgramRun dense = plan_for(kLlama, {"--etp", "2:4"});
+  EXPECT_EQ(dense.status, 3);
+  EXPECT_THAT(dense.errors, HasSubstr("the model has no experts"));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -108,6 +108,13 @@ TEST(ExpectedNodes, LeaveGroupsOutThatStraddleNodes) {
   EXPECT_GT(expected_nodes(routing, 4), 1.0);
 }
 
+// 128 experts on three nodes, as a group that begins within a node lies.
+TEST(ExpectedNodes, ThatDoNotDivideTheExpertsCountAsTheNextThatDo) {
+  const ExpertRouting routing = {.num_experts = 128, .topk = 8};
+  EXPECT_EQ(expected_nodes(routing, 3), expected_nodes(routing, 4));
+  EXPECT_EQ(expected_nodes(routing, 65), expected_nodes(routing, 128));
+}
+
 TEST(ExpectedNodes, OfManyExpertsStayWithinBounds) {
   for (const int topk : {1, 6, 8, 22, 256}) {
     const double nodes = expected_nodes({.num_experts = 4096, .topk = topk}, 64);

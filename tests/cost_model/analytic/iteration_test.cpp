@@ -141,6 +141,22 @@ TEST(IterationCost, PipelineTermIsThatOfASimulation) {
   EXPECT_GT(worst, 0.0);  // the closed form is no simulation
 }
 
+// By hand: one microbatch goes through all six stages of 1 s and back through them, 3 s each: 24 s,
+// of which a rank works 12. Two go side by side: 12 s for each, and 1 s and 3 s of fill and drain
+// for the first chunk and the last, which is 28.
+TEST(IterationCost, WaitsInEachRoundOfLoopedBfsForMicrobatchesThatAreFewerThanStages) {
+  for (const auto& [microbatches, bubble] : {std::pair(1, 12.0), std::pair(2, 4.0)}) {
+    Scenario scenario = selene_2021("1.7B", microbatches);
+    scenario.job.model.num_layers = 6;
+    const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},
+                                                      .backward = {.matmul = Seconds(3.0)}}}};
+    scenario.stack.microbatch_overhead = Seconds(0.0);
+    const CostBreakdown cost =
+        iteration_cost(scenario, {.pp = 2, .vpp = 3, .schedule = ScheduleKind::kLoopedBfs}, costs);
+    EXPECT_DOUBLE_EQ(cost.bubble.value(), bubble) << microbatches;
+  }
+}
+
 TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes) {
   Scenario scenario = selene_2021("3.6B");
   scenario.stack.gradient_bucket_bytes = 0.0;  // nothing is copied, whenever it is reduced

@@ -69,6 +69,16 @@ TEST(StepTimes, OfSharedSequencesAddUpToTheClosedForm) {
   }
 }
 
+// The end of the model accumulates the gradients of three uses of its tables in place of one.
+TEST(StepTimes, AccumulateWhatModulesOfMoreTokensUse) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 256);
+  scenario.stack.fused_gradient_accumulation = false;
+  scenario.job.model.mtp_num_layers = 1;
+  const ParallelConfig config{
+      .tp = 2, .pp = 4, .dp = 2, .sequence_parallel = true, .layers_per_stage = {9, 9, 9, 5}};
+  EXPECT_NEAR(time_of_step(scenario, config) / iteration_cost(scenario, config).total(), 1.0, 0.03);
+}
+
 // By hand: stages of equal layers, m·(F + B) + (p-1)(F + B), accumulation and ends left out.
 TEST(StepTimes, AreExactWhereStagesAreEqual) {
   Scenario scenario = selene_2021("18B", 64);
