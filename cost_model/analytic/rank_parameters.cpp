@@ -84,7 +84,9 @@ double shard_of(const RankParameters& parameters, const ParallelConfig& config) 
 }
 
 bool has_replicas(const TransformerConfig& model, const ParallelConfig& config) {
-  return config.dp > 1 || config.cp > 1 || (model.num_experts > 0 && expert_data_size(config) > 1);
+  const std::int64_t ranks = std::int64_t{1} * config.tp * config.cp * config.dp;
+  return config.dp > 1 || config.cp > 1 ||
+         (model.num_experts > 0 && ranks > std::int64_t{1} * config.ep * config.etp);
 }
 
 double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
