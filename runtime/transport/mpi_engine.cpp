@@ -187,15 +187,23 @@ void MpiEngine::complete_sends() {
   sent_packets_.resize(kept);
 }
 
-// Takes in what still comes meanwhile, so that whoever sent it gets done with it. Rank 0 may write
-// for long what the others wait for here; after an abort nobody does.
+// Nobody comes before all that it sent is taken in, and who waits takes in what still comes: else
+// one could leave whom another's last message is for. Rank 0 may write for long what the others
+// wait for here; after an abort nobody does.
 bool MpiEngine::all_came() {
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(all_, &request), "MPI_Ibarrier");
+  bool has_come = false;
   return progress_until([&] {
+    if (has_unsent()) {
+      return false;
+    }
+    if (!has_come) {
+      check_mpi(MPI_Ibarrier(all_, &request), "MPI_Ibarrier");
+      has_come = true;
+    }
     int is_done = 0;
     check_mpi(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    return is_done != 0 && !has_unsent();
+    return is_done != 0;
   });
 }
 
