@@ -1,5 +1,7 @@
 #include "planner/calibration_file.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 
@@ -85,6 +87,12 @@ StackCalibration parse_calibration(std::string_view text, const std::string& pla
   int num_runs = 0;
   describe(reader, calibration, factor, num_runs);
   reader.finish();
+  // As it would be written again: the factor follows from what a file holds.
+  for (NamedCalibrationRun& named : calibration.runs) {
+    for (Seconds* time : {&named.run.measured, &named.run.predicted}) {
+      *time = Seconds(std::stod(fmt::format("{:.15g}", time->value())));
+    }
+  }
   if (calibration.tool_version != PTDP_VERSION) {
     throw Error(place + ": tool_version: predictions of " + in_quotes(calibration.tool_version) +
                 " are not those of " PTDP_VERSION "; refit it with ptdp-calibrate");
