@@ -194,13 +194,10 @@ class TensorParallelSearch {
   [[nodiscard]] Bytes least_memory_of_any_split(const ParallelConfig& config) const {
     const TransformerConfig& model = scenario_.job.model;
     const double layers = std::ceil(1.0 * model.num_layers / config.pp);
-    const LayerCounts counts = layers_of_model(model);
     Bytes least(std::numeric_limits<double>::infinity());
-    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-      if (counts[kind] > 0.0) {
-        least = std::min(least, least_memory_of_layer(config, kLayerKinds[kind]));
-      }
-    }
+    for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
+      least = std::min(least, least_memory_of_layer(config, kLayerKinds[kind]));
+    });
     return layers * least + scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction;
   }
 

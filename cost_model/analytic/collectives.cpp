@@ -210,6 +210,11 @@ Seconds reduce_scatter_time(Bytes size, const GroupPlacement& group, const Clust
   return half_time(Collective::kReduceScatter, size, group, cluster);
 }
 
+Seconds exposed_behind(Seconds communication, Seconds compute, double slowdown) {
+  const Seconds hidden = std::min(communication, compute);
+  return communication - hidden + slowdown * hidden;
+}
+
 Seconds all_to_all_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
   if (group.size == 1) {
     return Seconds(0.0);

@@ -40,6 +40,10 @@ namespace ptdp {
 
 // --- times on a cluster ---
 
+/// What is left of `communication` that runs behind `compute`: what is longer, and of the rest
+/// `slowdown`, the compute that it takes away (StackSpec::overlap_slowdown).
+[[nodiscard]] Seconds exposed_behind(Seconds communication, Seconds compute, double slowdown);
+
 /// Bus bandwidth of a large collective over a group, β = min(NVLink, k·NIC/o): k members on each
 /// node bring their NICs, and o is the oversubscription of the network tier.
 ///

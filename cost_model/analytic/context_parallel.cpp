@@ -64,12 +64,6 @@ bool saves_masked(const StackSpec& stack) {
   return stack.attention != "unfused";
 }
 
-/// The exposed part of a message behind a step, and what the hidden part costs.
-Seconds behind_step(Seconds message, Seconds compute, const StackSpec& stack) {
-  const Seconds hidden = std::min(message, compute);
-  return message - hidden + stack.overlap_slowdown * hidden;
-}
-
 ContextParallelTime ring_time(const TransformerConfig& model, const ContextSplit& split,
                               const GroupPlacement& group, const ClusterSpec& cluster,
                               const StackSpec& stack) {
@@ -95,14 +89,17 @@ ContextParallelTime ring_time(const TransformerConfig& model, const ContextSplit
   const auto add_partial = [&](Bytes size) {
     return memory_bound_time(3.0 * (cp - 1.0) * size, cluster.gpu);
   };
+  const auto behind = [&](Seconds sent, Seconds step) {
+    return exposed_behind(sent, step, stack.overlap_slowdown);
+  };
   return {
       .attention = {.forward = computed.forward + add_partial(held.outputs),
                     .backward = computed.backward + add_partial(held.queries + keys_and_values)},
-      .exposed_forward = behind_step(message, causal.forward, stack) +
-                         (cp - 2.0) * behind_step(message, other.forward, stack),
-      .exposed_backward = behind_step(message, other.backward, stack) +
-                          (cp - 2.0) * behind_step(message_with_gradients, other.backward, stack) +
-                          behind_step(message, causal.backward, stack)};
+      .exposed_forward =
+          behind(message, causal.forward) + (cp - 2.0) * behind(message, other.forward),
+      .exposed_backward = behind(message, other.backward) +
+                          (cp - 2.0) * behind(message_with_gradients, other.backward) +
+                          behind(message, causal.backward)};
 }
 
 ContextParallelTime all_gathered_time(const TransformerConfig& model, const ContextSplit& split,

@@ -47,7 +47,6 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  const bool overlaps = overlaps_reduction(stack, config.pp);
   // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
   // through this stage hide what they can of the others: the backward one (which starts with the
   // recomputation) the reduction, the next iteration's first forward one the gathering.
@@ -68,7 +67,7 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
            (shards_weights(config) ? Seconds(0.0) : gathering);
   }
   const Seconds reduction = reduction_time(scenario, config, groups, parameters, buckets);
-  if (!overlaps) {
+  if (!overlaps_reduction(stack, config.pp)) {
     return reduction + gathering +
            memory_bound_time(Bytes(parameters.total() * stack.gradient_staging_traffic),
                              cluster.gpu);

@@ -41,13 +41,10 @@ double sbh(const TransformerConfig& model, const ParallelConfig& config) {
 using KeptByLayer = std::array<Bytes, kLayerKinds.size()>;
 
 KeptByLayer kept_by_kind(const Scenario& scenario, const ParallelConfig& config) {
-  const LayerCounts counts = layers_of_model(scenario.job.model);
   KeptByLayer kept;
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      kept[kind] = kept_by_layer(scenario, config, kLayerKinds[kind]);
-    }
-  }
+  for_each_kind(layers_of_model(scenario.job.model), [&](std::size_t kind, double /*count*/) {
+    kept[kind] = kept_by_layer(scenario, config, kLayerKinds[kind]);
+  });
   return kept;
 }
 
@@ -153,15 +150,12 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
   const ActivationStorage storage = activation_storage(scenario.stack);
   Bytes largest;
   if (config.recompute != Recompute::kNone) {
-    const LayerCounts counts = layers_of_stage(model, config, stage);
-    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    for_each_kind(layers_of_stage(model, config, stage), [&](std::size_t kind, double /*count*/) {
       const auto activations = [&](Recompute recompute) {
         return layer_activations(model, config, recompute, kLayerKinds[kind], storage);
       };
-      if (counts[kind] > 0.0) {
-        largest = std::max(largest, activations(Recompute::kNone) - activations(config.recompute));
-      }
-    }
+      largest = std::max(largest, activations(Recompute::kNone) - activations(config.recompute));
+    });
   }
   if (holds_logits(config, stage)) {
     const auto tokens = static_cast<double>(tokens_of_rank(model, config));

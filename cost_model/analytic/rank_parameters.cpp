@@ -31,35 +31,36 @@ RankParameters layer_parameters_of_rank(const TransformerConfig& model,
       .experts = static_cast<double>(layer.experts) / config.ep / config.etp};
 }
 
-RankParameters stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
-                                int stage) {
+double end_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
   const double h = model.hidden_size;
-  RankParameters parameters;
-  const LayerCounts counts = layers_of_stage(model, config, stage);
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      parameters += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * counts[kind];
-    }
-  }
+  double parameters = 0.0;
   const bool is_first = holds_embedding(config, stage);
   const bool is_last = holds_logits(config, stage);
   const double table = static_cast<double>(padded_vocab_size(model, config.tp)) * h / config.tp;
   if (is_first || is_last) {
-    parameters.dense += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
+    parameters += is_first && is_last && model.untied_embeddings ? 2.0 * table : table;
   }
   if (is_first && model.position_embedding == PositionEmbedding::kLearned) {
-    parameters.dense += model.seq_length * h;
+    parameters += model.seq_length * h;
   }
   if (is_last) {
-    parameters.dense += norm_parameters(model);
+    parameters += norm_parameters(model);
     if (model.mtp_num_layers > 0) {
       // Besides their layers: what joins two states, and the embedding, where the model's is
       // elsewhere.
-      parameters.dense +=
-          model.mtp_num_layers * (2.0 * h * h / config.tp + 3.0 * norm_parameters(model));
-      parameters.dense += is_first || !model.untied_embeddings ? 0.0 : table;
+      parameters += model.mtp_num_layers * (2.0 * h * h / config.tp + 3.0 * norm_parameters(model));
+      parameters += is_first || !model.untied_embeddings ? 0.0 : table;
     }
   }
+  return parameters;
+}
+
+RankParameters stage_parameters(const TransformerConfig& model, const ParallelConfig& config,
+                                int stage) {
+  RankParameters parameters = {.dense = end_parameters(model, config, stage)};
+  for_each_kind(layers_of_stage(model, config, stage), [&](std::size_t kind, double count) {
+    parameters += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * count;
+  });
   return parameters;
 }
 

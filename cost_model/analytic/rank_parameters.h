@@ -23,10 +23,14 @@ struct RankParameters {
 [[nodiscard]] RankParameters layer_parameters_of_rank(const TransformerConfig& model,
                                                       const ParallelConfig& config, LayerKind kind);
 
-/// Parameters that a GPU of `stage` (0 … pp−1) holds: its layers', and the padded embedding over t
+/// Parameters that a GPU of `stage` (0 … pp−1) holds beside layers: the padded embedding over t
 /// where the model begins and where it ends (learned positions where it begins; the final norm and
 /// the modules that predict more tokens where it ends, whose embedding and logits are those of the
-/// model). A bidirectional schedule holds two stages' parameters.
+/// model).
+[[nodiscard]] double end_parameters(const TransformerConfig& model, const ParallelConfig& config,
+                                    int stage);
+
+/// These and its layers'. A bidirectional schedule holds two stages' parameters.
 [[nodiscard]] RankParameters stage_parameters(const TransformerConfig& model,
                                               const ParallelConfig& config, int stage);
 

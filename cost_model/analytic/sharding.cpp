@@ -13,18 +13,6 @@ constexpr double kMatricesOfALayer = 4.0;     // QKV, projection, h→4h, 4h→h
 constexpr double kLargestMatrix = 1.0 / 3.0;  // of a layer's weights
 constexpr double kUnitsAtOnce = 2.0;          // layers that are whole: one computes, one travels
 
-/// What a GPU holds beside layers: embedding, logits, the last norm.
-RankParameters ends_of(const TransformerConfig& model, const ParallelConfig& config) {
-  RankParameters ends = stage_parameters(model, config, 0);
-  const LayerCounts counts = layers_of_stage(model, config, 0);
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      ends += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * -counts[kind];
-    }
-  }
-  return ends;
-}
-
 }  // namespace
 
 ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& config,
@@ -42,9 +30,9 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
     return matrices * reduction_time(scenario, config, groups, parameters, matrices);
   };
   const auto behind = [&](Seconds communication, Seconds compute) {
-    const Seconds hidden =
-        overlaps_reduction(stack, config.pp) ? std::min(communication, compute) : Seconds(0.0);
-    return communication - hidden + stack.overlap_slowdown * hidden;
+    return overlaps_reduction(stack, config.pp)
+               ? exposed_behind(communication, compute, stack.overlap_slowdown)
+               : communication;
   };
 
   // The host launches kernels of the pieces while it could launch those of layers.
@@ -52,28 +40,23 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
       stack.shards_matrices_apart
           ? matrices * static_cast<double>(groups.data.size) * stack.host_time_per_kernel
           : Seconds(0.0);
-  const RankParameters ends = ends_of(model, config);
+  const RankParameters ends = {.dense = end_parameters(model, config, 0)};
   const Bytes staged(stage_parameters(model, config, 0).total() * stack.gradient_staging_traffic);
   ShardingTime time{.forward = gather(ends),
                     .backward = reduce(ends) + memory_bound_time(staged, scenario.cluster.gpu)};
-  const LayerCounts counts = layers_of_stage(model, config, 0);
   const std::size_t first = index_of(kind_of_layer(model, 0));
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] == 0.0) {
-      continue;
-    }
+  for_each_kind(layers_of_stage(model, config, 0), [&](std::size_t kind, double count) {
     const LayerCosts& layer = costs.layers[kind];
     const RankParameters parameters = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
     const Seconds gathered = gather(parameters);
     const Seconds again = layer.recompute(config.recompute).total();
-    const double prefetched = counts[kind] - (kind == first ? 1.0 : 0.0);
-    time.forward += counts[kind] * (shards_weights(config) ? pieces : Seconds(0.0));
-    time.backward += counts[kind] * (shards_weights(config) ? 2.0 : 1.0) * pieces;
+    const double prefetched = count - (kind == first ? 1.0 : 0.0);
+    time.forward += count * (shards_weights(config) ? pieces : Seconds(0.0));
+    time.backward += count * (shards_weights(config) ? 2.0 : 1.0) * pieces;
     time.forward += prefetched * behind(gathered, layer.forward.total()) +
                     (kind == first ? gathered : Seconds(0.0));
-    time.backward +=
-        counts[kind] * behind(gathered + reduce(parameters), layer.backward.total() + again);
-  }
+    time.backward += count * behind(gathered + reduce(parameters), layer.backward.total() + again);
+  });
   return time;
 }
 
@@ -94,16 +77,12 @@ Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config) {
 
 Bytes sharding_buffers(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
-  const LayerCounts counts = layers_of_stage(model, config, 0);
   double largest = 0.0;
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      largest =
-          std::max(largest, layer_parameters_of_rank(model, config, kLayerKinds[kind]).total());
-    }
-  }
+  for_each_kind(layers_of_stage(model, config, 0), [&](std::size_t kind, double /*count*/) {
+    largest = std::max(largest, layer_parameters_of_rank(model, config, kLayerKinds[kind]).total());
+  });
   const double unit = scenario.stack.shards_matrices_apart ? kLargestMatrix * largest : largest;
-  const double whole = kUnitsAtOnce * unit + ends_of(model, config).total();
+  const double whole = kUnitsAtOnce * unit + end_parameters(model, config, 0);
   const double bytes = (shards_weights(config) ? gathered_bytes(scenario.stack) : 0.0) +
                        scenario.stack.reduced_gradient_bytes;
   return Bytes(whole * bytes);

@@ -26,6 +26,9 @@ constexpr std::int64_t kVocabularyMultiple = 128;
 void add_prediction_modules(const Scenario& scenario, const ParallelConfig& config,
                             Seconds embedding, MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
+  if (model.mtp_num_layers == 0) {
+    return;
+  }
   const GpuSpec& gpu = scenario.cluster.gpu;
   const double count = model.mtp_num_layers;
   const std::int64_t h = model.hidden_size;
@@ -77,12 +80,9 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const Seconds logits_matmul = logits.forward + logits.input_gradient + logits.weight_gradient;
   const double table = static_cast<double>(vocabulary) * model.hidden_size;
   MicrobatchCosts costs;
-  const LayerCounts counts = layers_of_model(model);
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      costs.layers[kind] = layer_costs(scenario, config, kLayerKinds[kind]);
-    }
-  }
+  for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
+    costs.layers[kind] = layer_costs(scenario, config, kLayerKinds[kind]);
+  });
   if (has_measured_operations(scenario)) {
     const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
     const ElementWiseTime loss = logits_element_wise_time(scenario, config);
@@ -239,11 +239,7 @@ int stage_step(const TransformerConfig& model, const ParallelConfig& config) {
 
 LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts) {
   LayerCosts sum;
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    if (counts[kind] > 0.0) {
-      sum += costs.layers[kind] * counts[kind];
-    }
-  }
+  for_each_kind(counts, [&](std::size_t kind, double count) { sum += costs.layers[kind] * count; });
   return sum;
 }
 

@@ -172,8 +172,7 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
     return time;
   }
   const auto behind = [&](Seconds communication, Seconds compute) {
-    const Seconds hidden = std::min(communication, compute);
-    return communication - hidden + scenario.stack.overlap_slowdown * hidden;
+    return exposed_behind(communication, compute, scenario.stack.overlap_slowdown);
   };
   time.backward = gather(h) + gather(to_mlp);
   const auto add_behind = [&](const LinearTime& products, Seconds reduced, Seconds gathered) {

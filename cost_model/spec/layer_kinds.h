@@ -42,6 +42,18 @@ using LayerCounts = std::array<double, kLayerKinds.size()>;
 [[nodiscard]] LayerCounts of_one_kind(const TransformerConfig& model, double layers);
 
 [[nodiscard]] double total(const LayerCounts& counts);
+
+/// Calls `visit(index, count)` for each kind of which there are layers, by its place in
+/// kLayerKinds.
+template <class Visit>
+void for_each_kind(const LayerCounts& counts, const Visit& visit) {
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    if (counts[kind] > 0.0) {
+      visit(kind, counts[kind]);
+    }
+  }
+}
+
 LayerCounts& operator+=(LayerCounts& counts, const LayerCounts& others);
 [[nodiscard]] LayerCounts operator*(LayerCounts counts, double factor);
 
