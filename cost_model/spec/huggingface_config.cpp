@@ -60,9 +60,13 @@ class Keys {
                             std::int64_t most = kWidestMatrix) const {
     return has(key) ? size(key, most) : usual;
   }
-  /// A size that must be there, where null is 0.
-  [[nodiscard]] int size_or_null(const std::string& key, std::int64_t most = kWidestMatrix) const {
-    return reader_.has(key) && !has(key) ? 0 : size(key, most);
+  /// A number, where null is 0 and what is not there is `usual`.
+  [[nodiscard]] int nullable(const std::string& key, int usual,
+                             std::int64_t most = kWidestMatrix) const {
+    if (!reader_.has(key)) {
+      return usual;
+    }
+    return has(key) ? count(key, most) : 0;
   }
   /// A number that may be 0.
   [[nodiscard]] int count(const std::string& key, std::int64_t most = kWidestMatrix) const {
@@ -115,20 +119,40 @@ TransformerConfig read_gpt2(const Keys& keys) {
           .num_attention_heads = keys.size("n_head"),
           .ffn_hidden_size = keys.size_or("n_inner", 0),
           .vocab_size = keys.size("vocab_size"),
-          .seq_length = keys.size("n_positions", kLongestSequence),
+          .seq_length = keys.size_or("n_positions", 1024, kLongestSequence),
           .untied_embeddings = !keys.flag_or("tie_word_embeddings", true)};
 }
 
+/// The longest sequence where nothing is said.
+int usual_sequence(ModelType type) {
+  switch (type) {
+    case ModelType::kMistral:
+    case ModelType::kMixtral:
+      return 131072;
+    case ModelType::kQwen2:
+    case ModelType::kQwen2Moe:
+    case ModelType::kQwen3:
+    case ModelType::kQwen3Moe:
+      return 32768;
+    case ModelType::kDeepseekV3:
+    case ModelType::kNemotron:
+      return 4096;
+    default:
+      return 2048;
+  }
+}
+
 /// What all types but gpt2 spell alike.
-TransformerConfig read_sizes(const Keys& keys) {
-  return {.num_layers = keys.size("num_hidden_layers", kMostModelLayers),
-          .hidden_size = keys.size("hidden_size"),
-          .num_attention_heads = keys.size("num_attention_heads"),
-          .ffn_hidden_size = keys.size("intermediate_size"),
-          .vocab_size = keys.size("vocab_size"),
-          .seq_length = keys.size("max_position_embeddings", kLongestSequence),
-          .untied_embeddings = !keys.flag_or("tie_word_embeddings", false),
-          .position_embedding = PositionEmbedding::kRope};
+TransformerConfig read_sizes(const Keys& keys, ModelType type) {
+  return {
+      .num_layers = keys.size("num_hidden_layers", kMostModelLayers),
+      .hidden_size = keys.size("hidden_size"),
+      .num_attention_heads = keys.size("num_attention_heads"),
+      .ffn_hidden_size = keys.size("intermediate_size"),
+      .vocab_size = keys.size("vocab_size"),
+      .seq_length = keys.size_or("max_position_embeddings", usual_sequence(type), kLongestSequence),
+      .untied_embeddings = !keys.flag_or("tie_word_embeddings", false),
+      .position_embedding = PositionEmbedding::kRope};
 }
 
 void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
@@ -192,11 +216,11 @@ void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
     // What transformers writes beside the widths that these follow from.
     keys.pass_over(std::array{"num_key_value_heads", "head_dim", "qk_head_dim"});
-    model.q_lora_rank = keys.size_or_null("q_lora_rank");
-    model.kv_lora_rank = keys.size("kv_lora_rank");
-    model.qk_head_dim = keys.size("qk_nope_head_dim");
-    model.qk_pos_emb_head_dim = keys.size("qk_rope_head_dim");
-    model.v_head_dim = keys.size("v_head_dim");
+    model.q_lora_rank = keys.nullable("q_lora_rank", 1536);
+    model.kv_lora_rank = keys.size_or("kv_lora_rank", 512);
+    model.qk_head_dim = keys.size_or("qk_nope_head_dim", 128);
+    model.qk_pos_emb_head_dim = keys.size_or("qk_rope_head_dim", 64);
+    model.v_head_dim = keys.size_or("v_head_dim", 128);
     return;
   }
   if (is_one_of(type, {ModelType::kGpt2, ModelType::kGptNeox})) {
@@ -268,7 +292,8 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
 void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
     // i ≥ k and i a multiple of the frequency.
-    const int dense = keys.count("first_k_dense_replace", kMostModelLayers);
+    const int dense = keys.count_or("first_k_dense_replace", type == ModelType::kDeepseekV3 ? 3 : 0,
+                                    kMostModelLayers);
     const int every = keys.size_or("moe_layer_freq", 1, kMostModelLayers);
     model.moe_layer_freq = every;
     model.first_dense_layers = (dense + every - 1) / every * every;
@@ -305,10 +330,34 @@ void read_router_groups(const Keys& keys, const std::string& method, Transformer
   }
 }
 
-void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
+/// Experts where nothing is said; 0: none, or no default.
+struct UsualExperts {
+  int experts = 0;
+  int chosen = 0;  ///< For each token.
+  int width = 0;
+};
+UsualExperts usual_experts(ModelType type) {
   switch (type) {
     case ModelType::kMixtral:
-      model.num_experts = keys.size("num_local_experts", kMostExperts);
+      return {.experts = 8, .chosen = 2};
+    case ModelType::kQwen2Moe:
+      return {.experts = 60, .chosen = 4, .width = 1408};
+    case ModelType::kQwen3Moe:
+      return {.experts = 128, .chosen = 8, .width = 768};
+    case ModelType::kDeepseekV2:
+      return {.width = 1407};
+    case ModelType::kDeepseekV3:
+      return {.experts = 256, .chosen = 8, .width = 2048};
+    default:
+      return {};
+  }
+}
+
+void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
+  const UsualExperts usual = usual_experts(type);
+  switch (type) {
+    case ModelType::kMixtral:
+      model.num_experts = keys.size_or("num_local_experts", usual.experts, kMostExperts);
       model.moe_ffn_hidden_size = model.ffn_hidden_size;
       break;
     case ModelType::kQwen2Moe:
@@ -320,24 +369,25 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
         keys.refuse("qkv_bias and shared_expert_intermediate_size",
                     "expected false and 0 of a qwen3_moe");
       }
-      model.num_experts =
-          keys.size(keys.spelling_of({"num_experts", "num_local_experts"}), kMostExperts);
-      model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
+      model.num_experts = keys.size_or(keys.spelling_of({"num_experts", "num_local_experts"}),
+                                       usual.experts, kMostExperts);
+      model.moe_ffn_hidden_size = keys.size_or("moe_intermediate_size", usual.width);
       break;
     case ModelType::kDeepseekV2:
     case ModelType::kDeepseekV3: {
       const std::string spelling =
           keys.spelling_of({"n_routed_experts", "num_local_experts", "num_experts"});
-      model.num_experts = keys.size_or_null(spelling, kMostExperts);
+      model.num_experts = keys.nullable(spelling, usual.experts, kMostExperts);
       if (model.num_experts == 0) {  // a dense model of their kind
         keys.pass_over(std::array{"moe_intermediate_size", "n_shared_experts",
                                   "num_experts_per_tok", "first_k_dense_replace", "moe_layer_freq",
                                   "topk_method"});
         return;
       }
-      model.moe_ffn_hidden_size = keys.size("moe_intermediate_size");
+      model.moe_ffn_hidden_size = keys.size_or("moe_intermediate_size", usual.width);
       model.moe_shared_expert_intermediate_size =
-          keys.size_or_null("n_shared_experts", kWidestMatrix / model.moe_ffn_hidden_size) *
+          keys.nullable("n_shared_experts", type == ModelType::kDeepseekV3 ? 1 : 0,
+                        kWidestMatrix / model.moe_ffn_hidden_size) *
           model.moe_ffn_hidden_size;
       std::string method = "noaux_tc";
       if (keys.has("topk_method")) {
@@ -350,9 +400,12 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
     default:
       return;
   }
-  model.moe_router_topk = keys.size("num_experts_per_tok", kMostExperts);
+  model.moe_router_topk = usual.chosen == 0
+                              ? keys.size("num_experts_per_tok", kMostExperts)
+                              : keys.size_or("num_experts_per_tok", usual.chosen, kMostExperts);
   if (type == ModelType::kQwen2Moe) {
-    model.moe_shared_expert_intermediate_size = keys.size("shared_expert_intermediate_size");
+    model.moe_shared_expert_intermediate_size =
+        keys.size_or("shared_expert_intermediate_size", 5632);
     model.moe_shared_expert_gate = true;
   }
   read_expert_layers(keys, type, model);
@@ -368,7 +421,7 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
   const Keys keys(reader);
   ModelType type = ModelType::kGpt2;
   reader.choice("model_type", type, NamedValues<ModelType>(kModelTypes));
-  TransformerConfig model = type == ModelType::kGpt2 ? read_gpt2(keys) : read_sizes(keys);
+  TransformerConfig model = type == ModelType::kGpt2 ? read_gpt2(keys) : read_sizes(keys, type);
   if (!is_one_of(type, {ModelType::kGpt2, ModelType::kGptNeox, ModelType::kNemotron})) {
     model.gated_linear_unit = true;
     model.normalization = Normalization::kRmsNorm;

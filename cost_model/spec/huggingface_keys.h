@@ -128,6 +128,15 @@ inline constexpr std::array kPassedOverKeys = {"_name_or_path",
                                                "sequence_parallel_enabled",
                                                "use_flash_attention",
                                                "move_model_to_device",
-                                               "fuse_qkv"};
+                                               "fuse_qkv",
+                                               "is_llama_config",
+                                               "rope_interleaved",
+                                               "transformers.js_config",
+                                               "rope_percent",
+                                               "rotary_percentage",
+                                               "dual_chunk_attention_config",
+                                               "neftune_noise_alpha",
+                                               "n_special",
+                                               "predict_special_tokens"};
 
 }  // namespace ptdp

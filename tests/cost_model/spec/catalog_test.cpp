@@ -139,7 +139,7 @@ TEST_F(ShippedProfiles, OfModelsWithExpertsHaveTheParametersThatWereReleased) {
   for (const auto& [name, parameters] :
        {std::pair("mixtral-8x7b", 46'702'792'704), std::pair("mixtral-8x22b", 140'620'634'112),
         std::pair("qwen3-30b-a3b", 30'532'122'624), std::pair("qwen3-235b-a22b", 235'093'634'560),
-        std::pair("deepseek-v3", 671'026'419'200)}) {
+        std::pair("deepseek-v3", 671'026'419'200), std::pair("kimi-k2", 1'026'408'232'448)}) {
     EXPECT_EQ(parameter_count(find_model(name).config), parameters) << name;
   }
   EXPECT_EQ(find_model("deepseek-v3").config.mtp_num_layers, 1);

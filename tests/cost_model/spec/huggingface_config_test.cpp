@@ -247,8 +247,8 @@ TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {"1": [0]})")),
               HasSubstr("config.json: pruned_heads."));
   EXPECT_EQ(read(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {})")).num_layers, 4);
-  EXPECT_THAT(refusal_of(config_of("deepseek_v3", 4, 16, 2, 32, 64, R"("kv_lora_rank": 4)")),
-              HasSubstr("config.json: q_lora_rank: missing"));
+  EXPECT_THAT(refusal_of(config_of("deepseek_v2", 4, 16, 2, 32, 64, R"("n_routed_experts": 4)")),
+              HasSubstr("config.json: num_experts_per_tok: missing"));
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("mlp_bias": 1)")),
               HasSubstr("config.json: mlp_bias: expected true or false"));
 }
