@@ -6,21 +6,50 @@
 #include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/offload.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/contains.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {
 namespace {
 
 constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
 
+/// Whether the stack recomputes so. What saves products by their order knows Llama's layers only.
+bool recomputes(const Scenario& scenario, const ParallelConfig& config) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  const TransformerConfig& model = scenario.job.model;
+  if (config.recompute == Recompute::kSelective &&
+      (!config.recompute_modules.are_among(can_run.recompute_modules) ||
+       (config.recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
+        (has_latent_attention(model) || model.num_experts > 0)))) {
+    return false;
+  }
+  return contains(can_run.recompute, config.recompute) &&
+         (!config.recomputes_by_layers() ||
+          contains(can_run.recompute_methods, config.recompute_method));
+}
+
+/// Layers of the longest virtual stage.
+int longest_stage(const ParallelConfig& config, int num_layers) {
+  const std::vector<int>& layers = config.layers_per_stage;
+  return layers.empty() ? num_layers / config.pp / config.vpp
+                        : *std::max_element(layers.begin(), layers.end());
+}
+
 bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
   const StackCapabilities& can_run = scenario.stack.can_run;
-  return is_run_by_stack(scenario.stack, config) && contains(can_run.recompute, config.recompute) &&
+  return is_run_by_stack(scenario.stack, config) && recomputes(scenario, config) &&
          contains(can_run.zero_stages, config.zero_stage) &&
+         (config.rank_order == RankOrder{} || contains(can_run.rank_orders, config.rank_order)) &&
+         (config.offload == Offload::kNone || contains(can_run.offload, config.offload)) &&
          (can_run.sequence_parallel || !config.sequence_parallel) &&
          (can_run.context_parallel || config.cp == 1) &&
+         (can_run.hybrid_sharding || config.dp_replicate == 1) &&
+         (can_run.kept_weights || config.reshard_after_forward) &&
          (can_run.expert_parallel || scenario.job.model.num_experts == 0);
 }
 
@@ -57,6 +86,22 @@ std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
   }
   if (config.tp > 1 && !config.sequence_parallel) {
     return Constraint::kExpertsWholeSequences;
+  }
+  if (!places_experts(config)) {
+    return Constraint::kExpertsByRankOrder;
+  }
+  return std::nullopt;
+}
+
+/// Of what a host holds, whatever it has room for. Source: Megatron-Core, transformer_config.py
+/// (cpu_offloading) and optimizer/__init__.py (optimizer_cpu_offload).
+std::optional<Constraint> find_offload_violation(const ParallelConfig& config) {
+  if (offloads_activations(config.offload) &&
+      (config.pp > 1 || config.recompute != Recompute::kNone)) {
+    return Constraint::kOffloadedActivations;
+  }
+  if (offloads_optimizer(config.offload) && config.zero_stage == 0) {
+    return Constraint::kOffloadedOptimizer;
   }
   return std::nullopt;
 }
@@ -109,7 +154,14 @@ std::optional<Constraint> find_spread_violation(const Scenario& scenario,
   if (config.sequence_parallel && model.seq_length / config.cp % config.tp != 0) {
     return Constraint::kSequenceByTp;
   }
+  if ((config.dp_replicate > 1 && config.zero_stage == 0) ||
+      (!config.reshard_after_forward && !shards_weights(config))) {
+    return Constraint::kReplicasOfShards;
+  }
   if (const auto violation = find_expert_violation(model, config)) {
+    return violation;
+  }
+  if (const auto violation = find_offload_violation(config)) {
     return violation;
   }
   if (!config.layers_per_stage.empty()) {
@@ -184,7 +236,16 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
+  if (config.recompute_num_layers > longest_stage(config, scenario.job.model.num_layers)) {
+    return Constraint::kRecomputedLayers;
+  }
   return find_schedule_violation(config);
+}
+
+bool experts_divide_ranks(const ParallelConfig& config) {
+  return static_cast<std::int64_t>(config.tp) * config.cp * (config.dp / config.dp_replicate) %
+             (std::int64_t{config.ep} * config.etp) ==
+         0;
 }
 
 std::optional<Constraint> find_batch_violation(const Scenario& scenario,
@@ -197,14 +258,20 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
   if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
     return Constraint::kBatchByDp;
   }
-  if (static_cast<std::int64_t>(config.tp) * config.cp * config.dp %
-          (std::int64_t{config.ep} * config.etp) !=
-      0) {
+  if (config.dp % config.dp_replicate != 0) {
+    return Constraint::kDpByReplicas;
+  }
+  if (!experts_divide_ranks(config)) {
     return Constraint::kRanksByExperts;
   }
   if (config.schedule == ScheduleKind::kInterleaved &&
       batch_per_replica / config.micro_batch_size % config.pp != 0) {
     return Constraint::kMicrobatchesByPp;
+  }
+  if (config.offload != Offload::kNone &&
+      (!scenario.cluster.host.has_value() ||
+       host_memory(scenario, config) > scenario.cluster.host->memory)) {
+    return Constraint::kHostMemory;
   }
   const bool is_simulated = !is_in_closed_form(config);
   const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;

@@ -5,8 +5,12 @@
 
 namespace ptdp {
 
-const MicrobatchCosts& CostsCache::find(const ParallelConfig& config) {
-  const Key key = key_of(config);
+int CostsCache::class_of(const ParallelConfig& config) {
+  return classes_.try_emplace(key_of(config), static_cast<int>(classes_.size())).first->second;
+}
+
+const MicrobatchCosts& CostsCache::find(int costs_class, const ParallelConfig& config) {
+  const std::pair key(costs_class, config.micro_batch_size);
   const auto found = costs_.find(key);
   return found != costs_.end()
              ? found->second
@@ -28,8 +32,8 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           config.cp,
           config.ep,
           config.etp,
-          config.micro_batch_size,
           config.sequence_parallel,
+          config.recompute_modules,
           splits_backward(config.schedule),
           busy_cores(config, cluster),
           place(place_group(grid, Dimension::kTensor, cluster)),

@@ -6,6 +6,7 @@
 
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/contains.h"
 #include "planner/constraint.h"
 
@@ -44,6 +45,81 @@ std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp)
     }
   }
   return stages;
+}
+
+/// Without a pipeline all orders are one.
+std::vector<RankOrder> rank_orders(const Pins& pins, int pp) {
+  if (pins.rank_orders.empty()) {
+    return {RankOrder{}};
+  }
+  return pp > 1 ? pins.rank_orders : std::vector(1, pins.rank_orders.front());
+}
+
+/// How often a shard is held.
+std::vector<std::int64_t> shard_replicas(const Scenario& scenario, const Pins& pins,
+                                         const ParallelConfig& config) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  if (!pins.dp_replicate.is_any()) {
+    return divisors_in(batch, pins.dp_replicate);
+  }
+  std::vector<std::int64_t> replicas = {1};
+  if (scenario.stack.can_run.hybrid_sharding && shards_gradients(config)) {
+    while (batch % (2 * replicas.back()) == 0) {
+      replicas.push_back(2 * replicas.back());
+    }
+  }
+  return replicas;
+}
+
+/// Means something only where weights are gathered for every pass.
+std::vector<bool> reshard_choices(const Scenario& scenario, const Pins& pins,
+                                  const ParallelConfig& config) {
+  if (!shards_weights(config)) {
+    return {true};
+  }
+  if (pins.reshard_after_forward.has_value()) {
+    return {*pins.reshard_after_forward};
+  }
+  return scenario.stack.can_run.kept_weights ? std::vector{true, false} : std::vector{true};
+}
+
+void add_shardings(const Scenario& scenario, const Pins& pins, ParallelConfig config,
+                   std::vector<ParallelConfig>& result) {
+  for (const std::int64_t replicas : shard_replicas(scenario, pins, config)) {
+    config.dp_replicate = static_cast<int>(replicas);
+    for (const bool reshards : reshard_choices(scenario, pins, config)) {
+      config.reshard_after_forward = reshards;
+      result.push_back(config);
+    }
+  }
+}
+
+std::vector<Offload> offloads(const Pins& pins) {
+  return pins.offload.empty() ? std::vector(1, Offload::kNone) : pins.offload;
+}
+
+/// Every ZeRO stage, order of ranks and offloading of a configuration whose rest is chosen.
+void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig config,
+                    std::vector<ParallelConfig>& result) {
+  for (const int zero_stage : zero_stages(scenario, pins, config.pp)) {
+    config.zero_stage = zero_stage;
+    for (const RankOrder order : rank_orders(pins, config.pp)) {
+      config.rank_order = order;
+      for (const Offload offload : offloads(pins)) {
+        config.offload = offload;
+        add_shardings(scenario, pins, config, result);
+      }
+    }
+  }
+}
+
+/// Gives `config` what add_placements chose.
+void place_as(ParallelConfig& config, const ParallelConfig& placement) {
+  config.zero_stage = placement.zero_stage;
+  config.rank_order = placement.rank_order;
+  config.offload = placement.offload;
+  config.dp_replicate = placement.dp_replicate;
+  config.reshard_after_forward = placement.reshard_after_forward;
 }
 
 std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins& pins, int tp) {
@@ -159,6 +235,44 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
   return result;
 }
 
+/// Whether each replica of the shards has at least a node.
+bool is_candidate_of_replicas(const Scenario& scenario, const ParallelConfig& config,
+                              const Pins& pins) {
+  if (config.dp_replicate == 1 ||
+      contains(pins.dp_replicate.numbers(), std::int64_t{config.dp_replicate})) {
+    return true;  // of a number that was typed the search says what is wrong
+  }
+  const std::int64_t gpus = std::int64_t{1} * config.tp * config.cp * config.dp;
+  return config.dp % config.dp_replicate == 0 &&
+         gpus / config.dp_replicate >= scenario.cluster.gpus_per_node;
+}
+
+/// What is pinned, or what the pinned modules or layers are of.
+std::vector<Recompute> recomputations(const StackCapabilities& can_run, const Pins& pins) {
+  if (!pins.recompute.empty()) {
+    return pins.recompute;
+  }
+  if (pins.recompute_modules.has_value()) {
+    return {Recompute::kSelective};
+  }
+  if (pins.recompute_num_layers.has_value()) {
+    return {Recompute::kFull};
+  }
+  return can_run.recompute;
+}
+
+void set_recomputation(ParallelConfig& config, Recompute recompute,
+                       const StackCapabilities& can_run, const Pins& pins) {
+  config.recompute = recompute;
+  if (recompute == Recompute::kSelective) {
+    config.recompute_modules = pins.recompute_modules.value_or(usual_modules(can_run));
+  }
+  if (recompute == Recompute::kFull && pins.recompute_num_layers.has_value()) {
+    config.recompute_num_layers = *pins.recompute_num_layers;
+    config.recompute_method = pins.recompute_method.value_or(RecomputeMethod::kBlock);
+  }
+}
+
 }  // namespace
 
 std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
@@ -194,21 +308,27 @@ std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int6
 
 std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const Pins& pins,
                                                const ParallelConfig& split) {
-  const std::vector<Recompute>& recomputes =
-      pins.recompute.empty() ? scenario.stack.can_run.recompute : pins.recompute;
+  const std::vector<Recompute> recomputes = recomputations(scenario.stack.can_run, pins);
   const std::vector<std::pair<int, int>> experts = expert_splits(scenario, pins, split.tp);
+  const std::vector<bool> sequences = sequence_parallel_choices(scenario, pins, split.tp);
+  // The same for every variant of the split, of which there may be a hundred thousand.
+  std::vector<ParallelConfig> placements;
+  add_placements(scenario, pins, split, placements);
+  const std::vector<ParallelConfig> chunks = interleavings(scenario, pins, split);
   std::vector<ParallelConfig> result;
-  for (const ParallelConfig& interleaving : interleavings(scenario, pins, split)) {
+  result.reserve(chunks.size() * recomputes.size() * sequences.size() * experts.size() *
+                 placements.size());
+  for (const ParallelConfig& interleaving : chunks) {
     for (const Recompute recompute : recomputes) {
-      for (const bool is_sequence_parallel : sequence_parallel_choices(scenario, pins, split.tp)) {
+      for (const bool is_sequence_parallel : sequences) {
         for (const auto& [ep, etp] : experts) {
           ParallelConfig config = interleaving;
-          config.recompute = recompute;
+          set_recomputation(config, recompute, scenario.stack.can_run, pins);
           config.sequence_parallel = is_sequence_parallel;
           config.ep = ep;
           config.etp = etp;
-          for (const int zero_stage : zero_stages(scenario, pins, split.pp)) {
-            config.zero_stage = zero_stage;
+          for (const ParallelConfig& placement : placements) {
+            place_as(config, placement);
             result.push_back(config);
           }
         }
@@ -239,7 +359,7 @@ bool is_candidate(const Scenario& scenario, const ParallelConfig& config, std::i
                   const Pins& pins) {
   const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
   const bool can_leave_whole = pins.zero_stage.is_any() && contains(stages, 0);
-  return config.world_size() <= gpus &&
+  return config.world_size() <= gpus && is_candidate_of_replicas(scenario, config, pins) &&
          (config.zero_stage == 0 || !can_leave_whole || has_replicas(scenario.job.model, config));
 }
 

@@ -27,7 +27,14 @@ struct Pins {
   /// Schedules that change what the optimizer does count, too; no stack runs them.
   bool allow_stale_weights = false;
   std::vector<Recompute> recompute;
+  std::optional<RecomputeModules> recompute_modules;  ///< Of selective recomputation.
+  std::optional<RecomputeMethod> recompute_method;    ///< Of full recomputation, with …
+  std::optional<int> recompute_num_layers;            ///< … so many layers.
   std::optional<bool> sequence_parallel;
+  IntegerRanges dp_replicate;
+  std::optional<bool> reshard_after_forward;
+  std::vector<RankOrder> rank_orders;  ///< Empty: Megatron-LM's default alone.
+  std::vector<Offload> offload;        ///< Empty: nothing is.
 };
 
 /// The tensor-parallel sizes: 1 to the number of heads (or what is pinned), at most `gpus`.
@@ -45,8 +52,12 @@ struct Pins {
                                                            int tp);
 
 /// The split with every vpp (1 to the layers per stage) and schedule of so many chunks,
-/// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned, and
-/// of a model with experts every ep that divides them, with etp 1 and tp.
+/// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned,
+/// with several stages every order of ranks that is pinned, and of a model with experts every ep
+/// that divides them, with etp 1 and tp. Where gradients are sharded in every microbatch and the
+/// stack runs it, every power of two that divides the batch as dp_replicate, and where weights are,
+/// with and without reshard_after_forward.
+/// Recomputation is of the stack's usual modules and of all layers, or of what is pinned.
 /// 1F1B and its interleaved form are always there, so that a stack that cannot run them is seen to;
 /// one stage has no other schedule than 1F1B.
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,
@@ -67,8 +78,8 @@ struct Replicas {
                                                        const Pins& pins);
 
 /// Whether a variant with its number of replicas is a candidate: it uses at most `gpus`, and ZeRO
-/// has something to shard over. With one replica all stages are the same, so stage 0 stands for
-/// them where it may be chosen.
+/// has something to shard over, within a replica of the shards at least a node. With one replica
+/// all stages are the same, so stage 0 stands for them where it may be chosen.
 [[nodiscard]] bool is_candidate(const Scenario& scenario, const ParallelConfig& config,
                                 std::int64_t gpus, const Pins& pins);
 

@@ -12,6 +12,7 @@
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "planner/interval_fit.h"
+#include "planner/partial_report.h"
 #include "planner/validation_report.h"
 
 namespace ptdp {
@@ -139,6 +140,39 @@ std::string factors_section(const Reports& reports, const std::vector<CostedRun>
   return text;
 }
 
+std::string memory_section(const MemoryReport& memory) {
+  if (memory.rows.empty()) {
+    return "";
+  }
+  std::string text =
+      "\n## Memory\n\n"
+      "predicted/measured − 1 of the GPU that has most in use [%]. *As it is*: formulas and the "
+      "stack's\n"
+      "reserve. *One constant*: formulas and the median of what the other rows of the stack "
+      "measure\n"
+      "beyond them.\n\n"
+      "| group | rows | as it is: MAPE | max | bias | one constant: MAPE | max | bias |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  const auto cells = [](const ErrorSummary& errors) {
+    return fmt::format(" {} | {} | {:+.1f} |", in_percent(errors.mean_absolute),
+                       in_percent(errors.max_absolute), 100.0 * errors.bias);
+  };
+  const auto add = [&](const MemoryErrors& group, const std::string& name) {
+    text += fmt::format("| {} | {} |{}{}\n", name, group.as_it_is.count, cells(group.as_it_is),
+                        cells(group.with_constant));
+  };
+  for (const MemoryErrors& group : memory.groups) {
+    add(group, cell(group.group));
+  }
+  add(memory.total, "**all**");
+  text += "\n| stack | rows | beyond the formulas [GiB] |\n|---|---|---|\n";
+  for (const MemoryConstant& constant : memory.constants) {
+    text += fmt::format("| {} | {} | {:+.1f} |\n", cell(constant.stack), constant.num_rows,
+                        constant.constant.value() / kGibi);
+  }
+  return text;
+}
+
 std::string ranking_cells(const RankingTotals& totals) {
   const auto accuracy = totals.pair_accuracy();
   return fmt::format(" {} | {} | {} | {} | {} | {} |", totals.rows, totals.pairs,
@@ -199,7 +233,7 @@ std::string contradictions_section(const ValidationReport& none) {
 
 std::string skipped_section(const ValidationReport& none) {
   std::string text = fmt::format("\n## Not modelled\n\n{} of {} rows.\n", none.skipped.size(),
-                                 none.skipped.size() + none.rows.size());
+                                 none.skipped.size() + none.partial.size() + none.rows.size());
   if (none.skipped.empty()) {
     return text;
   }
@@ -237,6 +271,15 @@ std::string explanations_section(const ValidationReport& none, const GroupNotes&
       text += fmt::format("\n### {}: median {} %\n\n{}\n", cell(group.group),
                           in_percent(group.errors.median_absolute),
                           note != notes.end() ? note->second : "Not explained.");
+    }
+  }
+  for (const PartialGroup& group : partial_groups(none.partial)) {
+    const auto note = notes.find(group.group);
+    const bool is_above = std::any_of(groups.begin(), groups.end(), [&](const GroupErrors& errors) {
+      return errors.group == group.group;
+    });
+    if (note != notes.end() && !is_above) {
+      text += fmt::format("\n### {}: partial rows\n\n{}\n", cell(group.group), note->second);
     }
   }
   return text;
@@ -291,9 +334,10 @@ std::string error_page(const CostedRuns& runs, const GroupNotes& notes) {
          "command writes. The rows are those of the CSV files beside it, described in\n"
          "[../README.md](../README.md#published--csv).\n" +
          errors_section(reports) + intervals_section(reports, runs.costed) +
-         factors_section(reports, runs.costed) + ranking_section(reports.none) +
-         contradictions_section(reports.none) + skipped_section(reports.none) +
-         explanations_section(reports.none, notes);
+         factors_section(reports, runs.costed) + memory_section(reports.none.memory) +
+         ranking_section(reports.none) + contradictions_section(reports.none) +
+         partial_section(reports.none.partial, reports.scale.partial) +
+         skipped_section(reports.none) + explanations_section(reports.none, notes);
 }
 
 }  // namespace ptdp

@@ -25,12 +25,32 @@ std::vector<Value> parse_choice(std::string_view text, NamedValues<Value> names,
 }
 
 void apply(Pins& pins, std::string_view key, std::string_view value, const std::string& place) {
-  static const std::vector<std::string> known_keys = {"tp",        "pp",        "dp",
-                                                      "cp",        "ep",        "etp",
-                                                      "vpp",       "b",         "micro_batch_size",
-                                                      "schedule",  "recompute", "sequence_parallel",
-                                                      "zero_stage"};
+  static const std::vector<std::string> known_keys = {"tp",
+                                                      "pp",
+                                                      "dp",
+                                                      "cp",
+                                                      "ep",
+                                                      "etp",
+                                                      "vpp",
+                                                      "b",
+                                                      "micro_batch_size",
+                                                      "schedule",
+                                                      "recompute",
+                                                      "sequence_parallel",
+                                                      "zero_stage",
+                                                      "rank_order",
+                                                      "dp_replicate",
+                                                      "reshard_after_forward",
+                                                      "offload",
+                                                      "recompute_modules",
+                                                      "block",
+                                                      "uniform",
+                                                      "every"};
   const auto degree = [&] { return IntegerRanges(parse_count(value, 1, kLargestDegree, place)); };
+  const auto off_or_on = [&] {
+    static const std::vector<std::string> off_and_on = {"off", "on"};
+    return find_choice(value, off_and_on, place) == 1;
+  };
   if (key == "tp") {
     pins.tp = degree();
   } else if (key == "pp") {
@@ -51,11 +71,27 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
     pins.schedules = parse_choice(value, NamedValues<ScheduleKind>(kScheduleNames), place);
   } else if (key == "recompute") {
     pins.recompute = parse_choice(value, NamedValues<Recompute>(kRecomputeNames), place);
+  } else if (key == "recompute_modules") {
+    pins.recompute_modules = parse_recompute_modules(value, place);
+  } else if (const auto method =
+                 find_value(key, NamedValues<RecomputeMethod>(kRecomputeMethodNames))) {
+    if (pins.recompute_num_layers.has_value()) {
+      throw Error(place + ": recomputed layers are given twice");
+    }
+    pins.recompute_method = method;
+    pins.recompute_num_layers = static_cast<int>(parse_count(value, 1, kLargestDegree, place));
   } else if (key == "sequence_parallel") {
-    static const std::vector<std::string> off_and_on = {"off", "on"};
-    pins.sequence_parallel = find_choice(value, off_and_on, place) == 1;
+    pins.sequence_parallel = off_or_on();
   } else if (key == "zero_stage") {
     pins.zero_stage = IntegerRanges(parse_count(value, 0, 3, place));
+  } else if (key == "dp_replicate") {
+    pins.dp_replicate = degree();
+  } else if (key == "reshard_after_forward") {
+    pins.reshard_after_forward = off_or_on();
+  } else if (key == "rank_order") {
+    pins.rank_orders = parse_choice(value, NamedValues<RankOrder>(kRankOrderNames), place);
+  } else if (key == "offload") {
+    pins.offload = parse_choice(value, NamedValues<Offload>(kOffloadNames), place);
   } else {
     throw Error(place + ": unknown key" + did_you_mean(key, known_keys));
   }
@@ -68,9 +104,11 @@ std::pair<std::string_view, std::string_view> key_and_value(std::string_view ite
   const std::size_t equals = item.find('=');
   if (equals != std::string_view::npos) {
     const std::string_view key = item.substr(0, equals);
-    return {key == "b"      ? "micro_batch_size"
-            : key == "zero" ? "zero_stage"
-                            : key,
+    return {key == "b"         ? "micro_batch_size"
+            : key == "zero"    ? "zero_stage"
+            : key == "order"   ? "rank_order"
+            : key == "modules" ? "recompute_modules"
+                               : key,
             item.substr(equals + 1)};
   }
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
@@ -88,7 +126,7 @@ std::pair<std::string_view, std::string_view> key_and_value(std::string_view ite
 Pins overlay(Pins pins, const Pins& partial) {
   for (IntegerRanges Pins::*pin :
        {&Pins::tp, &Pins::pp, &Pins::dp, &Pins::cp, &Pins::ep, &Pins::etp, &Pins::vpp,
-        &Pins::micro_batch_size, &Pins::zero_stage}) {
+        &Pins::micro_batch_size, &Pins::zero_stage, &Pins::dp_replicate}) {
     if (!(partial.*pin).is_any()) {
       pins.*pin = partial.*pin;
     }
@@ -98,6 +136,24 @@ Pins overlay(Pins pins, const Pins& partial) {
   }
   if (!partial.recompute.empty()) {
     pins.recompute = partial.recompute;
+  }
+  if (!partial.rank_orders.empty()) {
+    pins.rank_orders = partial.rank_orders;
+  }
+  if (partial.reshard_after_forward.has_value()) {
+    pins.reshard_after_forward = partial.reshard_after_forward;
+  }
+  if (!partial.offload.empty()) {
+    pins.offload = partial.offload;
+  }
+  if (partial.recompute_modules.has_value()) {
+    pins.recompute_modules = partial.recompute_modules;
+  }
+  if (partial.recompute_method.has_value()) {
+    pins.recompute_method = partial.recompute_method;
+  }
+  if (partial.recompute_num_layers.has_value()) {
+    pins.recompute_num_layers = partial.recompute_num_layers;
   }
   if (partial.sequence_parallel.has_value()) {
     pins.sequence_parallel = partial.sequence_parallel;

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <queue>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cost_model/analytic/iteration.h"
 #include "planner/costs_cache.h"
@@ -30,49 +29,17 @@ bool is_later(const Contender& a, const Contender& b) {
          std::tie(b.score, b.knowledge, b.candidate.config);
 }
 
-/// The times and memories that no other known one beats in both, fastest first.
-class Front {
- public:
-  /// Whether a known one is faster and no larger, or smaller and no slower.
-  [[nodiscard]] bool beats(Seconds time, Bytes memory) const {
-    const auto slower = memory_by_time_.upper_bound(time);
-    if (slower == memory_by_time_.begin()) {
-      return false;
-    }
-    const auto& [known_time, known_memory] = *std::prev(slower);
-    return known_memory < memory || (known_memory == memory && known_time < time);
-  }
-  void add(Seconds time, Bytes memory) {
-    const auto slower = memory_by_time_.upper_bound(time);
-    if (slower != memory_by_time_.begin() && std::prev(slower)->second <= memory) {
-      return;
-    }
-    auto it = memory_by_time_.lower_bound(time);
-    while (it != memory_by_time_.end() && it->second >= memory) {
-      it = memory_by_time_.erase(it);
-    }
-    memory_by_time_.emplace(time, memory);
-  }
-
- private:
-  std::map<Seconds, Bytes> memory_by_time_;
-};
-
 class Finalists {
  public:
-  Finalists(const Scenario& scenario, const SearchOptions& options, std::vector<Candidate> costed,
+  Finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
             WaitsCache& simulations)
       : scenario_(scenario),
         options_(options),
-        known_(std::move(costed)),
+        findings_(findings),
         costs_(scenario),
-        simulations_(simulations) {
-    for (const Candidate& candidate : known_) {
-      note(candidate);
-    }
-  }
+        simulations_(simulations) {}
 
-  std::vector<Candidate> run(std::vector<Candidate> bounded) {
+  void run(std::vector<Candidate> bounded) {
     std::vector<Contender> heap;
     heap.reserve(bounded.size());
     for (Candidate& candidate : bounded) {
@@ -80,11 +47,12 @@ class Finalists {
       heap.push_back({std::move(candidate), score, Knowledge::kLeastTime});
     }
     std::ranges::make_heap(heap, is_later);
-    while (!heap.empty() && can_be_best(heap.front())) {
+    while (!heap.empty() &&
+           findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time)) {
       std::ranges::pop_heap(heap, is_later);
       learn(heap.back());
       if (heap.back().knowledge == Knowledge::kSimulated) {
-        keep(heap.back().candidate);
+        findings_.keep(std::move(heap.back().candidate));
         heap.pop_back();
       } else {
         std::ranges::push_heap(heap, is_later);
@@ -93,17 +61,11 @@ class Finalists {
     if (options_.wants_front) {
       find_front(std::move(heap));
     }
-    return std::move(known_);
   }
 
  private:
   [[nodiscard]] double score_of(const Candidate& candidate) const {
     return score(candidate.time, candidate.config, options_.objective);
-  }
-
-  [[nodiscard]] bool can_be_best(const Contender& contender) const {
-    return best_scores_.size() < static_cast<std::size_t>(options_.num_best) ||
-           contender.score <= best_scores_.top();
   }
 
   /// Simulates what of the rest may be on the front.
@@ -115,11 +77,11 @@ class Finalists {
     for (Contender& contender : rest) {
       const Candidate& candidate = contender.candidate;
       while (contender.knowledge != Knowledge::kSimulated &&
-             !front_.beats(candidate.time, candidate.memory)) {
+             findings_.may_be_on_front(candidate.time, candidate.memory)) {
         learn(contender);
       }
       if (contender.knowledge == Knowledge::kSimulated) {
-        keep(candidate);
+        findings_.keep(candidate);
       }
     }
   }
@@ -142,37 +104,21 @@ class Finalists {
     contender.score = score_of(candidate);
   }
 
-  void keep(const Candidate& candidate) {
-    note(candidate);
-    known_.push_back(candidate);
-  }
-
-  void note(const Candidate& candidate) {
-    best_scores_.push(score_of(candidate));
-    if (best_scores_.size() > static_cast<std::size_t>(options_.num_best)) {
-      best_scores_.pop();
-    }
-    front_.add(candidate.time, candidate.memory);
-  }
-
   const Scenario& scenario_;
   const SearchOptions& options_;
-  std::vector<Candidate> known_;
-  std::priority_queue<double> best_scores_;  // the num_best lowest, the worst of them on top
-  Front front_;
+  Findings& findings_;
   CostsCache costs_;
   WaitsCache& simulations_;
 };
 
 }  // namespace
 
-std::vector<Candidate> simulate_finalists(const Scenario& scenario, const SearchOptions& options,
-                                          std::vector<Candidate> costed,
-                                          std::vector<Candidate> bounded, WaitsCache& simulations) {
-  if (bounded.empty()) {
-    return costed;
+void simulate_finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
+                        WaitsCache& simulations) {
+  std::vector<Candidate> bounded = findings.take_bounded();
+  if (!bounded.empty()) {
+    Finalists(scenario, options, findings, simulations).run(std::move(bounded));
   }
-  return Finalists(scenario, options, std::move(costed), simulations).run(std::move(bounded));
 }
 
 Seconds least_time(const Scenario& scenario, const ParallelConfig& config,

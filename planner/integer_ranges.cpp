@@ -1,6 +1,7 @@
 #include "planner/integer_ranges.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cost_model/error.h"
 #include "cost_model/spec/csv_table.h"
@@ -81,6 +82,20 @@ std::vector<std::int64_t> IntegerRanges::numbers() const {
     }
   }
   return result;
+}
+
+std::optional<IntegerRanges> IntegerRanges::at_least(std::int64_t low) const {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  IntegerRanges result;
+  if (is_any()) {
+    result.ranges_.emplace_back(low, most);
+  }
+  for (const auto& [first, last] : ranges_) {
+    if (last >= low) {
+      result.ranges_.emplace_back(std::max(first, low), last);
+    }
+  }
+  return result.is_any() ? std::nullopt : std::optional(result);
 }
 
 std::string IntegerRanges::text() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,8 @@ class IntegerRanges {
   [[nodiscard]] std::int64_t smallest() const;
   /// Those typed as single numbers.
   [[nodiscard]] std::vector<std::int64_t> numbers() const;
+  /// The members from `low` on; nothing where there are none.
+  [[nodiscard]] std::optional<IntegerRanges> at_least(std::int64_t low) const;
 
   friend bool operator==(const IntegerRanges&, const IntegerRanges&) = default;
 

@@ -67,10 +67,27 @@ std::string capabilities(const StackCapabilities& can_run) {
                        [](ScheduleKind schedule) { return name_of(schedule); })) +
          ", recompute " +
          one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
+         (can_run.recompute_modules == kCoreAttentionAlone
+              ? ""
+              : " of " + to_string(can_run.recompute_modules)) +
+         (can_run.recompute_methods.empty()
+              ? ""
+              : " by " + one_of(can_run.recompute_methods,
+                                [](RecomputeMethod method) {
+                                  return name_of(
+                                      method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+                                })) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
+         ", ranks as " + std::string(name_of(RankOrder{})) +
+         (can_run.rank_orders.empty() ? "" : " or ") +
+         one_of(can_run.rank_orders, [](RankOrder order) { return name_of(order); }) +
+         (can_run.offload.empty() ? "" : ", offload ") +
+         one_of(can_run.offload, [](Offload offload) { return name_of(offload); }) +
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
          (can_run.expert_parallel ? ", experts" : ", no experts") +
-         (can_run.context_parallel ? ", context parallelism" : ", no context parallelism");
+         (can_run.context_parallel ? ", context parallelism" : ", no context parallelism") +
+         (can_run.hybrid_sharding ? ", dp_replicate" : ", no dp_replicate") +
+         (can_run.kept_weights ? ", reshard_after_forward on or off" : "");
 }
 
 /// The sizes of groups that can share a sequence, whatever its heads.
@@ -132,6 +149,18 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kLayersByPpVpp:
       return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
                          join(divisors(model.num_layers)));
+    case Constraint::kOffloadedActivations:
+      return "pp must be 1 and recompute none where activations are offloaded";
+    case Constraint::kOffloadedOptimizer:
+      return "zero_stage must be at least 1 where the optimizer is offloaded";
+    case Constraint::kHostMemory:
+      return scenario.cluster.host.has_value()
+                 ? fmt::format("a GPU's share of its host is {:.0f} GiB",
+                               scenario.cluster.host->memory.value() / kGibi)
+                 : fmt::format("cluster {} says nothing of its hosts: give it a \"host\"",
+                               scenario.cluster.name);
+    case Constraint::kExpertsByRankOrder:
+      return "ep * etp must be tp * cp, or the order of ranks tp-cp-ep-dp-pp";
     case Constraint::kSequenceByCp:
       return fmt::format("cp can be {}", join(context_sizes(model)));
     case Constraint::kHeadsByTpCp:
@@ -150,6 +179,10 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return options.pins.cp.is_any() && !scenario.stack.can_run.context_parallel
                  ? fmt::format("tp must divide {}", model.seq_length)
                  : fmt::format("tp * cp must divide {}", model.seq_length);
+    case Constraint::kReplicasOfShards:
+      return "both are of --zero-stage 3, dp_replicate of 1 and 2 too";
+    case Constraint::kDpByReplicas:
+      return "dp_replicate can be a divisor of dp";
     case Constraint::kExpertsByEp:
       return model.num_experts == 0
                  ? "the model has no experts"
@@ -159,11 +192,13 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kExpertsWholeSequences:
       return "with --sequence-parallel on they can have tp";
     case Constraint::kRanksByExperts:
-      return "ep * etp must divide tp * cp * dp";
+      return "ep * etp must divide tp * cp * dp / dp_replicate";
     case Constraint::kInterleavedMinStages:
       return fmt::format("it needs pp >= {}", scenario.stack.can_run.interleaved_min_stages);
     case Constraint::kScheduleByPp:
       return "dualpipe needs an even pp";
+    case Constraint::kRecomputedLayers:
+      return "a virtual stage has num_layers / (pp * vpp) layers";
     case Constraint::kScheduleByMicrobatches:
       return "batch / (dp * micro_batch_size) must be at least 2 pp, and even for dualpipe";
     case Constraint::kScheduleTooLong:

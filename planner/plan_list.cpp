@@ -32,6 +32,25 @@ void describe_ranges(Fields& fields, const std::string& key, IntegerRanges& rang
 }
 
 template <class Fields>
+void describe_recomputed(Fields& fields, Pins& pins) {
+  if (fields.optional("recompute_modules", pins.recompute_modules.has_value())) {
+    std::string text = to_string(pins.recompute_modules.value_or(kCoreAttentionAlone));
+    fields.text("recompute_modules", text);
+    pins.recompute_modules = parse_recompute_modules(text, "recompute_modules");
+  }
+  if (fields.optional("recompute_method", pins.recompute_method.has_value())) {
+    RecomputeMethod method = pins.recompute_method.value_or(RecomputeMethod::kBlock);
+    fields.choice("recompute_method", method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+    pins.recompute_method = method;
+  }
+  if (fields.optional("recompute_num_layers", pins.recompute_num_layers.has_value())) {
+    int number = pins.recompute_num_layers.value_or(1);
+    fields.count("recompute_num_layers", number, 1, kMost);
+    pins.recompute_num_layers = number;
+  }
+}
+
+template <class Fields>
 void describe_pins(Fields& fields, Pins& pins) {
   describe_ranges(fields, "tp", pins.tp, 1);
   describe_ranges(fields, "pp", pins.pp, 1);
@@ -42,6 +61,12 @@ void describe_pins(Fields& fields, Pins& pins) {
   describe_ranges(fields, "vpp", pins.vpp, 1);
   describe_ranges(fields, "micro_batch_size", pins.micro_batch_size, 1);
   describe_ranges(fields, "zero_stage", pins.zero_stage, 0);
+  describe_ranges(fields, "dp_replicate", pins.dp_replicate, 1);
+  if (fields.optional("reshard_after_forward", pins.reshard_after_forward.has_value())) {
+    bool value = pins.reshard_after_forward.value_or(true);
+    fields.flag("reshard_after_forward", value);
+    pins.reshard_after_forward = value;
+  }
   if (fields.optional("schedules", !pins.schedules.empty())) {
     fields.choices("schedules", pins.schedules, NamedValues<ScheduleKind>(kScheduleNames));
   }
@@ -50,10 +75,17 @@ void describe_pins(Fields& fields, Pins& pins) {
   if (fields.optional("recompute", !pins.recompute.empty())) {
     fields.choices("recompute", pins.recompute, NamedValues<Recompute>(kRecomputeNames));
   }
+  describe_recomputed(fields, pins);
   if (fields.optional("sequence_parallel", pins.sequence_parallel.has_value())) {
     bool value = pins.sequence_parallel.value_or(false);
     fields.flag("sequence_parallel", value);
     pins.sequence_parallel = value;
+  }
+  if (fields.optional("offload", !pins.offload.empty())) {
+    fields.choices("offload", pins.offload, NamedValues<Offload>(kOffloadNames));
+  }
+  if (fields.optional("rank_orders", !pins.rank_orders.empty())) {
+    fields.choices("rank_orders", pins.rank_orders, NamedValues<RankOrder>(kRankOrderNames));
   }
 }
 

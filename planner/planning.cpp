@@ -4,31 +4,12 @@
 
 #include "cost_model/spec/object_writer.h"
 #include "cost_model/spec/parameter_counts.h"
+#include "planner/derived_search.h"
 #include "planner/plan_list.h"
 #include "planner/validation.h"
 
 namespace ptdp {
 namespace {
-
-ObjectWriter inputs_json(const PlanningResult& result) {
-  const Scenario& scenario = result.scenario;
-  TransformerConfig model = scenario.job.model;
-  ObjectWriter model_json;
-  model_json.name("name", scenario.job.model_name);
-  model_json.count("parameters", parameter_count(model));
-  describe(model_json, model);
-
-  ObjectWriter inputs;
-  inputs.count("gpus", result.options.gpus);
-  inputs.child("model", std::move(model_json));
-  inputs.count("global_batch_size", scenario.job.global_batch_size);
-  inputs.name("cluster", scenario.cluster.name);
-  inputs.name("gpu", scenario.cluster.gpu.name);
-  inputs.name("stack", scenario.stack.name);
-  inputs.name("objective", result.options.objective == Objective::kTime ? "time" : "cost");
-  inputs.number("memory_headroom", result.options.memory_headroom);
-  return inputs;
-}
 
 ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
@@ -108,6 +89,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
   WaitsCache simulations;
   result.search = search(scenario, options, simulations);
+  add_derived_plans(scenario, options, result.search);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(
         make_plan(scenario, options.gpus, options.memory_headroom, candidate.config,
@@ -128,6 +110,25 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
          .is_same_stack = is_same_stack});
   }
   return result;
+}
+
+ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options) {
+  TransformerConfig model = scenario.job.model;
+  ObjectWriter model_json;
+  model_json.name("name", scenario.job.model_name);
+  model_json.count("parameters", parameter_count(model));
+  describe(model_json, model);
+
+  ObjectWriter inputs;
+  inputs.count("gpus", options.gpus);
+  inputs.child("model", std::move(model_json));
+  inputs.count("global_batch_size", scenario.job.global_batch_size);
+  inputs.name("cluster", scenario.cluster.name);
+  inputs.name("gpu", scenario.cluster.gpu.name);
+  inputs.name("stack", scenario.stack.name);
+  inputs.name("objective", options.objective == Objective::kTime ? "time" : "cost");
+  inputs.number("memory_headroom", options.memory_headroom);
+  return inputs;
 }
 
 ObjectWriter candidates_json(const SearchResult& search) {
@@ -167,7 +168,7 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   ObjectWriter json;
   json.text("schema", kPlansSchema);
   json.text("tool_version", PTDP_VERSION);
-  json.child("inputs", inputs_json(result));
+  json.child("inputs", inputs_json(result.scenario, result.options));
   json.child("candidates", candidates_json(result.search));
   json.children("plans", std::move(plans));
   json.children("pareto", std::move(pareto));
@@ -187,7 +188,9 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   std::string text =
       "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp\n";
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp,"
+      "dp_replicate,reshard_after_forward,recompute_modules,recompute_method,"
+      "recompute_num_layers\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -207,8 +210,16 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     } else {
       text += ",,";
     }
-    text += fmt::format(",{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
-                        config.ep, config.etp, config.cp);
+    const bool is_selective = config.recompute == Recompute::kSelective;
+    const bool is_by_layers = config.recomputes_by_layers();
+    text += fmt::format(
+        ",{},{},{},{},{},{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
+        config.ep, config.etp, config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
+        is_selective ? to_string(config.recompute_modules) : "",
+        is_by_layers
+            ? name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames))
+            : "",
+        is_by_layers ? std::to_string(config.recompute_num_layers) : "");
   }
   return text;
 }

@@ -43,6 +43,8 @@ struct PlanningResult {
     const Scenario& scenario, const SearchOptions& options,
     const CalibrationSource& calibration = CalibrationSource::shipped());
 
+/// What was planned for, for documents that say so.
+[[nodiscard]] ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options);
 /// Counts of a search, for documents that hold one.
 [[nodiscard]] ObjectWriter candidates_json(const SearchResult& search);
 /// A costed configuration, calibrated, for documents that hold one.

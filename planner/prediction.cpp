@@ -112,10 +112,10 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
   prediction.calibration_factor = calibration.factor;
   prediction.calibration_runs = calibration.support.num_runs;
   prediction.model_flops = model_flops(job.model, job.global_batch_size);
-  prediction.hardware_flops = hardware_flops(job.model, job.global_batch_size, config.recompute);
+  prediction.hardware_flops = hardware_flops(job.model, job.global_batch_size, config);
 
   const std::int64_t gpus = config.world_size();
-  const FlopsPerSecond peak = scenario.cluster.gpu.peak(scenario.stack.precision);
+  const FlopsPerSecond peak = matmul_peak(scenario);
   const double tokens = static_cast<double>(job.global_batch_size) * job.model.seq_length;
   // Rates fall as the time grows, so the ends change places.
   const auto over_time = [&](auto rate) {

@@ -39,8 +39,11 @@ bool takes_as_long(const StackSpec& a, const StackSpec& b) {
   like.can_run = b.can_run;
   like.reserve_fraction = b.reserve_fraction;
   like.memory_model = b.memory_model;
+  like.loss_bytes = b.loss_bytes;
   like.precision = b.precision;
+  like.fp8 = b.fp8;
   like.data_parallel_overlap = b.data_parallel_overlap;
+  like.tp_comm_overlap = b.tp_comm_overlap;
   return like == b;
 }
 
@@ -61,7 +64,15 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
     scenario.stack.data_parallel_overlap =
         *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
   }
+  if (run.tp_comm_overlap == false) {
+    scenario.stack.tp_comm_overlap = TpCommOverlap::kNone;
+  } else if (run.tp_comm_overlap && scenario.stack.tp_comm_overlap == TpCommOverlap::kNone) {
+    scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;  // --tp-comm-overlap
+  }
   scenario.stack = at_precision(scenario.stack, run.precision);
+  if (!run.fp8.empty()) {
+    scenario.stack = with_fp8(scenario.stack, run.fp8);
+  }
   return scenario;
 }
 

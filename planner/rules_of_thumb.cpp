@@ -49,6 +49,9 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
   if (options.pins.cp.is_any()) {
     options.pins.cp = IntegerRanges(1);  // none of the rules knows it
   }
+  if (options.pins.dp_replicate.is_any()) {
+    options.pins.dp_replicate = IntegerRanges(1);
+  }
   const Pins pins = options.pins;
   options.num_best = 1;
   options.num_threads = 1;

@@ -57,10 +57,12 @@ struct SearchResult {
   std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
 };
 
-/// Costs every candidate that the pins allow and memory holds. Exact, without sampling: a bound
-/// only keeps schedules from being simulated that can be neither among the best nor on the front
-/// (planner/finalists.h). Memory grows with the microbatch size, so sizes beyond the first that
-/// does not fit are counted without being looked at. `check(scenario)` must accept the scenario.
+/// Looks at every candidate that the pins allow. Exact, without sampling: all are counted, by
+/// memory as find_violation has it, and all that fit are costed but those of which admissible
+/// bounds say that they can be neither among the best nor on the front (planner/family_search.h,
+/// planner/finalists.h). Where no split of the layers over stages fits, or the first of equal
+/// stages does not, larger microbatches are counted with it without being looked at.
+/// `check(scenario)` must accept the scenario.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
 
 /// The same with the simulations of earlier searches at hand: those of the same scenario.

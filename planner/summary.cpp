@@ -43,6 +43,28 @@ std::string headline(const Plan& plan) {
       predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
 }
 
+std::string fp8_row(const StackSpec& stack) {
+  return stack.fp8 ? row("linear layers", fmt::format("{}, the rest {}", name_of(*stack.fp8),
+                                                      name_of(stack.precision)))
+                   : "";
+}
+
+/// "selective: core_attn+mlp", "full: block of 2 layers"; the kind alone where it says all.
+std::string recomputation(const ParallelConfig& config) {
+  std::string text(name_of(config.recompute));
+  if (config.recompute == Recompute::kSelective &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    text += ": " + to_string(config.recompute_modules);
+  }
+  if (config.recomputes_by_layers()) {
+    text += fmt::format(
+        ": {} {}",
+        name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames)),
+        config.recompute_num_layers);
+  }
+  return text;
+}
+
 std::string configuration(const Plan& plan) {
   const ParallelConfig& config = plan.config;
   const std::string stages = config.vpp == 1
@@ -58,9 +80,17 @@ std::string configuration(const Plan& plan) {
                                        plan.schedule.num_microbatches)) +
          row("schedule",
              std::string(name_of(config.schedule)) + stack_remark(plan.scenario.stack, config)) +
-         row("recomputation", name_of(config.recompute)) +
+         fp8_row(plan.scenario.stack) + row("recomputation", recomputation(config)) +
          row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
          row("ZeRO stage", fmt::format("{}", config.zero_stage)) +
+         (config.dp_replicate > 1
+              ? row("replicas of shards", fmt::format("{}", config.dp_replicate))
+              : "") +
+         (config.reshard_after_forward ? ""
+                                       : row("gathered weights", "kept after forward passes")) +
+         (config.offload != Offload::kNone ? row("in host memory", name_of(config.offload)) : "") +
+         (config.rank_order != RankOrder{} ? row("order of ranks", name_of(config.rank_order))
+                                           : "") +
          row("GPUs",
              fmt::format("{} used, {} idle", config.world_size(), plan.gpus - config.world_size()));
 }
@@ -82,6 +112,17 @@ std::string budget_rows(const Plan& plan, const RunBudget& budget) {
   return text;
 }
 
+/// Which peak MFU and HFU are of, where a GPU has several that the plan uses.
+std::string peak_remark(const Scenario& scenario) {
+  return scenario.stack.fp8
+             ? fmt::format(
+                   " Both are of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
+                   "as much.",
+                   matmul_peak(scenario).value() / kTera, name_of(scenario.stack.precision),
+                   matmul_peak(scenario) / scenario.cluster.gpu.peak(scenario.stack.precision))
+             : "";
+}
+
 std::string predictions(const Plan& plan, const RunBudget& budget) {
   const Prediction& predicted = plan.predicted;
   const auto gpus = static_cast<double>(plan.config.world_size());
@@ -101,7 +142,8 @@ std::string predictions(const Plan& plan, const RunBudget& budget) {
          row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
          budget_rows(plan, budget) +
          "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);\n"
-         "  MFU counts the model's FLOPs only.\n";
+         "  MFU counts the model's FLOPs only." +
+         peak_remark(plan.scenario) + "\n";
 }
 
 std::string time_breakdown(const Plan& plan) {

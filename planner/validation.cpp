@@ -26,8 +26,12 @@ Scenario scenario_of(const CostedRun& run) {
 }
 
 CostedRuns cost_runs(const MeasuredRuns& runs) {
-  CostedRuns result{.skipped = runs.skipped};
   ProfileCache profiles;
+  return cost_runs(runs, profiles);
+}
+
+CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
+  CostedRuns result{.skipped = runs.skipped};
   for (const MeasuredRun& run : runs.runs) {
     const auto skip = [&](const std::string& reason) {
       result.skipped.push_back({run.id, run.group, reason});
@@ -65,8 +69,8 @@ std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
 }
 
 double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
-  return hardware_flops(run.model, run.global_batch_size, run.config.recompute).value() /
-         time.value() / static_cast<double>(run.config.world_size()) / kTera;
+  return hardware_flops(run.model, run.global_batch_size, run.config).value() / time.value() /
+         static_cast<double>(run.config.world_size()) / kTera;
 }
 
 MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {

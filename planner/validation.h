@@ -12,6 +12,8 @@
 
 namespace ptdp {
 
+class ProfileCache;
+
 /// A run with its prediction by the uncalibrated closed form.
 struct CostedRun {
   MeasuredRun run;
@@ -20,9 +22,23 @@ struct CostedRun {
   std::shared_ptr<const Scenario> scenario = nullptr;
 };
 
+/// A row that leaves fields out, with every way in which it may have been run (partial_runs.h).
+/// Nothing is calibrated by it, and no error counts.
+struct PartialRun {
+  std::string id;
+  std::string group;
+  std::vector<std::string> unknown;  ///< Columns that it leaves out.
+  std::int64_t tried = 0;            ///< Completions, those that cannot run included.
+  /// That run and fit into memory, each with the time that the row's measurement means for it; one
+  /// at least. Where none fits, which a run that was measured did: all that run.
+  std::vector<CostedRun> completions;
+  bool fits = true;  ///< Whether any fits by the model of memory.
+};
+
 struct CostedRuns {
   std::vector<CostedRun> costed;
   std::vector<SkippedRun> skipped;  ///< In the order of the rows.
+  std::vector<PartialRun> partial;  ///< By complete_partial_runs(), in the order of the rows.
 };
 
 /// The scenario of a run: its profiles, with what the row itself says of overlap and precision.
@@ -34,6 +50,8 @@ struct CostedRuns {
 /// Costs every run as configured. A run without a profile, or whose configuration the model cannot
 /// cost, is skipped with the reason.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs);
+/// The same with profiles at hand.
+[[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles);
 
 /// How many runs were skipped, and how many for each reason, as lines.
 [[nodiscard]] std::string tally_of_skipped(const std::vector<SkippedRun>& skipped);

@@ -1,4 +1,5 @@
 #include "cost_model/spec/object_writer.h"
+#include "planner/partial_report.h"
 #include "planner/validation_report.h"
 
 namespace ptdp {
@@ -74,6 +75,63 @@ std::vector<ObjectWriter> factors_json(const ValidationReport& report) {
     factors.push_back(std::move(json));
   }
   return factors;
+}
+
+ObjectWriter memory_row_json(const ValidatedMemory& row) {
+  ObjectWriter json;
+  json.text("id", row.id);
+  json.text("group", row.group);
+  json.text("stack", row.stack);
+  json.number("measured_GiB", row.measured.value() / kGibi);
+  json.number("formulas_GiB", row.formulas.value() / kGibi);
+  json.number("reserve_GiB", row.reserve.value() / kGibi);
+  if (row.constant) {
+    json.number("constant_GiB", row.constant->value() / kGibi);
+  }
+  json.number("error_pct", 100.0 * row.error());
+  json.number("error_with_constant_pct", 100.0 * row.error_with_constant());
+  return json;
+}
+
+ObjectWriter memory_errors_json(const MemoryErrors& errors) {
+  const auto summary = [](const ErrorSummary& of) {
+    ObjectWriter json;
+    json.number("mape_pct", 100.0 * of.mean_absolute);
+    json.number("max_pct", 100.0 * of.max_absolute);
+    json.number("bias_pct", 100.0 * of.bias);
+    return json;
+  };
+  ObjectWriter json;
+  json.text("group", errors.group);
+  json.count("n", errors.as_it_is.count);
+  json.child("as_it_is", summary(errors.as_it_is));
+  json.child("with_constant", summary(errors.with_constant));
+  return json;
+}
+
+ObjectWriter memory_json(const MemoryReport& memory) {
+  std::vector<ObjectWriter> rows;
+  for (const ValidatedMemory& row : memory.rows) {
+    rows.push_back(memory_row_json(row));
+  }
+  std::vector<ObjectWriter> groups;
+  for (const MemoryErrors& group : memory.groups) {
+    groups.push_back(memory_errors_json(group));
+  }
+  std::vector<ObjectWriter> constants;
+  for (const MemoryConstant& constant : memory.constants) {
+    ObjectWriter json;
+    json.text("stack", constant.stack);
+    json.count("n", constant.num_rows);
+    json.number("constant_GiB", constant.constant.value() / kGibi);
+    constants.push_back(std::move(json));
+  }
+  ObjectWriter json;
+  json.children("rows", std::move(rows));
+  json.children("groups", std::move(groups));
+  json.child("total", memory_errors_json(memory.total));
+  json.children("constants", std::move(constants));
+  return json;
 }
 
 void add_figures(ObjectWriter& json, const RankingFigures& figures) {
@@ -153,12 +211,14 @@ std::string to_json(const ValidationReport& report) {
               NamedValues<CalibrationKind>(kCalibrationKindNames));
   json.flag("in_sample", report.calibration == CalibrationKind::kScale);
   json.children("rows", std::move(rows));
+  json.children("partial", partial_json(report.partial));
   json.children("skipped", skipped_json(report));
   json.children("groups", groups_json(report));
   json.child("total", std::move(total));
   json.children("factors", factors_json(report));
   json.children("ranking", ranking_json(report.ranking));
   json.children("ranking_groups", ranking_groups_json(report.ranking));
+  json.child("memory", memory_json(report.memory));
   return json.dump();
 }
 

@@ -4,6 +4,7 @@
 
 #include "cost_model/calibration/contradictions.h"
 #include "cost_model/calibration/quantile.h"
+#include "planner/partial_report.h"
 
 namespace ptdp {
 namespace {
@@ -90,8 +91,10 @@ ValidationReport make_validation_report(const CostedRuns& runs, CalibrationKind 
                            .calibration = calibrations[i],
                            .is_contradicted = contradicted[i]});
   }
+  report.partial = validate_partial_runs(runs, calibration);
   summarize_groups(report);
   report.factors = fit_factors(runs.costed);
+  report.memory = make_memory_report(runs.costed);
   return report;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cost_model/calibration/calibration.h"
+#include "planner/memory_validation.h"
 #include "planner/prediction.h"
 #include "planner/ranking.h"
 #include "planner/run_calibration.h"
@@ -22,6 +23,39 @@ struct ValidatedRun {
   /// predicted/measured − 1.
   [[nodiscard]] double error() const;
   [[nodiscard]] bool is_inside_interval() const;
+};
+
+/// A row that leaves fields out, with the predictions of its completions. Times are of the best
+/// completion's batch; of another batch, or of another time that the row's rate means, they count
+/// in proportion to the time measured.
+struct ValidatedPartialRun {
+  std::string id;
+  std::string group;
+  std::vector<std::string> unknown;
+  std::int64_t tried = 0;
+  int completions = 0;  ///< That count (PartialRun).
+  bool fits = true;     ///< Whether any fits into memory by its model.
+  ValidatedRun best;    ///< Predicted fastest per sequence: what a good engineer would have chosen.
+  Seconds fastest;      ///< Least and largest prediction ...
+  Seconds slowest;
+  Seconds low;  ///< ... and the ends of all their intervals.
+  Seconds high;
+
+  [[nodiscard]] bool is_inside_interval() const;
+  /// Of the interval, as a fraction of its middle.
+  [[nodiscard]] double half_width() const;
+};
+
+/// The rows of one group that leave fields out, or all of them.
+struct PartialGroup {
+  std::string group;
+  int rows = 0;
+  int calibrated = 0;              ///< Whose best completion is.
+  int too_large = 0;               ///< That do not fit by the model of memory.
+  double inside_interval = 0.0;    ///< Share of the rows.
+  double median_half_width = 0.0;  ///< As a fraction of the middle.
+  double best_inside = 0.0;        ///< Share of those inside the interval of the best alone.
+  double median_best_error = 0.0;  ///< Of the best's predicted/measured − 1, without sign.
 };
 
 /// Rows of one group, or all of them.
@@ -43,10 +77,12 @@ struct ValidationReport {
   CalibrationKind calibration = CalibrationKind::kNone;
   std::vector<ValidatedRun> rows;
   std::vector<SkippedRun> skipped;
-  std::vector<GroupErrors> groups;  ///< By name.
+  std::vector<ValidatedPartialRun> partial;  ///< No part of groups, total, factors and ranking.
+  std::vector<GroupErrors> groups;           ///< By name.
   GroupErrors total;
   std::vector<FittedFactor> factors;  ///< By name.
   std::vector<RankedSet> ranking;     ///< By rank_rows(), where asked for.
+  MemoryReport memory;                ///< Whatever the calibration.
 };
 
 /// Under `calibration`, without a ranking.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "planner/partial_report.h"
 #include "planner/validation_report.h"
 
 namespace ptdp {
@@ -75,6 +76,38 @@ std::string factors_table(const ValidationReport& report) {
   return text;
 }
 
+std::string memory_line(const MemoryErrors& group) {
+  const auto cells = [](const ErrorSummary& errors) {
+    return fmt::format(" {:>7.1f} {:>7.1f} {:>+7.1f}", 100.0 * errors.mean_absolute,
+                       100.0 * errors.max_absolute, 100.0 * errors.bias);
+  };
+  return fmt::format("{:<24} {:>5}{} {}\n", group.group.empty() ? "(none)" : group.group,
+                     group.as_it_is.count, cells(group.as_it_is), cells(group.with_constant));
+}
+
+std::string memory_table(const MemoryReport& memory) {
+  std::string text = fmt::format("\n{:<40} {:>12} {:>10} {:>7} {:>9}\n", "memory [GiB]", "measured",
+                                 "predicted", "error", "constant");
+  for (const ValidatedMemory& row : memory.rows) {
+    text += fmt::format("{:<40} {:>12.1f} {:>10.1f} {:>+6.1f}% {:>+8.1f}%\n", row.id,
+                        row.measured.value() / kGibi, (row.formulas + row.reserve).value() / kGibi,
+                        100.0 * row.error(), 100.0 * row.error_with_constant());
+  }
+  text += fmt::format("\n{:<24} {:>5} {:>7} {:>7} {:>7}  {:>7} {:>7} {:>7}\n", "memory [%]", "runs",
+                      "MAPE", "max", "bias", "MAPE", "max", "bias");
+  for (const MemoryErrors& group : memory.groups) {
+    text += memory_line(group);
+  }
+  text += memory_line(memory.total);
+  for (const MemoryConstant& constant : memory.constants) {
+    text += fmt::format("  {}: {:+.1f} GiB beyond the formulas on {} runs\n", constant.stack,
+                        constant.constant.value() / kGibi, constant.num_rows);
+  }
+  return text +
+         "\npredicted: with the stack's reserve; constant, and right: with the median of what the\n"
+         "other rows of the stack measure beyond the formulas in its place.\n";
+}
+
 std::string accuracy(const std::optional<double>& share) {
   return share.has_value() ? fmt::format("{:.0f}", 100.0 * *share) : "-";
 }
@@ -129,13 +162,21 @@ std::string skipped_table(const ValidationReport& report) {
 }  // namespace
 
 std::string to_table(const ValidationReport& report) {
-  std::string text = title_of(report.calibration) + "\n\n" + rows_table(report);
-  text += groups_table(report);
+  std::string text = title_of(report.calibration) + "\n";
+  if (!report.rows.empty() || report.partial.empty()) {
+    text += "\n" + rows_table(report) + groups_table(report);
+  }
   if (report.calibration != CalibrationKind::kNone) {
     text += factors_table(report);
   }
   if (!report.ranking.empty()) {
     text += ranking_table(report);
+  }
+  if (!report.memory.rows.empty()) {
+    text += memory_table(report.memory);
+  }
+  if (!report.partial.empty()) {
+    text += partial_table(report.partial);
   }
   if (!report.skipped.empty()) {
     text += skipped_table(report);

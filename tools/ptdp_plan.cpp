@@ -12,11 +12,13 @@
 #include "cost_model/spec/parameter_counts.h"
 #include "planner/explanation_report.h"
 #include "planner/planning.h"
+#include "planner/strategies.h"
 #include "planner/summary.h"
 #include "planner/validation.h"
 #include "tools/command_line.h"
 #include "tools/list_profiles.h"
 #include "tools/partition_command.h"
+#include "tools/recompute_flags.h"
 
 namespace ptdp {
 namespace {
@@ -43,6 +45,7 @@ constexpr const char* kUsage =
     "  ptdp-plan --gpus 64 --model gpt3-175b --stack megatron-lm-2022 -o plan.json\n"
     "  ptdp-plan --gpus 512 --model Llama-3.1-70B/config.json --cluster dgx-h100\n"
     "  ptdp-plan --gpus 3072 --model 1T --explain tp=4,pp=128\n"
+    "  ptdp-plan --gpus 1536 --model gpt3-175b --compare-strategies\n"
     "\n";
 
 po::options_description flag_descriptions() {
@@ -70,13 +73,27 @@ po::options_description flag_descriptions() {
   option("vpp", text(), "model chunks per GPU");
   option("micro-batch-size", text(), "sequences per microbatch");
   option("zero-stage", text(), "ZeRO stages: 0, 1, 2, 3");
+  option("dp-replicate", text(),
+         "replicas of ZeRO's shards (default: 1, and with ZeRO 2 and 3 on one stage powers of two, "
+         "where the stack runs them and each has a node)");
+  option("reshard-after-forward", text(),
+         "on, off: whether ZeRO-3 gathers weights again for the backward pass (default: on, and "
+         "off where the stack runs it)");
   option("schedule", text(),
          "all, or some of 1f1b, interleaved, gpipe, looped-bfs, zb-h1, zb-h2, zb-v, v-half, v-min, "
          "dualpipe, dualpipev, whether the stack runs them or not (default: all that it runs)");
   option("allow-stale-weights",
          "consider pipedream and pipedream-2bw: gradients of older weights, another optimizer");
-  option("recompute", text(), "none, selective, full, or several: none,full");
+  add_recompute_flags(flags);
   option("sequence-parallel", text(), "on, off");
+  option("offload", text(),
+         "what hosts hold: none, optimizer, activations, optimizer+activations, or several "
+         "(default: none)");
+  option("rank-order", text(),
+         "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both (default: the first)");
+  option("precision", text(),
+         "fp16, bf16, fp32, fp64, or bf16 with linear layers in 8 bits: fp8 (the stack's usual "
+         "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
   option("overlap", text(), kOverlapHelp);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
   option("objective", text(), "time, cost (default: time)");
@@ -89,6 +106,10 @@ po::options_description flag_descriptions() {
   option("calibration", text(),
          "none, shipped, or a file or directory of ptdp-calibrate (default: shipped)");
   option("explain", text(), "why not this configuration: tp=8,pp=64,...");
+  option(
+      "compare-strategies",
+      "PTD-P, ZeRO-3, ZeRO-3 with TP, FSDP side by side, each at its best, whether the stack runs "
+      "it or not");
   add_partition_flags(flags);
   option("help,h", "this text");
   option("version", "the version");
@@ -158,6 +179,22 @@ StackSpec find_default_stack(const ClusterSpec& cluster) {
   }
 }
 
+/// The stack as --precision says.
+StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
+  const NamedValues<Precision> known(kPrecisionNames);
+  std::vector<std::string> names = names_of(known);
+  names.emplace_back("fp8");
+  for (const std::string& name : names_of(NamedValues<Fp8Scaling>(kFp8ScalingNames))) {
+    names.push_back(name);
+  }
+  const auto chosen = line.choice("precision", names);
+  if (!chosen.has_value()) {
+    return stack;
+  }
+  return *chosen < known.size() ? at_precision(stack, known[*chosen].value)
+                                : with_fp8(stack, names[*chosen]);
+}
+
 Request read_request(const CommandLine& line) {
   Request request;
   (void)required(line, "gpus");
@@ -183,6 +220,7 @@ Request read_request(const CommandLine& line) {
   }
   request.scenario.stack =
       stack.has_value() ? find_stack(*stack) : find_default_stack(request.scenario.cluster);
+  request.scenario.stack = at_chosen_precision(request.scenario.stack, line);
   if (const auto overlap = overlap_choice(line)) {
     request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
   }
@@ -249,11 +287,18 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
   options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
   options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);
+  options.pins.dp_replicate = read_ranges(line, "dp-replicate", 1, kMostGpus);
+  if (const auto choice = line.choice("reshard-after-forward", {"off", "on"})) {
+    options.pins.reshard_after_forward = *choice == 1;
+  }
   read_schedules(line, options.pins);
-  options.pins.recompute = read_choices(line, "recompute", NamedValues<Recompute>(kRecomputeNames));
+  read_recompute_flags(line, options.pins);
   if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
     options.pins.sequence_parallel = *choice == 1;
   }
+  options.pins.offload = read_choices(line, "offload", NamedValues<Offload>(kOffloadNames));
+  options.pins.rank_orders =
+      read_choices(line, "rank-order", NamedValues<RankOrder>(kRankOrderNames));
   if (const auto headroom = line.text("memory-headroom")) {
     options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
   }
@@ -345,6 +390,26 @@ int run_explain(const Request& request, const SearchOptions& options, const std:
   return 0;
 }
 
+/// Of an answer that is no list of plans.
+void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
+  for (const char* flag : {"output", "top", "tokens", "price"}) {
+    if (line.has(flag)) {
+      throw Error(std::string("--") + flag + ": not used by " + by);
+    }
+  }
+}
+
+int run_comparison(const StrategyComparison& comparison,
+                   const std::vector<std::string>& assumptions, std::size_t format) {
+  print(format == 1   ? to_json(comparison)
+        : format == 2 ? to_csv(comparison)
+                      : summarize(comparison, assumptions));
+  if (comparison.best() == nullptr) {
+    throw Error("nothing fits: none of the strategies can run", ExitStatus::kNothingFits);
+  }
+  return 0;
+}
+
 int run_search(const CommandLine& line) {
   const Request request = read_request(line);
   const SearchOptions options = read_options(line, request.gpus);
@@ -357,16 +422,20 @@ int run_search(const CommandLine& line) {
                 "; --format json writes to standard output");
   }
   if (const auto explained = line.text("explain")) {
-    for (const char* flag : {"output", "top", "tokens", "price"}) {
-      if (line.has(flag)) {
-        throw Error(std::string("--") + flag + ": not used by --explain");
-      }
+    refuse_flags_of_plans(line, "--explain");
+    if (line.has("compare-strategies")) {
+      throw Error("--compare-strategies: not used by --explain");
     }
     if (format == 2) {
       throw Error("--format: expected table or json for --explain, got csv");
     }
     return run_explain(request, options, *explained,
                        calibration.fit(request.scenario, options.gpus), format == 1);
+  }
+  if (line.has("compare-strategies")) {
+    refuse_flags_of_plans(line, "--compare-strategies");
+    return run_comparison(compare_strategies(request.scenario, options, calibration),
+                          request.assumptions, format);
   }
 
   const PlanningResult result = plan_training(request.scenario, options, calibration);

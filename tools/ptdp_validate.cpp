@@ -10,6 +10,7 @@
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 #include "planner/error_page.h"
+#include "planner/partial_runs.h"
 #include "planner/run_report.h"
 #include "planner/run_set.h"
 #include "planner/validation_report.h"
@@ -28,7 +29,8 @@ constexpr const char* kUsage =
     "Costs every run of the files as it was configured; without a file, the shipped published "
     "runs.\n"
     "The columns are those of profiles/published (profiles/README.md). --runs and --group may be\n"
-    "repeated. With tolerances, the exit status is 6 where one is missed. A run of ptdp-run is\n"
+    "repeated. Rows that leave fields out get the range of what these may have been. With "
+    "tolerances, the exit status is 6 where one is missed. A run of ptdp-run is\n"
     "printed again; several are compared: errors by run and term, plans of one job in their "
     "order.\n"
     "\n"
@@ -218,13 +220,14 @@ int run(int argc, const char* const* argv) {
   if (runs.runs.empty() && runs.skipped.empty()) {
     throw Error("no runs to validate: the files have a header only");
   }
-  const CostedRuns costed = cost_runs(runs);
+  CostedRuns costed = cost_runs(runs);
+  complete_partial_runs(costed);
   ValidationReport report = make_validation_report(costed, kind);
   if (line.has("ranking")) {
     report.ranking = rank_rows(report);
   }
   print(text_of(report, costed, format));
-  if (report.rows.empty()) {
+  if (report.rows.empty() && report.partial.empty()) {
     throw Error("no run could be costed; the reasons are listed above");
   }
   check_tolerances(tolerances, report.total.errors);

@@ -198,6 +198,27 @@ void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& req
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
   }
+  if (executed.config.dp_replicate > 1) {
+    throw Error("config.dp_replicate: ptdp-run shards over all replicas; expected 1, got " +
+                std::to_string(executed.config.dp_replicate));
+  }
+  if (executed.config.offload != Offload::kNone) {
+    throw Error("config.offload: ptdp-run offloads nothing; expected none, got " +
+                std::string(name_of(executed.config.offload)));
+  }
+  if (executed.config.rank_order != RankOrder::kTpCpEpDpPp) {
+    throw Error(
+        "config.rank_order: ptdp-run lays ranks out as tp-cp-ep-dp-pp; expected that, got " +
+        std::string(name_of(executed.config.rank_order)));
+  }
+  if (executed.config.recomputes_by_layers()) {
+    throw Error("config.recompute_num_layers: ptdp-run recomputes all layers, one at a time");
+  }
+  if (executed.config.recompute_modules != kCoreAttentionAlone) {
+    throw Error(
+        "config.recompute_modules: ptdp-run recomputes core_attn alone; expected that, got " +
+        to_string(executed.config.recompute_modules));
+  }
   const ScheduleGenerator* generator = find_schedule_generator(plan.schedule.generator);
   if (generator != nullptr && !generator->is_synchronous) {
     throw Error(
@@ -233,6 +254,15 @@ bool chooses_nccl(const RunRequest& request, const RunDevice& device, std::int64
   return request.uses_nccl.value_or(has_nccl() && ranks > 1 && has_gpu_each);
 }
 
+void check_recipe(const Plan& plan, const RunRequest& request) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (stack.fp8 && !request.precision && !request.shrinks) {
+    throw Error("plan: its linear layers are in " + std::string(name_of(*stack.fp8)) +
+                ", which nothing here trains in; expected --dtype " +
+                std::string(name_of(stack.precision)) + " to run it without");
+  }
+}
+
 void check_device(const RunDevice& device, const RunRequest& request, Precision precision) {
   if (device.is_gpu() && precision == Precision::kFp64) {
     throw Error(
@@ -247,6 +277,7 @@ void check_device(const RunDevice& device, const RunRequest& request, Precision 
 }  // namespace
 
 PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
+  check_recipe(plan, request);
   // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
   const Precision precision = request.precision.value_or(
       request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);

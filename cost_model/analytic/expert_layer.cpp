@@ -74,13 +74,17 @@ double routed_tokens(const TransformerConfig& model, const ParallelConfig& confi
   return 1.0 * config.micro_batch_size * model.seq_length / config.cp / config.tp;
 }
 
+double expert_rows(const TransformerConfig& model, const ParallelConfig& config) {
+  return routed_tokens(model, config) * model.moe_router_topk * expert_load(model) * config.etp;
+}
+
 ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   const GpuSpec& gpu = scenario.cluster.gpu;
   const StackSpec& stack = scenario.stack;
   const double tokens = routed_tokens(model, config);
   const double visits = tokens * model.moe_router_topk;
-  const double rows = visits * expert_load(model) * config.etp;
+  const double rows = expert_rows(model, config);
   const std::int64_t experts = model.num_experts / config.ep;
   const auto rows_of_expert =
       static_cast<std::int64_t>(std::ceil(rows / static_cast<double>(experts)));
@@ -106,6 +110,7 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
   costs.element_wise_forward = memory_bound_time(moved + (is_gated ? 3.0 : 2.0) * activations, gpu);
   costs.element_wise_backward =
       memory_bound_time(moved + of_visits + of_tokens + (is_gated ? 5.0 : 4.0) * activations, gpu);
+  costs.activation_forward = memory_bound_time((is_gated ? 3.0 : 2.0) * activations, gpu);
   costs.communication = communication_time(scenario, config);
   return costs;
 }

@@ -13,11 +13,15 @@ struct ExpertCosts {
   LinearTime products;           ///< Router and experts.
   Seconds element_wise_forward;  ///< Routing, permutations, activation.
   Seconds element_wise_backward;
+  Seconds activation_forward;  ///< The activation's part of element_wise_forward.
   Seconds communication;  ///< To the experts and back: of a forward pass, and of a backward one.
 };
 
 /// Tokens that a rank sends to experts: b·s/(cp·t), which sequence parallelism gives each.
 [[nodiscard]] double routed_tokens(const TransformerConfig& model, const ParallelConfig& config);
+
+/// Rows that the experts of the busiest rank work on together: V below.
+[[nodiscard]] double expert_rows(const TransformerConfig& model, const ParallelConfig& config);
 
 /// With T tokens on a rank (routed_tokens), of which each visits k experts, and L times the mean on
 /// the busiest rank (expert_load), its E/ep experts of width f/etp work on V = TkL·etp rows

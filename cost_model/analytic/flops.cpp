@@ -1,5 +1,6 @@
 #include "cost_model/analytic/flops.h"
 
+#include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
@@ -38,6 +39,49 @@ Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
                 kLogitPasses * logits));
 }
 
+/// Weights that a token meets again in a layer, for its modules but attention.
+double weights_met_again(const TransformerConfig& model, RecomputeModules modules,
+                         bool has_experts) {
+  const double h = model.hidden_size;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  if (modules.has(RecomputeModule::kEverySecondProduct)) {
+    const auto attention = static_cast<double>(key_width(model) + context_width(model));
+    return h * (attention + (gates - 1.0) * model.ffn_hidden_size);
+  }
+  double weights = 0.0;
+  if (modules.has(RecomputeModule::kMlaUpProjection) && has_latent_attention(model)) {
+    const double heads = model.num_attention_heads;
+    const auto queries = static_cast<double>(query_width(model));
+    weights += queries * (model.q_lora_rank > 0 ? model.q_lora_rank : h) +
+               heads * (model.qk_head_dim + model.v_head_dim) * model.kv_lora_rank;
+  }
+  const auto mlp = [&](double width) { return (gates + 1.0) * h * width; };
+  if (!has_experts) {
+    return weights + (modules.has(RecomputeModule::kMlp) ? mlp(model.ffn_hidden_size) : 0.0);
+  }
+  const bool repeats_all = modules.has(RecomputeModule::kMoe);
+  if (repeats_all) {
+    weights += h * model.num_experts + model.moe_router_topk * mlp(model.moe_ffn_hidden_size);
+  }
+  if (repeats_all || modules.has(RecomputeModule::kSharedExperts)) {
+    weights += mlp(model.moe_shared_expert_intermediate_size);
+  }
+  return weights;
+}
+
+Flops selective_flops(const TransformerConfig& model, std::int64_t global_batch_size,
+                      RecomputeModules modules) {
+  const double tokens = static_cast<double>(global_batch_size) * model.seq_length;
+  double weights = 0.0;
+  for_each_kind(layers_of_model(model), [&](std::size_t kind, double count) {
+    weights += count * weights_met_again(model, modules, kLayerKinds[kind].has_experts);
+  });
+  const Flops others = modules.has(RecomputeModule::kCoreAttention)
+                           ? selective_recompute_flops(model, global_batch_size)
+                           : model_flops(model, global_batch_size);
+  return others + Flops(2.0 * tokens * weights);
+}
+
 }  // namespace
 
 Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
@@ -67,6 +111,21 @@ Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_s
       return sc21_flops(model, global_batch_size);
   }
   return {};
+}
+
+Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
+                     const ParallelConfig& config) {
+  if (config.recompute == Recompute::kSelective &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    return selective_flops(model, global_batch_size, config.recompute_modules);
+  }
+  const Flops all = hardware_flops(model, global_batch_size, config.recompute);
+  if (!recomputes_some(config)) {
+    return all;
+  }
+  const double share = total(recomputed_of_model(model, config)) / total(layers_of_model(model));
+  const Flops none = model_flops(model, global_batch_size);
+  return none + share * (all - none);
 }
 
 double utilization(Flops flops, Seconds time, std::int64_t gpus, FlopsPerSecond peak) {

@@ -39,6 +39,12 @@ namespace ptdp {
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    Recompute recompute);
 
+/// The same of a configuration: selective recomputation adds the products of its modules to those
+/// of the forward pass (core_attn as printed, above), full recomputation of some layers its share
+/// of them of the full one's.
+[[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
+                                   const ParallelConfig& config);
+
 /// flops / (time · gpus · peak): MFU of model_flops, HFU of hardware_flops. Source: PaLM
 /// (arXiv:2204.02311) appendix B for MFU; Korthikanti et al. section 6.3 for HFU.
 [[nodiscard]] double utilization(Flops flops, Seconds time, std::int64_t gpus, FlopsPerSecond peak);

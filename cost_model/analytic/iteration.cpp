@@ -7,14 +7,26 @@
 #include "cost_model/analytic/context_parallel.h"
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/expert_layer.h"
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/offload.h"
+#include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/pipeline_waits.h"
 
 namespace ptdp {
 namespace {
+
+Seconds closed_form_bubble(const ParallelConfig& config, double microbatches, Seconds mean_stage) {
+  double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
+  if (config.schedule == ScheduleKind::kLoopedBfs) {
+    // Too few microbatches to keep all stages busy until they come round to the next chunk.
+    fill += std::max(config.pp - microbatches, 0.0) * (config.vpp - 1.0);
+  }
+  return fill / config.vpp * mean_stage;
+}
 
 /// Messages that block the pacing stage, in the closed form.
 Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
@@ -77,6 +89,56 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
          memory_bound_time(copied, cluster.gpu);
 }
 
+/// Messages between stages, of a configuration with several.
+void add_pipeline_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time,
+                          Traffic& traffic) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
+  const double elements = pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
+                                            (is_scattered ? config.tp : 1) * config.cp);
+  // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
+  // passes; the first and the last, which is all there are of two stages, one less in one of
+  // them, and of a V in both.
+  const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
+  const Bytes message(element_bytes(scenario.stack.precision) * microbatches * elements);
+  const double saved = is_v ? 2.0 : 1.0;
+  const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
+  traffic.pipeline = message * sent;
+  // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
+  // forth, and v − 1 times back between the last stage and the first; a V v times in all.
+  const double crossings = is_v ? 2.0 * config.vpp : 2.0 * (2.0 * config.vpp - 1.0);
+  traffic.pipeline_bisection = message * crossings * config.tp * config.cp * config.dp / time;
+}
+
+/// Reduction of gradients, and gathering of parameters from shards.
+void add_reduction_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time,
+                           Traffic& traffic) {
+  Bytes of_all_stages;  // of a rank of each
+  const Placements groups = place_groups(config, scenario.cluster);
+  const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
+    const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
+    return config.zero_stage >= 1
+               ? ring_reduce_scatter_volume(gradients, group.size) +
+                     ring_all_reduce_volume(gradients / static_cast<double>(group.size),
+                                            groups.shard_replicas.size) +
+                     ring_all_gather_volume(Bytes(weights), group.size)
+               : ring_all_reduce_volume(gradients, group.size);
+  };
+  if (shards_gradients(config)) {
+    traffic.data_parallel = of_all_stages = sharding_volume(scenario, config);
+  }
+  for (int stage = 0; stage < config.pp && !shards_gradients(config); ++stage) {
+    const RankParameters held = stage_parameters(scenario.job.model, config, stage);
+    const RankParameters weights = gathered_weights(scenario.stack, held);
+    const Bytes sent = sent_over(groups.data, held.dense, weights.dense) +
+                       sent_over(groups.expert_data, held.experts, weights.experts);
+    traffic.data_parallel = std::max(traffic.data_parallel, sent);
+    of_all_stages += sent;
+  }
+  traffic.data_parallel_total = of_all_stages * config.tp * config.cp * config.dp / time;
+}
+
 }  // namespace
 
 Seconds CostBreakdown::total() const {
@@ -135,18 +197,17 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
     cost.bubble = waits->bubble;
     cost.pipeline_messages = waits->messages;
   } else {
-    double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
-    if (config.schedule == ScheduleKind::kLoopedBfs) {
-      // Too few microbatches to keep all stages busy until they come round to the next chunk.
-      fill += std::max(config.pp - microbatches, 0.0) * (config.vpp - 1.0);
-    }
-    cost.bubble = fill / config.vpp * pipeline.mean;
+    cost.bubble = closed_form_bubble(config, microbatches, pipeline.mean);
     cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
   }
   cost.data_parallel = data_parallel_time(scenario, config, costs, groups, stage, parameters);
   cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
   cost.optimizer = optimizer.step + optimizer.norm;
+  if (offloads_activations(config.offload)) {
+    const OffloadTime each = activation_offload_time(scenario, config, costs);
+    cost.offload = microbatches * (each.forward + each.backward);
+  }
   if (config.schedule == ScheduleKind::kPipeDream) {
     // Every microbatch's gradient is reduced and applied for itself; none is added to another.
     cost.memory_bound = passes.memory_bound;
@@ -175,6 +236,13 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   return iteration_cost(scenario, config, microbatch_costs(scenario, config));
 }
 
+Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                             Seconds slowest_stage, Seconds mean_stage) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  return microbatches * slowest_stage + closed_form_bubble(config, microbatches, mean_stage);
+}
+
 Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time) {
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
@@ -182,68 +250,50 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
   const int bytes = element_bytes(scenario.stack.precision);
   const ContextParallelVolume shared = context_parallel_volume(
       model, context_split(config, scenario.stack), scenario.stack.precision);
-  const double forwards = config.recompute == Recompute::kNone ? 1.0 : 2.0;
+  const double gathered = gathered_activation_bytes(scenario.stack) / bytes;
+  // What a layer that is recomputed sends once more than one that is not.
+  const bool repeats_attention = config.recompute == Recompute::kFull ||
+                                 (config.recompute == Recompute::kSelective &&
+                                  config.recompute_modules.has(RecomputeModule::kCoreAttention));
+  const bool repeats_experts =
+      config.recompute == Recompute::kFull || (config.recompute == Recompute::kSelective &&
+                                               config.recompute_modules.has(RecomputeModule::kMoe));
+  ParallelConfig kept = config;
+  kept.recompute = Recompute::kNone;
   Traffic traffic;
-  // A forward pass and a backward one, and the forward one again.
-  const double expert_passes = config.recompute == Recompute::kFull ? 3.0 : 2.0;
-  const Bytes to_experts =
-      model.num_experts > 0 ? expert_passes * expert_volume(scenario, config) : Bytes(0.0);
+  const Bytes to_experts = model.num_experts > 0 ? expert_volume(scenario, config) : Bytes(0.0);
   for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
     const LayerCounts layers = layers_of_stage(model, config, stage);
+    const LayerCounts recomputed = recomputed_of_stage(model, config, stage);
+    const double share = 1.0 / num_copies(config);
     double elements = 0.0;
-    double expert_layers = 0.0;
+    double expert_passes = 0.0;  // forward, backward, and forward again
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-      elements += layers[kind] / num_copies(config) *
-                  tensor_parallel_elements(model, config, kLayerKinds[kind]);
-      expert_layers += kLayerKinds[kind].has_experts ? layers[kind] / num_copies(config) : 0.0;
+      const LayerKind of = kLayerKinds[kind];
+      const auto elements_of = [&](const ParallelConfig& as) {
+        return tensor_parallel_elements(model, as, of, gathered,
+                                        scenario.stack.keeps_gathered_inputs ? 0.0 : 1.0);
+      };
+      elements += share * (recomputed[kind] * elements_of(config) +
+                           (layers[kind] - recomputed[kind]) * elements_of(kept));
+      if (of.has_experts) {
+        expert_passes += share * (2.0 * layers[kind] + (repeats_experts ? recomputed[kind] : 0.0));
+      }
     }
     traffic.expert_parallel =
-        std::max(traffic.expert_parallel, microbatches * expert_layers * to_experts);
+        std::max(traffic.expert_parallel, microbatches * expert_passes * to_experts);
     traffic.tensor_parallel =
         std::max(traffic.tensor_parallel, Bytes(bytes * microbatches * elements));
+    const double again = repeats_attention ? total(recomputed) : 0.0;
     traffic.context_parallel =
-        std::max(traffic.context_parallel, total(layers) / num_copies(config) * microbatches *
-                                               (forwards * shared.forward + shared.backward));
+        std::max(traffic.context_parallel,
+                 share * microbatches *
+                     ((total(layers) + again) * shared.forward + total(layers) * shared.backward));
   }
   if (config.pp > 1) {
-    const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
-    const double elements = pipeline_elements(model, config.micro_batch_size, 1,
-                                              (is_scattered ? config.tp : 1) * config.cp);
-    // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
-    // passes; the first and the last, which is all there are of two stages, one less in one of
-    // them, and of a V in both.
-    const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
-    const Bytes message(bytes * microbatches * elements);
-    const double saved = is_v ? 2.0 : 1.0;
-    const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
-    traffic.pipeline = message * sent;
-    // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
-    // forth, and v − 1 times back between the last stage and the first; a V v times in all.
-    const double crossings = is_v ? 2.0 * config.vpp : 2.0 * (2.0 * config.vpp - 1.0);
-    traffic.pipeline_bisection = message * crossings * config.tp * config.cp * config.dp / time;
+    add_pipeline_traffic(scenario, config, time, traffic);
   }
-  // What a rank of each stage sends to reduce its gradients, and to gather parameters from shards.
-  Bytes of_all_stages;
-  const Placements groups = place_groups(config, scenario.cluster);
-  const auto sent_over = [&](const GroupPlacement& group, double parameters) {
-    const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
-    return config.zero_stage >= 1
-               ? ring_reduce_scatter_volume(gradients, group.size) +
-                     ring_all_gather_volume(Bytes(parameters * gathered_bytes(scenario.stack)),
-                                            group.size)
-               : ring_all_reduce_volume(gradients, group.size);
-  };
-  if (shards_gradients(config)) {
-    traffic.data_parallel = of_all_stages = sharding_volume(scenario, config);
-  }
-  for (int stage = 0; stage < config.pp && !shards_gradients(config); ++stage) {
-    const RankParameters held = stage_parameters(model, config, stage);
-    const Bytes sent =
-        sent_over(groups.data, held.dense) + sent_over(groups.expert_data, held.experts);
-    traffic.data_parallel = std::max(traffic.data_parallel, sent);
-    of_all_stages += sent;
-  }
-  traffic.data_parallel_total = of_all_stages * config.tp * config.cp * config.dp / time;
+  add_reduction_traffic(scenario, config, time, traffic);
   return traffic;
 }
 

@@ -29,6 +29,7 @@ struct CostBreakdown {
   Seconds data_parallel;         ///< Exposed gradient reduction and parameter gathering.
   Seconds embedding_all_reduce;  ///< Of the tied embedding's gradient, first and last stage.
   Seconds optimizer;
+  Seconds offload;       ///< Activations on their way to the host and back that no compute hides.
   Seconds core_sharing;  ///< Ranks that wait for a core of their node (core_sharing.h).
 
   [[nodiscard]] Seconds total() const;
@@ -55,6 +56,7 @@ inline constexpr std::array kCostTerms = {
     CostTerm{"data_parallel", &CostBreakdown::data_parallel},
     CostTerm{"embedding_all_reduce", &CostBreakdown::embedding_all_reduce},
     CostTerm{"optimizer", &CostBreakdown::optimizer},
+    CostTerm{"offload", &CostBreakdown::offload, true},
     CostTerm{"core_sharing", &CostBreakdown::core_sharing, true}};
 
 /// Bytes that one GPU sends per iteration.
@@ -108,6 +110,11 @@ struct Traffic {
 
 /// The same, computing the microbatch costs.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config);
+
+/// A lower bound of that, in closed form: m·slowest stage + bubble, with the per-microbatch times
+/// of the slowest stage, or anything below it, and of the mean stage.
+[[nodiscard]] Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                                           Seconds slowest_stage, Seconds mean_stage);
 
 /// What the configuration sends; rates over an iteration of `time`.
 [[nodiscard]] Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config,

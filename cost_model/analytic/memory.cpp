@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <functional>
 #include <vector>
 
-#include "cost_model/analytic/expert_layer.h"
+#include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/pipeline.h"
+#include "cost_model/analytic/product_overlap.h"
+#include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/analytic/runtime_memory.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
@@ -19,14 +23,7 @@
 namespace ptdp {
 namespace {
 
-// Per logit beside the product: its fp32 copy and the fp32 exponentials that the backward pass
-// needs. Source: Megatron-LM de7dc40f88, megatron/mpu/cross_entropy.py.
-constexpr double kBytesPerLogit = 8.0;
 constexpr double kMaskBytes = 1.0;  // of dropout, per element
-
-// Of the router, kept in fp32: logits and probabilities.
-constexpr double kScores = 2.0;
-constexpr double kScoreBytes = 4.0;
 
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
 constexpr double kActionsOfAMicrobatch = 7.0;
@@ -46,6 +43,59 @@ KeptByLayer kept_by_kind(const Scenario& scenario, const ParallelConfig& config)
     kept[kind] = kept_by_layer(scenario, config, kLayerKinds[kind]);
   });
   return kept;
+}
+
+/// Layers that keep what recomputation leaves of them, as they are recomputed or as the only ones
+/// there are, and those that keep all because others are recomputed.
+struct KeptLayers {
+  LayerCounts usual{};
+  LayerCounts whole{};
+
+  KeptLayers& operator+=(const KeptLayers& other) {
+    usual += other.usual;
+    whole += other.whole;
+    return *this;
+  }
+  friend KeptLayers operator*(const KeptLayers& layers, double factor) {
+    return {.usual = layers.usual * factor, .whole = layers.whole * factor};
+  }
+};
+
+/// What a layer of each kind keeps, among either.
+struct KeptBytes {
+  KeptByLayer usual;
+  KeptByLayer whole;
+};
+
+KeptBytes kept_bytes(const Scenario& scenario, const ParallelConfig& config) {
+  KeptBytes kept{.usual = kept_by_kind(scenario, config)};
+  if (recomputes_some(config)) {
+    ParallelConfig whole = config;
+    whole.recompute = Recompute::kNone;
+    whole.recompute_num_layers = 0;
+    kept.whole = kept_by_kind(scenario, whole);
+  }
+  return kept;
+}
+
+Bytes most_of_a_layer(const KeptBytes& kept) {
+  return std::max(*std::max_element(kept.usual.begin(), kept.usual.end()),
+                  *std::max_element(kept.whole.begin(), kept.whole.end()));
+}
+
+/// Layers of a virtual stage; where several are recomputed at once those whose inputs are kept.
+KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& config,
+                          int virtual_stage) {
+  const LayerCounts all = layers_of_virtual_stage(model, config, virtual_stage);
+  KeptLayers layers{.usual = recomputed_of_virtual_stage(model, config, virtual_stage)};
+  if (recomputes_some(config)) {
+    layers.whole = all;
+    layers.whole += layers.usual * -1.0;
+  } else if (const int at_once = layers_at_once(config); at_once > 1) {
+    const double count = total(all);
+    layers.usual = all * (std::ceil(count / at_once) / std::max(count, 1.0));
+  }
+  return layers;
 }
 
 /// Chunks of one microbatch whose activations a stage holds at its worst.
@@ -86,10 +136,10 @@ double embeddings_kept(const ParallelConfig& config, double chunks, double micro
 }
 
 /// What so many layers of each kind keep.
-Bytes kept_by_layers(const LayerCounts& counts, const KeptByLayer& of_layer) {
+Bytes kept_by_layers(const KeptLayers& layers, const KeptBytes& of_layer) {
   Bytes kept;
-  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
-    kept += counts[kind] * of_layer[kind];
+  for (std::size_t kind = 0; kind < kLayerKinds.size(); ++kind) {
+    kept += layers.usual[kind] * of_layer.usual[kind] + layers.whole[kind] * of_layer.whole[kind];
   }
   return kept;
 }
@@ -98,28 +148,29 @@ Bytes kept_by_layers(const LayerCounts& counts, const KeptByLayer& of_layer) {
 /// these are depends on the schedule; where they differ in layers, as many as can be are of the
 /// one that keeps most: at most 2p of one in an interleaved schedule, else at most one for each
 /// microbatch.
-LayerCounts layers_kept(const TransformerConfig& model, const ParallelConfig& config, int stage,
-                        double chunks, double microbatches, const KeptByLayer& of_layer) {
+KeptLayers layers_kept(const TransformerConfig& model, const ParallelConfig& config, int stage,
+                       double chunks, double microbatches, const KeptBytes& of_layer) {
   const int num_chunks = config.vpp * num_copies(config);
-  if ((config.layers_per_stage.empty() && has_one_kind(model)) || num_chunks == 1) {
+  if (!config.recomputes_by_layers() &&
+      ((config.layers_per_stage.empty() && has_one_kind(model)) || num_chunks == 1)) {
     LayerCounts counts = layers_of_stage(model, config, stage);
     for (double& count : counts) {
       count = chunks * (count / num_chunks);
     }
-    return counts;
+    return {.usual = counts};
   }
-  std::vector<LayerCounts> layers;
+  std::vector<KeptLayers> layers;
   for_each_virtual_stage(config, stage, [&](int virtual_stage) {
-    layers.push_back(layers_of_virtual_stage(model, config, virtual_stage));
+    layers.push_back(layers_keeping(model, config, virtual_stage));
   });
-  std::stable_sort(layers.begin(), layers.end(), [&](const LayerCounts& a, const LayerCounts& b) {
+  std::stable_sort(layers.begin(), layers.end(), [&](const KeptLayers& a, const KeptLayers& b) {
     return kept_by_layers(a, of_layer) > kept_by_layers(b, of_layer);
   });
   const double most = config.schedule == ScheduleKind::kInterleaved
                           ? std::min(2.0 * config.pp, microbatches)
                           : microbatches;
-  LayerCounts kept{};
-  for (const LayerCounts& of_chunk : layers) {
+  KeptLayers kept;
+  for (const KeptLayers& of_chunk : layers) {
     const double held = std::min(chunks, most);
     kept += of_chunk * held;
     chunks -= held;
@@ -132,10 +183,11 @@ Bytes kept_activations(const Scenario& scenario, const ParallelConfig& config, i
   const TransformerConfig& model = scenario.job.model;
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const KeptByLayer of_layer = kept_by_kind(scenario, config);
+  const KeptBytes of_layer = kept_bytes(scenario, config);
   const double chunks = chunks_kept(config, stage, microbatches);
   Bytes kept =
       kept_by_layers(layers_kept(model, config, stage, chunks, microbatches, of_layer), of_layer);
+  kept = activations_on_gpu(config, kept, most_of_a_layer(of_layer));
   if (holds_embedding(config, stage) && has_dropout(model)) {
     const double in_flight = embeddings_kept(config, chunks, microbatches);
     const double shards = config.sequence_parallel ? config.tp : 1.0;
@@ -150,11 +202,13 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
   const ActivationStorage storage = activation_storage(scenario.stack);
   Bytes largest;
   if (config.recompute != Recompute::kNone) {
-    for_each_kind(layers_of_stage(model, config, stage), [&](std::size_t kind, double /*count*/) {
+    for_each_kind(recomputed_of_stage(model, config, stage), [&](std::size_t kind, double count) {
       const auto activations = [&](Recompute recompute) {
         return layer_activations(model, config, recompute, kLayerKinds[kind], storage);
       };
-      largest = std::max(largest, activations(Recompute::kNone) - activations(config.recompute));
+      const double at_once = std::min(1.0 * layers_at_once(config), count);
+      largest = std::max(largest,
+                         at_once * activations(Recompute::kNone) - activations(config.recompute));
     });
   }
   if (holds_logits(config, stage)) {
@@ -164,7 +218,7 @@ Bytes working_set(const Scenario& scenario, const ParallelConfig& config, int st
     // The inputs of the final norm and of the logits are kept beside the loss.
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     const double inputs = 2.0 * sbh(model, config) / shards;
-    largest = std::max(largest, Bytes((storage.element_bytes + kBytesPerLogit) * logits +
+    largest = std::max(largest, Bytes((storage.element_bytes + scenario.stack.loss_bytes) * logits +
                                       storage.element_bytes * inputs));
   }
   return largest;
@@ -178,6 +232,12 @@ Bytes buffers(const Scenario& scenario, const ParallelConfig& config,
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
                    shards);
+  }
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  if (runs_within_products(scenario.stack, config, group)) {
+    const TransformerConfig& model = scenario.job.model;
+    total += overlap_buffers(scenario.stack, static_cast<double>(tokens_of_rank(model, config)),
+                             model.hidden_size);
   }
   const bool has_others = has_replicas(scenario.job.model, config);
   if (has_others && shards_gradients(config)) {
@@ -208,6 +268,13 @@ Bytes sharded_if(bool is_sharded, double bytes, const ParallelConfig& config,
   return Bytes(is_sharded ? shard_of(held * bytes, config) : held.total() * bytes);
 }
 
+/// Of the weights on a rank: with 8 bits, copies of those that it has whole.
+Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
+                 const GpuSpec& gpu) {
+  return shards_weights(config) ? sharded_if(true, stack.weight_bytes, config, held)
+                                : Bytes(stored_weights(stack, gpu, held).total());
+}
+
 /// Versions of its weights that a stage keeps.
 double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
   if (!has_stale_weights(config.schedule)) {
@@ -229,63 +296,6 @@ Bytes MemoryBreakdown::total() const {
   return sum;
 }
 
-ActivationStorage activation_storage(const StackSpec& stack) {
-  return {.element_bytes = 1.0 * element_bytes(stack.precision),
-          .stores_scores = stack.attention == "unfused"};
-}
-
-Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
-                        Recompute recompute, bool is_sequence_parallel,
-                        const ActivationStorage& storage) {
-  return layer_activations(
-      model,
-      {.tp = tp, .micro_batch_size = micro_batch_size, .sequence_parallel = is_sequence_parallel},
-      recompute, LayerKind{}, storage);
-}
-
-Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
-                        Recompute recompute, LayerKind kind, const ActivationStorage& storage) {
-  const double bytes = storage.element_bytes;
-  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
-  const double h = model.hidden_size;
-  const double sharded = config.sequence_parallel ? config.tp : 1;  // along the sequence
-  if (recompute == Recompute::kFull) {
-    return Bytes(bytes * tokens * h / sharded);
-  }
-  const auto queries = static_cast<double>(query_width(model));
-  const auto context = static_cast<double>(context_width(model));
-  const bool is_latent = has_latent_attention(model);
-  const double keys = is_latent ? queries : static_cast<double>(key_width(model));
-  const double values = is_latent ? context : keys;
-  const double scores =
-      recompute == Recompute::kNone && storage.stores_scores
-          ? (2.0 * bytes + kMaskBytes) * model.num_attention_heads * model.seq_length
-          : 0.0;
-  // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
-  // rest.
-  const double compressed =
-      is_latent
-          ? bytes * (2.0 * model.q_lora_rank + 2.0 * model.kv_lora_rank + model.qk_pos_emb_head_dim)
-          : 0.0;
-  const double whole =
-      (4.0 * bytes + (has_dropout(model) ? 2.0 * kMaskBytes : 0.0)) * h + compressed;
-  const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
-  const double mlp =
-      kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
-  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
-  const double split = bytes * (queries + keys + values) + normed + bytes * context +
-                       bytes * gates * mlp + bytes * mlp + scores;
-  double kept = tokens * (whole / sharded + split / config.tp);
-  if (kind.has_experts) {
-    const double own = routed_tokens(model, config);
-    const double rows = own * model.moe_router_topk * expert_load(model) * config.etp;
-    const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
-    kept += bytes * rows * (2.0 * h + (gates + 1.0) * width) +
-            kScores * kScoreBytes * own * model.num_experts;
-  }
-  return Bytes(kept);
-}
-
 Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return layer_memory(scenario, config).kept;
@@ -300,8 +310,8 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return virtual_stage_memory(scenario, config, virtual_stage).kept;
   }
-  Bytes kept = kept_by_layers(layers_of_virtual_stage(model, config, virtual_stage),
-                              kept_by_kind(scenario, config));
+  Bytes kept =
+      kept_by_layers(layers_keeping(model, config, virtual_stage), kept_bytes(scenario, config));
   if (virtual_stage == 0 && has_dropout(model)) {
     const double shards = config.sequence_parallel ? config.tp : 1.0;
     kept += Bytes(kMaskBytes * sbh(model, config) / shards);
@@ -309,21 +319,22 @@ Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& 
   return kept;
 }
 
-Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
-                  const RankParameters& held) {
-  return sharded_if(shards_weights(config), stack.weight_bytes, config, held) +
+Bytes model_state(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
+                  const GpuSpec& gpu) {
+  return weights_of(stack, config, held, gpu) +
          sharded_if(shards_gradients(config), stack.gradient_bytes, config, held) +
-         sharded_if(config.zero_stage >= 1, stack.optimizer_bytes, config, held);
+         sharded_if(config.zero_stage >= 1, optimizer_bytes_on_gpu(stack, config), config, held);
 }
 
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
   const StackSpec& stack = scenario.stack;
   const RankParameters held = stage_parameters(scenario.job.model, config, stage);
-  const Bytes weights = sharded_if(shards_weights(config), stack.weight_bytes, config, held);
+  const Bytes weights = weights_of(stack, config, held, scenario.cluster.gpu);
   MemoryBreakdown memory{
       .weights = weight_versions(scenario, config, stage) * weights,
       .gradients = sharded_if(shards_gradients(config), stack.gradient_bytes, config, held),
-      .optimizer = sharded_if(config.zero_stage >= 1, stack.optimizer_bytes, config, held),
+      .optimizer =
+          sharded_if(config.zero_stage >= 1, optimizer_bytes_on_gpu(stack, config), config, held),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario, config, stage), stack);

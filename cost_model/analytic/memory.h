@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "cost_model/analytic/layer_activations.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/layer_kinds.h"
@@ -41,35 +43,6 @@ inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"buffers", &MemoryBreakdown::buffers},
     MemoryTerm{"reserve", &MemoryBreakdown::reserve}};
 
-/// How a stack keeps activations.
-struct ActivationStorage {
-  double element_bytes = 2.0;
-  bool stores_scores = true;  ///< Of attention, which a fused kernel never does.
-};
-[[nodiscard]] ActivationStorage activation_storage(const StackSpec& stack);
-
-/// Activations that one layer keeps per microbatch for its backward pass. With 2-byte elements and
-/// 1-byte dropout masks:
-///
-///   none       sbh(10 + 24/t + 5as/(ht)),  with sequence parallelism sbh/t·(34 + 5as/h)
-///   selective  sbh(10 + 24/t),             with sequence parallelism sbh/t·34
-///   full       2sbh,                       with sequence parallelism 2sbh/t
-///
-/// for GPT; other widths are counted alike, tensor by tensor, without masks where there is no
-/// dropout. The terms 5as/h (attention scores) vanish where they are not stored.
-/// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
-[[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
-                                      Recompute recompute, bool is_sequence_parallel,
-                                      const ActivationStorage& storage = {});
-
-/// The same of a layer of a kind, with the config's degrees. Latent attention keeps what it
-/// compressed before and after its norms, and queries, keys and values of all heads; experts the
-/// rows that they work on (expert_layer.h), their outputs for the gradients of the visits' weights,
-/// and two scores of 4 bytes per token and expert.
-[[nodiscard]] Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
-                                      Recompute recompute, LayerKind kind,
-                                      const ActivationStorage& storage);
-
 /// What a layer of the scenario's stack keeps of one microbatch: layer_activations, or by
 /// MemoryModel::kPtdp that of runtime_memory.h.
 [[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config,
@@ -82,10 +55,11 @@ struct ActivationStorage {
 
 /// Model state of a rank that holds so many parameters: weights, gradients and optimizer states,
 /// the last over d with ZeRO stage 1 (18 bytes per parameter or 6 + 12/d, 20 or 4 + 16/d),
-/// gradients too with 2, weights with 3 (16/d), where sharding.h says that they are. Source:
+/// gradients too with 2, weights with 3 (16/d), where sharding.h says that they are; weights that a
+/// recipe for 8 bits covers with its copies (fp8_casts.h). Source:
 /// Megatron-LM docs on the distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
-                                const RankParameters& held);
+                                const RankParameters& held, const GpuSpec& gpu);
 
 /// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
 /// find_violation's divisibility. Activations are those that the schedule holds at its peak

@@ -16,19 +16,25 @@ double norm_parameters(const TransformerConfig& model) {
 RankParameters& RankParameters::operator+=(const RankParameters& other) {
   dense += other.dense;
   experts += other.experts;
+  matrices += other.matrices;
   return *this;
 }
 
 RankParameters operator*(const RankParameters& parameters, double factor) {
-  return {.dense = parameters.dense * factor, .experts = parameters.experts * factor};
+  return {.dense = parameters.dense * factor,
+          .experts = parameters.experts * factor,
+          .matrices = parameters.matrices * factor};
 }
 
 RankParameters layer_parameters_of_rank(const TransformerConfig& model,
                                         const ParallelConfig& config, LayerKind kind) {
   const LayerParameters layer = layer_parameters(model, kind.has_experts);
+  const LayerWeights weights = layer_matrices(model, kind.has_experts);
+  const double compressions = layer_matrices(model, /*has_experts=*/false).replicated;
   return {
       .dense = static_cast<double>(layer.split) / config.tp + static_cast<double>(layer.replicated),
-      .experts = static_cast<double>(layer.experts) / config.ep / config.etp};
+      .experts = static_cast<double>(layer.experts) / config.ep / config.etp,
+      .matrices = weights.split / config.tp + compressions};
 }
 
 double end_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
@@ -77,7 +83,7 @@ RankParameters most_parameters(const TransformerConfig& model, const ParallelCon
 
 double shard_of(const RankParameters& parameters, const ParallelConfig& config) {
   const double copies = num_copies(config);
-  double shard = parameters.dense / (1.0 * config.dp * config.cp * copies);
+  double shard = parameters.dense * config.dp_replicate / (1.0 * config.dp * config.cp * copies);
   if (parameters.experts > 0.0) {
     shard += parameters.experts / (static_cast<double>(expert_data_size(config)) * copies);
   }

@@ -12,6 +12,9 @@ namespace ptdp {
 struct RankParameters {
   double dense = 0.0;    ///< As many times as there are dp·cp ranks that share them.
   double experts = 0.0;  ///< As many times as expert_data_size() says.
+  /// Of `dense`, weights of layers that a recipe for 8 bits covers: matrices but the router's, and
+  /// none of the ends of the model. Experts are theirs whole.
+  double matrices = 0.0;
 
   [[nodiscard]] double total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
@@ -39,7 +42,7 @@ struct RankParameters {
                                              const ParallelConfig& config);
 
 /// Of `parameters` on each rank, or of what goes with them, a rank's part where ZeRO shards them
-/// over all that hold the same.
+/// over all that hold the same, or over those that share one of dp_replicate replicas.
 [[nodiscard]] double shard_of(const RankParameters& parameters, const ParallelConfig& config);
 
 /// Whether other ranks hold the same parameters as one: of all, or of experts alone.

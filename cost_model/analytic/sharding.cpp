@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/recomputed_layers.h"
 
 namespace ptdp {
 namespace {
@@ -45,6 +47,7 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
   ShardingTime time{.forward = gather(ends),
                     .backward = reduce(ends) + memory_bound_time(staged, scenario.cluster.gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
+  const LayerCounts recomputed = recomputed_of_stage(model, config, 0);
   for_each_kind(layers_of_stage(model, config, 0), [&](std::size_t kind, double count) {
     const LayerCosts& layer = costs.layers[kind];
     const RankParameters parameters = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
@@ -52,10 +55,22 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
     const Seconds again = layer.recompute(config.recompute).total();
     const double prefetched = count - (kind == first ? 1.0 : 0.0);
     time.forward += count * (shards_weights(config) ? pieces : Seconds(0.0));
-    time.backward += count * (shards_weights(config) ? 2.0 : 1.0) * pieces;
+    const double in_pieces =
+        (gathers_again(config) ? 1.0 : 0.0) + (stack.all_reduces_shards ? 0.0 : 1.0);
+    time.backward += count * in_pieces * pieces;
     time.forward += prefetched * behind(gathered, layer.forward.total()) +
                     (kind == first ? gathered : Seconds(0.0));
-    time.backward += count * behind(gathered + reduce(parameters), layer.backward.total() + again);
+    const double with_recompute = std::min(recomputed[kind], count);
+    const Seconds gathered_again = gathers_again(config) ? gathered : Seconds(0.0);
+    const Seconds reduced = reduce(parameters);
+    const auto exposed_of = [&](Seconds backward) {
+      return stack.all_reduces_shards ? behind(gathered_again, backward) + reduced
+                                      : behind(gathered_again + reduced, backward);
+    };
+    time.backward += with_recompute * exposed_of(layer.backward.total() + again);
+    if (with_recompute < count) {
+      time.backward += (count - with_recompute) * exposed_of(layer.backward.total());
+    }
   });
   return time;
 }
@@ -64,28 +79,40 @@ Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config) {
   const StackSpec& stack = scenario.stack;
   const Placements groups = place_groups(config, scenario.cluster);
   const RankParameters held = stage_parameters(scenario.job.model, config, 0);
-  const auto share = [&](double bytes) {
-    return ring_all_gather_volume(Bytes(held.dense * bytes), groups.data.size) +
-           ring_all_gather_volume(Bytes(held.experts * bytes), groups.expert_data.size);
+  const auto share = [&](const RankParameters& bytes) {
+    return ring_all_gather_volume(Bytes(bytes.dense), groups.data.size) +
+           ring_all_gather_volume(Bytes(bytes.experts), groups.expert_data.size);
   };
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const double gathers = shards_weights(config) ? 2.0 * microbatches : 1.0;
-  return gathers * share(gathered_bytes(stack)) +
-         microbatches * share(stack.reduced_gradient_bytes);
+  const double gathers =
+      shards_weights(config) ? (gathers_again(config) ? 2.0 : 1.0) * microbatches : 1.0;
+  const RankParameters gradients = held * stack.reduced_gradient_bytes;
+  const double reductions = stack.all_reduces_shards ? 2.0 : 1.0;  // reduced, then gathered whole
+  const Bytes shard(shard_of(gradients, config));
+  return gathers * share(gathered_weights(stack, held)) +
+         microbatches * (reductions * share(gradients) +
+                         ring_all_reduce_volume(shard, groups.shard_replicas.size));
 }
 
 Bytes sharding_buffers(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
+  const StackSpec& stack = scenario.stack;
+  const auto of_parameters = [&](const RankParameters& parameters) {
+    return (gathers_again(config) ? gathered_weights(stack, parameters).total() : 0.0) +
+           stack.reduced_gradient_bytes * parameters.total();
+  };
   double largest = 0.0;
   for_each_kind(layers_of_stage(model, config, 0), [&](std::size_t kind, double /*count*/) {
-    largest = std::max(largest, layer_parameters_of_rank(model, config, kLayerKinds[kind]).total());
+    largest = std::max(largest,
+                       of_parameters(layer_parameters_of_rank(model, config, kLayerKinds[kind])));
   });
-  const double unit = scenario.stack.shards_matrices_apart ? kLargestMatrix * largest : largest;
-  const double whole = kUnitsAtOnce * unit + end_parameters(model, config, 0);
-  const double bytes = (shards_weights(config) ? gathered_bytes(scenario.stack) : 0.0) +
-                       scenario.stack.reduced_gradient_bytes;
-  return Bytes(whole * bytes);
+  const double unit = stack.shards_matrices_apart ? kLargestMatrix * largest : largest;
+  const double kept = shards_weights(config) && !gathers_again(config)
+                          ? gathered_weights(stack, stage_parameters(model, config, 0)).total()
+                          : 0.0;
+  return Bytes(kUnitsAtOnce * unit + of_parameters({.dense = end_parameters(model, config, 0)}) +
+               kept);
 }
 
 }  // namespace ptdp

@@ -18,9 +18,14 @@ namespace ptdp {
   return config.zero_stage >= 3 && config.pp == 1;
 }
 
+/// Whether weights are gathered a second time, for the backward pass.
+[[nodiscard]] constexpr bool gathers_again(const ParallelConfig& config) {
+  return shards_weights(config) && config.reshard_after_forward;
+}
+
 /// The part of a rank's gradients that it adds to those of earlier microbatches.
 [[nodiscard]] constexpr double share_accumulated(const ParallelConfig& config) {
-  return shards_gradients(config) ? 1.0 / config.dp / config.cp : 1.0;
+  return shards_gradients(config) ? 1.0 * config.dp_replicate / config.dp / config.cp : 1.0;
 }
 
 /// Exposed time of one microbatch's gathers and reduce-scatters.
@@ -37,15 +42,20 @@ struct ShardingTime {
 ///   stage 3  forward   G of the ends (embedding, logits) and of the first layer, then each layer
 ///                      G behind the C of the one before
 ///            backward  each layer G + R behind the C' of a neighbour, and R of the ends
+///            without reshard_after_forward each layer R behind C' only
 ///   stage 2  backward  each layer R behind C', and R of the ends
+///
+/// Where shards have replicas G spans one of these and R ends with an all-reduce of the shard
+/// between them, in every microbatch (PyTorch FSDP2 without set_requires_all_reduce(False)).
 ///
 /// "behind" leaves what is longer than the compute, and the stack's overlap_slowdown of the rest; a
 /// stack without overlap leaves all. The backward pass moves the stack's gradient_staging_traffic
 /// too: gradients are put together before they are reduced. A stack that shards_matrices_apart has
 /// four gathers and reduce-scatters in place of one, and to launch a kernel for each rank's piece
-/// of each, which nothing hides. Source: PyTorch FSDP (arXiv:2304.11277) section 3.3, backward
-/// and forward prefetching; ZeRO (arXiv:1910.02054) section 7: 3 times the parameters in each
-/// microbatch.
+/// of each, which nothing hides. One that all_reduces_shards has all-reduces in place of
+/// reduce-scatters, without pieces, which nothing hides either. Source: PyTorch FSDP
+/// (arXiv:2304.11277) section 3.3, backward and forward prefetching; ZeRO (arXiv:1910.02054)
+/// section 7: 3 times the parameters in each microbatch.
 [[nodiscard]] ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& config,
                                          const MicrobatchCosts& costs);
 
@@ -53,8 +63,9 @@ struct ShardingTime {
 [[nodiscard]] Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config);
 
 /// Memory beside the shards: of stage 3 the gathered weights of two layers, or of their
-/// largest matrices where these are apart (one computes, one is on its way), and of the ends; of
-/// both as many gradients, whole until they are reduced.
+/// largest matrices where these are apart (one computes, one is on its way), and of the ends, or of
+/// the whole stage without reshard_after_forward; of both as many gradients, whole until they are
+/// reduced.
 [[nodiscard]] Bytes sharding_buffers(const Scenario& scenario, const ParallelConfig& config);
 
 }  // namespace ptdp

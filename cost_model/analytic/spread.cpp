@@ -1,11 +1,14 @@
 #include "cost_model/analytic/spread.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+
+#include "cost_model/analytic/recomputed_layers.h"
 
 namespace ptdp {
 namespace {
@@ -108,33 +111,86 @@ std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp,
   return bins;
 }
 
-/// Stages that it takes, none longer than `most`, from layer `first` on.
-int stages_within(std::span<const Seconds> times, std::size_t first, Seconds most) {
+/// A walk that fills stages up to `most`, one after the other.
+struct GreedyWalk {
   int stages = 0;
-  while (first < times.size()) {
-    Seconds sum = times[first++];
-    while (first < times.size() && sum + times[first] <= most) {
-      sum += times[first++];
+  Seconds longest;      ///< Of them.
+  Seconds next_longer;  ///< The least that a stage would have taken with one layer more.
+};
+GreedyWalk fill_stages(std::span<const Seconds> times, Seconds most) {
+  GreedyWalk walk{.next_longer = Seconds(std::numeric_limits<double>::infinity())};
+  for (std::size_t layer = 0; layer < times.size();) {
+    Seconds sum = times[layer++];
+    while (layer < times.size() && sum + times[layer] <= most) {
+      sum += times[layer++];
     }
-    ++stages;
+    if (layer < times.size()) {
+      walk.next_longer = std::min(walk.next_longer, sum + times[layer]);
+    }
+    walk.longest = std::max(walk.longest, sum);
+    ++walk.stages;
   }
-  return stages;
+  return walk;
 }
 
-/// The least possible time of the longest of so many stages, up to rounding.
+/// The least possible time of the longest of so many stages, and a little more, so that sums in
+/// another order stay below. Between two walks one of which needs too many stages, each halving
+/// goes on to a sum of layers: nothing else changes a walk.
 Seconds least_longest(std::span<const Seconds> times, int num_stages) {
-  constexpr int halvings = 40;
-  Seconds low = *std::max_element(times.begin(), times.end());
-  Seconds high = std::accumulate(times.begin(), times.end(), Seconds(0.0));
-  if (stages_within(times, 0, low) <= num_stages) {
-    return low;
+  constexpr double above_rounding = 1.0 + 1e-12;
+  const Seconds total = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  const Seconds largest = *std::max_element(times.begin(), times.end());
+  Seconds low = std::max(largest, total / static_cast<double>(num_stages));
+  // A stage that another layer would not fit into is longer than low: so many are enough.
+  Seconds high = fill_stages(times, (low + largest) * above_rounding).longest;
+  while (low < high) {
+    const GreedyWalk walk = fill_stages(times, low);
+    if (walk.stages <= num_stages) {
+      high = walk.longest;
+      break;
+    }
+    low = walk.next_longer;
+    const GreedyWalk half = fill_stages(times, low + 0.5 * (high - low));
+    if (half.stages <= num_stages) {
+      high = half.longest;
+    } else {
+      low = half.next_longer;
+    }
   }
-  for (int i = 0; i < halvings; ++i) {
-    const Seconds middle = low + 0.5 * (high - low);
-    (stages_within(times, 0, middle) <= num_stages ? high : low) = middle;
-  }
-  return high;
+  return high * above_rounding;
 }
+
+/// Stages that it takes, none longer than `most`, from each layer on: worked out where asked for.
+class StagesFrom {
+ public:
+  StagesFrom(std::span<const Seconds> times, Seconds most)
+      : times_(times), most_(most), stages_(times.size() + 1, kUnknown) {
+    stages_.back() = 0;
+  }
+  int operator()(std::size_t first) {
+    std::size_t layer = first;
+    while (stages_[layer] == kUnknown) {
+      begins_.push_back(layer);
+      Seconds sum = times_[layer++];
+      while (layer < times_.size() && sum + times_[layer] <= most_) {
+        sum += times_[layer++];
+      }
+    }
+    int stages = stages_[layer];
+    while (!begins_.empty()) {
+      stages_[begins_.back()] = ++stages;
+      begins_.pop_back();
+    }
+    return stages;
+  }
+
+ private:
+  static constexpr int kUnknown = -1;
+  std::span<const Seconds> times_;
+  Seconds most_;
+  std::vector<int> stages_;
+  std::vector<std::size_t> begins_;  // of the stages of a walk
+};
 
 /// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
 /// its share of what is left as leaves the longest as short as possible. Bisection and greedy
@@ -145,18 +201,20 @@ std::optional<std::vector<int>> balanced_kinds(std::span<const Seconds> times, i
     return std::nullopt;
   }
   const Seconds longest = least_longest(times, num_stages);
+  StagesFrom stages_from(times, longest);
   Seconds left = std::accumulate(times.begin(), times.end(), Seconds(0.0));
   std::vector<int> sizes;
+  sizes.reserve(count);
   std::size_t layer = 0;
   for (std::size_t stages = count; stages > 0; --stages) {
     const std::size_t begin = layer;
     const Seconds share = left / static_cast<double>(stages);
     Seconds sum = times[layer++];
     // Another layer where the share wants it or the stages behind could not hold it.
-    while (times.size() - layer >= stages &&
-           (sum + 0.5 * times[layer] <= share ||
-            stages_within(times, layer, longest) > static_cast<int>(stages) - 1) &&
-           sum + times[layer] <= longest) {
+    while (
+        times.size() - layer >= stages &&
+        (sum + 0.5 * times[layer] <= share || stages_from(layer) > static_cast<int>(stages) - 1) &&
+        sum + times[layer] <= longest) {
       sum += times[layer++];
     }
     left = left - sum;
@@ -246,13 +304,25 @@ TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfi
 std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConfig& config,
                                     const MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
-  const auto time_of = [&](int layer) {
-    const LayerCosts& of = costs.layers[index_of(kind_of_layer(model, layer))];
-    return of.forward.total() + of.backward.total() + of.recompute(config.recompute).total();
-  };
-  std::vector<Seconds> times = {costs.embedding.total()};
+  // Which layers of a stage are recomputed where some are is known once they are spread: a share of
+  // each until then.
+  const double num_stages = 1.0 * config.pp * config.vpp;
+  const double share =
+      !recomputes_some(config) ? 1.0
+      : config.recompute_method == RecomputeMethod::kEvery
+          ? 1.0 / config.recompute_num_layers
+          : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
+  std::array<Seconds, kLayerKinds.size()> of_kind;
+  for (std::size_t kind = 0; kind < of_kind.size(); ++kind) {
+    const LayerCosts& layer = costs.layers[kind];
+    of_kind[kind] = layer.forward.total() + layer.backward.total() +
+                    share * layer.recompute(config.recompute).total();
+  }
+  std::vector<Seconds> times;
+  times.reserve(static_cast<std::size_t>(model.num_layers) + 2);
+  times.push_back(costs.embedding.total());
   for (int layer = 0; layer < model.num_layers; ++layer) {
-    times.push_back(time_of(layer));
+    times.push_back(of_kind[index_of(kind_of_layer(model, layer))]);
   }
   times.push_back(costs.logits.total() + model.mtp_num_layers * times.back());
   return times;

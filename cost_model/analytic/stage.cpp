@@ -8,6 +8,7 @@
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/linear_layer.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {
@@ -50,6 +51,12 @@ void add_prediction_modules(const Scenario& scenario, const ParallelConfig& conf
   costs.logits_forward += count * (costs.logits_forward + join.forward + kFinalNormForward * norms +
                                    kEmbeddingForward * embedding);
   costs.logits_weight_gradient += count * (costs.logits_weight_gradient + join.weight_gradient);
+}
+
+/// Of a layer, with what it recomputes.
+Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
+  return layer.forward.total() + layer.backward.total() +
+         (recomputes_some(config) ? Seconds(0.0) : layer.recompute(config.recompute).total());
 }
 
 }  // namespace
@@ -248,11 +255,16 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
   const double share = 1.0 / num_copies(config);  // of the microbatches that meet a copy
   const LayerCosts layers =
       sum_of(costs, layers_of_stage(scenario.job.model, config, stage) * share);
-  StageCosts result{.forward = layers.forward,
-                    .backward = layers.backward,
-                    .recompute = layers.recompute(config.recompute),
-                    .gradient_accumulation = layers.gradient_accumulation,
-                    .overhead = config.vpp * scenario.stack.microbatch_overhead};
+  StageCosts result{
+      .forward = layers.forward,
+      .backward = layers.backward,
+      .recompute =
+          recomputes_some(config)
+              ? recomputation(costs, config,
+                              recomputed_of_stage(scenario.job.model, config, stage) * share)
+              : layers.recompute(config.recompute),
+      .gradient_accumulation = layers.gradient_accumulation,
+      .overhead = config.vpp * scenario.stack.microbatch_overhead};
   if (holds_embedding(config, stage)) {
     result.ends += costs.embedding * share;
     result.gradient_accumulation += costs.embedding_accumulation * share;
@@ -265,14 +277,26 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
   return result;
 }
 
+Seconds mean_stage_time(const Scenario& scenario, const ParallelConfig& config,
+                        const MicrobatchCosts& costs) {
+  Seconds sum;
+  for_each_kind(layers_of_model(scenario.job.model), [&](std::size_t kind, double count) {
+    sum += count * layer_time(costs.layers[kind], config);
+  });
+  if (recomputes_some(config)) {
+    sum += recomputation(costs, config, recomputed_of_model(scenario.job.model, config)).total();
+  }
+  return (sum + costs.embedding.total() + costs.logits.total()) / config.pp +
+         config.vpp * scenario.stack.microbatch_overhead;
+}
+
 PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
+  const bool is_partial = recomputes_some(config);
   std::array<Seconds, kLayerKinds.size()> of_layer;
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
-    const LayerCosts& layer = costs.layers[kind];
-    of_layer[kind] =
-        layer.forward.total() + layer.backward.total() + layer.recompute(config.recompute).total();
+    of_layer[kind] = layer_time(costs.layers[kind], config);
   }
   const auto of_layers = [&](const LayerCounts& counts) {
     Seconds sum;
@@ -287,7 +311,10 @@ PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& con
   int slowest = 0;
   Seconds most;
   for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
-    const Seconds time = share * (of_layers(layers_of_stage(model, config, stage)) +
+    const Seconds again =
+        is_partial ? recomputation(costs, config, recomputed_of_stage(model, config, stage)).total()
+                   : Seconds(0.0);
+    const Seconds time = share * (of_layers(layers_of_stage(model, config, stage)) + again +
                                   (holds_embedding(config, stage) ? embedding : Seconds(0.0)) +
                                   (holds_logits(config, stage) ? logits : Seconds(0.0)));
     if (time > most) {
@@ -295,10 +322,8 @@ PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& con
       most = time;
     }
   }
-  PipelineCosts result{.slowest = stage_costs(scenario, config, costs, slowest)};
-  result.mean = (of_layers(layers_of_model(model)) + embedding + logits) / config.pp +
-                result.slowest.overhead;
-  return result;
+  return {.slowest = stage_costs(scenario, config, costs, slowest),
+          .mean = mean_stage_time(scenario, config, costs)};
 }
 
 }  // namespace ptdp

@@ -124,6 +124,9 @@ struct PipelineCosts {
   StageCosts slowest;
   Seconds mean;
 };
+/// That mean, which does not depend on how layers are split; no more than the slowest stage takes.
+[[nodiscard]] Seconds mean_stage_time(const Scenario& scenario, const ParallelConfig& config,
+                                      const MicrobatchCosts& costs);
 [[nodiscard]] PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
                                            const MicrobatchCosts& costs);
 

@@ -6,8 +6,11 @@
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/offload.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 
 namespace ptdp {
@@ -22,7 +25,8 @@ Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster
   const RankGrid grid(config);
   Placements groups{.tensor = place_group(grid, Dimension::kTensor, cluster),
                     .pipeline = place_group(grid, Dimension::kPipeline, cluster),
-                    .data = place_replicas(grid, cluster)};
+                    .data = place_replicas(grid, cluster),
+                    .shard_replicas = place_shard_replicas(grid, cluster)};
   groups.expert_data = config.ep * config.etp > 1
                            ? place_expert_group(config, ExpertDimension::kData, cluster)
                            : groups.data;
@@ -71,10 +75,16 @@ double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
 
 Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
                        const Placements& groups, const RankParameters& parameters, double pieces) {
+  const bool is_whole =
+      config.zero_stage == 0 || (scenario.stack.all_reduces_shards && shards_gradients(config));
   const auto over = [&](const GroupPlacement& group, double count) {
-    const Bytes gradients(count * scenario.stack.reduced_gradient_bytes);
-    return config.zero_stage >= 1 ? reduce_scatter_time(gradients / pieces, group, scenario.cluster)
-                                  : all_reduce_time(gradients / pieces, group, scenario.cluster);
+    const Bytes gradients(count * scenario.stack.reduced_gradient_bytes / pieces);
+    const Seconds time = is_whole ? all_reduce_time(gradients, group, scenario.cluster)
+                                  : reduce_scatter_time(gradients, group, scenario.cluster);
+    return groups.shard_replicas.size == 1
+               ? time
+               : time + all_reduce_time(gradients / static_cast<double>(group.size),
+                                        groups.shard_replicas, scenario.cluster);
   };
   const Seconds time = over(groups.data, parameters.dense);
   return parameters.experts > 0.0 ? time + over(groups.expert_data, parameters.experts) : time;
@@ -85,16 +95,17 @@ Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
   if (config.zero_stage == 0) {
     return Seconds(0.0);
   }
-  const auto over = [&](const GroupPlacement& group, double count) {
-    const Bytes weights(count * gathered_bytes(scenario.stack));
-    return all_gather_time(weights / pieces, group, scenario.cluster);
+  const RankParameters weights = gathered_weights(scenario.stack, parameters);
+  const auto over = [&](const GroupPlacement& group, double bytes) {
+    return all_gather_time(Bytes(bytes) / pieces, group, scenario.cluster);
   };
-  const Seconds time = over(groups.data, parameters.dense);
-  return parameters.experts > 0.0 ? time + over(groups.expert_data, parameters.experts) : time;
+  const Seconds time = over(groups.data, weights.dense);
+  return weights.experts > 0.0 ? time + over(groups.expert_data, weights.experts) : time;
 }
 
 bool has_replicas(const Placements& groups, const RankParameters& parameters) {
-  return groups.data.size > 1 || (parameters.experts > 0.0 && groups.expert_data.size > 1);
+  return groups.data.size > 1 || groups.shard_replicas.size > 1 ||
+         (parameters.experts > 0.0 && groups.expert_data.size > 1);
 }
 
 Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
@@ -128,12 +139,19 @@ OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& con
     const OptimizerPasses passes = optimizer_passes(scenario, on_rank(1.0));
     return {.norm = passes.norm * factor + all_reduce_time(kNorm, groups.tensor, cluster) +
                     all_reduce_time(kNorm, groups.pipeline, cluster) +
-                    all_reduce_time(kNorm, groups.data, cluster),
+                    all_reduce_time(kNorm, groups.data, cluster) +
+                    all_reduce_time(kNorm, groups.shard_replicas, cluster),
             .step = passes.step * factor};
   }
   const bool is_scaled = stack.precision == Precision::kFp16;
-  const double traffic = stack.optimizer_traffic + (is_scaled ? stack.loss_scaling_traffic : 0.0);
-  OptimizerTime time{.step = memory_bound_time(Bytes(on_rank(traffic)), cluster.gpu) * factor};
+  const bool is_on_host = offloads_optimizer(config.offload);
+  const double traffic =
+      (is_on_host ? 0.0 : stack.optimizer_traffic) + (is_scaled ? stack.loss_scaling_traffic : 0.0);
+  const Bytes moved = Bytes(on_rank(traffic)) + weight_cast_traffic(scenario, config, parameters);
+  OptimizerTime time{.step = memory_bound_time(moved, cluster.gpu) * factor};
+  if (is_on_host) {
+    time.step += host_optimizer_time(scenario, config, parameters);
+  }
   if (is_scaled && stack.loss_scaling_traffic > 0.0) {
     time.norm = all_reduce_time(kOverflowFlag, groups.tensor, cluster) +
                 all_reduce_time(kOverflowFlag, groups.pipeline, cluster);

@@ -8,11 +8,6 @@
 
 namespace ptdp {
 
-/// Bytes of a parameter as it is gathered after a sharded optimizer step.
-[[nodiscard]] constexpr double gathered_bytes(const StackSpec& stack) {
-  return element_bytes(stack.precision);
-}
-
 /// Where the groups of a configuration lie.
 struct Placements {
   GroupPlacement tensor;
@@ -21,6 +16,9 @@ struct Placements {
   /// pipeline is bidirectional both of each one's copies, which lie a pipeline's distance apart.
   GroupPlacement data;
   GroupPlacement expert_data;  ///< The same of experts.
+  /// GPUs that hold the same shards, where dp_replicate makes several of each; `data` and
+  /// `expert_data` are then those that share one replica.
+  GroupPlacement shard_replicas;
 };
 [[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
 
@@ -39,7 +37,8 @@ struct Placements {
 /// nothing.
 [[nodiscard]] double num_gradient_buckets(const StackSpec& stack, int pp, double parameters);
 /// One of `pieces` equal pieces of the reduction of a GPU's gradients over those that hold the
-/// same, and of gathering the parameters from the shards of ZeRO's optimizer (nothing without);
+/// same (where shards have replicas a reduce-scatter, then an all-reduce of the shard), and of
+/// gathering the parameters from the shards of ZeRO's optimizer (nothing without);
 /// first all but the experts', then these.
 [[nodiscard]] Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
                                      const Placements& groups, const RankParameters& parameters,
@@ -55,10 +54,11 @@ struct Placements {
 [[nodiscard]] Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
                                           const Placements& groups);
 
-/// The optimizer's step on its shard of `parameters`. With fp16 it first looks for overflows, of
-/// which all GPUs of a replica have to know before any may go on. Where this project's operations
-/// are measured (element_wise.h) it is the norm of the gradients, with one number to all GPUs of a
-/// replica and the loss to all replicas, and AdamW.
+/// The optimizer's step on its shard of `parameters`, or a host's (offload.h). With fp16 it first
+/// looks for overflows, of which all GPUs of a replica have to know before any may go on. Where
+/// this project's operations are measured (element_wise.h) it is the norm of the gradients, with
+/// one number to all GPUs of a replica and the loss to all replicas, and AdamW. The step includes
+/// casting weights to 8 bits where that is done once (fp8_casts.h).
 struct OptimizerTime {
   Seconds norm;  ///< Until all know.
   Seconds step;

@@ -8,9 +8,12 @@
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/expert_layer.h"
-#include "cost_model/analytic/linear_layer.h"
+#include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/product_overlap.h"
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/selective_recompute.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/rank_grid.h"
 
@@ -41,95 +44,14 @@ LayerKernels kernels_of(LayerKind kind, bool is_measured) {
 
 /// Exposed communication of one layer.
 struct TensorParallelTime {
-  Seconds forward;
+  ForwardCollectives forward;
   Seconds backward;
-};
-
-/// The linear layers of a transformer layer: the two whose outputs are split over tp, together
-/// those whose inputs are (projection and 4h→h), and those that are not split.
-struct LinearLayers {
-  LinearTime qkv;
-  LinearTime up;  ///< h→4h; of the shared experts, where there are some.
-  LinearTime row;
-  LinearTime whole;  ///< Compressions of latent attention.
-
-  [[nodiscard]] LinearTime column() const { return qkv + up; }
-};
-
-/// Width of the dense MLP of a layer: of the shared experts where it has experts; 0: it has none.
-int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
-  return kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
-}
-
-/// Features that enter the column-parallel layers of attention: hidden states, or of latent
-/// attention what is compressed, and the queries' hidden states where they are not.
-double attention_input_width(const TransformerConfig& model) {
-  if (!has_latent_attention(model)) {
-    return model.hidden_size;
-  }
-  return 1.0 * (model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden_size) +
-         model.kv_lora_rank + model.qk_pos_emb_head_dim;
-}
-
-class LinearLayersOf {
- public:
-  LinearLayersOf(const Scenario& scenario, const ParallelConfig& config)
-      : scenario_(scenario),
-        model_(scenario.job.model),
-        config_(config),
-        tokens_(tokens_of_rank(model_, config)),
-        own_tokens_(config.sequence_parallel ? tokens_ / config.tp : tokens_) {}
-
-  [[nodiscard]] LinearLayers of_kind(LayerKind kind) const {
-    const std::int64_t h = model_.hidden_size;
-    const std::int64_t context = context_width(model_) / config_.tp;
-    LinearLayers layers{.row = linear(tokens_, h, context)};
-    if (has_latent_attention(model_)) {
-      add_latent_attention(layers);
-    } else {
-      const std::int64_t heads = query_width(model_) + 2 * key_width(model_);
-      layers.qkv = linear(tokens_, heads / config_.tp, h);
-    }
-    if (const std::int64_t width = dense_mlp_width(model_, kind); width > 0) {
-      const std::int64_t up = (model_.gated_linear_unit ? 2 : 1) * width;
-      layers.up = linear(tokens_, up / config_.tp, h);
-      layers.row = layers.row + linear(tokens_, h, width / config_.tp);
-    }
-    return layers;
-  }
-
- private:
-  [[nodiscard]] LinearTime linear(std::int64_t tokens, std::int64_t outputs,
-                                  std::int64_t inputs) const {
-    return linear_time(tokens, outputs, inputs, scenario_.cluster.gpu, scenario_.stack);
-  }
-
-  void add_latent_attention(LinearLayers& layers) const {
-    const std::int64_t h = model_.hidden_size;
-    const std::int64_t queries = query_width(model_) / config_.tp;
-    const std::int64_t keys_and_values = std::int64_t{1} * model_.num_attention_heads *
-                                         (model_.qk_head_dim + model_.v_head_dim) / config_.tp;
-    layers.whole = linear(own_tokens_, model_.kv_lora_rank + model_.qk_pos_emb_head_dim, h);
-    layers.qkv = linear(tokens_, keys_and_values, model_.kv_lora_rank);
-    if (model_.q_lora_rank > 0) {
-      layers.whole = layers.whole + linear(own_tokens_, model_.q_lora_rank, h);
-      layers.qkv = layers.qkv + linear(tokens_, queries, model_.q_lora_rank);
-    } else {
-      layers.qkv = layers.qkv + linear(tokens_, queries, h);
-    }
-  }
-
-  const Scenario& scenario_;
-  const TransformerConfig& model_;
-  const ParallelConfig& config_;
-  std::int64_t tokens_;
-  std::int64_t own_tokens_;  ///< Of a sequence that is split over tp, where it is.
 };
 
 /// Whether collectives of a backward pass run behind its products. This project's runtime hides
 /// them within an action: one with the weight gradients put off has nothing to hide them behind.
 bool hides_collectives(const StackSpec& stack, const ParallelConfig& config) {
-  return stack.tensor_parallel_overlap &&
+  return (stack.tensor_parallel_overlap || stack.tp_comm_overlap != TpCommOverlap::kNone) &&
          !(stack.memory_model == MemoryModel::kPtdp && splits_backward(config.schedule));
 }
 
@@ -141,14 +63,17 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   const TransformerConfig& model = scenario.job.model;
   const ClusterSpec& cluster = scenario.cluster;
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const auto bytes_of = [&](double width) {
-    return Bytes(element_bytes(scenario.stack.precision) *
-                 static_cast<double>(tokens_of_rank(model, config)) * width);
+    return Bytes(element_bytes(scenario.stack.precision) * tokens * width);
+  };
+  const auto gathered_bytes_of = [&](double width) {
+    return Bytes(gathered_activation_bytes(scenario.stack) * tokens * width);
   };
   // Of features `width` wide. Of what enters column-parallel layers, and of row-parallel outputs.
   const auto gather = [&](double width) {
     return config.sequence_parallel && width > 0.0
-               ? all_gather_time(bytes_of(width), group, cluster)
+               ? all_gather_time(gathered_bytes_of(width), group, cluster)
                : Seconds(0.0);
   };
   const auto reduce = [&](double width) {
@@ -163,18 +88,46 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   const double to_mlp = dense_mlp_width(model, kind) > 0 ? h : 0.0;
 
   // In the backward pass each of the two row-parallel layers gathers first (nothing to hide
-  // behind), each column-parallel one gathers its input again and reduces last.
-  TensorParallelTime time{.forward = (gather(to_attention) + reduce(h)) +
-                                     (gather(to_mlp) + reduce(to_mlp))};
+  // behind but, in chunks, its own product), each column-parallel one gathers its input again and
+  // reduces last.
+  TensorParallelTime time{.forward = {.into_attention = gather(to_attention),
+                                      .out_of_attention = reduce(h),
+                                      .into_mlp = gather(to_mlp),
+                                      .out_of_mlp = reduce(to_mlp)}};
+  Seconds row_gathers = gather(h) + gather(to_mlp);
+  if (runs_within_products(scenario.stack, config, group)) {
+    const ProductOverlap overlap(scenario, group);
+    const LinearLayers gathered = linear_layers(scenario, config, kind, overlap.gathered_chunks());
+    const LinearLayers reduced = linear_layers(scenario, config, kind, overlap.scattered_chunks());
+    const auto with_gather = [&](double width, const Seconds LinearTime::*pass,
+                                 const LinearTime LinearLayers::*layer) {
+      return overlap.of_gather(gathered_bytes_of(width), linears.*layer.*pass,
+                               gathered.*layer.*pass);
+    };
+    const auto with_scatter = [&](double width, const LinearTime LinearLayers::*layer) {
+      return overlap.of_scatter(bytes_of(width), (linears.*layer).forward,
+                                (reduced.*layer).forward);
+    };
+    time.forward = {
+        .into_attention = with_gather(to_attention, &LinearTime::forward, &LinearLayers::qkv),
+        .out_of_attention = with_scatter(h, &LinearLayers::projection),
+        .into_mlp = with_gather(to_mlp, &LinearTime::forward, &LinearLayers::up),
+        .out_of_mlp = with_scatter(to_mlp, &LinearLayers::down)};
+    row_gathers = with_gather(h, &LinearTime::input_gradient, &LinearLayers::projection) +
+                  with_gather(to_mlp, &LinearTime::input_gradient, &LinearLayers::down);
+  }
+  const auto gather_again = [&](double width) {
+    return scenario.stack.keeps_gathered_inputs ? Seconds(0.0) : gather(width);
+  };
   if (!hides_collectives(scenario.stack, config)) {
-    time.backward = (gather(h) + reduce(to_attention) + gather(to_attention)) +
-                    (gather(to_mlp) + reduce(to_mlp) + gather(to_mlp));
+    time.backward = (gather(h) + reduce(to_attention) + gather_again(to_attention)) +
+                    (gather(to_mlp) + reduce(to_mlp) + gather_again(to_mlp));
     return time;
   }
   const auto behind = [&](Seconds communication, Seconds compute) {
     return exposed_behind(communication, compute, scenario.stack.overlap_slowdown);
   };
-  time.backward = gather(h) + gather(to_mlp);
+  time.backward = row_gathers;
   const auto add_behind = [&](const LinearTime& products, Seconds reduced, Seconds gathered) {
     time.backward += behind(reduced, products.weight_gradient);
     time.backward += behind(gathered, products.input_gradient);
@@ -182,11 +135,11 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   // What one layer's product has left hides nothing of the other's, which is not told apart for
   // other stacks.
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    add_behind(linears.qkv, reduce(to_attention), gather(to_attention));
-    add_behind(linears.up, reduce(to_mlp), gather(to_mlp));
+    add_behind(linears.qkv, reduce(to_attention), gather_again(to_attention));
+    add_behind(linears.up, reduce(to_mlp), gather_again(to_mlp));
   } else {
     add_behind(linears.column(), reduce(to_attention) + reduce(to_mlp),
-               gather(to_attention) + gather(to_mlp));
+               gather_again(to_attention) + gather_again(to_mlp));
   }
   return time;
 }
@@ -253,7 +206,7 @@ PassTime LayerCosts::recompute(Recompute kind) const {
     case Recompute::kNone:
       return {};
     case Recompute::kSelective:
-      return attention_core;
+      return selective;
     case Recompute::kFull:
       return forward;
   }
@@ -263,7 +216,7 @@ PassTime LayerCosts::recompute(Recompute kind) const {
 LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   forward += other.forward;
   backward += other.backward;
-  attention_core += other.attention_core;
+  selective += other.selective;
   gradient_accumulation += other.gradient_accumulation;
   weight_gradient += other.weight_gradient;
   return *this;
@@ -272,13 +225,19 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
 LayerCosts operator*(const LayerCosts& layer, double factor) {
   return {.forward = layer.forward * factor,
           .backward = layer.backward * factor,
-          .attention_core = layer.attention_core * factor,
+          .selective = layer.selective * factor,
           .gradient_accumulation = layer.gradient_accumulation * factor,
           .weight_gradient = layer.weight_gradient * factor};
 }
 
+double gathered_activation_bytes(const StackSpec& stack) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  return recipe != nullptr && recipe->gathers_activations ? fp8_bytes(recipe->scaling)
+                                                          : element_bytes(stack.precision);
+}
+
 double tensor_parallel_elements(const TransformerConfig& model, const ParallelConfig& config,
-                                LayerKind kind) {
+                                LayerKind kind, double gathered, double times_again) {
   const double mlp = dense_mlp_width(model, kind) > 0 ? model.hidden_size : 0.0;
   const double into_columns = attention_input_width(model) + mlp;
   const double out_of_rows = model.hidden_size + mlp;
@@ -286,10 +245,14 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
   double forward = 2.0 * out_of_rows;
   double backward = 2.0 * into_columns;
   if (config.sequence_parallel) {
-    forward = into_columns + out_of_rows;
-    backward = out_of_rows + 2.0 * into_columns;  // inputs again, for weight gradients
+    forward = gathered * into_columns + out_of_rows;
+    // Inputs again, for weight gradients.
+    backward = gathered * (out_of_rows + times_again * into_columns) + into_columns;
   }
-  const double again = config.recompute == Recompute::kFull ? forward : 0.0;
+  const double again = config.recompute == Recompute::kFull ? forward
+                       : config.recompute == Recompute::kSelective
+                           ? repeated_width(model, config, kind)
+                           : 0.0;
   const double share_sent = (config.tp - 1.0) / config.tp;
   return (forward + again + backward) * static_cast<double>(tokens_of_rank(model, config)) *
          share_sent;
@@ -302,11 +265,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
 
   const ComputeFactors factors = compute_factors(config, scenario.cluster);
 
-  LinearLayers linears = LinearLayersOf(scenario, config).of_kind(kind);
-  for (LinearTime* linear : {&linears.qkv, &linears.up, &linears.row, &linears.whole}) {
-    *linear = *linear * factors.matmul;
-  }
-  LinearTime all = linears.column() + linears.row + linears.whole;
+  const LinearLayers linears = linear_layers(scenario, config, kind);
+  LinearTime all = linears.total();
   const GroupPlacement sharers =
       place_group(RankGrid(config), Dimension::kContext, scenario.cluster);
   const ContextParallelTime shared =
@@ -318,16 +278,21 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   ExpertCosts experts;
   if (kind.has_experts) {
     experts = expert_costs(scenario, config);
-    all = all + experts.products * factors.matmul;
+    experts.products = experts.products * factors.matmul;
+    all = all + experts.products;
     element_wise.forward += experts.element_wise_forward;
     element_wise.backward += experts.element_wise_backward;
   }
+
+  const LayerCasts casts = layer_casts(scenario, config, kind);
+  element_wise.forward += memory_bound_time(casts.forward, gpu);
+  element_wise.backward += memory_bound_time(casts.backward, gpu);
 
   LayerCosts costs;
   costs.forward = {.matmul = all.forward,
                    .attention = attention.forward,
                    .memory_bound = element_wise.forward * factors.memory_bound,
-                   .tensor_parallel = communication.forward,
+                   .tensor_parallel = communication.forward.total(),
                    .context_parallel = shared.exposed_forward,
                    .expert_parallel = experts.communication};
   costs.backward = {.matmul = all.input_gradient + all.weight_gradient,
@@ -344,13 +309,26 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   // Measured operations contain their latency, but not what the host takes to launch them.
   const bool is_measured = has_measured_operations(scenario);
   const Seconds latency = is_measured ? Seconds(0.0) : gpu.kernel_latency;
-  const LayerKernels kernels = kernels_of(kind, is_measured);
+  LayerKernels kernels = kernels_of(kind, is_measured);
+  kernels.forward += casts.forward_kernels;
+  kernels.backward += casts.backward_kernels;
   apply_launch(costs.forward, kernels.forward, latency, stack);
   apply_launch(costs.backward, kernels.backward, latency, stack);
   costs.weight_gradient.launch =
       costs.backward.launch * (kernels.weight_gradient / kernels.backward);
-  costs.attention_core = {.attention = attention.forward,
-                          .context_parallel = shared.exposed_forward};
+  RepeatedWork repeated =
+      repeated_work(scenario, config, kind,
+                    {.products = linears,
+                     .experts = experts,
+                     .collectives = communication.forward,
+                     .attention_core = {.attention = attention.forward,
+                                        .context_parallel = shared.exposed_forward},
+                     .element_wise = element_wise.forward - experts.element_wise_forward,
+                     .kernels = kernels_of({.has_window = kind.has_window}, is_measured).forward});
+  if (repeated.kernels > 0.0) {
+    apply_launch(repeated.time, repeated.kernels, latency, stack);
+  }
+  costs.selective = repeated.time;
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
   return costs;
 }

@@ -32,7 +32,7 @@ struct PassTime {
 struct LayerCosts {
   PassTime forward;
   PassTime backward;
-  PassTime attention_core;        ///< What selective recomputation repeats, communication too.
+  PassTime selective;             ///< What selective recomputation repeats, communication too.
   Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
   PassTime weight_gradient;       ///< The part of `backward` for which no other layer waits.
 
@@ -44,8 +44,14 @@ struct LayerCosts {
 
 /// Elements that tensor parallelism makes each GPU send per layer of a kind and microbatch: for GPT
 /// those of collectives.h's formula for its bsh, else by the widths that are gathered and reduced.
+/// Sequence parallelism's all-gathers count `gathered` times: less where they are of fewer bytes;
+/// those of inputs run `times_again` for weight gradients.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
-                                              const ParallelConfig& config, LayerKind kind);
+                                              const ParallelConfig& config, LayerKind kind,
+                                              double gathered = 1.0, double times_again = 1.0);
+
+/// Bytes of an element that sequence parallelism gathers for a linear layer.
+[[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
 
 /// Tokens of a microbatch that a rank has, b·s/cp.
 [[nodiscard]] constexpr std::int64_t tokens_of_rank(const TransformerConfig& model,
@@ -71,7 +77,10 @@ struct LayerCosts {
 ///     behind its input gradient), which `overlap_slowdown` of their time costs. The two layers
 ///     count as one; those of this project's runtime each by itself, and only where a schedule does
 ///     not put weight gradients off;
-///   - 30 kernels forward and 60 backward, each with its latency, or launched one by one by the
+///   - casts of the factors of products, where linear layers are in 8 bits (fp8_casts.h), and the
+///     all-gathers of sequence parallelism of as few, where the recipe says so;
+///   - 30 kernels forward and 60 backward, and a kernel for each cast, each with its latency, or
+///   launched one by one by the
 ///     host where that takes longer than running them; where the operations are measured one by
 ///     one (element_wise.h) their times contain the latency, and take the place of the traffic, and
 ///     11 and 28 kernels are launched; experts have 30 and 50 more;

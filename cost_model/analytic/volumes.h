@@ -76,8 +76,8 @@ inline constexpr std::array kVolumeGroups = {
 /// them and an all-gather of the weights, e bytes each; the tied table's gradient between first and
 /// last stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients
 /// over a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last
-/// virtual stage. Holds for cp = ep = 1 and totals below 2^63; the config must satisfy
-/// find_violation. Source: runtime/layers/README.md.
+/// virtual stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must
+/// satisfy find_violation. Source: runtime/layers/README.md.
 [[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario,
                                                      const ParallelConfig& config);
 

@@ -14,7 +14,9 @@ bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
   config.micro_batch_size = b.config.micro_batch_size;
   return a.cluster == b.cluster && a.stack == b.stack && a.model == b.model &&
          a.global_batch_size == b.global_batch_size && config == b.config &&
-         a.precision == b.precision && a.data_parallel_overlap == b.data_parallel_overlap;
+         a.precision == b.precision && a.fp8 == b.fp8 &&
+         a.data_parallel_overlap == b.data_parallel_overlap &&
+         a.tp_comm_overlap == b.tp_comm_overlap;
 }
 
 using Series = std::vector<std::size_t>;

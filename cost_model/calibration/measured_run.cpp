@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::int64_t kLargestCount = 1'000'000'000;
 constexpr double kLongestIteration = 1e6;  // seconds
+constexpr double kLeastMemory = 1e-3;      // GiB
+constexpr double kMostMemory = 1e5;
 
 const std::vector<std::string>& required_columns() {
   static const std::vector<std::string> columns = {
@@ -26,11 +29,32 @@ const std::vector<std::string>& required_columns() {
 }
 
 const std::vector<std::string>& optional_columns() {
-  static const std::vector<std::string> columns = {
-      "kv_heads",   "head_dim",   "ffn",           "gated",   "n_experts", "cp",
-      "ep",         "etp",        "topk",          "moe_ffn", "schedule",  "seq_parallel",
-      "zero",       "dp_overlap", "holdout_group", "source",  "precision", "gpu_count",
-      "source_ref", "tp_overlap", "n_microbatches"};
+  static const std::vector<std::string> columns = {"kv_heads",
+                                                   "head_dim",
+                                                   "ffn",
+                                                   "gated",
+                                                   "n_experts",
+                                                   "cp",
+                                                   "ep",
+                                                   "etp",
+                                                   "topk",
+                                                   "moe_ffn",
+                                                   "schedule",
+                                                   "seq_parallel",
+                                                   "zero",
+                                                   "dp_overlap",
+                                                   "holdout_group",
+                                                   "source",
+                                                   "precision",
+                                                   "gpu_count",
+                                                   "source_ref",
+                                                   "tp_overlap",
+                                                   "n_microbatches",
+                                                   "memory_GB",
+                                                   "untied",
+                                                   "recompute_modules",
+                                                   "recompute_method",
+                                                   "recompute_num_layers"};
   return columns;
 }
 
@@ -50,7 +74,6 @@ const std::vector<std::string>& other_columns() {
                                                    "samples_s",
                                                    "mfu_pct",
                                                    "hfu_pct",
-                                                   "memory_GB",
                                                    "iter_time_origin",
                                                    "hw_tflops_calc",
                                                    "check_ratio",
@@ -98,6 +121,9 @@ class RowReader {
     }
     return !text(column).empty();
   }
+  [[nodiscard]] std::string place_of(std::string_view column) const {
+    return table_.place_of(row_, column);
+  }
   /// The text, which must be on one line: it is printed in tables.
   [[nodiscard]] const std::string& line(std::string_view column) const {
     const std::string& value = text(column);
@@ -140,6 +166,15 @@ class RowReader {
   [[nodiscard]] double seconds(std::string_view column) const {
     return parse_number(required_text(column), 1e-6, kLongestIteration,
                         table_.place_of(row_, column));
+  }
+  /// Memory in GiB, as frameworks and nvidia-smi print it; nothing where the source does not say.
+  [[nodiscard]] std::optional<Bytes> memory(std::string_view column) const {
+    if (text(column).empty() || text(column) == "?") {
+      return std::nullopt;
+    }
+    return Bytes(
+        parse_number(line(column), kLeastMemory, kMostMemory, table_.place_of(row_, column)) *
+        kGibi);
   }
   /// "y" or "n"; nothing where the source does not say.
   [[nodiscard]] std::optional<bool> flag(std::string_view column) const {
@@ -209,6 +244,7 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
     model.position_embedding = PositionEmbedding::kRope;
     model.normalization = Normalization::kRmsNorm;
   }
+  model.untied_embeddings = row.flag("untied").value_or(model.untied_embeddings);
   try {
     model = resolved(model, place);
   } catch (const Error& error) {
@@ -218,12 +254,51 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
 }
 
 Recompute read_recompute(const std::string& text) {
+  if (text == "selective-op") {  // torchtitan's
+    return Recompute::kSelective;
+  }
   for (const auto& entry : kRecomputeNames) {
     if (text == entry.name) {
       return entry.value;
     }
   }
   throw Skip{"recompute " + in_quotes(text) + " is not covered"};
+}
+
+/// The recipe of 8 bits that a precision stands for under the spellings that sources use, of two
+/// the first, whose figure Megatron-Bridge's tables put first; empty: none.
+std::string read_fp8(const std::string& precision) {
+  static const std::map<std::string, std::string> recipes = {{"fp8", "fp8"},
+                                                             {"fp8-ds", "fp8-delayed"},
+                                                             {"fp8-cs", "fp8-current"},
+                                                             {"fp8-sc", "fp8-block"},
+                                                             {"fp8-mx", "fp8-mx"},
+                                                             {"fp8-tensorwise", "fp8-current"},
+                                                             {"mxfp8", "fp8-mx"},
+                                                             {"fp8-cs (fp8-mx)", "fp8-current"}};
+  const auto found = recipes.find(precision);
+  return found != recipes.end() ? found->second : std::string();
+}
+
+/// What recomputation is of; throws Error for modules or layers that no stack has.
+void read_recomputation(const RowReader& row, ParallelConfig& config) {
+  const std::string& kind = row.text("recompute");
+  config.recompute = read_recompute(kind);
+  if (kind == "selective-op") {
+    config.recompute_modules = {RecomputeModule::kEverySecondProduct};
+  } else if (config.recompute == Recompute::kSelective && row.is_given("recompute_modules")) {
+    config.recompute_modules =
+        parse_recompute_modules(row.text("recompute_modules"), row.place_of("recompute_modules"));
+  }
+  if (config.recompute == Recompute::kFull && row.is_given("recompute_num_layers")) {
+    config.recompute_num_layers = row.count("recompute_num_layers", 1);
+    if (row.is_given("recompute_method")) {
+      const NamedValues<RecomputeMethod> methods(kRecomputeMethodNames);
+      config.recompute_method = methods[find_choice(row.text("recompute_method"), names_of(methods),
+                                                    row.place_of("recompute_method"))]
+                                    .value;
+    }
+  }
 }
 
 /// Of the schedules of arXiv:2401.10241 that are searched within a memory limit (its section 3):
@@ -235,11 +310,14 @@ std::optional<int> stages_of_memory(const std::string& schedule) {
 }
 
 /// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
-/// form, and "none" or "fsdp" where there is no pipeline.
+/// form, and "none", "fsdp" or "dp" where there is no pipeline.
 ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   static const std::set<std::string> one_forward_one_backward = {
-      "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved"};
-  if (one_forward_one_backward.contains(text) || ((text == "none" || text == "fsdp") && pp == 1)) {
+      "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved",
+      // Llama 3's: groups of any size, which the stack's batches do not need.
+      "1f1b-interleaved (modified)"};
+  static const std::set<std::string> without_pipeline = {"none", "fsdp", "dp"};
+  if (one_forward_one_backward.contains(text) || (without_pipeline.contains(text) && pp == 1)) {
     return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
   }
   if (vpp == 1 && stages_of_memory(text)) {
@@ -291,16 +369,20 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
   if (config.schedule == ScheduleKind::kZbAuto) {
     config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
   }
-  config.recompute = read_recompute(row.text("recompute"));
+  read_recomputation(row, config);
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
   config.zero_stage = has_replicas(model, config) ? zero_stage : 0;
   if (config.zero_stage > kHighestZeroStage) {
     throw Skip{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }
-  if (config.tp > 1 && row.flag("tp_overlap").value_or(false)) {
-    throw Skip{"tensor-parallel overlap within products is not covered"};
+  config.dp_replicate = row.count_or("dp_replicate", 1);
+  if (config.dp % config.dp_replicate != 0 || (config.dp_replicate > 1 && config.zero_stage == 0)) {
+    throw Skip{"dp_replicate " + std::to_string(config.dp_replicate) + " does not divide dp, or " +
+               "nothing is sharded"};
   }
+  config.reshard_after_forward =
+      !shards_weights(config) || row.flag("reshard_after_forward").value_or(true);
   if (config.vpp > 1 && config.pp == 1) {
     throw Skip{"vpp " + std::to_string(config.vpp) + " without a pipeline"};
   }
@@ -336,7 +418,8 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   run.global_batch_size = row.count("gbs", 1);
   run.config = read_config(row, run.model);
   const std::string& precision = row.text("precision");
-  if (precision == "bf16") {
+  run.fp8 = read_fp8(precision);
+  if (precision == "bf16" || !run.fp8.empty()) {
     run.precision = Precision::kBf16;
   } else if (precision != "fp16" && !precision.empty()) {
     throw Skip{"precision " + in_quotes(precision) + " is not covered"};
@@ -349,8 +432,12 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   if (row.text("dp_overlap") != "?") {
     run.data_parallel_overlap = row.flag("dp_overlap");
   }
+  if (row.text("tp_overlap") != "?") {
+    run.tp_comm_overlap = row.flag("tp_overlap");
+  }
   check_microbatches(row, run);
   run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
+  run.memory = row.memory("memory_GB");
   return run;
 }
 
@@ -365,7 +452,8 @@ MeasuredRuns read_measured_runs(const CsvTable& table) {
     try {
       result.runs.push_back(read_run(reader, table.place_of(row, reader.text("id"))));
     } catch (const Skip& skip) {
-      result.skipped.push_back({reader.text("id"), reader.text("holdout_group"), skip.reason});
+      result.skipped.push_back({reader.text("id"), reader.text("holdout_group"), skip.reason,
+                                std::make_shared<const CsvTable>(table.variations(row, {{}}))});
     }
   }
   return result;

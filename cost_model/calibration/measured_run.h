@@ -1,6 +1,7 @@
 // Published and own training runs with their configurations.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +25,14 @@ struct MeasuredRun {
   std::int64_t global_batch_size = 0;
   ParallelConfig config;
   Precision precision = Precision::kFp16;
+  std::string fp8;  ///< Recipe of linear layers in 8 bits, as with_fp8() names it; empty: none.
   /// Whether the gradient reduction was overlapped, where the row says so; else the stack decides.
   std::optional<bool> data_parallel_overlap;
+  /// Whether collectives of sequence parallelism ran within products; else the stack decides.
+  std::optional<bool> tp_comm_overlap;
   Seconds iteration_time;
+  /// In use on the GPU that has most, where the source says.
+  std::optional<Bytes> memory;
 };
 
 /// A row that cannot be costed, and why.
@@ -34,6 +40,8 @@ struct SkippedRun {
   std::string id;
   std::string group;
   std::string reason;
+  /// The row as a table of its own, where it is one that nothing could be made of as it stands.
+  std::shared_ptr<const CsvTable> row = nullptr;
 };
 
 struct MeasuredRuns {
@@ -44,12 +52,13 @@ struct MeasuredRuns {
 /// Reads rows with the columns of profiles/published (id, layers, hidden, heads, vocab, seq,
 /// cluster_key, stack_key, tp, pp, dp, vpp, mbs, gbs, recompute, iter_time_best_s required;
 /// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, cp, ep, etp, gpu_count,
-/// schedule, precision, seq_parallel, zero, dp_overlap, holdout_group, source, source_ref optional;
-/// others ignored). A row with an unknown field ("", "?") or a feature that no cost model covers is
-/// skipped with the reason; a malformed number throws Error naming line and column. Columns do not
-/// say all of a model with experts: it is the shipped profile of the name in `model`, in any case
-/// of letters, with the row's sequences; a row that contradicts it, and one of no such name, is
-/// skipped. Layers that predict more tokens are left out: no row says that it trains them.
+/// schedule, precision, seq_parallel, zero, dp_overlap, tp_overlap, holdout_group, source,
+/// source_ref, memory_GB, untied optional; others ignored). A row with an unknown field ("", "?")
+/// or a feature that no cost model covers is skipped with the reason; a malformed number throws
+/// Error naming line and column. Columns do not say all of a model with experts: it is the shipped
+/// profile of the name in `model`, in any case of letters, with the row's sequences; a row that
+/// contradicts it, and one of no such name, is skipped. Layers that predict more tokens are left
+/// out: no row says that it trains them.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 
 }  // namespace ptdp

@@ -43,7 +43,7 @@ std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
     const LayerCosts& layer = costs.layers[kind];
     collectives.layers[kind] = {.forward = collectives_of(layer.forward),
                                 .backward = collectives_of(layer.backward),
-                                .attention_core = collectives_of(layer.attention_core),
+                                .selective = collectives_of(layer.selective),
                                 .weight_gradient = collectives_of(layer.weight_gradient)};
   }
   return virtual_stage_durations(without_overhead, config, collectives);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
@@ -203,15 +204,17 @@ Seconds least_period(const Pipeline& pipeline, const Sums& sums, int rank) {
 std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
                                                     const ParallelConfig& config,
                                                     const MicrobatchCosts& costs) {
+  const bool is_partial = recomputes_some(config);
   // Of a layer of each kind.
   std::array<StageDurations, kLayerKinds.size()> of_layer;
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
     const LayerCosts& layer = costs.layers[kind];
     const Seconds weight_gradient = layer.weight_gradient.total();
-    of_layer[kind] = stage_durations(
-        layer.forward.total(),
-        layer.backward.total() - weight_gradient + layer.recompute(config.recompute).total(),
-        weight_gradient);
+    of_layer[kind] =
+        stage_durations(layer.forward.total(),
+                        layer.backward.total() - weight_gradient +
+                            (is_partial ? Seconds(0.0) : layer.recompute(config.recompute).total()),
+                        weight_gradient);
   }
   const int num_stages = config.pp * config.vpp;
   std::vector<StageDurations> durations;
@@ -225,6 +228,10 @@ std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
       forward += layers[kind] * of_layer[kind].forward;
       input_gradient += layers[kind] * of_layer[kind].input_gradient;
       weight_gradient += layers[kind] * of_layer[kind].weight_gradient;
+    }
+    if (is_partial) {
+      const LayerCounts recomputed = recomputed_of_virtual_stage(scenario.job.model, config, stage);
+      input_gradient += recomputation(costs, config, recomputed).total();
     }
     durations.push_back(stage_durations(forward + scenario.stack.microbatch_overhead,
                                         input_gradient, weight_gradient));

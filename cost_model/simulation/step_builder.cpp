@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/pipeline_waits.h"
@@ -45,15 +47,12 @@ TransferTime message_over(const Scenario& scenario, const ParallelConfig& config
           .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
 }
 
-/// What full sharding adds to the passes of a model on one stage, cut into as many chunks as there
-/// are; stage 2's gathering after the optimizer's step with the first microbatch's share.
-void add_sharding(const Scenario& scenario, const ParallelConfig& config,
-                  const MicrobatchCosts& costs, std::vector<StageDurations>& stages) {
-  const ShardingTime time = sharding_time(scenario, config, costs);
+/// So much more for the passes of a model on one stage, cut into as many chunks as there are.
+void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations>& stages) {
   const double share = 1.0 / static_cast<double>(stages.size());
   for (StageDurations& of : stages) {
-    of = stage_durations(of.forward + share * time.forward,
-                         of.input_gradient + share * time.backward, of.weight_gradient);
+    of = stage_durations(of.forward + share * forward, of.input_gradient + share * backward,
+                         of.weight_gradient);
   }
 }
 
@@ -118,7 +117,8 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   StepTimes times{.stages = virtual_stage_durations(scenario, config, costs),
                   .messages = message_mode(stack, config),
                   .data = data_mode(stack, config.pp),
-                  .data_is_across_nodes = !groups.data.is_within_node(),
+                  .data_is_across_nodes =
+                      !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
                   .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
                   .overlap_slowdown = stack.overlap_slowdown};
 
@@ -136,7 +136,12 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
                                                   (layers.gradient_accumulation + ends));
   }
   if (shards_gradients(config)) {
-    add_sharding(scenario, config, costs, times.stages);
+    const ShardingTime time = sharding_time(scenario, config, costs);
+    add_to_passes(time.forward, time.backward, times.stages);
+  }
+  if (offloads_activations(config.offload)) {
+    const OffloadTime time = activation_offload_time(scenario, config, costs);
+    add_to_passes(time.forward, time.backward, times.stages);
   }
 
   Placements within = groups;
@@ -153,24 +158,22 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   for (const RankParameters& held : parameters) {
     const double count = held.total();
     const double buckets = num_gradient_buckets(stack, config.pp, count);
-    const auto pieces_of = [count](double bytes_per_parameter) {
-      return count * bytes_per_parameter / kSmallestBucket;
-    };
+    const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
     const double copies = overlaps_reduction(stack, config.pp)
                               ? kBucketPasses * stack.gradient_bucket_bytes
                               : stack.gradient_staging_traffic;
-    TransferTime reduction = split(
-        reduction_time(scenario, config, groups, held, buckets),
-        reduction_time(scenario, config, groups, held, pieces_of(stack.reduced_gradient_bytes)));
+    TransferTime reduction = split(reduction_time(scenario, config, groups, held, buckets),
+                                   reduction_time(scenario, config, groups, held,
+                                                  pieces_of(count * stack.reduced_gradient_bytes)));
     reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
     const bool is_reduced = has_replicas(groups, held) && !shards_gradients(config);
     const bool is_gathered = has_replicas(groups, held) && !shards_weights(config);
     times.reductions.push_back(is_reduced ? reduction : TransferTime{});
-    times.gathers.push_back(is_gathered
-                                ? split(gathering_time(scenario, config, groups, held, buckets),
-                                        gathering_time(scenario, config, groups, held,
-                                                       pieces_of(gathered_bytes(stack))))
-                                : TransferTime{});
+    times.gathers.push_back(
+        is_gathered ? split(gathering_time(scenario, config, groups, held, buckets),
+                            gathering_time(scenario, config, groups, held,
+                                           pieces_of(gathered_weights(stack, held).total())))
+                    : TransferTime{});
   }
   for (int rank = 0; rank < config.pp; ++rank) {
     const OptimizerTime optimizer =

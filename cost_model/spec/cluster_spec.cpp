@@ -139,10 +139,24 @@ void describe(Fields& fields, GpuSpec& gpu) {
   if (fields.optional("peak_fp64_TFLOPs", gpu.peak_fp64.value() > 0.0)) {
     fields.quantity("peak_fp64_TFLOPs", gpu.peak_fp64, kTera, kTeraflopsRange);
   }
+  if (fields.optional("peak_fp8_TFLOPs", gpu.peak_fp8.value() > 0.0)) {
+    fields.quantity("peak_fp8_TFLOPs", gpu.peak_fp8, kTera, kTeraflopsRange);
+  }
+  if (fields.optional("fp8_any_layout", gpu.fp8_any_layout)) {
+    fields.flag("fp8_any_layout", gpu.fp8_any_layout);
+  }
+  if (fields.optional("fp8_mx", gpu.fp8_mx)) {
+    fields.flag("fp8_mx", gpu.fp8_mx);
+  }
   fields.quantity("memory_GiB", gpu.memory, kGibi, kMemoryRange);
   fields.quantity("memory_bandwidth_GBps", gpu.memory_bandwidth, kGiga, kBandwidthRange);
   fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
   fields.number("matmul_efficiency", gpu.matmul_efficiency, kFraction);
+  if (fields.optional("fp8_matmul_efficiency", gpu.fp8_matmul_efficiency.has_value())) {
+    double efficiency = gpu.fp8_matmul_efficiency.value_or(gpu.matmul_efficiency);
+    fields.number("fp8_matmul_efficiency", efficiency, kFraction);
+    gpu.fp8_matmul_efficiency = efficiency;
+  }
   fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
   fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
   fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
@@ -216,6 +230,13 @@ void describe(Fields& fields, NetworkTier& tier) {
 }
 
 template <class Fields>
+void describe(Fields& fields, HostSpec& host) {
+  fields.quantity("memory_GiB", host.memory, kGibi, kMemoryRange);
+  fields.quantity("memory_bandwidth_GBps", host.memory_bandwidth, kGiga, kBandwidthRange);
+  fields.quantity("link_GBps", host.link_bandwidth, kGiga, kBandwidthRange);
+}
+
+template <class Fields>
 void describe(Fields& fields, ClusterSpec& cluster) {
   fields.name("name", cluster.name);
   fields.text("source", cluster.source);
@@ -263,6 +284,11 @@ void describe(Fields& fields, ClusterSpec& cluster) {
                       cluster.all_reduce_across_nodes != AllReduceAcrossNodes::kFlat)) {
     fields.choice("all_reduce_across_nodes", cluster.all_reduce_across_nodes,
                   NamedValues<AllReduceAcrossNodes>(kAllReducesAcrossNodes));
+  }
+  if (fields.optional("host", cluster.host.has_value())) {
+    HostSpec host = cluster.host.value_or(HostSpec{});
+    fields.object("host", host);
+    cluster.host = host;
   }
   if (fields.optional("network_tiers", !cluster.network_tiers.empty())) {
     fields.objects("network_tiers", cluster.network_tiers);

@@ -40,6 +40,7 @@ struct GpuSpec {
   FlopsPerSecond peak_bf16;  ///< 0: the GPU has no bf16 matrix units. So of the next two.
   FlopsPerSecond peak_fp32;
   FlopsPerSecond peak_fp64;
+  FlopsPerSecond peak_fp8;  ///< 0: no matrix units for it.
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   int num_multiprocessors = 0;
@@ -47,6 +48,10 @@ struct GpuSpec {
   double matmul_startup_depth = 0.0;  ///< Inner-dimension steps that filling a tile's pipe costs.
   double matmul_output_depth = 0.0;   ///< Steps per byte of an element of the result, out and in.
   double matmul_wave_overlap = 0.0;   ///< Of the unfilled part of a last wave, what costs no time.
+  /// The first of these for products in 8 bits; none: the same.
+  std::optional<double> fp8_matmul_efficiency = std::nullopt;
+  bool fp8_any_layout = false;  ///< Of factors; else products in 8 bits read rows along k only.
+  bool fp8_mx = false;          ///< Scales of 32 elements, in the matrix units.
   std::optional<MatmulTile> matmul_tile = std::nullopt;  ///< None: those of analytic/gemm.h.
   double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
   double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
@@ -68,6 +73,12 @@ struct GpuSpec {
         return peak_fp64;
     }
     return {};
+  }
+  /// What matmul_time takes for a peak of products in 8 bits: with matmul_efficiency, what
+  /// fp8_matmul_efficiency says.
+  [[nodiscard]] FlopsPerSecond fp8_rate() const {
+    return FlopsPerSecond(peak_fp8.value() *
+                          (fp8_matmul_efficiency.value_or(matmul_efficiency) / matmul_efficiency));
   }
   friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
 };
@@ -140,6 +151,16 @@ enum class AllReduceAcrossNodes {
   kFaster,        ///< Whichever of the two takes less.
 };
 
+/// A GPU's share of the host that its node has: memory, what programs reach of its bandwidth, and
+/// what large copies reach of the link, per direction.
+struct HostSpec {
+  Bytes memory;
+  BytesPerSecond memory_bandwidth;
+  BytesPerSecond link_bandwidth;
+
+  friend bool operator==(const HostSpec&, const HostSpec&) = default;
+};
+
 /// A cluster of equal nodes.
 struct ClusterSpec {
   std::string name;
@@ -159,7 +180,8 @@ struct ClusterSpec {
   MeasuredCurve message_curve = {};
   std::optional<NcclSpec> nccl;  ///< For its tuner; none: one ring.
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
-  std::vector<NetworkTier> network_tiers;  ///< Growing; empty: one flat tier without bound.
+  std::optional<HostSpec> host = std::nullopt;  ///< Where it is known: something can be offloaded.
+  std::vector<NetworkTier> network_tiers;       ///< Growing; empty: one flat tier without bound.
   /// Cores that the ranks of a node share, where a rank is a thread or a process of a host and the
   /// "GPU" is a core: more ranks than cores take turns. None: every rank has its own device.
   std::optional<int> cores_per_node = std::nullopt;
@@ -191,6 +213,8 @@ template <class Fields>
 void describe(Fields& fields, AllReduceCurve& curve);
 template <class Fields>
 void describe(Fields& fields, NetworkTier& tier);
+template <class Fields>
+void describe(Fields& fields, HostSpec& host);
 template <class Fields>
 void describe(Fields& fields, ClusterSpec& cluster);
 

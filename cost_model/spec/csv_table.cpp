@@ -181,6 +181,28 @@ std::string CsvTable::place_of(std::size_t row, std::string_view column) const {
   return place_ + ": line " + std::to_string(rows_[row].line) + ": " + std::string(column);
 }
 
+CsvTable CsvTable::variations(
+    std::size_t row, const std::vector<std::map<std::string, std::string>>& changes) const {
+  CsvTable table;
+  table.place_ = place_;
+  table.columns_ = columns_;
+  for (const auto& change : changes) {
+    for (const auto& [column, text] : change) {
+      if (!table.has_column(column)) {
+        table.columns_.push_back(column);
+      }
+    }
+  }
+  for (const auto& change : changes) {
+    Row& varied = table.rows_.emplace_back(rows_[row]);
+    varied.fields.resize(table.columns_.size());
+    for (const auto& [column, text] : change) {
+      varied.fields[table.index_of(column)] = text;
+    }
+  }
+  return table;
+}
+
 void CsvTable::require(const std::vector<std::string>& columns) const {
   for (const std::string& column : columns) {
     if (!has_column(column)) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,11 @@ class CsvTable {
   [[nodiscard]] const std::string& place() const { return place_; }
   /// `file: line 12: column`, for messages.
   [[nodiscard]] std::string place_of(std::size_t row, std::string_view column) const;
+
+  /// A table of one row for each of `changes`, in their order: `row` with these fields by column in
+  /// place of its own. A column that is not there is added, empty where a change does not name it.
+  [[nodiscard]] CsvTable variations(
+      std::size_t row, const std::vector<std::map<std::string, std::string>>& changes) const;
 
   /// Throws Error, with near misses, unless every one of `columns` is there.
   void require(const std::vector<std::string>& columns) const;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "cost_model/error.h"
+
 namespace ptdp {
 namespace {
 
@@ -25,6 +27,34 @@ std::string counted(const std::vector<int>& numbers) {
   return text;
 }
 
+/// Which modules selective recomputation is of, or which layers full recomputation: where it is
+/// neither of the attention core nor of all.
+template <class Fields>
+void describe_recomputation(Fields& fields, ParallelConfig& config) {
+  if (fields.optional("recompute_modules", config.recompute_modules != kCoreAttentionAlone)) {
+    std::string text = to_string(config.recompute_modules);
+    fields.text("recompute_modules", text);
+    if constexpr (Fields::kIsReading) {
+      const std::string place = fields.place_of("recompute_modules");
+      config.recompute_modules = parse_recompute_modules(text, place);
+      if (config.recompute != Recompute::kSelective) {
+        throw Error(place + ": expected recompute \"selective\" beside it");
+      }
+    }
+  }
+  if (fields.optional("recompute_num_layers", config.recomputes_by_layers())) {
+    fields.count("recompute_num_layers", config.recompute_num_layers, 1, kLargestDegree);
+    fields.choice("recompute_method", config.recompute_method,
+                  NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+    if constexpr (Fields::kIsReading) {
+      if (config.recompute != Recompute::kFull) {
+        throw Error(fields.place_of("recompute_num_layers") +
+                    ": expected recompute \"full\" beside it");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(ScheduleKind schedule) {
@@ -35,6 +65,12 @@ std::string_view name_of(Recompute recompute) {
 }
 std::string_view name_of(Precision precision) {
   return name_of(precision, NamedValues<Precision>(kPrecisionNames));
+}
+std::string_view name_of(RankOrder order) {
+  return name_of(order, NamedValues<RankOrder>(kRankOrderNames));
+}
+std::string_view name_of(Offload offload) {
+  return name_of(offload, NamedValues<Offload>(kOffloadNames));
 }
 std::string_view name_of(ExpertDispatch dispatch) {
   return name_of(dispatch, NamedValues<ExpertDispatch>(kExpertDispatchNames));
@@ -78,11 +114,34 @@ std::string to_string(const ParallelConfig& config) {
   }
   text += " recompute=";
   text += name_of(config.recompute);
+  if (config.recompute == Recompute::kSelective &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    text += " modules=" + to_string(config.recompute_modules);
+  }
+  if (config.recomputes_by_layers()) {
+    const std::string_view method =
+        name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+    text += ' ' + key(std::string(method).c_str(), config.recompute_num_layers);
+  }
   if (config.sequence_parallel) {
     text += " sequence-parallel";
   }
   if (config.zero_stage > 0) {
     text += ' ' + key("zero", config.zero_stage);
+  }
+  if (config.dp_replicate > 1) {
+    text += ' ' + key("dp_replicate", config.dp_replicate);
+  }
+  if (!config.reshard_after_forward) {
+    text += " reshard_after_forward=off";
+  }
+  if (config.rank_order != RankOrder{}) {
+    text += " order=";
+    text += name_of(config.rank_order);
+  }
+  if (config.offload != Offload::kNone) {
+    text += " offload=";
+    text += name_of(config.offload);
   }
   if (!config.layers_per_stage.empty()) {
     text += " layers=" + counted(config.layers_per_stage);
@@ -104,9 +163,19 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.count("micro_batch_size", config.micro_batch_size, 1, kLargestDegree);
   fields.choice("schedule", config.schedule, NamedValues<ScheduleKind>(kScheduleNames));
   fields.choice("recompute", config.recompute, NamedValues<Recompute>(kRecomputeNames));
+  describe_recomputation(fields, config);
   fields.flag("sequence_parallel", config.sequence_parallel);
   fields.count("zero_stage", config.zero_stage, 0, 3);
+  if (fields.optional("dp_replicate", config.dp_replicate != 1)) {
+    fields.count("dp_replicate", config.dp_replicate, 1, kLargestDegree);
+  }
+  if (fields.optional("reshard_after_forward", !config.reshard_after_forward)) {
+    fields.flag("reshard_after_forward", config.reshard_after_forward);
+  }
   fields.choice("rank_order", config.rank_order, NamedValues<RankOrder>(kRankOrderNames));
+  if (fields.optional("offload", config.offload != Offload::kNone)) {
+    fields.choice("offload", config.offload, NamedValues<Offload>(kOffloadNames));
+  }
   fields.counts("layers_per_stage", config.layers_per_stage, 0, kLargestDegree);
   if (config.schedule == ScheduleKind::kZbAuto) {
     int limit = config.memory_limit.value_or(config.pp);

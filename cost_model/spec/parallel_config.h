@@ -11,6 +11,7 @@
 #include "cost_model/spec/named_values.h"
 #include "cost_model/spec/object_reader.h"
 #include "cost_model/spec/object_writer.h"
+#include "cost_model/spec/recompute_modules.h"
 
 namespace ptdp {
 
@@ -34,9 +35,14 @@ enum class ScheduleKind {
 enum class Recompute { kNone, kSelective, kFull };
 /// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
 enum class Precision { kFp16, kBf16, kFp32, kFp64 };
-/// Which ranks are neighbours: in tp-cp-ep-dp-pp, Megatron-LM's, the members of a tensor-parallel
-/// group have consecutive ranks and pipeline stages lie farthest apart.
-enum class RankOrder { kTpCpEpDpPp };
+/// Which ranks are neighbours, those along the first dimension first. Source: Megatron-LM,
+/// parallel_state.py.
+enum class RankOrder {
+  kTpCpEpDpPp,  ///< Its default: pipeline stages lie farthest apart.
+  kTpCpEpPpDp   ///< Its --use-tp-pp-dp-mapping: replicas lie farthest apart.
+};
+/// What lies in the memory of the host.
+enum class Offload { kNone, kOptimizer, kActivations, kBoth };
 /// How tokens get to their experts and back.
 enum class ExpertDispatch {
   kAllToAll,     ///< Each once per expert.
@@ -76,7 +82,13 @@ inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::
                                                NamedValue<Precision>{Precision::kFp32, "fp32"},
                                                NamedValue<Precision>{Precision::kFp64, "fp64"}};
 inline constexpr std::array kRankOrderNames = {
-    NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"}};
+    NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"},
+    NamedValue<RankOrder>{RankOrder::kTpCpEpPpDp, "tp-cp-ep-pp-dp"}};
+inline constexpr std::array kOffloadNames = {
+    NamedValue<Offload>{Offload::kNone, "none"},
+    NamedValue<Offload>{Offload::kOptimizer, "optimizer"},
+    NamedValue<Offload>{Offload::kActivations, "activations"},
+    NamedValue<Offload>{Offload::kBoth, "optimizer+activations"}};
 inline constexpr std::array kExpertDispatchNames = {
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllToAll, "all-to-all"},
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllGather, "all-gather"},
@@ -85,6 +97,13 @@ inline constexpr std::array kContextParallelNames = {
     NamedValue<ContextParallel>{ContextParallel::kRing, "ring"},
     NamedValue<ContextParallel>{ContextParallel::kAllGather, "all-gather"},
     NamedValue<ContextParallel>{ContextParallel::kAllToAll, "all-to-all"}};
+
+[[nodiscard]] constexpr bool offloads_optimizer(Offload offload) {
+  return offload == Offload::kOptimizer || offload == Offload::kBoth;
+}
+[[nodiscard]] constexpr bool offloads_activations(Offload offload) {
+  return offload == Offload::kActivations || offload == Offload::kBoth;
+}
 
 /// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
 /// method of training.
@@ -95,6 +114,8 @@ inline constexpr std::array kContextParallelNames = {
 [[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
+[[nodiscard]] std::string_view name_of(RankOrder order);
+[[nodiscard]] std::string_view name_of(Offload offload);
 [[nodiscard]] std::string_view name_of(ExpertDispatch dispatch);
 [[nodiscard]] std::string_view name_of(ContextParallel kind);
 
@@ -130,14 +151,26 @@ struct ParallelConfig {
   int micro_batch_size = 1;  ///< Sequences per microbatch.
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   Recompute recompute = Recompute::kNone;
+  RecomputeModules recompute_modules = kCoreAttentionAlone;    ///< Of selective recomputation.
+  RecomputeMethod recompute_method = RecomputeMethod::kBlock;  ///< Of full recomputation.
+  int recompute_num_layers = 0;                                ///< As the method says.
   bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
-  int zero_stage = 0;  ///< Sharded over dp·cp: 1 optimizer states, 2 gradients too, 3 weights too.
+  /// Sharded over dp·cp / dp_replicate: 1 optimizer states, 2 gradients too, 3 weights too.
+  int zero_stage = 0;
+  /// Replicas of the shards (HSDP): dp = dp_replicate·(dp within a shard group).
+  int dp_replicate = 1;
+  /// Whether weights gathered for a forward pass are dropped, and gathered again for the backward
+  /// one (FSDP2's reshard_after_forward); of stage 3 without a pipeline.
+  bool reshard_after_forward = true;
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
+  Offload offload = Offload::kNone;
   std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
   /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within
   /// it; else pp of them.
   std::optional<int> memory_limit = {};
 
+  /// Whether full recomputation is of some layers only, or of several at a time.
+  [[nodiscard]] constexpr bool recomputes_by_layers() const { return recompute_num_layers > 0; }
   /// GPUs in use: tp·pp·dp·cp (experts share the GPUs of a stage); at most the largest int64.
   [[nodiscard]] std::int64_t world_size() const;
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
@@ -151,7 +184,10 @@ struct ParallelConfig {
                                             const ParallelConfig& config);
 
 /// "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved recompute=full", for people; what is 1 or off beyond the
-/// first three degrees is left out; layers per stage as "layers=13,5x14,12" unless all are equal.
+/// first three degrees is left out, and Megatron-LM's default order of ranks; layers per stage as
+/// "layers=13,5x14,12" unless all are equal, recomputation as "recompute=selective
+/// modules=core_attn+mlp" or "recompute=full block=2" unless it is of the attention core, or of all
+/// layers.
 [[nodiscard]] std::string to_string(const ParallelConfig& config);
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.

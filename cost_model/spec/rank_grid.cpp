@@ -2,10 +2,24 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 namespace ptdp {
 namespace {
+
+/// Of the network tier that spans so many neighbouring ranks.
+double oversubscription_over(std::int64_t ranks, const ClusterSpec& cluster) {
+  double oversubscription = 1.0;
+  for (const NetworkTier& tier : cluster.network_tiers) {
+    oversubscription = tier.oversubscription;
+    if (ranks <= tier.gpus) {
+      break;
+    }
+  }
+  return oversubscription;
+}
 
 /// Groups of `size` ranks, `stride` apart, which fill `world` ranks.
 GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
@@ -38,12 +52,55 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
     }
   }
   if (placement.nodes > 1) {
-    for (const NetworkTier& tier : cluster.network_tiers) {
-      placement.oversubscription = tier.oversubscription;
-      if (span <= tier.gpus) {
-        break;
+    placement.oversubscription = oversubscription_over(span, cluster);
+  }
+  return placement;
+}
+
+/// Groups of which each has `blocks` runs of `run` ranks: ranks of a run lie `stride` apart, runs
+/// `block_stride`, in which as many groups have a run as fit. Exact: counted on every node, where
+/// there are many runs until their places in nodes repeat.
+GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t blocks,
+                          std::int64_t block_stride, const ClusterSpec& cluster) {
+  const std::int64_t node = cluster.gpus_per_node;
+  const std::int64_t period = node / std::gcd(block_stride, node);
+  const std::int64_t repeats = std::max<std::int64_t>(blocks / period - 2, 0);
+  const std::int64_t counted = blocks - repeats * period;
+  GroupPlacement placement{.size = run * blocks, .ranks_per_node = run * blocks};
+  std::vector<bool> is_seen(static_cast<std::size_t>(node), false);
+  for (std::int64_t group = 0; group < block_stride / run; ++group) {
+    const std::int64_t begin = (group / stride * stride * run + group % stride) % node;
+    if (is_seen[static_cast<std::size_t>(begin)]) {
+      continue;
+    }
+    is_seen[static_cast<std::size_t>(begin)] = true;
+    std::vector<std::int64_t> members;  // of each node that the group touches, ascending
+    std::int64_t last_node = -1;
+    std::int64_t nodes_before_last_period = 0;
+    for (std::int64_t block = 0; block < counted; ++block) {
+      if (block == counted - period) {
+        nodes_before_last_period = std::ssize(members);
+      }
+      for (std::int64_t i = 0; i < run; ++i) {
+        const std::int64_t on = (begin + block * block_stride + i * stride) / node;
+        if (on != last_node) {
+          members.push_back(0);
+          last_node = on;
+        }
+        ++members.back();
       }
     }
+    const std::int64_t nodes = std::ssize(members);
+    if (nodes > 1) {
+      placement.nodes =
+          std::max(placement.nodes, nodes + repeats * (nodes - nodes_before_last_period));
+      placement.ranks_per_node =
+          std::min(placement.ranks_per_node, *std::min_element(members.begin(), members.end()));
+    }
+  }
+  if (placement.nodes > 1) {
+    placement.oversubscription =
+        oversubscription_over((blocks - 1) * block_stride + (run - 1) * stride + 1, cluster);
   }
   return placement;
 }
@@ -51,8 +108,14 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
 }  // namespace
 
 RankGrid::RankGrid(const ParallelConfig& config)
-    : sizes_{config.tp, config.cp, config.dp, config.pp} {
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    : sizes_{config.tp, config.cp, config.dp, config.pp}, shard_replicas_(config.dp_replicate) {
+  std::array order = {Dimension::kTensor, Dimension::kContext, Dimension::kData,
+                      Dimension::kPipeline};
+  if (config.rank_order == RankOrder::kTpCpEpPpDp) {
+    std::swap(order[2], order[3]);
+  }
+  for (const Dimension dimension : order) {
+    const auto i = static_cast<std::size_t>(dimension);
     strides_[i] = world_size_;
     world_size_ *= sizes_[i];
   }
@@ -93,7 +156,8 @@ std::vector<std::int64_t> RankGrid::group(Dimension dimension, std::int64_t rank
 }
 
 std::int64_t expert_data_size(const ParallelConfig& config) {
-  const std::int64_t ranks = std::int64_t{1} * config.tp * config.cp * config.dp;
+  const std::int64_t ranks =
+      std::int64_t{1} * config.tp * config.cp * config.dp / config.dp_replicate;
   const std::int64_t shared = std::int64_t{1} * config.etp * config.ep;
   assert(ranks % shared == 0);
   return ranks / shared;
@@ -103,9 +167,27 @@ GroupPlacement place_group(const RankGrid& grid, Dimension dimension, const Clus
   return place(grid.size(dimension), grid.stride(dimension), grid.world_size(), cluster);
 }
 
+bool places_experts(const ParallelConfig& config) {
+  return config.rank_order == RankOrder::kTpCpEpDpPp || config.pp == 1 ||
+         std::int64_t{1} * config.etp * config.ep == std::int64_t{1} * config.tp * config.cp;
+}
+
 GroupPlacement place_replicas(const RankGrid& grid, const ClusterSpec& cluster) {
-  return place(grid.size(Dimension::kContext) * grid.size(Dimension::kData),
-               grid.stride(Dimension::kContext), grid.world_size(), cluster);
+  const std::int64_t sharers = grid.size(Dimension::kContext);
+  const std::int64_t replicas = grid.size(Dimension::kData) / grid.shard_replicas();
+  const std::int64_t stride = grid.stride(Dimension::kContext);
+  const std::int64_t replica_stride = grid.stride(Dimension::kData);
+  if (replica_stride == sharers * stride || replicas == 1) {
+    return place(sharers * replicas, stride, grid.world_size(), cluster);
+  }
+  return sharers == 1 ? place(replicas, replica_stride, grid.world_size(), cluster)
+                      : place_runs(sharers, stride, replicas, replica_stride, cluster);
+}
+
+GroupPlacement place_shard_replicas(const RankGrid& grid, const ClusterSpec& cluster) {
+  const std::int64_t replicas = grid.shard_replicas();
+  return place(replicas, grid.stride(Dimension::kData) * grid.size(Dimension::kData) / replicas,
+               grid.world_size(), cluster);
 }
 
 GroupPlacement place_expert_group(const ParallelConfig& config, ExpertDimension dimension,
@@ -119,8 +201,11 @@ GroupPlacement place_expert_group(const ParallelConfig& config, ExpertDimension 
       return place(config.ep, config.etp, world, cluster);
     case ExpertDimension::kTensorAndExpert:
       return place(both, 1, world, cluster);
-    case ExpertDimension::kData:
-      return place(expert_data_size(config), both, world, cluster);
+    case ExpertDimension::kData: {
+      const bool are_stages_between = config.rank_order == RankOrder::kTpCpEpPpDp;
+      return place(expert_data_size(config), both * (are_stages_between ? config.pp : 1), world,
+                   cluster);
+    }
   }
   return {};
 }

@@ -10,12 +10,13 @@
 
 namespace ptdp {
 
-/// The dimensions along which ranks form groups, fastest first in the rank order tp-cp-ep-dp-pp
-/// (experts have groups of their own over the ranks of a stage, see ExpertDimension).
+/// The dimensions along which ranks form groups (experts have groups of their own over the ranks of
+/// a stage, see ExpertDimension).
 enum class Dimension { kTensor, kContext, kData, kPipeline };
 
-/// The ranks of a job as a grid: rank = tp + tp_size·(cp + cp_size·(dp + dp_size·pp)), which is the
-/// order tp-cp-ep-dp-pp of Megatron-LM (parallel_state.py).
+/// The ranks of a job as a grid. In the order tp-cp-ep-dp-pp of Megatron-LM (parallel_state.py)
+/// rank = tp + tp_size·(cp + cp_size·(dp + dp_size·pp)); in tp-cp-ep-pp-dp the last two change
+/// places.
 class RankGrid {
  public:
   using Coordinates = std::array<std::int64_t, 4>;  ///< Indexed by Dimension.
@@ -26,6 +27,9 @@ class RankGrid {
   [[nodiscard]] std::int64_t size(Dimension dimension) const;
   /// Distance in ranks between neighbours of a group.
   [[nodiscard]] std::int64_t stride(Dimension dimension) const;
+  /// Replicas of the shards, dp_replicate: consecutive dp / dp_replicate of a data-parallel group
+  /// share one.
+  [[nodiscard]] std::int64_t shard_replicas() const { return shard_replicas_; }
   [[nodiscard]] Coordinates coordinates(std::int64_t rank) const;
   [[nodiscard]] std::int64_t rank(const Coordinates& coordinates) const;
   /// The ranks that differ from `rank` in one coordinate only, `rank` included, ascending.
@@ -35,11 +39,13 @@ class RankGrid {
   std::array<std::int64_t, 4> sizes_;
   std::array<std::int64_t, 4> strides_{};
   std::int64_t world_size_ = 1;
+  std::int64_t shard_replicas_;
 };
 
 /// The groups of experts: the ranks of a pipeline stage as a second grid, rank = etp + etp_size·(ep
-/// + ep_size·edp), whatever tp, cp and dp are. Source: Megatron-Core, parallel_state.py,
-/// expert_decoder_rank_generator.
+/// + ep_size·edp), whatever tp, cp and dp are; in the order tp-cp-ep-pp-dp pipeline stages come
+/// before edp, and etp·ep must be tp·cp (places_experts). Source: Megatron-Core,
+/// parallel_state.py, expert_decoder_rank_generator.
 enum class ExpertDimension {
   kTensor,           ///< GPUs that share an expert: etp, neighbours.
   kExpert,           ///< GPUs that share the experts: ep, etp apart.
@@ -47,8 +53,14 @@ enum class ExpertDimension {
   kData,             ///< GPUs that hold the same part of the same experts: etp·ep apart.
 };
 
-/// Replicas of the experts, tp·cp·dp/(etp·ep). etp·ep must divide tp·cp·dp.
+/// GPUs that hold the same experts and share their shards, tp·cp·dp/(dp_replicate·etp·ep): all
+/// their replicas without dp_replicate. etp·ep must divide tp·cp·dp/dp_replicate.
 [[nodiscard]] std::int64_t expert_data_size(const ParallelConfig& config);
+
+/// Whether the order of ranks has a place for the groups of experts: where stages are not farthest
+/// apart, experts must have as many replicas as the rest of the model. Source: Megatron-Core,
+/// parallel_state.py ("the data parallel size of the attention and moe layers must be the same").
+[[nodiscard]] bool places_experts(const ParallelConfig& config);
 
 /// How the groups along a dimension lie on nodes of consecutive ranks: all of them wait for the one
 /// that lies worst.
@@ -68,11 +80,15 @@ struct GroupPlacement {
 /// else a lower bound.
 [[nodiscard]] GroupPlacement place_group(const RankGrid& grid, Dimension dimension,
                                          const ClusterSpec& cluster);
-/// The same of the groups that hold the same parameters but the experts', cp·dp ranks, a
-/// tensor-parallel group apart: over them gradients are reduced and ZeRO shards (Megatron-Core,
+/// The same of the groups that hold the same parameters but the experts', cp·dp/dp_replicate ranks,
+/// a tensor-parallel group apart: over them gradients are reduced and ZeRO shards (Megatron-Core,
 /// parallel_state.py: with_context_parallel=True).
 [[nodiscard]] GroupPlacement place_replicas(const RankGrid& grid, const ClusterSpec& cluster);
-/// The same of the groups of experts. etp·ep must divide tp·cp·dp.
+/// The same of the dp_replicate ranks that hold the same shard, of experts or of the rest: as far
+/// apart as the groups above are large. Source: PyTorch FSDP2's mesh of (replicate, shard).
+[[nodiscard]] GroupPlacement place_shard_replicas(const RankGrid& grid, const ClusterSpec& cluster);
+/// The same of the groups of experts, of kData within one replica of the shards. etp·ep must divide
+/// tp·cp·dp/dp_replicate.
 [[nodiscard]] GroupPlacement place_expert_group(const ParallelConfig& config,
                                                 ExpertDimension dimension,
                                                 const ClusterSpec& cluster);

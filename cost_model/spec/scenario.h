@@ -29,8 +29,11 @@ struct Scenario {
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-/// Throws Error where the parts do not go together: a GPU without the stack's precision or without
-/// a rate for its attention kernel.
+/// The peak of most of its products, that MFU is of: of 8 bits where linear layers are in them.
+[[nodiscard]] FlopsPerSecond matmul_peak(const Scenario& scenario);
+
+/// Throws Error where the parts do not go together: a GPU without the stack's precision, its 8 bits
+/// or a rate for its attention kernel.
 void check(const Scenario& scenario);
 
 }  // namespace ptdp

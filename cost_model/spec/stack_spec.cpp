@@ -15,6 +15,7 @@ constexpr Range kMebibytes = {0.001, 1e6, "MiB"};
 constexpr Range kLogitRange = {0.0, 1e4, "bytes per logit"};
 const Bytes kUsualBucket = StackSpec{}.gradient_bucket_size;
 const double kUsualLossTraffic = StackSpec{}.loss_traffic;
+const double kUsualLossBytes = StackSpec{}.loss_bytes;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
 /// The fields that a stack has in each precision: applies `visit` to both of every pair.
@@ -49,6 +50,31 @@ void check_precisions(const StackSpec& stack, const std::string& place) {
   }
 }
 
+/// Each way of scaling once, and the one that is used among them.
+void check_recipes(const StackSpec& stack, const std::string& place) {
+  std::vector<Fp8Scaling> scalings;
+  for (const Fp8Recipe& recipe : stack.fp8_recipes) {
+    scalings.push_back(recipe.scaling);
+  }
+  std::sort(scalings.begin(), scalings.end());
+  const auto repeated = std::adjacent_find(scalings.begin(), scalings.end());
+  if (repeated != scalings.end()) {
+    throw Error(place + ": " + std::string(name_of(*repeated)) + " is there twice");
+  }
+  if (stack.fp8 && fp8_recipe(stack) == nullptr) {
+    throw Error(place + ": expected " + std::string(name_of(*stack.fp8)) +
+                " among them, which fp8 names");
+  }
+}
+
+std::string names_of_recipes(const StackSpec& stack) {
+  std::string names;
+  for (const Fp8Recipe& recipe : stack.fp8_recipes) {
+    names += (names.empty() ? "" : ", ") + std::string(name_of(recipe.scaling));
+  }
+  return names;
+}
+
 /// A list of choices that names one twice is a slip; so is an empty one, unless that says
 /// something.
 template <class Value>
@@ -69,10 +95,36 @@ StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
   stack.parameter_gather_overlap = overlap.gathers;
   stack.tensor_parallel_overlap =
       overlap.tensor && (!overlap.as_possible || can_overlap_tensor(stack));
+  if (!overlap.tensor) {
+    stack.tp_comm_overlap = TpCommOverlap::kNone;
+  }
+  return stack;
+}
+
+const Fp8Recipe* fp8_recipe(const StackSpec& stack) {
+  for (const Fp8Recipe& recipe : stack.fp8_recipes) {
+    if (stack.fp8 == recipe.scaling) {
+      return &recipe;
+    }
+  }
+  return nullptr;
+}
+
+StackSpec with_fp8(StackSpec stack, std::string_view recipe) {
+  if (stack.fp8_recipes.empty()) {
+    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe));
+  }
+  stack.fp8 = recipe == "fp8" ? std::optional(stack.fp8_recipes.front().scaling)
+                              : find_value(recipe, NamedValues<Fp8Scaling>(kFp8ScalingNames));
+  if (fp8_recipe(stack) == nullptr) {
+    throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe) +
+                "; it has those of " + names_of_recipes(stack));
+  }
   return stack;
 }
 
 StackSpec at_precision(StackSpec stack, Precision precision) {
+  stack.fp8 = std::nullopt;
   const auto other =
       std::find_if(stack.other_precisions.begin(), stack.other_precisions.end(),
                    [&](const PrecisionBytes& bytes) { return bytes.precision == precision; });
@@ -102,6 +154,25 @@ template <class Fields>
 void describe(Fields& fields, StackCapabilities& can_run) {
   fields.choices("schedules", can_run.schedules, NamedValues<ScheduleKind>(kScheduleNames));
   fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
+  if (fields.optional("recompute_modules", can_run.recompute_modules != kCoreAttentionAlone)) {
+    std::vector<RecomputeModule> modules = can_run.recompute_modules.list();
+    fields.choices("recompute_modules", modules,
+                   NamedValues<RecomputeModule>(kRecomputeModuleNames));
+    can_run.recompute_modules = {};
+    for (const RecomputeModule module : modules) {
+      can_run.recompute_modules.add(module);
+    }
+    if constexpr (Fields::kIsReading) {
+      check_choices(modules, fields.place_of("recompute_modules"));
+    }
+  }
+  if (fields.optional("recompute_methods", !can_run.recompute_methods.empty())) {
+    fields.choices("recompute_methods", can_run.recompute_methods,
+                   NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+    if constexpr (Fields::kIsReading) {
+      check_choices(can_run.recompute_methods, fields.place_of("recompute_methods"));
+    }
+  }
   fields.counts("zero_stages", can_run.zero_stages, 0, kHighestZeroStage);
   fields.flag("sequence_parallel", can_run.sequence_parallel);
   fields.flag("context_parallel", can_run.context_parallel);
@@ -110,10 +181,24 @@ void describe(Fields& fields, StackCapabilities& can_run) {
   if (fields.optional("uneven_layers", can_run.uneven_layers)) {
     fields.flag("uneven_layers", can_run.uneven_layers);
   }
+  if (fields.optional("hybrid_sharding", can_run.hybrid_sharding)) {
+    fields.flag("hybrid_sharding", can_run.hybrid_sharding);
+  }
+  if (fields.optional("kept_weights", can_run.kept_weights)) {
+    fields.flag("kept_weights", can_run.kept_weights);
+  }
+  if (fields.optional("rank_orders", !can_run.rank_orders.empty())) {
+    fields.choices("rank_orders", can_run.rank_orders, NamedValues<RankOrder>(kRankOrderNames));
+  }
+  if (fields.optional("offload", !can_run.offload.empty())) {
+    fields.choices("offload", can_run.offload, NamedValues<Offload>(kOffloadNames));
+  }
   if constexpr (Fields::kIsReading) {
+    check_choices(can_run.offload, fields.place_of("offload"), true);
     check_choices(can_run.schedules, fields.place_of("schedules"), true);
     check_choices(can_run.recompute, fields.place_of("recompute"));
     check_choices(can_run.zero_stages, fields.place_of("zero_stages"));
+    check_choices(can_run.rank_orders, fields.place_of("rank_orders"), true);
   }
 }
 
@@ -128,9 +213,9 @@ void describe(Fields& fields, PrecisionBytes& bytes) {
   fields.number("loss_traffic", bytes.loss_traffic, kLogitRange);
 }
 
+/// The software and its kernels.
 template <class Fields>
-void describe(Fields& fields, StackSpec& stack) {
-  fields.name("name", stack.name);
+void describe_kernels(Fields& fields, StackSpec& stack) {
   fields.text("source", stack.source);
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
@@ -141,7 +226,19 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.flag("fused_element_wise", stack.fused_element_wise);
   }
   fields.flag("tensor_parallel_overlap", stack.tensor_parallel_overlap);
+  if (fields.optional("tp_comm_overlap", stack.tp_comm_overlap != TpCommOverlap::kNone)) {
+    fields.choice("tp_comm_overlap", stack.tp_comm_overlap,
+                  NamedValues<TpCommOverlap>(kTpCommOverlapNames));
+  }
+  if (fields.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs)) {
+    fields.flag("keeps_gathered_inputs", stack.keeps_gathered_inputs);
+  }
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
+}
+
+/// What is kept of each parameter, in each precision.
+template <class Fields>
+void describe_state(Fields& fields, StackSpec& stack) {
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
   fields.number("gradient_bytes", stack.gradient_bytes, kStoredBytes);
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
@@ -158,6 +255,22 @@ void describe(Fields& fields, StackSpec& stack) {
       sort_by_precision(stack.other_precisions);
     }
   }
+  if (fields.optional("fp8", stack.fp8.has_value())) {
+    Fp8Scaling scaling = stack.fp8.value_or(Fp8Scaling::kDelayed);
+    fields.choice("fp8", scaling, NamedValues<Fp8Scaling>(kFp8ScalingNames));
+    stack.fp8 = scaling;
+  }
+  if (fields.optional("fp8_recipes", !stack.fp8_recipes.empty())) {
+    fields.objects("fp8_recipes", stack.fp8_recipes);
+  }
+  if constexpr (Fields::kIsReading) {
+    check_recipes(stack, fields.place_of("fp8_recipes"));
+  }
+}
+
+/// What a step moves of each parameter and logit.
+template <class Fields>
+void describe_traffic(Fields& fields, StackSpec& stack) {
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
   if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size != kUsualBucket)) {
@@ -165,12 +278,27 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   fields.number("gradient_staging_traffic", stack.gradient_staging_traffic, kBytesPerParameter);
   fields.number("optimizer_traffic", stack.optimizer_traffic, kBytesPerParameter);
+  if (fields.optional("offloaded_optimizer_bytes", stack.offloaded_optimizer_bytes != 0.0)) {
+    fields.number("offloaded_optimizer_bytes", stack.offloaded_optimizer_bytes,
+                  {0.0, stack.optimizer_bytes, "at most optimizer_bytes"});
+  }
+  if (fields.optional("host_optimizer_traffic", stack.host_optimizer_traffic != 0.0)) {
+    fields.number("host_optimizer_traffic", stack.host_optimizer_traffic, kBytesPerParameter);
+  }
   if (fields.optional("loss_scaling_traffic", stack.loss_scaling_traffic != 0.0)) {
     fields.number("loss_scaling_traffic", stack.loss_scaling_traffic, kBytesPerParameter);
   }
   if (fields.optional("loss_traffic", stack.loss_traffic != kUsualLossTraffic)) {
     fields.number("loss_traffic", stack.loss_traffic, kLogitRange);
   }
+  if (fields.optional("loss_bytes", stack.loss_bytes != kUsualLossBytes)) {
+    fields.number("loss_bytes", stack.loss_bytes, kLogitRange);
+  }
+}
+
+/// What runs beside what, and what it costs to begin it.
+template <class Fields>
+void describe_communication(Fields& fields, StackSpec& stack) {
   if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {
     fields.flag("optimizer_post_validation", stack.optimizer_post_validation);
   }
@@ -181,6 +309,9 @@ void describe(Fields& fields, StackSpec& stack) {
   }
   if (fields.optional("shards_matrices_apart", stack.shards_matrices_apart)) {
     fields.flag("shards_matrices_apart", stack.shards_matrices_apart);
+  }
+  if (fields.optional("all_reduces_shards", stack.all_reduces_shards)) {
+    fields.flag("all_reduces_shards", stack.all_reduces_shards);
   }
   fields.flag("scatter_gather", stack.scatter_gather);
   if (fields.optional("expert_dispatch", stack.expert_dispatch != ExpertDispatch::kAllToAll)) {
@@ -203,6 +334,24 @@ void describe(Fields& fields, StackSpec& stack) {
     fields.quantity("workspace_MiB", stack.workspace, kGibi / 1024.0, kMebibytes);
   }
   fields.object("can_run", stack.can_run);
+}
+
+template <class Fields>
+void describe(Fields& fields, StackSpec& stack) {
+  fields.name("name", stack.name);
+  describe_kernels(fields, stack);
+  describe_state(fields, stack);
+  describe_traffic(fields, stack);
+  describe_communication(fields, stack);
+  if constexpr (Fields::kIsReading) {
+    const std::vector<Offload>& offload = stack.can_run.offload;
+    if (std::any_of(offload.begin(), offload.end(), offloads_optimizer) &&
+        stack.offloaded_optimizer_bytes == 0.0) {
+      throw Error(fields.place_of("offloaded_optimizer_bytes") +
+                  ": expected what a host holds of optimizer_bytes, since can_run.offload has "
+                  "optimizer; got 0 or nothing");
+    }
+  }
 }
 
 template void describe(ObjectReader&, StackSpec&);

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "cost_model/spec/fp8_recipe.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/units.h"
 
@@ -38,6 +41,18 @@ inline constexpr std::array kPipelineOverlapNames = {
     NamedValue<PipelineOverlap>{PipelineOverlap::kInterleaved, "interleaved"},
     NamedValue<PipelineOverlap>{PipelineOverlap::kAlways, "always"}};
 
+/// How collectives of sequence parallelism run within the products that use or make what they move,
+/// cut into chunks (analytic/product_overlap.h). What they move lies within a node.
+enum class TpCommOverlap {
+  kNone,
+  kUserBuffers,     ///< TransformerEngine's, Megatron-Core's --tp-comm-overlap.
+  kSymmetricMemory  ///< PyTorch's asynchronous tensor parallelism.
+};
+inline constexpr std::array kTpCommOverlapNames = {
+    NamedValue<TpCommOverlap>{TpCommOverlap::kNone, "none"},
+    NamedValue<TpCommOverlap>{TpCommOverlap::kUserBuffers, "userbuffers"},
+    NamedValue<TpCommOverlap>{TpCommOverlap::kSymmetricMemory, "symmetric-memory"}};
+
 /// What is kept for backward passes, and when it is released.
 enum class MemoryModel {
   kMegatron,  ///< Korthikanti et al.'s table, masks of one byte, allocators that give nothing back.
@@ -51,15 +66,33 @@ inline constexpr std::array kMemoryModelNames = {
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
   std::vector<Recompute> recompute;
+  RecomputeModules recompute_modules = kCoreAttentionAlone;  ///< What `selective` may be of.
+  std::vector<RecomputeMethod> recompute_methods;  ///< Of `full`, where it is of some layers.
   std::vector<int> zero_stages;
   bool sequence_parallel = false;
   bool context_parallel = false;
-  bool expert_parallel = false;    ///< And models with experts at all.
-  int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
-  bool uneven_layers = false;      ///< Any number of layers for each virtual stage.
+  bool expert_parallel = false;        ///< And models with experts at all.
+  bool hybrid_sharding = false;        ///< Replicas of shards: dp_replicate above 1.
+  bool kept_weights = false;           ///< Full sharding without reshard_after_forward.
+  int interleaved_min_stages = 2;      ///< Smallest pp that the interleaved schedule accepts.
+  bool uneven_layers = false;          ///< Any number of layers for each virtual stage.
+  std::vector<RankOrder> rank_orders;  ///< Beside Megatron-LM's default.
+  std::vector<Offload> offload;        ///< Beside none.
 
   friend bool operator==(const StackCapabilities&, const StackCapabilities&) = default;
 };
+
+/// What selective recomputation is of where nobody says: the attention core, or where the stack
+/// does not run that, what it does.
+[[nodiscard]] constexpr RecomputeModules usual_modules(const StackCapabilities& can_run) {
+  for (const RecomputeModule usual :
+       {RecomputeModule::kCoreAttention, RecomputeModule::kEverySecondProduct}) {
+    if (can_run.recompute_modules.has(usual)) {
+      return {usual};
+    }
+  }
+  return can_run.recompute_modules;
+}
 
 /// What a stack keeps and moves when it trains in another precision than StackSpec::precision:
 /// StackSpec's fields of the same names.
@@ -82,8 +115,11 @@ struct StackSpec {
   Precision precision = Precision::kBf16;
   std::string attention = "unfused";  ///< Or a fused kernel that the GPU has a rate for.
   MemoryModel memory_model = MemoryModel::kMegatron;
-  bool fused_element_wise = true;            ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
-  bool tensor_parallel_overlap = false;      ///< Backward collectives behind products.
+  bool fused_element_wise = true;        ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
+  bool tensor_parallel_overlap = false;  ///< Backward collectives behind products.
+  TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;  ///< And all of them within products.
+  /// Whether what sequence parallelism gathers is kept for weight gradients, not gathered again.
+  bool keeps_gathered_inputs = false;
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
   double gradient_bytes = 4.0;
@@ -91,13 +127,18 @@ struct StackSpec {
   double bf16_gradient_bytes = 0.0;   ///< What an fp16 stack keeps with bf16 instead; 0: the same.
   double bf16_optimizer_bytes = 0.0;  ///< Likewise.
   std::vector<PrecisionBytes> other_precisions;  ///< In the order of their enumerators, each once.
-  double reduced_gradient_bytes = 4.0;           ///< Per parameter, in the data-parallel reduction.
-  double gradient_bucket_bytes = 0.0;  ///< Buckets of an overlapped reduction, copied to and from.
+  std::vector<Fp8Recipe> fp8_recipes;   ///< Ways to train linear layers in 8 bits; first its usual.
+  std::optional<Fp8Scaling> fp8;        ///< The one that is used, of these; none: `precision`.
+  double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
+  double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
   Bytes gradient_bucket_size = Bytes(25e6);  ///< Of one bucket; torch DDP's default.
-  double gradient_staging_traffic = 0.0;  ///< HBM bytes around a reduction that is not overlapped.
-  double optimizer_traffic = 0.0;         ///< HBM bytes per parameter of one optimizer step.
-  double loss_scaling_traffic = 0.0;      ///< And of looking for overflows in it, with fp16.
-  double loss_traffic = 52.0;             ///< HBM bytes per logit, forward and backward.
+  double gradient_staging_traffic = 0.0;   ///< HBM bytes around a reduction that is not overlapped.
+  double optimizer_traffic = 0.0;          ///< HBM bytes per parameter of one optimizer step.
+  double offloaded_optimizer_bytes = 0.0;  ///< Of optimizer_bytes, what a host may hold.
+  double host_optimizer_traffic = 0.0;     ///< A host's memory moves per parameter it updates.
+  double loss_scaling_traffic = 0.0;       ///< And of looking for overflows in it, with fp16.
+  double loss_traffic = 52.0;              ///< HBM bytes per logit, forward and backward.
+  double loss_bytes = 8.0;  ///< Kept per logit beside it until its gradient is there.
   /// Whether ranks of a pipeline go on without waiting for one another's gradients and undo the
   /// optimizer's step where they should not have (arXiv:2401.10241 section 4).
   bool optimizer_post_validation = false;
@@ -108,6 +149,9 @@ struct StackSpec {
   /// Whether full sharding gathers and scatters matrix by matrix, each put together from the pieces
   /// of all ranks by a kernel apiece (DeepSpeed 2021, torch.distributed.all_gather into a list).
   bool shards_matrices_apart = false;
+  /// Whether full sharding all-reduces gradients, put together in buckets, of which each GPU keeps
+  /// its shard, and waits for that before it computes on (DeepSpeed 2021).
+  bool all_reduces_shards = false;
   bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
   ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
@@ -153,9 +197,16 @@ struct Overlap {
 
 /// The stack as it trains in `precision`: as other_precisions says, where the precision that it
 /// trained in before takes the place of this one, so that the way back is the same. Without it a
-/// stack of fp16 or bf16 trains in the other one with the state that it has, or bf16_*. Throws
-/// Error where neither says what the stack keeps.
+/// stack of fp16 or bf16 trains in the other one with the state that it has, or bf16_*. No linear
+/// layers are in 8 bits then. Throws Error where neither says what the stack keeps.
 [[nodiscard]] StackSpec at_precision(StackSpec stack, Precision precision);
+
+/// How the stack trains linear layers in 8 bits; null where it does not.
+[[nodiscard]] const Fp8Recipe* fp8_recipe(const StackSpec& stack);
+
+/// The stack with linear layers in 8 bits, the rest in its precision: by the recipe of that name,
+/// or with "fp8" by its usual one. Throws Error where it has none such.
+[[nodiscard]] StackSpec with_fp8(StackSpec stack, std::string_view recipe);
 
 // The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>

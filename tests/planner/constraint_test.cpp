@@ -58,6 +58,38 @@ TEST(FindViolation, NamesTheConstraint) {
   EXPECT_EQ(changed([](C& c) { c.recompute = Recompute::kNone; }), Constraint::kMemoryFirstStage);
 }
 
+TEST(FindViolation, KnowsWhatTheStackRecomputes) {
+  const auto of = [](const std::string& model, const std::string& stack,
+                     const ParallelConfig& config) {
+    return find_shape_violation(shipped_scenario(model, "dgx-h100", stack, 512), config);
+  };
+  const ParallelConfig modules{
+      .tp = 8,
+      .recompute = Recompute::kSelective,
+      .recompute_modules = {RecomputeModule::kCoreAttention, RecomputeModule::kMlp}};
+  EXPECT_EQ(of("18B", "megatron-core-2025", modules), std::nullopt);
+  EXPECT_EQ(of("18B", "megatron-core-2024", modules), Constraint::kNotRunByStack);
+  const ParallelConfig products{.recompute = Recompute::kSelective,
+                                .recompute_modules = {RecomputeModule::kEverySecondProduct},
+                                .zero_stage = 3};
+  EXPECT_EQ(of("llama-3-8b", "torchtitan-2024", products), std::nullopt);
+  EXPECT_EQ(of("mixtral-8x7b", "torchtitan-2024", products), Constraint::kNotRunByStack);
+  EXPECT_EQ(of("llama-3-8b", "megatron-core-2025", products), Constraint::kNotRunByStack);
+  // Ten layers on each stage.
+  ParallelConfig layers{.tp = 8,
+                        .pp = 4,
+                        .recompute = Recompute::kFull,
+                        .recompute_method = RecomputeMethod::kBlock,
+                        .recompute_num_layers = 10};
+  EXPECT_EQ(of("18B", "megatron-core-2025", layers), std::nullopt);
+  layers.recompute_num_layers = 11;
+  EXPECT_EQ(of("18B", "megatron-core-2025", layers), Constraint::kRecomputedLayers);
+  layers.layers_per_stage = {9, 9, 11, 11};
+  EXPECT_EQ(of("18B", "megatron-core-2025", layers), std::nullopt);
+  layers.recompute_method = RecomputeMethod::kEvery;
+  EXPECT_EQ(of("18B", "megatron-core-2025", layers), Constraint::kNotRunByStack);
+}
+
 TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
   Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   scenario.job.model.ffn_hidden_size = 4 * 25600 + 4;
@@ -138,9 +170,33 @@ TEST(FindViolation, NamesWhatExpertsDoNotAllow) {
   EXPECT_EQ(of({.dp = 4, .ep = 8}), Constraint::kRanksByExperts);
   EXPECT_EQ(of({.tp = 2, .dp = 2, .ep = 4, .etp = 2, .sequence_parallel = true}),
             Constraint::kRanksByExperts);
+  const RankOrder replicas_last = RankOrder::kTpCpEpPpDp;
+  EXPECT_EQ(of({.pp = 2, .dp = 8, .cp = 2, .ep = 2, .rank_order = replicas_last}), std::nullopt);
+  EXPECT_EQ(of({.pp = 2, .dp = 8, .cp = 2, .ep = 4, .rank_order = replicas_last}),
+            Constraint::kExpertsByRankOrder);
   const Scenario dense = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
   EXPECT_EQ(find_shape_violation(dense, {.dp = 2, .ep = 2}), Constraint::kExpertsByEp);
   EXPECT_EQ(find_shape_violation(dense, {.tp = 2, .dp = 2}), std::nullopt);
+}
+
+TEST(FindViolation, NamesWhatCannotBeOffloaded) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
+  const auto of = [&](const ParallelConfig& config) {
+    return find_shape_violation(scenario, config);
+  };
+  EXPECT_EQ(of({.dp = 2, .zero_stage = 1, .offload = Offload::kBoth}), std::nullopt);
+  EXPECT_EQ(of({.dp = 2, .offload = Offload::kOptimizer}), Constraint::kOffloadedOptimizer);
+  EXPECT_EQ(of({.pp = 2, .dp = 2, .offload = Offload::kActivations}),
+            Constraint::kOffloadedActivations);
+  EXPECT_EQ(of({.dp = 2, .recompute = Recompute::kFull, .offload = Offload::kActivations}),
+            Constraint::kOffloadedActivations);
+  const ParallelConfig config{.dp = 2, .zero_stage = 1, .offload = Offload::kOptimizer};
+  scenario.cluster.host->memory = Bytes(1e9);
+  EXPECT_EQ(of(config), Constraint::kHostMemory);
+  scenario.cluster.host.reset();
+  EXPECT_EQ(of(config), Constraint::kHostMemory);
+  scenario.stack.can_run.offload.clear();
+  EXPECT_EQ(of(config), Constraint::kNotRunByStack);
 }
 
 // An MLP that tp does not divide matters where a layer has one.

@@ -125,6 +125,55 @@ TEST(EnumerateVariants, AreWhatTheStackCanRun) {
       10U * 3 * 2 * 2);
 }
 
+TEST(EnumerateVariants, HaveTheOrdersOfRanksThatArePinnedWhereThereAreStages) {
+  const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2025");
+  const Pins both{.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp}};
+  const std::size_t one = enumerate_variants(scenario, {}, {.tp = 2, .pp = 4}).size();
+  EXPECT_EQ(enumerate_variants(scenario, both, {.tp = 2, .pp = 4}).size(), 2 * one);
+  EXPECT_EQ(enumerate_variants(scenario, both, {.tp = 2}).size(),
+            enumerate_variants(scenario, {}, {.tp = 2}).size());
+}
+
+TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
+  const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2025");
+  for (const ParallelConfig& config : enumerate_variants(scenario, {}, {.tp = 2})) {
+    EXPECT_EQ(config.offload, Offload::kNone);
+  }
+  const Pins pins{.offload = {Offload::kOptimizer}};
+  for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2})) {
+    EXPECT_EQ(config.offload, Offload::kOptimizer);
+  }
+}
+
+// Modules are of selective recomputation, layers of full; who pins one of them wants that kind.
+TEST(EnumerateVariants, RecomputeWhatIsPinned) {
+  const Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2025");
+  const RecomputeModules modules{RecomputeModule::kCoreAttention, RecomputeModule::kMlp};
+  const Pins both{.recompute_modules = modules, .recompute_num_layers = 2};
+  for (const Recompute kind : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    Pins pins = both;
+    pins.recompute = {kind};
+    for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2, .pp = 4})) {
+      EXPECT_EQ(config.recompute_modules,
+                kind == Recompute::kSelective ? modules : kCoreAttentionAlone);
+      EXPECT_EQ(config.recompute_num_layers, kind == Recompute::kFull ? 2 : 0);
+    }
+  }
+  for (const auto& [pins, kind] :
+       {std::pair{Pins{.recompute_modules = modules}, Recompute::kSelective},
+        std::pair{Pins{.recompute_num_layers = 2}, Recompute::kFull}}) {
+    const auto variants = enumerate_variants(scenario, pins, {.tp = 2, .pp = 4});
+    EXPECT_EQ(variants.size(), enumerate_variants(scenario, {}, {.tp = 2, .pp = 4}).size() / 3);
+    EXPECT_EQ(variants.front().recompute, kind);
+  }
+  // torchtitan does not recompute attention by itself.
+  const Scenario titan = shipped_scenario("18B", "dgx-h100", "torchtitan-2024");
+  EXPECT_EQ(enumerate_variants(titan, {.recompute = {Recompute::kSelective}}, {.tp = 2})
+                .front()
+                .recompute_modules,
+            RecomputeModules{RecomputeModule::kEverySecondProduct});
+}
+
 TEST(EnumerateVariants, DoNotSplitTheSequenceOverOneGpu) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022");
   for (const ParallelConfig& config : enumerate_variants(scenario, {}, {.tp = 1, .pp = 4})) {

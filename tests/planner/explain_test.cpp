@@ -36,8 +36,11 @@ TEST(ParsePartialConfig, RefusesWhatItCannotRead) {
        {Row{"", "expected key=value"}, Row{"tp", "expected key=value"}, Row{"tp=", "--explain: tp"},
         Row{"tp=0", "from 1"}, Row{"tp=x", "\"x\""}, Row{"tpp=8", "did you mean"},
         Row{"recompute=some", "none, selective, full"}, Row{"tp=8,tp=4", "given twice"},
-        Row{"b=1,micro_batch_size=1", "given twice"},
-        Row{"sequence_parallel=maybe", "one of off, on"}, Row{"tp=8,", "expected key=value"}}) {
+        Row{"b=1,micro_batch_size=1", "given twice"}, Row{"block=1,every=2", "given twice"},
+        Row{"modules=mpl", "one of core_attn, moe_act"},
+        Row{"modules=mlp+mlp", "mlp is given twice"}, Row{"modules=op+mlp", "expected op alone"},
+        Row{"block=0", "from 1"}, Row{"sequence_parallel=maybe", "one of off, on"},
+        Row{"tp=8,", "expected key=value"}}) {
     try {
       (void)parse_partial_config(row.text, "--explain");
       ADD_FAILURE() << row.text << " was accepted";
@@ -101,7 +104,9 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
                               .schedule = ScheduleKind::kInterleaved,
                               .recompute = Recompute::kSelective,
                               .sequence_parallel = true,
-                              .zero_stage = 1};
+                              .zero_stage = 1,
+                              .rank_order = RankOrder::kTpCpEpPpDp,
+                              .offload = Offload::kBoth};
   const Pins pins = parse_partial_config(to_string(config), "--explain");
   EXPECT_EQ(pins.tp, IntegerRanges(8));
   EXPECT_EQ(pins.pp, IntegerRanges(64));
@@ -113,6 +118,22 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.recompute, std::vector<Recompute>{Recompute::kSelective});
   EXPECT_EQ(pins.sequence_parallel, true);
   EXPECT_EQ(pins.zero_stage, IntegerRanges(1));
+  EXPECT_EQ(pins.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
+  EXPECT_EQ(pins.offload, std::vector(1, Offload::kBoth));
+}
+
+TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {
+  const ParallelConfig modules{
+      .recompute = Recompute::kSelective,
+      .recompute_modules = {RecomputeModule::kCoreAttention, RecomputeModule::kMoe}};
+  EXPECT_EQ(parse_partial_config(to_string(modules), "--explain").recompute_modules,
+            modules.recompute_modules);
+  const ParallelConfig layers{.recompute = Recompute::kFull,
+                              .recompute_method = RecomputeMethod::kUniform,
+                              .recompute_num_layers = 3};
+  const Pins pins = parse_partial_config(to_string(layers), "--explain");
+  EXPECT_EQ(pins.recompute_method, RecomputeMethod::kUniform);
+  EXPECT_EQ(pins.recompute_num_layers, 3);
 }
 
 }  // namespace

@@ -12,18 +12,18 @@
 namespace ptdp {
 namespace {
 
-Plan plan_of(const Scenario& scenario, const ParallelConfig& config, double factor = 1.0) {
+Plan plan_under(const Scenario& scenario, const ParallelConfig& config, double factor = 1.0) {
   return make_plan(scenario, config.world_size(), 0.0, config, {.factor = factor});
 }
 
 /// 39B on eight stages of six layers.
 Plan plan_39b(ScheduleKind schedule = ScheduleKind::kOneFOneB, int vpp = 1, int pp = 8) {
-  return plan_of(selene_2021("39B", 64), {.tp = 8,
-                                          .pp = pp,
-                                          .vpp = vpp,
-                                          .micro_batch_size = 1,
-                                          .schedule = schedule,
-                                          .recompute = Recompute::kFull});
+  return plan_under(selene_2021("39B", 64), {.tp = 8,
+                                             .pp = pp,
+                                             .vpp = vpp,
+                                             .micro_batch_size = 1,
+                                             .schedule = schedule,
+                                             .recompute = Recompute::kFull});
 }
 
 double relative(Seconds a, Seconds b) {
@@ -32,8 +32,8 @@ double relative(Seconds a, Seconds b) {
 
 // One GPU's step is its actions one after the other: the closed form has no approximation there.
 TEST(PlanSimulation, IsTheClosedFormWithoutAPipeline) {
-  const Plan plan = plan_of(selene_2021("1.7B", 16),
-                            {.tp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull});
+  const Plan plan = plan_under(selene_2021("1.7B", 16),
+                               {.tp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull});
   const PlanSimulation simulation = simulate_plan(plan, {});
   EXPECT_LT(relative(simulation.step, plan.predicted.iteration_time.value), 1e-9);
   EXPECT_LT(simulation.timeline.times.bubble() / simulation.step, 0.05);
@@ -178,8 +178,8 @@ TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
 
 // Nine microbatches on four ranks: groups of four would leave one over, a group of nine does not.
 TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
-  Plan plan = plan_of(selene_2021("39B", 9),
-                      {.tp = 8, .pp = 4, .micro_batch_size = 1, .recompute = Recompute::kFull});
+  Plan plan = plan_under(selene_2021("39B", 9),
+                         {.tp = 8, .pp = 4, .micro_batch_size = 1, .recompute = Recompute::kFull});
   EXPECT_EQ(change_schedule(plan, *find_schedule_generator("interleaved")), std::nullopt);
   EXPECT_FALSE(find_fault(simulate_plan(plan, {}).schedule).has_value());
 }

@@ -79,6 +79,20 @@ TEST(Plan, OfDeepSeekV3ReadsBackAsTheSameBytes) {
   EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
 }
 
+// MFU is of the peak of 8 bits, twice that of bf16.
+TEST(Plan, OfLinearLayersIn8BitsReadsBackAsTheSameBytes) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-bridge-2025", 64);
+  scenario.stack = with_fp8(scenario.stack, "fp8");
+  const ParallelConfig config = {.tp = 2, .dp = 4, .sequence_parallel = true, .zero_stage = 1};
+  const Plan plan = make_plan(scenario, 8, 0.0, config, {});
+  const FlopsPerSecond rate = plan.predicted.model_flops / plan.predicted.iteration_time.value;
+  EXPECT_DOUBLE_EQ(plan.predicted.mfu.value, rate.value() / 8.0 / 1978.9e12);
+  const std::string text = to_json(plan);
+  EXPECT_THAT(text, HasSubstr("\"fp8\": \"fp8-current\""));
+  EXPECT_EQ(parse_plan(text, "plan.json").scenario, scenario);
+  EXPECT_EQ(to_json(parse_plan(text, "plan.json")), text);
+}
+
 TEST(Plan, HoldsItsInputsByValue) {
   const Plan plan = parse_plan(to_json(trillion_plan()), "plan.json");
   EXPECT_EQ(plan.scenario, selene_2021("1T"));

@@ -393,6 +393,24 @@ TEST(Search, FindsWhatBruteForceFindsOfExperts) {
   }
 }
 
+// Weights take less than the stack's precision says, so that more fits.
+TEST(Search, FindsWhatBruteForceFindsOfLinearLayersIn8Bits) {
+  Scenario scenario = small_experts(1);
+  scenario.cluster.gpu = find_cluster("dgx-b200").gpu;
+  scenario.cluster.gpu.memory = Bytes(24.0 * kGibi);
+  scenario.stack = with_fp8(find_stack("megatron-bridge-2025"), "fp8");
+  scenario.stack.can_run.uneven_layers = false;
+  scenario.stack.can_run.zero_stages = {0, 1};
+  const std::vector<Candidate> expected = brute_force(scenario, 8, {1, 2});
+  ASSERT_FALSE(expected.empty());
+  const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
+  ASSERT_EQ(found.best.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(found.best[i].config, expected[i].config) << "place " << i;
+    EXPECT_EQ(found.best[i].memory, expected[i].memory);
+  }
+}
+
 // One candidate at a time, by the first constraint that it violates.
 TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
   for (const int dense_layers : {0, 1}) {

@@ -332,10 +332,10 @@ TEST(Groups, SelectRows) {
 }
 
 TEST(Groups, OfWhichNoRowCanBeCostedAreRefusedWithTheReasons) {
-  const RunRow row = run_with("mbs", "?");
+  const RunRow row = run_with("precision", "fp4");
   const ProgramRun run = run_validate_with(row.names() + row.values(), {"--group", "tests"});
   EXPECT_TRUE(ends_with(run, kBadInput));
-  EXPECT_NE(run.output.find("mbs is not given"), std::string::npos);
+  EXPECT_NE(run.output.find("precision \"fp4\" is not covered"), std::string::npos);
   EXPECT_NE(run.errors.find("no run could be costed"), std::string::npos);
 }
 

@@ -42,6 +42,23 @@ TEST(Flag, IsNotAbbreviated) {
   }
 }
 
+TEST(RecomputeFlag, ThatContradictsAnotherIsRefused) {
+  struct Row {
+    std::vector<std::string> flags;
+    const char* message;
+  };
+  for (const Row& row :
+       {Row{{"--recompute-modules", "mlp", "--recompute", "none,full"}, "expected selective among"},
+        Row{{"--recompute-num-layers", "2", "--recompute", "selective"}, "expected full among"},
+        Row{{"--recompute-method", "block"}, "expected --recompute-num-layers too"},
+        Row{{"--recompute-modules", "mlp,atn"}, "one of core_attn, moe_act"},
+        Row{{"--recompute-modules", "core_attn,op"}, "expected op alone"},
+        Row{{"--recompute-num-layers", "0"}, "from 1"}}) {
+    EXPECT_TRUE(is_refused(run_tiny(row.flags), {row.flags.front(), row.message}))
+        << row.flags.front();
+  }
+}
+
 TEST(Flag, GivenTwiceIsRefusedNamingIt) {
   struct Row {
     const char* flag;
@@ -80,7 +97,12 @@ TEST(Flag, ThatACommandDoesNotUseIsRefused) {
   for (const char* flag : {"--top", "--tokens", "--output"}) {
     EXPECT_TRUE(is_refused(run_tiny({"--explain", "tp=2", flag, "8"}), {flag, "--explain"}))
         << flag;
+    EXPECT_TRUE(
+        is_refused(run_tiny({"--compare-strategies", flag, "8"}), {flag, "--compare-strategies"}))
+        << flag;
   }
+  EXPECT_TRUE(is_refused(run_tiny({"--compare-strategies", "--explain", "tp=2"}),
+                         {"--compare-strategies", "--explain"}));
 }
 
 TEST(Flag, ThatNamesAChoiceTwiceCountsItOnce) {
@@ -142,7 +164,8 @@ TEST(ChoiceFlag, ThatIsUnknownIsRefusedWithTheKnownOnes) {
        {Row{"--format", "yaml", "json"}, Row{"--format", "", "json"},
         Row{"--objective", "tme", "did you mean \"time\""}, Row{"--schedule", "pipe", "gpipe"},
         Row{"--schedule", "1f1b,", "interleaved"}, Row{"--recompute", "ful", "\"full\""},
-        Row{"--sequence-parallel", "yes", "on"}, Row{"--zero-stage", "4", "3"}}) {
+        Row{"--sequence-parallel", "yes", "on"}, Row{"--zero-stage", "4", "3"},
+        Row{"--dp-replicate", "0", "from 1"}, Row{"--reshard-after-forward", "never", "off, on"}}) {
     EXPECT_TRUE(is_refused(run_tiny({row.flag, row.value}), {row.flag, row.known})) << row.flag;
   }
 }
@@ -280,6 +303,7 @@ TEST(JsonFormat, IsJsonOrRefusedByEveryCommand) {
       {"list", "stacks"},
       {"show", plan},
       {"--gpus", "8", "--model", "gpt-tiny"},
+      {"--gpus", "8", "--model", "gpt-tiny", "--compare-strategies"},
       {"--gpus", "8", "--model", "gpt-tiny", "--explain", "tp=2"}};
   for (std::vector<std::string> row : rows) {
     row.insert(row.end(), {"--format", "json"});

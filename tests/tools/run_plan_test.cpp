@@ -305,6 +305,24 @@ TEST(RunPlan, RunsOtherOrdersAndRefusesThoseWithAFault) {
   EXPECT_THAT(refused.errors, HasSubstr("0B0"));
 }
 
+// No runtime here has products of 8 bits: its plan is refused unless it is told to do without them.
+TEST(RunPlan, RefusesLinearLayersIn8Bits) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  const auto planned = [&](const std::string& cluster) {
+    return run_plan({"--gpus", "2", "--model", "gpt-tiny", "--cluster", cluster, "--stack",
+                     "megatron-core-2025", "--precision", "fp8", "--tp", "1", "--pp", "1", "-o",
+                     plan});
+  };
+  EXPECT_TRUE(is_refused(planned("selene-a100"), {"fp8-delayed", "a100-80gb-sxm"}));
+  const ProgramRun summary = planned("dgx-h100");
+  ASSERT_TRUE(succeeds(summary));
+  EXPECT_THAT(summary.output, HasSubstr("fp8-delayed, the rest bf16"));
+  EXPECT_THAT(summary.output, HasSubstr("of fp8's peak, 1979 TFLOP/s"));
+  EXPECT_EQ(json::parse(content_of(plan))["inputs"]["stack"]["fp8"], "fp8-delayed");
+  EXPECT_TRUE(is_refused(run_run({plan, "--quiet"}), {"fp8-delayed", "--dtype bf16"}));
+}
+
 TEST(RunPlan, RefusesWhatItCannotRun) {
   EXPECT_TRUE(is_refused(run_run({}), {"expected a plan"}));
   EXPECT_TRUE(is_refused(run_run({"/nowhere.json"}), {"/nowhere.json"}));

@@ -119,7 +119,7 @@ TEST_F(FormulaVectors, ModelState) {
     const StackSpec stack{.weight_bytes = 2.0, .gradient_bytes = 4.0, .optimizer_bytes = 12.0};
     expect_ratio_of_one(
         model_state(stack, {.dp = count("dp"), .zero_stage = count("distributed_optimizer")},
-                    {.dense = 1.0})
+                    {.dense = 1.0}, {})
             .value(),
         "state_bytes_per_parameter");
   });

@@ -201,6 +201,24 @@ TEST(IterationCost, LooksForOverflowsWithFp16Only) {
 }
 
 // By hand: 2-byte gradients into buckets and back are 8 bytes per parameter, at 70 % of 2039 GB/s.
+// tp 2 and pp 4 fill a node of 8: with stages before replicas messages stay on NVLink, whose rate
+// divides their time; the reduction goes over all NICs in rings of one GPU per node.
+TEST(IterationCost, SendsWithinNodesWhatTheOrderOfRanksPutsThere) {
+  const Scenario scenario = selene_2021("1.7B", 512);
+  ParallelConfig config{.tp = 2, .pp = 4, .dp = 8};
+  const CostBreakdown stages_last = iteration_cost(scenario, config);
+  config.rank_order = RankOrder::kTpCpEpPpDp;
+  const CostBreakdown replicas_last = iteration_cost(scenario, config);
+  const Placements groups = place_groups(config, scenario.cluster);
+  EXPECT_TRUE(groups.pipeline.is_within_node());
+  EXPECT_EQ(groups.data.nodes, 8);
+  EXPECT_EQ(groups.data.ranks_per_node, 1);
+  EXPECT_LT(replicas_last.pipeline_messages, stages_last.pipeline_messages);
+  EXPECT_GT(replicas_last.data_parallel, stages_last.data_parallel);
+  EXPECT_EQ(replicas_last.matmul, stages_last.matmul);
+  EXPECT_EQ(replicas_last.tensor_parallel, stages_last.tensor_parallel);
+}
+
 TEST(IterationCost, CopiesGradientsIntoTheBucketsThatTheStackKeeps) {
   Scenario scenario = selene_2021("3.6B");
   const ParallelConfig config{

@@ -19,7 +19,7 @@ Scenario selene_2022(const std::string& model, std::int64_t batch) {
 TEST(StateBytes, AreTheNumbersOfTheField) {
   const StackSpec mixed{.weight_bytes = 2.0, .gradient_bytes = 4.0, .optimizer_bytes = 12.0};
   const auto bytes = [](const StackSpec& stack, int zero_stage, int dp) {
-    return model_state(stack, {.dp = dp, .zero_stage = zero_stage}, {.dense = 1.0}).value();
+    return model_state(stack, {.dp = dp, .zero_stage = zero_stage}, {.dense = 1.0}, {}).value();
   };
   EXPECT_DOUBLE_EQ(bytes(mixed, 0, 64) * 340e9 / 1e9, 6120.0);
   EXPECT_DOUBLE_EQ(bytes(mixed, 1, 64), 6.0 + 12.0 / 64.0);
@@ -98,8 +98,9 @@ TEST(Memory, ReproducesFigureOneOfKorthikanti) {
     const TransformerConfig& model = scenario.job.model;
     const double matrices =
         12.0 * model.num_layers * model.hidden_size * model.hidden_size / (8.0 * row.pp);
-    EXPECT_NEAR(model_state(scenario.stack, {}, {.dense = matrices}).value() / kGibi / row.state,
-                1.0, 1e-3)
+    EXPECT_NEAR(
+        model_state(scenario.stack, {}, {.dense = matrices}, {}).value() / kGibi / row.state, 1.0,
+        1e-3)
         << row.model;
 
     // Ours adds the embedding's dropout masks on the first stage, which the figure leaves out.
@@ -351,6 +352,16 @@ TEST(StageMemory, IsThatOfTheKindsOfItsLayers) {
   EXPECT_NEAR(stage_memory(scenario, config, 1).activations.value(),
               (3.0 * kept({.has_experts = true})).value(), 1e-6);
   EXPECT_EQ(heaviest_stage(scenario, config), 1);
+}
+
+// Of Megatron-Core's loss one fp32 array is left beside the logits, of Megatron-LM's of 2021 two:
+// 4 bytes of 2048 tokens and 51200 entries of the vocabulary.
+TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
+  Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-lm-2021");
+  const ParallelConfig config;
+  const Bytes two = stage_memory(scenario, config, 0).working_set;
+  scenario.stack.loss_bytes = find_stack("megatron-core-2025").loss_bytes;
+  EXPECT_EQ(two - stage_memory(scenario, config, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
 }  // namespace

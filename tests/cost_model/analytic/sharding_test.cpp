@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
@@ -94,6 +96,33 @@ TEST(Sharding, PutsMatricesTogetherFromAllRanksWhereTheyAreApart) {
               1e-4);
 }
 
+// Links so slow that nothing hides: an all-reduce sends twice what a reduce-scatter does; so fast
+// that everything else would: what is waited for is left.
+TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {
+  Scenario scenario = with_links(fsdp(), 1e-6);
+  const double parameters = stage_parameters(scenario.job.model, sharded(2), 0).total();
+  const Seconds scattered = time_of(scenario, sharded(2)).backward;
+  scenario.stack.all_reduces_shards = true;
+  EXPECT_NEAR(time_of(scenario, sharded(2)).backward / scattered, 2.0, 0.01);
+  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(2)).value(),
+                   (2.0 * 2.0 * 2.0 + 2.0) * parameters * 63.0 / 64.0);
+
+  Scenario fast = fsdp();
+  fast.stack.overlap_slowdown = 0.0;
+  fast.stack.gradient_staging_traffic = 0.0;
+  fast.stack.all_reduces_shards = true;
+  const Placements groups = place_groups(sharded(2), fast.cluster);
+  const double h = fast.job.model.hidden_size;
+  const double layer = 12.0 * h * h + 13.0 * h;
+  const double layers = fast.job.model.num_layers;
+  const auto all_reduce = [&](double count) {
+    return all_reduce_time(Bytes(2.0 * count), groups.data, fast.cluster);
+  };
+  EXPECT_NEAR(time_of(fast, sharded(2)).backward /
+                  (layers * all_reduce(layer) + all_reduce(parameters - layers * layer)),
+              1.0, 1e-9);
+}
+
 TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
@@ -111,6 +140,77 @@ TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   EXPECT_LT(third.total(), stage_memory(scenario, sharded(2), 0).total());
 }
 
+/// Four replicas of shards of 16 GPUs, two nodes, each.
+ParallelConfig hybrid() {
+  ParallelConfig config = sharded(3);
+  config.dp_replicate = 4;
+  return config;
+}
+ParallelConfig keeping_weights() {
+  ParallelConfig config = sharded(3);
+  config.reshard_after_forward = false;
+  return config;
+}
+
+// By hand, of two microbatches, 2 bytes each: two gathers and a reduce-scatter over 16, of which a
+// rank sends 15/16, and an all-reduce of the sixteenth over 4, twice 3/4 of it.
+TEST(Sharding, SendsShardsBetweenTheirReplicas) {
+  const Scenario scenario = fsdp();
+  const double parameters = stage_parameters(scenario.job.model, hybrid(), 0).total();
+  EXPECT_DOUBLE_EQ(sharding_volume(scenario, hybrid()).value(),
+                   2.0 * 2.0 * parameters * (3.0 * 15.0 / 16.0 + 2.0 * 3.0 / 4.0 / 16.0));
+  EXPECT_EQ(iteration_traffic(scenario, hybrid(), Seconds(1.0)).data_parallel,
+            sharding_volume(scenario, hybrid()));
+  const MemoryBreakdown memory = stage_memory(scenario, hybrid(), 0);
+  EXPECT_DOUBLE_EQ(16.0 * memory.weights.value(), 2.0 * parameters);
+  EXPECT_DOUBLE_EQ(16.0 * memory.gradients.value(), 2.0 * parameters);
+  EXPECT_DOUBLE_EQ(16.0 * memory.optimizer.value(), 12.0 * parameters);
+  EXPECT_EQ(memory.buffers, stage_memory(scenario, sharded(3), 0).buffers);
+}
+
+// ZeRO-1 over replicas of the shards, with a pipeline: once per iteration.
+TEST(Sharding, SendsShardsOfTheOptimizerBetweenTheirReplicasOnce) {
+  const Scenario scenario = fsdp();
+  const ParallelConfig config = {.pp = 2, .dp = 32, .zero_stage = 1, .dp_replicate = 2};
+  double parameters = 0.0;
+  for (const int stage : {0, 1}) {
+    parameters = std::max(parameters, stage_parameters(scenario.job.model, config, stage).total());
+  }
+  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value(),
+                   2.0 * parameters * (2.0 * 15.0 / 16.0 + 2.0 * 1.0 / 2.0 / 16.0));
+}
+
+// A replica of the shards on each node: weights travel within it, and between nodes nothing but
+// the all-reduce of an eighth of the gradients, over eight nodes by each GPU's own NIC.
+TEST(Sharding, LeavesOnlyAnAllReduceOfShardsBetweenNodesWhereEachHasAReplica) {
+  ParallelConfig config = sharded(3);
+  config.dp_replicate = 8;
+  Scenario slow = fsdp();
+  const Seconds forward = time_of(slow, config).forward;
+  slow.cluster.nic.bandwidth = slow.cluster.nic.bandwidth * 1e-6;
+  const ShardingTime time = time_of(slow, config);
+  EXPECT_EQ(time.forward, forward);
+  const double parameters = stage_parameters(slow.job.model, config, 0).total();
+  const GroupPlacement one_of_each_node{.size = 8, .ranks_per_node = 1, .nodes = 8};
+  EXPECT_NEAR(time.backward.value() / (2.0 * 7.0 / 8.0 * 2.0 * parameters / 8.0 /
+                                       bus_bandwidth(one_of_each_node, slow.cluster).value()),
+              1.0, 0.01);
+}
+
+// A gather and a reduce-scatter in each of two microbatches; all weights beside the gradients of
+// two layers and of the ends. Forward as with it, backward as in stage 2.
+TEST(Sharding, GathersOnceWhereWeightsAreKeptAfterForwardPasses) {
+  const Scenario scenario = fsdp();
+  const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
+  EXPECT_DOUBLE_EQ(sharding_volume(scenario, keeping_weights()).value(),
+                   2.0 * 2.0 * 2.0 * parameters * 63.0 / 64.0);
+  const Bytes dropped = stage_memory(scenario, sharded(3), 0).buffers;
+  EXPECT_NEAR(stage_memory(scenario, keeping_weights(), 0).buffers.value(),
+              dropped.value() / 2.0 + 2.0 * parameters, 1.0);
+  EXPECT_EQ(time_of(scenario, keeping_weights()).forward, time_of(scenario, sharded(3)).forward);
+  EXPECT_EQ(time_of(scenario, keeping_weights()).backward, time_of(scenario, sharded(2)).backward);
+}
+
 TEST(Sharding, IsStageOneWithAPipeline) {
   Scenario scenario = fsdp();
   ParallelConfig pipeline = {.pp = 2, .dp = 32, .recompute = Recompute::kFull, .zero_stage = 3};
@@ -126,8 +226,7 @@ TEST(Sharding, IsStageOneWithAPipeline) {
 TEST(Sharding, TakesAsLongInASimulatedStep) {
   Scenario scenario = fsdp();
   scenario.stack.parameter_gather_overlap = false;
-  for (const int stage : {2, 3}) {
-    const ParallelConfig config = sharded(stage);
+  for (const ParallelConfig& config : {sharded(2), sharded(3), hybrid(), keeping_weights()}) {
     const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
     const StepBuckets buckets = step_buckets(scenario, config);
     EXPECT_EQ(buckets.reductions.front(), 0);
@@ -135,7 +234,7 @@ TEST(Sharding, TakesAsLongInASimulatedStep) {
     const Seconds step = 2.0 * (times.stages.front().forward + times.stages.front().backward) +
                          buckets.gathers.front() * (gather.latency + gather.transfer) + times.norm +
                          times.optimizer.front();
-    EXPECT_NEAR(step / iteration_cost(scenario, config).total(), 1.0, 1e-3) << stage;
+    EXPECT_NEAR(step / iteration_cost(scenario, config).total(), 1.0, 1e-3) << to_string(config);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/linear_layer.h"
+#include "cost_model/analytic/memory.h"
 #include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 
@@ -65,6 +66,22 @@ TEST(LayerCosts, GatherAndScatterWithSequenceParallelism) {
                          reduce_scatter_time(activations, group, scenario.cluster)));
   config.sequence_parallel = false;
   EXPECT_GT(with, 1.2 * layer_costs(scenario, config).forward.tensor_parallel);
+}
+
+// Two gathers less; they come back as memory: 7 of 8 shares of two inputs, of 2 bytes.
+TEST(LayerCosts, GatherInputsOnceWhereTheyAreKept) {
+  Scenario scenario = shipped_scenario("18B", "dgx-h100", "megatron-core-2024");
+  scenario.stack.tensor_parallel_overlap = false;
+  const ParallelConfig config{.tp = 8, .micro_batch_size = 4, .sequence_parallel = true};
+  const Bytes activations(2.0 * 4 * 2048 * 6144);
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  const Seconds again = layer_costs(scenario, config).backward.tensor_parallel;
+  const Bytes shared = kept_by_layer(scenario, config, {});
+  scenario.stack.keeps_gathered_inputs = true;
+  EXPECT_NEAR((again - layer_costs(scenario, config).backward.tensor_parallel).value(),
+              (2.0 * all_gather_time(activations, group, scenario.cluster)).value(), 1e-12);
+  EXPECT_NEAR((kept_by_layer(scenario, config, {}) - shared).value(),
+              2.0 * 7.0 / 8.0 * activations.value(), 1.0);
 }
 
 TEST(LayerCosts, ExposeLessBackwardCommunicationWithOverlap) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "tests/cost_model/spec/thrown.h"
 
@@ -133,6 +135,11 @@ TEST(MeasuredRun, HasAResolvedModel) {
 
 TEST(MeasuredRun, TakesTheSpellingsOfItsSources) {
   EXPECT_EQ(run_of(row_with({{"precision", "bf16"}})).precision, Precision::kBf16);
+  const MeasuredRun current = run_of(row_with({{"precision", "fp8-cs"}}));
+  EXPECT_EQ(current.precision, Precision::kBf16);
+  EXPECT_EQ(current.fp8, "fp8-current");
+  EXPECT_EQ(run_of(row_with({{"precision", "mxfp8"}})).fp8, "fp8-mx");
+  EXPECT_EQ(run_of(row_with({{"precision", "fp8"}})).fp8, "fp8");
   EXPECT_EQ(run_of(row_with({{"recompute", "none"}})).config.recompute, Recompute::kNone);
   for (const std::string schedule : {"1F1B-I", "1f1b-interleaved", "interleaved"}) {
     const MeasuredRun run = run_of(row_with({{"schedule", schedule}, {"vpp", "2"}}));
@@ -213,6 +220,20 @@ TEST(SkippedRun, LacksItsClusterOrStack) {
   }
 }
 
+TEST(MeasuredRun, SaysWhatRecomputationIsOf) {
+  EXPECT_EQ(run_of(row_with({{"recompute", "selective-op"}})).config.recompute_modules,
+            RecomputeModules{RecomputeModule::kEverySecondProduct});
+  const ParallelConfig modules =
+      run_of(row_with({{"recompute", "selective"}, {"recompute_modules", "moe_act+layernorm"}}))
+          .config;
+  EXPECT_EQ(modules.recompute_modules,
+            (RecomputeModules{RecomputeModule::kLayerNorm, RecomputeModule::kMoeActivation}));
+  const ParallelConfig layers =
+      run_of(row_with({{"recompute_num_layers", "3"}, {"recompute_method", "uniform"}})).config;
+  EXPECT_EQ(layers.recompute_num_layers, 3);
+  EXPECT_EQ(layers.recompute_method, RecomputeMethod::kUniform);
+}
+
 TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   struct Expectation {
     Row changes;
@@ -220,16 +241,43 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   };
   for (const auto& [changes, reason] : std::vector<Expectation>{
            {{{"n_experts", "8"}}, "a model with experts that no profile describes"},
-           {{{"tp_overlap", "y"}}, "tensor-parallel overlap within products is not covered"},
            {{{"ep", "2"}}, "ep of a model without experts"},
            {{{"schedule", "gpipe"}}, "schedule \"gpipe\" is not covered"},
            {{{"schedule", "none"}}, "schedule \"none\" is not covered"},
            {{{"recompute", "block"}}, "recompute \"block\" is not covered"},
            {{{"recompute", "?"}}, "recompute \"?\" is not covered"},
-           {{{"precision", "fp8"}}, "precision \"fp8\" is not covered"},
+           {{{"precision", "nvfp4"}}, "precision \"nvfp4\" is not covered"},
            {{{"precision", "?"}}, "precision \"?\" is not covered"},
            {{{"zero", "4"}}, "there is no ZeRO stage 4"}}) {
     EXPECT_EQ(skip_of(row_with(changes)), reason);
+  }
+}
+
+TEST(MeasuredRun, SaysWhetherCollectivesRanWithinProducts) {
+  for (const auto& [text, expected] : std::vector<std::pair<std::string, std::optional<bool>>>{
+           {"y", true}, {"n", false}, {"", std::nullopt}, {"?", std::nullopt}}) {
+    EXPECT_EQ(run_of(row_with({{"tp_overlap", text}})).tp_comm_overlap, expected) << text;
+  }
+}
+
+TEST(MeasuredRun, HasMemoryWhereTheSourceSays) {
+  EXPECT_EQ(run_of(row_with({{"memory_GB", "40.5"}})).memory, Bytes(40.5 * 1073741824.0));
+  EXPECT_EQ(run_of(row_with({{"memory_GB", ""}})).memory, std::nullopt);
+  EXPECT_EQ(run_of(row_with({{"memory_GB", "?"}})).memory, std::nullopt);
+}
+
+TEST(MeasuredRun, SaysWhetherTheTablesOfTheVocabularyAreTwo) {
+  EXPECT_FALSE(run_of(row_with({})).model.untied_embeddings);
+  EXPECT_TRUE(run_of(row_with({{"untied", "y"}})).model.untied_embeddings);
+  EXPECT_TRUE(run_of(row_with({{"gated", "y"}})).model.untied_embeddings);
+  EXPECT_FALSE(run_of(row_with({{"gated", "y"}, {"untied", "n"}})).model.untied_embeddings);
+}
+
+TEST(MeasuredRun, MayNameItsScheduleByWhatItHasInsteadOfAPipeline) {
+  for (const std::string name : {"none", "fsdp", "dp"}) {
+    const Row alone = {{"schedule", name}, {"pp", "1"}, {"vpp", "1"}, {"gpu_count", ""}};
+    EXPECT_EQ(run_of(row_with(alone)).config.schedule, ScheduleKind::kOneFOneB) << name;
+    EXPECT_EQ(skip_of(row_with({{"schedule", name}})), "schedule \"" + name + "\" is not covered");
   }
 }
 
@@ -393,6 +441,18 @@ TEST(MeasuredRun, OfExpertsHasTheShapeOfItsModelsProfile) {
   EXPECT_EQ(run.config.etp, 1);
   const Row split = {{"tp", "2"}, {"dp", "32"}, {"etp", "2"}, {"seq_parallel", "y"}};
   EXPECT_EQ(run_of(deepseek_row(split)).config.etp, 2);
+}
+
+TEST(MeasuredRun, HasReplicasOfItsShards) {
+  const Row given = {{"tp", "1"},   {"pp", "1"},           {"dp", "8"},
+                     {"zero", "3"}, {"dp_replicate", "2"}, {"reshard_after_forward", "n"},
+                     {"vpp", "1"},  {"gpu_count", "8"},    {"gbs", "512"}};
+  const ParallelConfig config = run_of(row_with(given)).config;
+  EXPECT_EQ(config.dp_replicate, 2);
+  EXPECT_FALSE(config.reshard_after_forward);
+  Row uneven = given;
+  uneven["dp_replicate"] = "3";
+  EXPECT_EQ(skip_of(row_with(uneven)), "dp_replicate 3 does not divide dp, or nothing is sharded");
 }
 
 TEST(SkippedRun, IsOfExpertsThatItDoesNotTell) {

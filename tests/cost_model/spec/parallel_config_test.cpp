@@ -1,5 +1,6 @@
 #include "cost_model/spec/parallel_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,9 @@
 
 namespace ptdp {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 /// Every field away from its default, where it has another value.
 ParallelConfig unusual_config() {
@@ -26,7 +30,15 @@ ParallelConfig unusual_config() {
           .sequence_parallel = true,
           .zero_stage = 1,
           .rank_order = RankOrder::kTpCpEpDpPp,
+          .offload = Offload::kOptimizer,
           .layers_per_stage = {2, 1, 3}};
+}
+
+/// Full recomputation of some layers, which excludes the above.
+ParallelConfig recomputing_some_layers() {
+  return {.recompute = Recompute::kFull,
+          .recompute_method = RecomputeMethod::kEvery,
+          .recompute_num_layers = 2};
 }
 
 std::string refusal_of_config(const std::string& from, const std::string& to) {
@@ -65,7 +77,7 @@ TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
   config.ep = config.etp = 1;
   EXPECT_EQ(to_string(config),
             "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1 "
-            "layers=2,1,3");
+            "offload=optimizer layers=2,1,3");
 }
 
 TEST(ParallelConfigText, SaysHowExpertsAreDivided) {
@@ -158,7 +170,7 @@ TEST(ParallelConfigJson, RefusesWhatIsOutOfRange) {
   EXPECT_EQ(refusal_of_config("    3\n", "    -1\n"),
             "test.json: layers_per_stage: expected a whole number from 0 to 100000000, got -1");
   EXPECT_EQ(refusal_of_config("\"tp-cp-ep-dp-pp\"", "\"pp-tp\""),
-            "test.json: rank_order: expected one of tp-cp-ep-dp-pp, got \"pp-tp\"");
+            "test.json: rank_order: expected one of tp-cp-ep-dp-pp, tp-cp-ep-pp-dp, got \"pp-tp\"");
   EXPECT_EQ(refusal_of_config("\"selective\"", "\"some\""),
             "test.json: recompute: expected one of none, selective, full, got \"some\"");
 }
@@ -181,6 +193,33 @@ TEST(ParallelConfigJson, RefusesAMisspeltKey) {
 TEST(ParallelConfig, PrintsLayersPerStageUnlessEqual) {
   EXPECT_EQ(to_string(ParallelConfig{.tp = 8, .pp = 4, .layers_per_stage = {3, 4, 4, 2}}),
             "tp=8 pp=4 dp=1 b=1 1f1b recompute=none layers=3,2x4,2");
+}
+
+TEST(ParallelConfig, SaysWhatRecomputationIsOf) {
+  ParallelConfig config = unusual_config();
+  config.recompute_modules = {RecomputeModule::kMlp, RecomputeModule::kCoreAttention};
+  EXPECT_THAT(to_string(config), HasSubstr(" recompute=selective modules=core_attn+mlp "));
+  EXPECT_THAT(dump(config), HasSubstr("\"recompute_modules\": \"core_attn+mlp\""));
+  EXPECT_EQ(parse<ParallelConfig>(dump(config)), config);
+  const ParallelConfig some = recomputing_some_layers();
+  EXPECT_THAT(to_string(some), HasSubstr(" recompute=full every=2"));
+  EXPECT_EQ(parse<ParallelConfig>(dump(some)), some);
+  // What is usual is not written.
+  EXPECT_THAT(dump(unusual_config()), Not(HasSubstr("recompute_")));
+}
+
+TEST(ParallelConfig, RefusesModulesAndLayersOfAnotherRecomputation) {
+  const std::string modules = R"("selective", "recompute_modules": "mlp")";
+  EXPECT_EQ(refusal_of_config("\"selective\"", modules), "nothing was thrown");
+  EXPECT_EQ(refusal_of_config("\"selective\"", "\"full\", \"recompute_modules\": \"mlp\""),
+            "test.json: recompute_modules: expected recompute \"selective\" beside it");
+  EXPECT_EQ(refusal_of_config("\"selective\"", "\"selective\", \"recompute_modules\": \"mpl\""),
+            "test.json: recompute_modules: expected one of core_attn, moe_act, layernorm, "
+            "mla_up_proj, mlp, moe, shared_experts, op, got \"mpl\"");
+  EXPECT_EQ(
+      refusal_of_config("\"selective\"",
+                        "\"none\", \"recompute_num_layers\": 2, \"recompute_method\": \"block\""),
+      "test.json: recompute_num_layers: expected recompute \"full\" beside it");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -17,11 +18,16 @@ using Ranks = std::vector<std::int64_t>;
 constexpr std::array kDimensions = {Dimension::kTensor, Dimension::kContext, Dimension::kData,
                                     Dimension::kPipeline};
 
-/// Every rank's coordinates, by counting: Megatron-LM's order, tensor fastest, pipeline slowest.
+/// Every rank's coordinates, by counting: tensor fastest, and replicas or stages slowest.
 std::vector<Coordinates> counted_coordinates(const ParallelConfig& config) {
   std::vector<Coordinates> all;
-  for (int pp = 0; pp < config.pp; ++pp) {
-    for (int dp = 0; dp < config.dp; ++dp) {
+  const bool has_stages_slowest = config.rank_order == RankOrder::kTpCpEpDpPp;
+  const int slowest = has_stages_slowest ? config.pp : config.dp;
+  const int second = has_stages_slowest ? config.dp : config.pp;
+  for (int outer = 0; outer < slowest; ++outer) {
+    for (int inner = 0; inner < second; ++inner) {
+      const int pp = has_stages_slowest ? outer : inner;
+      const int dp = has_stages_slowest ? inner : outer;
       for (int cp = 0; cp < config.cp; ++cp) {
         for (int tp = 0; tp < config.tp; ++tp) {
           all.push_back({tp, cp, dp, pp});
@@ -52,6 +58,8 @@ std::vector<ParallelConfig> small_grids() {
   std::vector<ParallelConfig> grids = {{.tp = 8, .pp = 2, .dp = 5}, {.tp = 5, .dp = 7, .cp = 2}};
   for (int i = 0; i < 81; ++i) {
     grids.push_back({.tp = 1 + i % 3, .pp = 1 + i / 3 % 3, .dp = 1 + i / 9 % 3, .cp = 1 + i / 27});
+    grids.push_back(grids.back());
+    grids.back().rank_order = RankOrder::kTpCpEpPpDp;
   }
   return grids;
 }
@@ -111,9 +119,91 @@ void for_every_small_group(const Check& check) {
   }
 }
 
+// Consecutive dp / dp_replicate replicas, with cp, share shards; the ranks at the same place of
+// these hold the same. Counted rank by rank.
+TEST(PlaceShardReplicas, CountsEveryRank) {
+  for (const int tp : {1, 2, 4}) {
+    for (const int cp : {1, 2}) {
+      for (const int replicate : {1, 2, 4}) {
+        for (const int pp : {1, 2}) {
+          const ParallelConfig config = {
+              .tp = tp, .pp = pp, .dp = 8, .cp = cp, .dp_replicate = replicate};
+          const std::vector<Coordinates> all = counted_coordinates(config);
+          const int in_shard_group = 8 / replicate;
+          constexpr std::size_t node = 8;
+          using Key = std::array<std::int64_t, 4>;
+          std::map<Key, std::map<std::size_t, std::int64_t>> shards;
+          std::map<Key, std::map<std::size_t, std::int64_t>> replicas;
+          for (std::size_t rank = 0; rank < all.size(); ++rank) {
+            const auto& [t, c, d, p] = all[rank];
+            ++shards[{t, p, d / in_shard_group, 0}][rank / node];
+            ++replicas[{t, p, c, d % in_shard_group}][rank / node];
+          }
+          const auto expect = [](const auto& groups, const GroupPlacement& placement,
+                                 std::int64_t size) {
+            std::int64_t nodes = 1;
+            for (const auto& [key, members] : groups) {
+              nodes = std::max(nodes, std::ssize(members));
+            }
+            EXPECT_EQ(placement.size, size);
+            EXPECT_EQ(placement.nodes, nodes);
+          };
+          SCOPED_TRACE(to_string(config));
+          const RankGrid grid(config);
+          expect(shards, place_replicas(grid, nodes_of(8)), cp * in_shard_group);
+          expect(replicas, place_shard_replicas(grid, nodes_of(8)), replicate);
+        }
+      }
+    }
+  }
+}
+
+// The ranks that differ in cp and dp, counted rank by rank; of many replicas, whose places in nodes
+// repeat, too.
+TEST(PlaceReplicas, CountEveryRankWhereStagesLieBetweenThem) {
+  for (const int tp : {1, 2, 3}) {
+    for (const int cp : {1, 2, 4}) {
+      for (const int pp : {1, 2, 3, 5}) {
+        for (const int dp : {1, 2, 3, 25}) {
+          const ParallelConfig config = {
+              .tp = tp, .pp = pp, .dp = dp, .cp = cp, .rank_order = RankOrder::kTpCpEpPpDp};
+          const std::vector<Coordinates> all = counted_coordinates(config);
+          for (const int node : {4, 6, 8}) {
+            std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::size_t, std::int64_t>>
+                groups;
+            for (std::size_t rank = 0; rank < all.size(); ++rank) {
+              ++groups[{all[rank][0], all[rank][3]}][rank / static_cast<std::size_t>(node)];
+            }
+            CountedPlacement expected{.nodes = 1, .ranks_per_node = std::int64_t{cp} * dp};
+            for (const auto& [coordinates, members] : groups) {
+              expected.nodes = std::max(expected.nodes, std::ssize(members));
+              for (const auto& [number, count] : members) {
+                expected.ranks_per_node =
+                    std::min(expected.ranks_per_node, members.size() > 1 ? count : cp * dp);
+              }
+            }
+            const GroupPlacement placement = place_replicas(RankGrid(config), nodes_of(node));
+            EXPECT_EQ(placement.size, std::int64_t{cp} * dp);
+            EXPECT_EQ(placement.nodes, expected.nodes)
+                << to_string(config) << " on nodes of " << node;
+            const std::int64_t between = std::int64_t{tp} * (cp == 1 ? pp : 1);
+            if (between >= node || node % between == 0) {
+              EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node)
+                  << to_string(config) << " on nodes of " << node;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // The ranks that differ in cp and dp are those of a grid without cp whose dp is as large as both.
 TEST(PlaceReplicas, CountsNodesAndMembersOfContextAndDataTogether) {
   for (const ParallelConfig& config : small_grids()) {
+    if (config.rank_order != RankOrder::kTpCpEpDpPp) {
+      continue;
+    }
     ParallelConfig together = config;
     together.dp *= config.cp;
     together.cp = 1;
@@ -334,7 +424,7 @@ TEST(PlaceGroup, OfAFlatNetworkHasItsFullRate) {
 }
 
 /// Of the groups of experts, counted rank by rank: in a stage rank = etp + etp_size·(ep +
-/// ep_size·edp), stages one after another.
+/// ep_size·edp), stages one after another; or stages before edp.
 CountedPlacement counted_expert_placement(const ParallelConfig& config, ExpertDimension dimension,
                                           std::int64_t node) {
   const std::int64_t stage = std::int64_t{1} * config.tp * config.cp * config.dp;
@@ -342,12 +432,15 @@ CountedPlacement counted_expert_placement(const ParallelConfig& config, ExpertDi
   for (std::int64_t rank = 0; rank < stage * config.pp; ++rank) {
     std::int64_t etp = rank % config.etp;
     std::int64_t ep = rank / config.etp % config.ep;
-    std::int64_t edp = rank % stage / (std::int64_t{1} * config.etp * config.ep);
+    const bool has_stages_last = config.rank_order == RankOrder::kTpCpEpDpPp;
+    const std::int64_t both = std::int64_t{1} * config.etp * config.ep;
+    const std::int64_t pp = has_stages_last ? rank / stage : rank / both % config.pp;
+    std::int64_t edp = has_stages_last ? rank % stage / both : rank / both / config.pp;
     const bool is_along_both = dimension == ExpertDimension::kTensorAndExpert;
     etp = is_along_both || dimension == ExpertDimension::kTensor ? 0 : etp;
     ep = is_along_both || dimension == ExpertDimension::kExpert ? 0 : ep;
     edp = dimension == ExpertDimension::kData ? 0 : edp;
-    ++groups[{etp, ep, edp, rank / stage}][rank / node];
+    ++groups[{etp, ep, edp, pp}][rank / node];
   }
   CountedPlacement worst{.nodes = 1, .ranks_per_node = stage};
   for (const auto& [coordinates, members] : groups) {
@@ -374,6 +467,28 @@ TEST(PlaceExpertGroup, CountsNodesAndMembersOfEveryDivision) {
           EXPECT_EQ(placement.nodes, expected.nodes);
           EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node);
         }
+      }
+    }
+  }
+}
+
+TEST(PlaceExpertGroup, CountsWhereStagesComeBeforeReplicas) {
+  for (const int node : {2, 4, 8}) {
+    for (const int ep : {1, 2, 8}) {
+      const ParallelConfig config = {.tp = 4,
+                                     .pp = 3,
+                                     .dp = 4,
+                                     .cp = 2,
+                                     .ep = ep,
+                                     .etp = 8 / ep,
+                                     .rank_order = RankOrder::kTpCpEpPpDp};
+      ASSERT_TRUE(places_experts(config));
+      for (const ExpertDimension dimension :
+           {ExpertDimension::kTensor, ExpertDimension::kExpert, ExpertDimension::kData}) {
+        const CountedPlacement expected = counted_expert_placement(config, dimension, node);
+        const GroupPlacement placement = place_expert_group(config, dimension, nodes_of(node));
+        EXPECT_EQ(placement.nodes, expected.nodes) << to_string(config) << " nodes of " << node;
+        EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node) << to_string(config);
       }
     }
   }

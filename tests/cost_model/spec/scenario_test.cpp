@@ -35,12 +35,36 @@ TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
             "has no matrix units");
 }
 
+TEST(CheckScenario, RefusesAGpuWithoutMatrixUnitsFor8Bits) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "selene-a100", "megatron-core-2024");
+  scenario.stack = with_fp8(scenario.stack, "fp8");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-core-2024 trains linear layers in fp8-delayed, for which "
+            "a100-80gb-sxm of cluster selene-a100 has no matrix units; expected a GPU with "
+            "peak_fp8_TFLOPs, or precision bf16");
+  scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025");
+  scenario.stack = with_fp8(scenario.stack, "fp8-mx");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-core-2025 trains linear layers in fp8-mx, for which h100-80gb-sxm of "
+            "cluster dgx-h100 has no matrix units; expected a GPU with fp8_mx, or precision bf16");
+  scenario.cluster = find_cluster("dgx-b200");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+}
+
 TEST(CheckScenario, RefusesToHideTensorParallelismOnAHost) {
   Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
   scenario.stack.tensor_parallel_overlap = true;
   EXPECT_EQ(verdict_on_scenario(scenario),
             "stack ptdp-cpu has tensor_parallel_overlap: a host's collectives are done when they "
             "are begun, so none runs behind a product; expected false, and no tensor in --overlap");
+}
+
+TEST(CheckScenario, RefusesProductsInChunksOfOurRuntime) {
+  Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
+  scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cpu has tp_comm_overlap: this project's runtime does not cut products into "
+            "chunks; expected none");
 }
 
 // The A100 profile has rates of flash-1 and flash-2 only.

@@ -39,6 +39,15 @@ StackSpec unusual_stack() {
                                               .reduced_gradient_bytes = 10.0,
                                               .optimizer_traffic = 72.0,
                                               .loss_traffic = 32.0}},
+          .fp8_recipes = {Fp8Recipe{.scaling = Fp8Scaling::kCurrent,
+                                    .norms_cast = true,
+                                    .keeps_inputs = false,
+                                    .casts_weights_once = false,
+                                    .has_only_fp8_weights = true,
+                                    .gathers_weights = true,
+                                    .gathers_activations = true},
+                          Fp8Recipe{.scaling = Fp8Scaling::kMx}},
+          .fp8 = Fp8Scaling::kMx,
           .reduced_gradient_bytes = 2.5,
           .gradient_bucket_bytes = 3.0,
           .gradient_staging_traffic = 12.0,
@@ -53,12 +62,16 @@ StackSpec unusual_stack() {
           .workspace = Bytes(32.0 * 1024.0 * 1024.0),
           .can_run = {.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kInterleaved},
                       .recompute = {Recompute::kSelective},
+                      .recompute_modules = {RecomputeModule::kCoreAttention, RecomputeModule::kMlp},
+                      .recompute_methods = {RecomputeMethod::kBlock, RecomputeMethod::kEvery},
                       .zero_stages = {0, 1},
                       .sequence_parallel = true,
                       .context_parallel = true,
                       .expert_parallel = true,
                       .interleaved_min_stages = 3,
-                      .uneven_layers = true}};
+                      .uneven_layers = true,
+                      .rank_orders = {RankOrder::kTpCpEpPpDp},
+                      .offload = {Offload::kActivations}}};
 }
 
 std::string refusal_of_stack(const std::string& from, const std::string& to) {
@@ -69,6 +82,22 @@ TEST(StackSpecJson, ReadsBackAsItWas) {
   const std::string text = dump(unusual_stack());
   EXPECT_EQ(parse<StackSpec>(text), unusual_stack()) << text;
   EXPECT_EQ(dump(parse<StackSpec>(text)), text);
+}
+
+TEST(StackSpecJson, RefusesRecipesThatAreTwiceOrNotThere) {
+  EXPECT_THAT(refusal_of_stack("fp8-current", "fp8-mx"), HasSubstr("fp8-mx is there twice"));
+  EXPECT_THAT(refusal_of_stack("\"fp8\": \"fp8-mx\"", "\"fp8\": \"fp8-block\""),
+              HasSubstr("fp8_recipes: expected fp8-block among them, which fp8 names"));
+}
+
+TEST(WithFp8, TakesTheStacksFirstRecipeOrTheOneThatIsNamed) {
+  EXPECT_EQ(with_fp8(unusual_stack(), "fp8").fp8, Fp8Scaling::kCurrent);
+  EXPECT_EQ(with_fp8(unusual_stack(), "fp8-mx").fp8, Fp8Scaling::kMx);
+  EXPECT_EQ(at_precision(unusual_stack(), Precision::kFp16).fp8, std::nullopt);
+  EXPECT_EQ(message_of([] { return with_fp8(unusual_stack(), "fp8-block"); }),
+            "stack s has no recipe for fp8-block; it has those of fp8-current, fp8-mx");
+  EXPECT_EQ(message_of([] { return with_fp8(StackSpec{.name = "t"}, "fp8"); }),
+            "stack t has no recipe for fp8");
 }
 
 TEST(StackSpecJson, ReadsBackEveryOverlap) {
@@ -93,6 +122,34 @@ TEST(StackSpecJson, SaysHowSequencesAreSharedWhereItIsNoRing) {
       }),
       "test.json: context_parallel_kind: expected one of ring, all-gather, all-to-all, got "
       "\"p2p\"");
+}
+
+TEST(StackSpecJson, SaysWhatRunsWithinProductsWhereAnythingDoes) {
+  StackSpec stack = unusual_stack();
+  EXPECT_THAT(dump(stack), Not(HasSubstr("tp_comm_overlap")));
+  for (const auto& [kind, name] : kTpCommOverlapNames) {
+    stack.tp_comm_overlap = kind;
+    EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
+  }
+  EXPECT_THAT(dump(stack), Not(HasSubstr("keeps_gathered_inputs")));
+  stack.keeps_gathered_inputs = true;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
+  EXPECT_EQ(message_of([&] {
+              return parse<StackSpec>(replaced(dump(stack), "\"symmetric-memory\"", "true"));
+            }),
+            "test.json: tp_comm_overlap: expected one of none, userbuffers, symmetric-memory, got "
+            "true");
+}
+
+TEST(StackSpecJson, RefusesToOffloadAnOptimizerOfNoSize) {
+  StackSpec stack = unusual_stack();
+  stack.can_run.offload = {Offload::kOptimizer};
+  stack.offloaded_optimizer_bytes = 8.0;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
+  stack.offloaded_optimizer_bytes = 0.0;
+  EXPECT_EQ(message_of([&] { return parse<StackSpec>(dump(stack)); }),
+            "test.json: offloaded_optimizer_bytes: expected what a host holds of optimizer_bytes, "
+            "since can_run.offload has optimizer; got 0 or nothing");
 }
 
 TEST(StackSpecJson, RefusesSpellingsItDoesNotKnow) {
@@ -153,8 +210,10 @@ TEST(AtPrecision, TakesWhatTheStackSaysOfIt) {
 TEST(AtPrecision, LeadsBackOverAnyOther) {
   const StackSpec there =
       at_precision(at_precision(unusual_stack(), Precision::kFp64), Precision::kFp32);
-  EXPECT_EQ(at_precision(there, Precision::kFp16), unusual_stack());
-  EXPECT_EQ(at_precision(unusual_stack(), Precision::kFp16), unusual_stack());
+  StackSpec without_fp8 = unusual_stack();
+  without_fp8.fp8.reset();
+  EXPECT_EQ(at_precision(there, Precision::kFp16), without_fp8);
+  EXPECT_EQ(at_precision(unusual_stack(), Precision::kFp16), without_fp8);
   EXPECT_EQ(parse<StackSpec>(dump(there)), there);
 }
 
@@ -184,6 +243,10 @@ TEST(WithOverlap, SaysAllThatRunsBesideCompute) {
   EXPECT_EQ(tensor.pipeline_overlap, PipelineOverlap::kNever);
   EXPECT_EQ(tensor.data_parallel_overlap, DataParallelOverlap::kNever);
   EXPECT_TRUE(tensor.tensor_parallel_overlap);
+  StackSpec within = unusual_stack();
+  within.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  EXPECT_EQ(with_overlap(within, {}).tp_comm_overlap, TpCommOverlap::kNone);
+  EXPECT_EQ(with_overlap(within, {.tensor = true}).tp_comm_overlap, TpCommOverlap::kUserBuffers);
 }
 
 // Without a library's workspace it is this project's on a host.

@@ -1,0 +1,147 @@
+#include "cost_model/analytic/layer_activations.h"
+
+#include "cost_model/analytic/expert_layer.h"
+#include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/transformer_layer.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kDropoutMaskBytes = 1.0;  // per element
+
+// Of the router, kept in fp32: logits and probabilities.
+constexpr double kScores = 2.0;
+constexpr double kScoreBytes = 4.0;
+
+/// What a layer keeps whose every second product is recomputed, and all else but attention: its
+/// input, queries, values, what attention returns, and the MLP's first product; with sequence
+/// parallelism what the projection's reduce-scatter returns, too.
+Bytes kept_of_products(const TransformerConfig& model, const ParallelConfig& config,
+                       const ActivationStorage& storage) {
+  const double h = model.hidden_size;
+  const bool is_split = config.sequence_parallel;
+  const double whole = (is_split ? 2.0 : 1.0) * h / (is_split ? config.tp : 1);
+  const auto split = static_cast<double>(query_width(model) + key_width(model) +
+                                         context_width(model) + model.ffn_hidden_size);
+  return Bytes(storage.element_bytes * static_cast<double>(tokens_of_rank(model, config)) *
+               (whole + split / config.tp));
+}
+
+/// Which modules of a layer keep nothing.
+class Dropped {
+ public:
+  Dropped(const ParallelConfig& config, Recompute recompute)
+      : is_selective_(recompute == Recompute::kSelective), modules_(config.recompute_modules) {}
+  [[nodiscard]] bool has(RecomputeModule module) const {
+    return is_selective_ && modules_.has(module);
+  }
+  /// The MLP of a dense layer, or the shared experts of another.
+  [[nodiscard]] bool has_mlp(LayerKind kind) const {
+    return kind.has_experts ? has(RecomputeModule::kMoe) || has(RecomputeModule::kSharedExperts)
+                            : has(RecomputeModule::kMlp);
+  }
+
+ private:
+  bool is_selective_;
+  RecomputeModules modules_;
+};
+
+/// Bytes per channel of the inputs of column-parallel layers and of what norms give them.
+double input_bytes(const TransformerConfig& model, LayerKind kind, const Dropped& dropped,
+                   const ActivationStorage& storage) {
+  const double input = storage.fp8_input_bytes.value_or(storage.element_bytes);
+  const bool drops_norms = dropped.has(RecomputeModule::kLayerNorm);
+  const double of_attention = drops_norms && has_latent_attention(model) ? 0.0 : input;
+  if (!kind.has_experts) {  // the norm in front of a dense MLP is part of it
+    return of_attention + (dropped.has_mlp(kind) ? 0.0 : input);
+  }
+  const bool keeps_another = model.moe_shared_expert_intermediate_size > 0 &&
+                             storage.fp8_input_bytes && !dropped.has_mlp(kind);
+  return of_attention + (drops_norms ? 0.0 : storage.element_bytes) + (keeps_another ? input : 0.0);
+}
+
+/// What routed experts and their router keep.
+double kept_by_experts(const TransformerConfig& model, const ParallelConfig& config,
+                       const Dropped& dropped, const ActivationStorage& storage) {
+  const double bytes = storage.element_bytes;
+  const double input = storage.fp8_input_bytes.value_or(bytes);
+  const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double activated = dropped.has(RecomputeModule::kMoeActivation) ? 0.0 : input;
+  return expert_rows(model, config) *
+             ((input + bytes) * model.hidden_size + (bytes * gates + activated) * width) +
+         kScores * kScoreBytes * routed_tokens(model, config) * model.num_experts;
+}
+
+}  // namespace
+
+ActivationStorage activation_storage(const StackSpec& stack) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  return {.element_bytes = 1.0 * element_bytes(stack.precision),
+          .fp8_input_bytes = recipe != nullptr && recipe->keeps_inputs
+                                 ? std::optional(fp8_bytes(recipe->scaling))
+                                 : std::nullopt,
+          .stores_scores = stack.attention == "unfused",
+          .keeps_gathered_inputs = stack.keeps_gathered_inputs};
+}
+
+Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
+                        Recompute recompute, bool is_sequence_parallel,
+                        const ActivationStorage& storage) {
+  return layer_activations(
+      model,
+      {.tp = tp, .micro_batch_size = micro_batch_size, .sequence_parallel = is_sequence_parallel},
+      recompute, LayerKind{}, storage);
+}
+
+Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
+                        Recompute recompute, LayerKind kind, const ActivationStorage& storage) {
+  const double bytes = storage.element_bytes;
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+  const double h = model.hidden_size;
+  const double sharded = config.sequence_parallel ? config.tp : 1;  // along the sequence
+  if (recompute == Recompute::kFull) {
+    return Bytes(bytes * tokens * h / sharded);
+  }
+  const Dropped dropped(config, recompute);
+  if (dropped.has(RecomputeModule::kEverySecondProduct)) {
+    return kept_of_products(model, config, storage);
+  }
+  const auto queries = static_cast<double>(query_width(model));
+  const auto context = static_cast<double>(context_width(model));
+  const bool is_latent = has_latent_attention(model);
+  const double keys = is_latent ? queries : static_cast<double>(key_width(model));
+  const double values = is_latent ? context : keys;
+  const double scores =
+      !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
+          ? (2.0 * bytes + kDropoutMaskBytes) * model.num_attention_heads * model.seq_length
+          : 0.0;
+  // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
+  // rest.
+  const double input = storage.fp8_input_bytes.value_or(bytes);
+  // Beside inputs in 8 bits: what attention keeps of its output, and routers of theirs.
+  const double other_use = storage.fp8_input_bytes ? bytes : 0.0;
+  const double ranks = 1.0 * model.q_lora_rank + model.kv_lora_rank;
+  const double compressed =
+      is_latent ? bytes * (ranks + model.qk_pos_emb_head_dim) + input * ranks : 0.0;
+  const double inputs = input_bytes(model, kind, dropped, storage);
+  const double whole =
+      (2.0 * bytes + inputs + (has_dropout(model) ? 2.0 * kDropoutMaskBytes : 0.0)) * h +
+      compressed;
+  const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
+  const double heads = is_latent && dropped.has(RecomputeModule::kMlaUpProjection)
+                           ? 0.0
+                           : bytes * (queries + keys + values) + normed;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double mlp = dropped.has_mlp(kind) ? 0.0
+                     : kind.has_experts    ? model.moe_shared_expert_intermediate_size
+                                           : model.ffn_hidden_size;
+  const double split =
+      heads + (input + other_use) * context + bytes * gates * mlp + input * mlp + scores;
+  const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;
+  const double kept = tokens * (whole / sharded + gathered + split / config.tp);
+  const bool keeps_experts = kind.has_experts && !dropped.has(RecomputeModule::kMoe);
+  return Bytes(kept + (keeps_experts ? kept_by_experts(model, config, dropped, storage) : 0.0));
+}
+
+}  // namespace ptdp

@@ -1,0 +1,95 @@
+#include "cost_model/analytic/layer_parts.h"
+
+#include <algorithm>
+
+#include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/transformer_layer.h"
+
+namespace ptdp {
+namespace {
+
+class LinearLayersOf {
+ public:
+  /// Each product in so many `chunks` of the tokens, side by side.
+  LinearLayersOf(const Scenario& scenario, const ParallelConfig& config, std::int64_t chunks = 1)
+      : scenario_(scenario),
+        model_(scenario.job.model),
+        config_(config),
+        chunks_(chunks),
+        factor_(compute_factors(config, scenario.cluster).matmul),
+        tokens_(tokens_of_rank(model_, config)),
+        own_tokens_(config.sequence_parallel ? tokens_ / config.tp : tokens_) {}
+
+  [[nodiscard]] LinearLayers of_kind(LayerKind kind) const {
+    const std::int64_t h = model_.hidden_size;
+    const std::int64_t context = context_width(model_) / config_.tp;
+    LinearLayers layers{.projection = linear(tokens_, h, context)};
+    if (has_latent_attention(model_)) {
+      add_latent_attention(layers);
+    } else {
+      const std::int64_t heads = query_width(model_) + 2 * key_width(model_);
+      layers.qkv = linear(tokens_, heads / config_.tp, h);
+    }
+    if (const std::int64_t width = dense_mlp_width(model_, kind); width > 0) {
+      const std::int64_t up = (model_.gated_linear_unit ? 2 : 1) * width;
+      layers.up = linear(tokens_, up / config_.tp, h);
+      layers.down = linear(tokens_, h, width / config_.tp);
+    }
+    return layers;
+  }
+
+ private:
+  [[nodiscard]] LinearTime linear(std::int64_t tokens, std::int64_t outputs,
+                                  std::int64_t inputs) const {
+    const GpuSpec& gpu = scenario_.cluster.gpu;
+    const std::int64_t of_chunk = std::max(tokens / chunks_, std::int64_t{1});
+    return (chunks_ == 1
+                ? linear_time(tokens, outputs, inputs, gpu, scenario_.stack, Fp8Use::kByRecipe)
+                : grouped_linear_time(chunks_, of_chunk, outputs, inputs, gpu, scenario_.stack)) *
+           factor_;
+  }
+
+  void add_latent_attention(LinearLayers& layers) const {
+    const std::int64_t h = model_.hidden_size;
+    const std::int64_t queries = query_width(model_) / config_.tp;
+    const std::int64_t keys_and_values = std::int64_t{1} * model_.num_attention_heads *
+                                         (model_.qk_head_dim + model_.v_head_dim) / config_.tp;
+    layers.whole = linear(own_tokens_, model_.kv_lora_rank + model_.qk_pos_emb_head_dim, h);
+    layers.qkv = linear(tokens_, keys_and_values, model_.kv_lora_rank);
+    if (model_.q_lora_rank > 0) {
+      layers.whole = layers.whole + linear(own_tokens_, model_.q_lora_rank, h);
+      layers.qkv = layers.qkv + linear(tokens_, queries, model_.q_lora_rank);
+    } else {
+      layers.qkv = layers.qkv + linear(tokens_, queries, h);
+    }
+  }
+
+  const Scenario& scenario_;
+  const TransformerConfig& model_;
+  const ParallelConfig& config_;
+  std::int64_t chunks_;
+  double factor_;
+  std::int64_t tokens_;
+  std::int64_t own_tokens_;  ///< Of a sequence that is split over tp, where it is.
+};
+
+}  // namespace
+
+int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
+  return kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
+}
+
+double attention_input_width(const TransformerConfig& model) {
+  if (!has_latent_attention(model)) {
+    return model.hidden_size;
+  }
+  return 1.0 * (model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden_size) +
+         model.kv_lora_rank + model.qk_pos_emb_head_dim;
+}
+
+LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
+                           std::int64_t chunks) {
+  return LinearLayersOf(scenario, config, chunks).of_kind(kind);
+}
+
+}  // namespace ptdp

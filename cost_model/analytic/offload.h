@@ -1,0 +1,45 @@
+// What lies in the memory of the host, and what moving it costs: optimizer states, activations.
+#pragma once
+
+#include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/stage.h"
+#include "cost_model/spec/parallel_config.h"
+#include "cost_model/spec/scenario.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Time of the optimizer's step on a host: of each parameter in a rank's shard the gradient comes
+/// and the updated copy goes over the link, 4 bytes each (fp32 on both sides), while the host's
+/// memory moves the stack's host_optimizer_traffic; whichever takes longer. The cluster must have a
+/// host. Source: Megatron-Core HybridDeviceOptimizer with --overlap-cpu-optimizer-d2h-h2d; which of
+/// the two bounds a step Megatron-Bridge measured to be the host (docs/training/cpu-offloading.md).
+[[nodiscard]] Seconds host_optimizer_time(const Scenario& scenario, const ParallelConfig& config,
+                                          const RankParameters& parameters);
+
+/// What a microbatch waits for activations on their way to the host and back.
+struct OffloadTime {
+  Seconds forward;
+  Seconds backward;
+};
+/// Of a configuration that offloads activations: each layer's but the last one's leave during the
+/// next layer's forward pass and come back during its backward pass; what that does not hide is
+/// exposed. Source: TransformerEngine, CPU offloading (asynchronous transfers, layer by layer);
+/// Megatron-Core --cpu-offloading-num-layers, at most all layers but one.
+[[nodiscard]] OffloadTime activation_offload_time(const Scenario& scenario,
+                                                  const ParallelConfig& config,
+                                                  const MicrobatchCosts& costs);
+
+/// Activations that stay on the GPU of `kept`, those of all layers: of a configuration that
+/// offloads them two layers' (one computes, one travels), each no more than `largest_layer`.
+[[nodiscard]] Bytes activations_on_gpu(const ParallelConfig& config, Bytes kept,
+                                       Bytes largest_layer);
+
+/// Bytes of optimizer states per parameter that stay on the GPU.
+[[nodiscard]] double optimizer_bytes_on_gpu(const StackSpec& stack, const ParallelConfig& config);
+
+/// What a GPU puts into its host's memory: optimizer states with copies of gradients and parameters
+/// to work on (4 bytes each), and activations.
+[[nodiscard]] Bytes host_memory(const Scenario& scenario, const ParallelConfig& config);
+
+}  // namespace ptdp

@@ -1,0 +1,200 @@
+#include "planner/derived_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
+#include "planner/costs_cache.h"
+#include "planner/finalists.h"
+
+namespace ptdp {
+namespace {
+
+bool is_pinned(const Pins& pins) {
+  return !pins.recompute.empty() || pins.recompute_modules.has_value() ||
+         pins.recompute_num_layers.has_value();
+}
+
+/// The modules that the stack recomputes and that save something of a layer of the model.
+std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
+  const TransformerConfig& model = scenario.job.model;
+  const bool is_latent = has_latent_attention(model);
+  const bool has_experts = model.num_experts > 0;
+  const auto saves = [&](RecomputeModule module) {
+    switch (module) {
+      case RecomputeModule::kCoreAttention:
+        return activation_storage(scenario.stack).stores_scores;
+      case RecomputeModule::kMoeActivation:
+      case RecomputeModule::kMoe:
+        return has_experts;
+      case RecomputeModule::kLayerNorm:
+        return is_latent || has_experts;
+      case RecomputeModule::kMlaUpProjection:
+        return is_latent;
+      case RecomputeModule::kMlp:
+        return num_expert_layers(model) < model.num_layers;
+      case RecomputeModule::kSharedExperts:
+        return model.moe_shared_expert_intermediate_size > 0;
+      case RecomputeModule::kEverySecondProduct:
+        return false;  // whole layers: searched by itself
+    }
+    return false;
+  };
+  std::vector<RecomputeModule> modules = scenario.stack.can_run.recompute_modules.list();
+  std::erase_if(modules, [&](RecomputeModule module) { return !saves(module); });
+  return modules;
+}
+
+/// Every set of them that says nothing twice.
+std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
+  const std::vector<RecomputeModule> modules = useful_modules(scenario);
+  std::vector<RecomputeModules> sets;
+  for (unsigned bits = 1; bits < 1U << modules.size(); ++bits) {
+    RecomputeModules set;
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if ((bits >> i & 1U) != 0) {
+        set.add(modules[i]);
+      }
+    }
+    const bool is_redundant =
+        set.has(RecomputeModule::kMoe) &&
+        (set.has(RecomputeModule::kMoeActivation) || set.has(RecomputeModule::kSharedExperts));
+    if (!is_redundant && set != usual_modules(scenario.stack.can_run)) {
+      sets.push_back(set);
+    }
+  }
+  return sets;
+}
+
+/// Layers of the longest virtual stage.
+int most_layers(const ParallelConfig& config, int num_layers) {
+  return config.layers_per_stage.empty()
+             ? num_layers / config.pp / config.vpp
+             : *std::max_element(config.layers_per_stage.begin(), config.layers_per_stage.end());
+}
+
+class Derivation {
+ public:
+  Derivation(const Scenario& scenario, const SearchOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+        costs_(scenario),
+        sets_(module_sets(scenario)) {}
+
+  /// The best that recomputes less than `base` does, better than `worst`; nothing where there is
+  /// none, or nothing has to be recomputed.
+  [[nodiscard]] std::optional<Candidate> best_of(const Candidate& base, double worst) {
+    best_.reset();
+    worst_ = std::min(worst, score(base.time, base.config, options_.objective));
+    ParallelConfig config = with(base.config, Recompute::kNone);
+    if (fits(config) || bound_of(config) >= worst_) {
+      return std::nullopt;
+    }
+    for (const RecomputeModules& modules : sets_) {
+      config = with(base.config, Recompute::kSelective);
+      config.recompute_modules = modules;
+      consider(config);
+    }
+    for (const RecomputeMethod method : scenario_.stack.can_run.recompute_methods) {
+      consider_layers(with(base.config, Recompute::kFull), method);
+    }
+    return best_;
+  }
+
+ private:
+  static ParallelConfig with(ParallelConfig config, Recompute recompute) {
+    config.recompute = recompute;
+    config.recompute_modules = kCoreAttentionAlone;
+    config.recompute_num_layers = 0;
+    return config;
+  }
+
+  [[nodiscard]] bool fits(const ParallelConfig& config) const {
+    return !find_violation(scenario_, config, capacity_).has_value();
+  }
+
+  /// No more than its score; that itself in closed form.
+  [[nodiscard]] double bound_of(const ParallelConfig& config) {
+    const MicrobatchCosts& costs = costs_.find(config);
+    const Seconds time = is_in_closed_form(config)
+                             ? iteration_cost(scenario_, config, costs).total()
+                             : least_time(scenario_, config, costs);
+    return score(time, config, options_.objective);
+  }
+
+  void consider(const ParallelConfig& config) {
+    if (bound_of(config) >= worst_ || !fits(config)) {
+      return;
+    }
+    const Seconds time = iteration_cost(scenario_, config, costs_.find(config)).total();
+    const double value = score(time, config, options_.objective);
+    if (value < worst_) {
+      worst_ = value;
+      best_ = Candidate{config, time, peak_memory(scenario_, config)};
+    }
+  }
+
+  /// The fewest layers that fit: fewer are faster. Uniform recomputation is of all of them.
+  void consider_layers(ParallelConfig config, RecomputeMethod method) {
+    if (method == RecomputeMethod::kUniform) {
+      return;
+    }
+    config.recompute_method = method;
+    const int most = most_layers(config, scenario_.job.model.num_layers);
+    for (int fewest = 1; fewest < most; ++fewest) {
+      config.recompute_num_layers = method == RecomputeMethod::kEvery ? most - fewest + 1 : fewest;
+      if (fits(config)) {
+        consider(config);
+        return;
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  Bytes capacity_;
+  CostsCache costs_;
+  std::vector<RecomputeModules> sets_;
+  double worst_ = 0.0;  ///< What has to be beaten.
+  std::optional<Candidate> best_;
+};
+
+}  // namespace
+
+void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
+                       SearchResult& found) {
+  if (is_pinned(options.pins) || found.best.empty()) {
+    return;
+  }
+  const auto score_of = [&](const Candidate& candidate) {
+    return score(candidate.time, candidate.config, options.objective);
+  };
+  const auto num_best = static_cast<std::size_t>(options.num_best);
+  const double worst = found.best.size() < num_best ? std::numeric_limits<double>::infinity()
+                                                    : score_of(found.best.back());
+  std::vector<Candidate> bases = found.best;
+  bases.insert(bases.end(), found.pareto.begin(), found.pareto.end());
+  std::set<ParallelConfig> seen;
+  Derivation derivation(scenario, options);
+  for (const Candidate& base : bases) {
+    ParallelConfig but_recompute = base.config;
+    but_recompute.recompute = Recompute::kNone;
+    but_recompute.recompute_modules = kCoreAttentionAlone;
+    if (seen.insert(but_recompute).second) {
+      if (const auto derived = derivation.best_of(base, worst)) {
+        found.best.push_back(*derived);
+      }
+    }
+  }
+  std::sort(found.best.begin(), found.best.end(), [&](const Candidate& a, const Candidate& b) {
+    return score_of(a) != score_of(b) ? score_of(a) < score_of(b) : a.config < b.config;
+  });
+  found.best.resize(std::min(found.best.size(), num_best));
+}
+
+}  // namespace ptdp

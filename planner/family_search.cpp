@@ -1,0 +1,311 @@
+#include "planner/family_search.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <utility>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/partition.h"
+#include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/spread.h"
+#include "planner/finalists.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
+
+/// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too.
+bool is_same_family(const ParallelConfig& a, const ParallelConfig& b) {
+  if (a.offload != Offload::kNone) {
+    return a == b;
+  }
+  ParallelConfig other = b;
+  other.zero_stage = a.zero_stage;
+  return a == other;
+}
+
+/// All sizes of the replicas, ascending.
+std::vector<int> all_sizes(const std::vector<Replicas>& replicas) {
+  std::vector<int> sizes;
+  for (const Replicas& one : replicas) {
+    sizes.insert(sizes.end(), one.micro_batch_sizes.begin(), one.micro_batch_sizes.end());
+  }
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+}  // namespace
+
+bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
+  return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
+}
+
+FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& options,
+                           const std::vector<Replicas>& replicas)
+    : scenario_(scenario),
+      options_(options),
+      replicas_(replicas),
+      sizes_(all_sizes(replicas)),
+      batches_(scenario, replicas),
+      memory_(scenario, usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+      costs_(scenario),
+      findings_(options) {}
+
+void FamilySearch::search_split(const ParallelConfig& split) {
+  if (const auto violation = find_split_violation(scenario_, split)) {
+    reject(*violation);
+    return;
+  }
+  const std::vector<ParallelConfig> variants = enumerate_variants(scenario_, options_.pins, split);
+  std::vector<int> zero_stages;
+  for (auto first = variants.begin(); first != variants.end();) {
+    zero_stages.clear();
+    auto variant = first;
+    for (; variant != variants.end() && is_same_family(*first, *variant); ++variant) {
+      if (const auto violation = find_variant_violation(scenario_, *variant)) {
+        reject(*violation);
+      } else {
+        zero_stages.push_back(variant->zero_stage);
+      }
+    }
+    if (!zero_stages.empty()) {
+      search_family(*first, zero_stages);
+    }
+    first = variant;
+  }
+}
+
+void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& zero_stages) {
+  is_uneven_ = !config.layers_per_stage.empty();
+  enter(config, zero_stages);
+  for (const int size : sizes_) {
+    if (entries_.empty()) {
+      break;
+    }
+    search_size(config, size);
+    std::erase_if(entries_, [](const Entry& entry) { return entry.is_done(); });
+  }
+}
+
+/// Fills the entries; what fails for dp or its batch is counted here.
+void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_stages) {
+  entries_.clear();
+  const std::vector<BatchSizes>& batches = batches_.find(config);
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    config.dp = replicas_[i].dp;
+    if (config.world_size() > options_.gpus) {
+      break;
+    }
+    const bool has_experts_placed = experts_divide_ranks(config);
+    for (const int zero_stage : zero_stages) {
+      config.zero_stage = zero_stage;
+      if (!is_candidate(scenario_, config, options_.gpus, options_.pins)) {
+        continue;
+      }
+      const auto count_violations = [&](const BatchSizes& sizes) {
+        for (const auto& [constraint, number] : sizes.violations) {
+          reject(constraint, number);
+        }
+      };
+      if (!has_experts_placed) {
+        count_violations(BatchTable::without_experts(batches[i]));
+        continue;
+      }
+      count_violations(batches[i]);
+      if (batches[i].allowed.empty()) {
+        continue;
+      }
+      entries_.push_back({.dp = config.dp,
+                          .zero_stage = zero_stage,
+                          .has_replicas = has_replicas(scenario_.job.model, config),
+                          .sizes = &batches[i].allowed});
+    }
+  }
+}
+
+void FamilySearch::search_size(ParallelConfig& config, int size) {
+  config.micro_batch_size = size;
+  size_costs_.clear();
+  size_memory_.clear();
+  beyond_.assign(kHighestZeroStage + 1, 0);
+  hopeless_.assign(kHighestZeroStage + 1, 0);
+  if (is_uneven_ && rejects_all(config)) {
+    return;
+  }
+  // From the largest dp down: what no split fits there, none fits with fewer replicas.
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    Entry& entry = entries_[i];
+    if (!entry.is_done() && (*entry.sizes)[entry.next] == size) {
+      ++entry.next;
+      config.dp = entry.dp;
+      config.zero_stage = entry.zero_stage;
+      look_at(config, entry);
+    }
+  }
+}
+
+/// Counts what is left of the family where not even most replicas and sharding leave a split that
+/// fits, nor one that comes nearer than what was met so far.
+bool FamilySearch::rejects_all(ParallelConfig& config) {
+  config.dp = entries_.back().dp;
+  config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
+  if (!tally_.shortfall ||
+      !memory_.fits_no_split(config, memory_.capacity() + tally_.shortfall->missing)) {
+    return false;
+  }
+  for (const Entry& entry : entries_) {
+    reject(Constraint::kMemoryFirstStage,
+           static_cast<std::int64_t>(entry.sizes->size() - entry.next));
+  }
+  entries_.clear();
+  return true;
+}
+
+void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
+  SizeCosts& shared = costs_of(config, entry);
+  const MemoryVerdict verdict = judge(config, entry);
+  if (verdict.violation) {
+    count_misfit(config, entry, verdict);
+    return;
+  }
+  ++tally_.enumerated;
+  ++tally_.feasible;
+  consider(config, shared, verdict.largest);
+}
+
+/// Counts the size, and the larger ones too where none of them fits.
+void FamilySearch::count_misfit(const ParallelConfig& config, Entry& entry,
+                                const MemoryVerdict& verdict) {
+  note_shortfall(config, verdict.largest);
+  const bool has_no_split = is_uneven_ && is_hopeless(config);
+  const Constraint violation = has_no_split ? Constraint::kMemoryFirstStage : *verdict.violation;
+  reject(violation);
+  if (has_no_split || is_beyond(config, violation)) {
+    reject(violation, static_cast<std::int64_t>(entry.sizes->size() - entry.next));
+    entry.is_over = true;
+  }
+}
+
+/// Looks closer at a candidate that fits as long as a lower bound says that it may matter.
+void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
+  const bool is_closed = is_in_closed_form(config);
+  const Bytes least_memory = memory * kSurelyBelow;
+  const auto may_matter = [&](Seconds slowest) {
+    const Seconds least = is_closed
+                              ? least_iteration_time(scenario_, config, slowest, shared.mean_stage)
+                              : slowest * static_cast<double>(num_microbatches(
+                                              scenario_.job.global_batch_size, config));
+    return findings_.may_matter(config, least * kSurelyBelow, least_memory);
+  };
+  if (!may_matter(shared.mean_stage)) {
+    return;
+  }
+  if (!shared.slowest_stage) {
+    shared.slowest_stage = pipeline_costs(scenario_, config, *shared.costs).slowest.total();
+  }
+  if (!may_matter(*shared.slowest_stage)) {
+    return;
+  }
+  const Seconds time = is_closed
+                           ? iteration_cost(scenario_, config, *shared.costs, std::nullopt).total()
+                           : least_time(scenario_, config, *shared.costs);
+  if (!findings_.may_matter(config, time, least_memory)) {
+    return;
+  }
+  const Bytes exact = memory_.judge(config).largest;
+  if (is_closed) {
+    findings_.keep({config, time, exact});
+  } else {
+    findings_.keep_bounded({config, time, exact});
+  }
+}
+
+/// Gives the configuration its layers per stage, too: the balanced split, which neither dp nor the
+/// ZeRO stage changes; an even one where there is no balanced one.
+FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& entry) {
+  if (entry.costs_class < 0) {
+    entry.costs_class = costs_.class_of(config);
+  }
+  const auto found = std::ranges::find(size_costs_, entry.costs_class, &SizeCosts::costs_class);
+  const auto place = static_cast<std::size_t>(found - size_costs_.begin());
+  const bool is_new = found == size_costs_.end();
+  if (is_new) {
+    const MicrobatchCosts& costs = costs_.find(entry.costs_class, config);
+    SizeCosts shared{.costs_class = entry.costs_class, .costs = &costs};
+    if (is_uneven_) {
+      auto layers = balanced_layers(scenario_, config, costs);
+      shared.layers_per_stage =
+          layers ? std::move(*layers)
+                 : even_split(scenario_.job.model.num_layers, config.pp * config.vpp);
+    }
+    shared.mean_stage = mean_stage_time(scenario_, config, costs);
+    size_costs_.push_back(std::move(shared));
+  }
+  if (is_uneven_ && (is_new || place != current_costs_)) {
+    config.layers_per_stage = size_costs_[place].layers_per_stage;
+  }
+  current_costs_ = place;
+  return size_costs_[place];
+}
+
+MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& entry) {
+  if (!is_linear_in_replicas(scenario_, config)) {
+    return memory_.judge(config);
+  }
+  const std::int64_t kept = microbatches_kept(scenario_, config);
+  for (SizeMemory& known : size_memory_) {
+    if (known.costs_class == entry.costs_class && known.zero_stage == entry.zero_stage &&
+        known.has_replicas == entry.has_replicas && known.microbatches_kept == kept) {
+      return memory_.judge(config, known.lines);
+    }
+  }
+  size_memory_.push_back({.costs_class = entry.costs_class,
+                          .zero_stage = entry.zero_stage,
+                          .has_replicas = entry.has_replicas,
+                          .microbatches_kept = kept,
+                          .lines = {}});
+  return memory_.judge(config, size_memory_.back().lines);
+}
+
+bool FamilySearch::is_beyond(const ParallelConfig& config, Constraint violation) {
+  if (memory_.grows_with_size(config)) {
+    return violation == Constraint::kMemoryFirstStage;
+  }
+  int& beyond = beyond_[static_cast<std::size_t>(config.zero_stage)];
+  if (config.dp > beyond && memory_.least_of_any_split(config) > memory_.capacity()) {
+    beyond = config.dp;
+  }
+  return config.dp <= beyond;
+}
+
+bool FamilySearch::is_hopeless(const ParallelConfig& config) {
+  int& hopeless = hopeless_[static_cast<std::size_t>(config.zero_stage)];
+  if (config.dp > hopeless && memory_.fits_no_split(config, memory_.capacity())) {
+    hopeless = config.dp;
+  }
+  return config.dp <= hopeless;
+}
+
+void FamilySearch::reject(Constraint constraint, std::int64_t count) {
+  if (count > 0) {
+    tally_.enumerated += count;
+    tally_.violations[constraint] += count;
+  }
+}
+
+/// `largest` may be rounded.
+void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
+  std::optional<MemoryShortfall>& smallest = tally_.shortfall;
+  if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {
+    return;
+  }
+  const MemoryShortfall exact{config, memory_.judge(config).largest - memory_.capacity()};
+  if (!smallest || is_smaller(exact, *smallest)) {
+    smallest = exact;
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,104 @@
+// The search through one split of the model over GPUs after another.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cost_model/analytic/stage.h"
+#include "cost_model/spec/scenario.h"
+#include "planner/batch_sizes.h"
+#include "planner/costs_cache.h"
+#include "planner/enumerate.h"
+#include "planner/findings.h"
+#include "planner/memory_fit.h"
+#include "planner/search.h"
+
+namespace ptdp {
+
+/// Whether `a` is nearer to fitting than `b`; of equally near ones the configuration that comes
+/// first.
+[[nodiscard]] bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b);
+
+/// Counts the candidates of splits, and finds what matters of them. The unit is a family: the
+/// configurations that differ in dp, ZeRO stage and microbatch size alone. They share their checks,
+/// and those of one size what their microbatches cost, how layers are split, and the memory of
+/// their stages but for shards. Keeps references to its arguments.
+class FamilySearch {
+ public:
+  FamilySearch(const Scenario& scenario, const SearchOptions& options,
+               const std::vector<Replicas>& replicas);
+
+  void search_split(const ParallelConfig& split);
+
+  /// What was counted so far, without best and pareto; and what was found.
+  [[nodiscard]] const SearchResult& tally() const { return tally_; }
+  [[nodiscard]] Findings take_findings() { return std::move(findings_); }
+
+ private:
+  /// A number of replicas and a ZeRO stage of a family, on its way through the microbatch sizes.
+  struct Entry {
+    int dp = 1;
+    int zero_stage = 0;
+    int costs_class = -1;  ///< Of CostsCache, once it is needed.
+    bool has_replicas = false;
+    const std::vector<int>* sizes = nullptr;
+    std::size_t next = 0;  ///< In sizes.
+    bool is_over = false;
+
+    [[nodiscard]] bool is_done() const { return is_over || next == sizes->size(); }
+  };
+  /// Of one microbatch size: what entries with the same costs share.
+  struct SizeCosts {
+    int costs_class = 0;
+    const MicrobatchCosts* costs = nullptr;
+    std::vector<int> layers_per_stage;
+    Seconds mean_stage;
+    std::optional<Seconds> slowest_stage;  ///< Once it is needed.
+  };
+  /// And what those share of them whose stages hold the same but for shards.
+  struct SizeMemory {
+    int costs_class = 0;
+    int zero_stage = 0;
+    bool has_replicas = false;
+    std::int64_t microbatches_kept = 0;
+    MemoryLines lines;
+  };
+
+  void search_family(ParallelConfig config, const std::vector<int>& zero_stages);
+  void enter(ParallelConfig& config, const std::vector<int>& zero_stages);
+  void search_size(ParallelConfig& config, int size);
+  bool rejects_all(ParallelConfig& config);
+  void look_at(ParallelConfig& config, Entry& entry);
+  void count_misfit(const ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
+  void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
+
+  SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
+  MemoryVerdict judge(const ParallelConfig& config, const Entry& entry);
+  /// Whether no larger microbatch fits either, by the stage that violates memory.
+  bool is_beyond(const ParallelConfig& config, Constraint violation);
+  /// Whether no split of the layers fits, if they are split here.
+  bool is_hopeless(const ParallelConfig& config);
+  void reject(Constraint constraint, std::int64_t count = 1);
+  void note_shortfall(const ParallelConfig& config, Bytes largest);
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  const std::vector<Replicas>& replicas_;
+  std::vector<int> sizes_;  // of all microbatches, ascending
+  BatchTable batches_;
+  MemoryFit memory_;
+  CostsCache costs_;
+  std::vector<Entry> entries_;  // of the family that is searched, by dp
+  bool is_uneven_ = false;      // whether its layers are split here
+  std::vector<SizeCosts> size_costs_;
+  std::size_t current_costs_ = 0;  // whose layers_per_stage the configuration has
+  std::vector<SizeMemory> size_memory_;
+  // By ZeRO stage the largest dp at the size that is known to be beyond, and hopeless.
+  std::vector<int> beyond_;
+  std::vector<int> hopeless_;
+  SearchResult tally_;
+  Findings findings_;
+};
+
+}  // namespace ptdp

@@ -1,0 +1,193 @@
+#include "cost_model/analytic/fp8_casts.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/linear_layer.h"
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/sharding.h"
+#include "cost_model/analytic/step_terms.h"
+#include "cost_model/analytic/transformer_layer.h"
+#include "tests/cost_model/analytic/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMicrobatchTokens = 512.0;
+constexpr double kHidden = 256.0;
+
+TransformerConfig small_gpt() {
+  return resolved({.num_layers = 4,
+                   .hidden_size = 256,
+                   .num_attention_heads = 4,
+                   .vocab_size = 1024,
+                   .seq_length = 512},
+                  "model");
+}
+
+/// Both peaks are round numbers: products in 8 bits are twice as fast.
+Scenario plain_fp8(Fp8Recipe recipe, const TransformerConfig& model = small_gpt()) {
+  Scenario scenario = plain_scenario(model);
+  scenario.cluster.gpu.peak_fp8 = FlopsPerSecond(2.0 * kPlainFlops);
+  scenario.cluster.gpu.fp8_matmul_efficiency.reset();
+  scenario.stack.fp8_recipes = {recipe};
+  scenario.stack.fp8 = recipe.scaling;
+  return scenario;
+}
+
+Scenario on_blackwell(Scenario scenario) {
+  scenario.cluster.gpu.fp8_any_layout = true;
+  scenario.cluster.gpu.fp8_mx = true;
+  return scenario;
+}
+
+LayerCasts casts_of(const Scenario& scenario, const ParallelConfig& config = {}) {
+  return layer_casts(scenario, config, LayerKind{});
+}
+
+/// In units of a byte for each token and hidden feature.
+double per_feature(Bytes bytes) {
+  return bytes.value() / (kMicrobatchTokens * kHidden);
+}
+
+// On Hopper the norms write one byte in place of two and what they wrote is transposed (2 − 1);
+// the other two inputs, h and 4h wide, are read (2) and written twice (1 + 1).
+TEST(Fp8Casts, OfDelayedScalingAreHalfInTheNorms) {
+  const LayerCasts casts =
+      casts_of(plain_fp8({.scaling = Fp8Scaling::kDelayed, .norms_cast = true}));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 1.0 + 1.0 + 4.0 + 4.0 * 4.0);
+  // Gradients of 3h, h, 4h and h features.
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 4.0 * (3.0 + 1.0 + 4.0 + 1.0));
+  EXPECT_EQ(casts.forward_kernels, 4.0);
+  EXPECT_EQ(casts.backward_kernels, 4.0);
+}
+
+// On four GPUs a rank casts a quarter of what is gathered, and transposes all of it.
+TEST(Fp8Casts, AreOfARanksPartOfASequence) {
+  const Scenario scenario =
+      plain_fp8({.scaling = Fp8Scaling::kDelayed, .norms_cast = true, .gathers_activations = true});
+  const ParallelConfig split = {.tp = 4, .sequence_parallel = true};
+  const LayerCasts casts = casts_of(scenario, split);
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 2.0 * (2.0 - 0.25) + 4.0 * 0.25 + 4.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 4.0 * (0.75 + 1.0) + 2.0 * (3.0 * 0.25 + 2.0));
+  // All-gathers are of one byte, reduce-scatters of two: forward 2 of each, backward 4 and 2.
+  const double sent = kMicrobatchTokens * kHidden * 3.0 / 4.0;
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(scenario.job.model, split, {},
+                                            gathered_activation_bytes(scenario.stack) / 2.0),
+                   sent * (2.0 * 0.5 + 2.0 + 4.0 * 0.5 + 2.0));
+}
+
+// Tensor cores that read factors in any layout need one copy; the largest element costs a read of
+// two bytes, but not behind a norm.
+TEST(Fp8Casts, OfCurrentScalingReadTwice) {
+  const LayerCasts casts =
+      casts_of(on_blackwell(plain_fp8({.scaling = Fp8Scaling::kCurrent, .norms_cast = true})));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 2.0 * 3.0 + 5.0 + 4.0 * 5.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 5.0 * 9.0);
+}
+
+// Two copies of 33/32 bytes on every GPU.
+TEST(Fp8Casts, OfBlocksWriteTwice) {
+  for (const Fp8Scaling scaling : {Fp8Scaling::kBlock, Fp8Scaling::kMx}) {
+    const LayerCasts casts = casts_of(on_blackwell(plain_fp8({.scaling = scaling})));
+    EXPECT_DOUBLE_EQ(per_feature(casts.forward), (2.0 + 2.0 * 33.0 / 32.0) * 7.0);
+    EXPECT_DOUBLE_EQ(per_feature(casts.backward), (2.0 + 2.0 * 33.0 / 32.0) * 9.0);
+  }
+}
+
+// A pass over 10^12 bytes takes a second here, and a product half of what it takes in bf16.
+TEST(Fp8Casts, TakeTimeAndProductsHalf) {
+  const Scenario fp8 = plain_fp8({.norms_cast = true});
+  Scenario bf16 = fp8;
+  bf16.stack.fp8.reset();
+  const LayerCosts with = layer_costs(fp8, {});
+  const LayerCosts without = layer_costs(bf16, {});
+  EXPECT_NEAR((with.forward.memory_bound - without.forward.memory_bound).value(),
+              22.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+  EXPECT_NEAR((with.backward.memory_bound - without.backward.memory_bound).value(),
+              36.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+  EXPECT_DOUBLE_EQ(with.forward.matmul.value(),
+                   2.0 * 12.0 * kHidden * kHidden * kMicrobatchTokens / (2.0 * kPlainFlops));
+  EXPECT_DOUBLE_EQ(with.backward.matmul / without.backward.matmul, 0.5);
+  EXPECT_EQ(with.forward.attention, without.forward.attention);
+  // The logits stay.
+  EXPECT_EQ(microbatch_costs(fp8, {}).logits.matmul, microbatch_costs(bf16, {}).logits.matmul);
+}
+
+// ml-engineering: 1402.6 of 1979 TFLOP/s where bf16 reaches 794.5 of 989, which is 1.765 times.
+TEST(Fp8Casts, LeaveAnH100TheRateThatWasMeasured) {
+  const GpuSpec gpu = find_cluster("dgx-h100").gpu;
+  EXPECT_NEAR(gpu.fp8_rate() / gpu.peak_bf16, 1402.6 / 794.5, 1e-3);
+}
+
+// bf16: 4 norms, 4 inputs, 6 of queries, keys and values, 2 context, 8 and 8 of the MLP, 2 masks,
+// 34 in all. In 8 bits inputs take 2, the projection's 1 more than the context, the MLP's 4.
+TEST(Fp8Activations, AreInputsOfOneByte) {
+  const Scenario scenario = plain_fp8({});
+  ASSERT_FALSE(activation_storage(scenario.stack).stores_scores);
+  const auto kept = [](const Scenario& of) {
+    return per_feature(kept_by_layer(of, {}, LayerKind{}));
+  };
+  EXPECT_DOUBLE_EQ(kept(scenario), 4.0 + 2.0 + 6.0 + 3.0 + 8.0 + 4.0 + 2.0);
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({.keeps_inputs = false})), 34.0);
+}
+
+// Experts: norms 4, the attention's input 1, the router's 2, q, k, v 2·4·16·3 of h = 64 → 6,
+// context 2 + 1; for each of two visits an input of 1 and an output of 2, and of 128 features two
+// gates of 2 and an input of 1; two scores of 4 bytes for eight experts.
+TEST(Fp8Activations, OfExpertsLeaveTheRoutersInput) {
+  const Scenario scenario = plain_fp8({}, small_expert_model());
+  const double kept = kept_by_layer(scenario, {}, LayerKind{.has_experts = true}).value() / 256.0;
+  EXPECT_DOUBLE_EQ(kept, 64.0 * (4.0 + 1.0 + 2.0 + 6.0 + 3.0) + 2.0 * (64.0 * 3.0 + 128.0 * 5.0) +
+                             2.0 * 4.0 * 8.0);
+}
+
+// 12h² weights of a layer: copies beside bf16, or in place of it; one where layouts do not matter.
+TEST(Fp8Weights, AreKeptInTheCopiesThatProductsNeed) {
+  const double matrices = 12.0 * kHidden * kHidden;
+  const RankParameters layer = layer_parameters_of_rank(small_gpt(), {}, LayerKind{});
+  EXPECT_DOUBLE_EQ(layer.matrices, matrices);
+  const auto bytes = [&](const Scenario& scenario) {
+    return stored_weights(scenario.stack, scenario.cluster.gpu, layer).total() -
+           2.0 * (layer.dense - matrices);
+  };
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({})), (2.0 + 2.0) * matrices);
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({.casts_weights_once = false})), 2.0 * matrices);
+  const Fp8Recipe alone = {.has_only_fp8_weights = true};
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8(alone)), 2.0 * matrices);
+  EXPECT_DOUBLE_EQ(bytes(on_blackwell(plain_fp8(alone))), matrices);
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({.scaling = Fp8Scaling::kMx, .has_only_fp8_weights = true})),
+                   2.0 * 33.0 / 32.0 * matrices);
+}
+
+// Read as bf16 and written twice; of weights that come in 8 bits the transposed copy alone; in
+// every forward pass with full sharding.
+TEST(Fp8Weights, AreCastOnceOrInEveryPass) {
+  const ParallelConfig zero1 = {.dp = 8, .zero_stage = 1};
+  const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
+  const double matrices = 12.0 * kHidden * kHidden;
+  const RankParameters layer = layer_parameters_of_rank(small_gpt(), zero1, LayerKind{});
+  const Scenario copied = plain_fp8({});
+  const Scenario gathered = plain_fp8({.gathers_weights = true});
+  EXPECT_DOUBLE_EQ(weight_cast_traffic(copied, zero1, layer).value(), 4.0 * matrices);
+  EXPECT_DOUBLE_EQ(weight_cast_traffic(gathered, zero1, layer).value(), 2.0 * matrices);
+  EXPECT_EQ(weight_cast_traffic(copied, fsdp, layer), Bytes(0.0));
+  EXPECT_DOUBLE_EQ((casts_of(copied, fsdp).forward - casts_of(copied, zero1).forward).value(),
+                   4.0 * matrices);
+  EXPECT_DOUBLE_EQ((casts_of(gathered, fsdp).backward - casts_of(gathered, zero1).backward).value(),
+                   2.0 * matrices);
+}
+
+// Of a gathered parameter one byte, of the embedding two.
+TEST(Fp8Weights, AreGatheredInOneByte) {
+  const Scenario scenario = plain_fp8({.gathers_weights = true});
+  const ParallelConfig config = {.dp = 8, .zero_stage = 1};
+  const RankParameters held = stage_parameters(scenario.job.model, config, 0);
+  const double bytes = 2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden;
+  EXPECT_DOUBLE_EQ(gathered_weights(scenario.stack, held).total(), bytes);
+  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value(),
+                   7.0 / 8.0 * (bytes + 4.0 * held.total()));
+}
+
+}  // namespace
+}  // namespace ptdp
