@@ -18,15 +18,13 @@
 #include "tools/command_line.h"
 #include "tools/list_profiles.h"
 #include "tools/partition_command.h"
-#include "tools/recompute_flags.h"
+#include "tools/search_flags.h"
 
 namespace ptdp {
 namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::int64_t kMostGpus = 100'000'000;
-constexpr std::int64_t kLargestBatch = 1'000'000'000;
 /// Of a batch that nothing else is known of: Touvron et al. (arXiv:2307.09288) table 1.
 constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
 constexpr std::int64_t kMostPlans = 10'000;
@@ -61,36 +59,7 @@ po::options_description flag_descriptions() {
          "sequences per iteration (default: the model's, or 4 Mi tokens)");
   option("batch-per-gpu", text(), "sequences per iteration and GPU, in place of the above");
   option("seq-length", text(), "tokens per sequence (default: the model's)");
-  option("tp", text(), "tensor-parallel sizes to consider: 8, or 4,8, or 2:16");
-  option("pp", text(), "pipeline-parallel sizes");
-  option("dp", text(), "data-parallel sizes (default: all that divide the batch)");
-  option(
-      "cp", text(),
-      "context-parallel sizes (default: 1, 2, 4 ... as far as the stack runs them and 2048 tokens "
-      "are left to a GPU)");
-  option("ep", text(), "expert-parallel sizes (default: all that divide the experts)");
-  option("etp", text(), "GPUs that share one expert (default: 1 and tp)");
-  option("vpp", text(), "model chunks per GPU");
-  option("micro-batch-size", text(), "sequences per microbatch");
-  option("zero-stage", text(), "ZeRO stages: 0, 1, 2, 3");
-  option("dp-replicate", text(),
-         "replicas of ZeRO's shards (default: 1, and with ZeRO 2 and 3 on one stage powers of two, "
-         "where the stack runs them and each has a node)");
-  option("reshard-after-forward", text(),
-         "on, off: whether ZeRO-3 gathers weights again for the backward pass (default: on, and "
-         "off where the stack runs it)");
-  option("schedule", text(),
-         "all, or some of 1f1b, interleaved, gpipe, looped-bfs, zb-h1, zb-h2, zb-v, v-half, v-min, "
-         "dualpipe, dualpipev, whether the stack runs them or not (default: all that it runs)");
-  option("allow-stale-weights",
-         "consider pipedream and pipedream-2bw: gradients of older weights, another optimizer");
-  add_recompute_flags(flags);
-  option("sequence-parallel", text(), "on, off");
-  option("offload", text(),
-         "what hosts hold: none, optimizer, activations, optimizer+activations, or several "
-         "(default: none)");
-  option("rank-order", text(),
-         "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both (default: the first)");
+  add_search_flags(flags);
   option("precision", text(),
          "fp16, bf16, fp32, fp64, or bf16 with linear layers in 8 bits: fp8 (the stack's usual "
          "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
@@ -238,67 +207,8 @@ Request read_request(const CommandLine& line) {
   return request;
 }
 
-template <class Value>
-std::vector<Value> read_choices(const CommandLine& line, const std::string& flag,
-                                NamedValues<Value> names) {
-  std::vector<Value> values;
-  for (const std::size_t index : line.choices(flag, names_of(names))) {
-    if (std::find(values.begin(), values.end(), names[index].value) == values.end()) {
-      values.push_back(names[index].value);
-    }
-  }
-  return values;
-}
-
-IntegerRanges read_ranges(const CommandLine& line, const std::string& flag, std::int64_t low,
-                          std::int64_t high) {
-  const auto text = line.text(flag);
-  return text.has_value() ? IntegerRanges::parse(*text, low, high, "--" + flag) : IntegerRanges();
-}
-
-/// What --schedule says: a list, which the stack need not run; "all" among them means all.
-void read_schedules(const CommandLine& line, Pins& pins) {
-  const NamedValues<ScheduleKind> known(kScheduleNames);
-  std::vector<std::string> names = names_of(known);
-  names.emplace_back("all");
-  pins.any_stack = line.has("schedule");
-  pins.allow_stale_weights = line.has("allow-stale-weights");
-  for (const std::size_t index : line.choices("schedule", names)) {
-    for (std::size_t i = 0; i < known.size(); ++i) {
-      if (index == i && has_stale_weights(known[i].value) && !pins.allow_stale_weights) {
-        throw Error("--schedule: " + names[i] +
-                    " changes what the optimizer does; expected --allow-stale-weights too");
-      }
-      if (index == i || index == known.size()) {
-        pins.schedules.push_back(known[i].value);
-      }
-    }
-  }
-}
-
 SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
-  SearchOptions options{.gpus = gpus};
-  options.pins.tp = read_ranges(line, "tp", 1, kMostGpus);
-  options.pins.pp = read_ranges(line, "pp", 1, kMostGpus);
-  options.pins.dp = read_ranges(line, "dp", 1, kMostGpus);
-  options.pins.cp = read_ranges(line, "cp", 1, kMostGpus);
-  options.pins.ep = read_ranges(line, "ep", 1, kMostGpus);
-  options.pins.etp = read_ranges(line, "etp", 1, kMostGpus);
-  options.pins.vpp = read_ranges(line, "vpp", 1, kMostGpus);
-  options.pins.micro_batch_size = read_ranges(line, "micro-batch-size", 1, kLargestBatch);
-  options.pins.zero_stage = read_ranges(line, "zero-stage", 0, 3);
-  options.pins.dp_replicate = read_ranges(line, "dp-replicate", 1, kMostGpus);
-  if (const auto choice = line.choice("reshard-after-forward", {"off", "on"})) {
-    options.pins.reshard_after_forward = *choice == 1;
-  }
-  read_schedules(line, options.pins);
-  read_recompute_flags(line, options.pins);
-  if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
-    options.pins.sequence_parallel = *choice == 1;
-  }
-  options.pins.offload = read_choices(line, "offload", NamedValues<Offload>(kOffloadNames));
-  options.pins.rank_orders =
-      read_choices(line, "rank-order", NamedValues<RankOrder>(kRankOrderNames));
+  SearchOptions options{.gpus = gpus, .pins = read_pins(line)};
   if (const auto headroom = line.text("memory-headroom")) {
     options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
   }
