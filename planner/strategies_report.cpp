@@ -86,6 +86,15 @@ ObjectWriter result_json(const StrategyComparison& comparison, const StrategyRes
   return json;
 }
 
+/// As a field of a CSV file (RFC 4180).
+std::string csv_field(const std::string& text) {
+  std::string field = "\"";
+  for (const char c : text) {
+    field += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return field + '"';
+}
+
 }  // namespace
 
 std::string summarize(const StrategyComparison& comparison,
@@ -137,13 +146,13 @@ std::string to_csv(const StrategyComparison& comparison) {
                         result.plan.has_value() ? 1 : 0);
     if (result.plan.has_value()) {
       const Prediction& predicted = result.plan->predicted;
-      text += fmt::format("{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},\"{}\",\n",
-                          predicted.iteration_time.value.value(),
-                          predicted.per_gpu.value.value() / kTera, predicted.mfu.value,
-                          result.plan->memory.peak().value() / kGibi, loss(comparison, result),
-                          result.plan->config.world_size(), to_string(result.plan->config));
+      text += fmt::format(
+          "{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},\n", predicted.iteration_time.value.value(),
+          predicted.per_gpu.value.value() / kTera, predicted.mfu.value,
+          result.plan->memory.peak().value() / kGibi, loss(comparison, result),
+          result.plan->config.world_size(), csv_field(to_string(result.plan->config)));
     } else {
-      text += fmt::format(",,,,,,,\"{}\"\n", result.reason);
+      text += ",,,,,,," + csv_field(result.reason) + "\n";
     }
   }
   return text;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cost_model/analytic/iteration.h"
+#include "cost_model/spec/csv_table.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -184,6 +185,18 @@ TEST(CompareStrategies, IsWrittenAsJsonAndCsv) {
   const std::string csv = to_csv(comparison);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_THAT(csv, HasSubstr("\nzero-3,1,0,,,,,,,,\"--tp 8 leaves out 1\"\n"));
+}
+
+// By RFC 4180 a quote within a quoted field is doubled: the reason names the "host" of a cluster.
+TEST(CompareStrategies, DoublesQuotesOfReasonsInCsv) {
+  Scenario scenario = llama_on_h100();
+  scenario.cluster.host.reset();
+  scenario.stack.can_run.offload = {Offload::kOptimizer};
+  const std::string csv =
+      to_csv(compare(scenario, {.gpus = 64, .pins = {.offload = {Offload::kOptimizer}}}));
+  const CsvTable table = CsvTable::from_text(csv, "csv");
+  ASSERT_EQ(table.num_rows(), 4U);
+  EXPECT_THAT(table.text(0, "reason"), HasSubstr("give it a \"host\""));
 }
 
 }  // namespace
