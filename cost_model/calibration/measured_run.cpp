@@ -54,7 +54,9 @@ const std::vector<std::string>& optional_columns() {
                                                    "untied",
                                                    "recompute_modules",
                                                    "recompute_method",
-                                                   "recompute_num_layers"};
+                                                   "recompute_num_layers",
+                                                   "dp_replicate",
+                                                   "reshard_after_forward"};
   return columns;
 }
 
