@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <set>
 #include <utility>
 
 #include "cost_model/contains.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/transformer_config.h"
+#include "planner/integer_ranges.h"
 
 namespace ptdp {
 namespace {
@@ -142,14 +142,8 @@ Texts values_of_gbs(const PartialRow& row) {
 
 Texts values_of_mbs(const PartialRow& row) {
   const std::int64_t dp = row.count_or_one("dp");
-  const std::int64_t batch = row.count("gbs") % dp == 0 ? row.count("gbs") / dp : 0;
-  std::set<std::int64_t> values;
-  for (std::int64_t size = 1; size * size <= batch; ++size) {
-    if (batch % size == 0) {
-      values.insert({size, batch / size});
-    }
-  }
-  return as_texts({values.begin(), values.end()});
+  const std::int64_t batch = row.count("gbs");
+  return batch % dp == 0 ? as_texts(divisors(batch / dp)) : Texts{};
 }
 
 Texts values_of_recompute(const PartialRow& row) {

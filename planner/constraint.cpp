@@ -33,13 +33,6 @@ bool recomputes(const Scenario& scenario, const ParallelConfig& config) {
           contains(can_run.recompute_methods, config.recompute_method));
 }
 
-/// Layers of the longest virtual stage.
-int longest_stage(const ParallelConfig& config, int num_layers) {
-  const std::vector<int>& layers = config.layers_per_stage;
-  return layers.empty() ? num_layers / config.pp / config.vpp
-                        : *std::max_element(layers.begin(), layers.end());
-}
-
 bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
   const StackCapabilities& can_run = scenario.stack.can_run;
   return is_run_by_stack(scenario.stack, config) && recomputes(scenario, config) &&
@@ -236,7 +229,7 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
-  if (config.recompute_num_layers > longest_stage(config, scenario.job.model.num_layers)) {
+  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
     return Constraint::kRecomputedLayers;
   }
   return find_schedule_violation(config);

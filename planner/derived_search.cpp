@@ -70,13 +70,6 @@ std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
   return sets;
 }
 
-/// Layers of the longest virtual stage.
-int most_layers(const ParallelConfig& config, int num_layers) {
-  return config.layers_per_stage.empty()
-             ? num_layers / config.pp / config.vpp
-             : *std::max_element(config.layers_per_stage.begin(), config.layers_per_stage.end());
-}
-
 class Derivation {
  public:
   Derivation(const Scenario& scenario, const SearchOptions& options)
@@ -145,7 +138,7 @@ class Derivation {
       return;
     }
     config.recompute_method = method;
-    const int most = most_layers(config, scenario_.job.model.num_layers);
+    const int most = longest_layer_range(scenario_.job.model, config);
     for (int fewest = 1; fewest < most; ++fewest) {
       config.recompute_num_layers = method == RecomputeMethod::kEvery ? most - fewest + 1 : fewest;
       if (fits(config)) {

@@ -73,10 +73,7 @@ std::string capabilities(const StackCapabilities& can_run) {
          (can_run.recompute_methods.empty()
               ? ""
               : " by " + one_of(can_run.recompute_methods,
-                                [](RecomputeMethod method) {
-                                  return name_of(
-                                      method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
-                                })) +
+                                [](RecomputeMethod method) { return name_of(method); })) +
          ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
          ", ranks as " + std::string(name_of(RankOrder{})) +
          (can_run.rank_orders.empty() ? "" : " or ") +

@@ -212,14 +212,12 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     }
     const bool is_selective = config.recompute == Recompute::kSelective;
     const bool is_by_layers = config.recomputes_by_layers();
-    text += fmt::format(
-        ",{},{},{},{},{},{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
-        config.ep, config.etp, config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
-        is_selective ? to_string(config.recompute_modules) : "",
-        is_by_layers
-            ? name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames))
-            : "",
-        is_by_layers ? std::to_string(config.recompute_num_layers) : "");
+    text += fmt::format(",{},{},{},{},{},{},{},{},{}\n",
+                        is_run_by_stack(plan.scenario.stack, config) ? 1 : 0, config.ep, config.etp,
+                        config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
+                        is_selective ? to_string(config.recompute_modules) : "",
+                        is_by_layers ? name_of(config.recompute_method) : "",
+                        is_by_layers ? std::to_string(config.recompute_num_layers) : "");
   }
   return text;
 }

@@ -57,10 +57,7 @@ std::string recomputation(const ParallelConfig& config) {
     text += ": " + to_string(config.recompute_modules);
   }
   if (config.recomputes_by_layers()) {
-    text += fmt::format(
-        ": {} {}",
-        name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames)),
-        config.recompute_num_layers);
+    text += fmt::format(": {} {}", name_of(config.recompute_method), config.recompute_num_layers);
   }
   return text;
 }

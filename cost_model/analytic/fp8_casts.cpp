@@ -1,6 +1,7 @@
 #include "cost_model/analytic/fp8_casts.h"
 
 #include "cost_model/analytic/expert_layer.h"
+#include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/transformer_layer.h"
 
@@ -117,8 +118,7 @@ class LayerFactors {
   }
 
   void add_experts(CastSum& casts) const {
-    const double rows =
-        routed_tokens(model_, config_) * model_.moe_router_topk * expert_load(model_) * config_.etp;
+    const double rows = expert_rows(model_, config_);
     const double width = 1.0 * model_.moe_ffn_hidden_size / config_.etp;
     const auto of_rows = [&](double features) { return Factor{rows, rows, features}; };
     casts.add_input(of_rows(model_.hidden_size));
@@ -180,9 +180,7 @@ LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config, L
   CastSum casts(*recipe, stack.precision, scenario.cluster.gpu);
   const LayerFactors factors(scenario, config, *recipe);
   factors.add_attention(casts);
-  const int width =
-      kind.has_experts ? model.moe_shared_expert_intermediate_size : model.ffn_hidden_size;
-  if (width > 0) {
+  if (const int width = dense_mlp_width(model, kind); width > 0) {
     factors.add_mlp(casts, width, !kind.has_experts);
   }
   if (kind.has_experts) {

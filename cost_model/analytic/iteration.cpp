@@ -252,12 +252,12 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
       model, context_split(config, scenario.stack), scenario.stack.precision);
   const double gathered = gathered_activation_bytes(scenario.stack) / bytes;
   // What a layer that is recomputed sends once more than one that is not.
-  const bool repeats_attention = config.recompute == Recompute::kFull ||
-                                 (config.recompute == Recompute::kSelective &&
-                                  config.recompute_modules.has(RecomputeModule::kCoreAttention));
-  const bool repeats_experts =
-      config.recompute == Recompute::kFull || (config.recompute == Recompute::kSelective &&
-                                               config.recompute_modules.has(RecomputeModule::kMoe));
+  const auto repeats = [&](RecomputeModule module) {
+    return config.recompute == Recompute::kFull ||
+           (config.recompute == Recompute::kSelective && config.recompute_modules.has(module));
+  };
+  const bool repeats_attention = repeats(RecomputeModule::kCoreAttention);
+  const bool repeats_experts = repeats(RecomputeModule::kMoe);
   ParallelConfig kept = config;
   kept.recompute = Recompute::kNone;
   Traffic traffic;

@@ -2,6 +2,7 @@
 
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/transformer_layer.h"
 
 namespace ptdp {
@@ -27,42 +28,23 @@ Bytes kept_of_products(const TransformerConfig& model, const ParallelConfig& con
                (whole + split / config.tp));
 }
 
-/// Which modules of a layer keep nothing.
-class Dropped {
- public:
-  Dropped(const ParallelConfig& config, Recompute recompute)
-      : is_selective_(recompute == Recompute::kSelective), modules_(config.recompute_modules) {}
-  [[nodiscard]] bool has(RecomputeModule module) const {
-    return is_selective_ && modules_.has(module);
-  }
-  /// The MLP of a dense layer, or the shared experts of another.
-  [[nodiscard]] bool has_mlp(LayerKind kind) const {
-    return kind.has_experts ? has(RecomputeModule::kMoe) || has(RecomputeModule::kSharedExperts)
-                            : has(RecomputeModule::kMlp);
-  }
-
- private:
-  bool is_selective_;
-  RecomputeModules modules_;
-};
-
 /// Bytes per channel of the inputs of column-parallel layers and of what norms give them.
-double input_bytes(const TransformerConfig& model, LayerKind kind, const Dropped& dropped,
+double input_bytes(const TransformerConfig& model, LayerKind kind, RecomputeModules dropped,
                    const ActivationStorage& storage) {
   const double input = storage.fp8_input_bytes.value_or(storage.element_bytes);
   const bool drops_norms = dropped.has(RecomputeModule::kLayerNorm);
   const double of_attention = drops_norms && has_latent_attention(model) ? 0.0 : input;
   if (!kind.has_experts) {  // the norm in front of a dense MLP is part of it
-    return of_attention + (dropped.has_mlp(kind) ? 0.0 : input);
+    return of_attention + (cover_mlp(dropped, kind.has_experts) ? 0.0 : input);
   }
   const bool keeps_another = model.moe_shared_expert_intermediate_size > 0 &&
-                             storage.fp8_input_bytes && !dropped.has_mlp(kind);
+                             storage.fp8_input_bytes && !cover_mlp(dropped, kind.has_experts);
   return of_attention + (drops_norms ? 0.0 : storage.element_bytes) + (keeps_another ? input : 0.0);
 }
 
 /// What routed experts and their router keep.
 double kept_by_experts(const TransformerConfig& model, const ParallelConfig& config,
-                       const Dropped& dropped, const ActivationStorage& storage) {
+                       RecomputeModules dropped, const ActivationStorage& storage) {
   const double bytes = storage.element_bytes;
   const double input = storage.fp8_input_bytes.value_or(bytes);
   const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
@@ -103,7 +85,8 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   if (recompute == Recompute::kFull) {
     return Bytes(bytes * tokens * h / sharded);
   }
-  const Dropped dropped(config, recompute);
+  const RecomputeModules dropped =
+      recompute == Recompute::kSelective ? config.recompute_modules : RecomputeModules{};
   if (dropped.has(RecomputeModule::kEverySecondProduct)) {
     return kept_of_products(model, config, storage);
   }
@@ -133,9 +116,7 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
                            ? 0.0
                            : bytes * (queries + keys + values) + normed;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
-  const double mlp = dropped.has_mlp(kind) ? 0.0
-                     : kind.has_experts    ? model.moe_shared_expert_intermediate_size
-                                           : model.ffn_hidden_size;
+  const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
   const double split =
       heads + (input + other_use) * context + bytes * gates * mlp + input * mlp + scores;
   const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;

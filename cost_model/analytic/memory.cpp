@@ -323,7 +323,7 @@ Bytes model_state(const StackSpec& stack, const ParallelConfig& config, const Ra
                   const GpuSpec& gpu) {
   return weights_of(stack, config, held, gpu) +
          sharded_if(shards_gradients(config), stack.gradient_bytes, config, held) +
-         sharded_if(config.zero_stage >= 1, optimizer_bytes_on_gpu(stack, config), config, held);
+         Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config));
 }
 
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
@@ -333,8 +333,7 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
   MemoryBreakdown memory{
       .weights = weight_versions(scenario, config, stage) * weights,
       .gradients = sharded_if(shards_gradients(config), stack.gradient_bytes, config, held),
-      .optimizer =
-          sharded_if(config.zero_stage >= 1, optimizer_bytes_on_gpu(stack, config), config, held),
+      .optimizer = Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config)),
       .reserve = scenario.cluster.gpu.memory * stack.reserve_fraction};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario, config, stage), stack);

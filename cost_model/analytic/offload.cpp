@@ -14,7 +14,7 @@ constexpr double kLayersOnGpu = 2.0;     // one computes, one travels
 
 /// Of the parameters that a rank's optimizer updates, so many bytes of each.
 Bytes of_shard(const ParallelConfig& config, const RankParameters& held, double bytes) {
-  return Bytes(config.zero_stage >= 1 ? shard_of(held * bytes, config) : held.total() * bytes);
+  return Bytes(updated_by_rank(held * bytes, config));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ namespace ptdp {
 ///
 /// Source: TransformerEngine, transformer_engine/pytorch/csrc/comm_gemm_overlap.h
 /// (split_overlap_ag, split_overlap_rs) and module/base.py initialize_ub (methods, num_splits,
-/// use_ce); PyTorch, "Intro- ducing Async Tensor Parallelism in PyTorch" (discuss.pytorch.org,
+/// use_ce); PyTorch, "Introducing Async Tensor Parallelism in PyTorch" (discuss.pytorch.org,
 /// September 2024). Both put chunks on several streams, so that the tiles of two fill a wave
 /// together: P' is that of products side by side. That copies are as fast as NCCL's rings is an
 /// assumption.

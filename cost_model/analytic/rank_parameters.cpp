@@ -90,6 +90,10 @@ double shard_of(const RankParameters& parameters, const ParallelConfig& config) 
   return shard;
 }
 
+double updated_by_rank(const RankParameters& parameters, const ParallelConfig& config) {
+  return config.zero_stage >= 1 ? shard_of(parameters, config) : parameters.total();
+}
+
 bool has_replicas(const TransformerConfig& model, const ParallelConfig& config) {
   const std::int64_t ranks = std::int64_t{1} * config.tp * config.cp * config.dp;
   return config.dp > 1 || config.cp > 1 ||

@@ -45,6 +45,11 @@ struct RankParameters {
 /// over all that hold the same, or over those that share one of dp_replicate replicas.
 [[nodiscard]] double shard_of(const RankParameters& parameters, const ParallelConfig& config);
 
+/// Of `parameters` on each rank, or of what goes with them, those that its optimizer updates: a
+/// shard from ZeRO-1 on, else all.
+[[nodiscard]] double updated_by_rank(const RankParameters& parameters,
+                                     const ParallelConfig& config);
+
 /// Whether other ranks hold the same parameters as one: of all, or of experts alone.
 [[nodiscard]] bool has_replicas(const TransformerConfig& model, const ParallelConfig& config);
 

@@ -1,27 +1,8 @@
 #include "cost_model/analytic/recomputed_layers.h"
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 
 namespace ptdp {
-namespace {
-
-/// The first layer of a virtual stage and the one behind its last.
-std::pair<int, int> layer_range(const TransformerConfig& model, const ParallelConfig& config,
-                                int virtual_stage) {
-  const std::vector<int>& given = config.layers_per_stage;
-  if (given.empty()) {
-    const int even = model.num_layers / config.pp / config.vpp;
-    return {virtual_stage * even, (virtual_stage + 1) * even};
-  }
-  const auto own = given.begin() + virtual_stage;
-  const int begin = std::reduce(given.begin(), own);
-  return {begin, begin + *own};
-}
-
-}  // namespace
-
 LayerCounts recomputed_of_virtual_stage(const TransformerConfig& model,
                                         const ParallelConfig& config, int virtual_stage) {
   if (!recomputes_some(config)) {

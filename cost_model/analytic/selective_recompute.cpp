@@ -40,11 +40,12 @@ class Repeating {
     if (modules.has(RecomputeModule::kMlaUpProjection) && has_latent_attention(model_)) {
       add_up_projection();
     }
+    if (cover_mlp(modules, kind_.has_experts)) {
+      add_mlp();
+      add_norms(kind_.has_experts ? 0.0 : 1.0);
+    }
     if (kind_.has_experts) {
       add_experts(modules);
-    } else if (modules.has(RecomputeModule::kMlp)) {
-      add_mlp();
-      add_norms(1.0);
     }
     return work_;
   }
@@ -81,11 +82,7 @@ class Repeating {
   }
 
   void add_experts(RecomputeModules modules) {
-    const bool is_whole = modules.has(RecomputeModule::kMoe);
-    if (is_whole || modules.has(RecomputeModule::kSharedExperts)) {
-      add_mlp();
-    }
-    if (is_whole) {
+    if (modules.has(RecomputeModule::kMoe)) {
       work_.time.matmul += forward_.experts.products.forward;
       work_.time.memory_bound += forward_.experts.element_wise_forward;
       work_.time.expert_parallel += forward_.experts.communication;
@@ -146,10 +143,7 @@ double repeated_width(const TransformerConfig& model, const ParallelConfig& conf
       config.sequence_parallel) {
     width += attention_input_width(model);
   }
-  const bool repeats_mlp = kind.has_experts ? modules.has(RecomputeModule::kMoe) ||
-                                                  modules.has(RecomputeModule::kSharedExperts)
-                                            : modules.has(RecomputeModule::kMlp);
-  if (repeats_mlp && dense_mlp_width(model, kind) > 0) {
+  if (cover_mlp(modules, kind.has_experts) && dense_mlp_width(model, kind) > 0) {
     width += 2.0 * h;
   }
   return width;

@@ -196,6 +196,24 @@ bool holds_logits(const ParallelConfig& config, int stage) {
   return false;
 }
 
+std::pair<int, int> layer_range(const TransformerConfig& model, const ParallelConfig& config,
+                                int virtual_stage) {
+  const std::vector<int>& given = config.layers_per_stage;
+  if (given.empty()) {
+    const int even = model.num_layers / config.pp / config.vpp;
+    return {virtual_stage * even, (virtual_stage + 1) * even};
+  }
+  const auto own = given.begin() + virtual_stage;
+  const int begin = std::reduce(given.begin(), own);
+  return {begin, begin + *own};
+}
+
+int longest_layer_range(const TransformerConfig& model, const ParallelConfig& config) {
+  const std::vector<int>& given = config.layers_per_stage;
+  return given.empty() ? model.num_layers / config.pp / config.vpp
+                       : *std::max_element(given.begin(), given.end());
+}
+
 LayerCounts layers_of_virtual_stage(const TransformerConfig& model, const ParallelConfig& config,
                                     int virtual_stage) {
   const int num_stages = config.pp * config.vpp;
@@ -206,10 +224,8 @@ LayerCounts layers_of_virtual_stage(const TransformerConfig& model, const Parall
     counts = of_one_kind(model, given.empty() ? 1.0 * model.num_layers / config.pp / config.vpp
                                               : given[static_cast<std::size_t>(virtual_stage)]);
   } else {
-    const int even = model.num_layers / num_stages;
-    const auto own = given.begin() + virtual_stage;
-    const int begin = given.empty() ? virtual_stage * even : std::reduce(given.begin(), own);
-    counts = count_layers(model, begin, begin + (given.empty() ? even : *own));
+    const auto [begin, end] = layer_range(model, config, virtual_stage);
+    counts = count_layers(model, begin, end);
   }
   if (is_last) {
     counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;

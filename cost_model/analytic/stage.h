@@ -4,6 +4,8 @@
 // of the model, and which ones depends on the schedule's placement.
 #pragma once
 
+#include <utility>
+
 #include "cost_model/analytic/transformer_layer.h"
 #include "cost_model/schedule/schedule.h"
 
@@ -86,6 +88,11 @@ void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit
   for_each_virtual_stage(placement_of(config.schedule), config.pp, config.vpp, stage, visit);
 }
 
+/// The first layer of a virtual stage of the model (0 … pv−1) and the one behind its last.
+[[nodiscard]] std::pair<int, int> layer_range(const TransformerConfig& model,
+                                              const ParallelConfig& config, int virtual_stage);
+/// Layers of the longest virtual stage of the model.
+[[nodiscard]] int longest_layer_range(const TransformerConfig& model, const ParallelConfig& config);
 /// Layers of a virtual stage of the model (0 … pv−1) by kind; where the model ends those of modules
 /// that predict more tokens, too, which are as its last layer.
 [[nodiscard]] LayerCounts layers_of_virtual_stage(const TransformerConfig& model,

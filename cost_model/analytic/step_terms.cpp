@@ -131,8 +131,7 @@ OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& con
   const StackSpec& stack = scenario.stack;
   const ClusterSpec& cluster = scenario.cluster;
   const auto on_rank = [&](double of_parameter) {
-    return config.zero_stage >= 1 ? shard_of(parameters * of_parameter, config)
-                                  : parameters.total() * of_parameter;
+    return updated_by_rank(parameters * of_parameter, config);
   };
   const double factor = compute_factors(config, cluster).optimizer;
   if (has_measured_operations(scenario)) {

@@ -80,10 +80,10 @@ struct LayerCosts {
 ///   - casts of the factors of products, where linear layers are in 8 bits (fp8_casts.h), and the
 ///     all-gathers of sequence parallelism of as few, where the recipe says so;
 ///   - 30 kernels forward and 60 backward, and a kernel for each cast, each with its latency, or
-///   launched one by one by the
-///     host where that takes longer than running them; where the operations are measured one by
-///     one (element_wise.h) their times contain the latency, and take the place of the traffic, and
-///     11 and 28 kernels are launched; experts have 30 and 50 more;
+///     launched one by one by the host where that takes longer than running them; where the
+///     operations are measured one by one (element_wise.h) their times contain the latency, and
+///     take the place of the traffic, and 11 and 28 kernels are launched; experts have 30 and 50
+///     more;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
 ///   - a weight gradient that consists of the four products and their share of the launches. Other

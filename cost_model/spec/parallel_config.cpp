@@ -119,9 +119,8 @@ std::string to_string(const ParallelConfig& config) {
     text += " modules=" + to_string(config.recompute_modules);
   }
   if (config.recomputes_by_layers()) {
-    const std::string_view method =
-        name_of(config.recompute_method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
-    text += ' ' + key(std::string(method).c_str(), config.recompute_num_layers);
+    const std::string method(name_of(config.recompute_method));
+    text += ' ' + key(method.c_str(), config.recompute_num_layers);
   }
   if (config.sequence_parallel) {
     text += " sequence-parallel";

@@ -49,4 +49,8 @@ RecomputeModules parse_recompute_modules(std::string_view text, const std::strin
   return modules;
 }
 
+std::string_view name_of(RecomputeMethod method) {
+  return name_of(method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+}
+
 }  // namespace ptdp

@@ -70,6 +70,13 @@ class RecomputeModules {
   std::uint8_t bits_ = 0;
 };
 
+/// Whether they cover the dense MLP of a layer: of one with experts, its shared ones.
+[[nodiscard]] constexpr bool cover_mlp(RecomputeModules modules, bool has_experts) {
+  return has_experts
+             ? modules.has(RecomputeModule::kMoe) || modules.has(RecomputeModule::kSharedExperts)
+             : modules.has(RecomputeModule::kMlp);
+}
+
 /// What selective recomputation has always meant (arXiv:2205.05198).
 inline constexpr RecomputeModules kCoreAttentionAlone = {RecomputeModule::kCoreAttention};
 
@@ -90,5 +97,6 @@ inline constexpr std::array kRecomputeMethodNames = {
     NamedValue<RecomputeMethod>{RecomputeMethod::kBlock, "block"},
     NamedValue<RecomputeMethod>{RecomputeMethod::kUniform, "uniform"},
     NamedValue<RecomputeMethod>{RecomputeMethod::kEvery, "every"}};
+[[nodiscard]] std::string_view name_of(RecomputeMethod method);
 
 }  // namespace ptdp
