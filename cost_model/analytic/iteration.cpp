@@ -59,13 +59,22 @@ Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& confi
   }
   const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  // Buckets go one after the other, the last with nothing left to hide it. One microbatch's passes
-  // through this stage hide what they can of the others: the backward one (which starts with the
-  // recomputation) the reduction, the next iteration's first forward one the gathering.
+  // Buckets go one after the other, the last with nothing left to hide it. Without interleaving one
+  // microbatch's passes through this stage hide what they can of the others: the backward one
+  // (which starts with the recomputation) the reduction, the next iteration's first forward one the
+  // gathering. Interleaved, a chunk is reduced as soon as its last microbatch is through it, behind
+  // the passes of p microbatches through each of the chunks before it, and gathered likewise.
   const double buckets = num_gradient_buckets(stack, config.pp, parameters.total());
+  const double chunks = config.schedule == ScheduleKind::kInterleaved ? config.vpp : 1.0;
+  const auto between = static_cast<double>(
+      std::min<std::int64_t>(config.pp, num_microbatches(scenario.job.global_batch_size, config)));
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
-    const Seconds hidden = std::min(of_bucket * (buckets - 1.0), compute);
-    return of_bucket * buckets - hidden + stack.overlap_slowdown * hidden;
+    const Seconds all = of_bucket * buckets;
+    const Seconds of_chunk = compute / chunks;
+    const Seconds last = std::max(std::min(of_bucket, all / chunks), all / chunks - of_chunk);
+    const Seconds behind = of_chunk * (1.0 + (chunks - 1.0) * between);
+    const Seconds hidden = std::min(all - last, behind);
+    return all - hidden + stack.overlap_slowdown * hidden;
   };
   const Seconds of_bucket = gathering_time(scenario, config, groups, parameters, buckets);
   const Seconds gathering = overlaps_gathering(stack, config.pp)

@@ -182,6 +182,45 @@ TEST(IterationCost, ExposesLeastOfTheReductionWithBucketsOfMiddlingSize) {
   EXPECT_GT(exposed(10000.0), 1.5 * exposed(100.0));
 }
 
+// By hand, all-reduces of A in all over a link without latencies: one stage after the other hides
+// one microbatch's backward pass t behind it. Of v chunks the last's passes hide t/v, and p
+// microbatches come through each of the v − 1 before it: (1 + (v − 1)p)/v·t. Where that is more
+// than there is to hide, the last chunk is left, A/v, but for its own pass.
+TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
+  Scenario scenario = selene_2021("3.6B", 256);
+  StackSpec& stack = scenario.stack;
+  stack.gradient_bucket_bytes = stack.gradient_staging_traffic = stack.overlap_slowdown = 0.0;
+  stack.gradient_bucket_size = Bytes(1.0 * kMega);
+  ClusterSpec& cluster = scenario.cluster;
+  cluster.all_reduce_curves.clear();
+  cluster.nccl.reset();
+  cluster.nic.hop_latency = cluster.nvlink.hop_latency = cluster.collective_launch = Seconds(0.0);
+  const auto reduction = [&](int vpp, DataParallelOverlap overlap) {
+    stack.data_parallel_overlap = overlap;
+    return iteration_cost(scenario, {.tp = 2,
+                                     .pp = 3,
+                                     .dp = 8,
+                                     .vpp = vpp,
+                                     .schedule = vpp > 1 ? ScheduleKind::kInterleaved
+                                                         : ScheduleKind::kOneFOneB})
+        .data_parallel;
+  };
+  const auto hidden = [&](int vpp) {
+    return reduction(vpp, DataParallelOverlap::kNever) -
+           reduction(vpp, DataParallelOverlap::kAlways);
+  };
+  cluster.nic.bandwidth = cluster.nic.bandwidth / 1e4;
+  const Seconds backward = hidden(1);
+  EXPECT_NEAR(hidden(2) / backward, (1.0 + 3.0) / 2.0, 1e-9);
+  EXPECT_NEAR(hidden(5) / backward, (1.0 + 4.0 * 3.0) / 5.0, 1e-9);
+  cluster.nic.bandwidth = cluster.nic.bandwidth * 5e3;
+  const Seconds all = reduction(5, DataParallelOverlap::kNever);
+  ASSERT_GT(all, backward);  // and less than 13/5 of it
+  ASSERT_LT(all, 2.0 * backward);
+  EXPECT_NEAR((reduction(5, DataParallelOverlap::kAlways) / (all / 5.0 - backward / 5.0)), 1.0,
+              1e-9);
+}
+
 // By hand: with fp16, 8 bytes per parameter more pass through memory at 0.7 · 2039 GB/s; the flag
 // of an overflow goes round 8 tensor-parallel ranks and 64 stages.
 TEST(IterationCost, LooksForOverflowsWithFp16Only) {
