@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,40 @@ TEST(Table1AndKorthikantiTable5, ArePredictedByTheFactorOfAllOtherRows) {
     }
   }
   expect_the_stated_accuracy(selected);
+}
+
+// The accuracy asked of fully specified rows with one factor of three or more others: half of a
+// group's within 5 %, nine in ten within 15 %. Groups that miss it are explained in
+// profiles/published/notes.md: torchtitan and the four rows each of Megatron-Bridge.
+TEST(SpecifiedGroups, ArePredictedWithTheFactorOfTheirOtherRows) {
+  for (const char* group : {"foundry-a100-80gb", "foundry-h100-80gb", "mlperf-gpt3-175b",
+                            "nemo-h100-fp8", "simumax-b200-dense"}) {
+    const ErrorSummary errors =
+        summarize(errors_of(published(group), CalibrationKind::kLeaveOneOut));
+    EXPECT_LE(errors.median_absolute, 0.05) << group;
+    EXPECT_LE(errors.p90_absolute, 0.15) << group;
+  }
+}
+
+// mlcommons/training_results_v3.0, _v3.1: the same configuration on 512 GPUs of the same machine
+// took 12.08 and 11.05 s. The requirements.txt and the Dockerfile of the rounds have
+// FlashAttention-1 and -2; on that attention alone FlashAttention-2 is twice as fast.
+TEST(MlperfRounds, DifferByTheSoftwareOfTheRound) {
+  const auto of = [](const std::string& id) {
+    for (const CostedRun& run : published("mlperf-gpt3-175b")) {
+      if (run.run.id == id) {
+        return run;
+      }
+    }
+    throw std::out_of_range(id);
+  };
+  const CostedRun before = of("mlperf-v3.0-gpt3-512");
+  const CostedRun after = of("mlperf-v3.1-gpt3-512");
+  EXPECT_EQ(before.run.config, after.run.config);
+  EXPECT_EQ(before.run.cluster, after.run.cluster);
+  EXPECT_NE(before.run.stack, after.run.stack);
+  EXPECT_GT(before.predicted / after.predicted, 1.02);
+  EXPECT_LT(before.predicted / after.predicted, 12.08 / 11.05);
 }
 
 // An interval of 90 % leaves out a tenth of what is measured, give or take what chance does to 80
