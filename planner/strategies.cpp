@@ -75,6 +75,7 @@ void prefetch(StackSpec& stack) {
   }
   stack.parameter_gather_overlap = true;
   stack.shards_matrices_apart = stack.all_reduces_shards = false;
+  stack.max_reuse_distance = 0.0;
 }
 
 void search_fully_sharded(StrategySearch& search, Strategy strategy) {

@@ -1,6 +1,7 @@
 #include "cost_model/analytic/sharding.h"
 
 #include <algorithm>
+#include <array>
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/fp8_casts.h"
@@ -14,6 +15,40 @@ namespace {
 constexpr double kMatricesOfALayer = 4.0;     // QKV, projection, h→4h, 4h→h
 constexpr double kLargestMatrix = 1.0 / 3.0;  // of a layer's weights
 constexpr double kUnitsAtOnce = 2.0;          // layers that are whole: one computes, one travels
+
+/// Of a layer's weights, what is gathered for its recomputation and once more for its backward
+/// pass.
+struct GatheredTwice {
+  double share = 0.0;
+  double matrices = 0.0;
+};
+
+/// Matrices that are used again after more parameters than the stack keeps weights for: those that
+/// follow in the layer, twice.
+GatheredTwice gathered_twice(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const double most = scenario.stack.max_reuse_distance;
+  if (most == 0.0 || config.recompute != Recompute::kFull || !gathers_again(config)) {
+    return {};
+  }
+  const auto context = static_cast<double>(context_width(model));
+  const double heads = static_cast<double>(query_width(model) + 2 * key_width(model));
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double mlp = model.ffn_hidden_size;
+  const std::array backwards = {mlp, gates * mlp, context, heads};  // by the hidden size
+  const double per_width = 1.0 * model.hidden_size / config.tp;
+  GatheredTwice result;
+  double follow = 0.0;
+  for (const double width : backwards) {
+    if (2.0 * follow * per_width >= most) {
+      result.share += width;
+      result.matrices += 1.0;
+    }
+    follow += width;
+  }
+  result.share /= follow;
+  return result;
+}
 
 }  // namespace
 
@@ -48,6 +83,7 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
                     .backward = reduce(ends) + memory_bound_time(staged, scenario.cluster.gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
   const LayerCounts recomputed = recomputed_of_stage(model, config, 0);
+  const GatheredTwice twice = gathered_twice(scenario, config);
   for_each_kind(layers_of_stage(model, config, 0), [&](std::size_t kind, double count) {
     const LayerCosts& layer = costs.layers[kind];
     const RankParameters parameters = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
@@ -63,13 +99,18 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
     const double with_recompute = std::min(recomputed[kind], count);
     const Seconds gathered_again = gathers_again(config) ? gathered : Seconds(0.0);
     const Seconds reduced = reduce(parameters);
-    const auto exposed_of = [&](Seconds backward) {
-      return stack.all_reduces_shards ? behind(gathered_again, backward) + reduced
-                                      : behind(gathered_again + reduced, backward);
+    const auto exposed_of = [&](Seconds gathers, Seconds backward) {
+      return stack.all_reduces_shards ? behind(gathers, backward) + reduced
+                                      : behind(gathers + reduced, backward);
     };
-    time.backward += with_recompute * exposed_of(layer.backward.total() + again);
+    time.backward +=
+        with_recompute * (twice.share > 0.0
+                              ? behind(gathered_again, again) + twice.matrices / matrices * pieces +
+                                    exposed_of(twice.share * gathered_again, layer.backward.total())
+                              : exposed_of(gathered_again, layer.backward.total() + again));
     if (with_recompute < count) {
-      time.backward += (count - with_recompute) * exposed_of(layer.backward.total());
+      time.backward +=
+          (count - with_recompute) * exposed_of(gathered_again, layer.backward.total());
     }
   });
   return time;
@@ -78,7 +119,8 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
 Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config) {
   const StackSpec& stack = scenario.stack;
   const Placements groups = place_groups(config, scenario.cluster);
-  const RankParameters held = stage_parameters(scenario.job.model, config, 0);
+  const TransformerConfig& model = scenario.job.model;
+  const RankParameters held = stage_parameters(model, config, 0);
   const auto share = [&](const RankParameters& bytes) {
     return ring_all_gather_volume(Bytes(bytes.dense), groups.data.size) +
            ring_all_gather_volume(Bytes(bytes.experts), groups.expert_data.size);
@@ -87,10 +129,16 @@ Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config) {
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
   const double gathers =
       shards_weights(config) ? (gathers_again(config) ? 2.0 : 1.0) * microbatches : 1.0;
+  RankParameters recomputed;
+  for_each_kind(recomputed_of_stage(model, config, 0), [&](std::size_t kind, double count) {
+    recomputed += layer_parameters_of_rank(model, config, kLayerKinds[kind]) * count;
+  });
+  const double once_more = microbatches * gathered_twice(scenario, config).share;
   const RankParameters gradients = held * stack.reduced_gradient_bytes;
   const double reductions = stack.all_reduces_shards ? 2.0 : 1.0;  // reduced, then gathered whole
   const Bytes shard(shard_of(gradients, config));
   return gathers * share(gathered_weights(stack, held)) +
+         once_more * share(gathered_weights(stack, recomputed)) +
          microbatches * (reductions * share(gradients) +
                          ring_all_reduce_volume(shard, groups.shard_replicas.size));
 }

@@ -52,10 +52,12 @@ struct ShardingTime {
 /// stack without overlap leaves all. The backward pass moves the stack's gradient_staging_traffic
 /// too: gradients are put together before they are reduced. A stack that shards_matrices_apart has
 /// four gathers and reduce-scatters in place of one, and to launch a kernel for each rank's piece
-/// of each, which nothing hides. One that all_reduces_shards has all-reduces in place of
-/// reduce-scatters, without pieces, which nothing hides either. Source: PyTorch FSDP
-/// (arXiv:2304.11277) section 3.3, backward and forward prefetching; ZeRO (arXiv:1910.02054)
-/// section 7: 3 times the parameters in each microbatch.
+/// of each, which nothing hides; with a max_reuse_distance it gathers matrices for recomputation
+/// and once more for the backward pass where their next use is farther (arXiv:2104.07857
+/// section 4.1). One that all_reduces_shards has all-reduces in place of reduce-scatters, without
+/// pieces, which nothing hides either. Source: PyTorch FSDP (arXiv:2304.11277) section 3.3,
+/// backward and forward prefetching; ZeRO (arXiv:1910.02054) section 7: 3 times the parameters in
+/// each microbatch.
 [[nodiscard]] ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& config,
                                          const MicrobatchCosts& costs);
 

@@ -9,6 +9,7 @@ namespace ptdp {
 namespace {
 
 constexpr Range kBytesPerParameter = {0.0, 1e4, "bytes per parameter"};
+constexpr Range kReuseDistance = {0.0, 1e15, "parameters"};
 constexpr Range kStoredBytes = {0.25, 1e4, "bytes per parameter"};
 constexpr Range kMegabytes = {0.001, 1e6, "megabytes"};
 constexpr Range kMebibytes = {0.001, 1e6, "MiB"};
@@ -309,6 +310,9 @@ void describe_communication(Fields& fields, StackSpec& stack) {
   }
   if (fields.optional("shards_matrices_apart", stack.shards_matrices_apart)) {
     fields.flag("shards_matrices_apart", stack.shards_matrices_apart);
+  }
+  if (fields.optional("max_reuse_distance", stack.max_reuse_distance != 0.0)) {
+    fields.number("max_reuse_distance", stack.max_reuse_distance, kReuseDistance);
   }
   if (fields.optional("all_reduces_shards", stack.all_reduces_shards)) {
     fields.flag("all_reduces_shards", stack.all_reduces_shards);

@@ -149,6 +149,10 @@ struct StackSpec {
   /// Whether full sharding gathers and scatters matrix by matrix, each put together from the pieces
   /// of all ranks by a kernel apiece (DeepSpeed 2021, torch.distributed.all_gather into a list).
   bool shards_matrices_apart = false;
+  /// Parameters between two uses of a matrix up to which its weights stay whole from the one to the
+  /// other (DeepSpeed's stage3_max_reuse_distance); where more lie between its recomputation and
+  /// its backward pass, it is gathered for both. 0: for one, and is there for the other.
+  double max_reuse_distance = 0.0;
   /// Whether full sharding all-reduces gradients, put together in buckets, of which each GPU keeps
   /// its shard, and waits for that before it computes on (DeepSpeed 2021).
   bool all_reduces_shards = false;

@@ -124,7 +124,7 @@ double throughput(const Scenario& scenario, const ParallelConfig& config) {
 }
 
 // PTD-P's lead over ZeRO-3 grows with every doubling of the GPUs at one batch, and by three times
-// as many PTD-P leads. ZeRO-3 of 2021 is predicted in 24 to 54 % less time than measured (README),
+// as many PTD-P leads. ZeRO-3 of 2021 is predicted in 23 to 50 % less time than measured (README),
 // so that it is ahead where it was measured behind with fewer GPUs.
 TEST(CompareStrategies, FollowsThePublishedTrendWithGpus) {
   double last = 0.0;

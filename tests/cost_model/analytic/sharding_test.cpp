@@ -123,6 +123,37 @@ TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {
               1.0, 1e-9);
 }
 
+// By hand: QKV, projection, h→4h and 4h→h are 3, 1, 4 and 4 of a layer's 12 h², and between their
+// recomputation and their backward pass 18, 16, 8 and 0 h² are used.
+TEST(Sharding, GathersOnceMoreWhatIsUsedAgainTooLate) {
+  Scenario slow = with_links(fsdp(), 1e-6);
+  const TransformerConfig& model = slow.job.model;
+  const double h = model.hidden_size;
+  const Bytes sent = sharding_volume(slow, sharded(3));
+  const Seconds backward = time_of(slow, sharded(3)).backward;
+  const double gathered = 2.0 * model.num_layers * (12.0 * h * h + 13.0 * h) * 63.0 / 64.0;
+  const double bandwidth =
+      bus_bandwidth(place_groups(sharded(3), slow.cluster).data, slow.cluster).value();
+  const auto expect = [&](double distance, double twelfths) {
+    slow.stack.max_reuse_distance = distance * h * h;
+    EXPECT_NEAR((sharding_volume(slow, sharded(3)) - sent).value(),
+                2.0 * gathered * twelfths / 12.0, 1.0)
+        << distance;
+    EXPECT_NEAR((time_of(slow, sharded(3)).backward - backward).value() * bandwidth / gathered,
+                twelfths / 12.0, 0.01)
+        << distance;
+  };
+  expect(1.0, 8.0);
+  expect(8.0, 8.0);
+  expect(9.0, 4.0);
+  expect(17.0, 3.0);
+  expect(19.0, 0.0);
+  slow.stack.max_reuse_distance = 1.0;
+  ParallelConfig config = sharded(3);
+  config.recompute = Recompute::kNone;
+  EXPECT_EQ(sharding_volume(slow, config), sent);
+}
+
 TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
