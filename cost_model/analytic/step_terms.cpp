@@ -27,7 +27,8 @@ Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster
                     .pipeline = place_group(grid, Dimension::kPipeline, cluster),
                     .data = place_replicas(grid, cluster),
                     .shard_replicas = place_shard_replicas(grid, cluster)};
-  groups.expert_data = config.ep * config.etp > 1
+  // Experts that tp does not split are whole on all of its ranks.
+  groups.expert_data = config.tp * config.ep * config.etp > 1
                            ? place_expert_group(config, ExpertDimension::kData, cluster)
                            : groups.data;
   if (const int copies = num_copies(config); copies > 1) {

@@ -411,6 +411,22 @@ TEST(IterationTraffic, OfSharedSequencesIsTheirKeysAndValues) {
   EXPECT_EQ(sent(), 0.0);
 }
 
+// Experts that tp does not split are whole on each of its ranks: ZeRO-1 reduces and gathers them
+// over tp·dp ranks, the rest over dp.
+TEST(IterationCost, ReducesUnsplitExpertsOverTensorParallelRanksToo) {
+  const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 8);
+  const auto sent = [&](int tp, int dp) {
+    const ParallelConfig config{.tp = tp, .dp = dp, .sequence_parallel = true, .zero_stage = 1};
+    return iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value();
+  };
+  // 32 layers of 8 experts, three matrices of 4096 by 14336 each; 4 bytes reduced, 2 gathered.
+  const double experts = 6.0 * 32.0 * 8.0 * 3.0 * 4096.0 * 14336.0;
+  EXPECT_DOUBLE_EQ(sent(4, 1), experts * 3.0 / 4.0);
+  const double rest = sent(1, 8) - experts * 7.0 / 8.0;
+  EXPECT_NEAR(sent(4, 2) / (experts * 7.0 / 8.0 + rest / 4.0 * (1.0 / 2.0) / (7.0 / 8.0)), 1.0,
+              1e-3);
+}
+
 // Three layers with experts on the second of two stages, 64/8 microbatches, there and back in both
 // passes, once more in what is repeated.
 TEST(IterationTraffic, CountsWhatIsSentToExperts) {
