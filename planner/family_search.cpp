@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/rank_parameters.h"
@@ -16,10 +17,14 @@ namespace {
 
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
 
-/// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too.
-bool is_same_family(const ParallelConfig& a, const ParallelConfig& b) {
+/// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
+/// is cast to 8 bits on whether it shards weights.
+bool is_same_family(const StackSpec& stack, const ParallelConfig& a, const ParallelConfig& b) {
   if (a.offload != Offload::kNone) {
     return a == b;
+  }
+  if (casts_shards(stack, a) != casts_shards(stack, b)) {
+    return false;
   }
   ParallelConfig other = b;
   other.zero_stage = a.zero_stage;
@@ -64,7 +69,8 @@ void FamilySearch::search_split(const ParallelConfig& split) {
   for (auto first = variants.begin(); first != variants.end();) {
     zero_stages.clear();
     auto variant = first;
-    for (; variant != variants.end() && is_same_family(*first, *variant); ++variant) {
+    for (; variant != variants.end() && is_same_family(scenario_.stack, *first, *variant);
+         ++variant) {
       if (const auto violation = find_variant_violation(scenario_, *variant)) {
         reject(*violation);
       } else {

@@ -196,6 +196,10 @@ LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config, L
   return casts.sum();
 }
 
+bool casts_shards(const StackSpec& stack, const ParallelConfig& config) {
+  return fp8_recipe(stack) != nullptr && shards_weights(config);
+}
+
 Bytes weight_cast_traffic(const Scenario& scenario, const ParallelConfig& config,
                           const RankParameters& held) {
   const Fp8Recipe* recipe = fp8_recipe(scenario.stack);

@@ -43,6 +43,10 @@ struct LayerCasts {
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 
+/// Whether layer_casts() has weights because they are gathered for each pass: what it says then
+/// depends on the ZeRO stage.
+[[nodiscard]] bool casts_shards(const StackSpec& stack, const ParallelConfig& config);
+
 /// HBM traffic of casting the weights of `held` once in an iteration: none where they are cast or
 /// gathered for each pass. Of those that are gathered in 8 bits from shards, transposing; the cast
 /// of a rank's own shard is part of the optimizer's traffic.

@@ -400,14 +400,30 @@ TEST(Search, FindsWhatBruteForceFindsOfLinearLayersIn8Bits) {
   scenario.cluster.gpu.memory = Bytes(24.0 * kGibi);
   scenario.stack = with_fp8(find_stack("megatron-bridge-2025"), "fp8");
   scenario.stack.can_run.uneven_layers = false;
-  scenario.stack.can_run.zero_stages = {0, 1};
+  scenario.stack.can_run.zero_stages = {0, 1, 3};
   const std::vector<Candidate> expected = brute_force(scenario, 8, {1, 2});
   ASSERT_FALSE(expected.empty());
   const SearchResult found = search(scenario, {.gpus = 8, .num_best = 1'000'000});
   ASSERT_EQ(found.best.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(found.best[i].config, expected[i].config) << "place " << i;
+    EXPECT_EQ(found.best[i].time, expected[i].time);
     EXPECT_EQ(found.best[i].memory, expected[i].memory);
+  }
+}
+
+// Whatever candidates share on the way, each has the time that it has alone.
+TEST(Search, CostsEachCandidateAsItIsCostedAlone) {
+  for (const auto& [stack, recipe] : {std::pair("megatron-core-2025", "fp8-delayed"),
+                                      std::pair("megatron-core-2025", "fp8-block"),
+                                      std::pair("torchtitan-2024", "fp8-current")}) {
+    Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", stack, 32);
+    scenario.stack = with_fp8(scenario.stack, recipe);
+    for (const Candidate& candidate : search(scenario, {.gpus = 32, .num_best = 10'000}).best) {
+      EXPECT_DOUBLE_EQ(candidate.time.value(),
+                       iteration_cost(scenario, candidate.config).total().value())
+          << stack << ' ' << to_string(candidate.config);
+    }
   }
 }
 
