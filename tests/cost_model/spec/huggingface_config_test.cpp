@@ -156,7 +156,7 @@ TEST(HuggingFaceConfig, TellsActiveParametersAndThoseThatPredictMore) {
 TEST(HuggingFaceConfig, KnowsWhichLayersHaveExperts) {
   const std::string latent =
       R"("q_lora_rank": null, "n_shared_experts": null, "kv_lora_rank": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
-      "v_head_dim": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+      "v_head_dim": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1,
       "moe_intermediate_size": 8, )";
   const std::string qwen = R"("num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
       "moe_intermediate_size": 8, )";
@@ -249,6 +249,18 @@ TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
   EXPECT_EQ(read(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {})")).num_layers, 4);
   EXPECT_THAT(refusal_of(config_of("deepseek_v2", 4, 16, 2, 32, 64, R"("n_routed_experts": 4)")),
               HasSubstr("config.json: num_experts_per_tok: missing"));
+  EXPECT_THAT(refusal_of(config_of("deepseek_v3", 4, 16, 2, 32, 64, R"("topk_method": "best")")),
+              HasSubstr("config.json: topk_method: expected greedy, group_limited_greedy or "
+                        "noaux_tc, got \"best\""));
+  EXPECT_EQ(refusal_of(config_of("nemotron", 1, 8, 2, 10, 5, R"("head_dim": 3, "kv_channels": 4)")),
+            "config.json: kv_channels: expected head_dim, 3, got 4");
+  const std::string types = R"("layer_types": ["full_attention", "full_attention", )";
+  EXPECT_EQ(refusal_of(config_of("qwen3", 3, 16, 2, 32, 64,
+                                 types + R"("sliding_attention"], "sliding_window": 8)")),
+            "config.json: layer_types: expected full_attention of a model that uses no "
+            "sliding_window");
+  EXPECT_THAT(refusal_of(config_of("qwen3", 3, 16, 2, 32, 64, types + R"("linear_attention"])")),
+              HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
   EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("mlp_bias": 1)")),
               HasSubstr("config.json: mlp_bias: expected true or false"));
 }
@@ -263,6 +275,13 @@ TEST(HuggingFaceConfig, TakesWhatTransformersSaves) {
                      latent + R"(, "n_routed_experts": null, "n_shared_experts": null,
                   "moe_intermediate_size": 8, "first_k_dense_replace": 0)"));
   EXPECT_EQ(dense.num_experts, 0);
+  EXPECT_EQ(read(config_of("deepseek_v2", 4, 16, 2, 32, 64,
+                           latent + R"(, "n_routed_experts": null, "n_group": null,
+                               "topk_group": null, "topk_method": "noaux_tc")")),
+            dense);
+  const std::string both = R"("num_key_value_heads": 1, "kv_channels": 3)";
+  EXPECT_EQ(read(config_of("nemotron", 1, 8, 2, 10, 5, both)),
+            read(config_of("nemotron", 1, 8, 2, 10, 5, both + R"(, "head_dim": 3)")));
   EXPECT_EQ(query_head_width(dense), 6);
 }
 
@@ -311,8 +330,10 @@ TEST(HuggingFaceConfig, KnowsTheGroupsOfARouter) {
   const TransformerConfig v3 = with_groups("noaux_tc", 8, 4);
   EXPECT_EQ(v3.moe_router_num_groups, 8);
   EXPECT_EQ(v3.moe_router_group_topk, 4);
+  EXPECT_EQ(read(kDeepseekV3).moe_router_num_groups, 8);  // the class's default
+  EXPECT_EQ(read(kDeepseekV3).moe_router_group_topk, 4);
   for (const TransformerConfig& model :
-       {with_groups("greedy", 8, 4), with_groups("noaux_tc", 1, 1), read(kDeepseekV3)}) {
+       {with_groups("greedy", 8, 4), with_groups("noaux_tc", 1, 1)}) {
     EXPECT_EQ(model.moe_router_num_groups, 0);
     EXPECT_EQ(model.moe_router_group_topk, 0);
   }

@@ -189,11 +189,17 @@ TEST(PublishedConfigs, OfDeepSeek) {
 }
 
 // The defaults of the classes: DeepSeek-V3 written without what its class knows is DeepSeek-V3,
-// likewise Mixtral-8x7B, Qwen1.5-MoE and Qwen3-30B-A3B; null is not missing.
+// likewise Mixtral-8x7B, Qwen1.5-MoE, Qwen3-30B-A3B, and but for what differs DeepSeek-V2-Lite;
+// null is not missing.
 TEST(PublishedConfigs, HaveTheDefaultsOfTheirClasses) {
   expect_parameters(
       {{"DeepSeek-V3", "deepseek_v3",
         shape(61, 7168, 128, 18432, 129280) + R"("tie_word_embeddings": false)", 671'026'419'200},
+       {"DeepSeek-V2-Lite", "deepseek_v2",
+        shape(27, 2048, 16, 10944, 102400) +
+            R"("q_lora_rank": null, "moe_intermediate_size": 1408, "num_experts_per_tok": 6,
+               "first_k_dense_replace": 1)",
+        15'706'484'224},
        {"Mixtral-8x7B", "mixtral", shape(32, 4096, 32, 14336, 32000) + R"("sliding_window": null)",
         46'702'792'704},
        {"Qwen1.5-MoE-A2.7B", "qwen2_moe",
