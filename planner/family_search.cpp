@@ -135,6 +135,7 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
 void FamilySearch::search_size(ParallelConfig& config, int size) {
   config.micro_batch_size = size;
   size_costs_.clear();
+  memories_.reset();
   size_memory_.clear();
   beyond_.assign(kHighestZeroStage + 1, 0);
   hopeless_.assign(kHighestZeroStage + 1, 0);
@@ -263,17 +264,19 @@ MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& ent
   }
   const std::int64_t kept = microbatches_kept(scenario_, config);
   for (SizeMemory& known : size_memory_) {
-    if (known.costs_class == entry.costs_class && known.zero_stage == entry.zero_stage &&
-        known.has_replicas == entry.has_replicas && known.microbatches_kept == kept) {
-      return memory_.judge(config, known.lines);
+    if (known.costs_class == entry.costs_class && known.has_replicas == entry.has_replicas &&
+        known.microbatches_kept == kept) {
+      return memory_.judge(config, *memories_, known.lines);
     }
   }
+  if (!memories_) {
+    memories_.emplace(scenario_, config);
+  }
   size_memory_.push_back({.costs_class = entry.costs_class,
-                          .zero_stage = entry.zero_stage,
                           .has_replicas = entry.has_replicas,
                           .microbatches_kept = kept,
                           .lines = {}});
-  return memory_.judge(config, size_memory_.back().lines);
+  return memory_.judge(config, *memories_, size_memory_.back().lines);
 }
 
 bool FamilySearch::is_beyond(const ParallelConfig& config, Constraint violation) {

@@ -56,10 +56,9 @@ class FamilySearch {
     Seconds mean_stage;
     std::optional<Seconds> slowest_stage;  ///< Once it is needed.
   };
-  /// And what those share of them whose stages hold the same but for shards.
+  /// And what those share of them whose stages hold the same but for the optimizer.
   struct SizeMemory {
     int costs_class = 0;
-    int zero_stage = 0;
     bool has_replicas = false;
     std::int64_t microbatches_kept = 0;
     MemoryLines lines;
@@ -92,7 +91,8 @@ class FamilySearch {
   std::vector<Entry> entries_;  // of the family that is searched, by dp
   bool is_uneven_ = false;      // whether its layers are split here
   std::vector<SizeCosts> size_costs_;
-  std::size_t current_costs_ = 0;  // whose layers_per_stage the configuration has
+  std::size_t current_costs_ = 0;          // whose layers_per_stage the configuration has
+  std::optional<StageMemories> memories_;  // at the size, once they are needed
   std::vector<SizeMemory> size_memory_;
   // By ZeRO stage the largest dp at the size that is known to be beyond, and hopeless.
   std::vector<int> beyond_;

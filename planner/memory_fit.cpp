@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/recomputed_layers.h"
@@ -36,7 +38,8 @@ double least_in_flight(const Scenario& scenario, const ParallelConfig& config, i
 
 /// The stages between the first and the last one of which is the heaviest of those: of stages with
 /// the same layers in the same chunks the first keeps most microbatches, for others all.
-std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config) {
+std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
+                               const StageLayers& layers) {
   std::vector<int> stages;
   const int step = stage_step(model, config);
   if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
@@ -48,21 +51,10 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
   if (step > 1) {
     return stages;  // all have equal layers
   }
-  std::vector<LayerCounts> of_chunks;
-  const int even = model.num_layers / (config.pp * config.vpp);
-  int begin = 0;
-  for (int chunk = 0; chunk < config.pp * config.vpp; ++chunk) {
-    const int end = begin + (config.layers_per_stage.empty()
-                                 ? even
-                                 : config.layers_per_stage[static_cast<std::size_t>(chunk)]);
-    of_chunks.push_back(count_layers(model, begin, end));
-    begin = end;
-  }
   const auto is_like = [&](int stage, int other) {
     for (int chunk = 0; chunk < config.vpp; ++chunk) {
-      const auto first = static_cast<std::size_t>(chunk) * static_cast<std::size_t>(config.pp);
-      if (of_chunks[first + static_cast<std::size_t>(stage)] !=
-          of_chunks[first + static_cast<std::size_t>(other)]) {
+      if (layers.of_virtual_stage(chunk * config.pp + stage) !=
+          layers.of_virtual_stage(chunk * config.pp + other)) {
         return false;
       }
     }
@@ -78,38 +70,37 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
 
 }  // namespace
 
-MemoryLines::Line MemoryLines::line_of(const Scenario& scenario, const ParallelConfig& config,
-                                       int stage) {
-  const MemoryBreakdown memory = stage_memory(scenario, config, stage);
-  const double total = memory.total().value();
-  if (config.zero_stage == 0) {
-    return {.fixed = total};
-  }
-  const double shards = memory.optimizer.value();
-  return {.fixed = total - shards, .sharded = shards * config.dp};
-}
-
 MemoryVerdict MemoryLines::judge(const Scenario& scenario, const ParallelConfig& config,
+                                 const StageMemories& memories, const LayerSplit& split,
                                  Bytes capacity) {
+  const auto line_of = [&](int stage) {
+    const MemoryBreakdown memory = memories.of_stage(config, split.layers, stage);
+    const RankParameters optimizer =
+        memories.held(config, split.layers, stage) * optimizer_bytes_on_gpu(scenario.stack, config);
+    return Line{.fixed = (memory.total() - memory.optimizer).value(),
+                .whole = optimizer.total(),
+                .sharded = shard_of(optimizer, config) * config.dp};
+  };
   const double most = capacity.value();
   const double share = 1.0 / config.dp;
+  const bool is_sharded = config.zero_stage >= 1;
   margin_ = std::numeric_limits<double>::infinity();
   MemoryVerdict verdict;
   const auto fits = [&](const Line& line) {
-    const double memory = line.fixed + line.sharded * share;
+    const double memory = line.fixed + (is_sharded ? line.sharded * share : line.whole);
     margin_ = std::min(margin_, std::abs(memory - most) / most);
     verdict.largest = std::max(verdict.largest, Bytes(memory));
     return memory <= most;
   };
   if (ends_.empty()) {
-    ends_.push_back(line_of(scenario, config, 0));
+    ends_.push_back(line_of(0));
   }
   if (!fits(ends_.front())) {
     verdict.violation = Constraint::kMemoryFirstStage;
     return verdict;
   }
   if (ends_.size() == 1) {
-    ends_.push_back(line_of(scenario, config, config.pp - 1));
+    ends_.push_back(line_of(config.pp - 1));
   }
   if (!fits(ends_.back())) {
     verdict.violation = Constraint::kMemoryLastStage;
@@ -117,8 +108,8 @@ MemoryVerdict MemoryLines::judge(const Scenario& scenario, const ParallelConfig&
   }
   if (!has_between_) {
     has_between_ = true;
-    for (const int stage : unlike_stages(scenario.job.model, config)) {
-      between_.push_back(line_of(scenario, config, stage));
+    for (const int stage : split.unlike_stages) {
+      between_.push_back(line_of(stage));
     }
   }
   for (const Line& line : between_) {
@@ -163,9 +154,23 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
           largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
 }
 
-MemoryVerdict MemoryFit::judge(const ParallelConfig& config, MemoryLines& lines) {
-  const MemoryVerdict verdict = lines.judge(scenario_, config, capacity_);
+MemoryVerdict MemoryFit::judge(const ParallelConfig& config, const StageMemories& memories,
+                               MemoryLines& lines) {
+  const MemoryVerdict verdict =
+      lines.judge(scenario_, config, memories, split_of(config), capacity_);
   return lines.margin() < kMemoryRounding ? judge(config) : verdict;
+}
+
+const LayerSplit& MemoryFit::split_of(const ParallelConfig& config) {
+  if (!split_ || split_config_.pp != config.pp || split_config_.vpp != config.vpp ||
+      split_config_.schedule != config.schedule ||
+      split_config_.layers_per_stage != config.layers_per_stage) {
+    split_config_ = config;
+    StageLayers layers(scenario_.job.model, config);
+    std::vector<int> unlike = unlike_stages(scenario_.job.model, config, layers);
+    split_.emplace(LayerSplit{std::move(layers), std::move(unlike)});
+  }
+  return *split_;
 }
 
 Bytes MemoryFit::least_of_any_split(const ParallelConfig& config) const {

@@ -19,13 +19,22 @@ struct MemoryVerdict {
   std::optional<Constraint> violation = std::nullopt;
 };
 
-/// Memory of stages, each fixed + sharded/dp: that of configurations that differ in dp only, as far
-/// as is_linear_in_replicas() holds. Up to rounding, some 1e-15 of the sum.
+/// A split of layers over stages, and the stages between the first and the last one of which is
+/// the heaviest of those.
+struct LayerSplit {
+  StageLayers layers;
+  std::vector<int> unlike_stages;
+};
+
+/// Memory of stages: without the optimizer's fixed, and that whole or sharded/dp. Of configurations
+/// that differ in dp and ZeRO stage only, as far as is_linear_in_replicas() holds. Up to rounding,
+/// some 1e-15 of the sum.
 class MemoryLines {
  public:
-  /// `config`: one of the configurations, with any dp. Stages are worked out as they are needed:
-  /// the ends first, which most often decide.
+  /// `config`: one of the configurations; `memories` and `split` are its own. Stages are worked out
+  /// as they are needed: the ends first, which most often decide.
   [[nodiscard]] MemoryVerdict judge(const Scenario& scenario, const ParallelConfig& config,
+                                    const StageMemories& memories, const LayerSplit& split,
                                     Bytes capacity);
   /// Nearest that the memory of a stage, if looked at, came to capacity in the last judge(), as a
   /// fraction: whether rounding may have decided.
@@ -34,11 +43,9 @@ class MemoryLines {
  private:
   struct Line {
     double fixed = 0.0;
+    double whole = 0.0;
     double sharded = 0.0;
   };
-
-  [[nodiscard]] static Line line_of(const Scenario& scenario, const ParallelConfig& config,
-                                    int stage);
 
   std::vector<Line> ends_;     // the first stage's, and the last's
   std::vector<Line> between_;  // of the others that may be heaviest, once they are needed
@@ -64,8 +71,10 @@ class MemoryFit {
   /// In find_violation's order. Where the first stage or the last does not fit, `largest` is its
   /// memory; where memory grows_with_size(), that of the larger.
   [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config);
-  /// The same by what is known of configurations with another dp; exact where it is near capacity.
-  [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config, MemoryLines& lines);
+  /// The same by what is known of configurations with another dp or ZeRO stage; exact where it is
+  /// near capacity.
+  [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config, const StageMemories& memories,
+                                    MemoryLines& lines);
 
   /// What the stage with most layers holds at least, however layers are split: the state of their
   /// matrices and the activations of one microbatch in one chunk. Grows with the microbatch, and
@@ -82,6 +91,7 @@ class MemoryFit {
 
   [[nodiscard]] Bytes state_of_layer(const ParallelConfig& config, LayerKind kind) const;
   [[nodiscard]] std::vector<MemoryBreakdown> memory_of_stages(const ParallelConfig& config);
+  [[nodiscard]] const LayerSplit& split_of(const ParallelConfig& config);
 
   const Scenario& scenario_;
   Bytes capacity_;
@@ -89,6 +99,9 @@ class MemoryFit {
   bool is_uniform_;
   std::map<OrdersKey, Schedule> orders_;
   double num_kept_actions_ = 0.0;
+  // The last split that was looked at: many configurations in a row share one.
+  ParallelConfig split_config_;
+  std::optional<LayerSplit> split_;
 };
 
 /// Whether, of all that stages hold, dp changes the shards of the optimizer only, in inverse

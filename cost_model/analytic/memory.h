@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/analytic/kept_activations.h"
 #include "cost_model/analytic/layer_activations.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/schedule/schedule.h"
@@ -42,16 +43,6 @@ inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"buffers", &MemoryBreakdown::buffers},
     MemoryTerm{"reserve", &MemoryBreakdown::reserve}};
 
-/// What a layer of the scenario's stack keeps of one microbatch: layer_activations, or by
-/// MemoryModel::kPtdp that of runtime_memory.h.
-[[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config,
-                                  LayerKind kind);
-
-/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
-/// the activations of its layers and, where it begins the model, the embedding's dropout mask.
-[[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
-                                              const ParallelConfig& config, int virtual_stage);
-
 /// Model state of a rank that holds so many parameters: weights, gradients and optimizer states,
 /// the last over d with ZeRO stage 1 (18 bytes per parameter or 6 + 12/d, 20 or 4 + 16/d),
 /// gradients too with 2, weights with 3 (16/d), where sharding.h says that they are; weights that a
@@ -68,6 +59,33 @@ inline constexpr std::array kMemoryTerms = {
 /// (activation_bound).
 [[nodiscard]] MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config,
                                            int stage);
+
+/// The same of one stage after another, with what they share worked out once.
+class StageMemories {
+ public:
+  /// Keeps a reference to the scenario.
+  StageMemories(const Scenario& scenario, const ParallelConfig& config);
+
+  /// `config` may differ from the constructor's in dp, ZeRO stage and layers per stage; `layers`
+  /// are its own.
+  [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const StageLayers& layers,
+                                         int stage) const;
+  /// stage_parameters().
+  [[nodiscard]] RankParameters held(const ParallelConfig& config, const StageLayers& layers,
+                                    int stage) const;
+
+ private:
+  [[nodiscard]] Bytes working_set(const ParallelConfig& config, const StageLayers& layers,
+                                  int stage) const;
+  [[nodiscard]] Bytes buffers(const ParallelConfig& config, const RankParameters& held) const;
+
+  const Scenario& scenario_;
+  KeptActivations kept_;
+  ActivationStorage storage_;
+  std::array<RankParameters, kLayerKinds.size()> of_layer_{};
+  std::array<Bytes, kLayerKinds.size()> activations_{};  // of a layer, where it is recomputed
+  Bytes messages_;  // buffers of messages between stages and within products
+};
 
 /// The same, all stages in order; by MemoryModel::kPtdp as the schedule's orders have it
 /// (activation_peak), unless these have more than some millions of actions.

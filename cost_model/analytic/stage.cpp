@@ -53,6 +53,39 @@ void add_prediction_modules(const Scenario& scenario, const ParallelConfig& conf
   costs.logits_weight_gradient += count * (costs.logits_weight_gradient + join.weight_gradient);
 }
 
+/// Layers of a virtual stage that holds those of a range, but where all have equally many, which
+/// need not be whole.
+LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig& config,
+                            int virtual_stage, std::pair<int, int> range) {
+  const auto [begin, end] = range;
+  LayerCounts counts = !has_one_kind(model) ? count_layers(model, begin, end)
+                       : config.layers_per_stage.empty()
+                           ? of_one_kind(model, 1.0 * model.num_layers / config.pp / config.vpp)
+                           : of_one_kind(model, end - begin);
+  if (virtual_stage == config.pp * config.vpp - 1) {
+    counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
+  }
+  return counts;
+}
+
+/// Layers of a stage out of those of its virtual stages.
+template <class LayersOf>
+LayerCounts sum_of_chunks(const TransformerConfig& model, const ParallelConfig& config, int stage,
+                          const LayersOf& layers_of) {
+  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+    LayerCounts counts =
+        of_one_kind(model, 1.0 * model.num_layers * num_copies(config) / config.pp);
+    if (model.mtp_num_layers > 0 && holds_logits(config, stage)) {
+      counts += of_one_kind(model, model.mtp_num_layers);
+    }
+    return counts;
+  }
+  LayerCounts counts{};
+  for_each_virtual_stage(config, stage,
+                         [&](int virtual_stage) { counts += layers_of(virtual_stage); });
+  return counts;
+}
+
 /// Of a layer, with what it recomputes.
 Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
   return layer.forward.total() + layer.backward.total() +
@@ -216,38 +249,32 @@ int longest_layer_range(const TransformerConfig& model, const ParallelConfig& co
 
 LayerCounts layers_of_virtual_stage(const TransformerConfig& model, const ParallelConfig& config,
                                     int virtual_stage) {
-  const int num_stages = config.pp * config.vpp;
-  const std::vector<int>& given = config.layers_per_stage;
-  const bool is_last = virtual_stage == num_stages - 1;
-  LayerCounts counts{};
-  if (has_one_kind(model)) {
-    counts = of_one_kind(model, given.empty() ? 1.0 * model.num_layers / config.pp / config.vpp
-                                              : given[static_cast<std::size_t>(virtual_stage)]);
-  } else {
-    const auto [begin, end] = layer_range(model, config, virtual_stage);
-    counts = count_layers(model, begin, end);
-  }
-  if (is_last) {
-    counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
-  }
-  return counts;
+  return layers_in_range(model, config, virtual_stage, layer_range(model, config, virtual_stage));
 }
 
 LayerCounts layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
                             int stage) {
-  if (config.layers_per_stage.empty() && has_one_kind(model)) {
-    LayerCounts counts =
-        of_one_kind(model, 1.0 * model.num_layers * num_copies(config) / config.pp);
-    if (model.mtp_num_layers > 0 && holds_logits(config, stage)) {
-      counts += of_one_kind(model, model.mtp_num_layers);
-    }
-    return counts;
-  }
-  LayerCounts counts{};
-  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
-    counts += layers_of_virtual_stage(model, config, virtual_stage);
+  return sum_of_chunks(model, config, stage, [&](int virtual_stage) {
+    return layers_of_virtual_stage(model, config, virtual_stage);
   });
-  return counts;
+}
+
+StageLayers::StageLayers(const TransformerConfig& model, const ParallelConfig& config) {
+  const int num_virtual_stages = config.pp * config.vpp;
+  of_virtual_stages_.reserve(static_cast<std::size_t>(num_virtual_stages));
+  const int even = model.num_layers / num_virtual_stages;
+  int begin = 0;
+  for (int stage = 0; stage < num_virtual_stages; ++stage) {
+    const std::vector<int>& given = config.layers_per_stage;
+    const int end = begin + (given.empty() ? even : given[static_cast<std::size_t>(stage)]);
+    of_virtual_stages_.push_back(layers_in_range(model, config, stage, {begin, end}));
+    begin = end;
+  }
+  of_stages_.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    of_stages_.push_back(sum_of_chunks(
+        model, config, stage, [&](int virtual_stage) { return of_virtual_stage(virtual_stage); }));
+  }
 }
 
 LayerCounts layers_of_model(const TransformerConfig& model) {

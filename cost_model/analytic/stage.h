@@ -5,6 +5,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "cost_model/analytic/transformer_layer.h"
 #include "cost_model/schedule/schedule.h"
@@ -100,6 +101,22 @@ void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit
 /// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
 [[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
                                           const ParallelConfig& config, int stage);
+/// Both, of all virtual stages and of all stages, worked out at once.
+class StageLayers {
+ public:
+  StageLayers(const TransformerConfig& model, const ParallelConfig& config);
+
+  [[nodiscard]] const LayerCounts& of_virtual_stage(int virtual_stage) const {
+    return of_virtual_stages_[static_cast<std::size_t>(virtual_stage)];
+  }
+  [[nodiscard]] const LayerCounts& of_stage(int stage) const {
+    return of_stages_[static_cast<std::size_t>(stage)];
+  }
+
+ private:
+  std::vector<LayerCounts> of_virtual_stages_;
+  std::vector<LayerCounts> of_stages_;
+};
 /// All layers of the model and of its modules.
 [[nodiscard]] LayerCounts layers_of_model(const TransformerConfig& model);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cost_model/analytic/iteration.h"
@@ -175,19 +176,25 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
   }
 }
 
-TEST(MemoryFit, KnowsMemoryForAnyNumberOfReplicas) {
+TEST(MemoryFit, KnowsMemoryForAnyNumberOfReplicasAndZeroStage) {
   for (const Space& space : small_spaces()) {
     SCOPED_TRACE(space.name);
     MemoryFit fit(space.scenario, usable_memory(space.scenario.cluster.gpu, 0.0));
-    std::map<std::tuple<ParallelConfig, bool, std::int64_t>, MemoryLines> lines;
+    std::map<std::tuple<ParallelConfig, bool, std::int64_t>, std::pair<StageMemories, MemoryLines>>
+        known;
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (is_linear_in_replicas(space.scenario, config)) {
         ParallelConfig key = config;
         key.dp = 1;
-        MemoryLines& known = lines[{key, has_replicas(space.scenario.job.model, config),
-                                    microbatches_kept(space.scenario, config)}];
+        key.zero_stage = config.pp > 1 ? 0 : std::max(config.zero_stage - 1, 0);
+        auto& [memories, lines] =
+            known
+                .try_emplace({key, has_replicas(space.scenario.job.model, config),
+                              microbatches_kept(space.scenario, config)},
+                             StageMemories(space.scenario, config), MemoryLines())
+                .first->second;
         const MemoryVerdict exact = fit.judge(config);
-        const MemoryVerdict by_lines = fit.judge(config, known);
+        const MemoryVerdict by_lines = fit.judge(config, memories, lines);
         EXPECT_EQ(by_lines.violation, exact.violation) << to_string(config);
         if (!exact.violation) {
           EXPECT_NEAR(by_lines.largest / exact.largest, 1.0, 1e-12) << to_string(config);
