@@ -137,8 +137,8 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
   size_costs_.clear();
   memories_.reset();
   size_memory_.clear();
-  beyond_.assign(kHighestZeroStage + 1, 0);
-  hopeless_.assign(kHighestZeroStage + 1, 0);
+  beyond_ = {};
+  hopeless_ = {};
   if (is_uneven_ && rejects_all(config)) {
     return;
   }
@@ -184,7 +184,7 @@ void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
 }
 
 /// Counts the size, and the larger ones too where none of them fits.
-void FamilySearch::count_misfit(const ParallelConfig& config, Entry& entry,
+void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
                                 const MemoryVerdict& verdict) {
   note_shortfall(config, verdict.largest);
   const bool has_no_split = is_uneven_ && is_hopeless(config);
@@ -279,23 +279,31 @@ MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& ent
   return memory_.judge(config, *memories_, size_memory_.back().lines);
 }
 
-bool FamilySearch::is_beyond(const ParallelConfig& config, Constraint violation) {
+bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {
   if (memory_.grows_with_size(config)) {
     return violation == Constraint::kMemoryFirstStage;
   }
-  int& beyond = beyond_[static_cast<std::size_t>(config.zero_stage)];
-  if (config.dp > beyond && memory_.least_of_any_split(config) > memory_.capacity()) {
-    beyond = config.dp;
-  }
-  return config.dp <= beyond;
+  return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)],
+                   [&] { return memory_.least_of_any_split(config) > memory_.capacity(); });
 }
 
-bool FamilySearch::is_hopeless(const ParallelConfig& config) {
-  int& hopeless = hopeless_[static_cast<std::size_t>(config.zero_stage)];
-  if (config.dp > hopeless && memory_.fits_no_split(config, memory_.capacity())) {
-    hopeless = config.dp;
+bool FamilySearch::is_hopeless(ParallelConfig& config) {
+  return holds_for(config, hopeless_[static_cast<std::size_t>(config.zero_stage)],
+                   [&] { return memory_.fits_no_split(config, memory_.capacity()); });
+}
+
+/// Asks for the fewest replicas first: mostly it does not even hold for these.
+template <class Holds>
+bool FamilySearch::holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds) {
+  if (!few.is_asked) {
+    const int dp = std::exchange(config.dp, entries_.front().dp);
+    few = {.is_asked = true, .is_ever = holds()};
+    config.dp = dp;
   }
-  return config.dp <= hopeless;
+  if (few.is_ever && config.dp > few.most && holds()) {
+    few.most = config.dp;
+  }
+  return config.dp <= few.most;
 }
 
 void FamilySearch::reject(Constraint constraint, std::int64_t count) {

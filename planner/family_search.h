@@ -1,6 +1,7 @@
 // The search through one split of the model over GPUs after another.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -64,20 +65,29 @@ class FamilySearch {
     MemoryLines lines;
   };
 
+  /// What is known of something that holds for few replicas if at all.
+  struct FewReplicas {
+    int most = 0;  ///< Largest dp for which it is known to hold.
+    bool is_asked = false;
+    bool is_ever = false;  ///< Once it is asked: whether it holds for the fewest.
+  };
+
   void search_family(ParallelConfig config, const std::vector<int>& zero_stages);
   void enter(ParallelConfig& config, const std::vector<int>& zero_stages);
   void search_size(ParallelConfig& config, int size);
   bool rejects_all(ParallelConfig& config);
   void look_at(ParallelConfig& config, Entry& entry);
-  void count_misfit(const ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
+  void count_misfit(ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
   void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
 
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
   MemoryVerdict judge(const ParallelConfig& config, const Entry& entry);
   /// Whether no larger microbatch fits either, by the stage that violates memory.
-  bool is_beyond(const ParallelConfig& config, Constraint violation);
+  bool is_beyond(ParallelConfig& config, Constraint violation);
   /// Whether no split of the layers fits, if they are split here.
-  bool is_hopeless(const ParallelConfig& config);
+  bool is_hopeless(ParallelConfig& config);
+  template <class Holds>
+  bool holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds);
   void reject(Constraint constraint, std::int64_t count = 1);
   void note_shortfall(const ParallelConfig& config, Bytes largest);
 
@@ -94,9 +104,8 @@ class FamilySearch {
   std::size_t current_costs_ = 0;          // whose layers_per_stage the configuration has
   std::optional<StageMemories> memories_;  // at the size, once they are needed
   std::vector<SizeMemory> size_memory_;
-  // By ZeRO stage the largest dp at the size that is known to be beyond, and hopeless.
-  std::vector<int> beyond_;
-  std::vector<int> hopeless_;
+  std::array<FewReplicas, kHighestZeroStage + 1> beyond_;    // at the size, by ZeRO stage
+  std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // the same
   SearchResult tally_;
   Findings findings_;
 };
