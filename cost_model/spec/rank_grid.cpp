@@ -58,18 +58,23 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
 }
 
 /// Groups of which each has `blocks` runs of `run` ranks: ranks of a run lie `stride` apart, runs
-/// `block_stride`, in which as many groups have a run as fit. Exact: counted on every node, where
-/// there are many runs until their places in nodes repeat.
+/// `block_stride`, in which as many groups have a run as fit; as often as `world` ranks have them.
+/// Exact: counted on every node, where there are many runs until their places in nodes repeat.
 GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t blocks,
-                          std::int64_t block_stride, const ClusterSpec& cluster) {
+                          std::int64_t block_stride, std::int64_t world,
+                          const ClusterSpec& cluster) {
   const std::int64_t node = cluster.gpus_per_node;
   const std::int64_t period = node / std::gcd(block_stride, node);
   const std::int64_t repeats = std::max<std::int64_t>(blocks / period - 2, 0);
   const std::int64_t counted = blocks - repeats * period;
   GroupPlacement placement{.size = run * blocks, .ranks_per_node = run * blocks};
   std::vector<bool> is_seen(static_cast<std::size_t>(node), false);
-  for (std::int64_t group = 0; group < block_stride / run; ++group) {
-    const std::int64_t begin = (group / stride * stride * run + group % stride) % node;
+  const std::int64_t side_by_side = block_stride / run;
+  for (std::int64_t group = 0; group < world / placement.size; ++group) {
+    const std::int64_t place = group % side_by_side;
+    const std::int64_t begin = (group / side_by_side * blocks * block_stride +
+                                place / stride * stride * run + place % stride) %
+                               node;
     if (is_seen[static_cast<std::size_t>(begin)]) {
       continue;
     }
@@ -180,8 +185,9 @@ GroupPlacement place_replicas(const RankGrid& grid, const ClusterSpec& cluster) 
   if (replica_stride == sharers * stride || replicas == 1) {
     return place(sharers * replicas, stride, grid.world_size(), cluster);
   }
-  return sharers == 1 ? place(replicas, replica_stride, grid.world_size(), cluster)
-                      : place_runs(sharers, stride, replicas, replica_stride, cluster);
+  return sharers == 1
+             ? place(replicas, replica_stride, grid.world_size(), cluster)
+             : place_runs(sharers, stride, replicas, replica_stride, grid.world_size(), cluster);
 }
 
 GroupPlacement place_shard_replicas(const RankGrid& grid, const ClusterSpec& cluster) {

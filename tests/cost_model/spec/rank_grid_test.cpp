@@ -158,41 +158,57 @@ TEST(PlaceShardReplicas, CountsEveryRank) {
   }
 }
 
-// The ranks that differ in cp and dp, counted rank by rank; of many replicas, whose places in nodes
-// repeat, too.
-TEST(PlaceReplicas, CountEveryRankWhereStagesLieBetweenThem) {
+std::vector<ParallelConfig> grids_with_stages_between() {
+  std::vector<ParallelConfig> grids;
   for (const int tp : {1, 2, 3}) {
-    for (const int cp : {1, 2, 4}) {
+    for (const int cp : {1, 2, 3, 4}) {
       for (const int pp : {1, 2, 3, 5}) {
-        for (const int dp : {1, 2, 3, 25}) {
-          const ParallelConfig config = {
-              .tp = tp, .pp = pp, .dp = dp, .cp = cp, .rank_order = RankOrder::kTpCpEpPpDp};
-          const std::vector<Coordinates> all = counted_coordinates(config);
-          for (const int node : {4, 6, 8}) {
-            std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::size_t, std::int64_t>>
-                groups;
-            for (std::size_t rank = 0; rank < all.size(); ++rank) {
-              ++groups[{all[rank][0], all[rank][3]}][rank / static_cast<std::size_t>(node)];
-            }
-            CountedPlacement expected{.nodes = 1, .ranks_per_node = std::int64_t{cp} * dp};
-            for (const auto& [coordinates, members] : groups) {
-              expected.nodes = std::max(expected.nodes, std::ssize(members));
-              for (const auto& [number, count] : members) {
-                expected.ranks_per_node =
-                    std::min(expected.ranks_per_node, members.size() > 1 ? count : cp * dp);
-              }
-            }
-            const GroupPlacement placement = place_replicas(RankGrid(config), nodes_of(node));
-            EXPECT_EQ(placement.size, std::int64_t{cp} * dp);
-            EXPECT_EQ(placement.nodes, expected.nodes)
-                << to_string(config) << " on nodes of " << node;
-            const std::int64_t between = std::int64_t{tp} * (cp == 1 ? pp : 1);
-            if (between >= node || node % between == 0) {
-              EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node)
-                  << to_string(config) << " on nodes of " << node;
+        for (const int dp : {1, 2, 3, 6, 25}) {
+          for (const int replicas : {1, 2, 5}) {
+            if (dp % replicas == 0) {
+              grids.push_back({.tp = tp,
+                               .pp = pp,
+                               .dp = dp,
+                               .cp = cp,
+                               .dp_replicate = replicas,
+                               .rank_order = RankOrder::kTpCpEpPpDp});
             }
           }
         }
+      }
+    }
+  }
+  return grids;
+}
+
+// The ranks that differ in cp and dp, counted rank by rank; of many replicas, whose places in nodes
+// repeat, too.
+TEST(PlaceReplicas, CountEveryRankWhereStagesLieBetweenThem) {
+  for (const ParallelConfig& config : grids_with_stages_between()) {
+    const std::vector<Coordinates> all = counted_coordinates(config);
+    const int shards = config.dp / config.dp_replicate;
+    for (const int node : {4, 6, 8}) {
+      std::map<std::array<std::int64_t, 3>, std::map<std::size_t, std::int64_t>> groups;
+      for (std::size_t rank = 0; rank < all.size(); ++rank) {
+        const auto& [tp, cp, dp, pp] = all[rank];
+        ++groups[{tp, pp, dp / shards}][rank / static_cast<std::size_t>(node)];
+      }
+      const std::int64_t size = std::int64_t{config.cp} * shards;
+      CountedPlacement expected{.nodes = 1, .ranks_per_node = size};
+      for (const auto& [coordinates, members] : groups) {
+        expected.nodes = std::max(expected.nodes, std::ssize(members));
+        for (const auto& [number, count] : members) {
+          expected.ranks_per_node =
+              std::min(expected.ranks_per_node, members.size() > 1 ? count : size);
+        }
+      }
+      const GroupPlacement placement = place_replicas(RankGrid(config), nodes_of(node));
+      EXPECT_EQ(placement.size, size);
+      EXPECT_EQ(placement.nodes, expected.nodes) << to_string(config) << " on nodes of " << node;
+      const std::int64_t between = std::int64_t{config.tp} * (config.cp == 1 ? config.pp : 1);
+      if (between >= node || node % between == 0) {
+        EXPECT_EQ(placement.ranks_per_node, expected.ranks_per_node)
+            << to_string(config) << " on nodes of " << node;
       }
     }
   }
