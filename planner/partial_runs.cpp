@@ -33,7 +33,7 @@ std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& c
   } else if (convention == "sc21_hw") {
     flops = sc21_flops(run.model, batch);
   } else if (convention == "hardware") {
-    flops = hardware_flops(run.model, batch, run.config.recompute);
+    flops = hardware_flops(run.model, batch, run.config);
   } else {
     return std::nullopt;
   }

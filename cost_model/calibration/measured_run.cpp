@@ -282,17 +282,26 @@ std::string read_fp8(const std::string& precision) {
   return found != recipes.end() ? found->second : std::string();
 }
 
-/// What recomputation is of; throws Error for modules or layers that no stack has.
+/// What recomputation is of; throws Error for modules or layers that no stack has, and for what
+/// contradicts `recompute`.
 void read_recomputation(const RowReader& row, ParallelConfig& config) {
   const std::string& kind = row.text("recompute");
   config.recompute = read_recompute(kind);
+  const auto expect = [&](const char* column, bool is_meant, const std::string& beside) {
+    if (!is_meant && row.is_given(column)) {
+      throw Error(row.place_of(column) + ": expected " + beside + " beside it");
+    }
+  };
+  expect("recompute_modules", kind == "selective", "recompute selective");
+  expect("recompute_num_layers", config.recompute == Recompute::kFull, "recompute full");
+  expect("recompute_method", row.is_given("recompute_num_layers"), "recompute_num_layers");
   if (kind == "selective-op") {
     config.recompute_modules = {RecomputeModule::kEverySecondProduct};
-  } else if (config.recompute == Recompute::kSelective && row.is_given("recompute_modules")) {
+  } else if (row.is_given("recompute_modules")) {
     config.recompute_modules =
         parse_recompute_modules(row.text("recompute_modules"), row.place_of("recompute_modules"));
   }
-  if (config.recompute == Recompute::kFull && row.is_given("recompute_num_layers")) {
+  if (row.is_given("recompute_num_layers")) {
     config.recompute_num_layers = row.count("recompute_num_layers", 1);
     if (row.is_given("recompute_method")) {
       const NamedValues<RecomputeMethod> methods(kRecomputeMethodNames);

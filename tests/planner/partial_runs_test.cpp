@@ -198,6 +198,16 @@ TEST(PartialRuns, MeasureByRatesWhereThereIsNoTime) {
   EXPECT_THAT(times_of("unstated", "full"), ElementsAre(testing::DoubleEq(model / 64 / 1e14),
                                                         testing::DoubleEq(twice / 64 / 1e14)));
   EXPECT_THAT(times_of("guessed", "full"), IsEmpty());
+  // Half of the layers of each stage are recomputed.
+  std::string file =
+      kHeader + row("a", "megatron-lm-2022", "2,4,8,1,?,256,full,0,y,", "100,hardware,");
+  file.insert(file.find('\n'), ",recompute_num_layers");
+  file.insert(file.rfind('\n'), ",3");
+  CostedRuns runs = cost_runs(read_measured_runs(CsvTable::from_text(file, "runs.csv")));
+  complete_partial_runs(runs);
+  ASSERT_THAT(runs.partial, SizeIs(1));
+  EXPECT_DOUBLE_EQ(runs.partial[0].completions.at(0).run.iteration_time.value(),
+                   (model + 12 * layers * (1 + 2048.0 / (6 * 4096))) / 64 / 1e14);
 }
 
 // Whole rows are what they were, and what calibrates: three that took twice as long as predicted.

@@ -234,6 +234,24 @@ TEST(MeasuredRun, SaysWhatRecomputationIsOf) {
   EXPECT_EQ(layers.recompute_method, RecomputeMethod::kUniform);
 }
 
+TEST(MeasuredRun, IsRefusedWhereRecomputationContradictsItself) {
+  struct Expectation {
+    Row changes;
+    std::string message;
+  };
+  for (const auto& [changes, message] :
+       std::vector<Expectation>{{{{"recompute", "none"}, {"recompute_modules", "mlp"}},
+                                 "recompute_modules: expected recompute selective beside it"},
+                                {{{"recompute", "selective-op"}, {"recompute_modules", "mlp"}},
+                                 "recompute_modules: expected recompute selective beside it"},
+                                {{{"recompute", "none"}, {"recompute_num_layers", "4"}},
+                                 "recompute_num_layers: expected recompute full beside it"},
+                                {{{"recompute", "full"}, {"recompute_method", "every"}},
+                                 "recompute_method: expected recompute_num_layers beside it"}}) {
+    EXPECT_THAT(message_of([&] { run_of(row_with(changes)); }), testing::HasSubstr(message));
+  }
+}
+
 TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   struct Expectation {
     Row changes;
