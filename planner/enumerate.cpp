@@ -71,16 +71,15 @@ std::vector<std::int64_t> shard_replicas(const Scenario& scenario, const Pins& p
   return replicas;
 }
 
-/// Means something only where weights are gathered for every pass.
+/// Means something only where weights are gathered for every pass; who asks for it elsewhere hears
+/// that by the constraint.
 std::vector<bool> reshard_choices(const Scenario& scenario, const Pins& pins,
                                   const ParallelConfig& config) {
-  if (!shards_weights(config)) {
-    return {true};
-  }
   if (pins.reshard_after_forward.has_value()) {
     return {*pins.reshard_after_forward};
   }
-  return scenario.stack.can_run.kept_weights ? std::vector{true, false} : std::vector{true};
+  return shards_weights(config) && scenario.stack.can_run.kept_weights ? std::vector{true, false}
+                                                                       : std::vector{true};
 }
 
 void add_shardings(const Scenario& scenario, const Pins& pins, ParallelConfig config,

@@ -48,6 +48,16 @@ TEST(HybridSharding, HasEveryReplicaThatLeavesItANode) {
               ElementsAre(1));
 }
 
+// Who pins it hears of every candidate that gathers no weights.
+TEST(HybridSharding, KeepsWeightsWhereverThatIsPinned) {
+  const Pins pins{.reshard_after_forward = false};
+  const std::vector<ParallelConfig> variants = enumerate_variants(torch_fsdp(64), pins, {.pp = 2});
+  ASSERT_FALSE(variants.empty());
+  for (const ParallelConfig& config : variants) {
+    EXPECT_FALSE(config.reshard_after_forward) << to_string(config);
+  }
+}
+
 TEST(HybridSharding, IsRefusedWhereItMeansNothing) {
   Scenario scenario = torch_fsdp(64);
   scenario.stack.can_run.zero_stages = {0, 1, 3};
