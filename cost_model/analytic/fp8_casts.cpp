@@ -13,6 +13,7 @@ struct Factor {
   double own = 0.0;
   double gathered = 0.0;
   double width = 0.0;
+  bool is_weight = false;
 };
 
 /// Adds up the casts of factors.
@@ -46,12 +47,12 @@ class CastSum {
   }
 
   void add_weights(double weights) {
-    add_cast(sum_.forward, sum_.forward_kernels, {weights, weights, 1.0}, copies_, true);
+    add_cast(sum_.forward, sum_.forward_kernels, {weights, weights, 1.0, true}, copies_, true);
   }
 
   void add_transposed_weights(double weights) {
     if (copies_ > 1) {
-      sum_.backward += Bytes(2.0 * fp8_bytes(recipe_.scaling) * weights);
+      sum_.backward += Bytes(2.0 * fp8_weight_bytes(recipe_.scaling) * weights);
       sum_.backward_kernels += 1.0;
     }
   }
@@ -70,8 +71,10 @@ class CastSum {
     const bool transposes_later =
         copies > 1 && is_per_tensor(recipe_.scaling) && factor.own < factor.gathered;
     const double written = transposes_later ? 1.0 : copies;
-    traffic += Bytes(((reads_twice ? 2.0 : 1.0) * element_ + written * fp8_bytes(recipe_.scaling)) *
-                     factor.own * factor.width);
+    const double cast =
+        factor.is_weight ? fp8_weight_bytes(recipe_.scaling) : fp8_bytes(recipe_.scaling);
+    traffic +=
+        Bytes(((reads_twice ? 2.0 : 1.0) * element_ + written * cast) * factor.own * factor.width);
     kernels += reads_twice ? 2.0 : 1.0;
     if (transposes_later) {
       traffic += Bytes(2.0 * factor.gathered * factor.width);
@@ -118,13 +121,21 @@ class LayerFactors {
   }
 
   void add_experts(CastSum& casts) const {
-    const double rows = expert_rows(model_, config_);
-    const double width = 1.0 * model_.moe_ffn_hidden_size / config_.etp;
-    const auto of_rows = [&](double features) { return Factor{rows, rows, features}; };
-    casts.add_input(of_rows(model_.hidden_size));
-    casts.add_gradient(of_rows((model_.gated_linear_unit ? 2.0 : 1.0) * width));
-    casts.add_input(of_rows(width));
-    casts.add_gradient(of_rows(model_.hidden_size));
+    casts.add_input(of_experts(model_.hidden_size));
+    casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
+    add_activated(casts);
+    casts.add_gradient(of_experts(model_.hidden_size));
+  }
+
+  /// What the second product of experts takes in.
+  void add_activated(CastSum& casts) const { casts.add_input(of_experts(expert_width())); }
+
+  /// What latent attention decompresses.
+  void add_compressed(CastSum& casts) const {
+    casts.add_input(entering(model_.kv_lora_rank), true);
+    if (model_.q_lora_rank > 0) {
+      casts.add_input(entering(model_.q_lora_rank), true);
+    }
   }
 
  private:
@@ -132,6 +143,13 @@ class LayerFactors {
   [[nodiscard]] Factor entering(double width) const { return {own_, tokens_, width}; }
   [[nodiscard]] Factor whole(double width) const { return {tokens_, tokens_, width}; }
   [[nodiscard]] Factor part(double width) const { return {split_, split_, width}; }
+  [[nodiscard]] Factor of_experts(double width) const {
+    const double rows = expert_rows(model_, config_);
+    return {rows, rows, width};
+  }
+  [[nodiscard]] double expert_width() const {
+    return 1.0 * model_.moe_ffn_hidden_size / config_.etp;
+  }
 
   void add_latent(CastSum& casts) const {
     const double h = model_.hidden_size;
@@ -140,12 +158,11 @@ class LayerFactors {
         1.0 * model_.num_attention_heads * (model_.qk_head_dim + model_.v_head_dim) / config_.tp;
     casts.add_input(part(h));
     casts.add_gradient(part(1.0 * model_.kv_lora_rank + model_.qk_pos_emb_head_dim));
-    casts.add_input(entering(model_.kv_lora_rank), true);
     casts.add_gradient(whole(keys_and_values));
+    add_compressed(casts);
     if (model_.q_lora_rank > 0) {
       casts.add_input(part(h));
       casts.add_gradient(part(model_.q_lora_rank));
-      casts.add_input(entering(model_.q_lora_rank), true);
     } else {
       casts.add_input(entering(h));
     }
@@ -196,6 +213,34 @@ LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config, L
   return casts.sum();
 }
 
+LayerCasts repeated_casts(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
+  const StackSpec& stack = scenario.stack;
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  if (recipe == nullptr) {
+    return {};
+  }
+  const TransformerConfig& model = scenario.job.model;
+  const RecomputeModules modules = config.recompute_modules;
+  CastSum casts(*recipe, stack.precision, scenario.cluster.gpu);
+  const LayerFactors factors(scenario, config, *recipe);
+  if (modules.has(RecomputeModule::kMlaUpProjection) && has_latent_attention(model)) {
+    factors.add_compressed(casts);
+  }
+  const int width = dense_mlp_width(model, kind);
+  if (cover_mlp(modules, kind.has_experts) && width > 0) {
+    factors.add_mlp(casts, width, !kind.has_experts);
+  }
+  if (kind.has_experts && modules.has(RecomputeModule::kMoe)) {
+    factors.add_experts(casts);
+  } else if (kind.has_experts && modules.has(RecomputeModule::kMoeActivation)) {
+    factors.add_activated(casts);
+  }
+  LayerCasts forward = casts.sum();
+  forward.backward = Bytes(0.0);
+  forward.backward_kernels = 0.0;
+  return forward;
+}
+
 bool casts_shards(const StackSpec& stack, const ParallelConfig& config) {
   return fp8_recipe(stack) != nullptr && shards_weights(config);
 }
@@ -221,7 +266,7 @@ RankParameters stored_weights(const StackSpec& stack, const GpuSpec& gpu,
   RankParameters bytes = held * stack.weight_bytes;
   if (const Fp8Recipe* recipe = fp8_recipe(stack)) {
     const double kept = recipe->casts_weights_once
-                            ? fp8_copies(recipe->scaling, gpu) * fp8_bytes(recipe->scaling)
+                            ? fp8_copies(recipe->scaling, gpu) * fp8_weight_bytes(recipe->scaling)
                             : 0.0;
     const double more = kept - (recipe->has_only_fp8_weights ? stack.weight_bytes : 0.0);
     bytes.dense += more * held.matrices;
@@ -234,7 +279,7 @@ RankParameters gathered_weights(const StackSpec& stack, const RankParameters& pa
   RankParameters bytes = parameters * element_bytes(stack.precision);
   const Fp8Recipe* recipe = fp8_recipe(stack);
   if (recipe != nullptr && recipe->gathers_weights) {
-    const double less = element_bytes(stack.precision) - fp8_bytes(recipe->scaling);
+    const double less = element_bytes(stack.precision) - fp8_weight_bytes(recipe->scaling);
     bytes.dense -= less * parameters.matrices;
     bytes.experts -= less * parameters.experts;
   }

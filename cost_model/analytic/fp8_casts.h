@@ -43,6 +43,11 @@ struct LayerCasts {
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 
+/// Of a layer's forward casts, those of the config's recompute_modules, weights apart: what
+/// selective recomputation casts again. Nothing backward; "op" leaves out none and is not covered.
+[[nodiscard]] LayerCasts repeated_casts(const Scenario& scenario, const ParallelConfig& config,
+                                        LayerKind kind);
+
 /// Whether layer_casts() has weights because they are gathered for each pass: what it says then
 /// depends on the ZeRO stage.
 [[nodiscard]] bool casts_shards(const StackSpec& stack, const ParallelConfig& config);

@@ -1,5 +1,6 @@
 #include "cost_model/analytic/selective_recompute.h"
 
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/memory_bound.h"
 
 namespace ptdp {
@@ -128,23 +129,27 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   if (config.recompute_modules == kCoreAttentionAlone) {
     return {.time = forward.attention_core};
   }
-  return Repeating(scenario, config, kind, forward).of(config.recompute_modules);
+  RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
+  const LayerCasts casts = repeated_casts(scenario, config, kind);
+  work.time.memory_bound += memory_bound_time(casts.forward, scenario.cluster.gpu);
+  work.kernels += casts.forward_kernels;
+  return work;
 }
 
-double repeated_width(const TransformerConfig& model, const ParallelConfig& config,
-                      LayerKind kind) {
+double repeated_width(const TransformerConfig& model, const ParallelConfig& config, LayerKind kind,
+                      double gathered) {
   const RecomputeModules modules = config.recompute_modules;
   const double h = model.hidden_size;
+  const bool is_split = config.sequence_parallel;
   if (modules.has(RecomputeModule::kEverySecondProduct)) {
-    return 2.0 * h;  // two gathers, or the all-reduce of the projection
+    return 2.0 * h * (is_split ? gathered : 1.0);  // or the all-reduce of the projection
   }
   double width = 0.0;
-  if (modules.has(RecomputeModule::kMlaUpProjection) && has_latent_attention(model) &&
-      config.sequence_parallel) {
-    width += attention_input_width(model);
+  if (modules.has(RecomputeModule::kMlaUpProjection) && has_latent_attention(model) && is_split) {
+    width += gathered * attention_input_width(model);
   }
   if (cover_mlp(modules, kind.has_experts) && dense_mlp_width(model, kind) > 0) {
-    width += 2.0 * h;
+    width += (is_split ? gathered + 1.0 : 2.0) * h;
   }
   return width;
 }

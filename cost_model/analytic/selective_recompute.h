@@ -33,9 +33,10 @@ struct ForwardParts {
 ///                   that is neither a product nor attention; reduce-scatters are kept, gathers are
 ///                   not
 ///
-/// A module that a layer does not have costs nothing. Source: Megatron-Core transformer_config.py
-/// (recompute_modules), transformer_layer.py, multi_latent_attention.py, moe/moe_layer.py;
-/// torchtitan parallelize_llama.py (_save_list and its policy, December 2024).
+/// and the casts to 8 bits of what goes into the products. A module that a layer does not have
+/// costs nothing. Source: Megatron-Core transformer_config.py (recompute_modules),
+/// transformer_layer.py, multi_latent_attention.py, moe/moe_layer.py; torchtitan
+/// parallelize_llama.py (_save_list and its policy, December 2024).
 struct RepeatedWork {
   PassTime time;
   double kernels = 0.0;  ///< Launched for it, without those of attention.
@@ -43,9 +44,9 @@ struct RepeatedWork {
 [[nodiscard]] RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const ForwardParts& forward);
 
-/// Features that tensor parallelism gathers or reduces again for it, in units of
-/// tensor_parallel_elements(): an all-reduce counts twice.
+/// Features that tensor parallelism gathers or reduces again for it, as tensor_parallel_elements()
+/// counts them: an all-reduce twice, a gathering as `gathered` of an element.
 [[nodiscard]] double repeated_width(const TransformerConfig& model, const ParallelConfig& config,
-                                    LayerKind kind);
+                                    LayerKind kind, double gathered);
 
 }  // namespace ptdp

@@ -251,7 +251,7 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
   }
   const double again = config.recompute == Recompute::kFull ? forward
                        : config.recompute == Recompute::kSelective
-                           ? repeated_width(model, config, kind)
+                           ? repeated_width(model, config, kind, gathered)
                            : 0.0;
   const double share_sent = (config.tp - 1.0) / config.tp;
   return (forward + again + backward) * static_cast<double>(tokens_of_rank(model, config)) *

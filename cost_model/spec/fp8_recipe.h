@@ -34,6 +34,11 @@ inline constexpr std::array kFp8ScalingNames = {
   return is_per_tensor(scaling) ? 1.0 : 1.0 + 1.0 / 32.0;
 }
 
+/// The same of a weight, whose blocks are of 128 by 128.
+[[nodiscard]] constexpr double fp8_weight_bytes(Fp8Scaling scaling) {
+  return scaling == Fp8Scaling::kBlock ? 1.0 + 4.0 / (128.0 * 128.0) : fp8_bytes(scaling);
+}
+
 /// Covers the linear layers of attention and MLP and the experts; embedding, logits, router and
 /// attention itself stay in the stack's precision, as do all results of products.
 struct Fp8Recipe {

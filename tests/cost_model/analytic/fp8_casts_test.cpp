@@ -95,6 +95,30 @@ TEST(Fp8Casts, OfBlocksWriteTwice) {
   }
 }
 
+// On Hopper the inputs of the MLP's products are read (2) and written twice (1 + 1), h and 4h wide;
+// recomputed in full all four are, h more of each norm and projection.
+TEST(Fp8Casts, AreRepeatedByWhatIsRecomputed) {
+  const Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kDelayed});
+  const auto repeated = [&](RecomputeModules modules) {
+    return repeated_casts(
+        scenario, {.recompute = Recompute::kSelective, .recompute_modules = modules}, LayerKind{});
+  };
+  const LayerCasts mlp = repeated({RecomputeModule::kMlp});
+  EXPECT_DOUBLE_EQ(per_feature(mlp.forward), 4.0 * (1.0 + 4.0));
+  EXPECT_EQ(mlp.forward_kernels, 2.0);
+  EXPECT_EQ(mlp.backward, Bytes(0.0));
+  EXPECT_EQ(repeated({RecomputeModule::kCoreAttention}).forward, Bytes(0.0));
+  const ParallelConfig config{.recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMlp}};
+  Scenario bf16 = scenario;
+  bf16.stack.fp8.reset();
+  const auto again = [&](const Scenario& of) {
+    return layer_costs(of, config).recompute(Recompute::kSelective).memory_bound;
+  };
+  EXPECT_NEAR((again(scenario) - again(bf16)).value(),
+              20.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+}
+
 // A pass over 10^12 bytes takes a second here, and a product half of what it takes in bf16.
 TEST(Fp8Casts, TakeTimeAndProductsHalf) {
   const Scenario fp8 = plain_fp8({.norms_cast = true});

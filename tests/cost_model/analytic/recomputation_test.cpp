@@ -155,6 +155,11 @@ TEST(Modules, RepeatTheCollectivesOfAnMlp) {
   ParallelConfig without = config;
   without.recompute = Recompute::kNone;
   EXPECT_DOUBLE_EQ(elements(config) - elements(without), 2.0 * kTokens * 64 * 3 / 4);
+  // A gathering of half as large elements beside a reduce-scatter of whole ones.
+  const auto halves = [&](const ParallelConfig& of) {
+    return tensor_parallel_elements(scenario.job.model, of, kDense, 0.5);
+  };
+  EXPECT_DOUBLE_EQ(halves(config) - halves(without), 1.5 * kTokens * 64 * 3 / 4);
 }
 
 ParallelConfig recomputing(RecomputeMethod method, int number) {
