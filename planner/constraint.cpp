@@ -18,12 +18,20 @@ namespace {
 
 constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
 
+/// Whether modules are recomputed whose results delayed scaling would cast, and count, twice.
+/// Source: Megatron-Core, transformer_config.py (no moe_act and no layernorm with it).
+bool recomputes_delayed_casts(const StackSpec& stack, RecomputeModules modules) {
+  return has_delayed_scaling(stack) &&
+         (modules.has(RecomputeModule::kMoeActivation) || modules.has(RecomputeModule::kLayerNorm));
+}
+
 /// Whether the stack recomputes so. What saves products by their order knows Llama's layers only.
 bool recomputes(const Scenario& scenario, const ParallelConfig& config) {
   const StackCapabilities& can_run = scenario.stack.can_run;
   const TransformerConfig& model = scenario.job.model;
   if (config.recompute == Recompute::kSelective &&
       (!config.recompute_modules.are_among(can_run.recompute_modules) ||
+       recomputes_delayed_casts(scenario.stack, config.recompute_modules) ||
        (config.recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
         (has_latent_attention(model) || model.num_experts > 0)))) {
     return false;
@@ -285,6 +293,9 @@ std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
   }
   if (const auto violation = find_spread_violation(scenario, config)) {
     return violation;
+  }
+  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
+    return Constraint::kRecomputedLayers;
   }
   if (const auto violation = find_schedule_violation(config)) {
     return violation;

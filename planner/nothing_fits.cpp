@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cost_model/analytic/context_parallel.h"
+#include "cost_model/contains.h"
 
 namespace ptdp {
 namespace {
@@ -78,13 +79,15 @@ std::string capabilities(const StackCapabilities& can_run) {
          ", ranks as " + std::string(name_of(RankOrder{})) +
          (can_run.rank_orders.empty() ? "" : " or ") +
          one_of(can_run.rank_orders, [](RankOrder order) { return name_of(order); }) +
-         (can_run.offload.empty() ? "" : ", offload ") +
+         (can_run.offload.empty() ? ", no offload" : ", offload ") +
          one_of(can_run.offload, [](Offload offload) { return name_of(offload); }) +
          (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
          (can_run.expert_parallel ? ", experts" : ", no experts") +
          (can_run.context_parallel ? ", context parallelism" : ", no context parallelism") +
          (can_run.hybrid_sharding ? ", dp_replicate" : ", no dp_replicate") +
-         (can_run.kept_weights ? ", reshard_after_forward on or off" : "");
+         (!contains(can_run.zero_stages, 3) ? ""
+          : can_run.kept_weights            ? ", reshard_after_forward on or off"
+                                            : ", reshard_after_forward on");
 }
 
 /// The sizes of groups that can share a sequence, whatever its heads.
@@ -171,7 +174,10 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
     case Constraint::kBatchByDp:
       return batches(scenario, options.pins);
     case Constraint::kNotRunByStack:
-      return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run);
+      return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run) +
+             (has_delayed_scaling(scenario.stack)
+                  ? ", with fp8-delayed neither moe_act nor layernorm"
+                  : "");
     case Constraint::kSequenceByTp:
       return options.pins.cp.is_any() && !scenario.stack.can_run.context_parallel
                  ? fmt::format("tp must divide {}", model.seq_length)

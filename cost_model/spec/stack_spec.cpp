@@ -111,6 +111,11 @@ const Fp8Recipe* fp8_recipe(const StackSpec& stack) {
   return nullptr;
 }
 
+bool has_delayed_scaling(const StackSpec& stack) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  return recipe != nullptr && recipe->scaling == Fp8Scaling::kDelayed;
+}
+
 StackSpec with_fp8(StackSpec stack, std::string_view recipe) {
   if (stack.fp8_recipes.empty()) {
     throw Error("stack " + stack.name + " has no recipe for " + std::string(recipe));

@@ -207,6 +207,8 @@ struct Overlap {
 
 /// How the stack trains linear layers in 8 bits; null where it does not.
 [[nodiscard]] const Fp8Recipe* fp8_recipe(const StackSpec& stack);
+/// Whether that is by the largest elements of earlier iterations.
+[[nodiscard]] bool has_delayed_scaling(const StackSpec& stack);
 
 /// The stack with linear layers in 8 bits, the rest in its precision: by the recipe of that name,
 /// or with "fp8" by its usual one. Throws Error where it has none such.

@@ -75,6 +75,16 @@ TEST(FindViolation, KnowsWhatTheStackRecomputes) {
   EXPECT_EQ(of("llama-3-8b", "torchtitan-2024", products), std::nullopt);
   EXPECT_EQ(of("mixtral-8x7b", "torchtitan-2024", products), Constraint::kNotRunByStack);
   EXPECT_EQ(of("llama-3-8b", "megatron-core-2025", products), Constraint::kNotRunByStack);
+  // What delayed scaling would cast twice.
+  Scenario fp8 = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 512);
+  const ParallelConfig activations{.recompute = Recompute::kSelective,
+                                   .recompute_modules = {RecomputeModule::kMoeActivation}};
+  for (const auto& [recipe, expected] :
+       {std::pair("fp8-delayed", std::optional(Constraint::kNotRunByStack)),
+        std::pair("fp8-current", std::optional<Constraint>())}) {
+    fp8.stack = with_fp8(find_stack("megatron-core-2025"), recipe);
+    EXPECT_EQ(find_shape_violation(fp8, activations), expected) << recipe;
+  }
   // Ten layers on each stage.
   ParallelConfig layers{.tp = 8,
                         .pp = 4,

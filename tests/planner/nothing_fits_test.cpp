@@ -47,11 +47,12 @@ TEST(WhyNothingFits, SaysHowSequencesCanBeShared) {
   EXPECT_THAT(why({.tp = IntegerRanges(2), .cp = IntegerRanges(3)}),
               HasSubstr("tp * cp must divide 24, and cp 4 / tp or the other way round"));
   scenario.stack.can_run.context_parallel = false;
-  EXPECT_THAT(why({.tp = IntegerRanges(2), .cp = IntegerRanges(2)}),
-              HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, "
-                        "recompute none or full, ZeRO 0, ranks as tp-cp-ep-dp-pp, no sequence "
-                        "parallelism, no experts, no "
-                        "context parallelism"));
+  EXPECT_THAT(
+      why({.tp = IntegerRanges(2), .cp = IntegerRanges(2)}),
+      HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, "
+                "recompute none or full, ZeRO 0, ranks as tp-cp-ep-dp-pp, no offload, no sequence "
+                "parallelism, no experts, no "
+                "context parallelism"));
 }
 
 TEST(WhyNothingFits, SaysWhatTheStackRuns) {
@@ -59,7 +60,7 @@ TEST(WhyNothingFits, SaysWhatTheStackRuns) {
   const SearchOptions options{.gpus = 8, .pins = {.sequence_parallel = true}};
   EXPECT_THAT(why_nothing_fits(scenario, options, search(scenario, options)),
               HasSubstr("stack megatron-lm-2021 runs 1f1b or interleaved, recompute none or full, "
-                        "ZeRO 0, ranks as tp-cp-ep-dp-pp, no sequence parallelism"));
+                        "ZeRO 0, ranks as tp-cp-ep-dp-pp, no offload, no sequence parallelism"));
 }
 
 TEST(WhyNothingFits, NamesPinsThatContradictEachOther) {
