@@ -182,11 +182,11 @@ Bytes MemoryFit::least_of_any_split(const ParallelConfig& config) const {
                                 kept_by_layer(scenario_, config, kLayerKinds[kind]) /
                                     (config.vpp * layers_at_once(config)));
   });
-  return layers * least + scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction;
+  return layers * least + reserved_memory(scenario_.cluster.gpu, scenario_.stack);
 }
 
 bool MemoryFit::fits_no_split(const ParallelConfig& config, Bytes capacity) const {
-  const Bytes room = (capacity - scenario_.cluster.gpu.memory * scenario_.stack.reserve_fraction) *
+  const Bytes room = (capacity - reserved_memory(scenario_.cluster.gpu, scenario_.stack)) *
                      (1.0 + kMemoryRounding);
   bool fits = true;
   for_each_kind(layers_of_model(scenario_.job.model), [&](std::size_t kind, double count) {

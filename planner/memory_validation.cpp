@@ -12,7 +12,7 @@ namespace ptdp {
 namespace {
 
 ValidatedMemory predicted_memory(const CostedRun& costed, Scenario scenario) {
-  const Bytes reserve = scenario.cluster.gpu.memory * scenario.stack.reserve_fraction;
+  const Bytes reserve = reserved_memory(scenario.cluster.gpu, scenario.stack);
   scenario.stack.reserve_fraction = 0.0;
   return {.id = costed.run.id,
           .group = costed.run.group,

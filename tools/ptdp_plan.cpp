@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cost_model/analytic/memory.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
@@ -201,9 +202,10 @@ Request read_request(const CommandLine& line) {
     throw Error(fmt::format("--gpus: cluster {} has {} GPUs, got {}", request.scenario.cluster.name,
                             most, request.gpus));
   }
+  const GpuSpec& gpu = request.scenario.cluster.gpu;
   request.assumptions.push_back(fmt::format(
       "{:.3g} % of device memory kept for what no formula holds (context, NCCL, allocator)",
-      100.0 * request.scenario.stack.reserve_fraction));
+      100.0 * (reserved_memory(gpu, request.scenario.stack) / gpu.memory)));
   return request;
 }
 

@@ -50,8 +50,9 @@ double kept_by_experts(const TransformerConfig& model, const ParallelConfig& con
   const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double activated = dropped.has(RecomputeModule::kMoeActivation) ? 0.0 : input;
+  const double outputs = storage.keeps_expert_outputs ? bytes : 0.0;
   return expert_rows(model, config) *
-             ((input + bytes) * model.hidden_size + (bytes * gates + activated) * width) +
+             ((input + outputs) * model.hidden_size + (bytes * gates + activated) * width) +
          kScores * kScoreBytes * routed_tokens(model, config) * model.num_experts;
 }
 
@@ -64,7 +65,8 @@ ActivationStorage activation_storage(const StackSpec& stack) {
                                  ? std::optional(fp8_bytes(recipe->scaling))
                                  : std::nullopt,
           .stores_scores = stack.attention == "unfused",
-          .keeps_gathered_inputs = stack.keeps_gathered_inputs};
+          .keeps_gathered_inputs = stack.keeps_gathered_inputs,
+          .keeps_expert_outputs = stack.keeps_expert_outputs};
 }
 
 Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
@@ -105,16 +107,16 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   // Beside inputs in 8 bits: what attention keeps of its output, and routers of theirs.
   const double other_use = storage.fp8_input_bytes ? bytes : 0.0;
   const double ranks = 1.0 * model.q_lora_rank + model.kv_lora_rank;
+  const bool drops_heads = is_latent && dropped.has(RecomputeModule::kMlaUpProjection);
   const double compressed =
-      is_latent ? bytes * (ranks + model.qk_pos_emb_head_dim) + input * ranks : 0.0;
+      is_latent ? bytes * (ranks + model.qk_pos_emb_head_dim) + (drops_heads ? 0.0 : input * ranks)
+                : 0.0;
   const double inputs = input_bytes(model, kind, dropped, storage);
   const double whole =
       (2.0 * bytes + inputs + (has_dropout(model) ? 2.0 * kDropoutMaskBytes : 0.0)) * h +
       compressed;
   const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
-  const double heads = is_latent && dropped.has(RecomputeModule::kMlaUpProjection)
-                           ? 0.0
-                           : bytes * (queries + keys + values) + normed;
+  const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed;
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
   const double split =

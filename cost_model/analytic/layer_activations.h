@@ -17,6 +17,7 @@ struct ActivationStorage {
   std::optional<double> fp8_input_bytes = {};
   bool stores_scores = true;           ///< Of attention, which a fused kernel never does.
   bool keeps_gathered_inputs = false;  ///< Of column-parallel layers, with sequence parallelism.
+  bool keeps_expert_outputs = true;
 };
 [[nodiscard]] ActivationStorage activation_storage(const StackSpec& stack);
 

@@ -24,7 +24,8 @@ namespace {
 
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
 constexpr double kActionsOfAMicrobatch = 7.0;
-constexpr double kMostActions = 4e6;  // that are walked through for their memory: 0.1 s
+constexpr Bytes kLargestMeasured(80.0 * kGibi);  // of the GPUs that reserves were read off
+constexpr double kMostActions = 4e6;             // that are walked through for their memory: 0.1 s
 
 /// Of the tokens of a rank.
 double sbh(const TransformerConfig& model, const ParallelConfig& config) {
@@ -129,7 +130,7 @@ MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const Stag
       .gradients = sharded_if(shards_gradients(config), stack.gradient_bytes, config, parameters),
       .optimizer =
           Bytes(updated_by_rank(parameters * optimizer_bytes_on_gpu(stack, config), config)),
-      .reserve = scenario_.cluster.gpu.memory * stack.reserve_fraction};
+      .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario_, config, stage), stack);
     return memory;
@@ -185,6 +186,10 @@ Bytes StageMemories::buffers(const ParallelConfig& config, const RankParameters&
     total += Bytes(held.total() * scenario_.stack.gradient_bucket_bytes);
   }
   return total;
+}
+
+Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
+  return std::min(gpu.memory, kLargestMeasured) * stack.reserve_fraction;
 }
 
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {

@@ -51,6 +51,12 @@ inline constexpr std::array kMemoryTerms = {
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
                                 const RankParameters& held, const GpuSpec& gpu);
 
+/// Memory that no formula holds (context, NCCL, what the allocator leaves unused): the stack's
+/// fraction of the device's, but no more than of one with 80 GiB, on which it was measured. A dozen
+/// runs of Megatron-Bridge on GPUs of 186 and 279 GiB would not have fitted beside a fraction of
+/// these.
+[[nodiscard]] Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack);
+
 /// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
 /// find_violation's divisibility. Activations are those that the schedule holds at its peak
 /// (analytic/pipeline.h for 1F1B and interleaved, the generator's bound for the others); where

@@ -19,7 +19,8 @@ enum class RecomputeModule {
   kCoreAttention,      ///< softmax(QKᵀ)V, from queries, keys and values.
   kMoeActivation,      ///< The activation between the two products of experts.
   kLayerNorm,          ///< Outputs of the norms that are kernels of their own.
-  kMlaUpProjection,    ///< Queries, keys and values of latent attention, from what is compressed.
+  kMlaUpProjection,    ///< Queries, keys and values of latent attention, and the norms of what is
+                       ///< compressed.
   kMlp,                ///< The MLP of layers without experts, with the norm that is fused into it.
   kMoe,                ///< All of the experts: router, dispatch, products, shared experts.
   kSharedExperts,      ///< Experts that every token visits.

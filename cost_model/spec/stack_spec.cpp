@@ -239,6 +239,9 @@ void describe_kernels(Fields& fields, StackSpec& stack) {
   if (fields.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs)) {
     fields.flag("keeps_gathered_inputs", stack.keeps_gathered_inputs);
   }
+  if (fields.optional("keeps_expert_outputs", !stack.keeps_expert_outputs)) {
+    fields.flag("keeps_expert_outputs", stack.keeps_expert_outputs);
+  }
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
 }
 

@@ -120,6 +120,9 @@ struct StackSpec {
   TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;  ///< And all of them within products.
   /// Whether what sequence parallelism gathers is kept for weight gradients, not gathered again.
   bool keeps_gathered_inputs = false;
+  /// Whether what experts return is kept, for the gradients of the router's probabilities that
+  /// weigh it; else these weigh what goes into the experts' second product.
+  bool keeps_expert_outputs = true;
   bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
   double weight_bytes = 2.0;
   double gradient_bytes = 4.0;
@@ -164,7 +167,7 @@ struct StackSpec {
   Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.
   Seconds host_time_per_kernel;   ///< A layer runs no faster than the host launches its kernels.
   double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
-  double reserve_fraction = 0.0;  ///< Of device memory: context, NCCL, allocator slack.
+  double reserve_fraction = 0.0;  ///< Of device memory, of 80 GiB at most (reserved_memory()).
   /// By MemoryModel::kPtdp, of a GPU: what its library of products keeps beside the model. 0:
   /// operations take what a host's do (analytic/host_scratch.h).
   Bytes workspace;

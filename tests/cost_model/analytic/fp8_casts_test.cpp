@@ -157,12 +157,12 @@ TEST(Fp8Activations, AreInputsOfOneByte) {
 }
 
 // Experts: norms 4, the attention's input 1, the router's 2, q, k, v 2·4·16·3 of h = 64 → 6,
-// context 2 + 1; for each of two visits an input of 1 and an output of 2, and of 128 features two
-// gates of 2 and an input of 1; two scores of 4 bytes for eight experts.
+// context 2 + 1; for each of two visits an input of 1, and of 128 features two gates of 2 and an
+// input of 1; two scores of 4 bytes for eight experts.
 TEST(Fp8Activations, OfExpertsLeaveTheRoutersInput) {
   const Scenario scenario = plain_fp8({}, small_expert_model());
   const double kept = kept_by_layer(scenario, {}, LayerKind{.has_experts = true}).value() / 256.0;
-  EXPECT_DOUBLE_EQ(kept, 64.0 * (4.0 + 1.0 + 2.0 + 6.0 + 3.0) + 2.0 * (64.0 * 3.0 + 128.0 * 5.0) +
+  EXPECT_DOUBLE_EQ(kept, 64.0 * (4.0 + 1.0 + 2.0 + 6.0 + 3.0) + 2.0 * (64.0 * 1.0 + 128.0 * 5.0) +
                              2.0 * 4.0 * 8.0);
 }
 

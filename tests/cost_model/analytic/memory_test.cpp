@@ -163,6 +163,17 @@ TEST(HeaviestStage, IsTheMaximumOverAllStages) {
   }
 }
 
+// 16.7 % of an A100's 80 GiB, of a V100's 32, and no more of a GB300's 279.
+TEST(ReservedMemory, DoesNotGrowBeyondWhatWasMeasured) {
+  const StackSpec stack = find_stack("megatron-core-2025");
+  const auto reserved = [&](const char* gpu) {
+    return reserved_memory(find_cluster(gpu).gpu, stack).value() / kGibi;
+  };
+  EXPECT_NEAR(reserved("selene-a100"), 13.36, 0.01);
+  EXPECT_NEAR(reserved("jean-zay-v100"), 5.34, 0.01);
+  EXPECT_NEAR(reserved("dgx-gb300"), 13.36, 0.01);
+}
+
 TEST(PeakMemory, GrowsWithTheMicrobatchSize) {
   for (const int vpp : {1, 2}) {
     Bytes before;

@@ -37,19 +37,21 @@ double dropped(RecomputeModules modules, LayerKind kind) {
          kTokens;
 }
 
-// Elements of 2 bytes. Four heads of 24 of queries, keys and values; norms of 64; a dense MLP's
-// gate, value and product of 192, a shared expert's of 128, and of the two experts that a token
-// visits; their inputs and outputs of 64, and two scores of 4 bytes for each of eight.
+// Elements of 2 bytes. Four heads of 24 of queries, keys and values, from norms of 48 and 32; norms
+// of 64; a dense MLP's gate, value and product of 192, a shared expert's of 128, and of the two
+// experts that a token visits; their inputs and outputs of 64, and two scores of 4 bytes for each
+// of eight.
 TEST(Modules, DropTheTensorsThatTheyAreNamedFor) {
   struct Row {
     RecomputeModules modules;
     double dense = 0.0;
     double with_experts = 0.0;
   };
+  const double up = 2.0 * (3 * 96 + 48 + 32);
   const double shared = 2.0 * 3 * 128;
   const double moe = shared + 2.0 * 2 * (2 * 64 + 3 * 128) + 2 * 4 * 8;
   for (const Row& row :
-       {Row{{kCoreAttention}, 0.0, 0.0}, Row{{kMlaUpProjection}, 2.0 * 3 * 96, 2.0 * 3 * 96},
+       {Row{{kCoreAttention}, 0.0, 0.0}, Row{{kMlaUpProjection}, up, up},
         Row{{kLayerNorm}, 2.0 * 64, 2.0 * 2 * 64}, Row{{kMlp}, 2.0 * (3 * 192 + 64), 0.0},
         Row{{kMoeActivation}, 0.0, 2.0 * 2 * 128}, Row{{kSharedExperts}, 0.0, shared},
         Row{{kMoe}, 0.0, moe}, Row{{kMoe, kMoeActivation, kSharedExperts}, 0.0, moe},
@@ -57,6 +59,14 @@ TEST(Modules, DropTheTensorsThatTheyAreNamedFor) {
     EXPECT_DOUBLE_EQ(dropped(row.modules, kDense), row.dense) << to_string(row.modules);
     EXPECT_DOUBLE_EQ(dropped(row.modules, kExperts), row.with_experts) << to_string(row.modules);
   }
+  const TransformerConfig model = resolved(small_latent_model(), "model");
+  const auto kept = [&](bool keeps_outputs) {
+    return layer_activations(model, {.micro_batch_size = 2}, Recompute::kNone, kExperts,
+                             {.stores_scores = false, .keeps_expert_outputs = keeps_outputs})
+               .value() /
+           kTokens;
+  };
+  EXPECT_DOUBLE_EQ(kept(true) - kept(false), 2.0 * 2 * 64);
 }
 
 // Norms that are fused into the linear layer behind them are none of their own: all of Llama's.
