@@ -26,6 +26,11 @@ void describe(Fields& fields, StackCalibration& calibration, double& factor, int
   fields.text("tool_version", calibration.tool_version);
   fields.name("cluster", calibration.cluster);
   fields.name("stack", calibration.stack);
+  if (fields.optional("has_experts", calibration.has_experts.has_value())) {
+    bool has_experts = calibration.has_experts.value_or(false);
+    fields.flag("has_experts", has_experts);
+    calibration.has_experts = has_experts;
+  }
   fields.text("source", calibration.source);
   fields.number("factor", factor, kFactor);
   fields.count("num_runs", num_runs, kFewestCalibrationRuns,
@@ -60,8 +65,8 @@ CalibrationFit StackCalibration::fit() const {
   return fit_calibration(all);
 }
 
-std::string calibration_file_name(const std::string& cluster, const std::string& stack) {
-  return cluster + '+' + stack + ".json";
+std::string calibration_file_name(const CalibrationScope& scope) {
+  return scope.cluster + '+' + scope.stack + (scope.has_experts ? "+experts" : "") + ".json";
 }
 
 std::string to_json(const StackCalibration& calibration) {
@@ -128,24 +133,32 @@ CalibrationSource CalibrationSource::parse(const std::string& text, const std::s
 }
 
 std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
-  std::filesystem::path file = path_;
+  CalibrationScope scope = scope_of(scenario);
+  std::vector<std::filesystem::path> files = {path_};
   if (names_directory(path_)) {
-    file /= calibration_file_name(scenario.cluster.name, scenario.stack.name);
+    files = {path_ / calibration_file_name(scope)};
+    scope.has_experts = false;  // where a file of any model is, too
+    files.push_back(path_ / calibration_file_name(scope));
+  }
+  for (const std::filesystem::path& file : files) {
     std::error_code error;
-    if (!std::filesystem::exists(file, error)) {
-      return std::nullopt;
+    if (names_directory(path_) && !std::filesystem::exists(file, error)) {
+      continue;
+    }
+    const StackCalibration calibration = parse_calibration(read_file(file), file.string());
+    if (calibration.cluster == scope.cluster && calibration.stack == scope.stack &&
+        calibration.has_experts.value_or(has_experts(scenario.job.model)) ==
+            has_experts(scenario.job.model)) {
+      return calibration.fit();
     }
   }
-  const StackCalibration calibration = parse_calibration(read_file(file), file.string());
-  const bool is_of_scenario =
-      calibration.cluster == scenario.cluster.name && calibration.stack == scenario.stack.name;
-  return is_of_scenario ? std::optional(calibration.fit()) : std::nullopt;
+  return std::nullopt;
 }
 
 CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
   if (kind_ == Kind::kFiles && !find_file(scenario).has_value()) {
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
-                " calibration of " + scenario.cluster.name + " + " + scenario.stack.name +
+                " calibration of " + text_of(scope_of(scenario)) +
                 "; ptdp-calibrate writes one from three runs on, or use --calibration none");
   }
   return fit_if_known(scenario, gpus);

@@ -1,5 +1,5 @@
-// The calibration of one cluster and stack as a file, `ptdp.calibration/1`, described in
-// planner/README.md.
+// The calibration of one cluster, stack and kind of model as a file, `ptdp.calibration/1`,
+// described in planner/README.md.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 #include "cost_model/calibration/calibration.h"
 #include "cost_model/spec/scenario.h"
-#include "planner/validation.h"
+#include "planner/run_calibration.h"
 
 namespace ptdp {
 
@@ -23,12 +23,13 @@ struct NamedCalibrationRun {
 template <class Fields>
 void describe(Fields& fields, NamedCalibrationRun& run);
 
-/// What one cluster and stack is calibrated with, by value.
+/// What one cluster, stack and kind of model is calibrated with, by value.
 struct StackCalibration {
   std::string tool_version = PTDP_VERSION;  ///< Whose closed form predicted the runs.
   std::string cluster;                      ///< As the profile calls itself.
   std::string stack;
-  std::string source;  ///< The files that the runs were read from.
+  std::optional<bool> has_experts;  ///< Whether its models have; none, in old files: any model.
+  std::string source;               ///< The files that the runs were read from.
   std::vector<NamedCalibrationRun> runs;
 
   [[nodiscard]] CalibrationFit fit() const;
@@ -39,9 +40,9 @@ inline constexpr const char* kCalibrationSchema = "ptdp.calibration/1";
 /// Most runs that a file holds.
 inline constexpr std::size_t kMostCalibrationRuns = 10'000;
 
-/// "selene-a100+megatron-lm-2021.json".
-[[nodiscard]] std::string calibration_file_name(const std::string& cluster,
-                                                const std::string& stack);
+/// "selene-a100+megatron-lm-2021.json", of models with experts
+/// "selene-a100+megatron-lm-2021+experts.json".
+[[nodiscard]] std::string calibration_file_name(const CalibrationScope& scope);
 
 /// Equal calibrations give equal bytes.
 [[nodiscard]] std::string to_json(const StackCalibration& calibration);
@@ -64,15 +65,15 @@ class CalibrationSource {
   [[nodiscard]] bool leaves_out_published_runs() const { return kind_ != Kind::kFiles; }
 
   /// Of the scenario on so many GPUs; not calibrated where too little is published. Throws Error
-  /// where files were given and none is of the scenario's cluster and stack.
+  /// where files were given and none is of the scenario's cluster, stack and kind of model.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
-  /// The same, but not calibrated where no file is of that cluster and stack.
+  /// The same, but not calibrated where no file is of these.
   [[nodiscard]] CalibrationFit fit_if_known(const Scenario& scenario, std::int64_t gpus) const;
 
  private:
   enum class Kind { kNone, kShipped, kFiles };
   explicit CalibrationSource(Kind kind) : kind_(kind) {}
-  /// The file's; none where it is of another cluster and stack, or not there.
+  /// The file's; none where it is of another cluster, stack or kind of model, or not there.
   [[nodiscard]] std::optional<CalibrationFit> find_file(const Scenario& scenario) const;
 
   Kind kind_;

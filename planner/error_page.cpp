@@ -47,8 +47,8 @@ std::string errors_section(const Reports& reports) {
   std::string text =
       "\n## Errors by group\n\n"
       "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the closed form, not\n"
-      "calibrated. *Leave-one-out*: times the factor of the other rows of that cluster and "
-      "stack.\n\n"
+      "calibrated. *Leave-one-out*: times the factor of the other rows of that cluster, "
+      "stack\nand kind of model, dense or with experts.\n\n"
       "| group | rows | as it is: MAPE | median | p90 | max | bias | leave-one-out: MAPE | median "
       "| "
       "p90 | max | bias |\n"
@@ -76,7 +76,7 @@ std::string intervals_section(const Reports& reports, const std::vector<CostedRu
       "Rows inside the 90 % interval of their prediction, and the median half-width [%]. *Group "
       "held\n"
       "out*: neither the factor nor the constants of the interval rest on the group; it is not\n"
-      "calibrated where no other group ran on its cluster and stack.\n\n"
+      "calibrated where no other group of its kind of model ran on its cluster and stack.\n\n"
       "| group | rows | as it is: inside | ± | leave-one-out: inside | ± | group held out: "
       "calibrated rows | inside | ± |\n"
       "|---|---|---|---|---|---|---|---|---|\n";
@@ -121,17 +121,17 @@ ErrorSummary errors_at(const ValidationReport& report, const std::vector<std::si
 
 std::string factors_section(const Reports& reports, const std::vector<CostedRun>& runs) {
   std::string text = fmt::format(
-      "\n## Factors\n\nMedian of measured/predicted by cluster and stack, from {} rows on; MAPE "
-      "[%].\n\n"
-      "| cluster | stack | rows | factor | as it is | in-sample | leave-one-out |\n"
-      "|---|---|---|---|---|---|---|\n",
+      "\n## Factors\n\nMedian of measured/predicted by cluster, stack and kind of model, from {} "
+      "rows on; MAPE [%].\n\n"
+      "| cluster | stack | model | rows | factor | as it is | in-sample | leave-one-out |\n"
+      "|---|---|---|---|---|---|---|---|\n",
       kFewestCalibrationRuns);
-  const auto indices_of = by_cluster_and_stack(runs);
+  const auto indices_of = by_scope(runs);
   for (const FittedFactor& factor : reports.scale.factors) {
-    const std::vector<std::size_t>& indices = indices_of.at(factor.pair);
+    const std::vector<std::size_t>& indices = indices_of.at(factor.scope);
     text += fmt::format(
-        "| {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.pair.first), cell(factor.pair.second),
-        factor.num_rows,
+        "| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(factor.scope.cluster),
+        cell(factor.scope.stack), factor.scope.has_experts ? "experts" : "dense", factor.num_rows,
         factor.fit.is_calibrated() ? fmt::format("{:.3f}", factor.fit.factor) : "too few rows",
         in_percent(errors_at(reports.none, indices).mean_absolute),
         in_percent(errors_at(reports.scale, indices).mean_absolute),

@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// Of every run: calibrated by the other runs of its cluster and stack (leave-one-out), by those of
+/// Of every run: calibrated by the other runs of its scope (leave-one-out), by those of
 /// other groups (leave-one-group-out), where at least three are left, and not calibrated.
 struct IntervalResiduals {
   std::vector<Residual> calibrated;
@@ -25,7 +25,7 @@ struct IntervalResiduals {
 struct HeldOutCoverage {
   std::string group;
   int num_runs = 0;
-  int num_calibrated = 0;        ///< By other groups of their cluster and stack.
+  int num_calibrated = 0;        ///< By other groups of their scope.
   double inside_interval = 0.0;  ///< Share of the runs.
   std::vector<double> calibrated_half_widths;
   std::vector<double> uncalibrated_half_widths;

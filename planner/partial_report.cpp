@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// The complete runs that a partial row's calibration rests on, by cluster and stack.
+/// The complete runs that a partial row's calibration rests on, by scope.
 class CompleteRuns {
  public:
   CompleteRuns(const CostedRuns& runs, CalibrationKind kind) : runs_(runs), kind_(kind) {
@@ -55,15 +55,13 @@ class CompleteRuns {
   }
 
   const std::vector<CostedRun>& runs_like(const CostedRun& completion) {
-    const ClusterAndStack pair(completion.run.cluster, completion.run.stack);
-    const auto [found, is_new] = alike_.try_emplace(pair);
+    const CalibrationScope scope = scope_of(completion);
+    const auto [found, is_new] = alike_.try_emplace(scope);
     if (is_new && kind_ == CalibrationKind::kShipped) {
       found->second = published_runs_on(published_, scenario_of(completion));
     } else if (is_new) {
       std::copy_if(runs_.costed.begin(), runs_.costed.end(), std::back_inserter(found->second),
-                   [&](const CostedRun& run) {
-                     return ClusterAndStack(run.run.cluster, run.run.stack) == pair;
-                   });
+                   [&](const CostedRun& run) { return scope_of(run) == scope; });
     }
     return found->second;
   }
@@ -71,7 +69,7 @@ class CompleteRuns {
   const CostedRuns& runs_;
   CalibrationKind kind_;
   MeasuredRuns published_;
-  std::map<ClusterAndStack, std::vector<CostedRun>> alike_;
+  std::map<CalibrationScope, std::vector<CostedRun>> alike_;
 };
 
 Seconds per_sequence(const ValidatedRun& run) {
@@ -245,7 +243,8 @@ std::string partial_section(const std::vector<ValidatedPartialRun>& none,
       "their\n"
       "90 % intervals. Best: the fastest way, what a good engineer would have chosen. Calibrated: "
       "by\n"
-      "the complete rows of the cluster and stack, where there are three; partial rows calibrate\n"
+      "the complete rows of the cluster, stack and kind of model, where there are three; partial "
+      "rows calibrate\n"
       "nothing. ±: half the range over its middle, median [%]. Too large: rows none of whose ways "
       "fits by\nthe model of memory, though the runs did; all of them count.\n\n";
   if (none.empty()) {

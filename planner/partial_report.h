@@ -10,7 +10,7 @@
 namespace ptdp {
 
 /// Every partial row under a calibration by complete rows: kShipped as a run's of ptdp-plan is,
-/// kLeaveOneGroupOut by those of its cluster and stack that are not of its group, kLeaveOneOut and
+/// kLeaveOneGroupOut by those of its scope that are not of its group, kLeaveOneOut and
 /// kScale, which are one where the row itself is in no fit, by all of them.
 [[nodiscard]] std::vector<ValidatedPartialRun> validate_partial_runs(const CostedRuns& runs,
                                                                      CalibrationKind calibration);

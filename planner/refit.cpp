@@ -16,6 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Of a calibration that this program makes, which knows its kind of model.
+CalibrationScope scope_of(const StackCalibration& calibration) {
+  return {.cluster = calibration.cluster,
+          .stack = calibration.stack,
+          .has_experts = calibration.has_experts.value_or(false)};
+}
+
 constexpr std::int64_t kNoJob = 0;  // GPUs of no run: none is left out
 
 /// Errors of the runs at `indices` under the calibrations.
@@ -34,14 +41,16 @@ ErrorSummary errors_under(const std::vector<CostedRun>& runs,
 StackCalibration calibration_of(const std::vector<CostedRun>& runs,
                                 const std::vector<std::size_t>& indices, const Scenario& scenario,
                                 const std::string& source) {
-  StackCalibration calibration{
-      .cluster = scenario.cluster.name, .stack = scenario.stack.name, .source = source};
+  StackCalibration calibration{.cluster = scenario.cluster.name,
+                               .stack = scenario.stack.name,
+                               .has_experts = has_experts(scenario.job.model),
+                               .source = source};
   for (const std::size_t i : indices) {
     calibration.runs.push_back({.id = runs[i].run.id, .run = calibration_run(runs[i])});
   }
   if (indices.size() > kMostCalibrationRuns) {
-    throw Error(fmt::format("{} + {}: {} runs; at most {} make a factor", calibration.cluster,
-                            calibration.stack, indices.size(), kMostCalibrationRuns));
+    throw Error(fmt::format("{}: {} runs; at most {} make a factor", text_of(scope_of(scenario)),
+                            indices.size(), kMostCalibrationRuns));
   }
   return calibration;
 }
@@ -65,21 +74,19 @@ void check_alike(const std::vector<CostedRun>& runs, const std::vector<std::size
 void check_names(const std::vector<Refit>& refits) {
   std::set<std::string> names;
   for (const Refit& refit : refits) {
-    const StackCalibration& calibration = refit.calibration;
-    if (!names.insert(calibration_file_name(calibration.cluster, calibration.stack)).second) {
-      throw Error("two clusters or stacks are called " + calibration.cluster + " + " +
-                  calibration.stack);
+    if (!names.insert(calibration_file_name(scope_of(refit.calibration))).second) {
+      throw Error("two clusters or stacks are called " + text_of(scope_of(refit.calibration)));
     }
   }
 }
 
 std::string refit_row(const Refit& refit) {
   const StackCalibration& calibration = refit.calibration;
-  const std::string pair = calibration.cluster + " + " + calibration.stack;
+  const std::string scope = text_of(scope_of(calibration));
   const std::string old_factor =
       refit.shipped.is_calibrated() ? fmt::format("x{:.3f}", refit.shipped.factor) : "none";
   const std::string old_columns =
-      fmt::format("{:<48} {:>5}  {:>8} {:>6.1f}", pair, calibration.runs.size(), old_factor,
+      fmt::format("{:<48} {:>5}  {:>8} {:>6.1f}", scope, calibration.runs.size(), old_factor,
                   100.0 * refit.shipped_errors.mean_absolute);
   if (!refit.is_fitted()) {
     return old_columns + fmt::format("  none: fewer than {} runs\n", kFewestCalibrationRuns);
@@ -109,7 +116,7 @@ std::vector<Refit> refit(const std::vector<CostedRun>& runs, const std::string& 
   const auto scale = calibrations_of(runs, CalibrationKind::kScale);
   const auto leave_one_out = calibrations_of(runs, CalibrationKind::kLeaveOneOut);
   std::vector<Refit> refits;
-  for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
+  for (const auto& [scope, indices] : by_scope(runs)) {
     const Scenario scenario = scenario_of(runs[indices.front()]);
     check_alike(runs, indices, scenario);
     refits.push_back(
@@ -145,8 +152,8 @@ void write_calibrations(const fs::path& directory, const std::vector<Refit>& ref
   for (const Refit& refit : refits) {
     if (refit.is_fitted()) {
       const StackCalibration& calibration = refit.calibration;
-      files.push_back({directory / calibration_file_name(calibration.cluster, calibration.stack),
-                       to_json(calibration)});
+      files.push_back(
+          {directory / calibration_file_name(scope_of(calibration)), to_json(calibration)});
     }
   }
   if (files.empty()) {

@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// One cluster and stack refitted.
+/// One cluster, stack and kind of model refitted.
 struct Refit {
   StackCalibration calibration;
   CalibrationFit shipped;       ///< By all published runs.
@@ -21,8 +21,8 @@ struct Refit {
   [[nodiscard]] bool is_fitted() const { return calibration.fit().is_calibrated(); }
 };
 
-/// By cluster and stack. `source` names the files of the runs. Throws Error where two profiles of
-/// one name differ, or a cluster and stack has more than kMostCalibrationRuns runs.
+/// By cluster, stack and kind of model. `source` names the files of the runs. Throws Error where
+/// two profiles of one name differ, or a cluster and stack has more than kMostCalibrationRuns runs.
 [[nodiscard]] std::vector<Refit> refit(const std::vector<CostedRun>& runs,
                                        const std::string& source);
 

@@ -1,6 +1,7 @@
 #include "planner/run_calibration.h"
 
 #include <set>
+#include <utility>
 
 #include "planner/profile_cache.h"
 
@@ -22,7 +23,7 @@ std::vector<CalibrationRun> calibration_runs(const std::vector<CostedRun>& runs,
   return selected;
 }
 
-/// Calibrates the runs at `indices`, which are all of one cluster and stack.
+/// Calibrates the runs at `indices`, which are all of one scope.
 void calibrate_leaving_out(CalibrationKind kind, const std::vector<CostedRun>& runs,
                            const std::vector<std::size_t>& indices,
                            std::vector<Calibration>& calibrations) {
@@ -54,9 +55,12 @@ void calibrate_leaving_out(CalibrationKind kind, const std::vector<CostedRun>& r
 
 std::vector<CostedRun> published_runs_on(const MeasuredRuns& published, const Scenario& scenario,
                                          ProfileCache& profiles) {
-  std::map<ClusterAndStack, bool> is_alike;
+  std::map<std::pair<std::string, std::string>, bool> is_alike;
   MeasuredRuns selected;
   for (const MeasuredRun& run : published.runs) {
+    if (has_experts(run.model) != has_experts(scenario.job.model)) {
+      continue;
+    }
     const auto [found, is_first] = is_alike.try_emplace({run.cluster, run.stack});
     if (is_first) {
       found->second = profiles.is_run_on(run, scenario);
@@ -72,7 +76,7 @@ std::vector<Calibration> shipped_calibrations(const std::vector<CostedRun>& runs
   const MeasuredRuns published = read_published_runs();
   ProfileCache profiles;
   std::vector<Calibration> calibrations(runs.size());
-  for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
+  for (const auto& [scope, indices] : by_scope(runs)) {
     Scenario scenario = scenario_of(runs[indices.front()]);
     const std::vector<CostedRun> alike = published_runs_on(published, scenario, profiles);
     for (const std::size_t i : indices) {
@@ -94,11 +98,26 @@ CalibrationRun calibration_run(const CostedRun& run) {
           .point = run_point(run.run.model, run.run.config)};
 }
 
-std::map<ClusterAndStack, std::vector<std::size_t>> by_cluster_and_stack(
-    const std::vector<CostedRun>& runs) {
-  std::map<ClusterAndStack, std::vector<std::size_t>> indices;
+CalibrationScope scope_of(const CostedRun& run) {
+  return {.cluster = run.run.cluster,
+          .stack = run.run.stack,
+          .has_experts = has_experts(run.run.model)};
+}
+
+CalibrationScope scope_of(const Scenario& scenario) {
+  return {.cluster = scenario.cluster.name,
+          .stack = scenario.stack.name,
+          .has_experts = has_experts(scenario.job.model)};
+}
+
+std::string text_of(const CalibrationScope& scope) {
+  return scope.cluster + " + " + scope.stack + (scope.has_experts ? ", experts" : "");
+}
+
+std::map<CalibrationScope, std::vector<std::size_t>> by_scope(const std::vector<CostedRun>& runs) {
+  std::map<CalibrationScope, std::vector<std::size_t>> indices;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    indices[{runs[i].run.cluster, runs[i].run.stack}].push_back(i);
+    indices[scope_of(runs[i])].push_back(i);
   }
   return indices;
 }
@@ -113,7 +132,7 @@ std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs, Cal
     case CalibrationKind::kLeaveOneOut:
     case CalibrationKind::kLeaveOneGroupOut:
     case CalibrationKind::kScale:
-      for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
+      for (const auto& [scope, indices] : by_scope(runs)) {
         calibrate_leaving_out(kind, runs, indices, calibrations);
       }
   }

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cost_model/calibration/calibration.h"
@@ -21,9 +21,9 @@ namespace ptdp {
 enum class CalibrationKind {
   kNone,              ///< Not at all: the closed form as it is.
   kShipped,           ///< As ptdp-plan would for that job: by published runs of other jobs.
-  kLeaveOneOut,       ///< By the other rows of its cluster and stack.
-  kLeaveOneGroupOut,  ///< By the rows of its cluster and stack that are not of its group.
-  kScale              ///< By all rows of its cluster and stack, itself included: in-sample.
+  kLeaveOneOut,       ///< By the other rows of its scope.
+  kLeaveOneGroupOut,  ///< By the rows of its scope that are not of its group.
+  kScale              ///< By all rows of its scope, itself included: in-sample.
 };
 inline constexpr std::array kCalibrationKindNames = {
     NamedValue<CalibrationKind>{CalibrationKind::kNone, "none"},
@@ -35,17 +35,29 @@ inline constexpr std::array kCalibrationKindNames = {
 /// A costed run as one that a factor can rest on.
 [[nodiscard]] CalibrationRun calibration_run(const CostedRun& run);
 
-/// Cluster and stack, by name.
-using ClusterAndStack = std::pair<std::string, std::string>;
-/// Indices of runs by cluster and stack.
-[[nodiscard]] std::map<ClusterAndStack, std::vector<std::size_t>> by_cluster_and_stack(
+/// Whose runs share a factor: a cluster and a stack, by name, and a kind of model. What routing,
+/// dispatch and grouped products cost beyond the model says nothing about dense layers.
+struct CalibrationScope {
+  std::string cluster;
+  std::string stack;
+  bool has_experts = false;
+
+  friend auto operator<=>(const CalibrationScope&, const CalibrationScope&) = default;
+};
+[[nodiscard]] CalibrationScope scope_of(const CostedRun& run);
+[[nodiscard]] CalibrationScope scope_of(const Scenario& scenario);
+/// "dgx-h100 + nemo-2024", of models with experts "dgx-h100 + nemo-2024, experts".
+[[nodiscard]] std::string text_of(const CalibrationScope& scope);
+/// Indices of runs by scope.
+[[nodiscard]] std::map<CalibrationScope, std::vector<std::size_t>> by_scope(
     const std::vector<CostedRun>& runs);
 
 /// The calibration of each run, in order.
 [[nodiscard]] std::vector<Calibration> calibrations_of(const std::vector<CostedRun>& runs,
                                                        CalibrationKind kind);
 
-/// The costed published runs on the scenario's cluster and stack, whatever those are called.
+/// The costed published runs of the scenario's kind of model on its cluster and stack, whatever
+/// those are called.
 [[nodiscard]] std::vector<CostedRun> published_runs_on(const MeasuredRuns& published,
                                                        const Scenario& scenario);
 

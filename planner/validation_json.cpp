@@ -66,8 +66,9 @@ std::vector<ObjectWriter> factors_json(const ValidationReport& report) {
   std::vector<ObjectWriter> factors;
   for (const FittedFactor& factor : report.factors) {
     ObjectWriter json;
-    json.text("cluster", factor.pair.first);
-    json.text("stack", factor.pair.second);
+    json.text("cluster", factor.scope.cluster);
+    json.text("stack", factor.scope.stack);
+    json.flag("has_experts", factor.scope.has_experts);
     json.count("n", factor.num_rows);
     if (factor.fit.is_calibrated()) {
       json.number("factor", factor.fit.factor);

@@ -41,12 +41,12 @@ void summarize_groups(ValidationReport& report) {
 
 std::vector<FittedFactor> fit_factors(const std::vector<CostedRun>& runs) {
   std::vector<FittedFactor> factors;
-  for (const auto& [pair, indices] : by_cluster_and_stack(runs)) {
+  for (const auto& [scope, indices] : by_scope(runs)) {
     std::vector<CalibrationRun> selected;
     for (const std::size_t i : indices) {
       selected.push_back(calibration_run(runs[i]));
     }
-    factors.push_back({.pair = pair,
+    factors.push_back({.scope = scope,
                        .fit = fit_calibration(selected),
                        .num_rows = static_cast<int>(indices.size())});
   }

@@ -66,9 +66,9 @@ struct GroupErrors {
   double median_half_width = 0.0;  ///< Of the intervals, as a fraction of the prediction.
 };
 
-/// The factor of one (cluster, stack), fitted to all its rows: in-sample by nature.
+/// The factor of one scope, fitted to all its rows: in-sample by nature.
 struct FittedFactor {
-  ClusterAndStack pair;
+  CalibrationScope scope;
   CalibrationFit fit;
   int num_rows = 0;
 };

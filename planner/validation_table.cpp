@@ -15,11 +15,12 @@ std::string title_of(CalibrationKind calibration) {
              "and "
              "stack";
     case CalibrationKind::kLeaveOneOut:
-      return "calibrated by the other rows of the cluster and stack (leave-one-out)";
+      return "calibrated by the other rows of the cluster, stack and kind of model (leave-one-out)";
     case CalibrationKind::kLeaveOneGroupOut:
-      return "calibrated by the rows of the cluster and stack that are not of the group";
+      return "calibrated by the rows of the cluster, stack and kind of model not of the group";
     case CalibrationKind::kScale:
-      return "calibrated by all rows of the cluster and stack: in-sample, no test of the model";
+      return "calibrated by all rows of the cluster, stack and kind of model: in-sample, no test "
+             "of the model";
   }
   return "";
 }
@@ -67,11 +68,11 @@ std::string groups_table(const ValidationReport& report) {
 std::string factors_table(const ValidationReport& report) {
   std::string text = "\nfactors fitted to all runs above (in-sample)\n";
   for (const FittedFactor& factor : report.factors) {
-    const std::string pair = factor.pair.first + " + " + factor.pair.second;
+    const std::string scope = text_of(factor.scope);
     text +=
         factor.fit.is_calibrated()
-            ? fmt::format("  {}: x{:.3f} on {} runs\n", pair, factor.fit.factor, factor.num_rows)
-            : fmt::format("  {}: none, fewer than {} runs\n", pair, kFewestCalibrationRuns);
+            ? fmt::format("  {}: x{:.3f} on {} runs\n", scope, factor.fit.factor, factor.num_rows)
+            : fmt::format("  {}: none, fewer than {} runs\n", scope, kFewestCalibrationRuns);
   }
   return text;
 }

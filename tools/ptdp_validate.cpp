@@ -37,9 +37,9 @@ constexpr const char* kUsage =
     "calibrations:\n"
     "  none                 the closed form as it is\n"
     "  shipped              as ptdp-plan would: by published runs of other jobs\n"
-    "  leave-one-out        by the other rows of the cluster and stack\n"
-    "  leave-one-group-out  by the rows of the cluster and stack that are not of the group\n"
-    "  scale                by all rows of the cluster and stack: in-sample\n"
+    "  leave-one-out        by the other rows of its cluster, stack and kind of model (experts?)\n"
+    "  leave-one-group-out  by those of them that are not of the group\n"
+    "  scale                by all of them, the row itself included: in-sample\n"
     "\n";
 
 po::options_description flag_descriptions() {

@@ -1,4 +1,4 @@
-// One factor per cluster and stack, out of measured runs, and what it says about the next
+// One factor per cluster, stack and kind of model, out of measured runs, and what it says about the next
 // prediction.
 #pragma once
 

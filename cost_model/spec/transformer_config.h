@@ -126,7 +126,11 @@ struct TransformerConfig {
   const double w = has_window(model) ? model.window_size : s;
   return is_causal ? w - w * w / (2.0 * s) : w;
 }
-/// Whether a layer (from 0) has experts.
+/// Whether any layer has experts.
+[[nodiscard]] constexpr bool has_experts(const TransformerConfig& model) {
+  return model.num_experts > 0;
+}
+/// Whether a layer (from 0) has them.
 [[nodiscard]] constexpr bool has_experts(const TransformerConfig& model, int layer) {
   return model.num_experts > 0 && layer >= model.first_dense_layers &&
          (layer - model.first_dense_layers) % model.moe_layer_freq == 0;

@@ -41,6 +41,18 @@ TEST(CalibrationFile, ReadsWhatItWrote) {
   EXPECT_EQ(read.fit().points, std::vector<RunPoint>(3, calibration().runs.front().run.point));
 }
 
+// Files of before factors were told apart by kind of model go for both.
+TEST(CalibrationFile, SaysOfWhichKindOfModelItIsOrIsOfAny) {
+  EXPECT_FALSE(parse_calibration(to_json(calibration()), "file.json").has_experts.has_value());
+  for (const bool has_experts : {false, true}) {
+    StackCalibration made = calibration();
+    made.has_experts = has_experts;
+    const std::string text = to_json(made);
+    EXPECT_EQ(parse_calibration(text, "file.json").has_experts, has_experts);
+    EXPECT_EQ(to_json(parse_calibration(text, "file.json")), text);
+  }
+}
+
 TEST(CalibrationFile, TakesRunsWithoutAName) {
   StackCalibration unnamed = calibration();
   unnamed.runs.front().id = "";
@@ -84,17 +96,45 @@ TEST(CalibrationSource, IsAWordOrAPath) {
 
 TEST(CalibrationSource, FindsTheFileOfTheClusterAndStack) {
   const TemporaryDirectory directory;
-  const auto file = directory.file(calibration_file_name("selene-a100", "megatron-lm-2021"),
-                                   to_json(calibration()));
+  const auto file = directory.file("selene-a100+megatron-lm-2021.json", to_json(calibration()));
   for (const std::filesystem::path& path : {directory.path(), file}) {
     EXPECT_NEAR(source_of(path.string()).fit(selene_2021("1T"), 3072).factor, 1.2, 1e-12);
   }
 }
 
+TEST(CalibrationSource, DoesNotStandInForAnotherKindOfModel) {
+  const Scenario dense = shipped_scenario("llama-2-70b", "dgx-h100", "megatron-bridge-2025");
+  const Scenario experts = shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-bridge-2025");
+  const auto is_found = [](const std::filesystem::path& path, const Scenario& scenario) {
+    return source_of(path.string()).fit_if_known(scenario, 64).is_calibrated();
+  };
+  StackCalibration made = calibration();
+  made.cluster = "dgx-h100";
+  made.stack = "megatron-bridge-2025";
+  for (const bool has_experts : {false, true}) {
+    made.has_experts = has_experts;
+    const TemporaryDirectory directory;
+    const auto file = directory.file(
+        calibration_file_name(
+            {.cluster = made.cluster, .stack = made.stack, .has_experts = has_experts}),
+        to_json(made));
+    for (const std::filesystem::path& path : {directory.path(), file}) {
+      EXPECT_EQ(is_found(path, dense), !has_experts);
+      EXPECT_EQ(is_found(path, experts), has_experts);
+    }
+  }
+  made.has_experts.reset();
+  const TemporaryDirectory directory;
+  const auto file = directory.file("dgx-h100+megatron-bridge-2025.json", to_json(made));
+  for (const std::filesystem::path& path : {directory.path(), file}) {
+    EXPECT_TRUE(is_found(path, dense));
+    EXPECT_TRUE(is_found(path, experts));
+  }
+}
+
 TEST(CalibrationSource, DoesNotStandInForAnotherStack) {
   const TemporaryDirectory directory;
-  const auto file = directory.file(calibration_file_name("selene-a100", "megatron-lm-2021"),
-                                   to_json(calibration()));
+  const auto file = directory.file("selene-a100+megatron-lm-2021.json", to_json(calibration()));
   const Scenario other = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   for (const std::filesystem::path& path : {directory.path(), file}) {
     EXPECT_THAT(message_of([&] { return source_of(path.string()).fit(other, 3072); }),

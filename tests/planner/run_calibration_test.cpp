@@ -56,6 +56,22 @@ TEST(CalibrationsOf, KeepStacksApart) {
   }
 }
 
+// Four rows with experts of the same cluster and stack that take twice as long.
+TEST(CalibrationsOf, KeepKindsOfModelsApart) {
+  std::vector<CostedRun> all = runs();
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(run_of("one", "c", 2.0));
+    all.back().run.model.num_experts = 8;
+  }
+  for (const CalibrationKind kind : {CalibrationKind::kScale, CalibrationKind::kLeaveOneOut,
+                                     CalibrationKind::kLeaveOneGroupOut}) {
+    const std::vector<Calibration> calibrations = calibrations_of(all, kind);
+    EXPECT_EQ(calibrations.front().factor, factor_of_first(kind));
+    EXPECT_NEAR(calibrations.back().factor, kind == CalibrationKind::kLeaveOneGroupOut ? 1.0 : 2.0,
+                1e-12);
+  }
+}
+
 // What the planner would multiply SC21's trillion with: the published runs of other jobs.
 TEST(CalibrationsOf, AreThoseOfThePlannerWhereShipped) {
   const MeasuredRuns published = read_published_runs();
