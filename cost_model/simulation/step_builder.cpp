@@ -150,8 +150,8 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   times.across_nodes = message_over(scenario, config, groups);
   const RankGrid grid(config);
   for (int rank = 0; rank < config.pp; ++rank) {
-    times.node_of.push_back(
-        static_cast<int>(rank * grid.stride(Dimension::kPipeline) / cluster.gpus_per_node));
+    times.node_of.push_back(static_cast<int>(rank * grid.stride(Dimension::kPipeline) /
+                                             gpus_taken_per_node(cluster, grid.world_size())));
   }
 
   const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);

@@ -247,6 +247,9 @@ void describe(Fields& fields, ClusterSpec& cluster) {
     fields.object("gpu", cluster.gpu);
   }
   fields.count("gpus_per_node", cluster.gpus_per_node, 1, 100'000);
+  if (fields.optional("gpus_per_tray", cluster.gpus_per_tray > 0)) {
+    fields.count("gpus_per_tray", cluster.gpus_per_tray, 1, 100'000);
+  }
   fields.object("nvlink", cluster.nvlink);
   fields.object("nic", cluster.nic);
   fields.quantity("collective_launch_us", cluster.collective_launch, kMicro, kLatencyRange);

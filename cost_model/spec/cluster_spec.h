@@ -168,8 +168,9 @@ struct ClusterSpec {
   std::string default_stack;
   GpuSpec gpu;
   int gpus_per_node = 0;
-  LinkSpec nvlink;                                ///< Within a node.
-  LinkSpec nic;                                   ///< Each GPU's share of the node's network.
+  int gpus_per_tray = 0;  ///< Of a rack that is one node: what jobs take as a whole; 0: any GPU.
+  LinkSpec nvlink;        ///< Within a node.
+  LinkSpec nic;           ///< Each GPU's share of the node's network.
   Seconds collective_launch;                      ///< Fixed cost of any collective.
   std::vector<AllReduceCurve> all_reduce_curves;  ///< Preferred to any model.
   /// Likewise; where there is none, half an all-reduce.

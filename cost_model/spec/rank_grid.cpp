@@ -21,10 +21,26 @@ double oversubscription_over(std::int64_t ranks, const ClusterSpec& cluster) {
   return oversubscription;
 }
 
+}  // namespace
+
+std::int64_t gpus_taken_per_node(const ClusterSpec& cluster, std::int64_t world) {
+  const std::int64_t node = cluster.gpus_per_node;
+  if (cluster.gpus_per_tray > 0 && world > node) {
+    for (std::int64_t taken = node; taken > 0; taken -= cluster.gpus_per_tray) {
+      if (world % taken == 0) {
+        return taken;
+      }
+    }
+  }
+  return node;
+}
+
+namespace {
+
 /// Groups of `size` ranks, `stride` apart, which fill `world` ranks.
 GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
                      const ClusterSpec& cluster) {
-  const std::int64_t node = cluster.gpus_per_node;
+  const std::int64_t node = gpus_taken_per_node(cluster, world);
   GroupPlacement placement{.size = size, .ranks_per_node = size};
   if (size == 1) {
     return placement;
@@ -63,7 +79,7 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
 GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t blocks,
                           std::int64_t block_stride, std::int64_t world,
                           const ClusterSpec& cluster) {
-  const std::int64_t node = cluster.gpus_per_node;
+  const std::int64_t node = gpus_taken_per_node(cluster, world);
   const std::int64_t period = node / std::gcd(block_stride, node);
   const std::int64_t repeats = std::max<std::int64_t>(blocks / period - 2, 0);
   const std::int64_t counted = blocks - repeats * period;

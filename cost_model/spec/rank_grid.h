@@ -74,6 +74,12 @@ struct GroupPlacement {
   [[nodiscard]] bool is_within_node() const { return nodes == 1; }
 };
 
+/// GPUs that a job of so many takes of each of its nodes: a job of more than one rack takes equally
+/// many whole trays of each, as many as that allows. Source: Megatron-Bridge v0.4.1,
+/// scripts/performance/utils/executors.py, which asks Slurm for such segments. A node without trays
+/// is taken whole.
+[[nodiscard]] std::int64_t gpus_taken_per_node(const ClusterSpec& cluster, std::int64_t world);
+
 /// Placement of the groups along a dimension of `grid` on `cluster`. Where sizes do not divide the
 /// node, groups straddle nodes: of three ranks on nodes of eight, ranks 6 to 8 do, with one member
 /// on the second. `ranks_per_node` is exact where the stride divides the node or reaches beyond it,

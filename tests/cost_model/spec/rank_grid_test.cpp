@@ -413,6 +413,22 @@ TEST(PlaceGroup, OfTensorParallelRanksIsTheWorst) {
 }
 
 // By hand on nodes of 8: replicas of a node each, so a group of d spans 8·(d−1) + 1 GPUs.
+// Racks of 18 trays of four. 256 GPUs are 64 trays, of which 16 are the most that a rack can have
+// of equally many: groups of 64 then lie within racks, where 72 of each would cut every other one.
+// 144 and 72 fill racks; 296 = 74 trays are two a rack.
+TEST(PlaceGroup, TakesEquallyManyTraysOfEachRack) {
+  ClusterSpec cluster{.gpus_per_node = 72, .gpus_per_tray = 4};
+  EXPECT_EQ(gpus_taken_per_node(cluster, 256), 64);
+  EXPECT_EQ(gpus_taken_per_node(cluster, 144), 72);
+  EXPECT_EQ(gpus_taken_per_node(cluster, 64), 72);
+  EXPECT_EQ(gpus_taken_per_node(cluster, 296), 8);
+  const RankGrid grid({.pp = 4, .dp = 64});
+  EXPECT_TRUE(place_group(grid, Dimension::kData, cluster).is_within_node());
+  cluster.gpus_per_tray = 0;
+  EXPECT_EQ(gpus_taken_per_node(cluster, 256), 72);
+  EXPECT_EQ(place_group(grid, Dimension::kData, cluster).nodes, 2);
+}
+
 TEST(PlaceGroup, FindsTheTierThatSpansTheGroup) {
   ClusterSpec cluster = nodes_of(8);
   cluster.network_tiers = {{.gpus = 16, .oversubscription = 1.5},
