@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "cost_model/analytic/rank_parameters.h"
@@ -39,6 +41,8 @@ const std::vector<std::string>& optional_columns() {
                                                    "etp",
                                                    "topk",
                                                    "moe_ffn",
+                                                   "mtp_num_layers",
+                                                   "layers_per_stage",
                                                    "schedule",
                                                    "seq_parallel",
                                                    "zero",
@@ -218,7 +222,7 @@ TransformerConfig read_expert_model(const RowReader& row) {
   agree("topk", model.moe_router_topk);
   agree("moe_ffn", model.moe_ffn_hidden_size);
   model.seq_length = row.count("seq", 1);
-  model.mtp_num_layers = 0;
+  model.mtp_num_layers = row.count_or("mtp_num_layers", 0);
   return model;
 }
 
@@ -337,6 +341,24 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   throw Skip{"schedule " + in_quotes(text) + " is not covered"};
 }
 
+/// "4+4+3": the layers of each virtual stage, as the row has them.
+std::vector<int> read_layers_per_stage(const RowReader& row) {
+  std::vector<int> layers;
+  const std::string& text = row.text("layers_per_stage");
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    int count = 0;
+    const auto [rest, fault] = std::from_chars(text.data() + begin, text.data() + end, count);
+    if (fault != std::errc() || rest != text.data() + end || count < 0) {
+      throw Error(row.place_of("layers_per_stage") +
+                  ": expected numbers with + between them, got " + in_quotes(text));
+    }
+    layers.push_back(count);
+    begin = end + 1;
+  }
+  return layers;
+}
+
 /// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot
 /// if that comes out even (Megatron-LM and DeepSpeed count them so where they are told to), else
 /// the first stages hold one layer more.
@@ -401,7 +423,16 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
   if (virtual_stages > num_layers && virtual_stages != num_layers + 2) {
     throw Skip{"fewer layers than stages"};
   }
-  config.layers_per_stage = spread_layers(num_layers, static_cast<int>(virtual_stages));
+  config.layers_per_stage = row.is_given("layers_per_stage")
+                                ? read_layers_per_stage(row)
+                                : spread_layers(num_layers, static_cast<int>(virtual_stages));
+  if (!config.layers_per_stage.empty() &&
+      (std::ssize(config.layers_per_stage) != virtual_stages ||
+       std::accumulate(config.layers_per_stage.begin(), config.layers_per_stage.end(), 0) !=
+           num_layers)) {
+    throw Skip{"layers_per_stage is not " + std::to_string(virtual_stages) +
+               " numbers that add up to " + std::to_string(num_layers)};
+  }
   return config;
 }
 

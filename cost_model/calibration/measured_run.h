@@ -51,15 +51,16 @@ struct MeasuredRuns {
 
 /// Reads rows with the columns of profiles/published (id, layers, hidden, heads, vocab, seq,
 /// cluster_key, stack_key, tp, pp, dp, vpp, mbs, gbs, recompute, iter_time_best_s required;
-/// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, cp, ep, etp, gpu_count,
-/// schedule, precision, seq_parallel, zero, dp_replicate, reshard_after_forward, recompute_modules,
-/// recompute_method, recompute_num_layers, dp_overlap, tp_overlap, n_microbatches, holdout_group,
-/// source, source_ref, memory_GB, untied optional; others ignored). A row with an unknown field
+/// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, mtp_num_layers,
+/// layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel, zero, dp_replicate,
+/// reshard_after_forward, recompute_modules, recompute_method, recompute_num_layers, dp_overlap,
+/// tp_overlap, n_microbatches, holdout_group, source, source_ref, memory_GB, untied optional;
+/// others ignored). A row with an unknown field
 /// ("", "?") or a feature that no cost model covers is skipped with the reason; a malformed number
 /// throws Error naming line and column. Columns do not say all of a model with experts: it is the
 /// shipped profile of the name in `model`, in any case of letters, with the row's sequences; a row
-/// that contradicts it, and one of no such name, is skipped. Layers that predict more tokens are
-/// left out: no row says that it trains them.
+/// that contradicts it, and one of no such name, is skipped. It
+/// has mtp_num_layers layers that predict more tokens.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 
 }  // namespace ptdp

@@ -340,6 +340,14 @@ TEST(MeasuredRun, SpreadsLayersThatStagesDoNotDivide) {
   EXPECT_THAT(layers_per_stage("24"), IsEmpty());
   EXPECT_THAT(layers_per_stage("30"), testing::ElementsAre(7, 8, 8, 7));
   EXPECT_THAT(layers_per_stage("27"), testing::ElementsAre(7, 7, 7, 6));
+  const auto given = [](const std::string& layers) {
+    return row_with({{"layers", "24"}, {"layers_per_stage", layers}});
+  };
+  EXPECT_THAT(run_of(given("7+7+7+3")).config.layers_per_stage, testing::ElementsAre(7, 7, 7, 3));
+  EXPECT_EQ(skip_of(given("7+7+7+4")), "layers_per_stage is not 4 numbers that add up to 24");
+  EXPECT_EQ(skip_of(given("12+12")), "layers_per_stage is not 4 numbers that add up to 24");
+  EXPECT_THAT(message_of([&] { return read_measured_runs(table_of(given("7+7+"))); }),
+              testing::HasSubstr("layers_per_stage: expected numbers with + between them"));
 }
 
 /// A column of whole numbers, and the least of them that can be.
@@ -459,6 +467,7 @@ TEST(MeasuredRun, OfExpertsHasTheShapeOfItsModelsProfile) {
   EXPECT_EQ(run.config.etp, 1);
   const Row split = {{"tp", "2"}, {"dp", "32"}, {"etp", "2"}, {"seq_parallel", "y"}};
   EXPECT_EQ(run_of(deepseek_row(split)).config.etp, 2);
+  EXPECT_EQ(run_of(deepseek_row({{"mtp_num_layers", "1"}})).model.mtp_num_layers, 1);
 }
 
 TEST(MeasuredRun, HasReplicasOfItsShards) {
