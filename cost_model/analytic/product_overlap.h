@@ -38,7 +38,10 @@ namespace ptdp {
 /// use_ce); PyTorch, "Introducing Async Tensor Parallelism in PyTorch" (discuss.pytorch.org,
 /// September 2024). Both put chunks on several streams, so that the tiles of two fill a wave
 /// together: P' is that of products side by side. That copies are as fast as NCCL's rings is an
-/// assumption.
+/// assumption. In symmetric memory backward passes run their collectives whole: that post has
+/// forward passes of Llama 3 70B 20 % faster and steps 8 %. With every layer recomputed these are
+/// half of a step, two forward passes of four, and (4 / (2 / 1.2 + 2) - 1) = 9 % is then all there
+/// is.
 class ProductOverlap {
  public:
   ProductOverlap(const Scenario& scenario, const GroupPlacement& group);

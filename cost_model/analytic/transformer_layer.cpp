@@ -51,7 +51,7 @@ struct TensorParallelTime {
 /// Whether collectives of a backward pass run behind its products. This project's runtime hides
 /// them within an action: one with the weight gradients put off has nothing to hide them behind.
 bool hides_collectives(const StackSpec& stack, const ParallelConfig& config) {
-  return (stack.tensor_parallel_overlap || stack.tp_comm_overlap != TpCommOverlap::kNone) &&
+  return (stack.tensor_parallel_overlap || stack.tp_comm_overlap == TpCommOverlap::kUserBuffers) &&
          !(stack.memory_model == MemoryModel::kPtdp && splits_backward(config.schedule));
 }
 

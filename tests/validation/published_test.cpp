@@ -86,16 +86,37 @@ TEST(Table1AndKorthikantiTable5, ArePredictedByTheFactorOfAllOtherRows) {
   expect_the_stated_accuracy(selected);
 }
 
-// The accuracy asked of fully specified rows with one factor of three or more others: half of a
-// group's within 5 %, nine in ten within 15 %. Groups that miss it are explained in
-// profiles/published/notes.md: torchtitan and the four rows each of Megatron-Bridge.
+// The accuracy asked of fully specified rows where the factor of their cluster and stack rests on
+// three or more others: half of a group's within 5 %, nine in ten within 15 %. Megatron-Bridge's
+// dense models miss it (profiles/published/notes.md).
 TEST(SpecifiedGroups, ArePredictedWithTheFactorOfTheirOtherRows) {
   for (const char* group : {"foundry-a100-80gb", "foundry-h100-80gb", "mlperf-gpt3-175b",
-                            "nemo-h100-fp8", "simumax-b200-dense"}) {
-    const ErrorSummary errors =
-        summarize(errors_of(published(group), CalibrationKind::kLeaveOneOut));
-    EXPECT_LE(errors.median_absolute, 0.05) << group;
-    EXPECT_LE(errors.p90_absolute, 0.15) << group;
+                            "nemo-h100-fp8", "simumax-b200-dense", "torchtitan"}) {
+    std::vector<double> calibrated;
+    for (const ValidatedRun& row :
+         make_validation_report({.costed = published(group)}, CalibrationKind::kLeaveOneOut).rows) {
+      if (row.calibration.is_calibrated()) {
+        calibrated.push_back(row.error());
+      }
+    }
+    ASSERT_GE(calibrated.size(), 8U) << group;
+    EXPECT_LE(summarize(calibrated).median_absolute, 0.05) << group;
+    EXPECT_LE(summarize(calibrated).p90_absolute, 0.15) << group;
+  }
+}
+
+// "Introducing Async Tensor Parallelism in PyTorch" (discuss.pytorch.org, September 2024): steps of
+// Llama 3 70B take 8 % less, and of 8B too; torchtitan's benchmark of June 2025 has 9 and 10 % in
+// bf16. With backward passes overlapped the model had 20 % of the first.
+TEST(AsynchronousTensorParallelism, GainsWhatIsMeasured) {
+  for (CostedRun run : published("torchtitan")) {
+    if (run.run.id == "titan-70b-256-bf16-atp" || run.run.id == "titan-8b-64-bf16-tp") {
+      const auto time = [&](bool overlaps) {
+        run.run.tp_comm_overlap = overlaps;
+        return iteration_cost(scenario_of(run), run.run.config).total();
+      };
+      EXPECT_NEAR(time(false) / time(true), 1.09, 0.035) << run.run.id;
+    }
   }
 }
 
