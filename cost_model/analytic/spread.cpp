@@ -114,13 +114,14 @@ std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp,
 
 /// A walk that fills stages up to `most`, one after the other.
 struct GreedyWalk {
-  int stages = 0;
-  Seconds longest;      ///< Of them.
-  Seconds next_longer;  ///< The least that a stage would have taken with one layer more.
+  bool is_enough = false;  ///< Whether the stages hold all layers.
+  Seconds longest;         ///< Of them.
+  Seconds next_longer;     ///< The least that a stage would have taken with one layer more.
 };
-GreedyWalk fill_stages(std::span<const Seconds> times, Seconds most) {
+GreedyWalk fill_stages(std::span<const Seconds> times, int num_stages, Seconds most) {
   GreedyWalk walk{.next_longer = Seconds(std::numeric_limits<double>::infinity())};
-  for (std::size_t layer = 0; layer < times.size();) {
+  std::size_t layer = 0;
+  for (int stage = 0; stage < num_stages && layer < times.size(); ++stage) {
     Seconds sum = times[layer++];
     while (layer < times.size() && sum + times[layer] <= most) {
       sum += times[layer++];
@@ -129,30 +130,33 @@ GreedyWalk fill_stages(std::span<const Seconds> times, Seconds most) {
       walk.next_longer = std::min(walk.next_longer, sum + times[layer]);
     }
     walk.longest = std::max(walk.longest, sum);
-    ++walk.stages;
   }
+  walk.is_enough = layer == times.size();
   return walk;
 }
 
 /// The least possible time of the longest of so many stages, and a little more, so that sums in
-/// another order stay below. Between two walks one of which needs too many stages, each halving
-/// goes on to a sum of layers: nothing else changes a walk.
-Seconds least_longest(std::span<const Seconds> times, int num_stages) {
+/// another order stay below. Stages that do not hold all layers take one layer more at least, or as
+/// many: mostly one of the next sums does. Then each step halves what is left, too.
+Seconds least_longest(std::span<const Seconds> times, int num_stages, Seconds total) {
   constexpr double above_rounding = 1.0 + 1e-12;
-  const Seconds total = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  constexpr int steps_up = 3;
   const Seconds largest = *std::max_element(times.begin(), times.end());
   Seconds low = std::max(largest, total / static_cast<double>(num_stages));
   // A stage that another layer would not fit into is longer than low: so many are enough.
-  Seconds high = fill_stages(times, (low + largest) * above_rounding).longest;
-  while (low < high) {
-    const GreedyWalk walk = fill_stages(times, low);
-    if (walk.stages <= num_stages) {
+  Seconds high = (low + largest) * above_rounding;
+  for (int step = 0; low < high; ++step) {
+    const GreedyWalk walk = fill_stages(times, num_stages, low);
+    if (walk.is_enough) {
       high = walk.longest;
       break;
     }
     low = walk.next_longer;
-    const GreedyWalk half = fill_stages(times, low + 0.5 * (high - low));
-    if (half.stages <= num_stages) {
+    if (step < steps_up) {
+      continue;
+    }
+    const GreedyWalk half = fill_stages(times, num_stages, low + 0.5 * (high - low));
+    if (half.is_enough) {
       high = half.longest;
     } else {
       low = half.next_longer;
@@ -161,49 +165,32 @@ Seconds least_longest(std::span<const Seconds> times, int num_stages) {
   return high * above_rounding;
 }
 
-/// Stages that it takes, none longer than `most`, from each layer on: worked out where asked for.
-class StagesFrom {
- public:
-  StagesFrom(std::span<const Seconds> times, Seconds most)
-      : times_(times), most_(most), stages_(times.size() + 1, kUnknown) {
-    stages_.back() = 0;
-  }
-  int operator()(std::size_t first) {
-    std::size_t layer = first;
-    while (stages_[layer] == kUnknown) {
-      begins_.push_back(layer);
-      Seconds sum = times_[layer++];
-      while (layer < times_.size() && sum + times_[layer] <= most_) {
-        sum += times_[layer++];
-      }
+/// By number of stages the first layer from which on so many hold all, none longer than `most`.
+std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stages, Seconds most) {
+  std::vector<std::size_t> first(static_cast<std::size_t>(num_stages) + 1);
+  std::size_t layer = times.size();
+  first[0] = layer;
+  for (std::size_t stages = 1; stages < first.size(); ++stages) {
+    Seconds sum;
+    while (layer > 0 && sum + times[layer - 1] <= most) {
+      sum += times[--layer];
     }
-    int stages = stages_[layer];
-    while (!begins_.empty()) {
-      stages_[begins_.back()] = ++stages;
-      begins_.pop_back();
-    }
-    return stages;
+    first[stages] = layer;
   }
-
- private:
-  static constexpr int kUnknown = -1;
-  std::span<const Seconds> times_;
-  Seconds most_;
-  std::vector<int> stages_;
-  std::vector<std::size_t> begins_;  // of the stages of a walk
-};
+  return first;
+}
 
 /// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
-/// its share of what is left as leaves the longest as short as possible. Bisection and greedy
-/// walks, for a search meets thousands of these: partition_layers has the exact tie-breaks.
+/// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
+/// meets a million of these: partition_layers has the exact tie-breaks.
 std::optional<std::vector<int>> balanced_kinds(std::span<const Seconds> times, int num_stages) {
   const auto count = static_cast<std::size_t>(num_stages);
   if (times.size() < count) {
     return std::nullopt;
   }
-  const Seconds longest = least_longest(times, num_stages);
-  StagesFrom stages_from(times, longest);
   Seconds left = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  const Seconds longest = least_longest(times, num_stages, left);
+  const std::vector<std::size_t> held_from = first_held(times, num_stages, longest);
   std::vector<int> sizes;
   sizes.reserve(count);
   std::size_t layer = 0;
@@ -212,10 +199,9 @@ std::optional<std::vector<int>> balanced_kinds(std::span<const Seconds> times, i
     const Seconds share = left / static_cast<double>(stages);
     Seconds sum = times[layer++];
     // Another layer where the share wants it or the stages behind could not hold it.
-    while (
-        times.size() - layer >= stages &&
-        (sum + 0.5 * times[layer] <= share || stages_from(layer) > static_cast<int>(stages) - 1) &&
-        sum + times[layer] <= longest) {
+    while (times.size() - layer >= stages &&
+           (sum + 0.5 * times[layer] <= share || layer < held_from[stages - 1]) &&
+           sum + times[layer] <= longest) {
       sum += times[layer++];
     }
     left = left - sum;
