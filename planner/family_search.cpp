@@ -15,6 +15,7 @@
 namespace ptdp {
 namespace {
 
+constexpr int kUnknown = -1;
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
 
 /// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
@@ -99,6 +100,7 @@ void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& 
 /// Fills the entries; what fails for dp or its batch is counted here.
 void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_stages) {
   entries_.clear();
+  classes_.assign(replicas_.size(), kUnknown);
   const std::vector<BatchSizes>& batches = batches_.find(config);
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     config.dp = replicas_[i].dp;
@@ -126,6 +128,7 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
       }
       entries_.push_back({.dp = config.dp,
                           .zero_stage = zero_stage,
+                          .replicas = i,
                           .has_replicas = has_replicas(scenario_.job.model, config),
                           .sizes = &batches[i].allowed});
     }
@@ -233,15 +236,16 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
 /// Gives the configuration its layers per stage, too: the balanced split, which neither dp nor the
 /// ZeRO stage changes; an even one where there is no balanced one.
 FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& entry) {
-  if (entry.costs_class < 0) {
-    entry.costs_class = costs_.class_of(config);
+  int& costs_class = classes_[entry.replicas];
+  if (costs_class == kUnknown) {
+    costs_class = costs_.class_of(config);
   }
-  const auto found = std::ranges::find(size_costs_, entry.costs_class, &SizeCosts::costs_class);
+  const auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
   const auto place = static_cast<std::size_t>(found - size_costs_.begin());
   const bool is_new = found == size_costs_.end();
   if (is_new) {
-    const MicrobatchCosts& costs = costs_.find(entry.costs_class, config);
-    SizeCosts shared{.costs_class = entry.costs_class, .costs = &costs};
+    const MicrobatchCosts& costs = costs_.find(costs_class, config);
+    SizeCosts shared{.costs_class = costs_class, .costs = &costs};
     if (is_uneven_) {
       auto layers = balanced_layers(scenario_, config, costs);
       shared.layers_per_stage =
@@ -262,9 +266,10 @@ MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& ent
   if (!is_linear_in_replicas(scenario_, config)) {
     return memory_.judge(config);
   }
+  const int costs_class = classes_[entry.replicas];
   const std::int64_t kept = microbatches_kept(scenario_, config);
   for (SizeMemory& known : size_memory_) {
-    if (known.costs_class == entry.costs_class && known.has_replicas == entry.has_replicas &&
+    if (known.costs_class == costs_class && known.has_replicas == entry.has_replicas &&
         known.microbatches_kept == kept) {
       return memory_.judge(config, *memories_, known.lines);
     }
@@ -272,7 +277,7 @@ MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& ent
   if (!memories_) {
     memories_.emplace(scenario_, config);
   }
-  size_memory_.push_back({.costs_class = entry.costs_class,
+  size_memory_.push_back({.costs_class = costs_class,
                           .has_replicas = entry.has_replicas,
                           .microbatches_kept = kept,
                           .lines = {}});

@@ -41,7 +41,7 @@ class FamilySearch {
   struct Entry {
     int dp = 1;
     int zero_stage = 0;
-    int costs_class = -1;  ///< Of CostsCache, once it is needed.
+    std::size_t replicas = 0;  ///< Place of dp among those of the search.
     bool has_replicas = false;
     const std::vector<int>* sizes = nullptr;
     std::size_t next = 0;  ///< In sizes.
@@ -99,6 +99,7 @@ class FamilySearch {
   MemoryFit memory_;
   CostsCache costs_;
   std::vector<Entry> entries_;  // of the family that is searched, by dp
+  std::vector<int> classes_;    // of its costs, by replicas; kUnknown until one is needed
   bool is_uneven_ = false;      // whether its layers are split here
   std::vector<SizeCosts> size_costs_;
   std::size_t current_costs_ = 0;          // whose layers_per_stage the configuration has

@@ -150,15 +150,16 @@ KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config, const S
     KeptLayers layers;
     Bytes kept;
   };
-  std::vector<Chunk> of_chunks;
+  const auto keeps_more = [](const Chunk& a, const Chunk& b) { return a.kept > b.kept; };
+  std::vector<Chunk> of_chunks;  // those that keep most first
   of_chunks.reserve(static_cast<std::size_t>(num_chunks));
   for_each_virtual_stage(config, stage, [&](int virtual_stage) {
     const KeptLayers keeping =
         layers_keeping(model, config, virtual_stage, layers.of_virtual_stage(virtual_stage));
-    of_chunks.push_back({keeping, of_layers(keeping)});
+    const Chunk chunk{keeping, of_layers(keeping)};
+    of_chunks.insert(std::upper_bound(of_chunks.begin(), of_chunks.end(), chunk, keeps_more),
+                     chunk);
   });
-  std::stable_sort(of_chunks.begin(), of_chunks.end(),
-                   [](const Chunk& a, const Chunk& b) { return a.kept > b.kept; });
   const double most = config.schedule == ScheduleKind::kInterleaved
                           ? std::min(2.0 * config.pp, microbatches)
                           : microbatches;
