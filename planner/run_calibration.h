@@ -3,10 +3,10 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cost_model/calibration/calibration.h"
@@ -42,7 +42,11 @@ struct CalibrationScope {
   std::string stack;
   bool has_experts = false;
 
-  friend auto operator<=>(const CalibrationScope&, const CalibrationScope&) = default;
+  friend bool operator==(const CalibrationScope&, const CalibrationScope&) = default;
+  friend bool operator<(const CalibrationScope& a, const CalibrationScope& b) {
+    return std::tie(a.cluster, a.stack, a.has_experts) <
+           std::tie(b.cluster, b.stack, b.has_experts);
+  }
 };
 [[nodiscard]] CalibrationScope scope_of(const CostedRun& run);
 [[nodiscard]] CalibrationScope scope_of(const Scenario& scenario);
