@@ -39,7 +39,7 @@ double least_in_flight(const Scenario& scenario, const ParallelConfig& config, i
 /// The stages between the first and the last one of which is the heaviest of those: of stages with
 /// the same layers in the same chunks the first keeps most microbatches, for others all.
 std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
-                               const StageLayers& layers) {
+                               const LayersOfStages& layers) {
   std::vector<int> stages;
   const int step = stage_step(model, config);
   if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
@@ -166,7 +166,7 @@ const LayerSplit& MemoryFit::split_of(const ParallelConfig& config) {
       split_config_.schedule != config.schedule ||
       split_config_.layers_per_stage != config.layers_per_stage) {
     split_config_ = config;
-    StageLayers layers(scenario_.job.model, config);
+    LayersOfStages layers(scenario_.job.model, config);
     std::vector<int> unlike = unlike_stages(scenario_.job.model, config, layers);
     split_.emplace(LayerSplit{std::move(layers), std::move(unlike)});
   }

@@ -22,7 +22,7 @@ struct MemoryVerdict {
 /// A split of layers over stages, and the stages between the first and the last one of which is
 /// the heaviest of those.
 struct LayerSplit {
-  StageLayers layers;
+  LayersOfStages layers;
   std::vector<int> unlike_stages;
 };
 

@@ -107,7 +107,7 @@ KeptActivations::KeptActivations(const Scenario& scenario, const ParallelConfig&
   });
 }
 
-Bytes KeptActivations::of_stage(const ParallelConfig& config, const StageLayers& layers,
+Bytes KeptActivations::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                 int stage) const {
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
@@ -134,7 +134,7 @@ Bytes KeptActivations::of_virtual_stage(const ParallelConfig& config, int virtua
 /// Which of its chunks a stage holds depends on the schedule; where they differ in layers, as many
 /// as can be are of the one that keeps most: at most 2p of one in an interleaved schedule, else at
 /// most one for each microbatch.
-KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config, const StageLayers& layers,
+KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config, const LayersOfStages& layers,
                                            int stage, double chunks, double microbatches) const {
   const TransformerConfig& model = scenario_.job.model;
   const int num_chunks = config.vpp * num_copies(config);

@@ -38,7 +38,7 @@ class KeptActivations {
   /// At the peak of the schedule, of all microbatches in flight, in all chunks of `stage`: of the
   /// layers and, where the model begins, the embedding's dropout masks. `config` may differ from
   /// the constructor's in dp, ZeRO stage and layers per stage; `layers` are its own.
-  [[nodiscard]] Bytes of_stage(const ParallelConfig& config, const StageLayers& layers,
+  [[nodiscard]] Bytes of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                int stage) const;
   /// Of one microbatch, in a virtual stage of the model (0 … pv−1).
   [[nodiscard]] Bytes of_virtual_stage(const ParallelConfig& config, int virtual_stage) const;
@@ -48,7 +48,7 @@ class KeptActivations {
 
   [[nodiscard]] Bytes of_layers(const KeptLayers& layers) const;
   [[nodiscard]] Bytes most_of_a_layer() const;
-  [[nodiscard]] KeptLayers layers_at_peak(const ParallelConfig& config, const StageLayers& layers,
+  [[nodiscard]] KeptLayers layers_at_peak(const ParallelConfig& config, const LayersOfStages& layers,
                                           int stage, double chunks, double microbatches) const;
   /// Of the embedding's dropout.
   [[nodiscard]] Bytes embedding_masks(const ParallelConfig& config, double microbatches) const;

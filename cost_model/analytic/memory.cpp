@@ -120,7 +120,7 @@ StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& con
   });
 }
 
-MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const StageLayers& layers,
+MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                         int stage) const {
   const StackSpec& stack = scenario_.stack;
   const RankParameters parameters = held(config, layers, stage);
@@ -141,7 +141,7 @@ MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const Stag
   return memory;
 }
 
-RankParameters StageMemories::held(const ParallelConfig& config, const StageLayers& layers,
+RankParameters StageMemories::held(const ParallelConfig& config, const LayersOfStages& layers,
                                    int stage) const {
   RankParameters parameters = {.dense = end_parameters(scenario_.job.model, config, stage)};
   for_each_kind(layers.of_stage(stage),
@@ -150,7 +150,7 @@ RankParameters StageMemories::held(const ParallelConfig& config, const StageLaye
 }
 
 /// The largest set of tensors that live only during one pass.
-Bytes StageMemories::working_set(const ParallelConfig& config, const StageLayers& layers,
+Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfStages& layers,
                                  int stage) const {
   const TransformerConfig& model = scenario_.job.model;
   Bytes largest;
@@ -193,7 +193,7 @@ Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
 }
 
 MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  const StageLayers layers(scenario.job.model, config);
+  const LayersOfStages layers(scenario.job.model, config);
   return StageMemories(scenario, config).of_stage(config, layers, stage);
 }
 
@@ -217,7 +217,7 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
       num_actions_with_messages(scenario, config) <= kMostActions) {
     return memory_by_stage(scenario, config, schedule_with_messages(scenario, config));
   }
-  const StageLayers layers(scenario.job.model, config);
+  const LayersOfStages layers(scenario.job.model, config);
   const StageMemories memories(scenario, config);
   std::vector<MemoryBreakdown> stages;
   stages.reserve(static_cast<std::size_t>(config.pp));
@@ -229,7 +229,7 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
 
 std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const ParallelConfig& config,
                                              const Schedule& schedule) {
-  const StageLayers layers(scenario.job.model, config);
+  const LayersOfStages layers(scenario.job.model, config);
   const StageMemories memories(scenario, config);
   std::vector<MemoryBreakdown> stages;
   stages.reserve(static_cast<std::size_t>(config.pp));
@@ -247,7 +247,7 @@ int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return heaviest_of(memory_by_stage(scenario, config));
   }
-  const StageLayers layers(scenario.job.model, config);
+  const LayersOfStages layers(scenario.job.model, config);
   const StageMemories memories(scenario, config);
   int heaviest = 0;
   Bytes most;

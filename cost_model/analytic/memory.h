@@ -74,14 +74,14 @@ class StageMemories {
 
   /// `config` may differ from the constructor's in dp, ZeRO stage and layers per stage; `layers`
   /// are its own.
-  [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const StageLayers& layers,
+  [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                          int stage) const;
   /// stage_parameters().
-  [[nodiscard]] RankParameters held(const ParallelConfig& config, const StageLayers& layers,
+  [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
                                     int stage) const;
 
  private:
-  [[nodiscard]] Bytes working_set(const ParallelConfig& config, const StageLayers& layers,
+  [[nodiscard]] Bytes working_set(const ParallelConfig& config, const LayersOfStages& layers,
                                   int stage) const;
   [[nodiscard]] Bytes buffers(const ParallelConfig& config, const RankParameters& held) const;
 

@@ -259,7 +259,7 @@ LayerCounts layers_of_stage(const TransformerConfig& model, const ParallelConfig
   });
 }
 
-StageLayers::StageLayers(const TransformerConfig& model, const ParallelConfig& config) {
+LayersOfStages::LayersOfStages(const TransformerConfig& model, const ParallelConfig& config) {
   const int num_virtual_stages = config.pp * config.vpp;
   of_virtual_stages_.reserve(static_cast<std::size_t>(num_virtual_stages));
   const int even = model.num_layers / num_virtual_stages;

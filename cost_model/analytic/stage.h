@@ -102,9 +102,9 @@ void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit
 [[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
                                           const ParallelConfig& config, int stage);
 /// Both, of all virtual stages and of all stages, worked out at once.
-class StageLayers {
+class LayersOfStages {
  public:
-  StageLayers(const TransformerConfig& model, const ParallelConfig& config);
+  LayersOfStages(const TransformerConfig& model, const ParallelConfig& config);
 
   [[nodiscard]] const LayerCounts& of_virtual_stage(int virtual_stage) const {
     return of_virtual_stages_[static_cast<std::size_t>(virtual_stage)];
