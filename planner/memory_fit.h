@@ -59,10 +59,6 @@ class MemoryFit {
   MemoryFit(const Scenario& scenario, Bytes capacity);
 
   [[nodiscard]] Bytes capacity() const { return capacity_; }
-  /// Whether memory is that of the orders of schedules.
-  [[nodiscard]] bool walks_orders() const { return walks_orders_; }
-  /// Whether all layers are alike.
-  [[nodiscard]] bool is_uniform() const { return is_uniform_; }
   /// Whether the first stage or the last is the heaviest, and both grow with the microbatch size.
   [[nodiscard]] bool grows_with_size(const ParallelConfig& config) const {
     return config.layers_per_stage.empty() && !walks_orders_ && is_uniform_;
@@ -95,8 +91,8 @@ class MemoryFit {
 
   const Scenario& scenario_;
   Bytes capacity_;
-  bool walks_orders_;
-  bool is_uniform_;
+  bool walks_orders_;  ///< Whether memory is that of the orders of schedules.
+  bool is_uniform_;    ///< Whether all layers are alike.
   std::map<OrdersKey, Schedule> orders_;
   double num_kept_actions_ = 0.0;
   // The last split that was looked at: many configurations in a row share one.

@@ -165,7 +165,7 @@ TEST(HeaviestStage, IsTheMaximumOverAllStages) {
 
 // 16.7 % of an A100's 80 GiB, of a V100's 32, and no more of a GB300's 279.
 TEST(ReservedMemory, DoesNotGrowBeyondWhatWasMeasured) {
-  const StackSpec stack = find_stack("megatron-core-2025");
+  const StackSpec stack = find_stack("megatron-lm-2021");
   const auto reserved = [&](const char* gpu) {
     return reserved_memory(find_cluster(gpu).gpu, stack).value() / kGibi;
   };
