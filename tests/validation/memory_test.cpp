@@ -58,5 +58,18 @@ TEST(BloomMemory, IsTheFormulasAndOneConstant) {
   EXPECT_LE(mean, 0.06);
 }
 
+// What ran fitted.
+TEST(MixtureMemory, FitsTheGpusThatTheRunsRanOn) {
+  int runs = 0;
+  for (const CostedRun& run : cost_runs(read_published_runs()).costed) {
+    if (run.run.group == "mbridge-moe") {
+      const Scenario scenario = scenario_of(run.run);
+      EXPECT_LE(peak_memory(scenario, run.run.config), scenario.cluster.gpu.memory) << run.run.id;
+      ++runs;
+    }
+  }
+  EXPECT_GE(runs, 41);
+}
+
 }  // namespace
 }  // namespace ptdp
