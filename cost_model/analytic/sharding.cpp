@@ -32,7 +32,7 @@ GatheredTwice gathered_twice(const Scenario& scenario, const ParallelConfig& con
     return {};
   }
   const auto context = static_cast<double>(context_width(model));
-  const double heads = static_cast<double>(query_width(model) + 2 * key_width(model));
+  const auto heads = static_cast<double>(query_width(model) + 2 * key_width(model));
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = model.ffn_hidden_size;
   const std::array backwards = {mlp, gates * mlp, context, heads};  // by the hidden size

@@ -239,7 +239,7 @@ TEST(MeasuredRun, IsRefusedWhereRecomputationContradictsItself) {
     Row changes;
     std::string message;
   };
-  for (const auto& [changes, message] :
+  for (const Expectation& expected :
        std::vector<Expectation>{{{{"recompute", "none"}, {"recompute_modules", "mlp"}},
                                  "recompute_modules: expected recompute selective beside it"},
                                 {{{"recompute", "selective-op"}, {"recompute_modules", "mlp"}},
@@ -248,7 +248,8 @@ TEST(MeasuredRun, IsRefusedWhereRecomputationContradictsItself) {
                                  "recompute_num_layers: expected recompute full beside it"},
                                 {{{"recompute", "full"}, {"recompute_method", "every"}},
                                  "recompute_method: expected recompute_num_layers beside it"}}) {
-    EXPECT_THAT(message_of([&] { run_of(row_with(changes)); }), testing::HasSubstr(message));
+    EXPECT_THAT(message_of([&] { run_of(row_with(expected.changes)); }),
+                testing::HasSubstr(expected.message));
   }
 }
 
