@@ -134,8 +134,9 @@ Bytes KeptActivations::of_virtual_stage(const ParallelConfig& config, int virtua
 /// Which of its chunks a stage holds depends on the schedule; where they differ in layers, as many
 /// as can be are of the one that keeps most: at most 2p of one in an interleaved schedule, else at
 /// most one for each microbatch.
-KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config, const LayersOfStages& layers,
-                                           int stage, double chunks, double microbatches) const {
+KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config,
+                                           const LayersOfStages& layers, int stage, double chunks,
+                                           double microbatches) const {
   const TransformerConfig& model = scenario_.job.model;
   const int num_chunks = config.vpp * num_copies(config);
   if (!config.recomputes_by_layers() &&

@@ -48,8 +48,9 @@ class KeptActivations {
 
   [[nodiscard]] Bytes of_layers(const KeptLayers& layers) const;
   [[nodiscard]] Bytes most_of_a_layer() const;
-  [[nodiscard]] KeptLayers layers_at_peak(const ParallelConfig& config, const LayersOfStages& layers,
-                                          int stage, double chunks, double microbatches) const;
+  [[nodiscard]] KeptLayers layers_at_peak(const ParallelConfig& config,
+                                          const LayersOfStages& layers, int stage, double chunks,
+                                          double microbatches) const;
   /// Of the embedding's dropout.
   [[nodiscard]] Bytes embedding_masks(const ParallelConfig& config, double microbatches) const;
 

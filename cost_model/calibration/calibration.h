@@ -1,5 +1,5 @@
-// One factor per cluster, stack and kind of model, out of measured runs, and what it says about the next
-// prediction.
+// One factor per cluster, stack and kind of model, out of measured runs, and what it says about the
+// next prediction.
 #pragma once
 
 #include <span>
