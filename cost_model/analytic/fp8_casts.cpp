@@ -275,6 +275,17 @@ RankParameters stored_weights(const StackSpec& stack, const GpuSpec& gpu,
   return bytes;
 }
 
+RankParameters weights_in_shards(const StackSpec& stack, const RankParameters& held) {
+  RankParameters bytes = held * stack.weight_bytes;
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  if (recipe != nullptr && recipe->has_only_fp8_weights) {
+    const double less = stack.weight_bytes - fp8_weight_bytes(recipe->scaling);
+    bytes.dense -= less * held.matrices;
+    bytes.experts -= less * held.experts;
+  }
+  return bytes;
+}
+
 RankParameters gathered_weights(const StackSpec& stack, const RankParameters& parameters) {
   RankParameters bytes = parameters * element_bytes(stack.precision);
   const Fp8Recipe* recipe = fp8_recipe(stack);

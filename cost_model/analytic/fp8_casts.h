@@ -62,6 +62,9 @@ struct LayerCasts {
 /// included; `weight_bytes` each without 8 bits.
 [[nodiscard]] RankParameters stored_weights(const StackSpec& stack, const GpuSpec& gpu,
                                             const RankParameters& held);
+/// The same of weights that full sharding keeps in shards, each once: in 8 bits where these are all
+/// that there is of them.
+[[nodiscard]] RankParameters weights_in_shards(const StackSpec& stack, const RankParameters& held);
 
 /// Bytes of `parameters` as they are gathered from shards.
 [[nodiscard]] RankParameters gathered_weights(const StackSpec& stack,

@@ -73,8 +73,8 @@ Bytes sharded_if(bool is_sharded, double bytes, const ParallelConfig& config,
 /// Of the weights on a rank: with 8 bits, copies of those that it has whole.
 Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
                  const GpuSpec& gpu) {
-  return shards_weights(config) ? sharded_if(true, stack.weight_bytes, config, held)
-                                : Bytes(stored_weights(stack, gpu, held).total());
+  return Bytes(shards_weights(config) ? shard_of(weights_in_shards(stack, held), config)
+                                      : stored_weights(stack, gpu, held).total());
 }
 
 /// Versions of its weights that a stage keeps.

@@ -184,6 +184,18 @@ TEST(Fp8Weights, AreKeptInTheCopiesThatProductsNeed) {
                    2.0 * 33.0 / 32.0 * matrices);
 }
 
+// A shard of weights that exist in 8 bits only has one byte of a matrix's, else two.
+TEST(Fp8Weights, AreKeptOnceInShards) {
+  const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
+  const RankParameters held = stage_parameters(small_gpt(), fsdp, 0);
+  const auto kept = [&](const Scenario& scenario) {
+    return 8.0 * stage_memory(scenario, fsdp, 0).weights.value();
+  };
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({})), 2.0 * held.total());
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({.has_only_fp8_weights = true})),
+                   2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden);
+}
+
 // Read as bf16 and written twice; of weights that come in 8 bits the transposed copy alone; in
 // every forward pass with full sharding.
 TEST(Fp8Weights, AreCastOnceOrInEveryPass) {
