@@ -9,6 +9,7 @@
 
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/sharding.h"
+#include "cost_model/calibration/run_fields.h"
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -18,199 +19,18 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kLargestCount = 1'000'000'000;
-constexpr double kLongestIteration = 1e6;  // seconds
-constexpr double kLeastMemory = 1e-3;      // GiB
-constexpr double kMostMemory = 1e5;
-
-const std::vector<std::string>& required_columns() {
-  static const std::vector<std::string> columns = {
-      "id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
-      "tp", "pp",     "dp",     "vpp",   "mbs",   "gbs", "recompute",   "iter_time_best_s"};
-  return columns;
-}
-
-const std::vector<std::string>& optional_columns() {
-  static const std::vector<std::string> columns = {"kv_heads",
-                                                   "head_dim",
-                                                   "ffn",
-                                                   "gated",
-                                                   "n_experts",
-                                                   "cp",
-                                                   "ep",
-                                                   "etp",
-                                                   "topk",
-                                                   "moe_ffn",
-                                                   "mtp_num_layers",
-                                                   "layers_per_stage",
-                                                   "schedule",
-                                                   "seq_parallel",
-                                                   "zero",
-                                                   "dp_overlap",
-                                                   "holdout_group",
-                                                   "source",
-                                                   "precision",
-                                                   "gpu_count",
-                                                   "source_ref",
-                                                   "tp_overlap",
-                                                   "n_microbatches",
-                                                   "memory_GB",
-                                                   "untied",
-                                                   "recompute_modules",
-                                                   "recompute_method",
-                                                   "recompute_num_layers",
-                                                   "dp_replicate",
-                                                   "reshard_after_forward"};
-  return columns;
-}
-
-/// Columns that collections of runs have and costing does not use.
-const std::vector<std::string>& other_columns() {
-  static const std::vector<std::string> columns = {"confidence",
-                                                   "framework",
-                                                   "model",
-                                                   "params_B",
-                                                   "gpu",
-                                                   "gpus_per_node",
-                                                   "cluster",
-                                                   "iter_time_s",
-                                                   "tflops_per_gpu",
-                                                   "flop_convention",
-                                                   "tokens_s_gpu",
-                                                   "samples_s",
-                                                   "mfu_pct",
-                                                   "hfu_pct",
-                                                   "iter_time_origin",
-                                                   "hw_tflops_calc",
-                                                   "check_ratio",
-                                                   "check_note",
-                                                   "fully_specified",
-                                                   "assumed",
-                                                   "missing",
-                                                   "notes",
-                                                   "model_tflops_calc",
-                                                   "model_tflops_calc_causal"};
-  return columns;
-}
-
-/// A column of an unknown name is ignored, unless it looks like one that would change the cost.
-void refuse_misspelt_columns(const CsvTable& table) {
-  for (const std::string& column : table.columns()) {
-    const bool is_known = contains(required_columns(), column) ||
-                          contains(optional_columns(), column) || contains(other_columns(), column);
-    const std::optional<std::string> meant =
-        is_known ? std::nullopt : nearest(column, optional_columns());
-    if (meant.has_value() && !table.has_column(*meant)) {
-      throw Error(table.place() + ": line 1: unknown column " + in_quotes(column) +
-                  "; did you mean " + in_quotes(*meant) + "?");
-    }
-  }
-}
-
-/// Thrown inside read_run only: the row is well formed but nothing that can be costed.
-struct Skip {
-  std::string reason;
-};
-
-/// The fields of one row, by column.
-class RowReader {
- public:
-  RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
-
-  [[nodiscard]] const std::string& text(std::string_view column) const {
-    return table_.text(row_, column);
-  }
-  /// Whether the source gives the field. "?" stands for what it is known to leave out.
-  [[nodiscard]] bool is_given(std::string_view column) const {
-    if (text(column) == "?") {
-      throw Skip{std::string(column) + " is not given"};
-    }
-    return !text(column).empty();
-  }
-  [[nodiscard]] std::string place_of(std::string_view column) const {
-    return table_.place_of(row_, column);
-  }
-  /// The text, which must be on one line: it is printed in tables.
-  [[nodiscard]] const std::string& line(std::string_view column) const {
-    const std::string& value = text(column);
-    const bool has_controls = std::any_of(
-        value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-    if (has_controls) {
-      throw Error(table_.place_of(row_, column) + ": expected printable text, got " +
-                  in_quotes(value));
-    }
-    return value;
-  }
-  /// Text that costing needs.
-  [[nodiscard]] const std::string& required_text(std::string_view column) const {
-    if (!is_given(column)) {
-      throw Skip{std::string(column) + " is not given"};
-    }
-    return line(column);
-  }
-  /// The name of a profile, which a path is not.
-  [[nodiscard]] const std::string& profile(std::string_view column) const {
-    const std::string& name = required_text(column);
-    if (name.find('/') != std::string::npos || name.ends_with(".json")) {
-      throw Skip{std::string(column) + " is no name of a profile"};
-    }
-    return name;
-  }
-  /// A number that costing needs.
-  [[nodiscard]] int count(std::string_view column, std::int64_t low) const {
-    return static_cast<int>(
-        parse_count(required_text(column), low, kLargestCount, table_.place_of(row_, column)));
-  }
-  /// A number from `otherwise` on, which it is where the source does not say.
-  [[nodiscard]] int count_or(std::string_view column, int otherwise) const {
-    return is_given(column) ? count(column, otherwise) : otherwise;
-  }
-  /// A number that is only checked against others; 0 where the source does not say.
-  [[nodiscard]] int check(std::string_view column) const {
-    return text(column) == "?" ? 0 : count_or(column, 0);
-  }
-  [[nodiscard]] double seconds(std::string_view column) const {
-    return parse_number(required_text(column), 1e-6, kLongestIteration,
-                        table_.place_of(row_, column));
-  }
-  /// Memory in GiB, as frameworks and nvidia-smi print it; nothing where the source does not say.
-  [[nodiscard]] std::optional<Bytes> memory(std::string_view column) const {
-    if (text(column).empty() || text(column) == "?") {
-      return std::nullopt;
-    }
-    return Bytes(
-        parse_number(line(column), kLeastMemory, kMostMemory, table_.place_of(row_, column)) *
-        kGibi);
-  }
-  /// "y" or "n"; nothing where the source does not say.
-  [[nodiscard]] std::optional<bool> flag(std::string_view column) const {
-    if (!is_given(column)) {
-      return std::nullopt;
-    }
-    if (text(column) != "y" && text(column) != "n") {
-      throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got )" +
-                  in_quotes(text(column)));
-    }
-    return text(column) == "y";
-  }
-
- private:
-  const CsvTable& table_;
-  std::size_t row_;
-};
-
 /// The shipped profile of the row's model, which the row must agree with.
-TransformerConfig read_expert_model(const RowReader& row) {
+TransformerConfig read_expert_model(const RunFields& row) {
   std::string name = row.text("model");
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   if (!contains(list_profiles(ProfileKind::kModel), name)) {
-    throw Skip{"a model with experts that no profile describes"};
+    throw SkipRow{"a model with experts that no profile describes"};
   }
   TransformerConfig model = find_model(name).config;
   const auto agree = [&](std::string_view column, int expected) {
     if (row.is_given(column) && row.count(column, 0) != expected) {
-      throw Skip{std::string(column) + " is not that of the profile " + name};
+      throw SkipRow{std::string(column) + " is not that of the profile " + name};
     }
   };
   agree("layers", model.num_layers);
@@ -226,14 +46,14 @@ TransformerConfig read_expert_model(const RowReader& row) {
   return model;
 }
 
-TransformerConfig read_model(const RowReader& row, const std::string& place) {
+TransformerConfig read_model(const RunFields& row, const std::string& place) {
   if (row.count_or("n_experts", 0) > 0) {
     return read_expert_model(row);
   }
   TransformerConfig model;
   model.num_layers = row.count("layers", 1);
   if (model.num_layers > kMostModelLayers) {
-    throw Skip{"more than " + std::to_string(kMostModelLayers) + " layers"};
+    throw SkipRow{"more than " + std::to_string(kMostModelLayers) + " layers"};
   }
   model.hidden_size = row.count("hidden", 1);
   model.num_attention_heads = row.count("heads", 1);
@@ -254,7 +74,7 @@ TransformerConfig read_model(const RowReader& row, const std::string& place) {
   try {
     model = resolved(model, place);
   } catch (const Error& error) {
-    throw Skip{error.what()};
+    throw SkipRow{error.what()};
   }
   return model;
 }
@@ -268,7 +88,7 @@ Recompute read_recompute(const std::string& text) {
       return entry.value;
     }
   }
-  throw Skip{"recompute " + in_quotes(text) + " is not covered"};
+  throw SkipRow{"recompute " + in_quotes(text) + " is not covered"};
 }
 
 /// The recipe of 8 bits that a precision stands for under the spellings that sources use, of two
@@ -288,7 +108,7 @@ std::string read_fp8(const std::string& precision) {
 
 /// What recomputation is of; throws Error for modules or layers that no stack has, and for what
 /// contradicts `recompute`.
-void read_recomputation(const RowReader& row, ParallelConfig& config) {
+void read_recomputation(const RunFields& row, ParallelConfig& config) {
   const std::string& kind = row.text("recompute");
   config.recompute = read_recompute(kind);
   const auto expect = [&](const char* column, bool is_meant, const std::string& beside) {
@@ -338,11 +158,11 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   if (vpp == 1 && stages_of_memory(text)) {
     return ScheduleKind::kZbAuto;
   }
-  throw Skip{"schedule " + in_quotes(text) + " is not covered"};
+  throw SkipRow{"schedule " + in_quotes(text) + " is not covered"};
 }
 
 /// "4+4+3": the layers of each virtual stage, as the row has them.
-std::vector<int> read_layers_per_stage(const RowReader& row) {
+std::vector<int> read_layers_per_stage(const RunFields& row) {
   std::vector<int> layers;
   const std::string& text = row.text("layers_per_stage");
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -380,7 +200,7 @@ std::vector<int> spread_layers(int layers, int virtual_stages) {
   return spread;
 }
 
-ParallelConfig read_config(const RowReader& row, const TransformerConfig& model) {
+ParallelConfig read_config(const RunFields& row, const TransformerConfig& model) {
   const int num_layers = model.num_layers;
   const bool has_experts = model.num_experts > 0;
   ParallelConfig config;
@@ -392,10 +212,10 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
   config.vpp = row.count("vpp", 1);
   config.micro_batch_size = row.count("mbs", 1);
   if (!has_experts && config.ep > 1) {
-    throw Skip{"ep of a model without experts"};
+    throw SkipRow{"ep of a model without experts"};
   }
   if (has_experts && config.tp > 1 && !row.is_given("etp")) {
-    throw Skip{"etp is not given"};  // Megatron-Core's default is tp, its recipes' is 1
+    throw SkipRow{"etp is not given"};  // Megatron-Core's default is tp, its recipes' is 1
   }
   config.etp = row.count_or("etp", 1);
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
@@ -407,21 +227,21 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
   const int zero_stage = row.count_or("zero", 0);
   config.zero_stage = has_replicas(model, config) ? zero_stage : 0;
   if (config.zero_stage > kHighestZeroStage) {
-    throw Skip{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
+    throw SkipRow{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }
   config.dp_replicate = row.count_or("dp_replicate", 1);
   if (config.dp % config.dp_replicate != 0 || (config.dp_replicate > 1 && config.zero_stage == 0)) {
-    throw Skip{"dp_replicate " + std::to_string(config.dp_replicate) + " does not divide dp, or " +
-               "nothing is sharded"};
+    throw SkipRow{"dp_replicate " + std::to_string(config.dp_replicate) +
+                  " does not divide dp, or " + "nothing is sharded"};
   }
   config.reshard_after_forward =
       !shards_weights(config) || row.flag("reshard_after_forward").value_or(true);
   if (config.vpp > 1 && config.pp == 1) {
-    throw Skip{"vpp " + std::to_string(config.vpp) + " without a pipeline"};
+    throw SkipRow{"vpp " + std::to_string(config.vpp) + " without a pipeline"};
   }
   const std::int64_t virtual_stages = std::int64_t{config.pp} * config.vpp;
   if (virtual_stages > num_layers && virtual_stages != num_layers + 2) {
-    throw Skip{"fewer layers than stages"};
+    throw SkipRow{"fewer layers than stages"};
   }
   config.layers_per_stage = row.is_given("layers_per_stage")
                                 ? read_layers_per_stage(row)
@@ -430,23 +250,23 @@ ParallelConfig read_config(const RowReader& row, const TransformerConfig& model)
       (std::ssize(config.layers_per_stage) != virtual_stages ||
        std::accumulate(config.layers_per_stage.begin(), config.layers_per_stage.end(), 0) !=
            num_layers)) {
-    throw Skip{"layers_per_stage is not " + std::to_string(virtual_stages) +
-               " numbers that add up to " + std::to_string(num_layers)};
+    throw SkipRow{"layers_per_stage is not " + std::to_string(virtual_stages) +
+                  " numbers that add up to " + std::to_string(num_layers)};
   }
   return config;
 }
 
 /// Skips a row whose number of microbatches contradicts its batch.
-void check_microbatches(const RowReader& row, const MeasuredRun& run) {
+void check_microbatches(const RunFields& row, const MeasuredRun& run) {
   const int given = row.check("n_microbatches");
   const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;
   if (given != 0 && run.global_batch_size % slots == 0 && run.global_batch_size / slots != given) {
-    throw Skip{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
-               " microbatches, n_microbatches is " + std::to_string(given)};
+    throw SkipRow{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
+                  " microbatches, n_microbatches is " + std::to_string(given)};
   }
 }
 
-MeasuredRun read_run(const RowReader& row, const std::string& place) {
+MeasuredRun read_run(const RunFields& row, const std::string& place) {
   MeasuredRun run;
   run.id = row.line("id");
   run.group = row.line("holdout_group");
@@ -464,12 +284,12 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
   if (precision == "bf16" || !run.fp8.empty()) {
     run.precision = Precision::kBf16;
   } else if (precision != "fp16" && !precision.empty()) {
-    throw Skip{"precision " + in_quotes(precision) + " is not covered"};
+    throw SkipRow{"precision " + in_quotes(precision) + " is not covered"};
   }
   const std::int64_t gpus = row.check("gpu_count");
   if (gpus != 0 && gpus != run.config.world_size()) {
-    throw Skip{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
-               " GPUs, gpu_count is " + std::to_string(gpus)};
+    throw SkipRow{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
+                  " GPUs, gpu_count is " + std::to_string(gpus)};
   }
   if (row.text("dp_overlap") != "?") {
     run.data_parallel_overlap = row.flag("dp_overlap");
@@ -486,14 +306,13 @@ MeasuredRun read_run(const RowReader& row, const std::string& place) {
 }  // namespace
 
 MeasuredRuns read_measured_runs(const CsvTable& table) {
-  table.require(required_columns());
-  refuse_misspelt_columns(table);
+  check_columns(table);
   MeasuredRuns result;
   for (std::size_t row = 0; row < table.num_rows(); ++row) {
-    const RowReader reader(table, row);
+    const RunFields reader(table, row);
     try {
       result.runs.push_back(read_run(reader, table.place_of(row, reader.text("id"))));
-    } catch (const Skip& skip) {
+    } catch (const SkipRow& skip) {
       result.skipped.push_back({reader.text("id"), reader.text("holdout_group"), skip.reason,
                                 std::make_shared<const CsvTable>(table.variations(row, {{}}))});
     }
