@@ -181,6 +181,12 @@ bool gathers_in_fp8(const Fp8Recipe& recipe, const ParallelConfig& config) {
   return recipe.gathers_weights && config.zero_stage >= 1;
 }
 
+/// So many bytes more of each of the parameters in `held` that recipes cover.
+void add_to_covered(RankParameters& bytes, double more, const RankParameters& held) {
+  bytes.dense += more * held.matrices;
+  bytes.experts += more * held.experts;
+}
+
 }  // namespace
 
 int fp8_copies(Fp8Scaling scaling, const GpuSpec& gpu) {
@@ -269,8 +275,7 @@ RankParameters stored_weights(const StackSpec& stack, const GpuSpec& gpu,
                             ? fp8_copies(recipe->scaling, gpu) * fp8_weight_bytes(recipe->scaling)
                             : 0.0;
     const double more = kept - (recipe->has_only_fp8_weights ? stack.weight_bytes : 0.0);
-    bytes.dense += more * held.matrices;
-    bytes.experts += more * held.experts;
+    add_to_covered(bytes, more, held);
   }
   return bytes;
 }
@@ -279,9 +284,7 @@ RankParameters weights_in_shards(const StackSpec& stack, const RankParameters& h
   RankParameters bytes = held * stack.weight_bytes;
   const Fp8Recipe* recipe = fp8_recipe(stack);
   if (recipe != nullptr && recipe->has_only_fp8_weights) {
-    const double less = stack.weight_bytes - fp8_weight_bytes(recipe->scaling);
-    bytes.dense -= less * held.matrices;
-    bytes.experts -= less * held.experts;
+    add_to_covered(bytes, fp8_weight_bytes(recipe->scaling) - stack.weight_bytes, held);
   }
   return bytes;
 }
@@ -290,9 +293,8 @@ RankParameters gathered_weights(const StackSpec& stack, const RankParameters& pa
   RankParameters bytes = parameters * element_bytes(stack.precision);
   const Fp8Recipe* recipe = fp8_recipe(stack);
   if (recipe != nullptr && recipe->gathers_weights) {
-    const double less = element_bytes(stack.precision) - fp8_weight_bytes(recipe->scaling);
-    bytes.dense -= less * parameters.matrices;
-    bytes.experts -= less * parameters.experts;
+    add_to_covered(bytes, fp8_weight_bytes(recipe->scaling) - element_bytes(stack.precision),
+                   parameters);
   }
   return bytes;
 }

@@ -63,18 +63,23 @@ int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
   return static_cast<int>(heaviest - stages.begin());
 }
 
-/// So many bytes of each parameter that a rank holds, or of its shard of them. Where ZeRO shards a
-/// 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
-Bytes sharded_if(bool is_sharded, double bytes, const ParallelConfig& config,
-                 const RankParameters& held) {
-  return Bytes(is_sharded ? shard_of(held * bytes, config) : held.total() * bytes);
-}
-
 /// Of the weights on a rank: with 8 bits, copies of those that it has whole.
 Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
                  const GpuSpec& gpu) {
   return Bytes(shards_weights(config) ? shard_of(weights_in_shards(stack, held), config)
                                       : stored_weights(stack, gpu, held).total());
+}
+
+Bytes gradients_of(const StackSpec& stack, const ParallelConfig& config,
+                   const RankParameters& held) {
+  const RankParameters bytes = held * stack.gradient_bytes;
+  return Bytes(shards_gradients(config) ? shard_of(bytes, config) : bytes.total());
+}
+
+/// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
+                   const RankParameters& held) {
+  return Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config));
 }
 
 /// Versions of its weights that a stage keeps.
@@ -100,9 +105,8 @@ Bytes MemoryBreakdown::total() const {
 
 Bytes model_state(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
                   const GpuSpec& gpu) {
-  return weights_of(stack, config, held, gpu) +
-         sharded_if(shards_gradients(config), stack.gradient_bytes, config, held) +
-         Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config));
+  return weights_of(stack, config, held, gpu) + gradients_of(stack, config, held) +
+         optimizer_of(stack, config, held);
 }
 
 StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& config)
@@ -125,12 +129,10 @@ MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const Laye
   const StackSpec& stack = scenario_.stack;
   const RankParameters parameters = held(config, layers, stage);
   const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
-  MemoryBreakdown memory{
-      .weights = weight_versions(scenario_, config, stage) * weights,
-      .gradients = sharded_if(shards_gradients(config), stack.gradient_bytes, config, parameters),
-      .optimizer =
-          Bytes(updated_by_rank(parameters * optimizer_bytes_on_gpu(stack, config), config)),
-      .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
+  MemoryBreakdown memory{.weights = weight_versions(scenario_, config, stage) * weights,
+                         .gradients = gradients_of(stack, config, parameters),
+                         .optimizer = optimizer_of(stack, config, parameters),
+                         .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario_, config, stage), stack);
     return memory;
