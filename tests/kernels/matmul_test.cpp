@@ -17,9 +17,14 @@ struct NaiveProduct {
   Values c;
   Values magnitude;
 };
-NaiveProduct naive_product(const Matmul& product, const Values& a, const Values& b,
-                           const Values& before) {
+/// Not sanitized, and over pointers: most of the time of a sanitized test of products would be its.
+[[gnu::no_sanitize("address", "undefined")]] NaiveProduct naive_product(const Matmul& product,
+                                                                        const Values& left,
+                                                                        const Values& right,
+                                                                        const Values& before) {
   const auto& [m, n, k, transposes_a, transposes_b, accumulates] = product;
+  const double* const a = left.data();
+  const double* const b = right.data();
   NaiveProduct result{Values(m * n), Values(m * n)};
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {

@@ -80,6 +80,11 @@ ProgramRun run_validate(const std::vector<std::string>& arguments, RunOptions op
   return run_program(validate_program(), arguments, with_shipped_profiles(std::move(options)));
 }
 
+ProgramRun run_validate_few(std::vector<std::string> arguments, RunOptions options) {
+  arguments.insert(arguments.end(), {"--group", "sc21-t1"});
+  return run_validate(arguments, std::move(options));
+}
+
 ProgramRun run_calibrate(const std::vector<std::string>& arguments, RunOptions options) {
   return run_program(calibrate_program(), arguments, with_shipped_profiles(std::move(options)));
 }

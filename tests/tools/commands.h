@@ -45,6 +45,9 @@ inline constexpr bool kIsSanitized = false;
                                   RunOptions options = {});
 [[nodiscard]] ProgramRun run_validate(const std::vector<std::string>& arguments,
                                       RunOptions options = {});
+/// ptdp-validate on the rows of SC21 table 1, where all published runs would show no more.
+[[nodiscard]] ProgramRun run_validate_few(std::vector<std::string> arguments = {},
+                                          RunOptions options = {});
 [[nodiscard]] ProgramRun run_calibrate(const std::vector<std::string>& arguments,
                                        RunOptions options = {});
 [[nodiscard]] ProgramRun run_sim(const std::vector<std::string>& arguments,

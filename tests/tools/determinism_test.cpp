@@ -36,20 +36,16 @@ TEST(Search, GivesTheSameBytesEveryTime) {
   for (const char* format : kFormats) {
     const ProgramRun first = run_plan(search(format));
     ASSERT_TRUE(succeeds(first));
-    for (int repetition = 0; repetition < 3; ++repetition) {
-      EXPECT_TRUE(run_plan(search(format)).output == first.output) << format;
-    }
+    EXPECT_TRUE(run_plan(search(format)).output == first.output) << format;
   }
 }
 
 TEST(Search, GivesTheSameBytesWithAnyNumberOfThreads) {
-  for (const char* format : kFormats) {
-    const std::string alone = run_plan(search(format)).output;
-    for (const char* threads : {"2", "3", "8", "64", "1024"}) {
-      const ProgramRun run = run_plan(search(format, threads));
-      ASSERT_TRUE(succeeds(run));
-      EXPECT_TRUE(run.output == alone) << format << " with " << threads;
-    }
+  const std::string alone = run_plan(search("json")).output;
+  for (const char* threads : {"2", "3", "8", "64", "1024"}) {
+    const ProgramRun run = run_plan(search("json", threads));
+    ASSERT_TRUE(succeeds(run));
+    EXPECT_TRUE(run.output == alone) << threads << " threads";
   }
 }
 
@@ -82,7 +78,7 @@ TEST(Commands, GiveTheSameBytesInAGermanLocale) {
     EXPECT_TRUE(run_plan(search(format), german).output == run_plan(search(format)).output)
         << format;
   }
-  EXPECT_TRUE(run_validate({}, german).output == run_validate({}).output);
+  EXPECT_TRUE(run_validate_few({}, german).output == run_validate_few().output);
 }
 
 TEST(Commands, ReadNumbersWithPointsInAGermanLocale) {
@@ -103,7 +99,7 @@ TEST(Commands, ReadNumbersWithPointsInAGermanLocale) {
 TEST(Commands, RunWithALocaleThatIsNotInstalled) {
   const RunOptions strange{.environment = {{"LC_ALL", "xx_XX.UTF-8"}, {"LANG", "xx_XX.UTF-8"}}};
   EXPECT_TRUE(run_plan(search("table"), strange).output == run_plan(search("table")).output);
-  EXPECT_TRUE(run_validate({}, strange).output == run_validate({}).output);
+  EXPECT_TRUE(run_validate_few({}, strange).output == run_validate_few().output);
 }
 
 TEST(Commands, GiveTheSameBytesInAnyTimeZoneAndDirectory) {
@@ -113,7 +109,7 @@ TEST(Commands, GiveTheSameBytesInAnyTimeZoneAndDirectory) {
                              .directory = directory.path()};
     EXPECT_TRUE(run_plan(search("json"), options).output == run_plan(search("json")).output)
         << zone;
-    EXPECT_TRUE(run_validate({}, options).output == run_validate({}).output) << zone;
+    EXPECT_TRUE(run_validate_few({}, options).output == run_validate_few().output) << zone;
   }
   EXPECT_TRUE(entries_of(directory.path()).empty());
 }
@@ -128,13 +124,11 @@ TEST(ErrorPage, OfThePublishedRunsIsTheOneInTheTree) {
 }
 
 TEST(Validation, GivesTheSameBytesEveryTime) {
-  for (const char* format : {"table", "json"}) {
-    const std::vector<std::string> arguments = {"--format", format, "--calibration",
-                                                "leave-one-out", "--ranking"};
-    const ProgramRun first = run_validate(arguments);
-    ASSERT_TRUE(succeeds(first));
-    EXPECT_TRUE(run_validate(arguments).output == first.output) << format;
-  }
+  const std::vector<std::string> arguments = {"--format", "json", "--calibration", "leave-one-out",
+                                              "--ranking"};
+  const ProgramRun first = run_validate(arguments);
+  ASSERT_TRUE(succeeds(first));
+  EXPECT_TRUE(run_validate(arguments).output == first.output);
 }
 
 }  // namespace
