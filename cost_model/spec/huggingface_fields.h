@@ -40,6 +40,7 @@ inline constexpr std::array kModelTypes = {
     NamedValue<ModelType>{ModelType::kQwen3Moe, "qwen3_moe"},
     NamedValue<ModelType>{ModelType::kDeepseekV2, "deepseek_v2"},
     NamedValue<ModelType>{ModelType::kDeepseekV3, "deepseek_v3"},
+    NamedValue<ModelType>{ModelType::kDeepseekV3, "kimi_k2"},  // by DeepSeek-V3's own classes
     NamedValue<ModelType>{ModelType::kNemotron, "nemotron"}};
 
 [[nodiscard]] inline bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {

@@ -172,7 +172,7 @@ TEST(PublishedConfigs, OfQwen) {
         235'093'634'560}});
 }
 
-// DeepSeek-V2's paper: 236 B; Kimi-K2 is of DeepSeek-V3's class.
+// DeepSeek-V2's paper: 236 B; Kimi-K2 names a type of its own and has DeepSeek-V3's classes.
 TEST(PublishedConfigs, OfDeepSeek) {
   const std::string v2 = R"("q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
       "qk_rope_head_dim": 64, "v_head_dim": 128, "ep_size": 1, "scoring_func": "softmax",
@@ -182,7 +182,7 @@ TEST(PublishedConfigs, OfDeepSeek) {
       "num_key_value_heads": 128)";
   expect_parameters(
       {{"DeepSeek-V2", "deepseek_v2", shape(60, 5120, 128, 12288, 102400) + v2, 235'741'434'880},
-       {"Kimi-K2", "deepseek_v3",
+       {"Kimi-K2", "kimi_k2",
         shape(61, 7168, 64, 18432, 163840) +
             R"("n_routed_experts": 384, "first_k_dense_replace": 1)",
         1'026'408'232'448}});
