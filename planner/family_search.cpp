@@ -57,6 +57,7 @@ FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& option
       sizes_(all_sizes(replicas)),
       batches_(scenario, replicas),
       memory_(scenario, usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+      family_memory_(scenario, memory_),
       costs_(scenario),
       findings_(options) {}
 
@@ -87,6 +88,8 @@ void FamilySearch::search_split(const ParallelConfig& split) {
 
 void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& zero_stages) {
   is_uneven_ = !config.layers_per_stage.empty();
+  family_memory_.begin_family();
+  split_ = family_memory_.number_of(config.layers_per_stage);
   enter(config, zero_stages);
   for (const int size : sizes_) {
     if (entries_.empty()) {
@@ -138,8 +141,6 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
 void FamilySearch::search_size(ParallelConfig& config, int size) {
   config.micro_batch_size = size;
   size_costs_.clear();
-  memories_.reset();
-  size_memory_.clear();
   beyond_ = {};
   hopeless_ = {};
   if (is_uneven_ && rejects_all(config)) {
@@ -176,7 +177,7 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
 
 void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
   SizeCosts& shared = costs_of(config, entry);
-  const MemoryVerdict verdict = judge(config, entry);
+  const MemoryVerdict verdict = family_memory_.judge(config, split_, entry.has_replicas);
   if (verdict.violation) {
     count_misfit(config, entry, verdict);
     return;
@@ -240,48 +241,30 @@ FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& e
   if (costs_class == kUnknown) {
     costs_class = costs_.class_of(config);
   }
-  const auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
-  const auto place = static_cast<std::size_t>(found - size_costs_.begin());
+  auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
   const bool is_new = found == size_costs_.end();
   if (is_new) {
     const MicrobatchCosts& costs = costs_.find(costs_class, config);
-    SizeCosts shared{.costs_class = costs_class, .costs = &costs};
-    if (is_uneven_) {
-      auto layers = balanced_layers(scenario_, config, costs);
-      shared.layers_per_stage =
-          layers ? std::move(*layers)
-                 : even_split(scenario_.job.model.num_layers, config.pp * config.vpp);
-    }
-    shared.mean_stage = mean_stage_time(scenario_, config, costs);
-    size_costs_.push_back(std::move(shared));
+    found = size_costs_.insert(
+        found, {.costs_class = costs_class, .costs = &costs, .split = find_split(config, costs)});
   }
-  if (is_uneven_ && (is_new || place != current_costs_)) {
-    config.layers_per_stage = size_costs_[place].layers_per_stage;
+  if (found->split != split_) {
+    split_ = found->split;
+    config.layers_per_stage = family_memory_.layers_per_stage(split_);
   }
-  current_costs_ = place;
-  return size_costs_[place];
+  if (is_new) {
+    found->mean_stage = mean_stage_time(scenario_, config, *found->costs);
+  }
+  return *found;
 }
 
-MemoryVerdict FamilySearch::judge(const ParallelConfig& config, const Entry& entry) {
-  if (!is_linear_in_replicas(scenario_, config)) {
-    return memory_.judge(config);
+std::size_t FamilySearch::find_split(const ParallelConfig& config, const MicrobatchCosts& costs) {
+  if (!is_uneven_) {
+    return split_;
   }
-  const int costs_class = classes_[entry.replicas];
-  const std::int64_t kept = microbatches_kept(scenario_, config);
-  for (SizeMemory& known : size_memory_) {
-    if (known.costs_class == costs_class && known.has_replicas == entry.has_replicas &&
-        known.microbatches_kept == kept) {
-      return memory_.judge(config, *memories_, known.lines);
-    }
-  }
-  if (!memories_) {
-    memories_.emplace(scenario_, config);
-  }
-  size_memory_.push_back({.costs_class = costs_class,
-                          .has_replicas = entry.has_replicas,
-                          .microbatches_kept = kept,
-                          .lines = {}});
-  return memory_.judge(config, *memories_, size_memory_.back().lines);
+  const auto balanced = balanced_layers(scenario_, config, costs);
+  return family_memory_.number_of(
+      balanced ? *balanced : even_split(scenario_.job.model.num_layers, config.pp * config.vpp));
 }
 
 bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {

@@ -11,6 +11,7 @@
 #include "planner/batch_sizes.h"
 #include "planner/costs_cache.h"
 #include "planner/enumerate.h"
+#include "planner/family_memory.h"
 #include "planner/findings.h"
 #include "planner/memory_fit.h"
 #include "planner/search.h"
@@ -53,16 +54,9 @@ class FamilySearch {
   struct SizeCosts {
     int costs_class = 0;
     const MicrobatchCosts* costs = nullptr;
-    std::vector<int> layers_per_stage;
+    std::size_t split = 0;  ///< Of the layers, in the family's memory.
     Seconds mean_stage;
     std::optional<Seconds> slowest_stage;  ///< Once it is needed.
-  };
-  /// And what those share of them whose stages hold the same but for the optimizer.
-  struct SizeMemory {
-    int costs_class = 0;
-    bool has_replicas = false;
-    std::int64_t microbatches_kept = 0;
-    MemoryLines lines;
   };
 
   /// What is known of something that holds for few replicas if at all.
@@ -81,7 +75,7 @@ class FamilySearch {
   void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
 
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
-  MemoryVerdict judge(const ParallelConfig& config, const Entry& entry);
+  std::size_t find_split(const ParallelConfig& config, const MicrobatchCosts& costs);
   /// Whether no larger microbatch fits either, by the stage that violates memory.
   bool is_beyond(ParallelConfig& config, Constraint violation);
   /// Whether no split of the layers fits, if they are split here.
@@ -97,14 +91,13 @@ class FamilySearch {
   std::vector<int> sizes_;  // of all microbatches, ascending
   BatchTable batches_;
   MemoryFit memory_;
+  FamilyMemory family_memory_;
   CostsCache costs_;
   std::vector<Entry> entries_;  // of the family that is searched, by dp
   std::vector<int> classes_;    // of its costs, by replicas; kUnknown until one is needed
   bool is_uneven_ = false;      // whether its layers are split here
   std::vector<SizeCosts> size_costs_;
-  std::size_t current_costs_ = 0;          // whose layers_per_stage the configuration has
-  std::optional<StageMemories> memories_;  // at the size, once they are needed
-  std::vector<SizeMemory> size_memory_;
+  std::size_t split_ = 0;  // whose layers_per_stage the configuration has
   std::array<FewReplicas, kHighestZeroStage + 1> beyond_;    // at the size, by ZeRO stage
   std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // the same
   SearchResult tally_;

@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
 constexpr double kMostKeptActions = 2e6;    // of all of them: 32 MB
-constexpr double kMemoryRounding = 1e-11;   // more than sums of some hundred terms are off
 
 /// Microbatches whose activations a stage keeps at least, in chunks of it all together; no fewer of
 /// more microbatches, or smaller ones. However chunks differ in layers, those that are kept are the
@@ -36,89 +35,7 @@ double least_in_flight(const Scenario& scenario, const ParallelConfig& config, i
   return std::min(microbatches, chunks_in_flight(config.pp, config.vpp, stage, many) / config.vpp);
 }
 
-/// The stages between the first and the last one of which is the heaviest of those: of stages with
-/// the same layers in the same chunks the first keeps most microbatches, for others all.
-std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
-                               const LayersOfStages& layers) {
-  std::vector<int> stages;
-  const int step = stage_step(model, config);
-  if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
-    for (int stage = step; stage < config.pp - 1; stage += step) {
-      stages.push_back(stage);
-    }
-    return stages;
-  }
-  if (step > 1) {
-    return stages;  // all have equal layers
-  }
-  const auto is_like = [&](int stage, int other) {
-    for (int chunk = 0; chunk < config.vpp; ++chunk) {
-      if (layers.of_virtual_stage(chunk * config.pp + stage) !=
-          layers.of_virtual_stage(chunk * config.pp + other)) {
-        return false;
-      }
-    }
-    return true;
-  };
-  for (int stage = 1; stage < config.pp - 1; ++stage) {
-    if (std::ranges::none_of(stages, [&](int other) { return is_like(stage, other); })) {
-      stages.push_back(stage);
-    }
-  }
-  return stages;
-}
-
 }  // namespace
-
-MemoryVerdict MemoryLines::judge(const Scenario& scenario, const ParallelConfig& config,
-                                 const StageMemories& memories, const LayerSplit& split,
-                                 Bytes capacity) {
-  const auto line_of = [&](int stage) {
-    const MemoryBreakdown memory = memories.of_stage(config, split.layers, stage);
-    const RankParameters optimizer =
-        memories.held(config, split.layers, stage) * optimizer_bytes_on_gpu(scenario.stack, config);
-    return Line{.fixed = (memory.total() - memory.optimizer).value(),
-                .whole = optimizer.total(),
-                .sharded = shard_of(optimizer, config) * config.dp};
-  };
-  const double most = capacity.value();
-  const double share = 1.0 / config.dp;
-  const bool is_sharded = config.zero_stage >= 1;
-  margin_ = std::numeric_limits<double>::infinity();
-  MemoryVerdict verdict;
-  const auto fits = [&](const Line& line) {
-    const double memory = line.fixed + (is_sharded ? line.sharded * share : line.whole);
-    margin_ = std::min(margin_, std::abs(memory - most) / most);
-    verdict.largest = std::max(verdict.largest, Bytes(memory));
-    return memory <= most;
-  };
-  if (ends_.empty()) {
-    ends_.push_back(line_of(0));
-  }
-  if (!fits(ends_.front())) {
-    verdict.violation = Constraint::kMemoryFirstStage;
-    return verdict;
-  }
-  if (ends_.size() == 1) {
-    ends_.push_back(line_of(config.pp - 1));
-  }
-  if (!fits(ends_.back())) {
-    verdict.violation = Constraint::kMemoryLastStage;
-    return verdict;
-  }
-  if (!has_between_) {
-    has_between_ = true;
-    for (const int stage : split.unlike_stages) {
-      between_.push_back(line_of(stage));
-    }
-  }
-  for (const Line& line : between_) {
-    if (!fits(line)) {
-      verdict.violation = Constraint::kMemoryMiddleStage;
-    }
-  }
-  return verdict;
-}
 
 MemoryFit::MemoryFit(const Scenario& scenario, Bytes capacity)
     : scenario_(scenario),
@@ -152,25 +69,6 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   const Bytes largest = peak_memory(scenario_, config);
   return {largest,
           largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
-}
-
-MemoryVerdict MemoryFit::judge(const ParallelConfig& config, const StageMemories& memories,
-                               MemoryLines& lines) {
-  const MemoryVerdict verdict =
-      lines.judge(scenario_, config, memories, split_of(config), capacity_);
-  return lines.margin() < kMemoryRounding ? judge(config) : verdict;
-}
-
-const LayerSplit& MemoryFit::split_of(const ParallelConfig& config) {
-  if (!split_ || split_config_.pp != config.pp || split_config_.vpp != config.vpp ||
-      split_config_.schedule != config.schedule ||
-      split_config_.layers_per_stage != config.layers_per_stage) {
-    split_config_ = config;
-    LayersOfStages layers(scenario_.job.model, config);
-    std::vector<int> unlike = unlike_stages(scenario_.job.model, config, layers);
-    split_.emplace(LayerSplit{std::move(layers), std::move(unlike)});
-  }
-  return *split_;
 }
 
 Bytes MemoryFit::least_of_any_split(const ParallelConfig& config) const {
@@ -233,23 +131,6 @@ std::vector<MemoryBreakdown> MemoryFit::memory_of_stages(const ParallelConfig& c
     found = orders_.emplace(key, schedule_with_messages(scenario_, config)).first;
   }
   return memory_by_stage(scenario_, config, found->second);
-}
-
-bool is_linear_in_replicas(const Scenario& scenario, const ParallelConfig& config) {
-  return scenario.stack.memory_model != MemoryModel::kPtdp &&
-         (config.zero_stage <= 1 || config.pp > 1);
-}
-
-std::int64_t microbatches_kept(const Scenario& scenario, const ParallelConfig& config) {
-  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:  // as many as there are stages are in flight (pipeline.h)
-      return std::min<std::int64_t>(microbatches, config.pp);
-    case ScheduleKind::kInterleaved:  // of one chunk 2·pp
-      return std::min<std::int64_t>(microbatches, std::int64_t{2} * config.pp);
-    default:
-      return microbatches;
-  }
 }
 
 }  // namespace ptdp

@@ -79,6 +79,11 @@ class StageMemories {
   /// stage_parameters().
   [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
                                     int stage) const;
+  /// The part of of_stage()'s memory that is proportional to the microbatch size, where as many
+  /// microbatches are in flight. Of any stack but one of MemoryModel::kPtdp.
+  [[nodiscard]] Bytes proportional_to_size(const MemoryBreakdown& memory) const {
+    return memory.activations + memory.working_set + messages_;
+  }
 
  private:
   [[nodiscard]] Bytes working_set(const ParallelConfig& config, const LayersOfStages& layers,

@@ -16,6 +16,7 @@
 #include "cost_model/analytic/spread.h"
 #include "planner/constraint.h"
 #include "planner/enumerate.h"
+#include "planner/family_memory.h"
 #include "planner/memory_fit.h"
 #include "planner/search.h"
 #include "tests/cost_model/scenarios.h"
@@ -176,29 +177,28 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
   }
 }
 
-TEST(MemoryFit, KnowsMemoryForAnyNumberOfReplicasAndZeroStage) {
+// Whichever of a family it is asked about first.
+TEST(FamilyMemory, JudgesAsIfEachConfigurationWereTheOnlyOne) {
   for (const Space& space : small_spaces()) {
     SCOPED_TRACE(space.name);
     MemoryFit fit(space.scenario, usable_memory(space.scenario.cluster.gpu, 0.0));
-    std::map<std::tuple<ParallelConfig, bool, std::int64_t>, std::pair<StageMemories, MemoryLines>>
-        known;
+    FamilyMemory memory(space.scenario, fit);
+    ParallelConfig family;
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
-      if (is_linear_in_replicas(space.scenario, config)) {
-        ParallelConfig key = config;
-        key.dp = 1;
-        key.zero_stage = config.pp > 1 ? 0 : std::max(config.zero_stage - 1, 0);
-        auto& [memories, lines] =
-            known
-                .try_emplace({key, has_replicas(space.scenario.job.model, config),
-                              microbatches_kept(space.scenario, config)},
-                             StageMemories(space.scenario, config), MemoryLines())
-                .first->second;
-        const MemoryVerdict exact = fit.judge(config);
-        const MemoryVerdict by_lines = fit.judge(config, memories, lines);
-        EXPECT_EQ(by_lines.violation, exact.violation) << to_string(config);
-        if (!exact.violation) {
-          EXPECT_NEAR(by_lines.largest / exact.largest, 1.0, 1e-12) << to_string(config);
-        }
+      ParallelConfig key = config;
+      key.dp = key.micro_batch_size = 1;
+      key.zero_stage = 0;
+      key.layers_per_stage.clear();
+      if (key != family) {
+        family = key;
+        memory.begin_family();
+      }
+      const MemoryVerdict exact = fit.judge(config);
+      const MemoryVerdict judged = memory.judge(config, memory.number_of(config.layers_per_stage),
+                                                has_replicas(space.scenario.job.model, config));
+      EXPECT_EQ(judged.violation, exact.violation) << to_string(config);
+      if (!exact.violation) {
+        EXPECT_NEAR(judged.largest / exact.largest, 1.0, 1e-12) << to_string(config);
       }
     });
   }

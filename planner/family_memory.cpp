@@ -1,0 +1,154 @@
+#include "planner/family_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "cost_model/analytic/offload.h"
+#include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/sharding.h"
+#include "cost_model/analytic/stage.h"
+
+namespace ptdp {
+namespace {
+
+/// The stages between the first and the last one of which is the heaviest of those: of stages with
+/// the same layers in the same chunks the first keeps most microbatches, for others all.
+std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
+                               const LayersOfStages& layers) {
+  std::vector<int> stages;
+  const int step = stage_step(model, config);
+  if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
+    for (int stage = step; stage < config.pp - 1; stage += step) {
+      stages.push_back(stage);
+    }
+    return stages;
+  }
+  if (step > 1) {
+    return stages;  // all have equal layers
+  }
+  const auto is_like = [&](int stage, int other) {
+    for (int chunk = 0; chunk < config.vpp; ++chunk) {
+      if (layers.of_virtual_stage(chunk * config.pp + stage) !=
+          layers.of_virtual_stage(chunk * config.pp + other)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (int stage = 1; stage < config.pp - 1; ++stage) {
+    if (std::ranges::none_of(stages, [&](int other) { return is_like(stage, other); })) {
+      stages.push_back(stage);
+    }
+  }
+  return stages;
+}
+
+}  // namespace
+
+void FamilyMemory::begin_family() {
+  splits_.clear();
+  memories_.reset();
+}
+
+std::size_t FamilyMemory::number_of(const std::vector<int>& layers_per_stage) {
+  auto found = std::ranges::find(splits_, layers_per_stage, &Split::layers_per_stage);
+  if (found == splits_.end()) {
+    found = splits_.insert(found, Split{.layers_per_stage = layers_per_stage});
+  }
+  return static_cast<std::size_t>(found - splits_.begin());
+}
+
+MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t split,
+                                  bool has_replicas) {
+  if (fit_.walks_orders()) {
+    return fit_.judge(config);
+  }
+  Split& own = splits_[split];
+  Lines& lines = lines_of(config, own, has_replicas);
+  const double most = fit_.capacity().value();
+  double margin = std::numeric_limits<double>::infinity();
+  MemoryVerdict verdict;
+  const auto fits = [&](const Line& line) {
+    const double memory = line.memory(config);
+    margin = std::min(margin, std::abs(memory - most));
+    verdict.largest = std::max(verdict.largest, Bytes(memory));
+    return memory <= most;
+  };
+  if (lines.ends.empty()) {
+    lines.ends.push_back(line_of(config, own, 0));
+  }
+  if (!fits(lines.ends.front())) {
+    verdict.violation = Constraint::kMemoryFirstStage;
+  } else {
+    if (lines.ends.size() == 1) {
+      lines.ends.push_back(line_of(config, own, config.pp - 1));
+    }
+    if (!fits(lines.ends.back())) {
+      verdict.violation = Constraint::kMemoryLastStage;
+    } else {
+      if (!lines.has_between) {
+        lines.has_between = true;
+        for (const int stage : own.unlike_stages) {
+          lines.between.push_back(line_of(config, own, stage));
+        }
+      }
+      for (const Line& line : lines.between) {
+        if (!fits(line)) {
+          verdict.violation = Constraint::kMemoryMiddleStage;
+        }
+      }
+    }
+  }
+  return margin < kMemoryRounding * most ? fit_.judge(config) : verdict;
+}
+
+FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
+                                            bool has_replicas) {
+  const std::int64_t kept = microbatches_kept(scenario_, config);
+  const int sharding = shards_gradients(config) ? config.zero_stage : 0;
+  for (Lines& lines : split.lines) {
+    if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
+        lines.sharding == sharding) {
+      return lines;
+    }
+  }
+  return split.lines.emplace_back(
+      Lines{.microbatches_kept = kept, .has_replicas = has_replicas, .sharding = sharding});
+}
+
+FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config, Split& split, int stage) {
+  if (!memories_ || size_ != config.micro_batch_size) {
+    memories_.emplace(scenario_, config);
+    size_ = config.micro_batch_size;
+  }
+  if (!split.layers) {
+    split.layers.emplace(scenario_.job.model, config);
+    split.unlike_stages = unlike_stages(scenario_.job.model, config, *split.layers);
+  }
+  const MemoryBreakdown memory = memories_->of_stage(config, *split.layers, stage);
+  const Bytes proportional = memories_->proportional_to_size(memory);
+  const Bytes shards = (shards_weights(config) ? memory.weights : Bytes(0.0)) +
+                       (shards_gradients(config) ? memory.gradients : Bytes(0.0));
+  const RankParameters optimizer = memories_->held(config, *split.layers, stage) *
+                                   optimizer_bytes_on_gpu(scenario_.stack, config);
+  return {.fixed = (memory.total() - memory.optimizer - proportional - shards).value(),
+          .per_sequence = proportional.value() / config.micro_batch_size,
+          .whole = optimizer.total(),
+          .sharded = (shards.value() + shard_of(optimizer, config)) * config.dp};
+}
+
+std::int64_t microbatches_kept(const Scenario& scenario, const ParallelConfig& config) {
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:  // as many as there are stages are in flight (pipeline.h)
+      return std::min<std::int64_t>(microbatches, config.pp);
+    case ScheduleKind::kInterleaved:  // of one chunk 2·pp
+      return std::min<std::int64_t>(microbatches, std::int64_t{2} * config.pp);
+    default:
+      return microbatches;
+  }
+}
+
+}  // namespace ptdp
