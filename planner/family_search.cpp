@@ -88,6 +88,7 @@ void FamilySearch::search_split(const ParallelConfig& split) {
 
 void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& zero_stages) {
   is_uneven_ = !config.layers_per_stage.empty();
+  any_split_.emplace(scenario_, config);
   family_memory_.begin_family();
   split_ = family_memory_.number_of(config.layers_per_stage);
   enter(config, zero_stages);
@@ -164,7 +165,7 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
   config.dp = entries_.back().dp;
   config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
   if (!tally_.shortfall ||
-      !memory_.fits_no_split(config, memory_.capacity() + tally_.shortfall->missing)) {
+      !any_split_->fits_none(config, memory_.capacity() + tally_.shortfall->missing)) {
     return false;
   }
   for (const Entry& entry : entries_) {
@@ -272,12 +273,12 @@ bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {
     return violation == Constraint::kMemoryFirstStage;
   }
   return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return memory_.least_of_any_split(config) > memory_.capacity(); });
+                   [&] { return any_split_->least_memory(config) > memory_.capacity(); });
 }
 
 bool FamilySearch::is_hopeless(ParallelConfig& config) {
   return holds_for(config, hopeless_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return memory_.fits_no_split(config, memory_.capacity()); });
+                   [&] { return any_split_->fits_none(config, memory_.capacity()); });
 }
 
 /// Asks for the fewest replicas first: mostly it does not even hold for these.

@@ -8,6 +8,7 @@
 
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/scenario.h"
+#include "planner/any_split.h"
 #include "planner/batch_sizes.h"
 #include "planner/costs_cache.h"
 #include "planner/enumerate.h"
@@ -92,6 +93,7 @@ class FamilySearch {
   BatchTable batches_;
   MemoryFit memory_;
   FamilyMemory family_memory_;
+  std::optional<AnySplit> any_split_;  // of the family
   CostsCache costs_;
   std::vector<Entry> entries_;  // of the family that is searched, by dp
   std::vector<int> classes_;    // of its costs, by replicas; kUnknown until one is needed

@@ -19,22 +19,6 @@ namespace {
 constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
 constexpr double kMostKeptActions = 2e6;    // of all of them: 32 MB
 
-/// Microbatches whose activations a stage keeps at least, in chunks of it all together; no fewer of
-/// more microbatches, or smaller ones. However chunks differ in layers, those that are kept are the
-/// heaviest (stage_memory).
-double least_in_flight(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  const bool is_counted = (config.schedule == ScheduleKind::kOneFOneB ||
-                           config.schedule == ScheduleKind::kInterleaved) &&
-                          scenario.stack.memory_model != MemoryModel::kPtdp;
-  if (!is_counted) {
-    return 1.0 / config.vpp;
-  }
-  const double microbatches =
-      static_cast<double>(scenario.job.global_batch_size) / config.dp / config.micro_batch_size;
-  constexpr double many = 1e9;
-  return std::min(microbatches, chunks_in_flight(config.pp, config.vpp, stage, many) / config.vpp);
-}
-
 }  // namespace
 
 MemoryFit::MemoryFit(const Scenario& scenario, Bytes capacity)
@@ -69,42 +53,6 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   const Bytes largest = peak_memory(scenario_, config);
   return {largest,
           largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
-}
-
-Bytes MemoryFit::least_of_any_split(const ParallelConfig& config) const {
-  const TransformerConfig& model = scenario_.job.model;
-  const double layers = std::ceil(1.0 * model.num_layers / config.pp);
-  Bytes least(std::numeric_limits<double>::infinity());
-  for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
-    least = std::min(least, state_of_layer(config, kLayerKinds[kind]) +
-                                kept_by_layer(scenario_, config, kLayerKinds[kind]) /
-                                    (config.vpp * layers_at_once(config)));
-  });
-  return layers * least + reserved_memory(scenario_.cluster.gpu, scenario_.stack);
-}
-
-bool MemoryFit::fits_no_split(const ParallelConfig& config, Bytes capacity) const {
-  const Bytes room = (capacity - reserved_memory(scenario_.cluster.gpu, scenario_.stack)) *
-                     (1.0 + kMemoryRounding);
-  bool fits = true;
-  for_each_kind(layers_of_model(scenario_.job.model), [&](std::size_t kind, double count) {
-    const Bytes state = state_of_layer(config, kLayerKinds[kind]);
-    const Bytes kept = kept_by_layer(scenario_, config, kLayerKinds[kind]) / layers_at_once(config);
-    double held = 0.0;
-    for (int stage = 0; stage < config.pp && held < count; ++stage) {
-      held += std::floor(room / (state + kept * least_in_flight(scenario_, config, stage)));
-    }
-    fits = fits && held >= count;
-  });
-  return !fits;
-}
-
-Bytes MemoryFit::state_of_layer(const ParallelConfig& config, LayerKind kind) const {
-  const LayerWeights weights = layer_matrices(scenario_.job.model, kind.has_experts);
-  const RankParameters held = {.dense = weights.split / config.tp,
-                               .experts = weights.experts / config.ep / config.etp,
-                               .matrices = weights.split / config.tp};
-  return model_state(scenario_.stack, config, held, scenario_.cluster.gpu);
 }
 
 /// By orders that several configurations share. Those that depend on durations, and long ones, are

@@ -39,20 +39,9 @@ class MemoryFit {
   /// memory; where memory grows_with_size(), that of the larger.
   [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config);
 
-  /// What the stage with most layers holds at least, however layers are split: the state of their
-  /// matrices and the activations of one microbatch in one chunk. Grows with the microbatch, and
-  /// does not with dp.
-  [[nodiscard]] Bytes least_of_any_split(const ParallelConfig& config) const;
-  /// Whether no split of the layers over the stages fits into so much: of a kind of layers, all
-  /// stages together hold fewer than there are, each with nothing else but the activations of as
-  /// many microbatches as are in flight there. Once it holds, it does for larger microbatches,
-  /// fewer replicas and less sharding.
-  [[nodiscard]] bool fits_no_split(const ParallelConfig& config, Bytes capacity) const;
-
  private:
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
 
-  [[nodiscard]] Bytes state_of_layer(const ParallelConfig& config, LayerKind kind) const;
   [[nodiscard]] std::vector<MemoryBreakdown> memory_of_stages(const ParallelConfig& config);
 
   const Scenario& scenario_;

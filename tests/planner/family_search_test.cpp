@@ -14,6 +14,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/spread.h"
+#include "planner/any_split.h"
 #include "planner/constraint.h"
 #include "planner/enumerate.h"
 #include "planner/family_memory.h"
@@ -205,16 +206,18 @@ TEST(FamilyMemory, JudgesAsIfEachConfigurationWereTheOnlyOne) {
 }
 
 // No split that the search makes fits where none may: in particular not the balanced one.
-TEST(MemoryFit, SaysOfNoSplitThatFitsThatNoneDoes) {
+TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
   for (const Space& space : small_spaces()) {
     SCOPED_TRACE(space.name);
-    const MemoryFit fit(space.scenario, usable_memory(space.scenario.cluster.gpu, 0.0));
+    const Bytes capacity = usable_memory(space.scenario.cluster.gpu, 0.0);
     std::int64_t excluded = 0;
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (!config.layers_per_stage.empty()) {
         const Bytes held = peak_memory(space.scenario, config);
-        EXPECT_FALSE(fit.fits_no_split(config, held)) << to_string(config);
-        excluded += fit.fits_no_split(config, fit.capacity()) ? 1 : 0;
+        const AnySplit any(space.scenario, config);
+        EXPECT_FALSE(any.fits_none(config, held)) << to_string(config);
+        EXPECT_LE(any.least_memory(config), held * (1.0 + 1e-12)) << to_string(config);
+        excluded += any.fits_none(config, capacity) ? 1 : 0;
       }
     });
     EXPECT_TRUE(excluded > 0 || !space.scenario.stack.can_run.uneven_layers);
