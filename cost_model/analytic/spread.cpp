@@ -1,7 +1,6 @@
 #include "cost_model/analytic/spread.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -112,41 +111,104 @@ std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp,
   return bins;
 }
 
+/// Layers in a row that take as long as each other.
+struct LayerRun {
+  Seconds time;
+  int count = 1;
+};
+
+/// The embedding, the layers and the logits in model order.
+std::vector<LayerRun> runs_in_order(const Scenario& scenario, const ParallelConfig& config,
+                                    const MicrobatchCosts& costs) {
+  const TransformerConfig& model = scenario.job.model;
+  // Which layers of a stage are recomputed where some are is known once they are spread: a share of
+  // each until then.
+  const double num_stages = 1.0 * config.pp * config.vpp;
+  const double share =
+      !recomputes_some(config) ? 1.0
+      : config.recompute_method == RecomputeMethod::kEvery
+          ? 1.0 / config.recompute_num_layers
+          : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
+  std::vector<LayerRun> runs = {{.time = costs.embedding.total()}};
+  for (int layer = 0; layer < model.num_layers;) {
+    const LayerCosts& kind = costs.layers[index_of(kind_of_layer(model, layer))];
+    const int end = end_of_run(model, layer);
+    runs.push_back({.time = kind.forward.total() + kind.backward.total() +
+                            share * kind.recompute(config.recompute).total(),
+                    .count = end - layer});
+    layer = end;
+  }
+  runs.push_back({.time = costs.logits.total() + model.mtp_num_layers * runs.back().time});
+  return runs;
+}
+
+std::vector<Seconds> one_by_one(std::span<const LayerRun> runs) {
+  int count = 0;
+  for (const LayerRun& run : runs) {
+    count += run.count;
+  }
+  std::vector<Seconds> times(static_cast<std::size_t>(count));
+  auto next = times.begin();
+  for (const LayerRun& run : runs) {
+    next = std::fill_n(next, run.count, run.time);
+  }
+  return times;
+}
+
 /// A walk that fills stages up to `most`, one after the other.
 struct GreedyWalk {
   bool is_enough = false;  ///< Whether the stages hold all layers.
   Seconds longest;         ///< Of them.
   Seconds next_longer;     ///< The least that a stage would have taken with one layer more.
 };
-GreedyWalk fill_stages(std::span<const Seconds> times, int num_stages, Seconds most) {
+GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds most) {
+  const Seconds room = most * (1.0 + 1e-13);  // more than sums in another order are off
   GreedyWalk walk{.next_longer = Seconds(std::numeric_limits<double>::infinity())};
-  std::size_t layer = 0;
-  for (int stage = 0; stage < num_stages && layer < times.size(); ++stage) {
-    Seconds sum = times[layer++];
-    while (layer < times.size() && sum + times[layer] <= most) {
-      sum += times[layer++];
-    }
-    if (layer < times.size()) {
-      walk.next_longer = std::min(walk.next_longer, sum + times[layer]);
+  auto run = runs.begin();
+  int left = run->count;
+  int stages = num_stages;
+  while (stages > 0 && run != runs.end()) {
+    const auto first = run;
+    Seconds sum = run->time;
+    int count = 1;
+    for (--left;; left = run->count) {
+      const double fit = std::floor((room - sum) / run->time);
+      const int added = fit < left ? std::max(static_cast<int>(fit), 0) : left;
+      sum += added * run->time;
+      count += added;
+      left -= added;
+      if (left > 0) {
+        walk.next_longer = std::min(walk.next_longer, sum + run->time);
+        break;
+      }
+      if (++run == runs.end()) {
+        break;
+      }
     }
     walk.longest = std::max(walk.longest, sum);
+    --stages;
+    if (run == first) {  // as do those behind it, as long as they end within the run
+      const int alike = std::min(stages, (left - 1) / count);
+      stages -= alike;
+      left -= alike * count;
+    }
   }
-  walk.is_enough = layer == times.size();
+  walk.is_enough = run == runs.end();
   return walk;
 }
 
 /// The least possible time of the longest of so many stages, and a little more, so that sums in
 /// another order stay below. Stages that do not hold all layers take one layer more at least, or as
 /// many: mostly one of the next sums does. Then each step halves what is left, too.
-Seconds least_longest(std::span<const Seconds> times, int num_stages, Seconds total) {
+Seconds least_longest(std::span<const LayerRun> runs, int num_stages, Seconds total) {
   constexpr double above_rounding = 1.0 + 1e-12;
   constexpr int steps_up = 3;
-  const Seconds largest = *std::max_element(times.begin(), times.end());
+  const Seconds largest = std::ranges::max_element(runs, {}, &LayerRun::time)->time;
   Seconds low = std::max(largest, total / static_cast<double>(num_stages));
   // A stage that another layer would not fit into is longer than low: so many are enough.
   Seconds high = (low + largest) * above_rounding;
   for (int step = 0; low < high; ++step) {
-    const GreedyWalk walk = fill_stages(times, num_stages, low);
+    const GreedyWalk walk = fill_stages(runs, num_stages, low);
     if (walk.is_enough) {
       high = walk.longest;
       break;
@@ -155,7 +217,7 @@ Seconds least_longest(std::span<const Seconds> times, int num_stages, Seconds to
     if (step < steps_up) {
       continue;
     }
-    const GreedyWalk half = fill_stages(times, num_stages, low + 0.5 * (high - low));
+    const GreedyWalk half = fill_stages(runs, num_stages, low + 0.5 * (high - low));
     if (half.is_enough) {
       high = half.longest;
     } else {
@@ -183,13 +245,14 @@ std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stag
 /// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
 /// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
 /// meets a million of these: partition_layers has the exact tie-breaks.
-std::optional<std::vector<int>> balanced_kinds(std::span<const Seconds> times, int num_stages) {
+std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, int num_stages) {
+  const std::vector<Seconds> times = one_by_one(runs);
   const auto count = static_cast<std::size_t>(num_stages);
   if (times.size() < count) {
     return std::nullopt;
   }
   Seconds left = std::accumulate(times.begin(), times.end(), Seconds(0.0));
-  const Seconds longest = least_longest(times, num_stages, left);
+  const Seconds longest = least_longest(runs, num_stages, left);
   const std::vector<std::size_t> held_from = first_held(times, num_stages, longest);
   std::vector<int> sizes;
   sizes.reserve(count);
@@ -280,39 +343,16 @@ std::optional<std::vector<int>> balanced_layers(const TransformerTimes& times, i
 
 TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfig& config,
                                    const MicrobatchCosts& costs) {
-  const TransformerConfig& model = scenario.job.model;
-  const std::vector<Seconds> layers = times_in_order(scenario, config, costs);
-  return {.num_layers = model.num_layers,
-          .layer = layers[1],
-          .embedding = layers.front(),
-          .logits = layers.back()};
+  const std::vector<LayerRun> runs = runs_in_order(scenario, config, costs);
+  return {.num_layers = scenario.job.model.num_layers,
+          .layer = runs[1].time,
+          .embedding = runs.front().time,
+          .logits = runs.back().time};
 }
 
 std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConfig& config,
                                     const MicrobatchCosts& costs) {
-  const TransformerConfig& model = scenario.job.model;
-  // Which layers of a stage are recomputed where some are is known once they are spread: a share of
-  // each until then.
-  const double num_stages = 1.0 * config.pp * config.vpp;
-  const double share =
-      !recomputes_some(config) ? 1.0
-      : config.recompute_method == RecomputeMethod::kEvery
-          ? 1.0 / config.recompute_num_layers
-          : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
-  std::array<Seconds, kLayerKinds.size()> of_kind;
-  for (std::size_t kind = 0; kind < of_kind.size(); ++kind) {
-    const LayerCosts& layer = costs.layers[kind];
-    of_kind[kind] = layer.forward.total() + layer.backward.total() +
-                    share * layer.recompute(config.recompute).total();
-  }
-  std::vector<Seconds> times;
-  times.reserve(static_cast<std::size_t>(model.num_layers) + 2);
-  times.push_back(costs.embedding.total());
-  for (int layer = 0; layer < model.num_layers; ++layer) {
-    times.push_back(of_kind[index_of(kind_of_layer(model, layer))]);
-  }
-  times.push_back(costs.logits.total() + model.mtp_num_layers * times.back());
-  return times;
+  return one_by_one(runs_in_order(scenario, config, costs));
 }
 
 std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
@@ -323,7 +363,7 @@ std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
     return std::nullopt;
   }
   if (!has_one_kind(scenario.job.model)) {
-    return balanced_kinds(times_in_order(scenario, config, costs), config.pp * config.vpp);
+    return balanced_kinds(runs_in_order(scenario, config, costs), config.pp * config.vpp);
   }
   return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
                          placement);

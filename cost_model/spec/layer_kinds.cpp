@@ -9,6 +9,22 @@ LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
           .has_window = has_window(model) && layer >= model.first_window_layer};
 }
 
+int end_of_run(const TransformerConfig& model, int layer) {
+  int end = model.num_layers;
+  if (has_window(model) && layer < model.first_window_layer) {
+    end = model.first_window_layer;
+  }
+  if (model.num_experts == 0) {
+    return end;
+  }
+  if (layer < model.first_dense_layers) {
+    return std::min(end, model.first_dense_layers);
+  }
+  const int frequency = model.moe_layer_freq;
+  const int behind = (layer - model.first_dense_layers) % frequency;  // the last one with experts
+  return frequency == 1 ? end : std::min(end, layer + (behind == 0 ? 1 : frequency - behind));
+}
+
 bool has_one_kind(const TransformerConfig& model) {
   const int with_experts = num_expert_layers(model);
   return (with_experts == 0 || with_experts == model.num_layers) &&

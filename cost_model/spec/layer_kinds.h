@@ -32,6 +32,9 @@ using LayerCounts = std::array<double, kLayerKinds.size()>;
 /// The kind of a layer, counted from 0.
 [[nodiscard]] LayerKind kind_of_layer(const TransformerConfig& model, int layer);
 
+/// The first layer behind one (from 0) that is of another kind, or num_layers.
+[[nodiscard]] int end_of_run(const TransformerConfig& model, int layer);
+
 /// Whether all layers are of one kind, that of the first.
 [[nodiscard]] bool has_one_kind(const TransformerConfig& model);
 

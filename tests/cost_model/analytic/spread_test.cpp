@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 #include "tests/cost_model/analytic/partitions.h"
 #include "tests/cost_model/scenarios.h"
@@ -147,6 +151,60 @@ TEST(BalancedLayers, OfAModelHaveTheFastestSlowestStage) {
     }
   }
   EXPECT_LT(least, slowest(even_split(96, 7)));
+}
+
+/// The longest stage of the best of all splits of `times` into stages of one layer or more.
+Seconds least_longest_of(const std::vector<Seconds>& times, int num_stages) {
+  constexpr Seconds none(std::numeric_limits<double>::infinity());
+  // By the first so many layers: in as many stages as were looked at.
+  std::vector<Seconds> least(times.size() + 1, none);
+  least.front() = Seconds(0.0);
+  for (int stage = 0; stage < num_stages; ++stage) {
+    std::vector<Seconds> with_one_more(times.size() + 1, none);
+    for (std::size_t begin = 0; begin < times.size(); ++begin) {
+      Seconds sum;
+      for (std::size_t end = begin; end < times.size(); ++end) {
+        sum += times[end];
+        with_one_more[end + 1] = std::min(with_one_more[end + 1], std::max(least[begin], sum));
+      }
+    }
+    least = with_one_more;
+  }
+  return least.back();
+}
+
+// Dense layers, then layers with experts, all of them or every so many-th, and a window from some
+// layer on.
+TEST(BalancedLayers, OfUnlikeKindsHaveTheFastestSlowestStage) {
+  EXPECT_TRUE(rc::check([] {
+    Scenario scenario = selene_2021("gpt3-175b");
+    TransformerConfig& model = scenario.job.model;
+    model.num_layers = *rc::gen::inRange(2, 24);
+    model.num_experts = 4;
+    model.window_size = 64;
+    model.first_dense_layers = *rc::gen::inRange(1, model.num_layers);
+    model.moe_layer_freq = *rc::gen::inRange(1, 4);
+    model.first_window_layer = *rc::gen::inRange(0, model.num_layers);
+    const auto some_time = [] { return Seconds(*rc::gen::inRange(1, 40) / 8.1); };
+    MicrobatchCosts costs;
+    for (LayerCosts& layer : costs.layers) {
+      layer.forward.matmul = some_time();
+    }
+    costs.embedding.matmul = some_time();
+    costs.logits.matmul = some_time();
+    const ParallelConfig config{.pp = *rc::gen::inRange(1, model.num_layers + 3)};
+    const std::vector<Seconds> times = times_in_order(scenario, config, costs);
+    const Sizes sizes = with_ends(*balanced_layers(scenario, config, costs));
+    RC_ASSERT(std::ssize(sizes) == config.pp);
+    Seconds longest;
+    auto layer = times.begin();
+    for (const int size : sizes) {
+      longest = std::max(longest, std::reduce(layer, layer + size, Seconds(0.0)));
+      layer += size;
+    }
+    RC_ASSERT(layer == times.end());
+    RC_ASSERT(longest <= least_longest_of(times, config.pp) * (1.0 + 1e-11));
+  }));
 }
 
 }  // namespace

@@ -41,6 +41,20 @@ TEST(LayerKinds, AreListedByTheirIndex) {
   }
 }
 
+TEST(LayerKinds, ComeInRuns) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 500; ++round) {
+    const TransformerConfig model = random_pattern(random);
+    for (int layer = 0; layer < model.num_layers; ++layer) {
+      int end = layer + 1;
+      while (end < model.num_layers && described_kind(model, end) == described_kind(model, layer)) {
+        ++end;
+      }
+      EXPECT_EQ(end_of_run(model, layer), end) << "from " << layer << " in round " << round;
+    }
+  }
+}
+
 TEST(LayerKinds, AreCountedAsOneByOne) {
   std::mt19937 random(1);
   std::set<std::size_t> seen;
