@@ -97,10 +97,10 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const bool is_latent = has_latent_attention(model);
   const double keys = is_latent ? queries : static_cast<double>(key_width(model));
   const double values = is_latent ? context : keys;
-  const double scores =
-      !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
-          ? (2.0 * bytes + kDropoutMaskBytes) * model.num_attention_heads * model.seq_length
-          : 0.0;
+  const double scores = !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
+                            ? (has_dropout(model) ? 2.0 * bytes + kDropoutMaskBytes : bytes) *
+                                  model.num_attention_heads * model.seq_length
+                            : 0.0;
   // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
   // rest.
   const double input = storage.fp8_input_bytes.value_or(bytes);

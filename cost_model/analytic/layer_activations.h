@@ -33,7 +33,8 @@ struct ActivationStorage {
 /// keeps, and routers their input.
 ///
 /// The above is for GPT; other widths are counted alike, tensor by tensor, without masks where
-/// there is no dropout. The terms 5as/h (attention scores) vanish where they are not stored.
+/// there is no dropout; then the terms 5as/h (attention scores) are 2as/h. They vanish where scores
+/// are not stored.
 /// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                                       Recompute recompute, bool is_sequence_parallel,

@@ -22,13 +22,13 @@ LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
   const Bytes rotary =
       model.position_embedding == PositionEmbedding::kRope ? 2.0 * (queries + keys) : Bytes(0.0);
 
-  LayerTraffic traffic{.forward = (has_dropout(model) ? 11.0 : 10.0) * norms + rotary +
-                                  2.0 * context + (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
-                       .backward = (has_dropout(model) ? 23.0 : 16.0) * norms + 2.0 * all_heads +
-                                   rotary + 2.0 * context +
-                                   (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
-                       .attention_forward = 4.5 * scores,
-                       .attention_backward = 5.5 * scores};
+  const bool drops = has_dropout(model);
+  LayerTraffic traffic{.forward = (drops ? 11.0 : 10.0) * norms + rotary + 2.0 * context +
+                                  (model.gated_linear_unit ? 3.0 : 2.0) * mlp,
+                       .backward = (drops ? 23.0 : 16.0) * norms + 2.0 * all_heads + rotary +
+                                   2.0 * context + (model.gated_linear_unit ? 5.0 : 4.0) * mlp,
+                       .attention_forward = (drops ? 4.5 : 2.0) * scores,
+                       .attention_backward = (drops ? 5.5 : 3.0) * scores};
   if (model.add_bias_linear || model.add_qkv_bias) {
     traffic.forward += 2.0 * all_heads;
     traffic.backward += all_heads;

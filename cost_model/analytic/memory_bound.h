@@ -18,7 +18,7 @@ namespace ptdp {
 ///             residual gradients ×2: 6A; QKV split 2(Q+2K) and its bias gradient Q+2K; norms of
 ///             queries and keys 5(Q+K); rotary positions 2(Q+K); context transpose 2Q; bias-GELU
 ///             with the bias gradient 4F, or gate 5F
-///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward
+///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward (2S, 3S without dropout)
 ///
 /// which is 11A + 16A/t and 23A + 27A/t for GPT. Of latent attention K is as wide as Q, the context
 /// as the values; the norms of what is compressed add 2 and 5 passes, the passes of rotary

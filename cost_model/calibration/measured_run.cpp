@@ -43,6 +43,9 @@ TransformerConfig read_expert_model(const RunFields& row) {
   agree("moe_ffn", model.moe_ffn_hidden_size);
   model.seq_length = row.count("seq", 1);
   model.mtp_num_layers = row.count_or("mtp_num_layers", 0);
+  if (const std::optional<bool> dropout = row.flag("dropout")) {
+    model.dropout = dropout;
+  }
   return model;
 }
 
@@ -71,6 +74,7 @@ TransformerConfig read_model(const RunFields& row, const std::string& place) {
     model.normalization = Normalization::kRmsNorm;
   }
   model.untied_embeddings = row.flag("untied").value_or(model.untied_embeddings);
+  model.dropout = row.flag("dropout");
   try {
     model = resolved(model, place);
   } catch (const Error& error) {

@@ -50,6 +50,7 @@ const std::vector<std::string>& optional_columns() {
                                                    "n_microbatches",
                                                    "memory_GB",
                                                    "untied",
+                                                   "dropout",
                                                    "recompute_modules",
                                                    "recompute_method",
                                                    "recompute_num_layers",

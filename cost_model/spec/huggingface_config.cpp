@@ -202,6 +202,18 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
 }
 
+/// Whether any rate of dropout is above 0, where GPT-2's class has 0.1 and the others 0.
+bool drops(const Keys& keys, ModelType type) {
+  const auto is_above_0 = [&keys](const char* key, double usual) {
+    return keys.rate_or(key, usual) > 0.0;
+  };
+  if (type == ModelType::kGpt2) {
+    return is_above_0("attn_pdrop", 0.1) || is_above_0("embd_pdrop", 0.1) ||
+           is_above_0("resid_pdrop", 0.1);
+  }
+  return is_above_0("attention_dropout", 0.0) || is_above_0("hidden_dropout", 0.0);
+}
+
 }  // namespace
 
 bool is_huggingface_config(ObjectReader& reader) {
@@ -224,6 +236,9 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
   if (type == ModelType::kDeepseekV3) {
     model.mtp_num_layers = keys.count_or(
         keys.spelling_of({"num_nextn_predict_layers", "num_mtp_layers"}), 0, kMostModelLayers);
+  }
+  if (drops(keys, type) != has_dropout(model)) {
+    model.dropout = !has_dropout(model);
   }
   keys.expect("add_cross_attention", false, "a decoder alone");
   keys.expect("is_encoder_decoder", false, "a decoder alone");

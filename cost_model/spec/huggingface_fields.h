@@ -94,6 +94,14 @@ class Keys {
     }
     return value;
   }
+  /// A number from 0 to 1.
+  [[nodiscard]] double rate_or(const std::string& key, double usual) const {
+    double value = usual;
+    if (has(key)) {
+      reader_.number(key, value, {0.0, 1.0});
+    }
+    return value;
+  }
   /// Of other names for the same the one that is there, or the first.
   [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
     const auto* const found = std::find_if(names.begin(), names.end(),

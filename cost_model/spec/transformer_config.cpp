@@ -177,6 +177,11 @@ void describe(Fields& fields, TransformerConfig& model) {
     fields.choice("normalization", model.normalization,
                   NamedValues<Normalization>(kNormalizationNames));
   }
+  if (fields.optional("dropout", model.dropout.has_value())) {
+    bool dropout = has_dropout(model);
+    fields.flag("dropout", dropout);
+    model.dropout = dropout;
+  }
   optional_flag("add_qkv_bias", model.add_qkv_bias, false);
   optional_flag("add_projection_bias", model.add_projection_bias, false);
   optional_flag("add_mlp_bias", model.add_mlp_bias, false);

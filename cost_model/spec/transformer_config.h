@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "cost_model/spec/named_values.h"
 #include "cost_model/spec/object_reader.h"
@@ -44,6 +45,8 @@ struct TransformerConfig {
   bool untied_embeddings = false;  ///< A logits matrix of its own.
   PositionEmbedding position_embedding = PositionEmbedding::kLearned;
   Normalization normalization = Normalization::kLayerNorm;
+  /// Whether dropout is trained with; not said: with learned positions, as GPT-2 and GPT-3 were.
+  std::optional<bool> dropout = {};
 
   // Biases of some linear layers, where add_bias_linear is off.
   bool add_qkv_bias = false;         ///< Of QKV (Qwen2); of latent attention's compressions.
@@ -143,10 +146,9 @@ struct TransformerConfig {
 /// Of the first `layers` layers, and of all.
 [[nodiscard]] int num_expert_layers(const TransformerConfig& model, int layers);
 [[nodiscard]] int num_expert_layers(const TransformerConfig& model);
-/// Whether dropout is trained with: models of GPT-2's kind, with learned positions, are; later ones
-/// are not.
+/// Whether dropout is trained with.
 [[nodiscard]] constexpr bool has_dropout(const TransformerConfig& model) {
-  return model.position_embedding == PositionEmbedding::kLearned;
+  return model.dropout.value_or(model.position_embedding == PositionEmbedding::kLearned);
 }
 
 /// The config with every zero that "follows from the others" replaced. Throws Error, naming

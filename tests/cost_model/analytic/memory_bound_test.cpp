@@ -26,6 +26,18 @@ TEST(LayerTraffic, MatchesTheHandCount) {
   EXPECT_EQ(traffic.attention_backward, Bytes(5.5 * 2048));
 }
 
+// By hand: no masks of A/2 each forward; without the 7A backward; of the scores a softmax alone,
+// which reads and writes them, and reads two and writes one.
+TEST(LayerTraffic, OfAModelWithoutDropoutMatchesTheHandCount) {
+  TransformerConfig model = small_model();
+  model.dropout = false;
+  const LayerTraffic traffic = layer_traffic(model, 2, 2, false);
+  EXPECT_EQ(traffic.forward, Bytes(10.0 * 512 + 16.0 * 256));
+  EXPECT_EQ(traffic.backward, Bytes(16.0 * 512 + 27.0 * 256));
+  EXPECT_EQ(traffic.attention_forward, Bytes(2.0 * 2048));
+  EXPECT_EQ(traffic.attention_backward, Bytes(3.0 * 2048));
+}
+
 TEST(LayerTraffic, GrowsWithTheElement) {
   const LayerTraffic half = layer_traffic(small_model(), 2, 2, true);
   const LayerTraffic whole = layer_traffic(small_model(), 2, 2, true, true, 4);

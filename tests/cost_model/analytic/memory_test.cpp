@@ -50,6 +50,15 @@ TEST(LayerActivations, AreTheCoefficientsOfThePapers) {
   EXPECT_DOUBLE_EQ(coefficient(Recompute::kNone, 1, false), 34.0 + 5.0 * 64 * 2048 / 6144);
 }
 
+// By hand: no masks of h each, and of the scores the softmax alone, 2 bytes each.
+TEST(LayerActivations, LackMasksAndDroppedScoresWithoutDropout) {
+  TransformerConfig model = find_model("22B").config;
+  model.dropout = false;
+  const double sbh = 2048.0 * 4 * 6144;
+  EXPECT_DOUBLE_EQ(layer_activations(model, 4, 1, Recompute::kNone, false).value() / sbh,
+                   32.0 + 2.0 * 64 * 2048 / 6144);
+}
+
 TEST(LayerActivations, LackTheScoresUnderFusedAttention) {
   const TransformerConfig model = find_model("22B").config;
   EXPECT_EQ(layer_activations(model, 1, 8, Recompute::kNone, true, {.stores_scores = false}),

@@ -292,6 +292,13 @@ TEST(MeasuredRun, SaysWhetherTheTablesOfTheVocabularyAreTwo) {
   EXPECT_FALSE(run_of(row_with({{"gated", "y"}, {"untied", "n"}})).model.untied_embeddings);
 }
 
+TEST(MeasuredRun, SaysWhetherDropoutWasTrainedWith) {
+  EXPECT_TRUE(has_dropout(run_of(row_with({})).model));
+  EXPECT_FALSE(has_dropout(run_of(row_with({{"dropout", "n"}})).model));
+  EXPECT_FALSE(has_dropout(run_of(row_with({{"gated", "y"}})).model));
+  EXPECT_TRUE(has_dropout(run_of(row_with({{"gated", "y"}, {"dropout", "y"}})).model));
+}
+
 TEST(MeasuredRun, MayNameItsScheduleByWhatItHasInsteadOfAPipeline) {
   for (const std::string name : {"none", "fsdp", "dp"}) {
     const Row alone = {{"schedule", name}, {"pp", "1"}, {"vpp", "1"}, {"gpu_count", ""}};

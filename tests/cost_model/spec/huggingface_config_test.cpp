@@ -228,6 +228,28 @@ TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
       HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
 }
 
+// The classes' defaults are 0.1 for each of GPT-2's three, 0 for the others.
+TEST(HuggingFaceConfig, KnowsWhatIsTrainedWithDropout) {
+  const auto gpt2_with = [](const std::string& more) {
+    return read(
+        R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 4)" + more +
+        "}");
+  };
+  EXPECT_TRUE(has_dropout(gpt2_with("")));
+  EXPECT_TRUE(has_dropout(gpt2_with(R"(, "attn_pdrop": 0.0, "resid_pdrop": 0)")));
+  EXPECT_FALSE(
+      has_dropout(gpt2_with(R"(, "attn_pdrop": 0.0, "embd_pdrop": 0, "resid_pdrop": 0.0)")));
+  for (const char* type : {"gpt_neox", "llama"}) {
+    EXPECT_FALSE(has_dropout(read(config_of(type, 4, 16, 2, 32, 64, ""))));
+    EXPECT_FALSE(
+        has_dropout(read(config_of(type, 4, 16, 2, 32, 64, R"("attention_dropout": 0.0)"))));
+    EXPECT_TRUE(
+        has_dropout(read(config_of(type, 4, 16, 2, 32, 64, R"("attention_dropout": 0.1)"))));
+  }
+  EXPECT_THAT(refusal_of(config_of("gpt_neox", 4, 16, 2, 32, 64, R"("hidden_dropout": 2)")),
+              HasSubstr("config.json: hidden_dropout: expected"));
+}
+
 TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(refusal_of(config_of("falcon", 4, 16, 2, 32, 64, "")),
               testing::AllOf(HasSubstr("config.json: model_type: expected one of gpt2, "),

@@ -422,6 +422,21 @@ TEST(TransformerConfigJson, ReadsBackAsItWas) {
   }
 }
 
+TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
+  TransformerConfig model = gpt2();
+  EXPECT_TRUE(has_dropout(model));
+  model.dropout = false;
+  EXPECT_FALSE(has_dropout(model));
+  EXPECT_THAT(dump(model), HasSubstr("\"dropout\": false"));
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+  model.position_embedding = PositionEmbedding::kRope;
+  model.dropout.reset();
+  EXPECT_FALSE(has_dropout(model));
+  model.dropout = true;
+  EXPECT_TRUE(has_dropout(model));
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+}
+
 TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
   EXPECT_EQ(dump(gpt2()), R"({
   "num_layers": 12,
