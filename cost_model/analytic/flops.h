@@ -34,7 +34,8 @@ namespace ptdp {
 [[nodiscard]] Flops selective_recompute_flops(const TransformerConfig& model,
                                               std::int64_t global_batch_size);
 
-/// FLOPs that the hardware executes: one of the three above, by kind of recomputation. The
+/// FLOPs that the hardware executes: one of the three above, by kind of recomputation, of which the
+/// full one counts as a forward pass though a stack may stop before its last product. The
 /// numerator of HFU, of "% of peak", and of the TFLOP/s that SC21 and this project report.
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    Recompute recompute);

@@ -283,8 +283,10 @@ Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config
         return tensor_parallel_elements(model, as, of, gathered,
                                         scenario.stack.keeps_gathered_inputs ? 0.0 : 1.0);
       };
-      elements += share * (recomputed[kind] * elements_of(config) +
-                           (layers[kind] - recomputed[kind]) * elements_of(kept));
+      elements +=
+          share * (recomputed[kind] * (elements_of(config) -
+                                       unrepeated_elements(model, config, of, scenario.stack)) +
+                   (layers[kind] - recomputed[kind]) * elements_of(kept));
       if (of.has_experts) {
         expert_passes += share * (2.0 * layers[kind] + (repeats_experts ? recomputed[kind] : 0.0));
       }

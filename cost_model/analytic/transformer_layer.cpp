@@ -42,6 +42,15 @@ LayerKernels kernels_of(LayerKind kind, bool is_measured) {
   return kernels;
 }
 
+constexpr double kUnrepeatedKernels = 2.0;  // a product and a sum
+constexpr double kResidualPasses = 3.0;
+
+/// Whether recomputing such a layer ends before its last product. What autograd keeps of experts'
+/// outputs, which are weighed and put back in order, is not known.
+bool stops_before_end(const StackSpec& stack, LayerKind kind) {
+  return stack.recompute_stops_early && !kind.has_experts;
+}
+
 /// Exposed communication of one layer.
 struct TensorParallelTime {
   ForwardCollectives forward;
@@ -207,8 +216,10 @@ PassTime LayerCosts::recompute(Recompute kind) const {
       return {};
     case Recompute::kSelective:
       return selective;
-    case Recompute::kFull:
-      return forward;
+    case Recompute::kFull: {
+      PassTime again = forward;
+      return again += unrepeated * -1.0;
+    }
   }
   return {};
 }
@@ -217,6 +228,7 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   forward += other.forward;
   backward += other.backward;
   selective += other.selective;
+  unrepeated += other.unrepeated;
   gradient_accumulation += other.gradient_accumulation;
   weight_gradient += other.weight_gradient;
   return *this;
@@ -226,6 +238,7 @@ LayerCosts operator*(const LayerCosts& layer, double factor) {
   return {.forward = layer.forward * factor,
           .backward = layer.backward * factor,
           .selective = layer.selective * factor,
+          .unrepeated = layer.unrepeated * factor,
           .gradient_accumulation = layer.gradient_accumulation * factor,
           .weight_gradient = layer.weight_gradient * factor};
 }
@@ -256,6 +269,15 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
   const double share_sent = (config.tp - 1.0) / config.tp;
   return (forward + again + backward) * static_cast<double>(tokens_of_rank(model, config)) *
          share_sent;
+}
+
+double unrepeated_elements(const TransformerConfig& model, const ParallelConfig& config,
+                           LayerKind kind, const StackSpec& stack) {
+  if (config.recompute != Recompute::kFull || !stops_before_end(stack, kind)) {
+    return 0.0;
+  }
+  return (config.sequence_parallel ? 1.0 : 2.0) * model.hidden_size *
+         static_cast<double>(tokens_of_rank(model, config)) * (config.tp - 1.0) / config.tp;
 }
 
 LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
@@ -329,6 +351,17 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
     apply_launch(repeated.time, repeated.kernels, latency, stack);
   }
   costs.selective = repeated.time;
+  if (stops_before_end(stack, kind)) {
+    const Bytes rows(1.0 * element_bytes(stack.precision) * model.hidden_size *
+                     static_cast<double>(tokens_of_rank(model, config)) /
+                     (config.sequence_parallel ? config.tp : 1));
+    costs.unrepeated = {
+        .matmul = linears.down.forward,
+        .memory_bound = memory_bound_time(kResidualPasses * rows, gpu) * factors.memory_bound,
+        .tensor_parallel = communication.forward.out_of_mlp};
+    costs.unrepeated.tensor_parallel += factors.skew * costs.unrepeated.compute();
+    costs.unrepeated.launch = costs.forward.launch * (kUnrepeatedKernels / kernels.forward);
+  }
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
   return costs;
 }

@@ -33,6 +33,7 @@ struct LayerCosts {
   PassTime forward;
   PassTime backward;
   PassTime selective;             ///< What selective recomputation repeats, communication too.
+  PassTime unrepeated;            ///< The part of `forward` that full recomputation leaves out.
   Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
   PassTime weight_gradient;       ///< The part of `backward` for which no other layer waits.
 
@@ -45,10 +46,17 @@ struct LayerCosts {
 /// Elements that tensor parallelism makes each GPU send per layer of a kind and microbatch: for GPT
 /// those of collectives.h's formula for its bsh, else by the widths that are gathered and reduced.
 /// Sequence parallelism's all-gathers count `gathered` times: less where they are of fewer bytes;
-/// those of inputs run `times_again` for weight gradients.
+/// those of inputs run `times_again` for weight gradients; full recomputation repeats the forward
+/// pass to its end.
 [[nodiscard]] double tensor_parallel_elements(const TransformerConfig& model,
                                               const ParallelConfig& config, LayerKind kind,
                                               double gathered = 1.0, double times_again = 1.0);
+
+/// Those of them that full recomputation leaves out: what a dense MLP sends behind its last
+/// product, where recomputation stops before that.
+[[nodiscard]] double unrepeated_elements(const TransformerConfig& model,
+                                         const ParallelConfig& config, LayerKind kind,
+                                         const StackSpec& stack);
 
 /// Bytes of an element that sequence parallelism gathers for a linear layer.
 [[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
@@ -86,6 +94,9 @@ struct LayerCosts {
 ///     more;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
+///   - a recomputation of the forward pass, or where it stops early of all but the second product
+///     of a dense MLP and what follows: its collective, and a residual sum of 3 passes over the
+///     hidden states;
 ///   - a weight gradient that consists of the four products and their share of the launches. Other
 ///     stacks' hides collectives of the backward pass where it is put off, too: it is then that of
 ///     another microbatch.

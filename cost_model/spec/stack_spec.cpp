@@ -239,6 +239,9 @@ void describe_kernels(Fields& fields, StackSpec& stack) {
   if (fields.optional("keeps_gathered_inputs", stack.keeps_gathered_inputs)) {
     fields.flag("keeps_gathered_inputs", stack.keeps_gathered_inputs);
   }
+  if (fields.optional("recompute_stops_early", stack.recompute_stops_early)) {
+    fields.flag("recompute_stops_early", stack.recompute_stops_early);
+  }
   if (fields.optional("keeps_expert_outputs", !stack.keeps_expert_outputs)) {
     fields.flag("keeps_expert_outputs", stack.keeps_expert_outputs);
   }

@@ -120,6 +120,10 @@ struct StackSpec {
   TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;  ///< And all of them within products.
   /// Whether what sequence parallelism gathers is kept for weight gradients, not gathered again.
   bool keeps_gathered_inputs = false;
+  /// Whether full recomputation stops when it has all that the backward pass asks for: in front of
+  /// the second product of a dense MLP, whose output nobody keeps (PyTorch's non-reentrant
+  /// checkpoints since 2.1, set_checkpoint_early_stop).
+  bool recompute_stops_early = false;
   /// Whether what experts return is kept, for the gradients of the router's probabilities that
   /// weigh it; else these weigh what goes into the experts' second product.
   bool keeps_expert_outputs = true;

@@ -172,6 +172,46 @@ TEST(Modules, RepeatTheCollectivesOfAnMlp) {
   EXPECT_DOUBLE_EQ(halves(config) - halves(without), 1.5 * kTokens * 64 * 3 / 4);
 }
 
+// By hand: of a layer of 64 the second product of the MLP's 192 and its reduction, one of the bsh
+// elements that the forward pass has in four, and a sum of two tensors into a third; of one with
+// experts nothing.
+TEST(FullRecomputation, LeavesOutTheLastProductWhereItStopsEarly) {
+  Scenario scenario = plain_scenario(small_dense_model());
+  const ParallelConfig config = {.tp = 4,
+                                 .dp = 2,
+                                 .micro_batch_size = 2,
+                                 .recompute = Recompute::kFull,
+                                 .sequence_parallel = true};
+  const LayerCosts whole = layer_costs(scenario, config);
+  EXPECT_EQ(whole.recompute(Recompute::kFull).total(), whole.forward.total());
+  const Traffic all_sent = iteration_traffic(scenario, config, Seconds(1.0));
+
+  scenario.stack.recompute_stops_early = true;
+  const LayerCosts costs = layer_costs(scenario, config);
+  EXPECT_EQ(costs.forward.total(), whole.forward.total());
+  const PassTime again = costs.recompute(Recompute::kFull);
+  EXPECT_NEAR((costs.forward.matmul - again.matmul).value() * kPlainFlops,
+              2.0 * kTokens * 64 * 192 / 4, 1e-3);
+  EXPECT_NEAR((costs.forward.tensor_parallel - again.tensor_parallel).value(),
+              0.25 * costs.forward.tensor_parallel.value(), 1e-12);
+  EXPECT_EQ(again.attention, costs.forward.attention);
+  EXPECT_NEAR((costs.forward.memory_bound - again.memory_bound).value() * kPlainBandwidth,
+              3.0 * 2.0 * kTokens * 64 / 4, 1e-3);
+  const double layers = scenario.job.model.num_layers;
+  const double microbatches = 1.0 * static_cast<double>(scenario.job.global_batch_size) / 2 / 2;
+  EXPECT_NEAR(
+      (all_sent.tensor_parallel - iteration_traffic(scenario, config, Seconds(1.0)).tensor_parallel)
+          .value(),
+      microbatches * layers * 2.0 * kTokens * 64 * 3 / 4, 1e-3);
+  EXPECT_LT(iteration_cost(scenario, config).recompute,
+            microbatches * layers * whole.forward.total());
+
+  Scenario experts = plain_scenario(small_expert_model());
+  experts.stack.recompute_stops_early = true;
+  const LayerCosts mixture = layer_costs(experts, {.micro_batch_size = 2}, kExperts);
+  EXPECT_EQ(mixture.recompute(Recompute::kFull).total(), mixture.forward.total());
+}
+
 ParallelConfig recomputing(RecomputeMethod method, int number) {
   return {.pp = 2,
           .dp = 4,
