@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "cost_model/analytic/kept_activations.h"
@@ -15,26 +16,29 @@
 namespace ptdp {
 namespace {
 
-/// Microbatches whose activations a stage keeps at least, in chunks of it all together; no fewer of
-/// more microbatches, or smaller ones, and no more than an earlier stage keeps. However chunks
-/// differ in layers, those that are kept are the heaviest (stage_memory).
-double least_in_flight(const Scenario& scenario, const ParallelConfig& config, int stage) {
+/// Microbatches whose activations each stage keeps at least where there are many, in chunks of it
+/// all together: no more than the stage before. However chunks differ in layers, those that are
+/// kept are the heaviest (stage_memory).
+std::vector<double> least_in_flight(const Scenario& scenario, const ParallelConfig& config) {
   const bool is_counted = (config.schedule == ScheduleKind::kOneFOneB ||
                            config.schedule == ScheduleKind::kInterleaved) &&
                           scenario.stack.memory_model != MemoryModel::kPtdp;
-  if (!is_counted) {
-    return 1.0 / config.vpp;
-  }
-  const double microbatches =
-      static_cast<double>(scenario.job.global_batch_size) / config.dp / config.micro_batch_size;
   constexpr double many = 1e9;
-  return std::min(microbatches, chunks_in_flight(config.pp, config.vpp, stage, many) / config.vpp);
+  std::vector<double> in_flight;
+  in_flight.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    const double chunks = is_counted ? chunks_in_flight(config.pp, config.vpp, stage, many) : 1.0;
+    in_flight.push_back(chunks / config.vpp);
+  }
+  return in_flight;
 }
 
 }  // namespace
 
 AnySplit::AnySplit(const Scenario& scenario, const ParallelConfig& config)
-    : scenario_(scenario), counts_(layers_of_model(scenario.job.model)) {
+    : scenario_(scenario),
+      counts_(layers_of_model(scenario.job.model)),
+      in_flight_(least_in_flight(scenario, config)) {
   ParallelConfig of_one = config;
   of_one.micro_batch_size = 1;
   for_each_kind(counts_, [&](std::size_t kind, double /*count*/) {
@@ -60,21 +64,24 @@ Bytes AnySplit::least_memory(const ParallelConfig& config) const {
 bool AnySplit::fits_none(const ParallelConfig& config, Bytes capacity) const {
   const Bytes room = (capacity - reserved_memory(scenario_.cluster.gpu, scenario_.stack)) *
                      (1.0 + kMemoryRounding);
+  const double microbatches =
+      static_cast<double>(scenario_.job.global_batch_size) / config.dp / config.micro_batch_size;
   bool fits = true;
   for_each_kind(counts_, [&](std::size_t kind, double count) {
     const Bytes state = state_of(layers_[kind], config);
     const Bytes kept = config.micro_batch_size * layers_[kind].kept;
-    const auto held_by = [&](int stage) {
-      return std::floor(room / (state + kept * least_in_flight(scenario_, config, stage)));
+    const auto held_by = [&](double in_flight) {  // whole layers
+      return static_cast<double>(
+          static_cast<std::int64_t>(room / (state + kept * std::min(microbatches, in_flight))));
     };
     // Mostly the stages at the ends decide: the first holds fewest, the last most.
-    if (!fits || config.pp * held_by(0) >= count) {
+    if (!fits || config.pp * held_by(in_flight_.front()) >= count) {
       return;
     }
     double held = 0.0;
-    if (config.pp * held_by(config.pp - 1) >= count) {
-      for (int stage = 0; stage < config.pp && held < count; ++stage) {
-        held += held_by(stage);
+    if (config.pp * held_by(in_flight_.back()) >= count) {
+      for (auto stage = in_flight_.begin(); stage != in_flight_.end() && held < count; ++stage) {
+        held += held_by(*stage);
       }
     }
     fits = held >= count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/spec/layer_kinds.h"
@@ -35,6 +36,7 @@ class AnySplit {
 
   const Scenario& scenario_;
   LayerCounts counts_;
+  std::vector<double> in_flight_;                     // least_in_flight of each stage
   std::array<LayerLoad, kLayerKinds.size()> layers_;  // of the kinds that there are
 };
 
