@@ -3,14 +3,14 @@
 namespace ptdp {
 namespace {
 
-void count(BatchSizes& sizes, Constraint constraint, std::int64_t number) {
-  for (auto& [known, counted] : sizes.violations) {
+void count(BatchSizes::Violations& violations, Constraint constraint, std::int64_t number) {
+  for (auto& [known, counted] : violations) {
     if (known == constraint) {
       counted += number;
       return;
     }
   }
-  sizes.violations.emplace_back(constraint, number);
+  violations.emplace_back(constraint, number);
 }
 
 /// The configuration without what only the number of ranks that experts divide depends on, and
@@ -33,6 +33,17 @@ ParallelConfig batch_key(const ParallelConfig& config) {
   return key;
 }
 
+/// What the sizes violate where experts do not divide the ranks: none is left.
+BatchSizes::Violations without_experts(const BatchSizes& sizes) {
+  BatchSizes::Violations result;
+  count(result, Constraint::kRanksByExperts, static_cast<std::int64_t>(sizes.allowed.size()));
+  for (const auto& [constraint, number] : sizes.violations) {
+    count(result, comes_before_experts(constraint) ? constraint : Constraint::kRanksByExperts,
+          number);
+  }
+  return result;
+}
+
 }  // namespace
 
 const std::vector<BatchSizes>& BatchTable::find(const ParallelConfig& config) {
@@ -50,24 +61,15 @@ const std::vector<BatchSizes>& BatchTable::find(const ParallelConfig& config) {
     for (const int size : replicas.micro_batch_sizes) {
       tried.micro_batch_size = size;
       if (const auto violation = find_batch_violation(scenario_, tried)) {
-        count(sizes, *violation, 1);
+        count(sizes.violations, *violation, 1);
       } else {
         sizes.allowed.push_back(size);
       }
     }
+    sizes.without_experts = without_experts(sizes);
     of_replicas.push_back(std::move(sizes));
   }
   return by_schedule_.emplace(std::move(key), std::move(of_replicas)).first->second;
-}
-
-BatchSizes BatchTable::without_experts(const BatchSizes& sizes) {
-  BatchSizes result;
-  count(result, Constraint::kRanksByExperts, static_cast<std::int64_t>(sizes.allowed.size()));
-  for (const auto& [constraint, number] : sizes.violations) {
-    count(result, comes_before_experts(constraint) ? constraint : Constraint::kRanksByExperts,
-          number);
-  }
-  return result;
 }
 
 }  // namespace ptdp

@@ -15,7 +15,9 @@ namespace ptdp {
 /// The microbatch sizes of a number of replicas: those that can run, and how many violate what.
 struct BatchSizes {
   std::vector<int> allowed;  ///< Ascending.
-  std::vector<std::pair<Constraint, std::int64_t>> violations;
+  using Violations = std::vector<std::pair<Constraint, std::int64_t>>;
+  Violations violations;
+  Violations without_experts;  ///< Of all sizes, where experts do not divide the ranks.
 };
 
 /// find_batch_violation() of every size, looked up once for all configurations of a schedule with
@@ -29,8 +31,6 @@ class BatchTable {
   /// Of each of the replicas, in order, for a configuration of any dp and microbatch size whose
   /// experts divide its ranks. Valid as long as the table.
   [[nodiscard]] const std::vector<BatchSizes>& find(const ParallelConfig& config);
-  /// What changes of `sizes` where experts do not divide the ranks: no size is left.
-  [[nodiscard]] static BatchSizes without_experts(const BatchSizes& sizes);
 
  private:
   const Scenario& scenario_;

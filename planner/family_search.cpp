@@ -117,17 +117,11 @@ void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_st
       if (!is_candidate(scenario_, config, options_.gpus, options_.pins)) {
         continue;
       }
-      const auto count_violations = [&](const BatchSizes& sizes) {
-        for (const auto& [constraint, number] : sizes.violations) {
-          reject(constraint, number);
-        }
-      };
-      if (!has_experts_placed) {
-        count_violations(BatchTable::without_experts(batches[i]));
-        continue;
+      for (const auto& [constraint, number] :
+           has_experts_placed ? batches[i].violations : batches[i].without_experts) {
+        reject(constraint, number);
       }
-      count_violations(batches[i]);
-      if (batches[i].allowed.empty()) {
+      if (!has_experts_placed || batches[i].allowed.empty()) {
         continue;
       }
       entries_.push_back({.dp = config.dp,
