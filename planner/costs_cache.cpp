@@ -7,15 +7,21 @@
 namespace ptdp {
 
 int CostsCache::class_of(const ParallelConfig& config) {
-  return classes_.try_emplace(key_of(config), static_cast<int>(classes_.size())).first->second;
+  const auto [found, is_new] =
+      classes_.try_emplace(key_of(config), static_cast<int>(classes_.size()));
+  if (is_new) {
+    costs_.emplace_back();
+  }
+  return found->second;
 }
 
 const MicrobatchCosts& CostsCache::find(int costs_class, const ParallelConfig& config) {
-  const std::pair key(costs_class, config.micro_batch_size);
-  const auto found = costs_.find(key);
-  return found != costs_.end()
+  std::map<int, MicrobatchCosts>& by_size = costs_[static_cast<std::size_t>(costs_class)];
+  const auto found = by_size.find(config.micro_batch_size);
+  return found != by_size.end()
              ? found->second
-             : costs_.emplace(key, microbatch_costs(scenario_, config)).first->second;
+             : by_size.emplace(config.micro_batch_size, microbatch_costs(scenario_, config))
+                   .first->second;
 }
 
 CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {

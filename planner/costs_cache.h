@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cost_model/analytic/stage.h"
 
@@ -38,7 +39,7 @@ class CostsCache {
 
   const Scenario& scenario_;
   std::map<Key, int> classes_;
-  std::map<std::pair<int, int>, MicrobatchCosts> costs_;  // by class and microbatch size
+  std::vector<std::map<int, MicrobatchCosts>> costs_;  // by class, then microbatch size
 };
 
 }  // namespace ptdp
