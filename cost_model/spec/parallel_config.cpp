@@ -80,14 +80,10 @@ std::string_view name_of(ContextParallel kind) {
 }
 
 std::int64_t ParallelConfig::world_size() const {
-  std::int64_t product = 1;
-  for (const int degree : {tp, pp, dp, cp}) {
-    if (product > std::numeric_limits<std::int64_t>::max() / degree) {
-      return std::numeric_limits<std::int64_t>::max();
-    }
-    product *= degree;
-  }
-  return product;
+  const std::int64_t of_replica = std::int64_t{1} * tp * pp;
+  const std::int64_t replicas = std::int64_t{1} * dp * cp;
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return of_replica > most / replicas ? most : of_replica * replicas;
 }
 
 std::int64_t num_microbatches(std::int64_t global_batch_size, const ParallelConfig& config) {
