@@ -68,15 +68,19 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
   Split& own = splits_[split];
   Lines& lines = lines_of(config, own, has_replicas);
   const double most = fit_.capacity().value();
+  const double share = 1.0 / config.dp;
+  const bool is_sharded = config.zero_stage >= 1;
   double margin = std::numeric_limits<double>::infinity();
   MemoryVerdict verdict;
   const auto fits = [&](const Line& line) {
-    const double memory = line.memory(config);
+    const double memory = line.fixed + line.per_sequence * config.micro_batch_size +
+                          (is_sharded ? line.sharded * share : line.whole);
     margin = std::min(margin, std::abs(memory - most));
     verdict.largest = std::max(verdict.largest, Bytes(memory));
     return memory <= most;
   };
   if (lines.ends.empty()) {
+    lines.ends.reserve(2);
     lines.ends.push_back(line_of(config, own, 0));
   }
   if (!fits(lines.ends.front())) {
@@ -101,7 +105,10 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
       }
     }
   }
-  return margin < kMemoryRounding * most ? fit_.judge(config) : verdict;
+  if (margin < kMemoryRounding * most) {
+    verdict = fit_.judge(config);
+  }
+  return verdict;
 }
 
 FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,

@@ -41,11 +41,6 @@ class FamilyMemory {
     double per_sequence = 0.0;  ///< Of a microbatch.
     double whole = 0.0;
     double sharded = 0.0;  ///< Times dp.
-
-    [[nodiscard]] double memory(const ParallelConfig& config) const {
-      return fixed + per_sequence * config.micro_batch_size +
-             (config.zero_stage >= 1 ? sharded / config.dp : whole);
-    }
   };
   /// The stages that may be the heaviest. They are worked out as they are needed: the ends first,
   /// which most often decide.

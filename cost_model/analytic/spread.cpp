@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 #include "cost_model/analytic/recomputed_layers.h"
 
@@ -129,7 +128,9 @@ std::vector<LayerRun> runs_in_order(const Scenario& scenario, const ParallelConf
       : config.recompute_method == RecomputeMethod::kEvery
           ? 1.0 / config.recompute_num_layers
           : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
-  std::vector<LayerRun> runs = {{.time = costs.embedding.total()}};
+  std::vector<LayerRun> runs;
+  runs.reserve(kLayerKinds.size() + 2);  // mostly no kind comes twice
+  runs.push_back({.time = costs.embedding.total()});
   for (int layer = 0; layer < model.num_layers;) {
     const LayerCosts& kind = costs.layers[index_of(kind_of_layer(model, layer))];
     const int end = end_of_run(model, layer);
@@ -251,7 +252,10 @@ std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, i
   if (times.size() < count) {
     return std::nullopt;
   }
-  Seconds left = std::accumulate(times.begin(), times.end(), Seconds(0.0));
+  Seconds left;
+  for (const LayerRun& run : runs) {
+    left += run.count * run.time;
+  }
   const Seconds longest = least_longest(runs, num_stages, left);
   const std::vector<std::size_t> held_from = first_held(times, num_stages, longest);
   std::vector<int> sizes;
