@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include "cost_model/analytic/recomputed_layers.h"
 
@@ -173,7 +174,7 @@ GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds m
     Seconds sum = run->time;
     int count = 1;
     for (--left;; left = run->count) {
-      const double fit = std::floor((room - sum) / run->time);
+      const double fit = (room - sum) / run->time;
       const int added = fit < left ? std::max(static_cast<int>(fit), 0) : left;
       sum += added * run->time;
       count += added;
@@ -243,36 +244,49 @@ std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stag
   return first;
 }
 
-/// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
-/// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
-/// meets a million of these: partition_layers has the exact tie-breaks.
-std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, int num_stages) {
-  const std::vector<Seconds> times = one_by_one(runs);
-  const auto count = static_cast<std::size_t>(num_stages);
-  if (times.size() < count) {
-    return std::nullopt;
-  }
-  Seconds left;
-  for (const LayerRun& run : runs) {
-    left += run.count * run.time;
-  }
-  const Seconds longest = least_longest(runs, num_stages, left);
-  const std::vector<std::size_t> held_from = first_held(times, num_stages, longest);
+/// Layers of each stage, as near to its share of what is left as none longer than `longest` and
+/// none behind that may not hold its layers (`held_from`, as first_held; empty: not looked at)
+/// leave it. Together fewer than there are where those behind could not.
+std::vector<int> fill_by_share(std::span<const Seconds> times, int num_stages, Seconds longest,
+                               Seconds total, std::span<const std::size_t> held_from) {
   std::vector<int> sizes;
-  sizes.reserve(count);
+  sizes.reserve(static_cast<std::size_t>(num_stages));
+  Seconds left = total;
   std::size_t layer = 0;
-  for (std::size_t stages = count; stages > 0; --stages) {
+  for (auto stages = static_cast<std::size_t>(num_stages); stages > 0; --stages) {
     const std::size_t begin = layer;
+    const std::size_t held = held_from.empty() ? 0 : held_from[stages - 1];
     const Seconds share = left / static_cast<double>(stages);
     Seconds sum = times[layer++];
     // Another layer where the share wants it or the stages behind could not hold it.
-    while (times.size() - layer >= stages &&
-           (sum + 0.5 * times[layer] <= share || layer < held_from[stages - 1]) &&
+    while (times.size() - layer >= stages && (sum + 0.5 * times[layer] <= share || layer < held) &&
            sum + times[layer] <= longest) {
       sum += times[layer++];
     }
     left = left - sum;
     sizes.push_back(static_cast<int>(layer - begin));
+  }
+  return sizes;
+}
+
+/// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
+/// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
+/// meets a million of these: partition_layers has the exact tie-breaks.
+std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, int num_stages) {
+  const std::vector<Seconds> times = one_by_one(runs);
+  if (std::ssize(times) < num_stages) {
+    return std::nullopt;
+  }
+  Seconds total;
+  for (const LayerRun& run : runs) {
+    total += run.count * run.time;
+  }
+  const Seconds longest = least_longest(runs, num_stages, total);
+  // Mostly the shares alone leave no layer over: then no stage had to take more for those behind.
+  std::vector<int> sizes = fill_by_share(times, num_stages, longest, total, {});
+  if (std::reduce(sizes.begin(), sizes.end()) < std::ssize(times)) {
+    sizes =
+        fill_by_share(times, num_stages, longest, total, first_held(times, num_stages, longest));
   }
   --sizes.front();
   --sizes.back();
