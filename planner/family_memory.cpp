@@ -71,44 +71,48 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
   const double share = 1.0 / config.dp;
   const bool is_sharded = config.zero_stage >= 1;
   double margin = std::numeric_limits<double>::infinity();
-  MemoryVerdict verdict;
+  double largest = 0.0;
   const auto fits = [&](const Line& line) {
     const double memory = line.fixed + line.per_sequence * config.micro_batch_size +
                           (is_sharded ? line.sharded * share : line.whole);
     margin = std::min(margin, std::abs(memory - most));
-    verdict.largest = std::max(verdict.largest, Bytes(memory));
+    largest = std::max(largest, memory);
     return memory <= most;
   };
+  const std::optional<Constraint> violation = find_violation(config, own, lines, fits);
+  if (margin < kMemoryRounding * most) {
+    return fit_.judge(config);
+  }
+  return violation ? MemoryVerdict{Bytes(largest), *violation} : MemoryVerdict{Bytes(largest)};
+}
+
+template <class Fits>
+std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& config, Split& split,
+                                                       Lines& lines, const Fits& fits) {
   if (lines.ends.empty()) {
     lines.ends.reserve(2);
-    lines.ends.push_back(line_of(config, own, 0));
+    lines.ends.push_back(line_of(config, split, 0));
   }
   if (!fits(lines.ends.front())) {
-    verdict.violation = Constraint::kMemoryFirstStage;
-  } else {
-    if (lines.ends.size() == 1) {
-      lines.ends.push_back(line_of(config, own, config.pp - 1));
-    }
-    if (!fits(lines.ends.back())) {
-      verdict.violation = Constraint::kMemoryLastStage;
-    } else {
-      if (!lines.has_between) {
-        lines.has_between = true;
-        for (const int stage : own.unlike_stages) {
-          lines.between.push_back(line_of(config, own, stage));
-        }
-      }
-      for (const Line& line : lines.between) {
-        if (!fits(line)) {
-          verdict.violation = Constraint::kMemoryMiddleStage;
-        }
-      }
+    return Constraint::kMemoryFirstStage;
+  }
+  if (lines.ends.size() == 1) {
+    lines.ends.push_back(line_of(config, split, config.pp - 1));
+  }
+  if (!fits(lines.ends.back())) {
+    return Constraint::kMemoryLastStage;
+  }
+  if (!lines.has_between) {
+    lines.has_between = true;
+    for (const int stage : split.unlike_stages) {
+      lines.between.push_back(line_of(config, split, stage));
     }
   }
-  if (margin < kMemoryRounding * most) {
-    verdict = fit_.judge(config);
+  bool all_fit = true;
+  for (const Line& line : lines.between) {
+    all_fit = fits(line) && all_fit;  // each is looked at: the largest counts
   }
-  return verdict;
+  return all_fit ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
 }
 
 FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,

@@ -59,6 +59,10 @@ class FamilyMemory {
     std::vector<Lines> lines;
   };
 
+  /// In find_violation's order, by whether a stage fits.
+  template <class Fits>
+  [[nodiscard]] std::optional<Constraint> find_violation(const ParallelConfig& config, Split& split,
+                                                         Lines& lines, const Fits& fits);
   [[nodiscard]] Lines& lines_of(const ParallelConfig& config, Split& split, bool has_replicas);
   [[nodiscard]] Line line_of(const ParallelConfig& config, Split& split, int stage);
 
