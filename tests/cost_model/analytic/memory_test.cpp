@@ -384,5 +384,31 @@ TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   EXPECT_EQ(two - stage_memory(scenario, config, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
+// Twice as large microbatches of twice the batch are as many: one more sequence in each adds what
+// there is of one.
+TEST(StageMemories, KnowWhatIsProportionalToTheMicrobatch) {
+  const Scenario one = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 64);
+  const Scenario two = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 128);
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    ParallelConfig config{.tp = 2,
+                          .pp = 3,
+                          .dp = 4,
+                          .ep = 8,
+                          .recompute = recompute,
+                          .sequence_parallel = true,
+                          .zero_stage = 1,
+                          .layers_per_stage = {21, 20, 20}};
+    const LayersOfStages layers(one.job.model, config);
+    const StageMemories memories(one, config);
+    for (int stage = 0; stage < config.pp; ++stage) {
+      const MemoryBreakdown memory = memories.of_stage(config, layers, stage);
+      ParallelConfig twice = config;
+      twice.micro_batch_size = 2;
+      const Bytes added = stage_memory(two, twice, stage).total() - memory.total();
+      EXPECT_NEAR(added / memories.proportional_to_size(memory), 1.0, 1e-9) << stage;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ptdp
