@@ -1,17 +1,8 @@
 #include "planner/memory_fit.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <utility>
 
-#include "cost_model/analytic/offload.h"
-#include "cost_model/analytic/pipeline.h"
-#include "cost_model/analytic/rank_parameters.h"
-#include "cost_model/analytic/recomputed_layers.h"
-#include "cost_model/analytic/stage.h"
 #include "cost_model/spec/layer_kinds.h"
-#include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {
 namespace {
