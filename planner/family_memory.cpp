@@ -47,9 +47,15 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
 
 }  // namespace
 
-void FamilyMemory::begin_family() {
-  splits_.clear();
+void FamilyMemory::begin_family(const ParallelConfig& config) {
+  if (config.pp != family_.pp || config.vpp != family_.vpp || config.schedule != family_.schedule) {
+    splits_.clear();
+  }
+  for (Split& split : splits_) {
+    split.lines.clear();
+  }
   memories_.reset();
+  family_ = config;
 }
 
 std::size_t FamilyMemory::number_of(const std::vector<int>& layers_per_stage) {

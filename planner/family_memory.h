@@ -20,8 +20,9 @@ class FamilyMemory {
  public:
   FamilyMemory(const Scenario& scenario, MemoryFit& fit) : scenario_(scenario), fit_(fit) {}
 
-  /// Forgets what is known: another family begins.
-  void begin_family();
+  /// Forgets what is known: the family of `config` begins. Which layers stages have is known as
+  /// long as families have the same stages.
+  void begin_family(const ParallelConfig& config);
 
   /// The number of a split of layers: one for all that are equal, until the family ends.
   [[nodiscard]] std::size_t number_of(const std::vector<int>& layers_per_stage);
@@ -68,6 +69,7 @@ class FamilyMemory {
 
   const Scenario& scenario_;
   MemoryFit& fit_;
+  ParallelConfig family_;
   std::vector<Split> splits_;
   std::optional<StageMemories> memories_;  // at the size
   int size_ = 0;

@@ -88,8 +88,8 @@ void FamilySearch::search_split(const ParallelConfig& split) {
 
 void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& zero_stages) {
   is_uneven_ = !config.layers_per_stage.empty();
-  any_split_.emplace(scenario_, config);
-  family_memory_.begin_family();
+  any_split_.reset();
+  family_memory_.begin_family(config);
   split_ = family_memory_.number_of(config.layers_per_stage);
   enter(config, zero_stages);
   for (const int size : sizes_) {
@@ -159,7 +159,7 @@ bool FamilySearch::rejects_all(ParallelConfig& config) {
   config.dp = entries_.back().dp;
   config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
   if (!tally_.shortfall ||
-      !any_split_->fits_none(config, memory_.capacity() + tally_.shortfall->missing)) {
+      !any_split(config).fits_none(config, memory_.capacity() + tally_.shortfall->missing)) {
     return false;
   }
   for (const Entry& entry : entries_) {
@@ -267,12 +267,19 @@ bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {
     return violation == Constraint::kMemoryFirstStage;
   }
   return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return any_split_->least_memory(config) > memory_.capacity(); });
+                   [&] { return any_split(config).least_memory(config) > memory_.capacity(); });
 }
 
 bool FamilySearch::is_hopeless(ParallelConfig& config) {
   return holds_for(config, hopeless_[static_cast<std::size_t>(config.zero_stage)],
-                   [&] { return any_split_->fits_none(config, memory_.capacity()); });
+                   [&] { return any_split(config).fits_none(config, memory_.capacity()); });
+}
+
+const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
+  if (!any_split_) {
+    any_split_.emplace(scenario_, config);
+  }
+  return *any_split_;
 }
 
 /// Asks for the fewest replicas first: mostly it does not even hold for these.

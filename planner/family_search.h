@@ -81,6 +81,7 @@ class FamilySearch {
   bool is_beyond(ParallelConfig& config, Constraint violation);
   /// Whether no split of the layers fits, if they are split here.
   bool is_hopeless(ParallelConfig& config);
+  const AnySplit& any_split(const ParallelConfig& config);
   template <class Holds>
   bool holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds);
   void reject(Constraint constraint, std::int64_t count = 1);
@@ -93,7 +94,7 @@ class FamilySearch {
   BatchTable batches_;
   MemoryFit memory_;
   FamilyMemory family_memory_;
-  std::optional<AnySplit> any_split_;  // of the family
+  std::optional<AnySplit> any_split_;  // of the family, once it is needed
   CostsCache costs_;
   std::vector<Entry> entries_;  // of the family that is searched, by dp
   std::vector<int> classes_;    // of its costs, by replicas; kUnknown until one is needed

@@ -192,7 +192,7 @@ TEST(FamilyMemory, JudgesAsIfEachConfigurationWereTheOnlyOne) {
       key.layers_per_stage.clear();
       if (key != family) {
         family = key;
-        memory.begin_family();
+        memory.begin_family(config);
       }
       const MemoryVerdict exact = fit.judge(config);
       const MemoryVerdict judged = memory.judge(config, memory.number_of(config.layers_per_stage),
