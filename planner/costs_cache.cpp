@@ -1,6 +1,7 @@
 #include "planner/costs_cache.h"
 
 #include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/spec/rank_grid.h"
 
@@ -43,6 +44,7 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           config.recompute_modules,
           splits_backward(config.schedule),
           casts_shards(scenario_.stack, config),
+          hides_dispatch(scenario_, config),
           busy_cores(config, cluster),
           place(place_group(grid, Dimension::kTensor, cluster)),
           place(place_group(grid, Dimension::kContext, cluster)),

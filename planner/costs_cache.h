@@ -12,9 +12,10 @@
 namespace ptdp {
 
 /// Keyed by what microbatch_costs() depends on: degrees within a stage, microbatch size, sequence
-/// parallelism, modules recomputed, whether backward passes are split, whether shards are cast, how
-/// tensor-parallel, context-parallel and expert groups lie on nodes, and how many cores of a node
-/// are busy. Keeps a reference to the scenario.
+/// parallelism, modules recomputed, whether backward passes are split, whether shards are cast,
+/// whether tokens travel to experts behind other microbatches, how tensor-parallel,
+/// context-parallel and expert groups lie on nodes, and how many cores of a node are busy. Keeps a
+/// reference to the scenario.
 class CostsCache {
  public:
   explicit CostsCache(const Scenario& scenario) : scenario_(scenario) {}
@@ -32,8 +33,8 @@ class CostsCache {
  private:
   /// Nodes of a group, and members on the one that has fewest.
   using Place = std::pair<std::int64_t, std::int64_t>;
-  using Key = std::tuple<int, int, int, int, bool, RecomputeModules, bool, bool, int, Place, Place,
-                         Place, Place, Place>;
+  using Key = std::tuple<int, int, int, int, bool, RecomputeModules, bool, bool, bool, int, Place,
+                         Place, Place, Place, Place>;
 
   [[nodiscard]] Key key_of(const ParallelConfig& config) const;
 

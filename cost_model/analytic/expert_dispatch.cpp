@@ -171,6 +171,12 @@ Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
   return dispatch_time(dispatch, kind, expert_group, cluster);
 }
 
+double copies_received(const ExpertRouting& routing, ExpertDispatch kind,
+                       const GroupPlacement& expert_group) {
+  return kind == ExpertDispatch::kHierarchical ? expected_nodes(routing, expert_group.size)
+                                               : 1.0 * routing.topk;
+}
+
 Bytes dispatch_volume(const Dispatch& dispatch, ExpertDispatch kind,
                       const GroupPlacement& expert_group) {
   if (expert_group.size == 1) {

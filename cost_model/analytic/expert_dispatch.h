@@ -74,6 +74,11 @@ struct Dispatch {
 [[nodiscard]] Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
                                    const GroupPlacement& expert_group, const ClusterSpec& cluster);
 
+/// Copies of each token that arrive at GPUs of the expert group: one for each of its experts, but
+/// by hierarchical dispatch one for each GPU that has any of them.
+[[nodiscard]] double copies_received(const ExpertRouting& routing, ExpertDispatch kind,
+                                     const GroupPlacement& expert_group);
+
 /// Bytes that one GPU sends in a dispatch, and as many in a combination: (n−1)/n·topk·S, (n−1)·S,
 /// or S·E_N·(N−1)/N over its NIC and S·E_n over NVLink.
 [[nodiscard]] Bytes dispatch_volume(const Dispatch& dispatch, ExpertDispatch kind,

@@ -24,16 +24,20 @@ double sent_tokens(const Scenario& scenario, const ParallelConfig& config) {
   return routed_tokens(model, config) * (gathers_tokens(scenario.stack) ? 1.0 : expert_load(model));
 }
 
+ExpertRouting routing_of(const TransformerConfig& model) {
+  const bool has_groups = model.moe_router_num_groups > 0;
+  return {.num_experts = model.num_experts,
+          .topk = model.moe_router_topk,
+          .num_groups = has_groups ? model.moe_router_num_groups : 1,
+          .group_topk = has_groups ? model.moe_router_group_topk : 1};
+}
+
 Dispatch dispatch_of(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
-  const bool has_groups = model.moe_router_num_groups > 0;
   return {.tokens = std::llround(std::ceil(sent_tokens(scenario, config))),
           .hidden_size = model.hidden_size,
           .element_bytes = 1.0 * element_bytes(scenario.stack.precision),
-          .routing = {.num_experts = model.num_experts,
-                      .topk = model.moe_router_topk,
-                      .num_groups = has_groups ? model.moe_router_num_groups : 1,
-                      .group_topk = has_groups ? model.moe_router_group_topk : 1}};
+          .routing = routing_of(model)};
 }
 
 GroupPlacement dispatch_group(const Scenario& scenario, const ParallelConfig& config) {
@@ -66,6 +70,22 @@ Seconds communication_time(const Scenario& scenario, const ParallelConfig& confi
   const GroupPlacement sharers = place_expert_group(config, ExpertDimension::kTensor, cluster);
   return time + all_gather_time(gathered, sharers, cluster) +
          reduce_scatter_time(gathered, sharers, cluster);
+}
+
+/// Rows of tokens that permutations of a pass read and write, there and back.
+double permuted_rows(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const ExpertDispatch kind = scenario.stack.expert_dispatch;
+  const double tokens = routed_tokens(model, config);
+  const double rows = expert_rows(model, config);
+  if (kind == ExpertDispatch::kHierarchical) {
+    const double arrived =
+        tokens * expert_load(model) *
+        copies_received(routing_of(model), kind, dispatch_group(scenario, config));
+    return 2.0 * (arrived + rows);
+  }
+  const bool sorts = model.num_experts > config.ep && config.ep > 1;
+  return 2.0 * (tokens + tokens * model.moe_router_topk) + (sorts ? 4.0 * rows : 0.0);
 }
 
 }  // namespace
@@ -101,18 +121,26 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
   const double bytes = element_bytes(stack.precision);
   const Bytes of_tokens(bytes * tokens * static_cast<double>(h));
   const Bytes of_visits(bytes * visits * static_cast<double>(h));
-  const Bytes sorted =
-      experts > 1 && config.ep > 1 ? Bytes(bytes * rows * static_cast<double>(h)) : Bytes(0.0);
+  const Bytes permuted(bytes * permuted_rows(scenario, config) * static_cast<double>(h));
   const Bytes activations(bytes * rows * static_cast<double>(width));
   const Bytes routing(kRouterPasses * kRouterBytes * tokens * model.num_experts);
-  const Bytes moved = 2.0 * (of_tokens + of_visits) + 4.0 * sorted + routing;
+  const Bytes moved = permuted + routing;
   const bool is_gated = model.gated_linear_unit;
-  costs.element_wise_forward = memory_bound_time(moved + (is_gated ? 3.0 : 2.0) * activations, gpu);
+  const double passes = stack.fused_expert_activation ? 0.0 : is_gated ? 3.0 : 2.0;
+  const double passes_back = stack.fused_expert_activation ? 0.0 : is_gated ? 5.0 : 4.0;
+  costs.element_wise_forward = memory_bound_time(moved + passes * activations, gpu);
   costs.element_wise_backward =
-      memory_bound_time(moved + of_visits + of_tokens + (is_gated ? 5.0 : 4.0) * activations, gpu);
-  costs.activation_forward = memory_bound_time((is_gated ? 3.0 : 2.0) * activations, gpu);
+      memory_bound_time(moved + of_visits + of_tokens + passes_back * activations, gpu);
+  costs.activation_forward = memory_bound_time(passes * activations, gpu);
   costs.communication = communication_time(scenario, config);
   return costs;
+}
+
+bool hides_dispatch(const Scenario& scenario, const ParallelConfig& config) {
+  return scenario.stack.expert_overlap && scenario.job.model.num_experts > 0 && config.ep > 1 &&
+         !gathers_tokens(scenario.stack) && config.recompute != Recompute::kFull &&
+         scenario.job.model.mtp_num_layers <= 1 &&
+         (config.pp == 1 || config.schedule == ScheduleKind::kInterleaved);
 }
 
 Bytes expert_volume(const Scenario& scenario, const ParallelConfig& config) {

@@ -96,7 +96,8 @@ class LayerFactors {
         config_(config),
         tokens_(static_cast<double>(tokens_of_rank(model_, config))),
         split_(config.sequence_parallel ? tokens_ / config.tp : tokens_),
-        own_(recipe.gathers_activations ? split_ : tokens_) {}
+        own_(recipe.gathers_activations ? split_ : tokens_),
+        fuses_activation_(scenario.stack.fused_expert_activation) {}
 
   void add_attention(CastSum& casts) const {
     const double h = model_.hidden_size;
@@ -122,13 +123,19 @@ class LayerFactors {
 
   void add_experts(CastSum& casts) const {
     casts.add_input(of_experts(model_.hidden_size));
-    casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
+    if (!fuses_activation_) {
+      casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
+    }
     add_activated(casts);
     casts.add_gradient(of_experts(model_.hidden_size));
   }
 
   /// What the second product of experts takes in.
-  void add_activated(CastSum& casts) const { casts.add_input(of_experts(expert_width())); }
+  void add_activated(CastSum& casts) const {
+    if (!fuses_activation_) {
+      casts.add_input(of_experts(expert_width()));
+    }
+  }
 
   /// What latent attention decompresses.
   void add_compressed(CastSum& casts) const {
@@ -172,8 +179,9 @@ class LayerFactors {
   const TransformerConfig& model_;
   const ParallelConfig& config_;
   double tokens_;
-  double split_;  ///< Of a sequence that is split over tp, where it is.
-  double own_;    ///< That a rank casts before they are gathered.
+  double split_;           ///< Of a sequence that is split over tp, where it is.
+  double own_;             ///< That a rank casts before they are gathered.
+  bool fuses_activation_;  ///< Of experts, with the casts between their products.
 };
 
 /// Whether the weights that a recipe covers come from other ranks in 8 bits.

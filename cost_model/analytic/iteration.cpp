@@ -199,7 +199,10 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.context_parallel = passes.context_parallel;
-  cost.expert_parallel = passes.expert_parallel;
+  // The forward passes that fill the pipeline and the backward ones that drain it have no others
+  // beside them: (v−1)p + 1 chunks of the last stage, and p−1 of the stages before it.
+  cost.expert_parallel =
+      passes.expert_parallel + std::min<double>(config.pp, microbatches) * stage.hidden_dispatch;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
   if (waits.has_value()) {

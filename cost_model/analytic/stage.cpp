@@ -307,6 +307,7 @@ StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
                               recomputed_of_stage(scenario.job.model, config, stage) * share)
               : layers.recompute(config.recompute),
       .gradient_accumulation = layers.gradient_accumulation,
+      .hidden_dispatch = layers.hidden_dispatch,
       .overhead = config.vpp * scenario.stack.microbatch_overhead};
   if (holds_embedding(config, stage)) {
     result.ends += costs.embedding * share;

@@ -131,6 +131,7 @@ struct StageCosts {
   PassTime recompute;             ///< Their recomputation.
   PassTime ends;                  ///< Embedding where the model begins, logits where it ends.
   Seconds gradient_accumulation;  ///< Per microbatch after the first.
+  Seconds hidden_dispatch;        ///< Of its layers' experts; it is in none of the passes.
   Seconds overhead;               ///< The stack's: once for each chunk.
 
   [[nodiscard]] Seconds total() const {

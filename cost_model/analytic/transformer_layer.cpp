@@ -187,6 +187,17 @@ void apply_launch(PassTime& pass, double num_kernels, Seconds latency, const Sta
   pass.launch = std::max(num_kernels * latency, num_kernels * stack.host_time_per_kernel - device);
 }
 
+/// Leaves of the dispatch of each pass what the compute of the other, of another microbatch, does
+/// not hide.
+void hide_dispatch(LayerCosts& costs, double slowdown) {
+  const Seconds all = costs.forward.expert_parallel + costs.backward.expert_parallel;
+  costs.forward.expert_parallel =
+      exposed_behind(costs.forward.expert_parallel, costs.backward.compute(), slowdown);
+  costs.backward.expert_parallel =
+      exposed_behind(costs.backward.expert_parallel, costs.forward.compute(), slowdown);
+  costs.hidden_dispatch = all - (costs.forward.expert_parallel + costs.backward.expert_parallel);
+}
+
 }  // namespace
 
 PassTime& PassTime::operator+=(const PassTime& other) {
@@ -231,6 +242,7 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   unrepeated += other.unrepeated;
   gradient_accumulation += other.gradient_accumulation;
   weight_gradient += other.weight_gradient;
+  hidden_dispatch += other.hidden_dispatch;
   return *this;
 }
 
@@ -240,7 +252,8 @@ LayerCosts operator*(const LayerCosts& layer, double factor) {
           .selective = layer.selective * factor,
           .unrepeated = layer.unrepeated * factor,
           .gradient_accumulation = layer.gradient_accumulation * factor,
-          .weight_gradient = layer.weight_gradient * factor};
+          .weight_gradient = layer.weight_gradient * factor,
+          .hidden_dispatch = layer.hidden_dispatch * factor};
 }
 
 double gathered_activation_bytes(const StackSpec& stack) {
@@ -325,6 +338,9 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                     .expert_parallel = experts.communication};
   for (PassTime* pass : {&costs.forward, &costs.backward}) {
     pass->tensor_parallel += factors.skew * pass->compute();
+  }
+  if (kind.has_experts && hides_dispatch(scenario, config)) {
+    hide_dispatch(costs, stack.overlap_slowdown);
   }
   costs.weight_gradient = {.matmul = all.weight_gradient,
                            .memory_bound = element_wise.weight_gradient * factors.memory_bound};

@@ -36,6 +36,7 @@ struct LayerCosts {
   PassTime unrepeated;            ///< The part of `forward` that full recomputation leaves out.
   Seconds gradient_accumulation;  ///< Adding weight gradients to those of earlier microbatches.
   PassTime weight_gradient;       ///< The part of `backward` for which no other layer waits.
+  Seconds hidden_dispatch;        ///< Of experts in both passes, behind another microbatch's.
 
   /// What is done again before the backward pass.
   [[nodiscard]] PassTime recompute(Recompute kind) const;

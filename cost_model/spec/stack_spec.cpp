@@ -333,6 +333,12 @@ void describe_communication(Fields& fields, StackSpec& stack) {
     fields.choice("expert_dispatch", stack.expert_dispatch,
                   NamedValues<ExpertDispatch>(kExpertDispatchNames));
   }
+  if (fields.optional("expert_overlap", stack.expert_overlap)) {
+    fields.flag("expert_overlap", stack.expert_overlap);
+  }
+  if (fields.optional("fused_expert_activation", stack.fused_expert_activation)) {
+    fields.flag("fused_expert_activation", stack.fused_expert_activation);
+  }
   if (fields.optional("context_parallel_kind",
                       stack.context_parallel_kind != ContextParallel::kRing)) {
     fields.choice("context_parallel_kind", stack.context_parallel_kind,

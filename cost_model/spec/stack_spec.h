@@ -165,6 +165,12 @@ struct StackSpec {
   bool all_reduces_shards = false;
   bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
   ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
+  /// Whether tokens of a microbatch travel to experts and back behind the passes of another
+  /// (Megatron-Core's --overlap-moe-expert-parallel-comm), where configurations allow it.
+  bool expert_overlap = false;
+  /// Whether the activation between the experts' products, and the casts of what these return, are
+  /// done within the products (TransformerEngine's fused grouped MLP).
+  bool fused_expert_activation = false;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
   Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.

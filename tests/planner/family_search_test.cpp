@@ -47,6 +47,7 @@ std::vector<Space> small_spaces() {
       {"experts", few_layers("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 7, 12), 24},
       {"kinds", few_layers("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 7, 16), 32}};
   spaces[2].scenario.job.model.first_dense_layers = 2;
+  spaces[3].scenario.stack.expert_overlap = true;
   return spaces;
 }
 

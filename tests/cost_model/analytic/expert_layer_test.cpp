@@ -44,6 +44,32 @@ TEST(ExpertCosts, SortNothingThatComesFromNobodyElse) {
   }
 }
 
+// One copy for each of the GPUs visited arrives, 4(1 − C(6, 2)/C(8, 2)) = 13/7 of two experts on
+// each of four, and is laid out in the rows of experts, and back: each read and written.
+TEST(ExpertCosts, PermuteWhatArrivesByHierarchicalDispatch) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.expert_dispatch = ExpertDispatch::kHierarchical;
+  const ExpertCosts costs = expert_costs(scenario, {.dp = 4, .ep = 4, .micro_batch_size = 2});
+  const double router = 6.0 * 4 * 512 * 8;
+  const double rows = 2.0 * 2 * (512 * 13.0 / 7.0 + 1024) * 64;
+  EXPECT_NEAR(costs.element_wise_forward.value() * kPlainBandwidth,
+              router + rows + 2.0 * 3 * 1024 * 128, 1e-3);
+}
+
+// The gate's three passes over 1024 rows of 128 of 2 bytes forward and five backward are gone.
+TEST(ExpertCosts, HaveNoActivationWhereProductsDoIt) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  const ParallelConfig config{.dp = 4, .ep = 4, .micro_batch_size = 2};
+  const ExpertCosts apart = expert_costs(scenario, config);
+  scenario.stack.fused_expert_activation = true;
+  const ExpertCosts fused = expert_costs(scenario, config);
+  const double pass = 2.0 * 1024 * 128 / kPlainBandwidth;
+  EXPECT_NEAR((apart.element_wise_forward - fused.element_wise_forward).value(), 3.0 * pass, 1e-15);
+  EXPECT_NEAR((apart.element_wise_backward - fused.element_wise_backward).value(), 5.0 * pass,
+              1e-15);
+  EXPECT_EQ(fused.activation_forward, Seconds(0.0));
+}
+
 // Whoever has the experts, all of a stage's ranks work on all visits: tp·dp ranks together do the
 // FLOPs of one that has all tokens, where loads are even.
 TEST(ExpertCosts, ShareTheSameWork) {

@@ -50,6 +50,21 @@ double per_feature(Bytes bytes) {
   return bytes.value() / (kMicrobatchTokens * kHidden);
 }
 
+// Of eight experts' 1024 visits with 128 features: not the input of the second product, and not the
+// gradient of what the first returns, which is twice as wide. Read (2) and written twice (1 + 1).
+TEST(Fp8Casts, LeaveOutWhatExpertsDoWithinProducts) {
+  Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kDelayed}, small_expert_model());
+  const ParallelConfig config{.micro_batch_size = 2};
+  const LayerKind kind{.has_experts = true};
+  const LayerCasts apart = layer_casts(scenario, config, kind);
+  scenario.stack.fused_expert_activation = true;
+  const LayerCasts fused = layer_casts(scenario, config, kind);
+  EXPECT_DOUBLE_EQ((apart.forward - fused.forward).value(), 4.0 * 1024 * 128);
+  EXPECT_DOUBLE_EQ((apart.backward - fused.backward).value(), 4.0 * 1024 * 256);
+  EXPECT_EQ(apart.forward_kernels - fused.forward_kernels, 1.0);
+  EXPECT_EQ(apart.backward_kernels - fused.backward_kernels, 1.0);
+}
+
 // On Hopper the norms write one byte in place of two and what they wrote is transposed (2 − 1);
 // the other two inputs, h and 4h wide, are read (2) and written twice (1 + 1).
 TEST(Fp8Casts, OfDelayedScalingAreHalfInTheNorms) {

@@ -131,6 +131,12 @@ TEST(StackSpecJson, SaysWhatRunsWithinProductsWhereAnythingDoes) {
     stack.tp_comm_overlap = kind;
     EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
   }
+  EXPECT_THAT(dump(stack), Not(HasSubstr("expert_overlap")));
+  stack.expert_overlap = true;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
+  EXPECT_THAT(dump(stack), Not(HasSubstr("fused_expert_activation")));
+  stack.fused_expert_activation = true;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
   EXPECT_THAT(dump(stack), Not(HasSubstr("keeps_gathered_inputs")));
   stack.keeps_gathered_inputs = true;
   EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
