@@ -44,6 +44,8 @@ bool takes_as_long(const StackSpec& a, const StackSpec& b) {
   like.fp8 = b.fp8;
   like.data_parallel_overlap = b.data_parallel_overlap;
   like.tp_comm_overlap = b.tp_comm_overlap;
+  like.expert_dispatch = b.expert_dispatch;
+  like.expert_overlap = b.expert_overlap;
   return like == b;
 }
 
@@ -69,6 +71,8 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   } else if (run.tp_comm_overlap && scenario.stack.tp_comm_overlap == TpCommOverlap::kNone) {
     scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;  // --tp-comm-overlap
   }
+  scenario.stack.expert_dispatch = run.expert_dispatch.value_or(scenario.stack.expert_dispatch);
+  scenario.stack.expert_overlap = run.expert_overlap.value_or(scenario.stack.expert_overlap);
   scenario.stack = at_precision(scenario.stack, run.precision);
   if (!run.fp8.empty()) {
     scenario.stack = with_fp8(scenario.stack, run.fp8);

@@ -16,7 +16,8 @@ bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
          a.global_batch_size == b.global_batch_size && config == b.config &&
          a.precision == b.precision && a.fp8 == b.fp8 &&
          a.data_parallel_overlap == b.data_parallel_overlap &&
-         a.tp_comm_overlap == b.tp_comm_overlap;
+         a.tp_comm_overlap == b.tp_comm_overlap && a.expert_dispatch == b.expert_dispatch &&
+         a.expert_overlap == b.expert_overlap;
 }
 
 using Series = std::vector<std::size_t>;

@@ -301,6 +301,15 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
   if (row.text("tp_overlap") != "?") {
     run.tp_comm_overlap = row.flag("tp_overlap");
   }
+  if (row.text("expert_dispatch") != "?" && row.is_given("expert_dispatch")) {
+    const NamedValues<ExpertDispatch> kinds(kExpertDispatchNames);
+    run.expert_dispatch = kinds[find_choice(row.text("expert_dispatch"), names_of(kinds),
+                                            row.place_of("expert_dispatch"))]
+                              .value;
+  }
+  if (row.text("expert_overlap") != "?") {
+    run.expert_overlap = row.flag("expert_overlap");
+  }
   check_microbatches(row, run);
   run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
   run.memory = row.memory("memory_GB");

@@ -30,6 +30,10 @@ struct MeasuredRun {
   std::optional<bool> data_parallel_overlap;
   /// Whether collectives of sequence parallelism ran within products; else the stack decides.
   std::optional<bool> tp_comm_overlap;
+  /// How tokens got to their experts, and whether behind another microbatch; else the stack
+  /// decides.
+  std::optional<ExpertDispatch> expert_dispatch;
+  std::optional<bool> expert_overlap;
   Seconds iteration_time;
   /// In use on the GPU that has most, where the source says.
   std::optional<Bytes> memory;
@@ -54,8 +58,8 @@ struct MeasuredRuns {
 /// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, mtp_num_layers,
 /// layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel, zero, dp_replicate,
 /// reshard_after_forward, recompute_modules, recompute_method, recompute_num_layers, dp_overlap,
-/// tp_overlap, n_microbatches, holdout_group, source, source_ref, memory_GB, untied optional;
-/// others ignored). A row with an unknown field
+/// tp_overlap, expert_dispatch, expert_overlap, n_microbatches, holdout_group, source, source_ref,
+/// memory_GB, untied optional; others ignored). A row with an unknown field
 /// ("", "?") or a feature that no cost model covers is skipped with the reason; a malformed number
 /// throws Error naming line and column. Columns do not say all of a model with experts: it is the
 /// shipped profile of the name in `model`, in any case of letters, with the row's sequences; a row

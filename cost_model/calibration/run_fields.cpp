@@ -47,6 +47,8 @@ const std::vector<std::string>& optional_columns() {
                                                    "gpu_count",
                                                    "source_ref",
                                                    "tp_overlap",
+                                                   "expert_dispatch",
+                                                   "expert_overlap",
                                                    "n_microbatches",
                                                    "memory_GB",
                                                    "untied",

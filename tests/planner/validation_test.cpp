@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "planner/profile_cache.h"
 #include "planner/validation_report.h"
 
 namespace ptdp {
@@ -49,6 +50,23 @@ TEST(CostRuns, OfSharedSequencesAreThoseThatTheStackRuns) {
               HasSubstr("context parallelism is not run"));
   EXPECT_THAT(runs("25", "megatron-core-2024").skipped.at(0).reason,
               HasSubstr("not divisible by cp"));
+}
+
+TEST(ScenarioOf, TakesTheRowsWordForTheWayToExperts) {
+  const MeasuredRuns runs = read_measured_runs(CsvTable::from_text(
+      "expert_dispatch,expert_overlap," + std::string(kHeader) +
+          ",y,a,24,2304,24,51200,2048,dgx-h100,megatron-bridge-2025,1,1,32,1,16,512,full,3.5,g,y\n"
+          "all-to-all,,b,24,2304,24,51200,2048,dgx-h100,megatron-bridge-2025,1,1,32,1,16,512,full,"
+          "3.5,g,y\n",
+      "runs.csv"));
+  ProfileCache profiles;
+  const StackSpec overlapped = profiles.scenario_of(runs.runs.at(0)).stack;
+  EXPECT_EQ(overlapped.expert_dispatch, ExpertDispatch::kHierarchical);
+  EXPECT_TRUE(overlapped.expert_overlap);
+  const StackSpec plain = profiles.scenario_of(runs.runs.at(1)).stack;
+  EXPECT_EQ(plain.expert_dispatch, ExpertDispatch::kAllToAll);
+  EXPECT_FALSE(plain.expert_overlap);
+  EXPECT_TRUE(takes_as_long(overlapped, plain));
 }
 
 TEST(ScenarioOf, TakesTheRowsWordForTheOverlap) {

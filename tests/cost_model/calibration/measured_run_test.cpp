@@ -279,6 +279,24 @@ TEST(MeasuredRun, SaysWhetherCollectivesRanWithinProducts) {
   }
 }
 
+TEST(MeasuredRun, SaysHowTokensGotToExperts) {
+  for (const auto& [text, expected] :
+       std::vector<std::pair<std::string, std::optional<ExpertDispatch>>>{
+           {"all-to-all", ExpertDispatch::kAllToAll},
+           {"hierarchical", ExpertDispatch::kHierarchical},
+           {"", std::nullopt},
+           {"?", std::nullopt}}) {
+    EXPECT_EQ(run_of(row_with({{"expert_dispatch", text}})).expert_dispatch, expected) << text;
+  }
+  EXPECT_THAT(
+      [] {
+        run_of(row_with({{"expert_dispatch", "deepep"}}));
+      },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("deepep")));
+  EXPECT_EQ(run_of(row_with({{"expert_overlap", "y"}})).expert_overlap, true);
+  EXPECT_EQ(run_of(row_with({{"expert_overlap", ""}})).expert_overlap, std::nullopt);
+}
+
 TEST(MeasuredRun, HasMemoryWhereTheSourceSays) {
   EXPECT_EQ(run_of(row_with({{"memory_GB", "40.5"}})).memory, Bytes(40.5 * 1073741824.0));
   EXPECT_EQ(run_of(row_with({{"memory_GB", ""}})).memory, std::nullopt);
