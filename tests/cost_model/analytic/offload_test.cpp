@@ -14,7 +14,8 @@ constexpr double kGigabyte = 1e9;
 
 /// Megatron-Bridge's measurement (docs/training/cpu-offloading.md): Qwen3-30B-A3B with tp 2, pp 2
 /// and ep 4. It names no number of GPUs; the 47.2 GB that it says are used without offloading are
-/// the model's state on 16.
+/// the model's state on 16, which card.yaml of its skill on offloading has. The batch is
+/// assumed: what offloading adds to a step does not depend on it.
 struct Measured {
   Scenario scenario = shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-bridge-2025",
                                        /*global_batch_size=*/8);
@@ -42,17 +43,17 @@ TEST(Offload, OfTheOptimizerTakesAboutAsLongAsMegatronBridgeMeasured) {
   const auto time = [&](Offload offload) {
     return iteration_cost(run.scenario, run.offloaded(offload)).total();
   };
-  const double slowdown = time(Offload::kOptimizer) / time(Offload::kNone);
-  EXPECT_NEAR(slowdown / 3.9, 1.0, 0.15);  // published, with transfers overlapped
+  const Seconds more = time(Offload::kOptimizer) - time(Offload::kNone);
+  EXPECT_NEAR(more.value() / (3.877 - 0.996), 1.0, 0.15);  // published, with transfers overlapped
 }
 
-// By hand: a shard of 4 000 000 parameters moves 28 bytes of each through 61 GB/s of memory; over
+// By hand: a shard of 4 000 000 parameters moves 28 bytes of each through 20.3 GB/s of memory; over
 // a link of 1 GB/s 4 bytes of each take longer.
 TEST(Offload, OfTheOptimizerTakesWhatIsSlower) {
   Measured run;
   const ParallelConfig config{.dp = 4, .zero_stage = 1, .offload = Offload::kOptimizer};
   const RankParameters held{.dense = 16e6};
-  EXPECT_NEAR(host_optimizer_time(run.scenario, config, held).value(), 4e6 * 28 / 61e9, 1e-9);
+  EXPECT_NEAR(host_optimizer_time(run.scenario, config, held).value(), 4e6 * 28 / 20.3e9, 1e-9);
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(1e9);
   EXPECT_NEAR(host_optimizer_time(run.scenario, config, held).value(), 4e6 * 4 / 1e9, 1e-9);
 }
