@@ -46,6 +46,7 @@ bool takes_as_long(const StackSpec& a, const StackSpec& b) {
   like.tp_comm_overlap = b.tp_comm_overlap;
   like.expert_dispatch = b.expert_dispatch;
   like.expert_overlap = b.expert_overlap;
+  like.cuda_graphs = b.cuda_graphs;
   return like == b;
 }
 
@@ -73,6 +74,7 @@ Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
   }
   scenario.stack.expert_dispatch = run.expert_dispatch.value_or(scenario.stack.expert_dispatch);
   scenario.stack.expert_overlap = run.expert_overlap.value_or(scenario.stack.expert_overlap);
+  scenario.stack.cuda_graphs = run.cuda_graphs.value_or(scenario.stack.cuda_graphs);
   scenario.stack = at_precision(scenario.stack, run.precision);
   if (!run.fp8.empty()) {
     scenario.stack = with_fp8(scenario.stack, run.fp8);

@@ -26,6 +26,9 @@ class CastSum {
 
   [[nodiscard]] const LayerCasts& sum() const { return sum_; }
 
+  /// From here on, factors are cast in so many pieces.
+  void cast_apart(double pieces) { pieces_ = pieces; }
+
   void add_input(const Factor& input, bool is_normed = false) {
     const bool norm_casts = is_normed && recipe_.norms_cast;
     if (norm_casts && recipe_.scaling == Fp8Scaling::kDelayed) {
@@ -75,7 +78,7 @@ class CastSum {
         factor.is_weight ? fp8_weight_bytes(recipe_.scaling) : fp8_bytes(recipe_.scaling);
     traffic +=
         Bytes(((reads_twice ? 2.0 : 1.0) * element_ + written * cast) * factor.own * factor.width);
-    kernels += reads_twice ? 2.0 : 1.0;
+    kernels += pieces_ * (reads_twice ? 2.0 : 1.0);
     if (transposes_later) {
       traffic += Bytes(2.0 * factor.gathered * factor.width);
       kernels += 1.0;
@@ -85,6 +88,7 @@ class CastSum {
   const Fp8Recipe& recipe_;
   int copies_;
   double element_;
+  double pieces_ = 1.0;
   LayerCasts sum_;
 };
 
@@ -97,7 +101,8 @@ class LayerFactors {
         tokens_(static_cast<double>(tokens_of_rank(model_, config))),
         split_(config.sequence_parallel ? tokens_ / config.tp : tokens_),
         own_(recipe.gathers_activations ? split_ : tokens_),
-        fuses_activation_(scenario.stack.fused_expert_activation) {}
+        fuses_activation_(scenario.stack.fused_expert_activation),
+        experts_(fuses_activation_ ? 1.0 : 1.0 * model_.num_experts / config_.ep) {}
 
   void add_attention(CastSum& casts) const {
     const double h = model_.hidden_size;
@@ -122,12 +127,14 @@ class LayerFactors {
   }
 
   void add_experts(CastSum& casts) const {
+    casts.cast_apart(experts_);
     casts.add_input(of_experts(model_.hidden_size));
     if (!fuses_activation_) {
       casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
     }
     add_activated(casts);
     casts.add_gradient(of_experts(model_.hidden_size));
+    casts.cast_apart(1.0);
   }
 
   /// What the second product of experts takes in.
@@ -182,6 +189,7 @@ class LayerFactors {
   double split_;           ///< Of a sequence that is split over tp, where it is.
   double own_;             ///< That a rank casts before they are gathered.
   bool fuses_activation_;  ///< Of experts, with the casts between their products.
+  double experts_;         ///< Of a rank, of which each has casts of its own.
 };
 
 /// Whether the weights that a recipe covers come from other ranks in 8 bits.

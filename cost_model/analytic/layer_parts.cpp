@@ -1,8 +1,10 @@
 #include "cost_model/analytic/layer_parts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cost_model/analytic/core_sharing.h"
+#include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/transformer_layer.h"
 
 namespace ptdp {
@@ -73,6 +75,30 @@ class LinearLayersOf {
   std::int64_t own_tokens_;  ///< Of a sequence that is split over tp, where it is.
 };
 
+/// What experts add in place of an MLP, without their products.
+constexpr double kRoutingForward = 28.0;
+constexpr double kRoutingBackward = 46.0;
+constexpr double kExpertProducts = 2.0;  // in a forward pass, and of each kind of gradient
+constexpr double kProductStreams = 4.0;
+/// Of the above, what choosing experts and counting tokens takes.
+constexpr double kGraphedForward = 16.0;
+constexpr double kGraphedBackward = 12.0;
+
+void launch_all(PassKernels& pass) {
+  pass.by_host = pass.on_device;
+}
+
+void add(PassKernels& pass, double kernels) {
+  pass.on_device += kernels;
+  pass.by_host += kernels;
+}
+
+/// Of all experts of a rank, `kinds` for each.
+void add_products(PassKernels& pass, double kinds, double experts) {
+  pass.on_device += kinds * std::ceil(experts / kProductStreams);
+  pass.by_host += kinds * experts;
+}
+
 }  // namespace
 
 int dense_mlp_width(const TransformerConfig& model, LayerKind kind) {
@@ -90,6 +116,50 @@ double attention_input_width(const TransformerConfig& model) {
 LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
                            std::int64_t chunks) {
   return LinearLayersOf(scenario, config, chunks).of_kind(kind);
+}
+
+LayerKernels kernels_without_experts(const Scenario& scenario) {
+  LayerKernels kernels = {
+      .forward = {.on_device = 30.0}, .backward = {.on_device = 60.0}, .weight_gradient = 4.0};
+  if (has_measured_operations(scenario)) {  // sums over rows take two
+    kernels = {
+        .forward = {.on_device = 11.0}, .backward = {.on_device = 28.0}, .weight_gradient = 12.0};
+  }
+  launch_all(kernels.forward);
+  launch_all(kernels.backward);
+  return kernels;
+}
+
+LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
+                           const LayerCasts& casts) {
+  const StackSpec& stack = scenario.stack;
+  LayerKernels kernels = kernels_without_experts(scenario);
+  if (kind.has_experts) {
+    if (stack.cuda_graphs >= CudaGraphs::kAttentionAndRouter) {
+      kernels.forward.by_host = kernels.backward.by_host = 0.0;
+    }
+    const double experts =
+        stack.fused_expert_activation ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
+    add(kernels.forward, kRoutingForward);
+    add(kernels.backward, kRoutingBackward);
+    add_products(kernels.forward, kExpertProducts, experts);
+    add_products(kernels.backward, 2.0 * kExpertProducts, experts);
+    kernels.weight_gradient += 1.0 + kExpertProducts * std::ceil(experts / kProductStreams);
+    if (stack.cuda_graphs >= CudaGraphs::kRouter) {
+      kernels.forward.by_host -= kGraphedForward;
+      kernels.backward.by_host -= kGraphedBackward;
+    }
+  }
+  add(kernels.forward, casts.forward_kernels);
+  add(kernels.backward, casts.backward_kernels);
+  if (stack.cuda_graphs == CudaGraphs::kStep) {
+    kernels.forward.by_host = kernels.backward.by_host = 0.0;
+  }
+  return kernels;
+}
+
+Seconds host_time_per_kernel(const Scenario& scenario) {
+  return scenario.stack.host_time_per_kernel * scenario.cluster.launch_slowdown;
 }
 
 }  // namespace ptdp

@@ -1,8 +1,9 @@
-// The linear layers of a transformer layer.
+// The linear layers of a transformer layer, and the kernels that all of it takes.
 #pragma once
 
 #include <cstdint>
 
+#include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/linear_layer.h"
 #include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
@@ -48,5 +49,37 @@ struct ForwardCollectives {
 /// Features that enter the column-parallel layers of attention: hidden states, or of latent
 /// attention what is compressed, and the queries' hidden states where they are not.
 [[nodiscard]] double attention_input_width(const TransformerConfig& model);
+
+/// Of one pass.
+struct PassKernels {
+  double on_device = 0.0;  ///< That run one after another.
+  double by_host = 0.0;    ///< That the host launches, one by one; a graph's it does not.
+};
+
+/// Of one layer, per microbatch.
+struct LayerKernels {
+  PassKernels forward;
+  PassKernels backward;
+  double weight_gradient = 0.0;  ///< Of the backward pass, on the device.
+};
+
+/// 30 kernels forward and 60 backward, 11 and 28 where the operations are measured one by one
+/// (element_wise.h): this project's runtime.
+[[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario);
+
+/// The same with a kernel for each cast, and with experts 30 and 50 more (router, top-k, two
+/// permutations and sorts each way, counts for the host; Megatron-Core), but for their products:
+/// one for each of the E/ep experts on a rank, two forward and four backward, on four streams side
+/// by side, unless the stack fuses them. Source: TransformerEngine v2.12, gemm/cublaslt_gemm.cu
+/// (multi_stream_cublas_gemm); its casts (split_quantize in extensions/cast.cpp), of each expert,
+/// are in `casts`.
+///
+/// Not by the host, but as a graph, the stack's cuda_graphs: 16 forward and 12 backward of the
+/// router's, estimated; with attention's what is not of experts.
+[[nodiscard]] LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config,
+                                         LayerKind kind, const LayerCasts& casts);
+
+/// What a host of the cluster takes to launch one.
+[[nodiscard]] Seconds host_time_per_kernel(const Scenario& scenario);
 
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/recomputed_layers.h"
@@ -75,7 +76,7 @@ ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& confi
   // The host launches kernels of the pieces while it could launch those of layers.
   const Seconds pieces =
       stack.shards_matrices_apart
-          ? matrices * static_cast<double>(groups.data.size) * stack.host_time_per_kernel
+          ? matrices * static_cast<double>(groups.data.size) * host_time_per_kernel(scenario)
           : Seconds(0.0);
   const RankParameters ends = {.dense = end_parameters(model, config, 0)};
   const Bytes staged(stage_parameters(model, config, 0).total() * stack.gradient_staging_traffic);

@@ -20,28 +20,6 @@
 namespace ptdp {
 namespace {
 
-/// Launches of one layer.
-struct LayerKernels {
-  double forward = 30.0;
-  double backward = 60.0;
-  double weight_gradient = 4.0;  ///< Of these.
-};
-// Of this project's runtime on a GPU (runtime/layers, kernels/cuda): sums over rows take two.
-constexpr LayerKernels kOwnKernels = {.forward = 11.0, .backward = 28.0, .weight_gradient = 12.0};
-// What experts add in place of an MLP (Megatron-Core, all-to-all dispatcher, grouped products):
-// router, top-k, two permutations and sorts each way, counts for the host.
-constexpr LayerKernels kExpertKernels = {.forward = 30.0, .backward = 50.0, .weight_gradient = 3.0};
-
-LayerKernels kernels_of(LayerKind kind, bool is_measured) {
-  LayerKernels kernels = is_measured ? kOwnKernels : LayerKernels{};
-  if (kind.has_experts) {
-    kernels.forward += kExpertKernels.forward;
-    kernels.backward += kExpertKernels.backward;
-    kernels.weight_gradient += kExpertKernels.weight_gradient;
-  }
-  return kernels;
-}
-
 constexpr double kUnrepeatedKernels = 2.0;  // a product and a sum
 constexpr double kResidualPasses = 3.0;
 
@@ -182,9 +160,11 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
 
 /// Fills in `launch`: the kernels' own `latency`, or what the host needs to launch them beyond the
 /// time that the device spends on them and on collectives.
-void apply_launch(PassTime& pass, double num_kernels, Seconds latency, const StackSpec& stack) {
+void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
+                  const Scenario& scenario) {
   const Seconds device = pass.compute() + pass.collectives();
-  pass.launch = std::max(num_kernels * latency, num_kernels * stack.host_time_per_kernel - device);
+  const Seconds host = kernels.by_host * host_time_per_kernel(scenario);
+  pass.launch = std::max(kernels.on_device * latency, host - device);
 }
 
 /// Leaves of the dispatch of each pass what the compute of the other, of another microbatch, does
@@ -347,13 +327,11 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
   // Measured operations contain their latency, but not what the host takes to launch them.
   const bool is_measured = has_measured_operations(scenario);
   const Seconds latency = is_measured ? Seconds(0.0) : gpu.kernel_latency;
-  LayerKernels kernels = kernels_of(kind, is_measured);
-  kernels.forward += casts.forward_kernels;
-  kernels.backward += casts.backward_kernels;
-  apply_launch(costs.forward, kernels.forward, latency, stack);
-  apply_launch(costs.backward, kernels.backward, latency, stack);
+  const LayerKernels kernels = layer_kernels(scenario, config, kind, casts);
+  apply_launch(costs.forward, kernels.forward, latency, scenario);
+  apply_launch(costs.backward, kernels.backward, latency, scenario);
   costs.weight_gradient.launch =
-      costs.backward.launch * (kernels.weight_gradient / kernels.backward);
+      costs.backward.launch * (kernels.weight_gradient / kernels.backward.on_device);
   RepeatedWork repeated =
       repeated_work(scenario, config, kind,
                     {.products = linears,
@@ -362,9 +340,11 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                      .attention_core = {.attention = attention.forward,
                                         .context_parallel = shared.exposed_forward},
                      .element_wise = element_wise.forward - experts.element_wise_forward,
-                     .kernels = kernels_of({.has_window = kind.has_window}, is_measured).forward});
+                     .kernels = kernels_without_experts(scenario).forward.on_device});
   if (repeated.kernels > 0.0) {
-    apply_launch(repeated.time, repeated.kernels, latency, stack);
+    const bool is_graph = stack.cuda_graphs == CudaGraphs::kStep;
+    apply_launch(repeated.time, {repeated.kernels, is_graph ? 0.0 : repeated.kernels}, latency,
+                 scenario);
   }
   costs.selective = repeated.time;
   if (stops_before_end(stack, kind)) {
@@ -376,7 +356,8 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
         .memory_bound = memory_bound_time(kResidualPasses * rows, gpu) * factors.memory_bound,
         .tensor_parallel = communication.forward.out_of_mlp};
     costs.unrepeated.tensor_parallel += factors.skew * costs.unrepeated.compute();
-    costs.unrepeated.launch = costs.forward.launch * (kUnrepeatedKernels / kernels.forward);
+    costs.unrepeated.launch =
+        costs.forward.launch * (kUnrepeatedKernels / kernels.forward.on_device);
   }
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
   return costs;

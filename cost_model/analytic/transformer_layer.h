@@ -88,11 +88,9 @@ struct LayerCosts {
 ///     not put weight gradients off;
 ///   - casts of the factors of products, where linear layers are in 8 bits (fp8_casts.h), and the
 ///     all-gathers of sequence parallelism of as few, where the recipe says so;
-///   - 30 kernels forward and 60 backward, and a kernel for each cast, each with its latency, or
-///     launched one by one by the host where that takes longer than running them; where the
-///     operations are measured one by one (element_wise.h) their times contain the latency, and
-///     take the place of the traffic, and 11 and 28 kernels are launched; experts have 30 and 50
-///     more;
+///   - kernels (layer_parts.h), each with its latency, or launched one by one by the host where
+///     that takes longer than running them; where the operations are measured one by one
+///     (element_wise.h) their times contain the latency, and take the place of the traffic;
 ///   - compute as many times as long as compute_factors() says (core_sharing.h), and beside the
 ///     collectives what their members wait for the slowest of them;
 ///   - a recomputation of the forward pass, or where it stops early of all but the second product

@@ -83,6 +83,16 @@ TransformerConfig read_model(const RunFields& row, const std::string& place) {
   return model;
 }
 
+/// Nothing where the source does not say.
+template <class Value>
+std::optional<Value> read_choice(const RunFields& row, std::string_view column,
+                                 NamedValues<Value> values) {
+  if (row.text(column) == "?" || !row.is_given(column)) {
+    return std::nullopt;
+  }
+  return values[find_choice(row.text(column), names_of(values), row.place_of(column))].value;
+}
+
 Recompute read_recompute(const std::string& text) {
   if (text == "selective-op") {  // torchtitan's
     return Recompute::kSelective;
@@ -301,12 +311,9 @@ MeasuredRun read_run(const RunFields& row, const std::string& place) {
   if (row.text("tp_overlap") != "?") {
     run.tp_comm_overlap = row.flag("tp_overlap");
   }
-  if (row.text("expert_dispatch") != "?" && row.is_given("expert_dispatch")) {
-    const NamedValues<ExpertDispatch> kinds(kExpertDispatchNames);
-    run.expert_dispatch = kinds[find_choice(row.text("expert_dispatch"), names_of(kinds),
-                                            row.place_of("expert_dispatch"))]
-                              .value;
-  }
+  run.expert_dispatch =
+      read_choice(row, "expert_dispatch", NamedValues<ExpertDispatch>(kExpertDispatchNames));
+  run.cuda_graphs = read_choice(row, "cuda_graphs", NamedValues<CudaGraphs>(kCudaGraphsNames));
   if (row.text("expert_overlap") != "?") {
     run.expert_overlap = row.flag("expert_overlap");
   }

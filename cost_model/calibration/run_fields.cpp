@@ -49,6 +49,7 @@ const std::vector<std::string>& optional_columns() {
                                                    "tp_overlap",
                                                    "expert_dispatch",
                                                    "expert_overlap",
+                                                   "cuda_graphs",
                                                    "n_microbatches",
                                                    "memory_GB",
                                                    "untied",

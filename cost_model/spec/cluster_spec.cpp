@@ -301,6 +301,9 @@ void describe(Fields& fields, ClusterSpec& cluster) {
     fields.count("cores_per_node", cores, 1, kMostCores);
     cluster.cores_per_node = cores;
   }
+  if (fields.optional("launch_slowdown", cluster.launch_slowdown != 1.0)) {
+    fields.number("launch_slowdown", cluster.launch_slowdown, {0.1, 10.0, "a factor"});
+  }
   if (fields.optional("busy_cores", !cluster.busy_cores.empty())) {
     fields.objects("busy_cores", cluster.busy_cores);
   }

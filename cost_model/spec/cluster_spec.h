@@ -186,6 +186,8 @@ struct ClusterSpec {
   /// Cores that the ranks of a node share, where a rank is a thread or a process of a host and the
   /// "GPU" is a core: more ranks than cores take turns. None: every rank has its own device.
   std::optional<int> cores_per_node = std::nullopt;
+  /// How many times as long its hosts take to launch a kernel as those of x86.
+  double launch_slowdown = 1.0;
   std::vector<BusyCores> busy_cores = {};  ///< Growing, from two cores on.
   TimeFactors time_factors = {};           ///< A fit's, on top of all that is measured.
 

@@ -49,6 +49,14 @@ enum class ExpertDispatch {
   kAllGather,    ///< All to every GPU of the expert group.
   kHierarchical  ///< Once per node, from where it is forwarded to each GPU that has experts of it.
 };
+/// What is launched as one CUDA graph: Megatron-Core's --cuda-graph-modules, and
+/// --cuda-graph-impl full_iteration.
+enum class CudaGraphs {
+  kNone,
+  kRouter,              ///< Of layers with experts, what chooses these and counts tokens.
+  kAttentionAndRouter,  ///< And all that is not of experts.
+  kStep                 ///< The forward and backward passes of a step.
+};
 /// How queries meet the keys and values of other ranks where GPUs share a sequence:
 /// TransformerEngine's p2p, all_gather and a2a (Megatron-LM's --cp-comm-type). Its a2a+p2p, a ring
 /// of groups that exchange heads, is not covered.
@@ -89,6 +97,11 @@ inline constexpr std::array kOffloadNames = {
     NamedValue<Offload>{Offload::kOptimizer, "optimizer"},
     NamedValue<Offload>{Offload::kActivations, "activations"},
     NamedValue<Offload>{Offload::kBoth, "optimizer+activations"}};
+inline constexpr std::array kCudaGraphsNames = {
+    NamedValue<CudaGraphs>{CudaGraphs::kNone, "none"},
+    NamedValue<CudaGraphs>{CudaGraphs::kRouter, "moe_router+moe_preprocess"},
+    NamedValue<CudaGraphs>{CudaGraphs::kAttentionAndRouter, "attn+moe_router+moe_preprocess"},
+    NamedValue<CudaGraphs>{CudaGraphs::kStep, "full_iteration"}};
 inline constexpr std::array kExpertDispatchNames = {
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllToAll, "all-to-all"},
     NamedValue<ExpertDispatch>{ExpertDispatch::kAllGather, "all-gather"},

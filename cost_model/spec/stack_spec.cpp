@@ -349,6 +349,9 @@ void describe_communication(Fields& fields, StackSpec& stack) {
   fields.quantity("pipeline_latency_us", stack.pipeline_latency, kMicro, kMicroseconds);
   fields.quantity("microbatch_overhead_us", stack.microbatch_overhead, kMicro, kMicroseconds);
   fields.quantity("host_time_per_kernel_us", stack.host_time_per_kernel, kMicro, kMicroseconds);
+  if (fields.optional("cuda_graphs", stack.cuda_graphs != CudaGraphs::kNone)) {
+    fields.choice("cuda_graphs", stack.cuda_graphs, NamedValues<CudaGraphs>(kCudaGraphsNames));
+  }
   fields.number("overlap_slowdown", stack.overlap_slowdown, {0.0, 1.0, "a fraction"});
   fields.number("reserve_fraction", stack.reserve_fraction, {0.0, 0.9, "of device memory"});
   if (fields.optional("workspace_MiB", stack.workspace.value() > 0.0)) {

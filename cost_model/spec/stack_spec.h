@@ -173,9 +173,10 @@ struct StackSpec {
   bool fused_expert_activation = false;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
-  Seconds pipeline_latency;       ///< Host and network time of one exchange between stages.
-  Seconds microbatch_overhead;    ///< Batch preparation and synchronisation, per chunk.
-  Seconds host_time_per_kernel;   ///< A layer runs no faster than the host launches its kernels.
+  Seconds pipeline_latency;      ///< Host and network time of one exchange between stages.
+  Seconds microbatch_overhead;   ///< Batch preparation and synchronisation, per chunk.
+  Seconds host_time_per_kernel;  ///< A layer runs no faster than the host launches its kernels.
+  CudaGraphs cuda_graphs = CudaGraphs::kNone;  ///< Kernels that it does not launch one by one.
   double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
   double reserve_fraction = 0.0;  ///< Of device memory, of 80 GiB at most (reserved_memory()).
   /// By MemoryModel::kPtdp, of a GPU: what its library of products keeps beside the model. 0:

@@ -293,6 +293,8 @@ TEST(MeasuredRun, SaysHowTokensGotToExperts) {
         run_of(row_with({{"expert_dispatch", "deepep"}}));
       },
       testing::ThrowsMessage<Error>(testing::HasSubstr("deepep")));
+  EXPECT_EQ(run_of(row_with({{"cuda_graphs", "full_iteration"}})).cuda_graphs, CudaGraphs::kStep);
+  EXPECT_EQ(run_of(row_with({{"cuda_graphs", ""}})).cuda_graphs, std::nullopt);
   EXPECT_EQ(run_of(row_with({{"expert_overlap", "y"}})).expert_overlap, true);
   EXPECT_EQ(run_of(row_with({{"expert_overlap", ""}})).expert_overlap, std::nullopt);
 }

@@ -134,6 +134,11 @@ TEST(StackSpecJson, SaysWhatRunsWithinProductsWhereAnythingDoes) {
   EXPECT_THAT(dump(stack), Not(HasSubstr("expert_overlap")));
   stack.expert_overlap = true;
   EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
+  EXPECT_THAT(dump(stack), Not(HasSubstr("cuda_graphs")));
+  for (const auto& [graphs, name] : kCudaGraphsNames) {
+    stack.cuda_graphs = graphs;
+    EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
+  }
   EXPECT_THAT(dump(stack), Not(HasSubstr("fused_expert_activation")));
   stack.fused_expert_activation = true;
   EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
