@@ -1,6 +1,7 @@
 // Writing of JSON with stable key order and numbers that read back as they were.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,13 @@ namespace ptdp {
 
 /// `value` as a file holds it: with 15 significant digits, so that equal plans are equal bytes.
 [[nodiscard]] double as_written(double value);
+
+/// Whether what was read back may have been worked out from other numbers that were, of 15 digits
+/// each, as `expected` is.
+[[nodiscard]] inline bool is_close(double found, double expected) {
+  constexpr double rounding = 1e-9;
+  return std::abs(found - expected) <= rounding * std::abs(expected);
+}
 
 /// Builds one JSON object; keys keep the order in which they are written. Numbers are rounded to 15
 /// significant digits, so that a unit conversion leaves no trace (3.4 us is not 3.4000000000000004)

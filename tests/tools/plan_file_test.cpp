@@ -58,9 +58,9 @@ TEST(PlanFile, TruncatedAtAnyByteIsRefused) {
   const std::string text = tiny_plan();
   const std::size_t end = text.rfind('}');
   // Every byte near both ends, every 101st in between: model files are cut at each.
-  constexpr std::size_t kNear = kIsSanitized ? 10 : 40;
+  constexpr std::size_t near = kIsSanitized ? 10 : 40;
   for (std::size_t length = 0; length <= end;
-       length += length < kNear || length + kNear > end ? 1 : 101) {
+       length += length < near || length + near > end ? 1 : 101) {
     ASSERT_TRUE(is_refused(run_show_with(text.substr(0, length)), {"plan.json"}))
         << "after " << length << " bytes";
   }

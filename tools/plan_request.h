@@ -1,0 +1,29 @@
+// What the flags of ptdp-plan ask for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost_model/spec/scenario.h"
+#include "planner/planning.h"
+#include "planner/search.h"
+#include "planner/summary.h"
+#include "tools/command_line.h"
+
+namespace ptdp {
+
+/// What is planned for, and what was not said and is therefore assumed.
+struct PlanRequest {
+  Scenario scenario;
+  std::int64_t gpus = 0;
+  std::vector<std::string> assumptions;
+};
+
+/// Read from the flags. Throw Error, naming the flag or the file, where one is missing, is not of
+/// its kind, or contradicts another.
+[[nodiscard]] PlanRequest read_request(const CommandLine& line);
+[[nodiscard]] SearchOptions read_options(const CommandLine& line, std::int64_t gpus);
+[[nodiscard]] RunBudget read_budget(const CommandLine& line);
+
+}  // namespace ptdp
