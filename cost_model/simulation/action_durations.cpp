@@ -1,8 +1,10 @@
 #include "cost_model/simulation/action_durations.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 
 namespace ptdp {
@@ -41,14 +43,28 @@ double jitter_factor(const Jitter& jitter, int rank, std::size_t position) {
 }
 
 ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& times)
-    : times_(times), has_jitter_(times.jitter.sigma != 0.0), slowdown_(schedule.pp, 1.0) {
+    : times_(times),
+      has_jitter_(times.jitter.sigma != 0.0),
+      slowdown_(schedule.pp, 1.0),
+      first_backward_(schedule.pp, std::numeric_limits<std::size_t>::max()),
+      last_forward_(schedule.pp, std::numeric_limits<std::size_t>::max()) {
   assert(times.stages.size() == 1 || std::ssize(times.stages) == num_stages(schedule));
   assert(times.node_of.empty() || std::ssize(times.node_of) == schedule.pp);
   by_stage_.reserve(static_cast<std::size_t>(num_stages(schedule)));
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
     const StageDurations& of = one_or_each(times.stages, stage);
     by_stage_.push_back({of.forward.value(), of.backward.value(), of.input_gradient.value(),
-                         of.weight_gradient.value(), of.recompute.value()});
+                         of.weight_gradient.value(), of.recompute.value(), of.alone.value()});
+  }
+  for (std::size_t rank = 0; rank < schedule.orders.size(); ++rank) {
+    const std::vector<Action>& order = schedule.orders[rank];
+    for (std::size_t position = 0; position < order.size(); ++position) {
+      if (order[position].kind == ActionKind::kForward) {
+        last_forward_[rank] = position;
+      } else if (order[position].kind == ActionKind::kBackward) {
+        first_backward_[rank] = std::min(first_backward_[rank], position);
+      }
+    }
   }
   for (const Straggler& straggler : times.stragglers) {
     slowdown_.at(straggler.rank) *= straggler.factor;

@@ -22,8 +22,10 @@ class ActionDurations {
 
   /// Of F, B, I, W or R at full speed: the stage's, times the rank's stragglers and its jitter.
   [[nodiscard]] Seconds compute(const Action& action, int rank, std::size_t position) const {
+    const auto& of_stage = by_stage_[action.stage];
+    const double alone = is_alone(action.kind, rank, position) ? of_stage[kAlone] : 0.0;
     const double duration =
-        by_stage_[action.stage][static_cast<std::size_t>(action.kind)] * slowdown_[rank];
+        (of_stage[static_cast<std::size_t>(action.kind)] + alone) * slowdown_[rank];
     return Seconds(has_jitter_ ? duration * jitter_factor(times_.jitter, rank, position)
                                : duration);
   }
@@ -40,12 +42,21 @@ class ActionDurations {
   [[nodiscard]] Seconds optimizer(int rank) const;
 
  private:
-  static constexpr std::size_t kPerStage = 8;  // a cache line; five are used
+  static constexpr std::size_t kPerStage = 8;  // a cache line; six are used
+  static constexpr std::size_t kAlone = 5;
+
+  /// Whether no pass of the other kind is beside it (StageDurations).
+  [[nodiscard]] bool is_alone(ActionKind kind, int rank, std::size_t position) const {
+    return (kind == ActionKind::kForward && position < first_backward_[rank]) ||
+           (kind == ActionKind::kBackward && position > last_forward_[rank]);
+  }
 
   const StepTimes& times_;
   bool has_jitter_;
   std::vector<std::array<double, kPerStage>> by_stage_;  ///< By stage and kind [s].
   std::vector<double> slowdown_;                         ///< By rank.
+  std::vector<std::size_t> first_backward_;              ///< Of a rank's actions.
+  std::vector<std::size_t> last_forward_;
 };
 
 }  // namespace ptdp

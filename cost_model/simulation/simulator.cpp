@@ -192,11 +192,13 @@ class Simulation {
 
 }  // namespace
 
-StageDurations stage_durations(Seconds forward, Seconds input_gradient, Seconds weight_gradient) {
+StageDurations stage_durations(Seconds forward, Seconds input_gradient, Seconds weight_gradient,
+                               Seconds alone) {
   return {.forward = forward,
           .backward = input_gradient + weight_gradient,
           .input_gradient = input_gradient,
-          .weight_gradient = weight_gradient};
+          .weight_gradient = weight_gradient,
+          .alone = alone};
 }
 
 Seconds SimulatedTimes::makespan() const {

@@ -52,7 +52,7 @@ void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations
   const double share = 1.0 / static_cast<double>(stages.size());
   for (StageDurations& of : stages) {
     of = stage_durations(of.forward + share * forward, of.input_gradient + share * backward,
-                         of.weight_gradient);
+                         of.weight_gradient, of.alone);
   }
 }
 
@@ -133,7 +133,8 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
     StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
     of = stage_durations(of.forward, of.input_gradient,
                          of.weight_gradient + accumulations * share_accumulated(config) *
-                                                  (layers.gradient_accumulation + ends));
+                                                  (layers.gradient_accumulation + ends),
+                         of.alone);
   }
   if (shards_gradients(config)) {
     const ShardingTime time = sharding_time(scenario, config, costs);

@@ -16,11 +16,14 @@ struct StageDurations {
   Seconds input_gradient;
   Seconds weight_gradient;
   Seconds recompute;  ///< Where it is an action of its own; else part of backward.
+  /// What a forward pass, and a whole backward pass, takes longer before the first backward pass of
+  /// its rank and after the last forward one: nothing else hides the dispatch to experts there.
+  Seconds alone = {};
 };
 
 /// The same with whole backward passes as long as their halves.
 [[nodiscard]] StageDurations stage_durations(Seconds forward, Seconds input_gradient,
-                                             Seconds weight_gradient);
+                                             Seconds weight_gradient, Seconds alone = {});
 
 /// A message or a collective that has the links to itself takes latency + transfer.
 struct TransferTime {

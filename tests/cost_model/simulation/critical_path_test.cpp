@@ -37,6 +37,17 @@ std::string actions_of(const Schedule& schedule, const CriticalPath& path) {
   return text;
 }
 
+// By hand: of three microbatches on one rank the first forward pass and the last backward one have
+// none beside them, and take a quarter longer.
+TEST(CriticalPath, HasPassesThatNothingIsBeside) {
+  StepTimes times = times_of_path_tests();
+  times.stages = {stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0), Seconds(0.25))};
+  const CriticalPath path =
+      path_of(complete_schedule({"0F0 0B0 0F1 0B1 0F2 0B2 0NORM0 0OPTIMIZER0"}, 3), times);
+  EXPECT_EQ(path.term(PathTerm::kForward), Seconds(3.25));
+  EXPECT_EQ(path.term(PathTerm::kBackward), Seconds(6.25));
+}
+
 // By hand: F, message, F, B, message, B, reduction of the whole, norm, optimizer.
 TEST(CriticalPath, FollowsOneMicrobatchThroughTheStages) {
   const Schedule schedule =
