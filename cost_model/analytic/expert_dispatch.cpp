@@ -171,10 +171,8 @@ Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
   return dispatch_time(dispatch, kind, expert_group, cluster);
 }
 
-double copies_received(const ExpertRouting& routing, ExpertDispatch kind,
-                       const GroupPlacement& expert_group) {
-  return kind == ExpertDispatch::kHierarchical ? expected_nodes(routing, expert_group.size)
-                                               : 1.0 * routing.topk;
+double copies_received(const ExpertRouting& routing, const GroupPlacement& expert_group) {
+  return expected_nodes(routing, expert_group.size);
 }
 
 Bytes dispatch_volume(const Dispatch& dispatch, ExpertDispatch kind,

@@ -74,9 +74,9 @@ struct Dispatch {
 [[nodiscard]] Seconds combine_time(const Dispatch& dispatch, ExpertDispatch kind,
                                    const GroupPlacement& expert_group, const ClusterSpec& cluster);
 
-/// Copies of each token that arrive at GPUs of the expert group: one for each of its experts, but
-/// by hierarchical dispatch one for each GPU that has any of them.
-[[nodiscard]] double copies_received(const ExpertRouting& routing, ExpertDispatch kind,
+/// Copies of each token that arrive at GPUs of the expert group by hierarchical dispatch: one for
+/// each GPU that has any of its experts.
+[[nodiscard]] double copies_received(const ExpertRouting& routing,
                                      const GroupPlacement& expert_group);
 
 /// Bytes that one GPU sends in a dispatch, and as many in a combination: (n−1)/n·topk·S, (n−1)·S,

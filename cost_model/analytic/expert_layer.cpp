@@ -5,6 +5,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/expert_dispatch.h"
+#include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/spec/rank_grid.h"
 
@@ -79,9 +80,8 @@ double permuted_rows(const Scenario& scenario, const ParallelConfig& config) {
   const double tokens = routed_tokens(model, config);
   const double rows = expert_rows(model, config);
   if (kind == ExpertDispatch::kHierarchical) {
-    const double arrived =
-        tokens * expert_load(model) *
-        copies_received(routing_of(model), kind, dispatch_group(scenario, config));
+    const double arrived = tokens * expert_load(model) *
+                           copies_received(routing_of(model), dispatch_group(scenario, config));
     return 2.0 * (arrived + rows);
   }
   const bool sorts = model.num_experts > config.ep && config.ep > 1;
@@ -126,8 +126,9 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
   const Bytes routing(kRouterPasses * kRouterBytes * tokens * model.num_experts);
   const Bytes moved = permuted + routing;
   const bool is_gated = model.gated_linear_unit;
-  const double passes = stack.fused_expert_activation ? 0.0 : is_gated ? 3.0 : 2.0;
-  const double passes_back = stack.fused_expert_activation ? 0.0 : is_gated ? 5.0 : 4.0;
+  const bool is_fused = fuses_expert_activation(scenario);
+  const double passes = is_fused ? 0.0 : is_gated ? 3.0 : 2.0;
+  const double passes_back = is_fused ? 0.0 : is_gated ? 5.0 : 4.0;
   costs.element_wise_forward = memory_bound_time(moved + passes * activations, gpu);
   costs.element_wise_backward =
       memory_bound_time(moved + of_visits + of_tokens + passes_back * activations, gpu);

@@ -101,8 +101,10 @@ class LayerFactors {
         tokens_(static_cast<double>(tokens_of_rank(model_, config))),
         split_(config.sequence_parallel ? tokens_ / config.tp : tokens_),
         own_(recipe.gathers_activations ? split_ : tokens_),
-        fuses_activation_(scenario.stack.fused_expert_activation),
-        experts_(fuses_activation_ ? 1.0 : 1.0 * model_.num_experts / config_.ep) {}
+        fuses_activation_(fuses_expert_activation(scenario)),
+        experts_(fuses_activation_ || recipe.scaling == Fp8Scaling::kDelayed
+                     ? 1.0
+                     : 1.0 * model_.num_experts / config_.ep) {}
 
   void add_attention(CastSum& casts) const {
     const double h = model_.hidden_size;
@@ -132,16 +134,17 @@ class LayerFactors {
     if (!fuses_activation_) {
       casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
     }
-    add_activated(casts);
     casts.add_gradient(of_experts(model_.hidden_size));
-    casts.cast_apart(1.0);
+    add_activated(casts);
   }
 
   /// What the second product of experts takes in.
   void add_activated(CastSum& casts) const {
+    casts.cast_apart(experts_);
     if (!fuses_activation_) {
       casts.add_input(of_experts(expert_width()));
     }
+    casts.cast_apart(1.0);
   }
 
   /// What latent attention decompresses.
@@ -189,7 +192,9 @@ class LayerFactors {
   double split_;           ///< Of a sequence that is split over tp, where it is.
   double own_;             ///< That a rank casts before they are gathered.
   bool fuses_activation_;  ///< Of experts, with the casts between their products.
-  double experts_;         ///< Of a rank, of which each has casts of its own.
+  /// Of a rank, of which each has casts of its own: by delayed scales one kernel casts all
+  /// (TransformerEngine, nvte_multi_cast_transpose in multi_tensor_quantize_impl of cast.cpp).
+  double experts_;
 };
 
 /// Whether the weights that a recipe covers come from other ranks in 8 bits.

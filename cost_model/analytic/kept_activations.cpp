@@ -36,7 +36,9 @@ KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& 
   return {.usual = all * (std::ceil(count / at_once) / std::max(count, 1.0))};
 }
 
-/// Chunks of one microbatch whose activations a stage holds at its worst.
+/// Chunks of one microbatch whose activations a stage holds at its worst. Where passes run beside
+/// those of another microbatch (hides_dispatch), the forward one has begun before the backward one
+/// as otherwise, and then both go on layer by layer: no more are held, but for a layer.
 double chunks_kept(const ParallelConfig& config, int stage, double microbatches) {
   switch (config.schedule) {
     case ScheduleKind::kOneFOneB:

@@ -93,6 +93,11 @@ void add(PassKernels& pass, double kernels) {
   pass.by_host += kernels;
 }
 
+/// Of a rank, of which each has products of its own.
+double separate_experts(const Scenario& scenario, const ParallelConfig& config) {
+  return fuses_expert_activation(scenario) ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
+}
+
 /// Of all experts of a rank, `kinds` for each.
 void add_products(PassKernels& pass, double kinds, double experts) {
   pass.on_device += kinds * std::ceil(experts / kProductStreams);
@@ -138,15 +143,14 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
     if (stack.cuda_graphs >= CudaGraphs::kAttentionAndRouter) {
       kernels.forward.by_host = kernels.backward.by_host = 0.0;
     }
-    const double experts =
-        stack.fused_expert_activation ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
-    add(kernels.forward, kRoutingForward);
+    const double experts = separate_experts(scenario, config);
+    const PassKernels forward = expert_forward_kernels(scenario, config);
+    kernels.forward.on_device += forward.on_device;
+    kernels.forward.by_host += forward.by_host;
     add(kernels.backward, kRoutingBackward);
-    add_products(kernels.forward, kExpertProducts, experts);
     add_products(kernels.backward, 2.0 * kExpertProducts, experts);
     kernels.weight_gradient += 1.0 + kExpertProducts * std::ceil(experts / kProductStreams);
     if (stack.cuda_graphs >= CudaGraphs::kRouter) {
-      kernels.forward.by_host -= kGraphedForward;
       kernels.backward.by_host -= kGraphedBackward;
     }
   }
@@ -154,6 +158,24 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
   add(kernels.backward, casts.backward_kernels);
   if (stack.cuda_graphs == CudaGraphs::kStep) {
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
+  }
+  return kernels;
+}
+
+bool fuses_expert_activation(const Scenario& scenario) {
+  return scenario.stack.fused_expert_activation && scenario.stack.fp8 == Fp8Scaling::kMx &&
+         scenario.job.model.gated_linear_unit;
+}
+
+PassKernels expert_forward_kernels(const Scenario& scenario, const ParallelConfig& config) {
+  PassKernels kernels;
+  add(kernels, kRoutingForward);
+  add_products(kernels, kExpertProducts, separate_experts(scenario, config));
+  const CudaGraphs graphs = scenario.stack.cuda_graphs;
+  if (graphs == CudaGraphs::kStep) {
+    kernels.by_host = 0.0;
+  } else if (graphs >= CudaGraphs::kRouter) {
+    kernels.by_host -= kGraphedForward;
   }
   return kernels;
 }

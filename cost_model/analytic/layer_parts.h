@@ -63,6 +63,10 @@ struct LayerKernels {
   double weight_gradient = 0.0;  ///< Of the backward pass, on the device.
 };
 
+/// Whether the activation between the products of experts, and its casts, are part of these: of a
+/// stack that has such kernels (fused_expert_activation), which are of SwiGLU and MX formats.
+[[nodiscard]] bool fuses_expert_activation(const Scenario& scenario);
+
 /// 30 kernels forward and 60 backward, 11 and 28 where the operations are measured one by one
 /// (element_wise.h): this project's runtime.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario);
@@ -78,6 +82,10 @@ struct LayerKernels {
 /// router's, estimated; with attention's what is not of experts.
 [[nodiscard]] LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const LayerCasts& casts);
+
+/// Those of the experts in a forward pass, without casts.
+[[nodiscard]] PassKernels expert_forward_kernels(const Scenario& scenario,
+                                                 const ParallelConfig& config);
 
 /// What a host of the cluster takes to launch one.
 [[nodiscard]] Seconds host_time_per_kernel(const Scenario& scenario);

@@ -11,7 +11,6 @@ constexpr double kNormKernels = 1.0;
 constexpr double kActivationKernels = 1.0;
 constexpr double kMlpKernels = 3.0;  // two products and the activation
 constexpr double kUpProjectionKernels = 4.0;
-constexpr double kExpertForwardKernels = 30.0;
 // Of attention, and the products that are kept: queries, values, and two of the MLP.
 constexpr double kKernelsOfWhatOpKeeps = 5.0;
 
@@ -19,7 +18,8 @@ class Repeating {
  public:
   Repeating(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
             const ForwardParts& forward)
-      : model_(scenario.job.model),
+      : scenario_(scenario),
+        model_(scenario.job.model),
         gpu_(scenario.cluster.gpu),
         config_(config),
         kind_(kind),
@@ -52,6 +52,11 @@ class Repeating {
   }
 
  private:
+  void launch(double kernels) {
+    work_.kernels.on_device += kernels;
+    work_.kernels.by_host += kernels;
+  }
+
   void add_traffic(double width, double passes) {
     work_.time.memory_bound += memory_bound_time(Bytes(passes * per_width_ * width), gpu_);
   }
@@ -59,7 +64,7 @@ class Repeating {
   void add_norms(double count) {
     const double shards = config_.sequence_parallel ? config_.tp : 1.0;
     add_traffic(model_.hidden_size / shards, count * kNormPasses);
-    work_.kernels += count * kNormKernels;
+    launch(count * kNormKernels);
   }
 
   void add_up_projection() {
@@ -67,7 +72,7 @@ class Repeating {
     // Queries and keys, each read and written where rotary positions are put to their heads.
     add_traffic(2.0 * static_cast<double>(query_width(model_)) / config_.tp, 2.0);
     work_.time.tensor_parallel += forward_.collectives.into_attention;
-    work_.kernels += kUpProjectionKernels;
+    launch(kUpProjectionKernels);
   }
 
   /// Of a dense layer, or of shared experts.
@@ -79,7 +84,7 @@ class Repeating {
     work_.time.matmul += forward_.products.up.forward + forward_.products.down.forward;
     add_traffic(width / config_.tp, activation_passes());
     work_.time.tensor_parallel += forward_.collectives.into_mlp + forward_.collectives.out_of_mlp;
-    work_.kernels += kMlpKernels;
+    launch(kMlpKernels);
   }
 
   void add_experts(RecomputeModules modules) {
@@ -87,10 +92,12 @@ class Repeating {
       work_.time.matmul += forward_.experts.products.forward;
       work_.time.memory_bound += forward_.experts.element_wise_forward;
       work_.time.expert_parallel += forward_.experts.communication;
-      work_.kernels += kExpertForwardKernels;
+      const PassKernels kernels = expert_forward_kernels(scenario_, config_);
+      work_.kernels.on_device += kernels.on_device;
+      work_.kernels.by_host += kernels.by_host;
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
-      work_.kernels += kActivationKernels;
+      launch(kActivationKernels);
     }
   }
 
@@ -108,11 +115,12 @@ class Repeating {
     if (!config_.sequence_parallel) {
       work_.time.tensor_parallel += forward_.collectives.out_of_attention;
     }
-    work_.kernels += forward_.kernels - kKernelsOfWhatOpKeeps;
+    launch(forward_.kernels - kKernelsOfWhatOpKeeps);
   }
 
   [[nodiscard]] double activation_passes() const { return model_.gated_linear_unit ? 3.0 : 2.0; }
 
+  const Scenario& scenario_;
   const TransformerConfig& model_;
   const GpuSpec& gpu_;
   const ParallelConfig& config_;
@@ -132,7 +140,8 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
   const LayerCasts casts = repeated_casts(scenario, config, kind);
   work.time.memory_bound += memory_bound_time(casts.forward, scenario.cluster.gpu);
-  work.kernels += casts.forward_kernels;
+  work.kernels.on_device += casts.forward_kernels;
+  work.kernels.by_host += casts.forward_kernels;
   return work;
 }
 

@@ -39,7 +39,7 @@ struct ForwardParts {
 /// parallelize_llama.py (_save_list and its policy, December 2024).
 struct RepeatedWork {
   PassTime time;
-  double kernels = 0.0;  ///< Launched for it, without those of attention.
+  PassKernels kernels;  ///< Launched for it, without those of attention.
 };
 [[nodiscard]] RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const ForwardParts& forward);

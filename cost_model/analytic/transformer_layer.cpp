@@ -23,10 +23,11 @@ namespace {
 constexpr double kUnrepeatedKernels = 2.0;  // a product and a sum
 constexpr double kResidualPasses = 3.0;
 
-/// Whether recomputing such a layer ends before its last product. What autograd keeps of experts'
-/// outputs, which are weighed and put back in order, is not known.
-bool stops_before_end(const StackSpec& stack, LayerKind kind) {
-  return stack.recompute_stops_early && !kind.has_experts;
+/// Whether recomputing such a layer ends before its last product. With dropout behind that, its
+/// mask is asked for; what autograd keeps of experts' outputs, which are weighed and put back in
+/// order, is not known.
+bool stops_before_end(const TransformerConfig& model, const StackSpec& stack, LayerKind kind) {
+  return stack.recompute_stops_early && !kind.has_experts && !has_dropout(model);
 }
 
 /// Exposed communication of one layer.
@@ -266,7 +267,7 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
 
 double unrepeated_elements(const TransformerConfig& model, const ParallelConfig& config,
                            LayerKind kind, const StackSpec& stack) {
-  if (config.recompute != Recompute::kFull || !stops_before_end(stack, kind)) {
+  if (config.recompute != Recompute::kFull || !stops_before_end(model, stack, kind)) {
     return 0.0;
   }
   return (config.sequence_parallel ? 1.0 : 2.0) * model.hidden_size *
@@ -341,13 +342,14 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
                                         .context_parallel = shared.exposed_forward},
                      .element_wise = element_wise.forward - experts.element_wise_forward,
                      .kernels = kernels_without_experts(scenario).forward.on_device});
-  if (repeated.kernels > 0.0) {
-    const bool is_graph = stack.cuda_graphs == CudaGraphs::kStep;
-    apply_launch(repeated.time, {repeated.kernels, is_graph ? 0.0 : repeated.kernels}, latency,
-                 scenario);
+  if (repeated.kernels.on_device > 0.0) {
+    if (stack.cuda_graphs == CudaGraphs::kStep) {
+      repeated.kernels.by_host = 0.0;
+    }
+    apply_launch(repeated.time, repeated.kernels, latency, scenario);
   }
   costs.selective = repeated.time;
-  if (stops_before_end(stack, kind)) {
+  if (stops_before_end(model, stack, kind)) {
     const Bytes rows(1.0 * element_bytes(stack.precision) * model.hidden_size *
                      static_cast<double>(tokens_of_rank(model, config)) /
                      (config.sequence_parallel ? config.tp : 1));
@@ -356,8 +358,13 @@ LayerCosts layer_costs(const Scenario& scenario, const ParallelConfig& config, L
         .memory_bound = memory_bound_time(kResidualPasses * rows, gpu) * factors.memory_bound,
         .tensor_parallel = communication.forward.out_of_mlp};
     costs.unrepeated.tensor_parallel += factors.skew * costs.unrepeated.compute();
-    costs.unrepeated.launch =
-        costs.forward.launch * (kUnrepeatedKernels / kernels.forward.on_device);
+    PassTime again = costs.forward;
+    again += costs.unrepeated * -1.0;
+    apply_launch(again,
+                 {.on_device = kernels.forward.on_device - kUnrepeatedKernels,
+                  .by_host = std::max(kernels.forward.by_host - kUnrepeatedKernels, 0.0)},
+                 latency, scenario);
+    costs.unrepeated.launch = costs.forward.launch - again.launch;
   }
   costs.gradient_accumulation = layer_gradient_accumulation(scenario, config, kind);
   return costs;

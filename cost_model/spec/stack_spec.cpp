@@ -99,6 +99,8 @@ StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
   if (!overlap.tensor) {
     stack.tp_comm_overlap = TpCommOverlap::kNone;
   }
+  // Dispatch is no part that can be named: it stays where all that is possible overlaps.
+  stack.expert_overlap = stack.expert_overlap && overlap.as_possible;
   return stack;
 }
 

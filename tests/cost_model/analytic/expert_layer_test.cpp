@@ -56,9 +56,11 @@ TEST(ExpertCosts, PermuteWhatArrivesByHierarchicalDispatch) {
               router + rows + 2.0 * 3 * 1024 * 128, 1e-3);
 }
 
-// The gate's three passes over 1024 rows of 128 of 2 bytes forward and five backward are gone.
+// The gate's three passes over 1024 rows of 128 of 2 bytes forward and five backward are gone: of
+// SwiGLU in MX formats, which the kernels are for.
 TEST(ExpertCosts, HaveNoActivationWhereProductsDoIt) {
   Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.fp8 = Fp8Scaling::kMx;
   const ParallelConfig config{.dp = 4, .ep = 4, .micro_batch_size = 2};
   const ExpertCosts apart = expert_costs(scenario, config);
   scenario.stack.fused_expert_activation = true;
@@ -68,6 +70,13 @@ TEST(ExpertCosts, HaveNoActivationWhereProductsDoIt) {
   EXPECT_NEAR((apart.element_wise_backward - fused.element_wise_backward).value(), 5.0 * pass,
               1e-15);
   EXPECT_EQ(fused.activation_forward, Seconds(0.0));
+  scenario.stack.fp8 = Fp8Scaling::kDelayed;
+  EXPECT_EQ(expert_costs(scenario, config).activation_forward, apart.activation_forward);
+  scenario.stack.fp8.reset();
+  EXPECT_EQ(expert_costs(scenario, config).activation_forward, apart.activation_forward);
+  scenario.stack.fp8 = Fp8Scaling::kMx;
+  scenario.job.model.gated_linear_unit = false;
+  EXPECT_GT(expert_costs(scenario, config).activation_forward, Seconds(0.0));
 }
 
 // Whoever has the experts, all of a stage's ranks work on all visits: tp·dp ranks together do the

@@ -51,19 +51,37 @@ double per_feature(Bytes bytes) {
 }
 
 // Of eight experts' 1024 visits with 128 features: not the input of the second product, and not the
-// gradient of what the first returns, which is twice as wide. Read (2) and written twice (1 + 1).
+// gradient of what the first returns, which is twice as wide. Read (2) and written twice, with a
+// scale of a byte for 32 elements (2 · 33/32).
 TEST(Fp8Casts, LeaveOutWhatExpertsDoWithinProducts) {
-  Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kDelayed}, small_expert_model());
+  Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kMx}, small_expert_model());
   const ParallelConfig config{.micro_batch_size = 2};
   const LayerKind kind{.has_experts = true};
   const LayerCasts apart = layer_casts(scenario, config, kind);
   scenario.stack.fused_expert_activation = true;
   const LayerCasts fused = layer_casts(scenario, config, kind);
-  EXPECT_DOUBLE_EQ((apart.forward - fused.forward).value(), 4.0 * 1024 * 128);
-  EXPECT_DOUBLE_EQ((apart.backward - fused.backward).value(), 4.0 * 1024 * 256);
+  EXPECT_DOUBLE_EQ((apart.forward - fused.forward).value(), 4.0625 * 1024 * 128);
+  EXPECT_DOUBLE_EQ((apart.backward - fused.backward).value(), 4.0625 * 1024 * 256);
   // Two casts in each pass for each of eight experts, or one for all.
   EXPECT_EQ(apart.forward_kernels - fused.forward_kernels, 2.0 * 8 - 1);
   EXPECT_EQ(apart.backward_kernels - fused.backward_kernels, 2.0 * 8 - 1);
+}
+
+// By delayed scales one kernel casts the inputs of all experts; by others there is one for each,
+// again where only the activation is recomputed.
+TEST(Fp8Casts, OfEachExpertAreKernelsOfTheirOwn) {
+  const LayerKind kind{.has_experts = true};
+  const ParallelConfig config{.micro_batch_size = 2,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMoeActivation}};
+  const auto kernels = [&](Fp8Scaling scaling, bool again) {
+    const Scenario scenario = plain_fp8({.scaling = scaling}, small_expert_model());
+    return (again ? repeated_casts(scenario, config, kind) : layer_casts(scenario, config, kind))
+        .forward_kernels;
+  };
+  EXPECT_EQ(kernels(Fp8Scaling::kBlock, false) - kernels(Fp8Scaling::kDelayed, false), 2.0 * 7);
+  EXPECT_EQ(kernels(Fp8Scaling::kBlock, true), 8.0);
+  EXPECT_EQ(kernels(Fp8Scaling::kDelayed, true), 1.0);
 }
 
 // On Hopper the norms write one byte in place of two and what they wrote is transposed (2 − 1);

@@ -29,6 +29,7 @@ TEST(LayerKernels, AreOneForEachProductOfEachExpert) {
 TEST(LayerKernels, AreThoseOfOneExpertWhereProductsAreFused) {
   Scenario scenario = plain_scenario(small_expert_model());
   scenario.stack.fused_expert_activation = true;
+  scenario.stack.fp8 = Fp8Scaling::kMx;
   EXPECT_EQ(layer_kernels(scenario, {}, kExperts, {}).forward.by_host, 60.0);
 }
 
@@ -48,6 +49,16 @@ TEST(LayerKernels, OfGraphsAreNotLaunchedByTheHost) {
   EXPECT_EQ(by_host(CudaGraphs::kRouter, {}), std::pair(33.0, 65.0));
   EXPECT_EQ(by_host(CudaGraphs::kStep, kExperts), std::pair(0.0, 0.0));
   EXPECT_EQ(by_host(CudaGraphs::kStep, {}), std::pair(0.0, 0.0));
+}
+
+// Eight experts: 28 kernels and two products of each, again where all of them is recomputed.
+TEST(RepeatedWork, IsLaunchedExpertByExpert) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.host_time_per_kernel = Seconds(1.0);
+  const LayerCosts costs = layer_costs(
+      scenario, {.recompute = Recompute::kSelective, .recompute_modules = {RecomputeModule::kMoe}},
+      kExperts);
+  EXPECT_NEAR(costs.recompute(Recompute::kSelective).total().value(), 28.0 + 2 * 8, 1e-9);
 }
 
 // 30 kernels of a millisecond each, and twice as long on slower hosts, of a layer that computes for

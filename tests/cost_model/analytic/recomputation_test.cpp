@@ -206,6 +206,16 @@ TEST(FullRecomputation, LeavesOutTheLastProductWhereItStopsEarly) {
   EXPECT_LT(iteration_cost(scenario, config).recompute,
             microbatches * layers * whole.forward.total());
 
+  // No faster than its 28 kernels are launched.
+  scenario.stack.host_time_per_kernel = Seconds(1.0);
+  EXPECT_NEAR(layer_costs(scenario, config).recompute(Recompute::kFull).total().value(), 28.0,
+              1e-9);
+  scenario.stack.host_time_per_kernel = Seconds(0.0);
+  // Dropout behind the last product asks for its mask.
+  scenario.job.model.dropout = true;
+  const LayerCosts dropped = layer_costs(scenario, config);
+  EXPECT_EQ(dropped.recompute(Recompute::kFull).total(), dropped.forward.total());
+
   Scenario experts = plain_scenario(small_expert_model());
   experts.stack.recompute_stops_early = true;
   const LayerCosts mixture = layer_costs(experts, {.micro_batch_size = 2}, kExperts);

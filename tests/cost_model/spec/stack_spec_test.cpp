@@ -132,6 +132,9 @@ TEST(StackSpecJson, SaysWhatRunsWithinProductsWhereAnythingDoes) {
     EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << name;
   }
   EXPECT_THAT(dump(stack), Not(HasSubstr("expert_overlap")));
+  EXPECT_THAT(dump(stack), Not(HasSubstr("recompute_stops_early")));
+  stack.recompute_stops_early = true;
+  EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
   stack.expert_overlap = true;
   EXPECT_EQ(parse<StackSpec>(dump(stack)), stack);
   EXPECT_THAT(dump(stack), Not(HasSubstr("cuda_graphs")));
@@ -257,6 +260,10 @@ TEST(WithOverlap, SaysAllThatRunsBesideCompute) {
   StackSpec within = unusual_stack();
   within.tp_comm_overlap = TpCommOverlap::kUserBuffers;
   EXPECT_EQ(with_overlap(within, {}).tp_comm_overlap, TpCommOverlap::kNone);
+  StackSpec experts = unusual_stack();
+  experts.expert_overlap = true;
+  EXPECT_FALSE(with_overlap(experts, {}).expert_overlap);
+  EXPECT_TRUE(with_overlap(experts, {.as_possible = true}).expert_overlap);
   EXPECT_EQ(with_overlap(within, {.tensor = true}).tp_comm_overlap, TpCommOverlap::kUserBuffers);
 }
 
