@@ -14,6 +14,7 @@ struct Factor {
   double gathered = 0.0;
   double width = 0.0;
   bool is_weight = false;
+  double pieces = 1.0;  ///< In which it is cast, each by a kernel.
 };
 
 /// Adds up the casts of factors.
@@ -25,9 +26,6 @@ class CastSum {
         element_(element_bytes(precision)) {}
 
   [[nodiscard]] const LayerCasts& sum() const { return sum_; }
-
-  /// From here on, factors are cast in so many pieces.
-  void cast_apart(double pieces) { pieces_ = pieces; }
 
   void add_input(const Factor& input, bool is_normed = false) {
     const bool norm_casts = is_normed && recipe_.norms_cast;
@@ -78,7 +76,7 @@ class CastSum {
         factor.is_weight ? fp8_weight_bytes(recipe_.scaling) : fp8_bytes(recipe_.scaling);
     traffic +=
         Bytes(((reads_twice ? 2.0 : 1.0) * element_ + written * cast) * factor.own * factor.width);
-    kernels += pieces_ * (reads_twice ? 2.0 : 1.0);
+    kernels += factor.pieces * (reads_twice ? 2.0 : 1.0);
     if (transposes_later) {
       traffic += Bytes(2.0 * factor.gathered * factor.width);
       kernels += 1.0;
@@ -88,7 +86,6 @@ class CastSum {
   const Fp8Recipe& recipe_;
   int copies_;
   double element_;
-  double pieces_ = 1.0;
   LayerCasts sum_;
 };
 
@@ -129,7 +126,6 @@ class LayerFactors {
   }
 
   void add_experts(CastSum& casts) const {
-    casts.cast_apart(experts_);
     casts.add_input(of_experts(model_.hidden_size));
     if (!fuses_activation_) {
       casts.add_gradient(of_experts((model_.gated_linear_unit ? 2.0 : 1.0) * expert_width()));
@@ -140,11 +136,9 @@ class LayerFactors {
 
   /// What the second product of experts takes in.
   void add_activated(CastSum& casts) const {
-    casts.cast_apart(experts_);
     if (!fuses_activation_) {
       casts.add_input(of_experts(expert_width()));
     }
-    casts.cast_apart(1.0);
   }
 
   /// What latent attention decompresses.
@@ -162,7 +156,7 @@ class LayerFactors {
   [[nodiscard]] Factor part(double width) const { return {split_, split_, width}; }
   [[nodiscard]] Factor of_experts(double width) const {
     const double rows = expert_rows(model_, config_);
-    return {rows, rows, width};
+    return {.own = rows, .gathered = rows, .width = width, .pieces = experts_};
   }
   [[nodiscard]] double expert_width() const {
     return 1.0 * model_.moe_ffn_hidden_size / config_.etp;

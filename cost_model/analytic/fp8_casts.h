@@ -19,7 +19,8 @@ namespace ptdp {
 struct LayerCasts {
   Bytes forward;   ///< HBM traffic.
   Bytes backward;  ///< That of a norm that writes 8 bits in place of 16 is less, not more.
-  double forward_kernels = 0.0;  ///< Of each expert its own, unless the stack fuses their products.
+  /// Of each expert its own, unless the stack fuses their products or scales are delayed.
+  double forward_kernels = 0.0;
   double backward_kernels = 0.0;
 };
 

@@ -84,15 +84,6 @@ constexpr double kProductStreams = 4.0;
 constexpr double kGraphedForward = 16.0;
 constexpr double kGraphedBackward = 12.0;
 
-void launch_all(PassKernels& pass) {
-  pass.by_host = pass.on_device;
-}
-
-void add(PassKernels& pass, double kernels) {
-  pass.on_device += kernels;
-  pass.by_host += kernels;
-}
-
 /// Of a rank, of which each has products of its own.
 double separate_experts(const Scenario& scenario, const ParallelConfig& config) {
   return fuses_expert_activation(scenario) ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
@@ -124,39 +115,44 @@ LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& confi
 }
 
 LayerKernels kernels_without_experts(const Scenario& scenario) {
-  LayerKernels kernels = {
-      .forward = {.on_device = 30.0}, .backward = {.on_device = 60.0}, .weight_gradient = 4.0};
-  if (has_measured_operations(scenario)) {  // sums over rows take two
-    kernels = {
-        .forward = {.on_device = 11.0}, .backward = {.on_device = 28.0}, .weight_gradient = 12.0};
+  const bool is_measured = has_measured_operations(scenario);
+  LayerKernels kernels{.weight_gradient = is_measured ? 12.0 : 4.0};  // sums over rows take two
+  kernels.forward.launch(is_measured ? 11.0 : 30.0);
+  kernels.backward.launch(is_measured ? 28.0 : 60.0);
+  return kernels;
+}
+
+LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& config) {
+  const double experts = separate_experts(scenario, config);
+  LayerKernels kernels{.weight_gradient =
+                           1.0 + kExpertProducts * std::ceil(experts / kProductStreams)};
+  kernels.forward.launch(kRoutingForward);
+  kernels.backward.launch(kRoutingBackward);
+  add_products(kernels.forward, kExpertProducts, experts);
+  add_products(kernels.backward, 2.0 * kExpertProducts, experts);
+  if (scenario.stack.cuda_graphs >= CudaGraphs::kRouter) {
+    kernels.forward.by_host -= kGraphedForward;
+    kernels.backward.by_host -= kGraphedBackward;
   }
-  launch_all(kernels.forward);
-  launch_all(kernels.backward);
   return kernels;
 }
 
 LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
                            const LayerCasts& casts) {
-  const StackSpec& stack = scenario.stack;
+  const CudaGraphs graphs = scenario.stack.cuda_graphs;
   LayerKernels kernels = kernels_without_experts(scenario);
   if (kind.has_experts) {
-    if (stack.cuda_graphs >= CudaGraphs::kAttentionAndRouter) {
+    if (graphs >= CudaGraphs::kAttentionAndRouter) {
       kernels.forward.by_host = kernels.backward.by_host = 0.0;
     }
-    const double experts = separate_experts(scenario, config);
-    const PassKernels forward = expert_forward_kernels(scenario, config);
-    kernels.forward.on_device += forward.on_device;
-    kernels.forward.by_host += forward.by_host;
-    add(kernels.backward, kRoutingBackward);
-    add_products(kernels.backward, 2.0 * kExpertProducts, experts);
-    kernels.weight_gradient += 1.0 + kExpertProducts * std::ceil(experts / kProductStreams);
-    if (stack.cuda_graphs >= CudaGraphs::kRouter) {
-      kernels.backward.by_host -= kGraphedBackward;
-    }
+    const LayerKernels of_experts = expert_kernels(scenario, config);
+    kernels.forward += of_experts.forward;
+    kernels.backward += of_experts.backward;
+    kernels.weight_gradient += of_experts.weight_gradient;
   }
-  add(kernels.forward, casts.forward_kernels);
-  add(kernels.backward, casts.backward_kernels);
-  if (stack.cuda_graphs == CudaGraphs::kStep) {
+  kernels.forward.launch(casts.forward_kernels);
+  kernels.backward.launch(casts.backward_kernels);
+  if (graphs == CudaGraphs::kStep) {
     kernels.forward.by_host = kernels.backward.by_host = 0.0;
   }
   return kernels;
@@ -165,19 +161,6 @@ LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& confi
 bool fuses_expert_activation(const Scenario& scenario) {
   return scenario.stack.fused_expert_activation && scenario.stack.fp8 == Fp8Scaling::kMx &&
          scenario.job.model.gated_linear_unit;
-}
-
-PassKernels expert_forward_kernels(const Scenario& scenario, const ParallelConfig& config) {
-  PassKernels kernels;
-  add(kernels, kRoutingForward);
-  add_products(kernels, kExpertProducts, separate_experts(scenario, config));
-  const CudaGraphs graphs = scenario.stack.cuda_graphs;
-  if (graphs == CudaGraphs::kStep) {
-    kernels.by_host = 0.0;
-  } else if (graphs >= CudaGraphs::kRouter) {
-    kernels.by_host -= kGraphedForward;
-  }
-  return kernels;
 }
 
 Seconds host_time_per_kernel(const Scenario& scenario) {

@@ -54,6 +54,17 @@ struct ForwardCollectives {
 struct PassKernels {
   double on_device = 0.0;  ///< That run one after another.
   double by_host = 0.0;    ///< That the host launches, one by one; a graph's it does not.
+
+  /// So many more, each launched by the host.
+  void launch(double kernels) {
+    on_device += kernels;
+    by_host += kernels;
+  }
+  PassKernels& operator+=(const PassKernels& other) {
+    on_device += other.on_device;
+    by_host += other.by_host;
+    return *this;
+  }
 };
 
 /// Of one layer, per microbatch.
@@ -71,21 +82,18 @@ struct LayerKernels {
 /// (element_wise.h): this project's runtime.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario);
 
-/// The same with a kernel for each cast, and with experts 30 and 50 more (router, top-k, two
-/// permutations and sorts each way, counts for the host; Megatron-Core), but for their products:
-/// one for each of the E/ep experts on a rank, two forward and four backward, on four streams side
-/// by side, unless the stack fuses them. Source: TransformerEngine v2.12, gemm/cublaslt_gemm.cu
-/// (multi_stream_cublas_gemm); its casts (split_quantize in extensions/cast.cpp), of each expert,
-/// are in `casts`.
-///
-/// Not by the host, but as a graph, the stack's cuda_graphs: 16 forward and 12 backward of the
-/// router's, estimated; with attention's what is not of experts.
+/// What experts add, without casts: 30 and 50 (router, top-k, two permutations and sorts each way,
+/// counts for the host; Megatron-Core), but for their products one for each of the E/ep experts on
+/// a rank, two forward and four backward, on four streams side by side, unless the stack fuses
+/// them. Where the router is a graph, 16 forward and 12 backward are its, estimated. Source:
+/// TransformerEngine v2.12, gemm/cublaslt_gemm.cu (multi_stream_cublas_gemm).
+[[nodiscard]] LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& config);
+
+/// All together, with a kernel for each cast in `casts` (of each expert: TransformerEngine's
+/// split_quantize in extensions/cast.cpp). Where attention is a graph, so is what is not of
+/// experts; where the step is, all.
 [[nodiscard]] LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const LayerCasts& casts);
-
-/// Those of the experts in a forward pass, without casts.
-[[nodiscard]] PassKernels expert_forward_kernels(const Scenario& scenario,
-                                                 const ParallelConfig& config);
 
 /// What a host of the cluster takes to launch one.
 [[nodiscard]] Seconds host_time_per_kernel(const Scenario& scenario);

@@ -52,11 +52,6 @@ class Repeating {
   }
 
  private:
-  void launch(double kernels) {
-    work_.kernels.on_device += kernels;
-    work_.kernels.by_host += kernels;
-  }
-
   void add_traffic(double width, double passes) {
     work_.time.memory_bound += memory_bound_time(Bytes(passes * per_width_ * width), gpu_);
   }
@@ -64,7 +59,7 @@ class Repeating {
   void add_norms(double count) {
     const double shards = config_.sequence_parallel ? config_.tp : 1.0;
     add_traffic(model_.hidden_size / shards, count * kNormPasses);
-    launch(count * kNormKernels);
+    work_.kernels.launch(count * kNormKernels);
   }
 
   void add_up_projection() {
@@ -72,7 +67,7 @@ class Repeating {
     // Queries and keys, each read and written where rotary positions are put to their heads.
     add_traffic(2.0 * static_cast<double>(query_width(model_)) / config_.tp, 2.0);
     work_.time.tensor_parallel += forward_.collectives.into_attention;
-    launch(kUpProjectionKernels);
+    work_.kernels.launch(kUpProjectionKernels);
   }
 
   /// Of a dense layer, or of shared experts.
@@ -84,7 +79,7 @@ class Repeating {
     work_.time.matmul += forward_.products.up.forward + forward_.products.down.forward;
     add_traffic(width / config_.tp, activation_passes());
     work_.time.tensor_parallel += forward_.collectives.into_mlp + forward_.collectives.out_of_mlp;
-    launch(kMlpKernels);
+    work_.kernels.launch(kMlpKernels);
   }
 
   void add_experts(RecomputeModules modules) {
@@ -92,12 +87,10 @@ class Repeating {
       work_.time.matmul += forward_.experts.products.forward;
       work_.time.memory_bound += forward_.experts.element_wise_forward;
       work_.time.expert_parallel += forward_.experts.communication;
-      const PassKernels kernels = expert_forward_kernels(scenario_, config_);
-      work_.kernels.on_device += kernels.on_device;
-      work_.kernels.by_host += kernels.by_host;
+      work_.kernels += expert_kernels(scenario_, config_).forward;
     } else if (modules.has(RecomputeModule::kMoeActivation)) {
       work_.time.memory_bound += forward_.experts.activation_forward;
-      launch(kActivationKernels);
+      work_.kernels.launch(kActivationKernels);
     }
   }
 
@@ -115,7 +108,7 @@ class Repeating {
     if (!config_.sequence_parallel) {
       work_.time.tensor_parallel += forward_.collectives.out_of_attention;
     }
-    launch(forward_.kernels - kKernelsOfWhatOpKeeps);
+    work_.kernels.launch(forward_.kernels - kKernelsOfWhatOpKeeps);
   }
 
   [[nodiscard]] double activation_passes() const { return model_.gated_linear_unit ? 3.0 : 2.0; }
@@ -140,8 +133,7 @@ RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& confi
   RepeatedWork work = Repeating(scenario, config, kind, forward).of(config.recompute_modules);
   const LayerCasts casts = repeated_casts(scenario, config, kind);
   work.time.memory_bound += memory_bound_time(casts.forward, scenario.cluster.gpu);
-  work.kernels.on_device += casts.forward_kernels;
-  work.kernels.by_host += casts.forward_kernels;
+  work.kernels.launch(casts.forward_kernels);
   return work;
 }
 
