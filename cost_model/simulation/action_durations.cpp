@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numbers>
 
 namespace ptdp {
@@ -44,10 +43,10 @@ double jitter_factor(const Jitter& jitter, int rank, std::size_t position) {
 
 ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& times)
     : times_(times),
-      has_jitter_(times.jitter.sigma != 0.0),
-      slowdown_(schedule.pp, 1.0),
-      first_backward_(schedule.pp, std::numeric_limits<std::size_t>::max()),
-      last_forward_(schedule.pp, std::numeric_limits<std::size_t>::max()) {
+      has_alone_(std::ranges::any_of(
+          times.stages, [](const StageDurations& of) { return of.alone > Seconds(0.0); })),
+      depends_on_position_(has_alone_ || times.jitter.sigma != 0.0),
+      slowdown_(schedule.pp, 1.0) {
   assert(times.stages.size() == 1 || std::ssize(times.stages) == num_stages(schedule));
   assert(times.node_of.empty() || std::ssize(times.node_of) == schedule.pp);
   by_stage_.reserve(static_cast<std::size_t>(num_stages(schedule)));
@@ -56,19 +55,30 @@ ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& time
     by_stage_.push_back({of.forward.value(), of.backward.value(), of.input_gradient.value(),
                          of.weight_gradient.value(), of.recompute.value(), of.alone.value()});
   }
-  for (std::size_t rank = 0; rank < schedule.orders.size(); ++rank) {
-    const std::vector<Action>& order = schedule.orders[rank];
-    for (std::size_t position = 0; position < order.size(); ++position) {
-      if (order[position].kind == ActionKind::kForward) {
-        last_forward_[rank] = position;
-      } else if (order[position].kind == ActionKind::kBackward) {
-        first_backward_[rank] = std::min(first_backward_[rank], position);
-      }
+  if (has_alone_) {
+    const auto is_of = [](ActionKind kind) {
+      return [kind](const Action& action) { return action.kind == kind; };
+    };
+    for (const std::vector<Action>& order : schedule.orders) {
+      const auto backward = std::ranges::find_if(order, is_of(ActionKind::kBackward));
+      const auto forward = std::find_if(order.rbegin(), order.rend(), is_of(ActionKind::kForward));
+      first_backward_.push_back(static_cast<std::size_t>(backward - order.begin()));
+      last_forward_.push_back(static_cast<std::size_t>(order.rend() - forward) - 1);
     }
   }
   for (const Straggler& straggler : times.stragglers) {
     slowdown_.at(straggler.rank) *= straggler.factor;
   }
+}
+
+double ActionDurations::at_position(const Action& action, int rank, std::size_t position) const {
+  const auto& of_stage = by_stage_[action.stage];
+  double duration = of_stage[static_cast<std::size_t>(action.kind)];
+  if (has_alone_ && ((action.kind == ActionKind::kForward && position < first_backward_[rank]) ||
+                     (action.kind == ActionKind::kBackward && position > last_forward_[rank]))) {
+    duration += of_stage[kAlone];  // no pass of the other kind is beside it (StageDurations)
+  }
+  return duration * slowdown_[rank] * jitter_factor(times_.jitter, rank, position);
 }
 
 const TransferTime& ActionDurations::collective(const Action& action) const {

@@ -22,12 +22,9 @@ class ActionDurations {
 
   /// Of F, B, I, W or R at full speed: the stage's, times the rank's stragglers and its jitter.
   [[nodiscard]] Seconds compute(const Action& action, int rank, std::size_t position) const {
-    const auto& of_stage = by_stage_[action.stage];
-    const double alone = is_alone(action.kind, rank, position) ? of_stage[kAlone] : 0.0;
     const double duration =
-        (of_stage[static_cast<std::size_t>(action.kind)] + alone) * slowdown_[rank];
-    return Seconds(has_jitter_ ? duration * jitter_factor(times_.jitter, rank, position)
-                               : duration);
+        by_stage_[action.stage][static_cast<std::size_t>(action.kind)] * slowdown_[rank];
+    return Seconds(depends_on_position_ ? at_position(action, rank, position) : duration);
   }
   [[nodiscard]] bool is_within_node(int rank, int other) const {
     return times_.node_of.empty() || times_.node_of[rank] == times_.node_of[other];
@@ -45,17 +42,14 @@ class ActionDurations {
   static constexpr std::size_t kPerStage = 8;  // a cache line; six are used
   static constexpr std::size_t kAlone = 5;
 
-  /// Whether no pass of the other kind is beside it (StageDurations).
-  [[nodiscard]] bool is_alone(ActionKind kind, int rank, std::size_t position) const {
-    return (kind == ActionKind::kForward && position < first_backward_[rank]) ||
-           (kind == ActionKind::kBackward && position > last_forward_[rank]);
-  }
+  [[nodiscard]] double at_position(const Action& action, int rank, std::size_t position) const;
 
   const StepTimes& times_;
-  bool has_jitter_;
+  bool has_alone_;            ///< Whether any stage's passes take longer alone.
+  bool depends_on_position_;  ///< By that or by jitter: seldom, and asked of every action.
   std::vector<std::array<double, kPerStage>> by_stage_;  ///< By stage and kind [s].
   std::vector<double> slowdown_;                         ///< By rank.
-  std::vector<std::size_t> first_backward_;              ///< Of a rank's actions.
+  std::vector<std::size_t> first_backward_;              ///< Of a rank's actions; if has_alone_.
   std::vector<std::size_t> last_forward_;
 };
 
