@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
@@ -114,8 +115,7 @@ class Campaign:
         return self.orphans()
 
     def command(self, layout, transport, flags):
-        command = [self.run_program, self.plans[layout], "--quiet", "--steps", "4", "--deadline",
-                   str(DEADLINE), *flags]
+        command = [self.run_program, self.plans[layout], "--deadline", str(DEADLINE), *flags]
         if transport == "mpi":
             ranks = LAYOUTS[layout][1]
             return [self.mpiexec, "-n", ranks, *command]
@@ -165,7 +165,8 @@ class Campaign:
                 rank = 3
             if layout == "zb-v":
                 rank = 1
-            flags = ["--inject", f"rank={rank},kind={kind},step=3,what={what}"]
+            flags = ["--quiet", "--steps", "4", "--inject",
+                     f"rank={rank},kind={kind},step=3,what={what}"]
             status, output, errors, seconds = self.run(self.command(layout, transport, flags))
             problems = self.problems_of(what, transport, rank, kind, status, output, errors)
             left = self.left_behind()
@@ -180,40 +181,41 @@ class Campaign:
         for sent, trials in [("KILL", 3), ("STOP", 2), ("SEGV", 1)] if self.full else [("KILL", 1)]:
             for trial in range(trials):
                 name = f"mpi kill -{sent} from outside ({trial + 1})"
-                if not self.wants(name):
-                    continue
-                command = self.command("zb-h1", "mpi", ["--steps", "1000000"])
-                command = [word for i, word in enumerate(command)
-                           if not (word == "4" and command[i - 1] == "--steps") and
-                           not (word == "--steps" and command[i + 1] == "4")]
-                start = time.monotonic()
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                           env=ENVIRONMENT, text=True, start_new_session=True)
-                victims = []
-                while len(victims) < 4 and time.monotonic() - start < LIMIT:
-                    time.sleep(0.1)
-                    victims = sorted(int(pid) for pid in self.orphans())
-                time.sleep(0.8)
-                victim = victims[1 + trial % 3]
-                sent_at = time.monotonic()
-                os.kill(victim, getattr(signal, "SIG" + sent))
-                try:
-                    _, errors = process.communicate(timeout=LIMIT)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    _, errors = process.communicate()
-                    errors += "did not end"
-                problems = []
-                if "did not end" in errors:
-                    problems.append("did not end")
-                if process.returncode == 0:
-                    problems.append("status 0")
-                if not re.search(r"ptdp-run: rank \d+: .*(has ended|does not answer|has not ended)",
-                                 errors):
-                    problems.append("no line names the rank: " + errors[-300:])
-                if self.left_behind():
-                    problems.append("processes left behind")
-                self.check(name, f"mpi outside {sent}", problems, time.monotonic() - sent_at)
+                if self.wants(name):
+                    self.signal_from_outside(name, sent, 1 + trial % 3)
+
+    def signal_from_outside(self, name, sent, rank):
+        command = self.command("zb-h1", "mpi", ["--steps", "1000000"])
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=ENVIRONMENT, text=True, start_new_session=True,
+                                   errors="replace")
+        ending = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
+        ending.start()
+        # Until a step is reported ranks may still meet: then the launcher alone knows who is gone.
+        while (line := process.stderr.readline()) and not line.startswith("step "):
+            pass
+        ending.cancel()
+        victims = sorted(int(pid) for pid in self.orphans())
+        problems = []
+        sent_at = time.monotonic()
+        if line and len(victims) == 4:
+            os.kill(victims[rank], getattr(signal, "SIG" + sent))
+        else:
+            problems.append(f"no step of {len(victims)} ranks to disturb")
+            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            _, errors = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            _, errors = process.communicate()
+            problems.append("did not end")
+        if process.returncode == 0:
+            problems.append("status 0")
+        if not re.search(r"ptdp-run: rank \d+: .*(has ended|does not answer|has not ended)", errors):
+            problems.append("no line names the rank: " + errors[-300:])
+        if self.left_behind():
+            problems.append("processes left behind")
+        self.check(name, f"mpi outside {sent}", problems, time.monotonic() - sent_at)
 
     def saving(self, directory):
         """A run that has saved a checkpoint and written a report, to be run again with a fault."""
