@@ -18,14 +18,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Steps that a directory has a subdirectory for, the newest first.
+/// Steps that a directory has a subdirectory for, the newest first; none where there is none.
+/// Throws Error where it cannot be listed: taken for empty, a run would begin anew.
 std::vector<std::int64_t> steps_in(const fs::path& directory) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (const auto step = step_of_directory(entry.path().filename().string())) {
+  for (fs::directory_iterator entry(directory, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (const auto step = step_of_directory(entry->path().filename().string())) {
       steps.push_back(*step);
     }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    fail_to_read(directory, "cannot be listed: " + error.message());
   }
   std::sort(steps.rbegin(), steps.rend());
   return steps;

@@ -30,6 +30,7 @@ class Checkpoint {
   /// Throws Error where there is none.
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& directory);
   /// The step of the newest checkpoint, whole or not; none where there is none or no directory.
+  /// Throws Error where the directory cannot be listed.
   [[nodiscard]] static std::optional<std::int64_t> newest_step(
       const std::filesystem::path& directory);
 

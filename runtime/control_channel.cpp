@@ -13,6 +13,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/control_message.h"
+#include "runtime/named_thread.h"
 #include "runtime/steady_clock.h"
 
 namespace ptdp {
@@ -81,7 +82,7 @@ ControlChannel::ControlChannel(ControlOptions options, ControlHub hub)
       secret_(hub_->address().secret),
       started_(now_ns()),
       last_look_(started_) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = named_thread("control", [this] { run(); });
 }
 
 ControlChannel::ControlChannel(ControlOptions options, const HubAddress& hub)
@@ -96,7 +97,7 @@ ControlChannel::ControlChannel(ControlOptions options, const HubAddress& hub)
   peers_.front()->who = "its process on " + hub.host;
   peers_.front()->heard = now_ns();
   greet(*peers_.front());
-  thread_ = std::thread([this] { run(); });
+  thread_ = named_thread("control", [this] { run(); });
 }
 
 ControlChannel::~ControlChannel() {

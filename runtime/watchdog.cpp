@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 
+#include "runtime/named_thread.h"
 #include "runtime/steady_clock.h"
 
 namespace ptdp {
@@ -135,7 +136,7 @@ Watchdog::Watchdog(const ActionLog& log, WatchdogOptions options)
     : log_(log),
       options_(std::move(options)),
       stalls_(options_.deadlines),
-      thread_([this] { watch(); }) {}
+      thread_(named_thread("watchdog", [this] { watch(); })) {}
 
 Watchdog::~Watchdog() {
   {

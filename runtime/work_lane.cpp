@@ -1,18 +1,10 @@
 #include "runtime/work_lane.h"
 
-#include <pthread.h>
-
-#include <system_error>
 #include <utility>
 
-#include "cost_model/error.h"
+#include "runtime/named_thread.h"
 
 namespace ptdp {
-namespace {
-
-constexpr std::size_t kLongestName = 15;  // Linux
-
-}  // namespace
 
 WorkLane WorkLane::beside(const std::string& name,
                           std::function<void(const std::exception_ptr&)> on_failure) {
@@ -21,15 +13,7 @@ WorkLane WorkLane::beside(const std::string& name,
 
 WorkLane::WorkLane(const std::string& name,
                    std::function<void(const std::exception_ptr&)> on_failure)
-    : on_failure_(std::move(on_failure)) {
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    throw Error("cannot start the thread of lane " + name + ": " + error.what(),
-                ExitStatus::kRuntimeFault);
-  }
-  pthread_setname_np(thread_.native_handle(), name.substr(0, kLongestName).c_str());
-}
+    : on_failure_(std::move(on_failure)), thread_(named_thread(name, [this] { run(); })) {}
 
 WorkLane::~WorkLane() {
   if (!thread_.joinable()) {

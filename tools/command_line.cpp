@@ -271,29 +271,48 @@ void print(std::string_view text) {
 
 namespace {
 
-/// A library may say that what allocates does not throw (nlohmann's JSON does): memory that lacks
-/// there is still no bug.
-[[noreturn]] void end_where_memory_lacks() noexcept {
+/// Whether operator new had nothing to give to this thread.
+thread_local bool lacked_memory = false;
+
+[[noreturn]] void fail_to_allocate() {
+  lacked_memory = true;
+  throw std::bad_alloc();
+}
+
+/// What passes out of a function that does not throw is not always known here as the current
+/// exception.
+bool ends_for_memory() noexcept {
+  const std::exception_ptr current = std::current_exception();
+  if (!current) {
+    return lacked_memory && std::uncaught_exceptions() > 0;
+  }
   try {
-    if (const std::exception_ptr current = std::current_exception()) {
-      std::rethrow_exception(current);
-    }
+    std::rethrow_exception(current);
   } catch (const std::bad_alloc&) {
-    const auto tell = [](const char* text) {
-      [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
-    };
-    tell(program_invocation_short_name);
-    tell(": out of memory\n");
-    ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+    return true;
   } catch (...) {
+    return false;
+  }
+}
+
+/// A library may say that what allocates does not throw (nlohmann's JSON does, and libstdc++ where
+/// it goes to the next file of a directory): memory that lacks there is still no bug.
+[[noreturn]] void end_where_memory_lacks() noexcept {
+  if (!ends_for_memory()) {
     std::abort();
   }
-  std::abort();
+  const auto tell = [](const char* text) {
+    [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+  };
+  tell(program_invocation_short_name);
+  tell(": out of memory\n");
+  ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 
 }  // namespace
 
 int run_command(const std::string& program, const std::function<int()>& command) {
+  std::set_new_handler(&fail_to_allocate);
   std::set_terminate(&end_where_memory_lacks);
   // A write beyond a file size limit then fails like any other, and nothing is left behind.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 namespace ptdp {
@@ -115,7 +116,11 @@ class GpuMonitor::Nvml {
 GpuMonitor::GpuMonitor(const std::string& pci_bus_id, const std::string& library)
     : nvml_(std::make_unique<Nvml>(library, pci_bus_id)) {
   if (nvml_->has_device()) {
-    thread_ = std::thread([this] { watch(); });
+    try {
+      thread_ = std::thread([this] { watch(); });
+    } catch (const std::system_error&) {
+      // The system has no more threads to give: what runs goes on without samples.
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
+#include "runtime/named_thread.h"
 
 namespace ptdp {
 namespace {
@@ -135,7 +136,10 @@ std::string NcclEnd::fault() {
 }
 
 NcclWorldState::NcclWorldState(const NcclId& id, int size, const NcclOptions& options)
-    : id_(id), size_(size), options_(options), watcher_([this] { watch(); }) {}
+    : id_(id),
+      size_(size),
+      options_(options),
+      watcher_(named_thread("nccl watcher", [this] { watch(); })) {}
 
 NcclWorldState::~NcclWorldState() {
   {

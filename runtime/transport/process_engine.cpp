@@ -1,7 +1,6 @@
 #include "runtime/transport/process_engine.h"
 
-#include <pthread.h>
-
+#include "runtime/named_thread.h"
 #include "runtime/transport/job.h"
 #include "runtime/transport/polling.h"
 
@@ -22,10 +21,7 @@ void ProcessEngine::set_place(ProcessPlace place) {
 
 void ProcessEngine::start_courier(const char* name) {
   if (place_.size > 1) {
-    courier_ = std::thread([this, name] {
-      pthread_setname_np(pthread_self(), name);
-      deliver_sends();
-    });
+    courier_ = named_thread(name, [this] { deliver_sends(); });
   }
 }
 

@@ -171,6 +171,19 @@ TEST(DamagedCheckpoint, EndsARestoreThatIsUnderWay) {
               HasSubstr("cannot be read"));
 }
 
+TEST(CheckpointDirectory, ThatCannotBeListedIsNotTakenForEmpty) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "nothing"), std::nullopt);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path()), std::nullopt);
+  const fs::path turning = directory.path() / "turning";
+  fs::create_symlink("turning", turning);
+  EXPECT_THAT(error_of([&] { (void)Checkpoint::newest_step(turning); }),
+              HasSubstr("turning: cannot be listed: Too many levels of symbolic links"));
+  write(directory.path() / "file", "");
+  EXPECT_THAT(error_of([&] { (void)Checkpoint::newest_step(directory.path() / "file"); }),
+              HasSubstr("file: cannot be listed: Not a directory"));
+}
+
 TEST(CheckpointWriter, LeavesTheEarlierOneWhereItStopsHalfWay) {
   const TemporaryDirectory directory;
   save_checkpoint(directory.path(), kLayout, 10, kEarlier);

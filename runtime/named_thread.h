@@ -1,0 +1,29 @@
+// Threads that have a name, and say so where there are none to have.
+#pragma once
+
+#include <pthread.h>
+
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+
+/// A thread that runs `body`, named `name` in debuggers (the first 15 characters). Throws Error
+/// (kRuntimeFault) where the system gives no thread, or no memory for one.
+template <class Body>
+[[nodiscard]] std::thread named_thread(const std::string& name, Body&& body) {
+  constexpr std::size_t kLongestName = 15;  // Linux
+  try {
+    std::thread thread(std::forward<Body>(body));
+    pthread_setname_np(thread.native_handle(), name.substr(0, kLongestName).c_str());
+    return thread;
+  } catch (const std::system_error& error) {
+    throw Error("cannot start the thread " + name + ": " + error.what(), ExitStatus::kRuntimeFault);
+  }
+}
+
+}  // namespace ptdp
