@@ -96,9 +96,11 @@ std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
 
 /// Of what a host holds, whatever it has room for. Source: Megatron-Core, transformer_config.py
 /// (cpu_offloading) and optimizer/__init__.py (optimizer_cpu_offload).
-std::optional<Constraint> find_offload_violation(const ParallelConfig& config) {
+std::optional<Constraint> find_offload_violation(const TransformerConfig& model,
+                                                 const ParallelConfig& config) {
   if (offloads_activations(config.offload) &&
-      (config.pp > 1 || config.recompute != Recompute::kNone)) {
+      (config.pp > 1 || config.recompute != Recompute::kNone ||
+       config.offload_num_layers >= model.num_layers)) {
     return Constraint::kOffloadedActivations;
   }
   if (offloads_optimizer(config.offload) && config.zero_stage == 0) {
@@ -162,7 +164,7 @@ std::optional<Constraint> find_spread_violation(const Scenario& scenario,
   if (const auto violation = find_expert_violation(model, config)) {
     return violation;
   }
-  if (const auto violation = find_offload_violation(config)) {
+  if (const auto violation = find_offload_violation(model, config)) {
     return violation;
   }
   if (!config.layers_per_stage.empty()) {

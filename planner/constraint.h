@@ -80,7 +80,7 @@ inline constexpr std::array kConstraints = {
                    "experts without as many replicas as the rest, in an order of ranks with "
                    "replicas farthest apart"},
     ConstraintText{Constraint::kOffloadedActivations, "offloaded_activations",
-                   "activations offloaded with a pipeline or with recomputation"},
+                   "activations offloaded with a pipeline, with recomputation or of all layers"},
     ConstraintText{Constraint::kOffloadedOptimizer, "offloaded_optimizer",
                    "optimizer states offloaded that ZeRO does not shard"},
     ConstraintText{Constraint::kLayersByPpVpp, "layers_by_pp_vpp",

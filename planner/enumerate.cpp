@@ -106,6 +106,8 @@ void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig c
       config.rank_order = order;
       for (const Offload offload : offloads(pins)) {
         config.offload = offload;
+        config.offload_num_layers =
+            offloads_activations(offload) ? pins.offload_num_layers.value_or(0) : 0;
         add_shardings(scenario, pins, config, result);
       }
     }
@@ -117,6 +119,7 @@ void place_as(ParallelConfig& config, const ParallelConfig& placement) {
   config.zero_stage = placement.zero_stage;
   config.rank_order = placement.rank_order;
   config.offload = placement.offload;
+  config.offload_num_layers = placement.offload_num_layers;
   config.dp_replicate = placement.dp_replicate;
   config.reshard_after_forward = placement.reshard_after_forward;
 }

@@ -33,8 +33,9 @@ struct Pins {
   std::optional<bool> sequence_parallel;
   IntegerRanges dp_replicate;
   std::optional<bool> reshard_after_forward;
-  std::vector<RankOrder> rank_orders;  ///< Empty: Megatron-LM's default alone.
-  std::vector<Offload> offload;        ///< Empty: nothing is.
+  std::vector<RankOrder> rank_orders;     ///< Empty: Megatron-LM's default alone.
+  std::vector<Offload> offload;           ///< Empty: nothing is.
+  std::optional<int> offload_num_layers;  ///< Of activations.
 };
 
 /// The tensor-parallel sizes: 1 to the number of heads (or what is pinned), at most `gpus`.

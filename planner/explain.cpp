@@ -42,6 +42,7 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
                                                       "dp_replicate",
                                                       "reshard_after_forward",
                                                       "offload",
+                                                      "offload_num_layers",
                                                       "recompute_modules",
                                                       "block",
                                                       "uniform",
@@ -92,6 +93,8 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
     pins.rank_orders = parse_choice(value, NamedValues<RankOrder>(kRankOrderNames), place);
   } else if (key == "offload") {
     pins.offload = parse_choice(value, NamedValues<Offload>(kOffloadNames), place);
+  } else if (key == "offload_num_layers") {
+    pins.offload_num_layers = static_cast<int>(parse_count(value, 1, kLargestDegree, place));
   } else {
     throw Error(place + ": unknown key" + did_you_mean(key, known_keys));
   }
@@ -145,6 +148,9 @@ Pins overlay(Pins pins, const Pins& partial) {
   }
   if (!partial.offload.empty()) {
     pins.offload = partial.offload;
+  }
+  if (partial.offload_num_layers.has_value()) {
+    pins.offload_num_layers = partial.offload_num_layers;
   }
   if (partial.recompute_modules.has_value()) {
     pins.recompute_modules = partial.recompute_modules;

@@ -150,7 +150,8 @@ std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
       return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
                          join(divisors(model.num_layers)));
     case Constraint::kOffloadedActivations:
-      return "pp must be 1 and recompute none where activations are offloaded";
+      return "pp must be 1, recompute none and offload_num_layers below the model's layers where "
+             "activations are offloaded";
     case Constraint::kOffloadedOptimizer:
       return "zero_stage must be at least 1 where the optimizer is offloaded";
     case Constraint::kHostMemory:

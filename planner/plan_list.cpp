@@ -84,6 +84,11 @@ void describe_pins(Fields& fields, Pins& pins) {
   if (fields.optional("offload", !pins.offload.empty())) {
     fields.choices("offload", pins.offload, NamedValues<Offload>(kOffloadNames));
   }
+  if (fields.optional("offload_num_layers", pins.offload_num_layers.has_value())) {
+    int number = pins.offload_num_layers.value_or(1);
+    fields.count("offload_num_layers", number, 1, kMost);
+    pins.offload_num_layers = number;
+  }
   if (fields.optional("rank_orders", !pins.rank_orders.empty())) {
     fields.choices("rank_orders", pins.rank_orders, NamedValues<RankOrder>(kRankOrderNames));
   }

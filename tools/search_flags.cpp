@@ -1,5 +1,6 @@
 #include "tools/search_flags.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kMostRecomputedLayers = 100'000;
+constexpr std::int64_t kMostLayers = 100'000;
 
 template <class Value>
 std::vector<Value> read_choices(const CommandLine& line, const std::string& flag,
@@ -64,7 +65,7 @@ void read_recompute(const CommandLine& line, Pins& pins) {
     pins.recompute_modules = parse_recompute_modules(*text, "--recompute-modules");
     check_kind(pins, Recompute::kSelective, "--recompute-modules");
   }
-  if (const auto number = line.count("recompute-num-layers", 1, kMostRecomputedLayers)) {
+  if (const auto number = line.count("recompute-num-layers", 1, kMostLayers)) {
     pins.recompute_num_layers = static_cast<int>(*number);
     check_kind(pins, Recompute::kFull, "--recompute-num-layers");
   }
@@ -74,6 +75,16 @@ void read_recompute(const CommandLine& line, Pins& pins) {
     if (!pins.recompute_num_layers.has_value()) {
       throw Error("--recompute-method: expected --recompute-num-layers too");
     }
+  }
+}
+
+void read_offload(const CommandLine& line, Pins& pins) {
+  pins.offload = read_choices(line, "offload", NamedValues<Offload>(kOffloadNames));
+  if (const auto number = line.count("offload-num-layers", 1, kMostLayers)) {
+    if (std::none_of(pins.offload.begin(), pins.offload.end(), offloads_activations)) {
+      throw Error("--offload-num-layers: expected activations among --offload");
+    }
+    pins.offload_num_layers = static_cast<int>(*number);
   }
 }
 
@@ -117,6 +128,8 @@ void add_search_flags(boost::program_options::options_description& flags) {
   option("offload", text_value(),
          "what hosts hold: none, optimizer, activations, optimizer+activations, or several "
          "(default: none)");
+  option("offload-num-layers", text_value(),
+         "layers, the first, whose activations are offloaded (default: all but the last)");
   option("rank-order", text_value(),
          "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both (default: the first)");
 }
@@ -141,7 +154,7 @@ Pins read_pins(const CommandLine& line) {
   if (const auto choice = line.choice("sequence-parallel", {"off", "on"})) {
     pins.sequence_parallel = *choice == 1;
   }
-  pins.offload = read_choices(line, "offload", NamedValues<Offload>(kOffloadNames));
+  read_offload(line, pins);
   pins.rank_orders = read_choices(line, "rank-order", NamedValues<RankOrder>(kRankOrderNames));
   return pins;
 }

@@ -22,17 +22,19 @@ struct OffloadTime {
   Seconds forward;
   Seconds backward;
 };
-/// Of a configuration that offloads activations: each layer's but the last one's leave during the
-/// next layer's forward pass and come back during its backward pass; what that does not hide is
-/// exposed. Source: TransformerEngine, CPU offloading (asynchronous transfers, layer by layer);
-/// Megatron-Core --cpu-offloading-num-layers, at most all layers but one.
+/// Of a configuration that offloads activations: those of the first layers, offload_num_layers or
+/// all but the last, leave one layer's after the other behind the forward passes of the layers that
+/// follow, and come back behind their backward passes, each layer's behind as many passes as there
+/// are layers to an offloaded one; what that does not hide is exposed. Source: TransformerEngine,
+/// pytorch/cpu_offload.py (layer_window_map); Megatron-Core --cpu-offloading-num-layers, at most
+/// all layers but one.
 [[nodiscard]] OffloadTime activation_offload_time(const Scenario& scenario,
                                                   const ParallelConfig& config,
                                                   const MicrobatchCosts& costs);
 
-/// Activations that stay on the GPU of `kept`, those of all layers: of a configuration that
-/// offloads them two layers' (one computes, one travels), each no more than `largest_layer`.
-[[nodiscard]] Bytes activations_on_gpu(const ParallelConfig& config, Bytes kept,
+/// Activations that stay on the GPU of `kept`, those of all `num_layers`: where they are offloaded
+/// those of the other layers and of one that travels, each no more than `largest_layer`.
+[[nodiscard]] Bytes activations_on_gpu(const ParallelConfig& config, int num_layers, Bytes kept,
                                        Bytes largest_layer);
 
 /// Bytes of optimizer states per parameter that stay on the GPU.

@@ -150,6 +150,23 @@ void read_recomputation(const RunFields& row, ParallelConfig& config) {
   }
 }
 
+/// Of a run that keeps activations of some of its `num_layers` in its hosts.
+void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) {
+  if (!row.is_given("offload_num_layers")) {
+    return;
+  }
+  config.offload = Offload::kActivations;
+  config.offload_num_layers = row.count("offload_num_layers", 1);
+  if (config.offload_num_layers >= num_layers) {
+    throw Error(row.place_of("offload_num_layers") + ": expected fewer than the " +
+                std::to_string(num_layers) + " layers, got " +
+                std::to_string(config.offload_num_layers));
+  }
+  if (config.pp > 1 || config.recompute != Recompute::kNone) {
+    throw SkipRow{"activations offloaded with a pipeline or with recomputation"};
+  }
+}
+
 /// Of the schedules of arXiv:2401.10241 that are searched within a memory limit (its section 3):
 /// how many times as many activations as there are stages.
 std::optional<int> stages_of_memory(const std::string& schedule) {
@@ -237,6 +254,7 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
     config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
   }
   read_recomputation(row, config);
+  read_offload(row, num_layers, config);
   config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
   const int zero_stage = row.count_or("zero", 0);
   config.zero_stage = has_replicas(model, config) ? zero_stage : 0;

@@ -58,14 +58,14 @@ struct MeasuredRuns {
 /// cluster_key, stack_key, tp, pp, dp, vpp, mbs, gbs, recompute, iter_time_best_s required;
 /// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, mtp_num_layers,
 /// layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel, zero, dp_replicate,
-/// reshard_after_forward, recompute_modules, recompute_method, recompute_num_layers, dp_overlap,
-/// tp_overlap, expert_dispatch, expert_overlap, cuda_graphs, n_microbatches, holdout_group, source,
-/// source_ref, memory_GB, untied, dropout optional; others ignored). A row with an unknown field
-/// ("", "?") or a feature that no cost model covers is skipped with the reason; a malformed number
-/// throws Error naming line and column. Columns do not say all of a model with experts: it is the
-/// shipped profile of the name in `model`, in any case of letters, with the row's sequences; a row
-/// that contradicts it, and one of no such name, is skipped. It
-/// has mtp_num_layers layers that predict more tokens.
+/// reshard_after_forward, recompute_modules, recompute_method, recompute_num_layers,
+/// offload_num_layers, dp_overlap, tp_overlap, expert_dispatch, expert_overlap, cuda_graphs,
+/// n_microbatches, holdout_group, source, source_ref, memory_GB, untied, dropout optional; others
+/// ignored). A row with an unknown field ("", "?") or a feature that no cost model covers is
+/// skipped with the reason; a malformed number throws Error naming line and column. Columns do not
+/// say all of a model with experts: it is the shipped profile of the name in `model`, in any case
+/// of letters, with the row's sequences; a row that contradicts it, and one of no such name, is
+/// skipped. It has mtp_num_layers layers that predict more tokens.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 
 }  // namespace ptdp

@@ -57,6 +57,7 @@ const std::vector<std::string>& optional_columns() {
                                                    "recompute_modules",
                                                    "recompute_method",
                                                    "recompute_num_layers",
+                                                   "offload_num_layers",
                                                    "dp_replicate",
                                                    "reshard_after_forward"};
   return columns;

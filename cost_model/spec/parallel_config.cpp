@@ -138,6 +138,9 @@ std::string to_string(const ParallelConfig& config) {
     text += " offload=";
     text += name_of(config.offload);
   }
+  if (config.offload_num_layers > 0) {
+    text += ' ' + key("offload_num_layers", config.offload_num_layers);
+  }
   if (!config.layers_per_stage.empty()) {
     text += " layers=" + counted(config.layers_per_stage);
   }
@@ -170,6 +173,15 @@ void describe(Fields& fields, ParallelConfig& config) {
   fields.choice("rank_order", config.rank_order, NamedValues<RankOrder>(kRankOrderNames));
   if (fields.optional("offload", config.offload != Offload::kNone)) {
     fields.choice("offload", config.offload, NamedValues<Offload>(kOffloadNames));
+  }
+  if (fields.optional("offload_num_layers", config.offload_num_layers > 0)) {
+    fields.count("offload_num_layers", config.offload_num_layers, 1, kLargestDegree);
+    if constexpr (Fields::kIsReading) {
+      if (!offloads_activations(config.offload)) {
+        throw Error(fields.place_of("offload_num_layers") +
+                    ": expected offload \"activations\" or \"optimizer+activations\" beside it");
+      }
+    }
   }
   fields.counts("layers_per_stage", config.layers_per_stage, 0, kLargestDegree);
   if (config.schedule == ScheduleKind::kZbAuto) {

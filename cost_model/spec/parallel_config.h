@@ -177,6 +177,7 @@ struct ParallelConfig {
   bool reshard_after_forward = true;
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
   Offload offload = Offload::kNone;
+  int offload_num_layers = 0;  ///< Whose activations are offloaded, the first; 0: all but the last.
   std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
   /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within
   /// it; else pp of them.

@@ -200,6 +200,10 @@ TEST(FindViolation, NamesWhatCannotBeOffloaded) {
             Constraint::kOffloadedActivations);
   EXPECT_EQ(of({.dp = 2, .recompute = Recompute::kFull, .offload = Offload::kActivations}),
             Constraint::kOffloadedActivations);
+  ParallelConfig some{.dp = 2, .offload = Offload::kActivations, .offload_num_layers = 31};
+  EXPECT_EQ(of(some), std::nullopt);
+  some.offload_num_layers = 32;  // all
+  EXPECT_EQ(of(some), Constraint::kOffloadedActivations);
   const ParallelConfig config{.dp = 2, .zero_stage = 1, .offload = Offload::kOptimizer};
   scenario.cluster.host->memory = Bytes(1e9);
   EXPECT_EQ(of(config), Constraint::kHostMemory);

@@ -143,6 +143,10 @@ TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
   for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2})) {
     EXPECT_EQ(config.offload, Offload::kOptimizer);
   }
+  const Pins layers{.offload = {Offload::kNone, Offload::kBoth}, .offload_num_layers = 7};
+  for (const ParallelConfig& config : enumerate_variants(scenario, layers, {.tp = 2})) {
+    EXPECT_EQ(config.offload_num_layers, config.offload == Offload::kBoth ? 7 : 0);
+  }
 }
 
 // Modules are of selective recomputation, layers of full; who pins one of them wants that kind.

@@ -106,7 +106,8 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
                               .sequence_parallel = true,
                               .zero_stage = 1,
                               .rank_order = RankOrder::kTpCpEpPpDp,
-                              .offload = Offload::kBoth};
+                              .offload = Offload::kBoth,
+                              .offload_num_layers = 7};
   const Pins pins = parse_partial_config(to_string(config), "--explain");
   EXPECT_EQ(pins.tp, IntegerRanges(8));
   EXPECT_EQ(pins.pp, IntegerRanges(64));
@@ -120,6 +121,7 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.zero_stage, IntegerRanges(1));
   EXPECT_EQ(pins.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
   EXPECT_EQ(pins.offload, std::vector(1, Offload::kBoth));
+  EXPECT_EQ(pins.offload_num_layers, 7);
 }
 
 TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {

@@ -51,6 +51,7 @@ TEST(RecomputeFlag, ThatContradictsAnotherIsRefused) {
        {Row{{"--recompute-modules", "mlp", "--recompute", "none,full"}, "expected selective among"},
         Row{{"--recompute-num-layers", "2", "--recompute", "selective"}, "expected full among"},
         Row{{"--recompute-method", "block"}, "expected --recompute-num-layers too"},
+        Row{{"--offload-num-layers", "2", "--offload", "optimizer"}, "expected activations among"},
         Row{{"--recompute-modules", "mlp,atn"}, "one of core_attn, moe_act"},
         Row{{"--recompute-modules", "core_attn,op"}, "expected op alone"},
         Row{{"--recompute-num-layers", "0"}, "from 1"}}) {

@@ -84,6 +84,25 @@ TEST(Offload, OfActivationsWaitsForWhatLayersDoNotHide) {
               microbatches * (time.forward + time.backward).value(), 1e-9);
 }
 
+// 32 passes to 12 layers are 2 to each and 8 over, one each for the first 8; the first layer's
+// activations start once its own pass is over, which leaves it 2: 7 layers travel behind 3 passes
+// and 5 behind 2.
+TEST(Offload, OfSomeLayersActivationsIsSpreadOverAllPasses) {
+  Dense run;
+  run.config.offload = Offload::kActivations;
+  run.config.offload_num_layers = 12;
+  run.scenario.cluster.host->link_bandwidth = BytesPerSecond(1e9);
+  const MicrobatchCosts costs = microbatch_costs(run.scenario, run.config);
+  const double transfer = layer_activations(run.scenario.job.model, 1, 4, Recompute::kNone, true,
+                                            {.stores_scores = false})
+                              .value() /
+                          1e9;
+  const double pass = costs.layers[0].forward.total().value();
+  ASSERT_GT(transfer, 3 * costs.layers[0].backward.total().value());
+  EXPECT_NEAR(activation_offload_time(run.scenario, run.config, costs).forward.value(),
+              7 * (transfer - 3 * pass) + 5 * (transfer - 2 * pass), 1e-9);
+}
+
 TEST(Offload, OfActivationsIsSimulatedAsItIsCosted) {
   Dense run;
   run.config.offload = Offload::kActivations;
@@ -108,13 +127,23 @@ TEST(Offload, OfActivationsCostsNothingBehindAFastLink) {
             iteration_cost(run.scenario, without).total());
 }
 
-// Of 32 layers' activations two layers' stay; the host holds all.
+// Of 32 layers' activations two layers' stay; the host holds those of all but the last.
 TEST(Offload, OfActivationsLeavesTwoLayersOnTheGpu) {
   Dense run;
   const Bytes all = stage_memory(run.scenario, run.config, 0).activations;
   run.config.offload = Offload::kActivations;
   EXPECT_NEAR(stage_memory(run.scenario, run.config, 0).activations / all, 2.0 / 32.0, 1e-12);
-  EXPECT_NEAR(host_memory(run.scenario, run.config) / all, 1.0, 1e-12);
+  EXPECT_NEAR(host_memory(run.scenario, run.config) / all, 31.0 / 32.0, 1e-12);
+}
+
+// Those of the 20 others stay, and one layer's that travel.
+TEST(Offload, OfSomeLayersActivationsLeavesTheOthersOnTheGpu) {
+  Dense run;
+  const Bytes all = stage_memory(run.scenario, run.config, 0).activations;
+  run.config.offload = Offload::kActivations;
+  run.config.offload_num_layers = 12;
+  EXPECT_NEAR(stage_memory(run.scenario, run.config, 0).activations / all, 21.0 / 32.0, 1e-12);
+  EXPECT_NEAR(host_memory(run.scenario, run.config) / all, 12.0 / 32.0, 1e-12);
 }
 
 // 8 + 4 + 4 bytes of each parameter of a rank's shard, beside the activations.

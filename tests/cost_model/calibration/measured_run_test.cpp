@@ -253,6 +253,19 @@ TEST(MeasuredRun, IsRefusedWhereRecomputationContradictsItself) {
   }
 }
 
+TEST(MeasuredRun, SaysHowManyLayersActivationsWereOffloaded) {
+  const Row one_stage = {{"pp", "1"}, {"dp", "32"}, {"recompute", "none"}};
+  EXPECT_EQ(run_of(row_with(one_stage)).config.offload, Offload::kNone);
+  Row some = one_stage;
+  some["offload_num_layers"] = "12";
+  const ParallelConfig config = run_of(row_with(some)).config;
+  EXPECT_EQ(config.offload, Offload::kActivations);
+  EXPECT_EQ(config.offload_num_layers, 12);
+  some["offload_num_layers"] = "24";
+  EXPECT_THAT(refusal(row_with(some)),
+              testing::HasSubstr("offload_num_layers: expected fewer than the 24 layers, got 24"));
+}
+
 TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
   struct Expectation {
     Row changes;
@@ -265,6 +278,8 @@ TEST(SkippedRun, HasAFeatureThatNoModelCovers) {
            {{{"schedule", "none"}}, "schedule \"none\" is not covered"},
            {{{"recompute", "block"}}, "recompute \"block\" is not covered"},
            {{{"recompute", "?"}}, "recompute \"?\" is not covered"},
+           {{{"offload_num_layers", "12"}},
+            "activations offloaded with a pipeline or with recomputation"},
            {{{"precision", "nvfp4"}}, "precision \"nvfp4\" is not covered"},
            {{{"precision", "?"}}, "precision \"?\" is not covered"},
            {{{"zero", "4"}}, "there is no ZeRO stage 4"}}) {

@@ -30,7 +30,8 @@ ParallelConfig unusual_config() {
           .sequence_parallel = true,
           .zero_stage = 1,
           .rank_order = RankOrder::kTpCpEpDpPp,
-          .offload = Offload::kOptimizer,
+          .offload = Offload::kBoth,
+          .offload_num_layers = 7,
           .layers_per_stage = {2, 1, 3}};
 }
 
@@ -77,7 +78,7 @@ TEST(ParallelConfigText, SaysWhatIsOutOfTheOrdinary) {
   config.ep = config.etp = 1;
   EXPECT_EQ(to_string(config),
             "tp=8 pp=12 dp=6 vpp=4 b=5 interleaved recompute=selective sequence-parallel zero=1 "
-            "offload=optimizer layers=2,1,3");
+            "offload=optimizer+activations offload_num_layers=7 layers=2,1,3");
 }
 
 TEST(ParallelConfigText, SaysHowExpertsAreDivided) {
