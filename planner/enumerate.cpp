@@ -1,6 +1,7 @@
 #include "planner/enumerate.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 
@@ -97,6 +98,28 @@ std::vector<Offload> offloads(const Pins& pins) {
   return pins.offload.empty() ? std::vector(1, Offload::kNone) : pins.offload;
 }
 
+/// The layers whose activations are offloaded: what is pinned, else each eighth of them and all but
+/// the last, which takes the longest and leaves the least on the GPU.
+std::vector<int> numbers_of_offloaded_layers(const TransformerConfig& model, const Pins& pins,
+                                             Offload offload) {
+  if (!offloads_activations(offload)) {
+    return {0};
+  }
+  if (pins.offload_num_layers.has_value()) {
+    return {*pins.offload_num_layers};
+  }
+  std::vector<int> result;
+  constexpr int kParts = 8;
+  for (int part = 1; part < kParts; ++part) {
+    const auto layers = static_cast<int>(std::int64_t{model.num_layers} * part / kParts);
+    if (layers > 0 && layers < model.num_layers - 1 && !contains(result, layers)) {
+      result.push_back(layers);
+    }
+  }
+  result.push_back(0);
+  return result;
+}
+
 /// Every ZeRO stage, order of ranks and offloading of a configuration whose rest is chosen.
 void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig config,
                     std::vector<ParallelConfig>& result) {
@@ -106,9 +129,10 @@ void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig c
       config.rank_order = order;
       for (const Offload offload : offloads(pins)) {
         config.offload = offload;
-        config.offload_num_layers =
-            offloads_activations(offload) ? pins.offload_num_layers.value_or(0) : 0;
-        add_shardings(scenario, pins, config, result);
+        for (const int layers : numbers_of_offloaded_layers(scenario.job.model, pins, offload)) {
+          config.offload_num_layers = layers;
+          add_shardings(scenario, pins, config, result);
+        }
       }
     }
   }

@@ -148,9 +148,13 @@ Pins overlay(Pins pins, const Pins& partial) {
   }
   if (!partial.offload.empty()) {
     pins.offload = partial.offload;
+    pins.offload_num_layers.reset();  // of what was offloaded instead
   }
   if (partial.offload_num_layers.has_value()) {
     pins.offload_num_layers = partial.offload_num_layers;
+    if (std::none_of(pins.offload.begin(), pins.offload.end(), offloads_activations)) {
+      throw Error("offload_num_layers: expected offload=activations beside it, or --offload");
+    }
   }
   if (partial.recompute_modules.has_value()) {
     pins.recompute_modules = partial.recompute_modules;

@@ -190,7 +190,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
       "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp,"
       "dp_replicate,reshard_after_forward,recompute_modules,recompute_method,"
-      "recompute_num_layers\n";
+      "recompute_num_layers,offload,offload_num_layers\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -212,12 +212,13 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     }
     const bool is_selective = config.recompute == Recompute::kSelective;
     const bool is_by_layers = config.recomputes_by_layers();
-    text += fmt::format(",{},{},{},{},{},{},{},{},{}\n",
-                        is_run_by_stack(plan.scenario.stack, config) ? 1 : 0, config.ep, config.etp,
-                        config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
-                        is_selective ? to_string(config.recompute_modules) : "",
-                        is_by_layers ? name_of(config.recompute_method) : "",
-                        is_by_layers ? std::to_string(config.recompute_num_layers) : "");
+    text += fmt::format(
+        ",{},{},{},{},{},{},{},{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
+        config.ep, config.etp, config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
+        is_selective ? to_string(config.recompute_modules) : "",
+        is_by_layers ? name_of(config.recompute_method) : "",
+        is_by_layers ? std::to_string(config.recompute_num_layers) : "", name_of(config.offload),
+        config.offload_num_layers > 0 ? std::to_string(config.offload_num_layers) : "");
   }
   return text;
 }

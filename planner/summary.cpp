@@ -62,6 +62,15 @@ std::string recomputation(const ParallelConfig& config) {
   return text;
 }
 
+/// "optimizer+activations", "activations: first 40 layers".
+std::string in_host_memory(const ParallelConfig& config) {
+  std::string text(name_of(config.offload));
+  if (config.offload_num_layers > 0) {
+    text += fmt::format(": first {} layers", config.offload_num_layers);
+  }
+  return text;
+}
+
 std::string configuration(const Plan& plan) {
   const ParallelConfig& config = plan.config;
   const std::string stages = config.vpp == 1
@@ -85,7 +94,7 @@ std::string configuration(const Plan& plan) {
               : "") +
          (config.reshard_after_forward ? ""
                                        : row("gathered weights", "kept after forward passes")) +
-         (config.offload != Offload::kNone ? row("in host memory", name_of(config.offload)) : "") +
+         (config.offload != Offload::kNone ? row("in host memory", in_host_memory(config)) : "") +
          (config.rank_order != RankOrder{} ? row("order of ranks", name_of(config.rank_order))
                                            : "") +
          row("GPUs",

@@ -13,7 +13,7 @@
 namespace ptdp {
 
 /// A thread that runs `body`, named `name` in debuggers (the first 15 characters). Throws Error
-/// (kRuntimeFault) where the system gives no thread, or no memory for one.
+/// (kRuntimeFault) where the system gives no thread.
 template <class Body>
 [[nodiscard]] std::thread named_thread(const std::string& name, Body&& body) {
   constexpr std::size_t kLongestName = 15;  // Linux

@@ -271,7 +271,7 @@ void print(std::string_view text) {
 
 namespace {
 
-/// Whether operator new had nothing to give to this thread.
+/// Whether operator new ever had nothing to give to this thread.
 thread_local bool lacked_memory = false;
 
 [[noreturn]] void fail_to_allocate() {

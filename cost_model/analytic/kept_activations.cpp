@@ -115,7 +115,7 @@ Bytes KeptActivations::of_stage(const ParallelConfig& config, const LayersOfStag
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
   const double chunks = chunks_kept(config, stage, microbatches);
   Bytes kept = of_layers(layers_at_peak(config, layers, stage, chunks, microbatches));
-  kept = activations_on_gpu(config, scenario_.job.model.num_layers, kept, most_of_a_layer());
+  kept = activations_on_gpu(scenario_.job.model, config, kept, most_of_a_layer());
   if (holds_embedding(config, stage) && has_dropout(scenario_.job.model)) {
     const double in_flight = embeddings_kept(config, chunks, microbatches);
     kept += embedding_masks(config, in_flight);

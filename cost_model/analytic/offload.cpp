@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
+#include <vector>
 
 #include "cost_model/analytic/memory.h"
 
@@ -21,12 +23,28 @@ int offloaded_layers(const ParallelConfig& config, int num_layers) {
   return config.offload_num_layers > 0 ? config.offload_num_layers : num_layers - 1;
 }
 
-/// Passes of layers behind which the activations of the `i`-th of `offloaded` layers travel: what
-/// there are to each, and the remainder for the first ones. The first starts once its own pass is
-/// over, which takes one off.
-int passes_behind(int i, int offloaded, int num_layers) {
-  const int each = num_layers / offloaded + (i < num_layers % offloaded ? 1 : 0);
-  return i == 0 ? each - 1 : each;
+/// What the passes of all layers in `passes` wait for `transfers`, those of the first layers: each
+/// starts after its own layer's pass and the transfer before it, and is over before that layer's
+/// pass which would otherwise be one more on the GPU than the layers that stay.
+Seconds wait_for(const std::vector<Seconds>& transfers, const std::vector<Seconds>& passes) {
+  const std::size_t stay = passes.size() - transfers.size();
+  std::vector<Seconds> over(transfers.size());
+  Seconds link;
+  Seconds now;
+  Seconds waited;
+  for (std::size_t layer = 0; layer < passes.size(); ++layer) {
+    if (layer >= stay) {
+      const Seconds wait = std::max(over[layer - stay] - now, Seconds(0.0));
+      waited += wait;
+      now += wait;
+    }
+    now += passes[layer];
+    if (layer < transfers.size()) {
+      link = std::max(link, now) + transfers[layer];
+      over[layer] = link;
+    }
+  }
+  return waited;
 }
 
 }  // namespace
@@ -46,26 +64,29 @@ OffloadTime activation_offload_time(const Scenario& scenario, const ParallelConf
                                     const MicrobatchCosts& costs) {
   assert(scenario.cluster.host.has_value());
   const TransformerConfig& model = scenario.job.model;
-  const int offloaded = offloaded_layers(config, model.num_layers);
-  OffloadTime time;
-  for (int i = 0; i < offloaded; ++i) {
+  std::vector<Seconds> transfers;
+  std::vector<Seconds> forward;
+  std::vector<Seconds> backward;
+  for (int i = 0; i < model.num_layers; ++i) {
     const LayerKind kind = kind_of_layer(model, i);
     const LayerCosts& layer = costs.layers[index_of(kind)];
-    const Seconds transfer =
-        kept_by_layer(scenario, config, kind) / scenario.cluster.host->link_bandwidth;
-    const auto passes = static_cast<double>(passes_behind(i, offloaded, model.num_layers));
-    time.forward += std::max(transfer - passes * layer.forward.total(), Seconds(0.0));
-    time.backward += std::max(transfer - passes * layer.backward.total(), Seconds(0.0));
+    forward.push_back(layer.forward.total());
+    backward.push_back(layer.backward.total());
+    if (i < offloaded_layers(config, model.num_layers)) {
+      transfers.push_back(kept_by_layer(scenario, config, kind) /
+                          scenario.cluster.host->link_bandwidth);
+    }
   }
-  return time;
+  return {.forward = wait_for(transfers, forward), .backward = wait_for(transfers, backward)};
 }
 
-Bytes activations_on_gpu(const ParallelConfig& config, int num_layers, Bytes kept,
+Bytes activations_on_gpu(const TransformerConfig& model, const ParallelConfig& config, Bytes kept,
                          Bytes largest_layer) {
   if (!offloads_activations(config.offload)) {
     return kept;
   }
-  const int layers = num_layers - offloaded_layers(config, num_layers) + 1;
+  const int layers =
+      model.num_layers + model.mtp_num_layers - offloaded_layers(config, model.num_layers);
   return std::min(kept, static_cast<double>(layers) * largest_layer);
 }
 

@@ -24,18 +24,19 @@ struct OffloadTime {
 };
 /// Of a configuration that offloads activations: those of the first layers, offload_num_layers or
 /// all but the last, leave one layer's after the other behind the forward passes of the layers that
-/// follow, and come back behind their backward passes, each layer's behind as many passes as there
-/// are layers to an offloaded one; what that does not hide is exposed. Source: TransformerEngine,
-/// pytorch/cpu_offload.py (layer_window_map); Megatron-Core --cpu-offloading-num-layers, at most
-/// all layers but one.
+/// follow, so that the GPU never has more layers' than stay, and come back behind their backward
+/// passes, in the same way from the end; what that does not hide is exposed. Behind n of L layers
+/// are L-n-1 passes: of all but the last nothing is hidden. Source: TransformerEngine since 2.10,
+/// pytorch/cpu_offload.py (DefaultOffloadSynchronizer); Megatron-Core --cpu-offloading-num-layers,
+/// at most all layers but one.
 [[nodiscard]] OffloadTime activation_offload_time(const Scenario& scenario,
                                                   const ParallelConfig& config,
                                                   const MicrobatchCosts& costs);
 
-/// Activations that stay on the GPU of `kept`, those of all `num_layers`: where they are offloaded
-/// those of the other layers and of one that travels, each no more than `largest_layer`.
-[[nodiscard]] Bytes activations_on_gpu(const ParallelConfig& config, int num_layers, Bytes kept,
-                                       Bytes largest_layer);
+/// Activations that stay on the GPU of `kept`, those of all layers: where they are offloaded those
+/// of so many layers as are not, each no more than `largest_layer`. Source: the same.
+[[nodiscard]] Bytes activations_on_gpu(const TransformerConfig& model, const ParallelConfig& config,
+                                       Bytes kept, Bytes largest_layer);
 
 /// Bytes of optimizer states per parameter that stay on the GPU.
 [[nodiscard]] double optimizer_bytes_on_gpu(const StackSpec& stack, const ParallelConfig& config);

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -143,6 +145,12 @@ TEST(EnumerateVariants, OffloadWhatIsPinnedAndElseNothing) {
   for (const ParallelConfig& config : enumerate_variants(scenario, pins, {.tp = 2})) {
     EXPECT_EQ(config.offload, Offload::kOptimizer);
   }
+  std::set<int> numbers;  // each eighth of 40 layers, and all but the last
+  for (const ParallelConfig& config :
+       enumerate_variants(scenario, {.offload = {Offload::kActivations}}, {.tp = 2})) {
+    numbers.insert(config.offload_num_layers);
+  }
+  EXPECT_EQ(numbers, (std::set<int>{0, 5, 10, 15, 20, 25, 30, 35}));
   const Pins layers{.offload = {Offload::kNone, Offload::kBoth}, .offload_num_layers = 7};
   for (const ParallelConfig& config : enumerate_variants(scenario, layers, {.tp = 2})) {
     EXPECT_EQ(config.offload_num_layers, config.offload == Offload::kBoth ? 7 : 0);

@@ -4,6 +4,7 @@
 
 #include "cost_model/error.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/cost_model/spec/thrown.h"
 
 namespace ptdp {
 namespace {
@@ -122,6 +123,12 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
   EXPECT_EQ(pins.offload, std::vector(1, Offload::kBoth));
   EXPECT_EQ(pins.offload_num_layers, 7);
+}
+
+TEST(Explain, RefusesToOffloadLayersOfNothing) {
+  const Pins partial = parse_partial_config("offload_num_layers=7", "--explain");
+  EXPECT_THAT(message_of([&] { return explain(selene_2021("1T"), {.gpus = 3072}, partial); }),
+              testing::HasSubstr("offload_num_layers: expected offload=activations beside it"));
 }
 
 TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {

@@ -49,6 +49,18 @@ TEST(Summary, SaysHowManyGpusShareASequenceWhereSomeDo) {
   EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}), Not(HasSubstr("context parallel")));
 }
 
+TEST(Summary, SaysWhatHostsHold) {
+  const SearchOptions options{.gpus = 8,
+                              .pins = {.tp = IntegerRanges(4),
+                                       .pp = IntegerRanges(1),
+                                       .recompute = {Recompute::kNone},
+                                       .offload = {Offload::kActivations},
+                                       .offload_num_layers = 12}};
+  const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
+  EXPECT_THAT(summary(scenario, options),
+              HasSubstr("in host memory         activations: first 12 layers\n"));
+}
+
 TEST(Summary, GivesDaysAndCostForABudget) {
   const std::string text =
       summary(selene_2021("1T"), {.gpus = 3072}, {.tokens = 450e9, .price_per_gpu_hour = 2.0});

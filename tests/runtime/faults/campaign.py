@@ -192,8 +192,9 @@ class Campaign:
         ending = threading.Timer(LIMIT, os.killpg, (process.pid, signal.SIGKILL))
         ending.start()
         # Until a step is reported ranks may still meet: then the launcher alone knows who is gone.
+        before = ""
         while (line := process.stderr.readline()) and not line.startswith("step "):
-            pass
+            before += line
         ending.cancel()
         victims = sorted(int(pid) for pid in self.orphans())
         problems = []
@@ -209,6 +210,7 @@ class Campaign:
             os.killpg(process.pid, signal.SIGKILL)
             _, errors = process.communicate()
             problems.append("did not end")
+        errors = before + errors
         if process.returncode == 0:
             problems.append("status 0")
         if not re.search(r"ptdp-run: rank \d+: .*(has ended|does not answer|has not ended)", errors):
