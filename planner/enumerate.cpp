@@ -109,9 +109,9 @@ std::vector<int> numbers_of_offloaded_layers(const TransformerConfig& model, con
     return {*pins.offload_num_layers};
   }
   std::vector<int> result;
-  constexpr int kParts = 8;
-  for (int part = 1; part < kParts; ++part) {
-    const auto layers = static_cast<int>(std::int64_t{model.num_layers} * part / kParts);
+  constexpr int parts = 8;
+  for (int part = 1; part < parts; ++part) {
+    const auto layers = static_cast<int>(std::int64_t{model.num_layers} * part / parts);
     if (layers > 0 && layers < model.num_layers - 1 && !contains(result, layers)) {
       result.push_back(layers);
     }

@@ -16,10 +16,10 @@ namespace ptdp {
 /// (kRuntimeFault) where the system gives no thread.
 template <class Body>
 [[nodiscard]] std::thread named_thread(const std::string& name, Body&& body) {
-  constexpr std::size_t kLongestName = 15;  // Linux
+  constexpr std::size_t longest_name = 15;  // Linux
   try {
     std::thread thread(std::forward<Body>(body));
-    pthread_setname_np(thread.native_handle(), name.substr(0, kLongestName).c_str());
+    pthread_setname_np(thread.native_handle(), name.substr(0, longest_name).c_str());
     return thread;
   } catch (const std::system_error& error) {
     throw Error("cannot start the thread " + name + ": " + error.what(), ExitStatus::kRuntimeFault);

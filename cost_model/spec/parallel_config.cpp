@@ -179,7 +179,7 @@ void describe(Fields& fields, ParallelConfig& config) {
     if constexpr (Fields::kIsReading) {
       if (!offloads_activations(config.offload)) {
         throw Error(fields.place_of("offload_num_layers") +
-                    ": expected offload \"activations\" or \"optimizer+activations\" beside it");
+                    R"(: expected offload "activations" or "optimizer+activations" beside it)");
       }
     }
   }
