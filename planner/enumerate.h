@@ -38,6 +38,9 @@ struct Pins {
   std::optional<int> offload_num_layers;  ///< Of activations.
 };
 
+/// Whether some of what is pinned offloads activations.
+[[nodiscard]] bool offloads_activations(const Pins& pins);
+
 /// The tensor-parallel sizes: 1 to the number of heads (or what is pinned), at most `gpus`.
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,
                                             const Pins& pins);

@@ -152,7 +152,7 @@ Pins overlay(Pins pins, const Pins& partial) {
   }
   if (partial.offload_num_layers.has_value()) {
     pins.offload_num_layers = partial.offload_num_layers;
-    if (std::none_of(pins.offload.begin(), pins.offload.end(), offloads_activations)) {
+    if (!offloads_activations(pins)) {
       throw Error("offload_num_layers: expected offload=activations beside it, or --offload");
     }
   }

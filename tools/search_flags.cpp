@@ -1,6 +1,5 @@
 #include "tools/search_flags.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -81,7 +80,7 @@ void read_recompute(const CommandLine& line, Pins& pins) {
 void read_offload(const CommandLine& line, Pins& pins) {
   pins.offload = read_choices(line, "offload", NamedValues<Offload>(kOffloadNames));
   if (const auto number = line.count("offload-num-layers", 1, kMostLayers)) {
-    if (std::none_of(pins.offload.begin(), pins.offload.end(), offloads_activations)) {
+    if (!offloads_activations(pins)) {
       throw Error("--offload-num-layers: expected activations among --offload");
     }
     pins.offload_num_layers = static_cast<int>(*number);
@@ -128,8 +127,10 @@ void add_search_flags(boost::program_options::options_description& flags) {
   option("offload", text_value(),
          "what hosts hold: none, optimizer, activations, optimizer+activations, or several "
          "(default: none)");
-  option("offload-num-layers", text_value(),
-         "layers, the first, whose activations are offloaded (default: all but the last)");
+  option(
+      "offload-num-layers", text_value(),
+      "layers, the first, whose activations are offloaded (default: one to seven eighths, and all "
+      "but the last)");
   option("rank-order", text_value(),
          "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both (default: the first)");
 }

@@ -1,6 +1,7 @@
 #include "cost_model/analytic/offload.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <vector>
@@ -21,6 +22,17 @@ Bytes of_shard(const ParallelConfig& config, const RankParameters& held, double 
 /// The first so many layers, whose activations leave.
 int offloaded_layers(const ParallelConfig& config, int num_layers) {
   return config.offload_num_layers > 0 ? config.offload_num_layers : num_layers - 1;
+}
+
+/// Activations that a layer of each kind keeps, of those that there are.
+std::array<Bytes, kLayerKinds.size()> kept_by_kind(const Scenario& scenario,
+                                                   const ParallelConfig& config) {
+  std::array<Bytes, kLayerKinds.size()> kept;
+  for_each_kind(layers_of_stage(scenario.job.model, config, 0),
+                [&](std::size_t kind, double /*count*/) {
+                  kept.at(kind) = kept_by_layer(scenario, config, kLayerKinds[kind]);
+                });
+  return kept;
 }
 
 /// What the passes of all layers in `passes` wait for `transfers`, those of the first layers: each
@@ -64,17 +76,18 @@ OffloadTime activation_offload_time(const Scenario& scenario, const ParallelConf
                                     const MicrobatchCosts& costs) {
   assert(scenario.cluster.host.has_value());
   const TransformerConfig& model = scenario.job.model;
+  const auto kept = kept_by_kind(scenario, config);
+  const int offloaded = offloaded_layers(config, model.num_layers);
   std::vector<Seconds> transfers;
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
   for (int i = 0; i < model.num_layers; ++i) {
-    const LayerKind kind = kind_of_layer(model, i);
-    const LayerCosts& layer = costs.layers[index_of(kind)];
+    const std::size_t kind = index_of(kind_of_layer(model, i));
+    const LayerCosts& layer = costs.layers[kind];
     forward.push_back(layer.forward.total());
     backward.push_back(layer.backward.total());
-    if (i < offloaded_layers(config, model.num_layers)) {
-      transfers.push_back(kept_by_layer(scenario, config, kind) /
-                          scenario.cluster.host->link_bandwidth);
+    if (i < offloaded) {
+      transfers.push_back(kept.at(kind) / scenario.cluster.host->link_bandwidth);
     }
   }
   return {.forward = wait_for(transfers, forward), .backward = wait_for(transfers, backward)};
@@ -103,8 +116,10 @@ Bytes host_memory(const Scenario& scenario, const ParallelConfig& config) {
                       scenario.stack.offloaded_optimizer_bytes + kGradientBytes + kParameterBytes);
   }
   if (offloads_activations(config.offload)) {
-    for (int i = 0; i < offloaded_layers(config, model.num_layers); ++i) {
-      total += kept_by_layer(scenario, config, kind_of_layer(model, i));
+    const auto kept = kept_by_kind(scenario, config);
+    const int offloaded = offloaded_layers(config, model.num_layers);
+    for (int i = 0; i < offloaded; ++i) {
+      total += kept.at(index_of(kind_of_layer(model, i)));
     }
   }
   return total;

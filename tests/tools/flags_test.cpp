@@ -42,7 +42,7 @@ TEST(Flag, IsNotAbbreviated) {
   }
 }
 
-TEST(RecomputeFlag, ThatContradictsAnotherIsRefused) {
+TEST(LayersFlag, ThatContradictsAnotherIsRefused) {
   struct Row {
     std::vector<std::string> flags;
     const char* message;

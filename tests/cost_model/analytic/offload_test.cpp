@@ -64,16 +64,20 @@ struct Dense {
   ParallelConfig config{.tp = 4, .dp = 2, .sequence_parallel = true, .zero_stage = 1};
 };
 
+/// Of a microbatch of Dense: tp is 4.
+Seconds transfer_of_layer(const Scenario& scenario) {
+  return layer_activations(scenario.job.model, 1, 4, Recompute::kNone, true,
+                           {.stores_scores = false}) /
+         scenario.cluster.host->link_bandwidth;
+}
+
 // 32 layers less one: each leaves before the next one's pass begins, and comes before its own.
 TEST(Offload, OfActivationsOfAllLayersButTheLastIsWaitedFor) {
   Dense run;
   run.config.offload = Offload::kActivations;
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(2e9);
   const MicrobatchCosts costs = microbatch_costs(run.scenario, run.config);
-  const double transfer = layer_activations(run.scenario.job.model, 1, 4, Recompute::kNone, true,
-                                            {.stores_scores = false})
-                              .value() /
-                          2e9;
+  const double transfer = transfer_of_layer(run.scenario).value();
   const OffloadTime time = activation_offload_time(run.scenario, run.config, costs);
   EXPECT_NEAR(time.forward.value(), 31 * transfer, 1e-9);
   EXPECT_NEAR(time.backward.value(), 31 * transfer, 1e-9);
@@ -90,10 +94,7 @@ TEST(Offload, OfSomeLayersActivationsRunsBehindTheOthers) {
   run.config.offload_num_layers = 12;
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(1e9);
   const MicrobatchCosts costs = microbatch_costs(run.scenario, run.config);
-  const double transfer = layer_activations(run.scenario.job.model, 1, 4, Recompute::kNone, true,
-                                            {.stores_scores = false})
-                              .value() /
-                          1e9;
+  const double transfer = transfer_of_layer(run.scenario).value();
   const LayerCosts& layer = costs.layers[0];
   ASSERT_GT(transfer, 3 * layer.backward.total().value());
   const OffloadTime time = activation_offload_time(run.scenario, run.config, costs);
