@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/executed_fields.h"
 #include "runtime/layers/output_layer.h"
 #include "runtime/layers/transformer_block.h"
 #include "runtime/layers/vocab_parallel_embedding.h"
@@ -29,41 +30,6 @@ void tell(const PlaceListener& listener, std::int64_t place) {
 }
 
 }  // namespace
-
-std::string find_unsupported_feature(const TransformerConfig& model) {
-  if (model.num_experts > 0) {
-    return "has " + std::to_string(model.num_experts) + " experts";
-  }
-  if (model.gated_linear_unit) {
-    return "has a gated MLP";
-  }
-  if (model.num_query_groups != 0 && model.num_query_groups != model.num_attention_heads) {
-    return "has " + std::to_string(model.num_query_groups) + " query groups for " +
-           std::to_string(model.num_attention_heads) + " heads";
-  }
-  if (model.position_embedding == PositionEmbedding::kRope) {
-    return "has rotary positions";
-  }
-  if (model.normalization == Normalization::kRmsNorm) {
-    return "has RMS norms";
-  }
-  if (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias) {
-    return "has biases on some of its linear layers";
-  }
-  if (has_latent_attention(model)) {
-    return "has latent attention";
-  }
-  if (model.mtp_num_layers > 0) {
-    return "predicts " + std::to_string(model.mtp_num_layers) + " more tokens";
-  }
-  if (model.qk_layernorm) {
-    return "has norms of queries and keys";
-  }
-  if (has_window(model)) {
-    return "attends to a window of " + std::to_string(model.window_size) + " tokens";
-  }
-  return {};
-}
 
 class TransformerStage::Parts {
  public:

@@ -16,10 +16,6 @@
 
 namespace ptdp {
 
-/// What of `model` the layers cannot run yet, as the end of a sentence ("has rotary positions");
-/// empty where they run all of it.
-[[nodiscard]] std::string find_unsupported_feature(const TransformerConfig& model);
-
 /// What all stages of a run share.
 struct StageSettings {
   TransformerConfig model;  ///< Resolved.

@@ -12,8 +12,8 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "planner/plan_simulation.h"
 #include "runtime/data_type_of.h"
+#include "runtime/executed_fields.h"
 #include "runtime/shrink.h"
-#include "runtime/transformer_stage.h"
 #include "runtime/transport/nccl_world.h"
 #include "tools/memory_limit.h"
 
@@ -192,38 +192,14 @@ void check_memory_together(const Plan& executed, const RunRequest& request, cons
   }
 }
 
-void check_can_run(const Plan& plan, const Plan& executed, const RunRequest& request,
-                   const RunDevice& device, bool uses_nccl) {
+void check_can_run(const Plan& executed, const RunRequest& request, const RunDevice& device,
+                   bool uses_nccl) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
     throw Error("inputs.model: " + feature);
   }
-  if (executed.config.dp_replicate > 1) {
-    throw Error("config.dp_replicate: ptdp-run shards over all replicas; expected 1, got " +
-                std::to_string(executed.config.dp_replicate));
-  }
-  if (executed.config.offload != Offload::kNone) {
-    throw Error("config.offload: ptdp-run offloads nothing; expected none, got " +
-                std::string(name_of(executed.config.offload)));
-  }
-  if (executed.config.rank_order != RankOrder::kTpCpEpDpPp) {
-    throw Error(
-        "config.rank_order: ptdp-run lays ranks out as tp-cp-ep-dp-pp; expected that, got " +
-        std::string(name_of(executed.config.rank_order)));
-  }
-  if (executed.config.recomputes_by_layers()) {
-    throw Error("config.recompute_num_layers: ptdp-run recomputes all layers, one at a time");
-  }
-  if (executed.config.recompute_modules != kCoreAttentionAlone) {
-    throw Error(
-        "config.recompute_modules: ptdp-run recomputes core_attn alone; expected that, got " +
-        to_string(executed.config.recompute_modules));
-  }
-  const ScheduleGenerator* generator = find_schedule_generator(plan.schedule.generator);
-  if (generator != nullptr && !generator->is_synchronous) {
-    throw Error(
-        "schedule: " + plan.schedule.generator +
-        " trains with stale weights and is simulated only; expected a synchronous schedule");
+  if (const std::string field = find_unexecuted(executed.config); !field.empty()) {
+    throw Error(field);
   }
   if (request.rehearses) {
     return;
@@ -314,7 +290,7 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
                  : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
                                      : run.plan;
-  check_can_run(run.plan, run.executed, request, device, uses_nccl);
+  check_can_run(run.executed, request, device, uses_nccl);
 
   // The plan's own reductions stay in a shrunk run, over groups of one.
   Plan ordered = run.plan;

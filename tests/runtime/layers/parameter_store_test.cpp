@@ -147,27 +147,5 @@ TEST(TransformerStage, DeclaresTheParametersOfGpt2) {
   });
 }
 
-TEST(TransformerStage, SaysWhatItCannotRun) {
-  const TransformerConfig gpt = small_task().model;
-  EXPECT_EQ(find_unsupported_feature(gpt), "");
-  TransformerConfig model = gpt;
-  model.position_embedding = PositionEmbedding::kNone;
-  EXPECT_EQ(find_unsupported_feature(model), "");
-  model.position_embedding = PositionEmbedding::kRope;
-  EXPECT_EQ(find_unsupported_feature(model), "has rotary positions");
-  model = gpt;
-  model.normalization = Normalization::kRmsNorm;
-  EXPECT_EQ(find_unsupported_feature(model), "has RMS norms");
-  model = gpt;
-  model.gated_linear_unit = true;
-  EXPECT_EQ(find_unsupported_feature(model), "has a gated MLP");
-  model = gpt;
-  model.num_query_groups = 2;
-  EXPECT_EQ(find_unsupported_feature(model), "has 2 query groups for 4 heads");
-  model = gpt;
-  model.num_experts = 8;
-  EXPECT_EQ(find_unsupported_feature(model), "has 8 experts");
-}
-
 }  // namespace
 }  // namespace ptdp
