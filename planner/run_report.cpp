@@ -168,6 +168,9 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.numbers("losses", report.losses, kAny);
   fields.numbers("gradient_norms", report.gradient_norms, kAny);
   fields.count("skipped_steps", report.skipped_steps, 0, kAnyCount);
+  if (fields.optional("differences", !report.differences.empty())) {
+    fields.texts("differences", report.differences);
+  }
   fields.texts("warnings", report.warnings);
 }
 

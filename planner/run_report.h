@@ -105,7 +105,9 @@ struct RunReport {
   std::vector<double> losses;          ///< Of every step, warm-up included.
   std::vector<double> gradient_norms;  ///< Likewise.
   std::int64_t skipped_steps = 0;      ///< Overflows of fp16.
-  std::vector<std::string> warnings;   ///< As they were given while it ran.
+  /// How bytes or memory differ from what the plan's strategy means: the run ended then.
+  std::vector<std::string> differences;
+  std::vector<std::string> warnings;  ///< As they were given while it ran.
 };
 
 /// As JSON, and back. Throws Error naming the place.

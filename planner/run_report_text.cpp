@@ -145,9 +145,7 @@ std::string traffic_text(const RunReport& report) {
     if (row.predicted > 0 || row.measured > 0) {
       text += line(row.group + " " + row.collective, fmt::format("{}", row.predicted),
                    fmt::format("{}", row.measured),
-                   row.predicted == row.measured ? "equal"
-                                                 : error_of(static_cast<double>(row.predicted),
-                                                            static_cast<double>(row.measured)));
+                   row.predicted == row.measured ? "equal" : "differs");
     }
   }
   return text;
@@ -189,6 +187,10 @@ std::string run_text(const RunReport& report) {
   }
   for (const std::string& warning : report.warnings) {
     text += "\nWarning: " + warning + '\n';
+  }
+  if (!report.differences.empty()) {
+    text += fmt::format("\nDiffers from what the plan means: {}\n",
+                        fmt::join(report.differences, "; "));
   }
   return text;
 }

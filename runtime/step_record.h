@@ -67,4 +67,18 @@ struct RankRecord {
   std::vector<CallEstimate> estimates;  ///< Of each group and kind the largest call.
 };
 
+/// A group of ranks by its name in reports, and where a record has what was sent in it.
+struct TrafficGroup {
+  std::string_view name;
+  SentBytes RankRecord::*sent;
+};
+inline constexpr int kNumTrafficGroups = 6;
+inline constexpr std::array<TrafficGroup, kNumTrafficGroups> kTrafficGroups = {
+    {{"tensor", &RankRecord::tensor},
+     {"pipeline_forward", &RankRecord::pipeline_forward},
+     {"pipeline_backward", &RankRecord::pipeline_backward},
+     {"data", &RankRecord::data},
+     {"tied", &RankRecord::tied},
+     {"model", &RankRecord::model}}};
+
 }  // namespace ptdp

@@ -310,6 +310,23 @@ KeptMemory kept_by(const Optimizer& optimizer) {
 
 namespace {
 
+/// Whether what the ranks sent and held by the end of `done` steps is not what was expected, and
+/// notes how. All ranks call it and agree.
+bool differs(SharedRun& run, const RankRecord& totals, std::int64_t done, const Executor& executor,
+             const HostSide& host) {
+  std::vector<std::string> differences =
+      find_differences(*run.options.expected,
+                       {.record = &totals,
+                        .steps = done - run.first_step,
+                        .pipeline_rank = executor.groups().pipeline_rank},
+                       host);
+  const bool is_other = !differences.empty();
+  if (is_other && host.world.rank() == run.log.first_rank()) {
+    run.record.differences = std::move(differences);
+  }
+  return is_other;
+}
+
 void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
@@ -346,11 +363,15 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
       estimates = executor.estimates();
     }
     totals.estimates = estimates;
-    run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
-    if (checkpoint.save_to && (is_due || is_last)) {
+    const bool is_saved = checkpoint.save_to && (is_due || is_last);
+    const bool is_looked_at = run.options.expected && (step == run.first_step || is_saved);
+    const bool is_other = is_looked_at && differs(run, totals, done, executor, host);
+    run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
+    is_last = is_last || is_other;
+    if (is_saved && !is_other) {
       save(run, host.world, backend, executor);
     }
   }

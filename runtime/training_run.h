@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "runtime/checkpoint.h"
 #include "runtime/executor.h"
+#include "runtime/step_expectation.h"
 #include "runtime/step_record.h"
 #include "runtime/training_data.h"
 #include "runtime/training_settings.h"
@@ -52,6 +53,9 @@ struct RunRecord {
   std::int64_t first_step = 0;
   std::vector<RankRecord> ranks;   ///< Of processes, on rank 0 alone; the others have none.
   std::vector<std::string> hosts;  ///< Of processes, by rank; likewise.
+  /// How the run differs from RunOptions::expected, a line each: it ended then, and its steps since
+  /// the last checkpoint were not saved.
+  std::vector<std::string> differences;
 };
 
 /// What a rank holds from its start to its end [B].
@@ -95,6 +99,8 @@ class EndedEarly : public Error {
 struct RunOptions {
   std::int64_t steps = 1;
   CheckpointOptions checkpoint;
+  /// What a step should send and hold: looked at after the first one and before each checkpoint.
+  std::optional<StepExpectation> expected;
   std::function<void(const StepProgress&)> on_step;  ///< Called by one thread.
   const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.
   const std::atomic<int>* interrupt = nullptr;       ///< A signal: ends it at once. 0: none.

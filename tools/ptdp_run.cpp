@@ -279,6 +279,7 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
   RunOptions options{
       .steps = job.request.steps,
       .checkpoint = job.checkpoint,
+      .expected = expected_step(*job.prepared),
       .stop = signals.stop,
       .interrupt = signals.interrupt,
       .deadlines = job.deadlines,
@@ -321,6 +322,15 @@ int execute(const CommandLine& line, const Job& job, JobProcess* process) {
     warn(watch.finish());
     if (is_first(process)) {
       report_run(line, job, record, watch);
+    }
+    if (!record.differences.empty()) {
+      if (is_first(process)) {
+        tell(
+            fmt::format("{}: differs from what the plan means, a bug of ours, please report it; "
+                        "the run ended and saved nothing of it: {}\n",
+                        kProgram, fmt::join(record.differences, "; ")));
+      }
+      return static_cast<int>(ExitStatus::kBug);
     }
   } catch (const EndedEarly& early) {
     return report_end(line, job, early.end(), watch);

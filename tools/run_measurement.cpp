@@ -11,6 +11,7 @@
 #include "cost_model/calibration/quantile.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/spec/catalog.h"
 #include "planner/plan_simulation.h"
 #include "planner/run_terms.h"
 #include "runtime/straggler.h"
@@ -116,48 +117,60 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
   return memory;
 }
 
-/// A group of ranks, what was sent in it, and what was to be.
-struct TrafficGroup {
-  const char* name = nullptr;
-  SentBytes RankRecord::*sent = nullptr;
-  KindVolumes<std::int64_t> predicted;
-};
-
-/// By kind, in the order of CollectiveKind.
+/// In the order of CollectiveKind.
 std::array<std::int64_t, kNumCollectiveKinds> by_kind(const KindVolumes<std::int64_t>& volumes) {
   return {volumes.all_reduce, volumes.reduce_scatter, volumes.all_gather, volumes.send};
 }
 
-std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const RunRecord& record) {
+TrafficTable expected_traffic(const PreparedRun& run) {
   Scenario scenario = run.executed.scenario;
   scenario.stack.precision = run.precision;
   GroupVolumes<std::int64_t> volumes = job_volumes(scenario, run.executed.config);
   volumes.data.all_reduce += volumes.loss.all_reduce;  // over the same ranks
-  const std::array groups = {
-      TrafficGroup{"tensor", &RankRecord::tensor, volumes.tensor},
-      TrafficGroup{"pipeline_forward", &RankRecord::pipeline_forward, volumes.pipeline_forward},
-      TrafficGroup{"pipeline_backward", &RankRecord::pipeline_backward, volumes.pipeline_backward},
-      TrafficGroup{"data", &RankRecord::data, volumes.data},
-      TrafficGroup{"tied", &RankRecord::tied, volumes.tied},
-      TrafficGroup{"model", &RankRecord::model, volumes.model}};
+  TrafficTable table;
+  for (std::size_t group = 0; group < table.size(); ++group) {
+    table[group] = by_kind(volumes.*kVolumeGroups<std::int64_t>[group].volumes);
+  }
+  return table;
+}
+
+std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const RunRecord& record) {
+  const TrafficTable expected = expected_traffic(run);
   const auto num_measured = static_cast<std::int64_t>(num_steps(record));
   std::vector<TrafficComparison> traffic;
-  for (const TrafficGroup& group : groups) {
-    const auto predicted = by_kind(group.predicted);
+  for (std::size_t group = 0; group < kTrafficGroups.size(); ++group) {
     for (std::size_t kind = 0; kind < kCollectiveNames.size(); ++kind) {
       std::int64_t sent = 0;
       for (const RankRecord& rank : record.ranks) {
-        sent += (rank.*group.sent).bytes[kind];
+        sent += (rank.*kTrafficGroups[group].sent).bytes[kind];
       }
-      if (sent > 0 || predicted[kind] > 0) {
-        traffic.push_back({.group = group.name,
+      if (sent > 0 || expected[group][kind] > 0) {
+        traffic.push_back({.group = std::string(kTrafficGroups[group].name),
                            .collective = std::string(kCollectiveNames[kind]),
-                           .predicted = predicted[kind],
+                           .predicted = expected[group][kind],
                            .measured = sent / num_measured});
       }
     }
   }
   return traffic;
+}
+
+/// Largest of each place in the pipeline, as this runtime on a host holds it, whatever stack the
+/// plan is for; nothing where buffers are kept that no formula counts.
+std::vector<Bytes> expected_peaks(const PreparedRun& run) {
+  if (run.device.is_gpu() || run.settings.is_reproducible) {
+    return {};
+  }
+  Scenario scenario = run.executed.scenario;
+  scenario.stack = at_precision(find_stack("ptdp-cpu"), run.precision);
+  scenario.stack.tensor_parallel_overlap = run.settings.overlaps_tensor;
+  scenario.stack.scatter_gather = run.settings.scatters_messages;
+  std::vector<Bytes> peaks;
+  for (const MemoryBreakdown& stage :
+       memory_by_stage(scenario, run.executed.config, run.settings.schedule)) {
+    peaks.push_back(stage.total() - stage.reserve);
+  }
+  return peaks;
 }
 
 /// In the order of their first ranks.
@@ -216,6 +229,10 @@ std::vector<double> predicted_compute(const PreparedRun& run) {
 
 }  // namespace
 
+StepExpectation expected_step(const PreparedRun& run) {
+  return {.sent = expected_traffic(run), .peak_memory = expected_peaks(run)};
+}
+
 RunReport make_report(const PreparedRun& run, const RunRequest& request, const RunRecord& record) {
   RunReport report{.plan = run.plan, .execution = describe_run(run, request, record)};
   const auto warm_up = static_cast<std::size_t>(report.execution.warm_up);
@@ -243,6 +260,7 @@ RunReport make_report(const PreparedRun& run, const RunRequest& request, const R
   report.actions = compare_actions(run, record, warm_up);
   report.memory = compare_memory(run, record);
   report.traffic = compare_traffic(run, record);
+  report.differences = record.differences;
   report.calls = compare_calls(record, run.settings.config, first_detailed_step(record, warm_up),
                                run.is_predicted ? &run.executed : nullptr);
   for (std::size_t step = 0; step < num_steps(record); ++step) {

@@ -8,6 +8,7 @@
 #include "cost_model/simulation/timeline.h"
 #include "planner/plan.h"
 #include "planner/run_report.h"
+#include "runtime/step_expectation.h"
 #include "runtime/training_run.h"
 #include "runtime/training_settings.h"
 #include "tools/run_device.h"
@@ -70,6 +71,10 @@ struct PreparedRun {
 [[nodiscard]] BackendMaker backend_maker(
     const PreparedRun& run, std::optional<int> place,
     const std::function<void(const std::string&)>& on_note = {});
+
+/// What a step of the run sends if it follows the plan's strategy and, on a host, what a rank then
+/// holds at most.
+[[nodiscard]] StepExpectation expected_step(const PreparedRun& run);
 
 /// Predicted beside measured.
 [[nodiscard]] RunReport make_report(const PreparedRun& run, const RunRequest& request,
