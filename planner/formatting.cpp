@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/spec/object_writer.h"
 
 namespace ptdp {
@@ -63,6 +64,12 @@ std::string share_row(std::string_view name, Seconds time, Seconds whole) {
   const double share = time / whole;
   return fmt::format("  {:<22} {:>10} {:>7}  {}\n", name, duration(time), percent(share),
                      std::string(static_cast<std::size_t>(std::lround(share * kBarWidth)), '#'));
+}
+
+std::string zero_remark(const ParallelConfig& config) {
+  return config.zero_stage >= 2 && !shards_gradients(config)
+             ? " (with a pipeline this is ZeRO-1: gradients and weights of a stage stay whole)"
+             : "";
 }
 
 }  // namespace ptdp

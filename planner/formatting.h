@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "cost_model/spec/parallel_config.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -28,5 +29,8 @@ template <class Value>
 [[nodiscard]] std::string row(std::string_view name, std::string_view value);
 /// A line with a time, its share of the whole and a bar as long.
 [[nodiscard]] std::string share_row(std::string_view name, Seconds time, Seconds whole);
+
+/// Says where a pipeline makes ZeRO-2 and -3 what ZeRO-1 is; else nothing.
+[[nodiscard]] std::string zero_remark(const ParallelConfig& config);
 
 }  // namespace ptdp

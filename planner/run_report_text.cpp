@@ -49,6 +49,9 @@ std::string heading(const RunReport& report) {
         duration(report.measured_time));
   }
   text += run.basis + '\n';
+  if (const std::string remark = zero_remark(report.plan.config); !remark.empty()) {
+    text += fmt::format("ZeRO-{}{}\n", report.plan.config.zero_stage, remark);
+  }
   if (run.is_shrunk) {
     text += fmt::format(
         "Shrunk to hidden {}, {} heads, sequence {}, {} layers, dp 1, {} of {} microbatches: "

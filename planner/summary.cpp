@@ -88,7 +88,7 @@ std::string configuration(const Plan& plan) {
              std::string(name_of(config.schedule)) + stack_remark(plan.scenario.stack, config)) +
          fp8_row(plan.scenario.stack) + row("recomputation", recomputation(config)) +
          row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
-         row("ZeRO stage", fmt::format("{}", config.zero_stage)) +
+         row("ZeRO stage", fmt::format("{}{}", config.zero_stage, zero_remark(config))) +
          (config.dp_replicate > 1
               ? row("replicas of shards", fmt::format("{}", config.dp_replicate))
               : "") +

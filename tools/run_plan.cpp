@@ -36,7 +36,10 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
                               const RunDevice& device) {
   const StackSpec& stack = plan.scenario.stack;
   if (request.shrinks) {
-    return "Not predicted: the layers are shrunk";
+    const std::string without = left_out(plan.scenario.job.model, plan.config);
+    return "Not predicted: the layers are shrunk to GPT's" +
+           (without.empty() ? ""
+                            : "; left out, as orders and messages do not depend on it: " + without);
   }
   if (request.orders) {
     return "Not predicted: orders of " + *request.orders + " in place of the plan's";
@@ -196,7 +199,7 @@ void check_can_run(const Plan& executed, const RunRequest& request, const RunDev
                    bool uses_nccl) {
   const TransformerConfig& model = executed.scenario.job.model;
   if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
-    throw Error("inputs.model: " + feature);
+    throw Error("inputs.model: " + feature + ", which ptdp-run does not execute");
   }
   if (const std::string field = find_unexecuted(executed.config); !field.empty()) {
     throw Error(field);

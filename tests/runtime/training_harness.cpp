@@ -20,8 +20,8 @@ ScheduleShape shape_of(const Layout& layout, const Job& job) {
               static_cast<int>(job.global_batch_size / layout.dp / layout.micro_batch_size)};
 }
 
-/// A schedule of a step with everything that it has; without the optimizer, gradients remain.
-Schedule schedule_of(const Layout& layout, const Job& job, bool has_optimizer) {
+/// A schedule of a step with everything that it has.
+Schedule schedule_of(const Layout& layout, const Job& job) {
   const ScheduleGenerator& generator = *find_schedule_generator(layout.schedule);
   const Schedule compute = generator.generate(shape_of(layout, job));
   const bool has_copies = compute.placement == StagePlacement::kBidirectional;
@@ -33,8 +33,16 @@ Schedule schedule_of(const Layout& layout, const Job& job, bool has_optimizer) {
        // waits there, which a reduction in front of its receive would block.
        .overlaps_reductions = !job.uses_nccl || layout.data != DataMode::kBlocking,
        .gathers_parameters = has_data && layout.zero_stage > 0,
-       .ties_embeddings = !job.model.untied_embeddings,
-       .has_optimizer = has_optimizer});
+       .ties_embeddings = !job.model.untied_embeddings});
+}
+
+/// Without the optimizer gradients remain.
+Schedule without_optimizer(Schedule schedule) {
+  for (std::vector<Action>& order : schedule.orders) {
+    std::erase_if(order,
+                  [](const Action& action) { return action.kind == ActionKind::kOptimizer; });
+  }
+  return schedule;
 }
 
 std::vector<double> values_of(const Buffer& buffer, Backend& backend) {
@@ -121,7 +129,7 @@ bool exists(const Layout& layout, const Job& job) {
 TrainingSettings settings_of(const Layout& layout, const Job& job) {
   return {.model = job.model,
           .config = layout.config(),
-          .schedule = schedule_of(layout, job, true),
+          .schedule = schedule_of(layout, job),
           .stage_layers = std::vector<int>(static_cast<std::size_t>(layout.pp * layout.vpp),
                                            job.model.num_layers / (layout.pp * layout.vpp)),
           .global_batch_size = job.global_batch_size,
@@ -143,11 +151,16 @@ Trained train(const Layout& layout, const Job& job) {
 }
 
 Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend) {
-  const TrainingSettings settings = settings_of(layout, job);
-  TrainingSettings without_optimizer = settings;
-  without_optimizer.schedule = schedule_of(layout, job, false);
+  return train(settings_of(layout, job), job.steps, make_backend, job.uses_nccl);
+}
+
+Trained train(const TrainingSettings& settings, std::int64_t steps,
+              const BackendMaker& make_backend, bool uses_nccl) {
+  TrainingSettings of_gradients = settings;
+  of_gradients.schedule = without_optimizer(settings.schedule);
+  const TransformerConfig& model = settings.model;
   const TrainingData data =
-      TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, settings.seed);
+      TrainingData::synthetic(model.vocab_size, model.seq_length, settings.seed);
   Trained result{.schedule = settings.schedule};
   const auto ranks = static_cast<int>(settings.config.world_size());
   result.ranks.resize(static_cast<std::size_t>(ranks));
@@ -156,11 +169,11 @@ Trained train(const Layout& layout, const Job& job, const BackendMaker& make_bac
              .algorithm = settings.uses_ordered_sums ? CollectiveAlgorithm::kOrdered
                                                      : CollectiveAlgorithm::kRing,
              .make_backend = make_backend,
-             .uses_nccl = job.uses_nccl,
+             .uses_nccl = uses_nccl,
              .make_host_backend = [] { return std::make_unique<CpuBackend>(); }},
             [&](Communicator& world, Backend& backend) {
               {
-                Executor executor(backend, world, without_optimizer, data);
+                Executor executor(backend, world, of_gradients, data);
                 static_cast<void>(executor.run_step());
                 const std::lock_guard lock(mutex);
                 collect(executor, backend, &OwnedSlice::gradient, result.gradients);
@@ -168,7 +181,7 @@ Trained train(const Layout& layout, const Job& job, const BackendMaker& make_bac
               world.barrier();
               Executor executor(backend, world, settings, data);
               RankRecord& record = result.ranks[static_cast<std::size_t>(world.rank())];
-              for (std::int64_t step = 0; step < job.steps; ++step) {
+              for (std::int64_t step = 0; step < steps; ++step) {
                 record.steps.push_back(executor.run_step());
               }
               record.peak_bytes = backend.peak_bytes();
@@ -177,7 +190,7 @@ Trained train(const Layout& layout, const Job& job, const BackendMaker& make_bac
               const std::lock_guard lock(mutex);
               collect(executor, backend, &OwnedSlice::master, result.weights);
             });
-  for (std::int64_t step = 0; step < job.steps; ++step) {
+  for (std::int64_t step = 0; step < steps; ++step) {
     for (const RankRecord& record : result.ranks) {
       if (record.steps[step].loss) {
         result.losses.push_back(*record.steps[step].loss);

@@ -70,6 +70,10 @@ struct Trained {
 /// On backends that this makes, in every rank's thread.
 [[nodiscard]] Trained train(const Layout& layout, const Job& job, const BackendMaker& make_backend);
 
+/// Runs settings as they are, each rank a thread, on backends that `make_backend` makes.
+[[nodiscard]] Trained train(const TrainingSettings& settings, std::int64_t steps,
+                            const BackendMaker& make_backend, bool uses_nccl = false);
+
 /// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);
 

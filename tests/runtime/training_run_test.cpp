@@ -6,7 +6,10 @@
 #include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "runtime/checkpoint.h"
+#include "runtime/executed_fields.h"
 #include "runtime/shrink.h"
+#include "tests/cost_model/spec/temporary_directory.h"
 #include "tests/runtime/training_harness.h"
 
 namespace ptdp::testing {
@@ -162,6 +165,59 @@ TEST(TrainingRun, KeepsTheDetailsOfTheLastSteps) {
   }
 }
 
+/// What a run of this layout measurably sends in a step, and three times what it holds.
+StepExpectation measured_expectation(const RunRecord& record, int ranks_per_stage) {
+  StepExpectation expected{.peak_memory =
+                               std::vector<Bytes>(record.ranks.size() / ranks_per_stage)};
+  const auto steps = std::ssize(record.ranks.front().steps);
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    for (std::size_t group = 0; group < kTrafficGroups.size(); ++group) {
+      for (std::size_t kind = 0; kind < kCollectiveNames.size(); ++kind) {
+        expected.sent[group][kind] +=
+            (record.ranks[rank].*kTrafficGroups[group].sent).bytes[kind] / steps;
+      }
+    }
+    Bytes& peak = expected.peak_memory[rank / static_cast<std::size_t>(ranks_per_stage)];
+    peak = std::max(peak, Bytes(static_cast<double>(record.ranks[rank].peak_bytes)));
+  }
+  return expected;
+}
+
+TEST(TrainingRun, EndsAfterAStepThatSentOtherBytesAndSavesNothingOfIt) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const Layout layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1};
+  const TrainingSettings settings = settings_of(layout, job);
+  RunOptions options = options_for(4);
+  options.expected = measured_expectation(run_training(settings, data_for(job), options), 4);
+  options.checkpoint = {.save_to = directory.path() / "right", .save_every = 1};
+  const RunRecord right = run_training(settings, data_for(job), options);
+  EXPECT_THAT(right.differences, ElementsAre());
+  EXPECT_EQ(right.ranks.front().steps.size(), 4U);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "right"), 4);
+
+  options.expected->sent[3][1] += 8;  // of the replicas, reduce-scatter
+  options.checkpoint.save_to = directory.path() / "wrong";
+  const RunRecord wrong = run_training(settings, data_for(job), options);
+  ASSERT_EQ(wrong.differences.size(), 1U);
+  EXPECT_THAT(wrong.differences.front(), HasSubstr("data reduce-scatter: "));
+  EXPECT_EQ(wrong.ranks.front().steps.size(), 1U);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "wrong"), 0);
+}
+
+TEST(TrainingRun, EndsAfterAStepThatHeldOtherMemory) {
+  Job job = small_job();
+  job.model.vocab_size = 40'000;  // 2.5 MB of weights, gradients and states
+  const TrainingSettings settings = settings_of({.pp = 2}, job);
+  RunOptions options = options_for(2);
+  options.expected = measured_expectation(run_training(settings, data_for(job), options), 1);
+  options.expected->peak_memory[1] = 0.5 * options.expected->peak_memory[1];
+  const RunRecord record = run_training(settings, data_for(job), options);
+  ASSERT_EQ(record.differences.size(), 1U);
+  EXPECT_THAT(record.differences.front(), HasSubstr("peak memory of rank 1 of the pipeline: "));
+  EXPECT_EQ(record.ranks.front().steps.size(), 1U);
+}
+
 TEST(Shrink, KeepsWhatDecidesOrdersAndMessages) {
   const TransformerConfig model = resolved({.num_layers = 128,
                                             .hidden_size = 25600,
@@ -181,6 +237,40 @@ TEST(Shrink, KeepsWhatDecidesOrdersAndMessages) {
   EXPECT_EQ(one.world_size(), 512);
   EXPECT_EQ(one.pp, 64);
   EXPECT_EQ(one.micro_batch_size, 1);
+  EXPECT_EQ(left_out(model, config), "");
+}
+
+TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
+  const TransformerConfig model = resolved({.num_layers = 32,
+                                            .hidden_size = 4096,
+                                            .num_attention_heads = 32,
+                                            .num_query_groups = 8,
+                                            .vocab_size = 128256,
+                                            .seq_length = 8192,
+                                            .gated_linear_unit = true,
+                                            .add_bias_linear = false,
+                                            .untied_embeddings = true,
+                                            .position_embedding = PositionEmbedding::kRope,
+                                            .normalization = Normalization::kRmsNorm,
+                                            .window_size = 4096,
+                                            .num_experts = 8,
+                                            .moe_router_topk = 2},
+                                           "mixture");
+  const ParallelConfig config{.tp = 4,
+                              .pp = 2,
+                              .dp = 4,
+                              .ep = 4,
+                              .zero_stage = 1,
+                              .dp_replicate = 2,
+                              .offload = Offload::kOptimizer};
+  EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, config), "shrunk")), "");
+  EXPECT_EQ(find_unexecuted(shrunk(config)), "");
+  EXPECT_EQ(left_out(model, config),
+            "the model has 8 query groups for 32 heads, the model has a gated MLP, the model has "
+            "rotary positions, the model has RMS norms, the model attends to a window of 4096 "
+            "tokens, the model has 8 experts, the plan has ep 4, the plan has dp_replicate 2, the "
+            "plan has offload "
+            "optimizer");
 }
 
 }  // namespace

@@ -283,6 +283,32 @@ TEST(RunPlan, RunsAnyPlanShrunk) {
   EXPECT_GE(sends, 7);
 }
 
+TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan({"--gpus", "16", "--model", "mixtral-8x7b", "--cluster", "dgx-h100",
+                                 "--tp", "2", "--pp", "4", "--ep", "2", "-o", file})));
+  const ProgramRun run = run_run({file, "--quiet", "--shrink", "--microbatches", "8"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("left out, as orders and messages do not depend on it: the "
+                                    "model has 8 query groups for 32 heads, the model has a gated "
+                                    "MLP"));
+  EXPECT_TRUE(is_refused(run_run({file, "--quiet"}), {"inputs.model: has 8 query groups"}));
+}
+
+TEST(RunPlan, SaysWhereZeroWithAPipelineIsStageOne) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  const ProgramRun plan =
+      run_plan({"--gpus", "4", "--model", "gpt-tiny", "--cluster", "dgx-h100", "--stack",
+                "megatron-core-2025", "--tp", "1", "--pp", "2", "--zero-stage", "3", "-o", file});
+  ASSERT_TRUE(succeeds(plan));
+  EXPECT_THAT(plan.output, HasSubstr("3 (with a pipeline this is ZeRO-1: "));
+  const ProgramRun run = run_run({file, "--quiet", "--steps", "1"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("ZeRO-3 (with a pipeline this is ZeRO-1: "));
+}
+
 TEST(RunPlan, RunsOtherOrdersAndRefusesThoseWithAFault) {
   const TemporaryDirectory directory;
   const auto csv = [&](const std::vector<std::string>& flags) {
