@@ -63,6 +63,9 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 [[nodiscard]] Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
                              const ParallelConfig& config, const Calibration& calibration);
 
+/// The calibration that a plan's prediction was made with, as far as the plan says it.
+[[nodiscard]] Calibration calibration_of(const Plan& plan);
+
 /// The recipe that a configuration stands for.
 [[nodiscard]] ScheduleRecipe schedule_recipe(const Scenario& scenario,
                                              const ParallelConfig& config);

@@ -58,16 +58,8 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
 
 /// Whether what the plan predicts follows from its inputs.
 void check_derived(const Plan& plan, const std::string& place) {
-  const Prediction& predicted = plan.predicted;
-  const Estimate<Seconds>& time = predicted.iteration_time;
-  Calibration calibration;
-  if (predicted.calibration_runs > 0) {
-    calibration = {.support = {.num_runs = predicted.calibration_runs},
-                   .factor = predicted.calibration_factor,
-                   .interval = {.low = time.low / time.value, .high = time.high / time.value}};
-  }
-  const Plan again =
-      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config, calibration);
+  const Plan again = make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config,
+                               calibration_of(plan));
   const std::string different =
       first_difference(nlohmann::json::parse(to_json(plan)), nlohmann::json::parse(to_json(again)));
   if (!different.empty()) {
@@ -107,6 +99,17 @@ void check_plan(const Plan& plan, const std::string& place) {
 }
 
 }  // namespace
+
+Calibration calibration_of(const Plan& plan) {
+  const Prediction& predicted = plan.predicted;
+  const Estimate<Seconds>& time = predicted.iteration_time;
+  if (predicted.calibration_runs == 0) {
+    return {};
+  }
+  return {.support = {.num_runs = predicted.calibration_runs},
+          .factor = predicted.calibration_factor,
+          .interval = {.low = time.low / time.value, .high = time.high / time.value}};
+}
 
 Plan checked(Plan plan, const std::string& place) {
   plan.scenario.job.model = resolved(plan.scenario.job.model, place + ": inputs.model");

@@ -63,7 +63,8 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   return "";
 }
 
-/// The plan as it is run, with the prediction of that: uncalibrated where it differs from the plan.
+/// The plan as it is run, with this version's prediction of that: uncalibrated where it differs from
+/// the plan.
 Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   Scenario scenario = plan.scenario;
   if (request.overlap) {
@@ -72,11 +73,18 @@ Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   if (precision != plan.scenario.stack.precision && knows(plan.scenario.stack, precision)) {
     scenario.stack = at_precision(scenario.stack, precision);
   }
-  if (scenario.stack == plan.scenario.stack) {
+  const bool is_as_planned = scenario.stack == plan.scenario.stack;
+  if (is_as_planned && plan.tool_version == PTDP_VERSION) {
     return plan;
   }
   check(scenario);
-  return make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
+  Plan again = make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config,
+                         is_as_planned ? calibration_of(plan) : Calibration{});
+  if (is_as_planned) {
+    again.tool_version = plan.tool_version;
+    again.schedule = plan.schedule;  // which another version may have searched with other durations
+  }
+  return again;
 }
 
 // Of one rank and microbatch, at some 0.2 ms.
@@ -289,6 +297,10 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
   if (run.is_predicted) {
     run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
                 plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
+    if (plan.tool_version != PTDP_VERSION) {
+      run.basis += fmt::format("; ptdp-plan {} made the plan, {} predicts it", plan.tool_version,
+                               PTDP_VERSION);
+    }
   }
   run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
                  : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
