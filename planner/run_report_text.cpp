@@ -32,6 +32,20 @@ std::string ranks_text(const RunExecution& run) {
   return run.device == "cpu" ? ranks : fmt::format("{} ({})", ranks, run.device);
 }
 
+/// Says where the stack keeps or reduces gradients in fewer bytes than the runtime; else nothing.
+std::string gradient_remark(const StackSpec& stack, Precision precision) {
+  const double bytes = accumulator_bytes(precision);
+  const bool is_its_own = stack.precision == precision;
+  if (!is_its_own || (stack.gradient_bytes >= bytes && stack.reduced_gradient_bytes >= bytes)) {
+    return "";
+  }
+  return fmt::format(
+      "Gradients are kept and reduced in {:.0f} bytes a parameter here, in {:.3g} and {:.3g} by "
+      "{}: "
+      "its plan counts those, the bytes below are this runtime's.\n",
+      bytes, stack.gradient_bytes, stack.reduced_gradient_bytes, stack.name);
+}
+
 std::string heading(const RunReport& report) {
   const RunExecution& run = report.execution;
   std::string text = fmt::format("{} on {} {} with {}: {} steps of {} sequences in {}, data {}\n",
@@ -49,6 +63,7 @@ std::string heading(const RunReport& report) {
         duration(report.measured_time));
   }
   text += run.basis + '\n';
+  text += gradient_remark(report.plan.scenario.stack, run.precision);
   if (const std::string remark = zero_remark(report.plan.config); !remark.empty()) {
     text += fmt::format("ZeRO-{}{}\n", report.plan.config.zero_stage, remark);
   }

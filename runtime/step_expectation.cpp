@@ -33,8 +33,10 @@ std::string megabytes(Bytes size) {
 }  // namespace
 
 bool peak_differs(Bytes expected, Bytes measured) {
+  // Of 352 ranks of random plans of 5 to 25 MB the furthest held 21 % more: 1.4 MB of collectives'
+  // scratch, which does not grow with the model.
   constexpr double kShare = 0.25;
-  constexpr Bytes kLeast(1e6);
+  constexpr Bytes kLeast(4e6);
   const double difference = std::abs((measured - expected).value());
   return difference > kShare * expected.value() && difference > kLeast.value();
 }

@@ -283,6 +283,26 @@ TEST(RunPlan, RunsAnyPlanShrunk) {
   EXPECT_GE(sends, 7);
 }
 
+// A plan of another version is not checked against this one's formulas: what it predicts was said
+// by that version, of another split if somebody edited it.
+TEST(RunPlan, PredictsAPlanOfAnotherVersionAgain) {
+  json plan = json::parse(plan_of_four_ranks());
+  const double of_this_version = plan["predicted"]["iteration_time_s"];
+  plan["tool_version"] = "0.0.9";
+  for (json& part : plan["predicted"]["breakdown_s"]) {
+    part = 10.0 * part.get<double>();
+  }
+  plan["predicted"]["iteration_time_s"] = 10.0 * of_this_version;
+  for (json& end : plan["predicted"]["interval_s"]) {
+    end = 10.0 * end.get<double>();
+  }
+  const json run = json_of(plan.dump(), {"--steps", "1"});
+  EXPECT_EQ(run["predicted"]["iteration_time_s"], of_this_version);
+  EXPECT_EQ(run["plan"]["tool_version"], "0.0.9");
+  EXPECT_THAT(run["execution"]["basis"].get<std::string>(),
+              HasSubstr("; ptdp-plan 0.0.9 made the plan, "));
+}
+
 TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
@@ -294,6 +314,19 @@ TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
                                     "model has 8 query groups for 32 heads, the model has a gated "
                                     "MLP"));
   EXPECT_TRUE(is_refused(run_run({file, "--quiet"}), {"inputs.model: has 8 query groups"}));
+}
+
+// SC21's stack has fp16 gradients; this runtime sums them in fp32.
+TEST(RunPlan, SaysWhereTheStackKeepsGradientsInFewerBytes) {
+  const TemporaryDirectory directory;
+  const std::string file = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan({"--gpus", "2", "--model", "gpt-tiny", "--cluster", "selene-a100",
+                                 "--stack", "megatron-lm-2021", "--dp", "2", "-o", file})));
+  const std::string remark =
+      "Gradients are kept and reduced in 4 bytes a parameter here, in 2 and 2 by megatron-lm-2021";
+  EXPECT_THAT(run_run({file, "--quiet", "--steps", "1"}).output, HasSubstr(remark));
+  EXPECT_THAT(run_run({file, "--quiet", "--steps", "1", "--dtype", "f32"}).output,
+              testing::Not(HasSubstr("Gradients are kept")));
 }
 
 TEST(RunPlan, SaysWhereZeroWithAPipelineIsStageOne) {
