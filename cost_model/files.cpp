@@ -6,11 +6,9 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <system_error>
-#include <utility>
 
 #include "cost_model/error.h"
 
@@ -120,56 +118,36 @@ StagedFile::StagedFile(const std::filesystem::path& path) : path_(path) {
     fail_to_write(path, "write", "it is no regular file");
   }
 
-  temporary_ = (target_.parent_path() / ".ptdp.XXXXXX").string();
-  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
-  if (descriptor_ < 0) {
-    temporary_.clear();
+  temporary_.emplace(target_.parent_path());
+  if (temporary_->descriptor() < 0) {
     fail_to_write(path, "create a file beside it", std::strerror(errno));
   }
-  // mkostemp gives 0600; a plan is shared like any other file of the user's.
+  // Its mode is 0600; a plan is shared like any other file of the user's.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())
                                            : static_cast<mode_t>(0666 & ~mask);
-  if (::fchmod(descriptor_, mode) != 0) {
-    const int cause = errno;
-    discard();
-    fail_to_write(path, "write", std::strerror(cause));
-  }
-}
-
-void StagedFile::discard() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-  if (!temporary_.empty()) {
-    ::unlink(temporary_.c_str());
-    temporary_.clear();
+  if (::fchmod(temporary_->descriptor(), mode) != 0) {
+    fail_to_write(path, "write", std::strerror(errno));
   }
 }
 
 void StagedFile::append(std::string_view content) {
-  if (!write_all(descriptor_, content)) {
+  if (!write_all(temporary_->descriptor(), content)) {
     fail_to_write(path_, "write", std::strerror(errno));
   }
 }
 
 void StagedFile::seal() {
-  if (::fsync(descriptor_) != 0) {
+  if (::fsync(temporary_->descriptor()) != 0) {
     fail_to_write(path_, "sync", std::strerror(errno));
-  }
-  const int descriptor = std::exchange(descriptor_, -1);
-  if (::close(descriptor) != 0) {
-    fail_to_write(path_, "close", std::strerror(errno));
   }
 }
 
 void StagedFile::rename_onto_target() {
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+  if (!temporary_->rename_onto(target_)) {
     fail_to_write(path_, "rename onto it", std::strerror(errno));
   }
-  temporary_.clear();
 
   // The rename itself is durable only once the directory is synced. Some file systems refuse to
   // sync a directory; the file is whole either way, so that is no failure.

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "cost_model/temporary_file.h"
 
 namespace ptdp {
 
@@ -36,24 +39,16 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 class StagedFile {
  public:
   explicit StagedFile(const std::filesystem::path& path);
-  StagedFile(const StagedFile&) = delete;
-  StagedFile& operator=(const StagedFile&) = delete;
-  StagedFile(StagedFile&&) = delete;
-  StagedFile& operator=(StagedFile&&) = delete;
-  ~StagedFile() { discard(); }
 
   void append(std::string_view content);
-  /// After the last piece: syncs and closes.
+  /// After the last piece: syncs.
   void seal();
   void rename_onto_target();
 
  private:
-  void discard();
-
   std::filesystem::path path_;    ///< As given, for messages.
   std::filesystem::path target_;  ///< What it names.
-  std::string temporary_;         ///< Empty once renamed.
-  int descriptor_ = -1;           ///< Open until sealed.
+  std::optional<TemporaryFile> temporary_;
 };
 
 /// A file and what it is to hold.
