@@ -19,6 +19,8 @@
 #include "cost_model/spec/csv_table.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/shown_text.h"
+#include "cost_model/temporary_file.h"
 
 namespace ptdp {
 namespace {
@@ -34,17 +36,6 @@ std::vector<std::string> flag_names(const po::options_description& flags) {
     names.push_back("--" + flag->long_name());
   }
   return names;
-}
-
-/// `text` without characters that a terminal would act upon; line breaks stay where `keeps_lines`.
-std::string without_controls(std::string_view text, bool keeps_lines) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_shown = (byte >= 0x20 && byte != 0x7F) || (c == '\n' && keeps_lines);
-    result += is_shown ? std::string(1, c) : in_quotes(std::string_view(&c, 1)).substr(1, 4);
-  }
-  return result;
 }
 
 }  // namespace
@@ -263,7 +254,7 @@ std::optional<std::string> standard_answer(
 }
 
 void print(std::string_view text) {
-  std::cout << text << std::flush;
+  std::cout << shown_text(text) << std::flush;
   if (!std::cout) {
     throw Error("standard output: cannot write", ExitStatus::kOutputFailed);
   }
@@ -319,16 +310,16 @@ int run_command(const std::string& program, const std::function<int()>& command)
   try {
     return command();
   } catch (const Error& error) {
-    const bool keeps_lines = error.status() == ExitStatus::kNothingFits;
-    std::cerr << program << ": " << without_controls(error.what(), keeps_lines) << '\n'
-              << without_controls(error.picture(), /*keeps_lines=*/true);
+    const bool is_tally = error.status() == ExitStatus::kNothingFits;
+    std::cerr << program << ": " << (is_tally ? shown_text(error.what()) : shown_line(error.what()))
+              << '\n'
+              << shown_text(error.picture());
     return static_cast<int>(error.status());
   } catch (const std::bad_alloc&) {
     std::cerr << program << ": out of memory\n";
     return static_cast<int>(ExitStatus::kRuntimeFault);
   } catch (const std::exception& error) {
-    std::cerr << program
-              << ": a bug of ours, please report it: " << without_controls(error.what(), false)
+    std::cerr << program << ": a bug of ours, please report it: " << shown_line(error.what())
               << '\n';
     return static_cast<int>(ExitStatus::kBug);
   }

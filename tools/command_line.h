@@ -79,11 +79,15 @@ inline constexpr const char* kOverlapHelp =
     const CommandLine& line, const std::string& program, std::string_view usage,
     const boost::program_options::options_description& flags);
 
-/// Writes to standard output; throws Error(kOutputFailed) if that is closed or full.
+/// Writes to standard output what a terminal may be given (shown_text.h); throws
+/// Error(kOutputFailed) if that is closed or full.
 void print(std::string_view text);
 
-/// Runs a command: prints an exception on standard error after `program`, without control
-/// characters and on one line (a tally of what does not fit may have more), and returns the exit
+/// A handler of signals that end the process: removes its temporary files first.
+void end_by_signal(int signal);
+
+/// Runs a command: prints an exception on standard error after `program`, as a terminal may be
+/// given it and on one line (a tally of what does not fit may have more), and returns the exit
 /// status.
 [[nodiscard]] int run_command(const std::string& program, const std::function<int()>& command);
 

@@ -14,6 +14,7 @@
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
+#include "cost_model/spec/shown_text.h"
 #include "cost_model/spec/in_quotes.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/profiling/machine_profile.h"
@@ -90,7 +91,7 @@ constexpr std::array kPrecisions = {Precision::kFp32, Precision::kBf16, Precisio
                                     Precision::kFp16};
 
 void tell(const std::string& line) {
-  const std::string text = std::string(kProgram) + ": " + line + "\n";
+  const std::string text = shown_text(std::string(kProgram) + ": " + line + "\n");
   static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 

@@ -4,12 +4,14 @@
 
 #include <cstdio>
 
+#include "cost_model/spec/shown_text.h"
 #include "planner/formatting.h"
 
 namespace ptdp {
 
 void tell(const std::string& text) {
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+  const std::string shown = shown_text(text);
+  static_cast<void>(std::fwrite(shown.data(), 1, shown.size(), stderr));
 }
 
 Progress::Progress(const PreparedRun& run, Flops flops)

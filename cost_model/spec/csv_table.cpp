@@ -9,6 +9,7 @@
 #include "cost_model/files.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/shown_text.h"
 
 namespace ptdp {
 namespace {
@@ -16,49 +17,13 @@ namespace {
 constexpr std::size_t kLargestTable = std::size_t{16} * 1024 * 1024;
 constexpr std::size_t kMostColumns = 1000;
 
-/// Length of the well-formed UTF-8 sequence that `text` begins with; 0 where it begins with none.
-/// The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF
-/// (Unicode 15, table 3-7).
-std::size_t utf8_sequence_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) {
-    return lead == 0 ? 0 : 1;
-  }
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || length > text.size()) {
-    return 0;
-  }
-  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (byte(1) < low || byte(1) > high) {
-    return 0;
-  }
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xBF) {
-      return 0;
-    }
-  }
-  return length;
-}
-
-/// Whether the sequence of `length` bytes that `text` begins with is a control character other than
-/// a tab or a line break.
-bool is_control(std::string_view text, std::size_t length) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (length == 2) {
-    return first == 0xC2 && static_cast<unsigned char>(text[1]) <= 0x9F;
-  }
-  return length == 1 &&
-         (first == 0x7F || (first < 0x20 && first != '\t' && first != '\n' && first != '\r'));
-}
-
 /// Throws Error unless `text` is well-formed UTF-8 without control characters.
 void check_text(std::string_view text, const std::string& place) {
   std::size_t line = 1;
   while (!text.empty()) {
     const std::size_t length = utf8_sequence_length(text);
-    if (length == 0 || is_control(text, length)) {
+    const bool is_space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
+    if (length == 0 || (is_control(text, length) && !is_space)) {
       throw Error(place + ": line " + std::to_string(line) + ": " +
                   (length == 0 ? "expected UTF-8 text" : "a control character"));
     }
