@@ -300,13 +300,30 @@ bool ends_for_memory() noexcept {
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 
+/// What was ignored, as nohup has it, stays so.
+void catch_ends() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+      std::signal(signal, end_by_signal);
+    }
+  }
+}
+
 }  // namespace
+
+void end_by_signal(int signal) {
+  remove_temporary_files();
+  std::signal(signal, SIG_DFL);
+  static_cast<void>(std::raise(signal));
+}
 
 int run_command(const std::string& program, const std::function<int()>& command) {
   std::set_new_handler(&fail_to_allocate);
   std::set_terminate(&end_where_memory_lacks);
   // A write beyond a file size limit then fails like any other, and nothing is left behind.
   std::signal(SIGXFSZ, SIG_IGN);
+  catch_ends();
   try {
     return command();
   } catch (const Error& error) {

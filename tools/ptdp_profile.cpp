@@ -56,7 +56,7 @@ std::atomic<int> stop_signal = 0;
 
 void request_stop(int signal) {
   stop_signal = signal;
-  std::signal(signal, SIG_DFL);  // the second one ends the process at once
+  std::signal(signal, end_by_signal);  // the second one ends the process at once
 }
 
 po::options_description flag_descriptions() {

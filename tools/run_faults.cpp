@@ -32,8 +32,8 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 void interrupt(int signal) {
   interrupt_signal = signal;
   // The second one, whichever of the two it is, ends the process at once.
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, end_by_signal);
+  std::signal(SIGTERM, end_by_signal);
 }
 
 void stop_after_step(int /*signal*/) {
