@@ -132,15 +132,23 @@ CalibrationSource CalibrationSource::parse(const std::string& text, const std::s
   return source;
 }
 
-std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
-  CalibrationScope scope = scope_of(scenario);
-  std::vector<std::filesystem::path> files = {path_};
-  if (names_directory(path_)) {
-    files = {path_ / calibration_file_name(scope)};
-    scope.has_experts = false;  // where a file of any model is, too
-    files.push_back(path_ / calibration_file_name(scope));
+std::vector<std::filesystem::path> CalibrationSource::files(const Scenario& scenario) const {
+  if (kind_ != Kind::kFiles) {
+    return {};
   }
-  for (const std::filesystem::path& file : files) {
+  if (!names_directory(path_)) {
+    return {path_};
+  }
+  CalibrationScope scope = scope_of(scenario);
+  std::vector<std::filesystem::path> files = {path_ / calibration_file_name(scope)};
+  scope.has_experts = false;  // where a file of any model is, too
+  files.push_back(path_ / calibration_file_name(scope));
+  return files;
+}
+
+std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
+  const CalibrationScope scope = scope_of(scenario);
+  for (const std::filesystem::path& file : files(scenario)) {
     std::error_code error;
     if (names_directory(path_) && !std::filesystem::exists(file, error)) {
       continue;

@@ -61,6 +61,9 @@ class CalibrationSource {
   /// `place`, with near misses.
   [[nodiscard]] static CalibrationSource parse(const std::string& text, const std::string& place);
 
+  /// The files that may hold the calibration of a scenario, whether they are there or not.
+  [[nodiscard]] std::vector<std::filesystem::path> files(const Scenario& scenario) const;
+
   /// Whether it never rests on the run that a prediction stands beside.
   [[nodiscard]] bool leaves_out_published_runs() const { return kind_ != Kind::kFiles; }
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "cost_model/error.h"
-#include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
 #include "planner/profile_cache.h"
 #include "planner/run_calibration.h"
@@ -108,6 +107,19 @@ bool is_within(const fs::path& path, const fs::path& directory) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+/// Why no file is written.
+std::string too_few_runs(const std::vector<Refit>& refits) {
+  std::string text;
+  for (const Refit& refit : refits) {
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", refit.calibration.runs.size(),
+                        text_of(scope_of(refit.calibration)));
+  }
+  return fmt::format(
+      "{}nothing to write: expected {} runs of one cluster and stack that can be costed, got {}",
+      refits.empty() ? "" : refits.front().calibration.source + ": ", kFewestCalibrationRuns,
+      text.empty() ? "none" : text);
+}
+
 }  // namespace
 
 std::vector<Refit> refit(const std::vector<CostedRun>& runs, const std::string& source) {
@@ -144,7 +156,8 @@ std::string to_table(const std::vector<Refit>& refits, const std::vector<Skipped
   return text;
 }
 
-void write_calibrations(const fs::path& directory, const std::vector<Refit>& refits) {
+std::vector<FileContent> calibration_files(const fs::path& directory,
+                                           const std::vector<Refit>& refits) {
   if (is_within(directory, profiles_directory())) {
     throw Error(directory.string() + ": lies in the shipped profiles; expected another directory");
   }
@@ -157,9 +170,13 @@ void write_calibrations(const fs::path& directory, const std::vector<Refit>& ref
     }
   }
   if (files.empty()) {
-    throw Error(fmt::format("nothing to write: no cluster and stack has {} runs that can be costed",
-                            kFewestCalibrationRuns));
+    throw Error(too_few_runs(refits));
   }
+  return files;
+}
+
+void write_calibrations(const fs::path& directory, const std::vector<Refit>& refits) {
+  const std::vector<FileContent> files = calibration_files(directory, refits);
   std::error_code error;
   const bool is_new = fs::create_directories(directory, error);
   if (error) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/files.h"
 #include "planner/calibration_file.h"
 #include "planner/validation.h"
 
@@ -30,10 +31,14 @@ struct Refit {
 [[nodiscard]] std::string to_table(const std::vector<Refit>& refits,
                                    const std::vector<SkippedRun>& skipped);
 
-/// Writes those that have a factor into `directory`, which is made where it is not there: all
-/// beside their places first, then renamed one after another. Throws Error where none has one or
-/// the directory is in the shipped profiles, and Error(kOutputFailed) where something cannot be
-/// written.
+/// The files below `directory` of those that have a factor. Throws Error where none has one or the
+/// directory is in the shipped profiles.
+[[nodiscard]] std::vector<FileContent> calibration_files(const std::filesystem::path& directory,
+                                                         const std::vector<Refit>& refits);
+
+/// Writes those files into `directory`, which is made where it is not there: all beside their
+/// places first, then renamed one after another. Throws Error as above, and Error(kOutputFailed)
+/// where something cannot be written.
 void write_calibrations(const std::filesystem::path& directory, const std::vector<Refit>& refits);
 
 }  // namespace ptdp

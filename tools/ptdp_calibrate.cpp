@@ -12,6 +12,7 @@
 #include "planner/profile_refit.h"
 #include "planner/refit.h"
 #include "tools/command_line.h"
+#include "tools/output_files.h"
 
 namespace ptdp {
 namespace {
@@ -112,6 +113,18 @@ std::string provenance(const std::vector<std::string>& files) {
 }
 
 int run_profile(const CommandLine& line) {
+/// All that runs are read from.
+std::vector<NamedFile> named_inputs(const CommandLine& line) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& run : line.words()) {
+    inputs.push_back({"the run", run});
+  }
+  for (const std::string& runs : line.texts("runs")) {
+    inputs.push_back({"--runs", runs});
+  }
+  return inputs;
+}
+
   line.allow_only({"profile"});
   const std::filesystem::path file = *line.text("profile");
   if (file.extension() != ".json") {
@@ -121,12 +134,8 @@ int run_profile(const CommandLine& line) {
   if (line.words().empty()) {
     throw Error("--profile: expected runs of ptdp-run to correct it by, as words");
   }
-  for (const std::string& run : line.words()) {
-    std::error_code error;
-    if (std::filesystem::equivalent(run, file, error)) {
-      throw Error("--profile: expected another file than the run, got " + in_quotes(run));
-    }
-  }
+  check_output_files(named_inputs(line),
+                     {{"--profile", file}, {"the stack of --profile", stack_file_beside(file)}});
   const std::vector<NamedReport> runs = read_reports(line.words());
   const ProfileRefit refit = refit_profile(runs, provenance(line.words()));
   write_profiles(file, refit);
@@ -159,6 +168,9 @@ int run_refit(const CommandLine& line) {
   }
   if (output.has_value()) {
     write_calibrations(*output, refits);
+    for (const FileContent& file : calibration_files(*output, refits)) {
+      refuse_overwriting(named_inputs(line), {"--output", file.path});
+    }
   }
   print(table);
   return 0;

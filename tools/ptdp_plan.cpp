@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
 #include "planner/explanation_report.h"
@@ -14,6 +15,7 @@
 #include "planner/validation.h"
 #include "tools/command_line.h"
 #include "tools/list_profiles.h"
+#include "tools/output_files.h"
 #include "tools/partition_command.h"
 #include "tools/plan_request.h"
 #include "tools/search_flags.h"
@@ -166,6 +168,23 @@ int run_comparison(const StrategyComparison& comparison,
   return 0;
 }
 
+/// Refuses, before the search, a plan over what it is made from.
+void check_output(const CommandLine& line, const Scenario& scenario,
+                  const CalibrationSource& calibration) {
+  std::vector<NamedFile> inputs = {
+      {"--model", profile_file(ProfileKind::kModel, *line.text("model"))}};
+  if (const auto cluster = line.text("cluster")) {
+    inputs.push_back({"--cluster", profile_file(ProfileKind::kCluster, *cluster)});
+  }
+  if (const auto stack = line.text("stack")) {
+    inputs.push_back({"--stack", profile_file(ProfileKind::kStack, *stack)});
+  }
+  for (const std::filesystem::path& file : calibration.files(scenario)) {
+    inputs.push_back({"--calibration", file});
+  }
+  check_output_files(inputs, files_of_flags(line, {"output"}));
+}
+
 int run_search(const CommandLine& line) {
   const PlanRequest request = read_request(line);
   const SearchOptions options = read_options(line, request.gpus);
@@ -177,6 +196,7 @@ int run_search(const CommandLine& line) {
     throw Error("--output: expected the name of a file, got " + in_quotes(*output) +
                 "; --format json writes to standard output");
   }
+  check_output(line, request.scenario, calibration);
   if (const auto explained = line.text("explain")) {
     refuse_flags_of_plans(line, "--explain");
     if (line.has("compare-strategies")) {

@@ -8,20 +8,20 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/files.h"
 #include "cost_model/spec/catalog.h"
-#include "cost_model/spec/shown_text.h"
 #include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/shown_text.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
 #include "tools/command_line.h"
 #include "tools/gpus.h"
 #include "tools/memory_limit.h"
+#include "tools/output_files.h"
 
 namespace ptdp {
 namespace {
@@ -96,20 +96,12 @@ void tell(const std::string& line) {
 }
 
 /// Before a minute is spent on it.
-void check_output(const std::string& output) {
-  std::error_code error;
-  const std::filesystem::path file = std::filesystem::weakly_canonical(output, error);
-  if (output.empty()) {
-    throw Error("--output: expected the name of a file, got \"\"");
+void check_output(const CommandLine& line) {
+  std::vector<NamedFile> inputs;
+  if (const auto links = line.text("links")) {
+    inputs.push_back({"--links", profile_file(ProfileKind::kCluster, *links)});
   }
-  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
-    throw Error("--output: " + in_quotes(output) + " is no regular file",
-                ExitStatus::kOutputFailed);
-  }
-  if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), error)) {
-    throw Error("--output: no directory " + in_quotes(file.parent_path().string()),
-                ExitStatus::kOutputFailed);
-  }
+  check_output_files(inputs, files_of_flags(line, {"output"}));
 }
 
 int parse_ranks(const CommandLine& line) {
@@ -279,9 +271,7 @@ int run(int argc, const char* const* argv) {
   if (!output && !is_json) {
     throw Error("--output is missing (--help shows all flags)");
   }
-  if (output) {
-    check_output(*output);
-  }
+  check_output(line);
   const ProfileOptions options = parse_options(line);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of a write
   std::signal(SIGINT, request_stop);

@@ -10,6 +10,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/spec/in_quotes.h"
+#include "tools/output_files.h"
 #include "tools/rehearse_plan.h"
 #include "tools/tune_plans.h"
 
@@ -30,11 +31,14 @@ Precision precision_of(std::size_t type) {
   return precisions.at(type);
 }
 
-/// A file or directory that the command line names.
-struct NamedPath {
-  std::string flag;
-  std::filesystem::path path;
-};
+/// Whether the file lies in a checkpoint's directory below this one.
+bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::path& directory) {
+  std::error_code error;
+  const std::filesystem::path checkpoint =
+      std::filesystem::weakly_canonical(file, error).parent_path();
+  return checkpoint.filename().string().starts_with("step-") &&
+         std::filesystem::equivalent(checkpoint.parent_path(), directory, error);
+}
 
 }  // namespace
 
@@ -168,35 +172,17 @@ CheckpointOptions parse_checkpoint(const CommandLine& line) {
 }
 
 void check_outputs(const CommandLine& line) {
-  std::vector<NamedPath> others = {{"the plan", line.words().front()}};
-  for (const char* flag : {"data", "orders"}) {
-    if (const auto path = line.text(flag)) {
-      others.push_back({std::string("--") + flag, *path});
-    }
-  }
-  for (const char* flag : {"output", "trace", "dump-actions"}) {
-    const auto path = line.text(flag);
-    if (!path) {
-      continue;
-    }
-    const std::string name = std::string("--") + flag;
-    std::error_code error;
-    const std::filesystem::path file = std::filesystem::weakly_canonical(*path, error);
-    for (const NamedPath& other : others) {
-      if (file == std::filesystem::weakly_canonical(other.path, error)) {
-        throw Error(name + ": expected another file than " + other.flag + ", got " +
-                    in_quotes(*path));
+  std::vector<NamedFile> inputs = files_of_flags(line, {"data", "orders"});
+  inputs.push_back({"the plan", line.words().front()});
+  const std::vector<NamedFile> outputs = files_of_flags(line, {"output", "trace", "dump-actions"});
+  check_output_files(inputs, outputs);
+  for (const NamedFile& directory : files_of_flags(line, {"resume", "save"})) {
+    for (const NamedFile& output : outputs) {
+      if (is_of_checkpoint(output.path, directory.path)) {
+        throw Error(output.name + ": expected a file outside the checkpoints of " + directory.name +
+                    ", got " + in_quotes(output.path.string()));
       }
     }
-    if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
-      throw Error(name + ": " + in_quotes(*path) + " is no regular file",
-                  ExitStatus::kOutputFailed);
-    }
-    if (file.has_parent_path() && !std::filesystem::is_directory(file.parent_path(), error)) {
-      throw Error(name + ": no directory " + in_quotes(file.parent_path().string()),
-                  ExitStatus::kOutputFailed);
-    }
-    others.push_back({name, *path});
   }
   if (const auto directory = line.text("save")) {
     std::error_code error;

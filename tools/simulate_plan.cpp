@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "cost_model/spec/in_quotes.h"
 #include "planner/simulation_report.h"
 #include "tools/memory_limit.h"
+#include "tools/output_files.h"
 
 namespace ptdp {
 namespace {
@@ -189,14 +188,6 @@ void write_trace_file(const std::string& path, const PlanSimulation& simulation)
   file.rename_onto_target();
 }
 
-bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  if (a.empty()) {
-    throw Error("--trace: expected a file, got \"\"");
-  }
-  std::error_code error;
-  return std::filesystem::equivalent(a, b, error);
-}
-
 const std::vector<std::string> kFormats = {"text", "json"};
 
 int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& options,
@@ -261,9 +252,7 @@ int simulate_plan_file(const CommandLine& line) {
       throw Error("--schedule " + schedules[*chosen] + ": " + *conflict);
     }
   }
-  if (line.text("trace") && is_same_file(*line.text("trace"), file)) {
-    throw Error("--trace: expected another file than the plan, got " + in_quotes(file));
-  }
+  check_output_files({{"the plan", file}}, files_of_flags(line, {"trace"}));
   const PlanSimulation simulation = simulate_plan(plan, options);
   const DrawingWindow window = parse_window(line, simulation);
   if (const auto path = line.text("trace")) {

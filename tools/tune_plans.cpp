@@ -17,6 +17,7 @@
 #include "planner/formatting.h"
 #include "planner/tuning.h"
 #include "tools/measured_terms.h"
+#include "tools/output_files.h"
 #include "tools/run_faults.h"
 #include "tools/run_flags.h"
 #include "tools/run_plan.h"
@@ -245,28 +246,27 @@ std::string provenance(std::size_t plans) {
                      day.tm_mon + 1, day.tm_mday);
 }
 
-/// Refuses, before anything runs, a file that cannot be written or would replace an input.
+/// The file of an output, if it is asked for.
 std::optional<std::filesystem::path> read_output(const CommandLine& line, const std::string& flag) {
-  const auto text = line.text(flag);
-  if (!text) {
-    return std::nullopt;
-  }
-  const std::filesystem::path path = *text;
-  std::error_code error;
-  for (const std::string& word : line.words()) {
-    if (std::filesystem::equivalent(path, word, error)) {
-      throw Error("--" + flag + ": expected another file than the plans, got " + in_quotes(*text));
-    }
-  }
-  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), error)) {
-    throw Error("--" + flag + ": no directory " + in_quotes(path.parent_path().string()),
-                ExitStatus::kOutputFailed);
-  }
-  if (path.extension() != ".json") {
+  const std::optional<std::filesystem::path> path = line.text(flag);
+  if (path && path->extension() != ".json") {
     throw Error("--" + flag + ": expected the name of a file that ends in .json, got " +
-                in_quotes(*text));
+                in_quotes(path->string()));
   }
   return path;
+}
+
+/// Refuses, before anything runs, outputs that cannot be written or would replace an input.
+void check_tuned_outputs(const CommandLine& line) {
+  std::vector<NamedFile> inputs = files_of_flags(line, {"data"});
+  for (const std::string& word : line.words()) {
+    inputs.push_back({"the plans", word});
+  }
+  std::vector<NamedFile> outputs = files_of_flags(line, {"output", "profile-out"});
+  if (const auto profile = line.text("profile-out")) {
+    outputs.push_back({"the stack of --profile-out", stack_file_beside(*profile)});
+  }
+  check_output_files(inputs, outputs);
 }
 
 }  // namespace
@@ -288,6 +288,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
   RunRequest request = parse_request(line);
   finish_learning_rate(line, request, /*first_step=*/0);
   static_cast<void>(parse_deadline(line));
+  check_tuned_outputs(line);
   const auto plan_file = read_output(line, "output");
   const auto profile_file = read_output(line, "profile-out");
   const bool is_json = wants_json(line);

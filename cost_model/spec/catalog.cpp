@@ -90,37 +90,9 @@ void check_schema(ObjectReader& reader, const KindTraits& traits) {
   }
 }
 
-fs::path find_profile(ProfileKind kind, const std::string& name_or_path) {
-  const KindTraits& traits = traits_of(kind);
-  fs::path path = name_or_path;
-  if (!is_path(name_or_path)) {
-    const std::vector<std::string> known = list_profiles(kind);
-    const auto is_known = [&known](const std::string& name) {
-      return std::find(known.begin(), known.end(), name) != known.end();
-    };
-    const std::string name = is_known(name_or_path)
-                                 ? name_or_path
-                                 : find_alias(kind, name_or_path).value_or(name_or_path);
-    if (!is_known(name)) {
-      std::string message =
-          "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) + did_you_mean(name, known);
-      if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
-        message += " (profiles/" + std::string(traits.directory) + " holds all)";
-      } else {
-        message += " (`ptdp-plan list " + std::string(traits.directory) +
-                   "` shows all; a path to a "
-                   ".json file works too)";
-      }
-      throw Error(message);
-    }
-    path = profiles_directory() / traits.directory / (name + ".json");
-  }
-  return path;
-}
-
 /// Opens a profile and checks its schema.
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
-  ObjectReader reader = ObjectReader::from_file(find_profile(kind, name_or_path));
+  ObjectReader reader = ObjectReader::from_file(profile_file(kind, name_or_path));
   check_schema(reader, traits_of(kind));
   return reader;
 }
@@ -214,12 +186,38 @@ std::vector<std::string> list_profiles(ProfileKind kind) {
   return names;
 }
 
-ModelProfile find_model(const std::string& name_or_path) {
-  fs::path path = find_profile(ProfileKind::kModel, name_or_path);
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    path /= "config.json";
+fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
+  const KindTraits& traits = traits_of(kind);
+  fs::path path = name_or_path;
+  if (!is_path(name_or_path)) {
+    const std::vector<std::string> known = list_profiles(kind);
+    const auto is_known = [&known](const std::string& name) {
+      return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    const std::string name = is_known(name_or_path)
+                                 ? name_or_path
+                                 : find_alias(kind, name_or_path).value_or(name_or_path);
+    if (!is_known(name)) {
+      std::string message =
+          "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) + did_you_mean(name, known);
+      if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
+        message += " (profiles/" + std::string(traits.directory) + " holds all)";
+      } else {
+        message += " (`ptdp-plan list " + std::string(traits.directory) +
+                   "` shows all; a path to a "
+                   ".json file works too)";
+      }
+      throw Error(message);
+    }
+    path = profiles_directory() / traits.directory / (name + ".json");
   }
+  std::error_code ignored;
+  return kind == ProfileKind::kModel && fs::is_directory(path, ignored) ? path / "config.json"
+                                                                        : path;
+}
+
+ModelProfile find_model(const std::string& name_or_path) {
+  const fs::path path = profile_file(ProfileKind::kModel, name_or_path);
   ObjectReader reader = ObjectReader::from_file(path);
   return is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
 }

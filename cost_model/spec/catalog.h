@@ -37,10 +37,13 @@ struct ModelProfile {
 [[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
 [[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
 
+enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
+
+/// The file that a name or a path as above stands for. Throws Error as above.
+[[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
+
 /// The cluster as a file that find_cluster() reads: its GPU and curves by value.
 [[nodiscard]] std::string cluster_file(ClusterSpec cluster);
-
-enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 
 /// The names of the shipped profiles of a kind, sorted by name.
 [[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);

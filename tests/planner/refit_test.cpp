@@ -78,6 +78,17 @@ TEST(WriteCalibrations, RefusesTheShippedProfiles) {
   EXPECT_FALSE(std::filesystem::exists(profiles_directory() / "new"));
 }
 
+TEST(WriteCalibrations, SaysHowManyRunsOfWhichFileThereAre) {
+  const TemporaryDirectory directory;
+  const std::vector<Refit> refits = refit(runs_of("megatron-lm-2021", {1.2, 1.2}), "runs.csv");
+  EXPECT_EQ(message_of([&] {
+              write_calibrations(directory.path() / "new", refits);
+              return 0;
+            }),
+            "runs.csv: nothing to write: expected 3 runs of one cluster and stack that can be "
+            "costed, got 2 of selene-a100 + megatron-lm-2021");
+}
+
 TEST(WriteCalibrations, RefusesToWriteNothing) {
   const TemporaryDirectory directory;
   EXPECT_THAT(message_of([&] {

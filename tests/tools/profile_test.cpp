@@ -39,6 +39,15 @@ TEST(Profile, RefusesBadFlagsBeforeItMeasures) {
   EXPECT_TRUE(ends_with(run_profile({"-o", "/no/such/place/x.json"}), kOutputFailed));
 }
 
+TEST(Profile, RefusesToWriteOverTheClusterOfLinks) {
+  const TemporaryDirectory directory;
+  const std::string text = selene_cluster().dump();
+  const std::string cluster = directory.file("cluster.json", text).string();
+  EXPECT_TRUE(is_refused(run_profile({"-o", cluster, "--device", "cuda", "--links", cluster}),
+                         {"--output: expected another file than --links"}));
+  EXPECT_EQ(content_of(cluster), text);
+}
+
 TEST(Profile, RefusesFlagsOfAnotherDevice) {
   EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--device", "tpu"}), {"--device", "tpu"}));
   EXPECT_TRUE(is_refused(run_profile({"-o", "x.json", "--gpu", "0"}), {"--gpu", "--device cpu"}));

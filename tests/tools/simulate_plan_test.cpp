@@ -179,7 +179,7 @@ TEST(SimulatePlan, RefusesBadFlagsNamingThem) {
            {{"--slow", "rank=1,factor=2,more=3"}, "--slow: expected rank=R,factor=F"},
            {{"--slow", "rank=1,factor=2,"}, "--slow: expected rank=R,factor=F"},
            {{"--slow", "rank=2,factor=2"}, "0 to 1, got 2"},
-           {{"--trace", ""}, "--trace: expected a file"},
+           {{"--trace", ""}, "--trace: expected the name of a file"},
            {{"--schedule", "all", "--orders"}, "--orders: not used with --schedule all"},
            {{"--slow", "rank=-1,factor=2"}, "--slow: rank"},
            {{"--slow", "rank=1,factor=0"}, "--slow: factor"},
