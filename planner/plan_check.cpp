@@ -68,8 +68,16 @@ void check_derived(const Plan& plan, const std::string& place) {
   }
 }
 
+void check_scenario(const Scenario& scenario, const std::string& place) {
+  try {
+    check(scenario);
+  } catch (const Error& error) {
+    throw Error(place + ": inputs: " + error.what());
+  }
+}
+
 void check_plan(const Plan& plan, const std::string& place) {
-  check(plan.scenario);
+  check_scenario(plan.scenario, place);
   check_config(plan, place);
   ScheduleRecipe recipe = schedule_recipe(plan.scenario, plan.config);
   if (plan.tool_version != PTDP_VERSION && plan.schedule.ticks.size() == recipe.ticks.size()) {

@@ -56,6 +56,14 @@ CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
   return result;
 }
 
+std::string first_skipped(const std::vector<SkippedRun>& skipped) {
+  if (skipped.empty()) {
+    return "there is none";
+  }
+  const std::string text = skipped.front().id + ": " + skipped.front().reason;
+  return skipped.size() == 1 ? text : fmt::format("{} (and {} more)", text, skipped.size() - 1);
+}
+
 std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
   std::map<std::string, int> by_reason;
   for (const SkippedRun& run : skipped) {

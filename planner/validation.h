@@ -53,6 +53,8 @@ struct CostedRuns {
 /// The same with profiles at hand.
 [[nodiscard]] CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles);
 
+/// Says why the first of these runs was skipped, and how many more there are.
+[[nodiscard]] std::string first_skipped(const std::vector<SkippedRun>& skipped);
 /// How many runs were skipped, and how many for each reason, as lines.
 [[nodiscard]] std::string tally_of_skipped(const std::vector<SkippedRun>& skipped);
 

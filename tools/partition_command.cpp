@@ -8,6 +8,7 @@
 #include "cost_model/spec/parameter_counts.h"
 #include "planner/constraint.h"
 #include "planner/partition_report.h"
+#include "tools/plan_request.h"
 
 namespace ptdp {
 namespace {
@@ -52,7 +53,7 @@ Scenario read_scenario(const CommandLine& line) {
   (void)parameter_count(model.config);
   Scenario scenario{.job = {.model_name = model.name, .model = model.config},
                     .cluster = find_cluster(line.text("cluster").value_or("selene-a100"))};
-  scenario.stack = find_stack(line.text("stack").value_or(scenario.cluster.default_stack));
+  scenario.stack = find_stack_of(line, scenario.cluster);
   return scenario;
 }
 

@@ -67,14 +67,6 @@ std::string length_assumption(const ModelProfile& model) {
                            length, model.longest_sequence);
 }
 
-StackSpec find_default_stack(const ClusterSpec& cluster) {
-  try {
-    return find_stack(cluster.default_stack);
-  } catch (const Error& error) {
-    throw Error("cluster " + cluster.name + ": default_stack: " + error.what());
-  }
-}
-
 /// The stack as --precision says.
 StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
   const NamedValues<Precision> known(kPrecisionNames);
@@ -93,6 +85,17 @@ StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
 
 }  // namespace
 
+StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
+  if (const auto stack = line.text("stack")) {
+    return find_stack(*stack);
+  }
+  try {
+    return find_stack(cluster.default_stack);
+  } catch (const Error& error) {
+    throw Error(line.text("cluster").value_or(cluster.name) + ": default_stack: " + error.what());
+  }
+}
+
 PlanRequest read_request(const CommandLine& line) {
   PlanRequest request;
   (void)required(line, "gpus");
@@ -110,15 +113,12 @@ PlanRequest read_request(const CommandLine& line) {
     request.assumptions.emplace_back("cluster selene-a100: the default");
   }
   request.scenario.cluster = find_cluster(cluster.value_or("selene-a100"));
-  const auto stack = line.text("stack");
-  if (!stack.has_value()) {
+  if (!line.has("stack")) {
     request.assumptions.push_back(fmt::format("stack {}: the default of {}",
                                               request.scenario.cluster.default_stack,
                                               request.scenario.cluster.name));
   }
-  request.scenario.stack =
-      stack.has_value() ? find_stack(*stack) : find_default_stack(request.scenario.cluster);
-  request.scenario.stack = at_chosen_precision(request.scenario.stack, line);
+  request.scenario.stack = at_chosen_precision(find_stack_of(line, request.scenario.cluster), line);
   if (const auto overlap = overlap_choice(line)) {
     request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
   }

@@ -20,6 +20,9 @@ struct PlanRequest {
   std::vector<std::string> assumptions;
 };
 
+/// The stack of --stack, else the default of the cluster that --cluster names. Throws Error.
+[[nodiscard]] StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster);
+
 /// Read from the flags. Throw Error, naming the flag or the file, where one is missing, is not of
 /// its kind, or contradicts another.
 [[nodiscard]] PlanRequest read_request(const CommandLine& line);

@@ -88,7 +88,8 @@ int run_intervals(const CommandLine& line) {
   const CostedRuns runs =
       cost_runs(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}));
   if (runs.costed.empty()) {
-    throw Error("no run could be costed; ptdp-validate lists the reasons");
+    throw Error((files.empty() ? "the published runs" : joined(files)) +
+                ": no run could be costed: " + first_skipped(runs.skipped));
   }
   print(intervals_text(runs.costed));
   return 0;
@@ -112,7 +113,6 @@ std::string provenance(const std::vector<std::string>& files) {
                      day.tm_mday);
 }
 
-int run_profile(const CommandLine& line) {
 /// All that runs are read from.
 std::vector<NamedFile> named_inputs(const CommandLine& line) {
   std::vector<NamedFile> inputs;
@@ -125,6 +125,7 @@ std::vector<NamedFile> named_inputs(const CommandLine& line) {
   return inputs;
 }
 
+int run_profile(const CommandLine& line) {
   line.allow_only({"profile"});
   const std::filesystem::path file = *line.text("profile");
   if (file.extension() != ".json") {
@@ -164,13 +165,13 @@ int run_refit(const CommandLine& line) {
   const std::string table = to_table(refits, runs.skipped);
   if (runs.costed.empty()) {
     print(table);
-    throw Error("no run could be costed; the reasons are listed above");
+    throw Error(joined(files) + ": no run could be costed: " + first_skipped(runs.skipped));
   }
   if (output.has_value()) {
-    write_calibrations(*output, refits);
     for (const FileContent& file : calibration_files(*output, refits)) {
       refuse_overwriting(named_inputs(line), {"--output", file.path});
     }
+    write_calibrations(*output, refits);
   }
   print(table);
   return 0;

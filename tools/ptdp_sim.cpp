@@ -345,6 +345,9 @@ int answer(const CommandLine& line) {
   const bool has_orders = line.has("orders");
   const auto durations = line.text("durations");
   if (!has_orders && !durations) {
+    if (!line.words().empty()) {
+      static_cast<void>(read_schedule(line));  // what is wrong with the file is told first
+    }
     throw Error("--orders, --durations: expected one of them or both");
   }
   if (format == Format::kCsv && (durations || !has_orders)) {

@@ -172,7 +172,7 @@ int validate_runs(const CommandLine& line) {
   const RunSet set = compare_runs(runs);
   print(format == Format::kJson ? to_json(set) : to_table(set));
   if (set.runs.empty()) {
-    throw Error("of no run anything was predicted; the reasons are listed above");
+    throw Error("of no run anything was predicted: " + set.not_predicted.front());
   }
   check_tolerances(tolerances, set.errors);
   return 0;
@@ -198,6 +198,11 @@ int validate_run(const CommandLine& line) {
   return 0;
 }
 
+/// Where the runs are from, for messages.
+std::string named(const std::vector<std::string>& files) {
+  return files.empty() ? "the published runs" : fmt::format("{}", fmt::join(files, ", "));
+}
+
 int run(int argc, const char* const* argv) {
   const po::options_description flags = flag_descriptions();
   const CommandLine line(argc, argv, flags);
@@ -218,7 +223,7 @@ int run(int argc, const char* const* argv) {
       select_groups(files.empty() ? read_published_runs() : read_runs({files.begin(), files.end()}),
                     line.texts("group"));
   if (runs.runs.empty() && runs.skipped.empty()) {
-    throw Error("no runs to validate: the files have a header only");
+    throw Error(fmt::format("{}: no runs to validate: there is a header only", named(files)));
   }
   CostedRuns costed = cost_runs(runs);
   complete_partial_runs(costed);
@@ -228,7 +233,8 @@ int run(int argc, const char* const* argv) {
   }
   print(text_of(report, costed, format));
   if (report.rows.empty() && report.partial.empty()) {
-    throw Error("no run could be costed; the reasons are listed above");
+    throw Error(
+        fmt::format("{}: no run could be costed: {}", named(files), first_skipped(report.skipped)));
   }
   check_tolerances(tolerances, report.total.errors);
   return 0;

@@ -223,6 +223,9 @@ void add_plan_flags(boost::program_options::options_description& flags) {
 }
 
 bool is_plan_file(const std::string& path) {
+  if (path.ends_with(".json")) {
+    return true;
+  }
   const std::string text = read_file(path, kLargestFile);
   const std::size_t first = text.find_first_not_of("\xef\xbb\xbf \t\r\n");  // a byte order mark
   return first != std::string::npos && text[first] == '{';

@@ -54,6 +54,32 @@ TEST(Calibrate, RefusesAFileThatIsNoTableOfRuns) {
   }
 }
 
+TEST(Calibrate, NamesTheFileOfWhichNoRunCanBeCosted) {
+  const TemporaryDirectory directory;
+  std::string text = content_of(published("sc21-t1.csv"));
+  for (std::size_t at = 0; (at = text.find("selene-a100", at)) != std::string::npos; at += 7) {
+    text.replace(at, 11, "nowhere");
+  }
+  const std::string file = directory.file("partial.csv", text).string();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--runs", file}, {"--intervals", "--runs", file}}) {
+    const ProgramRun run = run_calibrate(arguments);
+    EXPECT_TRUE(ends_with(run, kBadInput));
+    EXPECT_THAT(run.errors, testing::HasSubstr("partial.csv: no run could be costed: sc21-t1-"));
+    EXPECT_THAT(run.errors, testing::HasSubstr("\"nowhere\""));
+  }
+  const ProgramRun validated = run_validate({"--runs", file});
+  EXPECT_TRUE(ends_with(validated, kBadInput));
+  EXPECT_THAT(validated.errors, testing::HasSubstr("partial.csv: no run could be costed: "));
+}
+
+TEST(Calibrate, NamesFilesAsATerminalMayBeGivenThem) {
+  EXPECT_TRUE(is_refused(run_calibrate({"--runs", "\u202e8"}), {"\\u202e8: cannot be read"}));
+  const ProgramRun run = run_calibrate({"--runs", std::string(100'000, 'x')});
+  EXPECT_TRUE(is_refused(run, {"File name too long"}));
+  EXPECT_LT(run.errors.size(), 1200U);
+}
+
 TEST(Calibrate, ShowsOldAndNewFactorsAndWritesNothingUnasked) {
   const TemporaryDirectory directory;
   const ProgramRun run =

@@ -38,6 +38,21 @@ json json_of_tiny(std::vector<std::string> flags) {
   return json::parse(run.output);
 }
 
+TEST(SimulatePlan, SaysOfWhatIsNoPlanWhatIsWrongWithIt) {
+  const TemporaryDirectory directory;
+  for (const auto& [text, what] : std::vector<std::pair<std::string, std::string>>{
+           {"", "plan.json: empty"},
+           {"null", "plan.json: expected"},
+           {std::string("\xff\xfe{\0", 4), "plan.json: looks like UTF-16"},
+           {"plan", "plan.json: line 1"}}) {
+    EXPECT_TRUE(is_refused(run_sim({directory.file("plan.json", text).string()}), {what}));
+  }
+  EXPECT_TRUE(is_refused(run_sim({directory.file("orders.csv", "0F0,garbage").string()}),
+                         {"orders.csv: line 1", "garbage"}));
+  EXPECT_TRUE(is_refused(run_sim({directory.file("orders.csv", "0F0,0B0").string()}),
+                         {"--orders, --durations"}));
+}
+
 TEST(SimulatePlan, PrintsASummaryAndATimeline) {
   const ProgramRun run = simulate_tiny({});
   ASSERT_TRUE(succeeds(run));
