@@ -39,6 +39,8 @@ struct Place {
   const ActionLog* log = nullptr;
   int rank = 0;
   Lane lane = Lane::kCompute;
+  std::uint64_t what = 0;
+  std::int64_t step = 0;
 };
 thread_local Place place_of_thread;
 /// Where it was when it began that: on a device one thread asks for the work of all lanes.
@@ -52,26 +54,76 @@ std::string duration_text(std::int64_t nanoseconds) {
   return seconds < 1.0 ? fmt::format("{:.1f} ms", 1e3 * seconds) : fmt::format("{:.1f} s", seconds);
 }
 
-}  // namespace
-
-std::string place_of(const Activity& activity) {
-  const std::int64_t step = activity.step + 1;
-  if (activity.action) {
-    return fmt::format("{} of step {}", to_string(*activity.action), step);
+/// Of the word of an activity.
+Activity activity_of(std::uint64_t what, std::int64_t step) {
+  Activity activity{.step = step};
+  const auto kind = (what >> kKindShift) & kKindMask;
+  if ((what & kActionBit) != 0) {
+    activity.action = Action{.kind = static_cast<ActionKind>(kind),
+                             .stage = static_cast<int>((what >> kStageShift) & kNumberMask),
+                             .microbatch = static_cast<int>(what & kNumberMask)};
+  } else {
+    activity.phase = static_cast<Phase>(kind);
   }
-  switch (activity.phase) {
+  return activity;
+}
+
+/// As a sentence has it; the number of a step follows what ends in a space.
+std::string_view text_of(Phase phase) {
+  switch (phase) {
     case Phase::kStarting:
       return "its start";
     case Phase::kRestoring:
       return "reading the checkpoint";
     case Phase::kSaving:
-      return fmt::format("the checkpoint before step {}", step);
+      return "the checkpoint before step ";
     case Phase::kBetweenSteps:
-      return fmt::format("the time before step {}", step);
+      return "the time before step ";
     case Phase::kDone:
       return "its end";
   }
   return "";
+}
+
+/// Calls `write` with a format and its arguments.
+template <class Write>
+void tell_place(const Activity& activity, const Write& write) {
+  const std::int64_t step = activity.step + 1;
+  if (activity.action) {
+    const Action& action = *activity.action;
+    write("{}{}{} of step {}", action.stage, spelling_of(action.kind), action.microbatch, step);
+  } else if (const std::string_view phase = text_of(activity.phase); phase.ends_with(' ')) {
+    write("{}{}", phase, step);
+  } else {
+    write("{}", phase);
+  }
+}
+
+}  // namespace
+
+std::string place_of(const Activity& activity) {
+  std::string text;
+  tell_place(activity, [&](std::string_view format, const auto&... values) {
+    text = fmt::format(fmt::runtime(format), values...);
+  });
+  return text;
+}
+
+std::size_t write_place_of_thread(std::span<char> to) {
+  const Place place = place_of_thread;
+  if (place.what == 0) {
+    return 0;
+  }
+  std::size_t length = 0;
+  const auto append = [&](std::string_view format, const auto&... values) {
+    const std::size_t room = to.size() - length;
+    const auto result = fmt::format_to_n(to.data() + length, room, fmt::runtime(format), values...);
+    length += std::min(result.size, room);
+  };
+  append("rank {}: ", place.rank);
+  tell_place(activity_of(place.what, place.step), append);
+  append(": ");
+  return length;
 }
 
 // A reader that sees a field of a later writing (acquire) also sees that `events` moved on.
@@ -170,8 +222,10 @@ const ActionLog::LaneLog& ActionLog::lane_log(int rank, Lane lane) const {
 void ActionLog::begin(int rank, Lane lane, std::int64_t step, const Action& action) {
   LaneLog& here = lane_log(rank, lane);
   here.end();  // a phase
-  place_before = std::exchange(place_of_thread, {.log = this, .rank = rank, .lane = lane});
-  here.begin(word_of(action), step);
+  const std::uint64_t what = word_of(action);
+  place_before = std::exchange(
+      place_of_thread, {.log = this, .rank = rank, .lane = lane, .what = what, .step = step});
+  here.begin(what, step);
 }
 
 void ActionLog::end(int rank, Lane lane) {
@@ -182,8 +236,9 @@ void ActionLog::end(int rank, Lane lane) {
 void ActionLog::enter(int rank, Phase phase, std::int64_t step) {
   LaneLog& here = lane_log(rank, Lane::kCompute);
   here.end();
-  place_of_thread = {.log = this, .rank = rank, .lane = Lane::kCompute};
-  here.begin(word_of(phase), step);
+  const std::uint64_t what = word_of(phase);
+  place_of_thread = {.log = this, .rank = rank, .lane = Lane::kCompute, .what = what, .step = step};
+  here.begin(what, step);
 }
 
 void ActionLog::wait_begins() {
@@ -208,20 +263,12 @@ ActionLog::Wait::~Wait() {
   }
 }
 
-Activity ActionLog::activity_of(const Entry& entry) {
-  const std::uint64_t what = entry.what.load(std::memory_order_acquire);
-  Activity activity{.step = entry.step.load(std::memory_order_acquire),
-                    .start = entry.start.load(std::memory_order_acquire),
-                    .end = entry.end.load(std::memory_order_acquire),
-                    .waited = entry.waited.load(std::memory_order_acquire)};
-  const auto kind = (what >> kKindShift) & kKindMask;
-  if ((what & kActionBit) != 0) {
-    activity.action = Action{.kind = static_cast<ActionKind>(kind),
-                             .stage = static_cast<int>((what >> kStageShift) & kNumberMask),
-                             .microbatch = static_cast<int>(what & kNumberMask)};
-  } else {
-    activity.phase = static_cast<Phase>(kind);
-  }
+Activity ActionLog::activity_of_entry(const Entry& entry) {
+  Activity activity = activity_of(entry.what.load(std::memory_order_acquire),
+                                  entry.step.load(std::memory_order_acquire));
+  activity.start = entry.start.load(std::memory_order_acquire);
+  activity.end = entry.end.load(std::memory_order_acquire);
+  activity.waited = entry.waited.load(std::memory_order_acquire);
   return activity;
 }
 
@@ -231,7 +278,7 @@ LaneState ActionLog::state(int rank, Lane lane) const {
   log.read_whole([&](std::int64_t events) {
     state.events = events;
     state.is_active = log.now.what.load(std::memory_order_acquire) != 0;
-    state.now = activity_of(log.now);
+    state.now = activity_of_entry(log.now);
     state.now.end = 0;
     state.waits_since = log.waits_since.load(std::memory_order_acquire);
   });
@@ -253,7 +300,7 @@ std::vector<Activity> ActionLog::last(int rank, Lane lane) const {
     activities.clear();
     const std::int64_t count = log.num_ended.load(std::memory_order_acquire);
     for (std::int64_t i = std::max<std::int64_t>(0, count - kKept); i < count; ++i) {
-      activities.push_back(activity_of(log.ended[static_cast<std::size_t>(i % kKept)]));
+      activities.push_back(activity_of_entry(log.ended[static_cast<std::size_t>(i % kKept)]));
     }
   });
   return activities;

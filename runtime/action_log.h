@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct Activity {
 
 /// "2F0 of step 4" (steps are told from 1), "the checkpoint of step 4".
 [[nodiscard]] std::string place_of(const Activity& activity);
+
+/// Writes "rank 3: 2F0 of step 4: " of what the calling thread began last, as far as it fits, and
+/// returns its length; 0 outside. Takes no lock and no memory: a handler of signals may call it.
+[[nodiscard]] std::size_t write_place_of_thread(std::span<char> to);
 
 /// What a lane of a rank is in.
 struct LaneState {
@@ -114,7 +119,7 @@ class ActionLog {
 
   [[nodiscard]] LaneLog& lane_log(int rank, Lane lane);
   [[nodiscard]] const LaneLog& lane_log(int rank, Lane lane) const;
-  [[nodiscard]] static Activity activity_of(const Entry& entry);
+  [[nodiscard]] static Activity activity_of_entry(const Entry& entry);
 
   int first_rank_;
   int num_ranks_;

@@ -17,6 +17,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/nccl_world.h"
 #include "tools/command_line.h"
+#include "tools/crash_report.h"
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
 #include "tools/rehearse_plan.h"
@@ -380,6 +381,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
+  ptdp::report_crashes();
   ptdp::prepare_nccl_environment();  // before CUDA reads it, and before there are threads
   return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::JobProcess* process) {
     return ptdp::run(argc, argv, process);

@@ -1,4 +1,6 @@
 // Products by oneDNN, versions 2 and 3.
+#include <sys/mman.h>
+
 #include <dnnl.hpp>
 
 #include <compare>
@@ -85,6 +87,18 @@ void use_one_thread() {
   }
 }
 
+/// Throws OutOfMemory where a primitive's code may find no room. oneDNN takes 256 KiB for each of
+/// its kernels, usually three, and writes through a null pointer where it gets none.
+void require_room_for_code() {
+  constexpr std::size_t room = std::size_t{1} << 20;
+  void* const probe =
+      ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) {
+    throw OutOfMemory("out of memory: no address space for the code of oneDNN");
+  }
+  ::munmap(probe, room);
+}
+
 }  // namespace
 
 struct OneDnnCache {
@@ -118,6 +132,7 @@ void multiply_by_one_dnn(Backend& backend, std::unique_ptr<OneDnnCache, OneDnnCa
       product.accumulates, a.type,    c.type};
   auto found = cache->primitives.find(key);
   if (found == cache->primitives.end()) {
+    require_room_for_code();
     found = cache->primitives
                 .emplace(
                     std::piecewise_construct, std::forward_as_tuple(key),

@@ -40,6 +40,27 @@ TEST(ActionLog, TellsOfTheActionInFlightAndOfThoseBefore) {
   EXPECT_EQ(log.events(4), 0);
 }
 
+std::string written_place(std::size_t room = 100) {
+  std::string text(room, 'x');
+  text.resize(write_place_of_thread(text));
+  return text;
+}
+
+TEST(ActionLog, KnowsWhatItsThreadIsInWithoutTheLog) {
+  std::thread([] {
+    EXPECT_EQ(written_place(), "");
+    ActionLog log(4, 2);
+    log.enter(5, Phase::kSaving, 3);
+    EXPECT_EQ(written_place(), "rank 5: the checkpoint before step 4: ");
+    log.enter(5, Phase::kStarting, 3);
+    EXPECT_EQ(written_place(), "rank 5: its start: ");
+    log.begin(5, Lane::kCompute, 3, kForward);
+    EXPECT_EQ(written_place(), "rank 5: 2F7 of step 4: ");
+    EXPECT_EQ(written_place(9), "rank 5: 2");
+  }).join();
+  EXPECT_EQ(written_place(), "");
+}
+
 TEST(ActionLog, KeepsTheLastOnesInOrder) {
   ActionLog log(0, 1);
   for (int i = 0; i < 100; ++i) {
