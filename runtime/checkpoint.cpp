@@ -203,6 +203,22 @@ void Checkpoint::check_coverage() const {
       fail_to_read(path_, "parameter " + name + ": " + std::to_string(count) +
                               " elements, expected " + std::to_string(expected));
     }
+    check_disjoint(name, parts);
+  }
+}
+
+void Checkpoint::check_disjoint(const std::string& name,
+                                const std::vector<StoredPart>& parts) const {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const ShardEntry& a = parts[j].entry;
+      const ShardEntry& b = parts[i].entry;
+      if (!shared_runs({a.block, a.range}, {b.block, b.range}).empty()) {
+        fail_to_read(path_, "parameter " + name + ": has elements twice, in " + parts[j].file +
+                                " at byte " + std::to_string(a.offset) + " and in " +
+                                parts[i].file + " at byte " + std::to_string(b.offset));
+      }
+    }
   }
 }
 

@@ -25,7 +25,7 @@ enum class StateKind : std::uint8_t { kMaster, kMoment1, kMoment2 };
 class Checkpoint {
  public:
   /// The newest checkpoint of a directory that is whole: its manifest, all files, their sizes and
-  /// checksums, and every element of every parameter. Reads all of it. Those that are not whole are
+  /// checksums, and every element of every parameter once. Reads all of it. Those that are not whole are
   /// passed over. `directory` may be a step's own, DIRECTORY/step-N, too, which then must be whole.
   /// Throws Error where there is none.
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& directory);
@@ -66,6 +66,7 @@ class Checkpoint {
   void check_data(const FileDigest& expected) const;
   void add_parts(const ShardIndex& index);
   void check_coverage() const;
+  void check_disjoint(const std::string& name, const std::vector<StoredPart>& parts) const;
   [[nodiscard]] const std::vector<StoredPart>& parts_of(const Parameter& parameter) const;
 
   std::filesystem::path path_;

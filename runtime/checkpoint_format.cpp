@@ -86,6 +86,32 @@ void describe(Fields& fields, ShardEntry& entry) {
 
 namespace {
 
+/// Throws Error, naming the entry, unless each begins where the one before ends, and the last ends
+/// where the shard does.
+void check_tiling(const ShardIndex& index, const std::string& place) {
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < index.entries.size(); ++i) {
+    const ShardEntry& entry = index.entries[i];
+    const std::string here = fmt::format("{}[{}] ({})", place, i, entry.parameter);
+    if (entry.offset != end) {
+      throw Error(fmt::format("{}: expected offset {}, where the entry before ends, got {}", here,
+                              end, entry.offset));
+    }
+    const std::int64_t element = 3 * bytes_of(index.type);  // a master and two moments
+    if (entry.range.count > (index.data.bytes - end) / element) {
+      throw Error(
+          fmt::format("{}: {} elements at byte {}, where a shard of {} bytes has no room "
+                      "for them",
+                      here, entry.range.count, end, index.data.bytes));
+    }
+    end += element * entry.range.count;
+  }
+  if (end != index.data.bytes) {
+    throw Error(fmt::format("{}: end at byte {}, expected the shard's end, {}", place, end,
+                            index.data.bytes));
+  }
+}
+
 template <class Fields>
 void describe_document(Fields& fields, ShardIndex& index) {
   describe_schema(fields, kShardSchema);
@@ -93,15 +119,7 @@ void describe_document(Fields& fields, ShardIndex& index) {
   fields.choice("type", index.type, NamedValues<DataType>(kStateTypes));
   fields.objects("entries", index.entries);
   if constexpr (Fields::kIsReading) {
-    for (const ShardEntry& entry : index.entries) {
-      const std::int64_t room = (index.data.bytes - entry.offset) / (3 * bytes_of(index.type));
-      if (entry.range.count > room) {
-        throw Error(fields.place_of("entries") + ": " + entry.parameter + ": " +
-                    std::to_string(entry.range.count) + " elements at byte " +
-                    std::to_string(entry.offset) + ", where a shard of " +
-                    std::to_string(index.data.bytes) + " bytes has no room for them");
-      }
-    }
+    check_tiling(index, fields.place_of("entries"));
   }
 }
 

@@ -1,5 +1,5 @@
 // A manifest or an index of any bytes is refused, or reads back as it was written and lies within
-// its bounds.
+// its bounds, every entry behind the one before.
 #include "runtime/checkpoint_format.h"
 #include "tests/fuzz/fuzzing.h"
 
@@ -7,14 +7,17 @@ namespace ptdp {
 namespace {
 
 void check(const ShardIndex& index) {
+  std::int64_t end = 0;
   for (const ShardEntry& entry : index.entries) {
     const MatrixBlock& block = entry.block;
     require(block.first_row + block.rows <= entry.total_rows);
     require(block.first_column + block.columns <= block.total_columns);
     require(entry.range.first + entry.range.count <= block.rows * block.columns);
-    require(entry.offset >= 0 && entry.offset < index.data.bytes);
-    require(entry.range.count <= (index.data.bytes - entry.offset) / (3 * bytes_of(index.type)));
+    require(entry.offset == end);
+    end += 3 * bytes_of(index.type) * entry.range.count;
+    require(end <= index.data.bytes);
   }
+  require(end == index.data.bytes);
 }
 
 }  // namespace

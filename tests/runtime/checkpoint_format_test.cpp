@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "cost_model/files.h"
 #include "runtime/checkpoint.h"
@@ -24,7 +25,7 @@ using ::testing::HasSubstr;
 
 ordered_json some_index() {
   return {{"schema", "ptdp.checkpoint-shard/1"},
-          {"data", {{"name", "rank-00000.bin"}, {"bytes", 100}, {"xxh64", "0123456789abcdef"}}},
+          {"data", {{"name", "rank-00000.bin"}, {"bytes", 36}, {"xxh64", "0123456789abcdef"}}},
           {"type", "f32"},
           {"entries",
            {{{"parameter", "x"},
@@ -36,7 +37,7 @@ ordered_json some_index() {
              {"columns", 2},
              {"first", 1},
              {"count", 3},
-             {"offset", 64}}}}};
+             {"offset", 0}}}}};
 }
 
 std::string message_for(const ordered_json& index) {
@@ -63,10 +64,46 @@ TEST(ShardIndex, RefusesEntriesBeyondTheMatrixTheBlockOrTheFile) {
   for (const std::string key : {"first_row", "first_column", "rows", "columns", "first", "count"}) {
     EXPECT_THAT(message_with(key, 4), HasSubstr("place: entries[0]." + key)) << key;
   }
-  EXPECT_EQ(message_with("offset", 100 - 3 * 4 * 3), "nothing thrown");
-  EXPECT_THAT(message_with("offset", 100 - 3 * 4 * 3 + 1),
-              HasSubstr("place: entries: x: 3 elements at byte 65, where a shard of 100 bytes has "
-                        "no room for them"));
+}
+
+// Entries of three elements, a master and two moments of 4 bytes each: 36 bytes from one to the
+// next.
+TEST(ShardIndex, RefusesEntriesThatDoNotTileTheShard) {
+  const auto with_offsets = [](const std::vector<int>& offsets, int bytes) {
+    ordered_json index = some_index();
+    index["data"]["bytes"] = bytes;
+    const ordered_json entry = index["entries"][0];
+    index["entries"].clear();
+    for (const int offset : offsets) {
+      index["entries"].push_back(entry);
+      index["entries"].back()["offset"] = offset;
+    }
+    return message_for(index);
+  };
+  EXPECT_EQ(with_offsets({0, 36, 72}, 108), "nothing thrown");
+  EXPECT_EQ(with_offsets({}, 0), "nothing thrown");
+  struct Row {
+    std::vector<int> offsets;
+    int bytes;
+    std::string message;
+  };
+  const std::string expected =
+      "place: entries[1] (x): expected offset 36, where the entry before "
+      "ends, got ";
+  for (const Row& row : {Row{{0, 0, 72}, 108, expected + "0"}, Row{{0, 1, 72}, 108, expected + "1"},
+                         Row{{0, 40, 76}, 112, expected + "40"},
+                         Row{{4, 40}, 76, "place: entries[0] (x): expected offset 0"},
+                         Row{{0, 36},
+                             71,
+                             "entries[1] (x): 3 elements at byte 36, where a shard of "
+                             "71 bytes has no room for them"},
+                         Row{{0, 36},
+                             73,
+                             "place: entries: end at byte 72, expected the shard's "
+                             "end, 73"},
+                         Row{{}, 12, "place: entries: end at byte 0, expected"}}) {
+    EXPECT_THAT(with_offsets(row.offsets, row.bytes), HasSubstr(row.message));
+  }
 }
 
 TEST(ShardIndex, RefusesOtherSchemasAndChecksums) {
@@ -118,34 +155,35 @@ std::string message_after(const std::function<void(ordered_json&)>& change) {
   return error_of([&] { (void)Checkpoint::open(directory.path()); });
 }
 
+/// Two halves of the first entry, the table's; the second begins at its element `first`.
+ordered_json& halve(ordered_json& index, int first) {
+  ordered_json& half = index["entries"][0];
+  half["count"] = 39;
+  ordered_json other = half;
+  other["first"] = first;
+  other["offset"] = 3 * 39 * 8;  // f64
+  return *index["entries"].insert(index["entries"].begin() + 1, other);
+}
+
 // Whoever writes such files has the checksums right.
 TEST(Checkpoint, RefusesShardsThatDoNotMakeAWholeModel) {
   EXPECT_EQ(message_after([](ordered_json&) {}), "nothing thrown");
-  EXPECT_THAT(message_after([](ordered_json& index) { index["entries"][0]["count"] = 77; }),
-              HasSubstr("parameter table: 77 elements, expected 78"));
-  EXPECT_THAT(message_after([](ordered_json& index) {
-                ordered_json more = index["entries"][0];
-                more["total_rows"] = 14;
-                index["entries"].push_back(more);
-              }),
+  EXPECT_EQ(message_after([](ordered_json& index) { halve(index, 39); }), "nothing thrown");
+  EXPECT_THAT(message_after([](ordered_json& index) { halve(index, 39)["parameter"] = "chair"; }),
+              HasSubstr("parameter chair: 39 elements, expected 78"));
+  EXPECT_THAT(message_after([](ordered_json& index) { halve(index, 39)["total_rows"] = 14; }),
               HasSubstr("parameter table: has two shapes"));
+  EXPECT_THAT(message_after([](ordered_json& index) { index["entries"][1]["offset"] = 1; }),
+              HasSubstr("rank-00000.json: entries[1] ("));
   EXPECT_THAT(
       message_after([](ordered_json& index) { index["data"]["xxh64"] = "0000000000000000"; }),
       HasSubstr("manifest.json: does not list rank-00000.bin as its index has it"));
 }
 
 TEST(Checkpoint, RefusesElementsThatAreThereTwiceInsteadOfOthers) {
-  const TemporaryDirectory directory;
-  save_checkpoint(directory.path(), {}, 10, 0.0);
-  change_index(directory.path() / "step-00000010", [](ordered_json& index) {
-    ordered_json& half = index["entries"][0];
-    half["count"] = 39;
-    index["entries"].push_back(half);
-  });
-  const Checkpoint checkpoint = Checkpoint::open(directory.path());
-  CheckpointedRank rank({}, 0);
-  EXPECT_THAT(error_of([&] { checkpoint.restore(rank.backend(), rank.optimizer()); }),
-              HasSubstr("parameter table: found 39 elements of a part, expected 78"));
+  EXPECT_THAT(message_after([](ordered_json& index) { halve(index, 38); }),
+              HasSubstr("parameter table: has elements twice, in rank-00000.bin at byte 0 and in "
+                        "rank-00000.bin at byte 936"));
 }
 
 }  // namespace
