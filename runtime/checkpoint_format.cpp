@@ -18,6 +18,8 @@ namespace {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 /// Of rows, columns and elements: products of two do not overflow.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
+/// Of a step; as many for each step of the longest training do not overflow.
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
 
 constexpr std::array kStateTypes = {NamedValue<DataType>{DataType::kFloat32, "f32"},
                                     NamedValue<DataType>{DataType::kFloat64, "f64"}};
@@ -127,9 +129,9 @@ template <class Fields>
 void describe_document(Fields& fields, CheckpointManifest& manifest) {
   TrainingState& state = manifest.state;
   describe_schema(fields, kCheckpointSchema);
-  fields.count("step", state.step, 0, kMost);
-  fields.count("next_sample", state.next_sample, 0, kMost);
-  fields.count("optimizer_steps", state.optimizer_steps, 0, kMost);
+  fields.count("step", state.step, 0, kMostTrainingSteps);
+  fields.count("next_sample", state.next_sample, state.step, state.step * kMostSamples);
+  fields.count("optimizer_steps", state.optimizer_steps, 0, state.step);
   // JSON's integers are signed here: a seed from 2^63 on is written as the negative of equal bits.
   auto seed = static_cast<std::int64_t>(state.seed);
   fields.count("seed", seed, std::numeric_limits<std::int64_t>::min(), kMost);

@@ -19,6 +19,9 @@ namespace ptdp {
 inline constexpr const char* kCheckpointSchema = "ptdp.checkpoint/1";
 inline constexpr const char* kShardSchema = "ptdp.checkpoint-shard/1";
 
+/// No training has more.
+inline constexpr std::int64_t kMostTrainingSteps = 1'000'000'000;
+
 /// How much is between a backend and a file at a time.
 inline constexpr std::int64_t kElementsPerPiece = std::int64_t{1} << 20;
 

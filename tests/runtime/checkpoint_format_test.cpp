@@ -106,6 +106,50 @@ TEST(ShardIndex, RefusesEntriesThatDoNotTileTheShard) {
   }
 }
 
+ordered_json some_manifest() {
+  return {{"schema", "ptdp.checkpoint/1"},
+          {"step", 10},
+          {"next_sample", 80},
+          {"optimizer_steps", 9},
+          {"seed", 1},
+          {"loss_scale", 65536.0},
+          {"good_steps", 0},
+          {"model",
+           {{"num_layers", 2},
+            {"hidden_size", 6},
+            {"num_attention_heads", 2},
+            {"vocab_size", 13},
+            {"seq_length", 5}}},
+          {"files", ordered_json::array()}};
+}
+
+std::string manifest_message_with(const std::string& key, std::int64_t value) {
+  ordered_json manifest = some_manifest();
+  manifest[key] = value;
+  return error_of([&] { (void)parse_manifest(manifest.dump(), "place"); });
+}
+
+TEST(CheckpointManifest, RefusesCountersThatNoTrainingHas) {
+  EXPECT_EQ(manifest_message_with("step", 10), "nothing thrown");
+  for (const std::int64_t value :
+       {std::int64_t{-1}, std::int64_t{1'000'000'001}, std::int64_t{INT64_MAX}}) {
+    EXPECT_THAT(manifest_message_with("step", value), HasSubstr("place: step")) << value;
+  }
+  // A step takes a sample at least, and 2^31 at most.
+  EXPECT_EQ(manifest_message_with("next_sample", 10), "nothing thrown");
+  for (const std::int64_t value :
+       {std::int64_t{9}, 10 * (std::int64_t{1} << 31) + 1, std::int64_t{INT64_MAX}}) {
+    EXPECT_THAT(manifest_message_with("next_sample", value), HasSubstr("place: next_sample"))
+        << value;
+  }
+  EXPECT_EQ(manifest_message_with("optimizer_steps", 10), "nothing thrown");
+  for (const std::int64_t value : {std::int64_t{11}, std::int64_t{INT64_MAX}}) {
+    EXPECT_THAT(manifest_message_with("optimizer_steps", value),
+                HasSubstr("place: optimizer_steps"))
+        << value;
+  }
+}
+
 TEST(ShardIndex, RefusesOtherSchemasAndChecksums) {
   ordered_json index = some_index();
   index["schema"] = "ptdp.checkpoint-shard/2";
