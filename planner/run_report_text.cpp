@@ -53,7 +53,8 @@ std::string heading(const RunReport& report) {
                                  to_string(report.plan.config), run.steps, run.global_batch_size,
                                  name_of(run.precision), run.data);
   if (run.steps < run.requested_steps) {
-    text += fmt::format("Ended after {} of {} steps.\n", run.steps, run.requested_steps);
+    text += fmt::format("Ended after {} of {} steps.\n", run.first_step + run.steps,
+                        run.first_step + run.requested_steps);
   }
   if (run.straggler.rank >= 0) {
     text += fmt::format(

@@ -139,6 +139,9 @@ void describe_document(Fields& fields, CheckpointManifest& manifest) {
   fields.number("loss_scale", state.loss_scaler.scale,
                 {LossScaler::kSmallestScale, LossScaler::kLargestScale});
   fields.count("good_steps", state.loss_scaler.good_steps, 0, LossScaler::kGrowthInterval);
+  if (fields.optional("decay_steps", state.decay_steps > 0)) {
+    fields.count("decay_steps", state.decay_steps, 1, kMostTrainingSteps);
+  }
   fields.object("model", state.model);
   fields.objects("files", manifest.files);
 }

@@ -31,6 +31,8 @@ struct TrainingState {
   std::int64_t next_sample = 0;      ///< Of the data: as many were taken.
   std::int64_t optimizer_steps = 0;  ///< Of these steps, those that were not skipped.
   std::uint64_t seed = 0;            ///< Of initial values, dropout and data.
+  /// LearningRateSchedule::decay_steps of the run that saved; 0: its checkpoint does not say.
+  std::int64_t decay_steps = 0;
   LossScaler::State loss_scaler;
   TransformerConfig model;  ///< Resolved.
 };

@@ -54,7 +54,9 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       reductions_(buckets_of(order_, ActionKind::kReduceGradients)),
       gathers_(buckets_of(order_, ActionKind::kGatherParameters)),
       total_(backend, DataType::kFloat64, 1),
-      state_{.seed = settings.seed, .model = settings.model},
+      state_{.seed = settings.seed,
+             .decay_steps = settings.learning_rate.decay_steps,
+             .model = settings.model},
       is_queued_(groups_.world->is_queued()),
       lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
               make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
@@ -345,6 +347,7 @@ void Executor::restore(const Checkpoint& checkpoint) {
   checkpoint.restore(backend_, *optimizer_);
   state_ = checkpoint.state();
   state_.seed = settings_.seed;
+  state_.decay_steps = settings_.learning_rate.decay_steps;
   loss_scaler_ = LossScaler(state_.loss_scaler);
 }
 

@@ -443,7 +443,8 @@ EndedEarly::EndedEarly(EarlyEnd end)
     : Error(end.signal == 0
                 ? end.fault
                 : fmt::format("{}{}interrupted after {} of {} steps", end.fault,
-                              end.fault.empty() ? "" : ": ", end.done_steps, end.asked_steps),
+                              end.fault.empty() ? "" : ": ", end.record.first_step + end.done_steps,
+                              end.record.first_step + end.asked_steps),
             end.status),
       end_(std::make_shared<const EarlyEnd>(std::move(end))) {}
 

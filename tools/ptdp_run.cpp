@@ -21,6 +21,7 @@
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
 #include "tools/rehearse_plan.h"
+#include "tools/resumption.h"
 #include "tools/run_faults.h"
 #include "tools/run_flags.h"
 #include "tools/run_plan.h"
@@ -65,6 +66,10 @@ constexpr const char* kUsage =
     "the profiles by what they measured, searches again, runs the new best, and says whether the\n"
     "choice changed and why.\n"
     "\n"
+    "--steps is the length of the training: with --save DIR --resume DIR the same command goes on "
+    "from\n"
+    "the newest checkpoint after whatever ended it, and does nothing once all steps are done.\n"
+    "\n"
     "A rank that fails or hangs ends the run: status 4, with the rank, its action and the report "
     "of\n"
     "the steps before. SIGINT and SIGTERM end it at once with that report, SIGUSR1 after its step\n"
@@ -83,28 +88,6 @@ void write_trace_file(const std::string& path, const PreparedRun& run, const Run
 /// Whether this process speaks for all.
 bool is_first(const JobProcess* process) {
   return process == nullptr || process->rank() == 0;
-}
-
-/// The checkpoint to go on from; tells of newer ones that are not whole.
-std::optional<Checkpoint> open_checkpoint(const CommandLine& line, const JobProcess* process) {
-  const auto directory = line.text("resume");
-  if (!directory) {
-    return std::nullopt;
-  }
-  // A job that is queued again has the same command line the first time.
-  if (directory == line.text("save") && !Checkpoint::newest_step(*directory)) {
-    if (is_first(process)) {
-      tell(fmt::format("{}: {}: no checkpoint yet, beginning at step 0\n", kProgram, *directory));
-    }
-    return std::nullopt;
-  }
-  Checkpoint checkpoint = Checkpoint::open(*directory);
-  if (is_first(process)) {
-    for (const std::string& warning : checkpoint.passed_over()) {
-      tell(fmt::format("{}: {}\n", kProgram, warning));
-    }
-  }
-  return checkpoint;
 }
 
 /// Calls each of them, whichever fails, and then throws what the first that failed did, or tells
@@ -132,7 +115,7 @@ void attempt_all(const std::vector<std::function<void()>>& calls,
 struct Job {
   RunRequest request;
   CheckpointOptions checkpoint;
-  std::optional<Checkpoint> resumed;
+  std::optional<Checkpoint> resumed;  ///< May be of the last step: nothing is left to do then.
   std::optional<PreparedRun> prepared;
   std::optional<TrainingData> data;
   DeadlineRule deadlines;
@@ -141,12 +124,15 @@ struct Job {
 };
 
 /// What every process of a job must be given alike.
-std::vector<SharedInput> shared_inputs(const CommandLine& line, const PreparedRun& run) {
+std::vector<SharedInput> shared_inputs(const CommandLine& line, const Job& job) {
+  const PreparedRun& run = *job.prepared;
   std::vector<SharedInput> inputs = {
       {"the command line", line.quoted_arguments_without("transport")},
       {"the plan", read_file(line.words().front())},
       {"the device", run.device.is_gpu() ? "cuda" : "cpu"},
-      {"what tensors travel over", run.uses_nccl ? "nccl" : "the processes' own"}};
+      {"what tensors travel over", run.uses_nccl ? "nccl" : "the processes' own"},
+      {"the checkpoint to go on from",
+       job.resumed ? std::to_string(job.resumed->state().step) : ""}};
   if (const auto orders = line.text("orders")) {
     inputs.push_back({"--orders", read_file(*orders)});
   }
@@ -164,8 +150,8 @@ void check_num_processes(const JobProcess* process, const ParallelConfig& config
   }
 }
 
-/// Reads and checks everything; throws Error for what cannot be run.
-void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
+/// Throws Error for flags of another mode, and unless there is one plan.
+void check_mode(const CommandLine& line) {
   for (const char* flag : {"plans", "profile-out"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": expected together with --tune");
@@ -178,6 +164,27 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   if (line.words().empty()) {
     throw Error("expected a plan, such as ptdp-run plan.json; --help shows the flags");
   }
+}
+
+/// What a run needs that has steps to do.
+void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job) {
+  const RunRequest& request = job.request;
+  const TransformerConfig& model = job.prepared->settings.model;
+  job.data =
+      request.data
+          ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
+          : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
+  add_predicted(job.deadlines, *job.prepared);
+  if (job.checkpoint.save_to && is_first(process)) {
+    check_saved_steps(*job.checkpoint.save_to, job.resumed ? job.resumed->state().step : 0,
+                      line.text("resume").value_or(""));
+    job.lock.emplace(*job.checkpoint.save_to);
+  }
+}
+
+/// Reads and checks everything; throws Error for what cannot be run.
+void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
+  check_mode(line);
   static_cast<void>(line.choice("format", {"text", "json"}));
   RunRequest& request = job.request;
   request = parse_request(line);
@@ -191,30 +198,28 @@ void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   check_outputs(line);
 
   const Plan plan = read_plan(line.words().front());
-  job.resumed = open_checkpoint(line, process);
+  finish_learning_rate(line, request);
+  job.resumed = open_checkpoint(line);
+  leave_done_steps(request, job.resumed ? job.resumed->state().step : 0);
   if (job.resumed) {
     job.checkpoint.resume = &*job.resumed;
     // Samples and dropout go on as they were.
     request.seed = line.has("seed") ? request.seed : job.resumed->state().seed;
   }
-  finish_learning_rate(line, request, job.resumed ? job.resumed->state().step : 0);
   job.prepared = prepare_run(plan, request);
   check_num_processes(process, job.prepared->settings.config);
-  const TransformerConfig& model = job.prepared->settings.model;
   if (job.resumed) {
-    job.resumed->require_model(model);
+    job.resumed->require_model(job.prepared->settings.model);
   }
-  job.data =
-      request.data
-          ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
-          : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
   job.deadlines = parse_deadline(line);
-  add_predicted(job.deadlines, *job.prepared);
   job.faults = parse_faults(line, *job.prepared);
-  if (job.checkpoint.save_to && is_first(process)) {
-    check_saved_steps(*job.checkpoint.save_to, job.resumed ? job.resumed->state().step : 0,
-                      line.text("resume").value_or(""));
-    job.lock.emplace(*job.checkpoint.save_to);
+  if (request.steps > 0) {
+    prepare_steps(line, process, job);
+  }
+  if (is_first(process)) {
+    for (const std::string& text : describe_start(line, request, job.resumed)) {
+      tell(fmt::format("{}: {}\n", kProgram, text));
+    }
   }
 }
 
@@ -257,8 +262,9 @@ int report_end(const CommandLine& line, const Job& job, const EarlyEnd& end,
          [&] { tell(memory_advice(end, *job.prepared)); }},
         [](const std::exception& error) { tell(fmt::format("{}: {}\n", kProgram, error.what())); });
     if (end.process >= 0 && end.signal == 0 && !end.is_told_elsewhere) {
-      tell(
-          fmt::format("{}: {} of {} steps were done\n", kProgram, end.done_steps, end.asked_steps));
+      tell(fmt::format("{}: {} of {} steps were done\n", kProgram,
+                       end.record.first_step + end.done_steps,
+                       end.record.first_step + end.asked_steps));
     }
     const EndedEarly why(end);
     if (end.signal == 0 && !end.is_told_elsewhere) {
@@ -363,7 +369,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
       return {};
     }
     prepare(*line, process, job);
-    return shared_inputs(*line, *job.prepared);
+    return shared_inputs(*line, job);
   });
   if (answer) {
     if (is_first(process)) {
@@ -374,7 +380,10 @@ int run(int argc, const char* const* argv, JobProcess* process) {
   if (line->has("rehearse")) {
     return rehearse_plan(*line, kProgram);
   }
-  return line->has("tune") ? tune_plans(*line, kProgram) : execute(*line, job, process);
+  if (line->has("tune")) {
+    return tune_plans(*line, kProgram);
+  }
+  return job.request.steps == 0 ? 0 : execute(*line, job, process);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::int64_t kMostSteps = 1'000'000'000;
+constexpr std::int64_t kMostSteps = kMostTrainingSteps;
 constexpr double kLargestRate = 1e3;
 
 const std::vector<std::string> kTransports = {"threads", "mpi", "tcp", "nccl"};
@@ -45,9 +45,11 @@ bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::
 po::options_description run_flags() {
   po::options_description flags("flags");
   auto option = flags.add_options();
-  option("steps", text_value(), "steps to train (default: 10)");
+  option("steps", text_value(),
+         "length of the training, with the steps that a --resume finds done (default: 10; 1 with "
+         "--shrink)");
   option("warm-up", text_value(),
-         "of these, the first that are not measured (default: 2, or one less than --steps)");
+         "first steps of this run that are not measured (default: 2, or one less than it has)");
   option("data", text_value(), "tokens as nanoGPT or llm.c write them: uint16");
   option("seed", text_value(), "of weights, dropout and samples (default: 1)");
   option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
@@ -85,7 +87,8 @@ po::options_description run_flags() {
          "write checkpoints to this directory: of the initial values, and at the end");
   option("save-every", text_value(), "and every so many steps");
   option("resume", text_value(),
-         "go on from the newest whole checkpoint in this directory, of any layout");
+         "go on from the newest whole checkpoint in this directory, of any layout, until --steps "
+         "are done; with --save of the same directory a command can be started again and again");
   option("deadline", text_value(),
          "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
          "is predicted and what the longest took, and 10 s at least (default: auto)");
@@ -107,9 +110,9 @@ po::options_description run_flags() {
   return flags;
 }
 
-void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int64_t first_step) {
+void finish_learning_rate(const CommandLine& line, RunRequest& request) {
   LearningRateSchedule& rate = request.learning_rate;
-  rate.decay_steps = line.count("lr-decay", 1, kMostSteps).value_or(first_step + request.steps);
+  rate.decay_steps = line.count("lr-decay", 1, kMostSteps).value_or(request.training_steps);
   if (rate.warm_up_steps > rate.decay_steps) {
     throw Error(fmt::format("--lr-warm-up: expected at most the {} steps of --lr-decay, got {}",
                             rate.decay_steps, rate.warm_up_steps));
@@ -119,7 +122,8 @@ void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int
 RunRequest parse_request(const CommandLine& line) {
   RunRequest request;
   request.shrinks = line.has("shrink");
-  request.steps = line.count("steps", 1, kMostSteps).value_or(request.shrinks ? 1 : 10);
+  request.training_steps = line.count("steps", 1, kMostSteps).value_or(request.shrinks ? 1 : 10);
+  request.steps = request.training_steps;
   request.warm_up = line.count("warm-up", 0, request.steps - 1)
                         .value_or(std::min<std::int64_t>(2, request.steps - 1));
   request.seed = static_cast<std::uint64_t>(line.count("seed", 0, INT64_MAX).value_or(1));

@@ -13,8 +13,8 @@ namespace ptdp {
 
 /// Throws Error for values that no run can have.
 [[nodiscard]] RunRequest parse_request(const CommandLine& line);
-/// The rate decays until the last step unless told otherwise, wherever the training begins.
-void finish_learning_rate(const CommandLine& line, RunRequest& request, std::int64_t first_step);
+/// Sets when the rate is lowest: at the training's last step unless told otherwise.
+void finish_learning_rate(const CommandLine& line, RunRequest& request);
 /// --save and --save-every.
 [[nodiscard]] CheckpointOptions parse_checkpoint(const CommandLine& line);
 

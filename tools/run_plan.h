@@ -17,7 +17,8 @@ namespace ptdp {
 
 /// What ptdp-run was asked for besides the plan.
 struct RunRequest {
-  std::int64_t steps = 10;
+  std::int64_t training_steps = 10;  ///< Of the training, whichever of them are done.
+  std::int64_t steps = 10;           ///< Of this run.
   std::int64_t warm_up = 2;
   std::uint64_t seed = 1;
   std::optional<Precision> precision;  ///< Instead of the plan's.

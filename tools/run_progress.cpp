@@ -27,13 +27,15 @@ void Progress::operator()(const StepProgress& step) {
   }
   last_ = now;
   const double each = total_ / static_cast<double>(step.done);
-  tell(fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  norm {:.3g}  {}  {} per rank  {:.0f} "
-      "tokens/s  {} left{}\n",
-      step.done, std::to_string(step.steps).size(), step.steps, step.loss, step.gradient_norm,
-      duration(step.time), rate(flops_per_rank_ / step.time), tokens_ / step.time.value(),
-      duration(Seconds(each * static_cast<double>(step.steps - step.done))),
-      step.is_skipped ? "  skipped: gradients overflowed" : ""));
+  const std::int64_t left = step.steps - step.done;
+  const std::int64_t steps = step.step + 1 + left;
+  tell(
+      fmt::format("step {:>{}}/{}  loss {:.4f}  norm {:.3g}  {}  {} per rank  {:.0f} "
+                  "tokens/s  {} left{}\n",
+                  step.step + 1, std::to_string(steps).size(), steps, step.loss, step.gradient_norm,
+                  duration(step.time), rate(flops_per_rank_ / step.time),
+                  tokens_ / step.time.value(), duration(Seconds(each * static_cast<double>(left))),
+                  step.is_skipped ? "  skipped: gradients overflowed" : ""));
 }
 
 }  // namespace ptdp

@@ -13,7 +13,7 @@ namespace ptdp {
 /// Standard error may be closed or full: that ends no training.
 void tell(const std::string& text);
 
-/// A line per step, at most one a second.
+/// A line per step of the training, at most one a second.
 class Progress {
  public:
   /// `flops`: of an iteration, all ranks together.

@@ -286,7 +286,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
                    "inject", "format",     "quiet",       "device",       "graphs"},
                   "--tune");
   RunRequest request = parse_request(line);
-  finish_learning_rate(line, request, /*first_step=*/0);
+  finish_learning_rate(line, request);
   static_cast<void>(parse_deadline(line));
   check_tuned_outputs(line);
   const auto plan_file = read_output(line, "output");

@@ -103,9 +103,9 @@ TEST(RunUnderMpirun, WritesCheckpointsThatThreadsResume) {
   ASSERT_TRUE(succeeds(run_run(with({"--steps", "5", "-o", plan.in("whole.json")}))));
   ASSERT_TRUE(succeeds(run_processes(4, with({"--steps", "3", "--save", plan.in("kept")}))));
   ASSERT_TRUE(succeeds(
-      run_run(with({"--steps", "2", "--resume", plan.in("kept"), "-o", plan.in("threads.json")}))));
+      run_run(with({"--steps", "5", "--resume", plan.in("kept"), "-o", plan.in("threads.json")}))));
   ASSERT_TRUE(succeeds(run_processes(
-      4, with({"--steps", "2", "--resume", plan.in("kept"), "-o", plan.in("mpi.json")}))));
+      4, with({"--steps", "5", "--resume", plan.in("kept"), "-o", plan.in("mpi.json")}))));
   const json whole = report_in(plan.in("whole.json"))["losses"];
   EXPECT_EQ(report_in(plan.in("threads.json"))["losses"], json({whole[3], whole[4]}));
   EXPECT_EQ(report_in(plan.in("mpi.json"))["losses"], json({whole[3], whole[4]}));

@@ -150,6 +150,17 @@ TEST(CheckpointManifest, RefusesCountersThatNoTrainingHas) {
   }
 }
 
+TEST(CheckpointManifest, MayLeaveOutWhenTheLearningRateIsLowest) {
+  ordered_json manifest = some_manifest();
+  const CheckpointManifest without = parse_manifest(manifest.dump(), "place");
+  EXPECT_EQ(without.state.decay_steps, 0);
+  EXPECT_FALSE(ordered_json::parse(to_json(without)).contains("decay_steps"));
+  manifest["decay_steps"] = 300;
+  const CheckpointManifest with = parse_manifest(manifest.dump(), "place");
+  EXPECT_EQ(with.state.decay_steps, 300);
+  EXPECT_EQ(parse_manifest(to_json(with), "place").state.decay_steps, 300);
+}
+
 TEST(ShardIndex, RefusesOtherSchemasAndChecksums) {
   ordered_json index = some_index();
   index["schema"] = "ptdp.checkpoint-shard/2";
@@ -222,6 +233,19 @@ TEST(Checkpoint, RefusesShardsThatDoNotMakeAWholeModel) {
   EXPECT_THAT(
       message_after([](ordered_json& index) { index["data"]["xxh64"] = "0000000000000000"; }),
       HasSubstr("manifest.json: does not list rank-00000.bin as its index has it"));
+}
+
+TEST(Checkpoint, OfAnIndexThatDoesNotTileItsShardIsPassedOver) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), {}, 10, 0.0);
+  save_checkpoint(directory.path(), {}, 20, 0.0);
+  change_index(directory.path() / "step-00000020",
+               [](ordered_json& index) { index["entries"][1]["offset"] = 0; });
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  EXPECT_EQ(checkpoint.state().step, 10);
+  ASSERT_EQ(checkpoint.passed_over().size(), 1U);
+  EXPECT_THAT(checkpoint.passed_over()[0],
+              HasSubstr("step-00000020/rank-00000.json: entries[1] ("));
 }
 
 TEST(Checkpoint, RefusesElementsThatAreThereTwiceInsteadOfOthers) {

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import subprocess
@@ -219,9 +218,14 @@ class Campaign:
             problems.append("processes left behind")
         self.check(name, f"mpi outside {sent}", problems, time.monotonic() - sent_at)
 
+    def newest_step(self, directory):
+        return max([int(path.name[5:]) for path in (directory / "saved").glob("step-*")], default=0)
+
     def saving(self, directory):
-        """A run that has saved a checkpoint and written a report, to be run again with a fault."""
-        return [self.run_program, self.plans["1f1b"], "--quiet", "--steps", "2", "--save",
+        """A run of two steps more that saves a checkpoint and writes a report, to be run again with
+        a fault."""
+        steps = str(self.newest_step(directory) + 2)
+        return [self.run_program, self.plans["1f1b"], "--quiet", "--steps", steps, "--save",
                 str(directory / "saved"), "--resume", str(directory / "saved"), "-o",
                 str(directory / "run.json"), "--format", "json"]
 
@@ -277,47 +281,15 @@ class Campaign:
             found.append("run.json is not whole")
         names = [path.name for path in directory.iterdir()]
         found += [f"left behind: {name}" for name in names if name.startswith(".ptdp")]
-        newest = max(int(path.name[5:]) for path in (directory / "saved").glob("step-*"))
+        newest = self.newest_step(directory)
         status, output, errors, _ = self.run(
-            [self.run_program, self.plans["1f1b"], "--quiet", "--steps", "1", "--resume",
+            [self.run_program, self.plans["1f1b"], "--quiet", "--steps", str(newest + 1), "--resume",
              str(directory / "saved"), "--format", "json"])
         if status != 0:
             return found + [f"cannot be resumed: {errors}"]
         if json.loads(output)["execution"]["first_step"] != newest:
             found.append("the newest checkpoint is not whole")
         return found
-
-    def kills_while_saving(self):
-        """SIGKILL at random instants of a run that saves every step: it goes on from a whole one."""
-        chance = random.Random(7)
-        with tempfile.TemporaryDirectory(dir=self.directory) as text:
-            directory = pathlib.Path(text)
-            step = 0
-            start = time.monotonic()
-            problems = []
-            trials = 60 if self.full else 6
-            for trial in range(trials):
-                saving = self.saving(directory)
-                process = subprocess.Popen(saving + ["--save-every", "1"] +
-                                           [], stdout=subprocess.DEVNULL,
-                                           stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-                time.sleep(chance.uniform(0.005, 0.08))
-                process.kill()
-                process.wait()
-                status, output, errors, _ = self.run(saving)
-                if status != 0:
-                    problems.append(f"trial {trial}: status {status}: {errors}")
-                    break
-                first = json.loads(output)["execution"]["first_step"]
-                if first < step:
-                    problems.append(f"trial {trial}: went back from step {step} to {first}")
-                step = first + 2
-                hidden = [path.name for path in (directory / "saved").iterdir()
-                          if path.name.startswith(".") and path.name != ".lock"]
-                if hidden:
-                    problems.append(f"trial {trial}: left behind {hidden}")
-            self.check(f"kill -9 while saving, {trials} times", "kill while saving", problems,
-                       time.monotonic() - start)
 
 
 def main():
@@ -330,11 +302,8 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         campaign = Campaign(arguments, directory)
-        for part, name in [(campaign.actions, ""), (campaign.signals_from_outside, ""),
-                           (campaign.failing_calls, ""),
-                           (campaign.kills_while_saving, "kill -9 while saving")]:
-            if not name or campaign.wants(name):
-                part()
+        for part in [campaign.actions, campaign.signals_from_outside, campaign.failing_calls]:
+            part()
     print(f"\n{campaign.num_cases} cases, {campaign.num_failed} failed; slowest [s]: " +
           ", ".join(f"{group} {seconds:.1f}" for group, seconds in campaign.slowest.items()))
     return 1 if campaign.num_failed else 0
