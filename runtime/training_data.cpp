@@ -1,5 +1,7 @@
 #include "runtime/training_data.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -28,11 +30,11 @@ TrainingData TrainingData::synthetic(int vocab_size, int seq_length, std::uint64
   return {SyntheticLanguage(vocab_size, seed), seq_length, seed};
 }
 
-TrainingData TrainingData::from_file(const std::filesystem::path& path, int vocab_size,
-                                     int seq_length, std::uint64_t seed) {
-  TokenFile file(path, vocab_size);
+TrainingData TrainingData::from_file(const TokenSource& source, int vocab_size, int seq_length,
+                                     std::uint64_t seed) {
+  TokenFile file(source, vocab_size);
   if (file.size() <= seq_length) {
-    throw Error(path.string() + ": " + std::to_string(file.size()) + " tokens, expected " +
+    throw Error(source.path.string() + ": " + std::to_string(file.size()) + " tokens, expected " +
                 std::to_string(std::int64_t{1} + seq_length) +
                 " at least: a sequence and the target of its last token");
   }
@@ -63,6 +65,14 @@ TokenBatch TrainingData::batch(std::int64_t first, int count) const {
     }
   }
   return batch;
+}
+
+std::string TrainingData::describe() const {
+  if (const auto* file = std::get_if<TokenFile>(&source_)) {
+    const TokenLayout& layout = file->layout();
+    return fmt::format("{} tokens of {} ({})", layout.count, name_of(layout.type), layout.kind);
+  }
+  return "a synthetic language";
 }
 
 std::optional<double> TrainingData::entropy() const {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -28,7 +28,7 @@ class TrainingData {
   /// A window of a file, from a token that a counter-based generator draws uniformly by (seed, g)
   /// among all that have s more behind them: nanoGPT's get_batch without its state. Throws Error
   /// for what TokenFile refuses and files too short for one sample.
-  [[nodiscard]] static TrainingData from_file(const std::filesystem::path& path, int vocab_size,
+  [[nodiscard]] static TrainingData from_file(const TokenSource& source, int vocab_size,
                                               int seq_length, std::uint64_t seed);
 
   /// The s + 1 tokens of a sample.
@@ -36,6 +36,8 @@ class TrainingData {
   /// Samples first … first + count − 1. Throws Error where a file changed since it was opened.
   [[nodiscard]] TokenBatch batch(std::int64_t first, int count) const;
 
+  /// "338025 tokens of uint16 (raw)", or "a synthetic language".
+  [[nodiscard]] std::string describe() const;
   /// The smallest mean loss that a model can reach [nats per token], where it is known: of the
   /// synthetic language.
   [[nodiscard]] std::optional<double> entropy() const;

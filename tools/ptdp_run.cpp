@@ -132,7 +132,8 @@ std::vector<SharedInput> shared_inputs(const CommandLine& line, const Job& job) 
       {"the device", run.device.is_gpu() ? "cuda" : "cpu"},
       {"what tensors travel over", run.uses_nccl ? "nccl" : "the processes' own"},
       {"the checkpoint to go on from",
-       job.resumed ? std::to_string(job.resumed->state().step) : ""}};
+       job.resumed ? std::to_string(job.resumed->state().step) : ""},
+      {"--data", job.data ? job.data->describe() : ""}};
   if (const auto orders = line.text("orders")) {
     inputs.push_back({"--orders", read_file(*orders)});
   }
@@ -168,12 +169,10 @@ void check_mode(const CommandLine& line) {
 
 /// What a run needs that has steps to do.
 void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job) {
-  const RunRequest& request = job.request;
-  const TransformerConfig& model = job.prepared->settings.model;
-  job.data =
-      request.data
-          ? TrainingData::from_file(*request.data, model.vocab_size, model.seq_length, request.seed)
-          : TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
+  job.data = open_data(job.request, job.prepared->settings.model);
+  if (job.request.data && is_first(process) && !line.has("quiet")) {
+    tell(fmt::format("{}: {}: {}\n", kProgram, *job.request.data, job.data->describe()));
+  }
   add_predicted(job.deadlines, *job.prepared);
   if (job.checkpoint.save_to && is_first(process)) {
     check_saved_steps(*job.checkpoint.save_to, job.resumed ? job.resumed->state().step : 0,

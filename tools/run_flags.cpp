@@ -50,7 +50,11 @@ po::options_description run_flags() {
          "--shrink)");
   option("warm-up", text_value(),
          "first steps of this run that are not measured (default: 2, or one less than it has)");
-  option("data", text_value(), "tokens as nanoGPT or llm.c write them: uint16");
+  option("data", text_value(),
+         "a file of tokens: of llm.c, a .npy, Megatron-LM's .bin with its .idx beside it, or raw");
+  option("data-type", text_value(),
+         "uint16 or uint32: what a raw file of --data has (default: uint16 for a vocabulary up to "
+         "65,536 and a file that can be nothing else)");
   option("seed", text_value(), "of weights, dropout and samples (default: 1)");
   option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
   option("dropout", text_value(),
@@ -136,6 +140,12 @@ RunRequest parse_request(const CommandLine& line) {
     throw Error("--data: expected a path without control characters, got " +
                 in_quotes(*request.data));
   }
+  if (const auto type = line.choice("data-type", {"uint16", "uint32"})) {
+    if (!request.data) {
+      throw Error("--data-type: expected together with --data FILE");
+    }
+    request.data_type = *type == 0 ? TokenType::kUint16 : TokenType::kUint32;
+  }
   request.orders = line.text("orders");
   request.dropout = line.number("dropout", 0.0, 0.99);
   if (const auto count = line.count("microbatches", 1, kMostSteps)) {
@@ -161,6 +171,14 @@ RunRequest parse_request(const CommandLine& line) {
   request.weight_decay = line.number("weight-decay", 0.0, 1e3).value_or(0.1);
   request.gradient_clip = line.number("clip", 0.0, 1e30).value_or(1.0);
   return request;
+}
+
+TrainingData open_data(const RunRequest& request, const TransformerConfig& model) {
+  if (request.data) {
+    return TrainingData::from_file({.path = *request.data, .type = request.data_type},
+                                   model.vocab_size, model.seq_length, request.seed);
+  }
+  return TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
 }
 
 CheckpointOptions parse_checkpoint(const CommandLine& line) {

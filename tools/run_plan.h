@@ -22,7 +22,8 @@ struct RunRequest {
   std::int64_t warm_up = 2;
   std::uint64_t seed = 1;
   std::optional<Precision> precision;  ///< Instead of the plan's.
-  std::optional<std::string> data;     ///< A file of tokens.
+  std::optional<std::string> data;     ///< A file of tokens,
+  std::optional<TokenType> data_type;  ///< of this type where it does not say.
   std::optional<std::string> orders;   ///< A CSV of orders instead of the plan's.
   std::optional<double> dropout;
   std::optional<Overlap> overlap;   ///< Instead of what the plan's stack overlaps.

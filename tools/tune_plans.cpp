@@ -152,11 +152,7 @@ class InterleavedRuns {
     }
     const std::string config = to_string(run.executed.config);
     say(fmt::format("turn {} of {}: {}\n", done_turns_ + 1, num_turns_, config));
-    const TransformerConfig& model = run.settings.model;
-    const TrainingData data =
-        request_.data ? TrainingData::from_file(*request_.data, model.vocab_size, model.seq_length,
-                                                request_.seed)
-                      : TrainingData::synthetic(model.vocab_size, model.seq_length, request_.seed);
+    const TrainingData data = open_data(request_, run.settings.model);
     RunRecord record =
         run_training(run.settings, data,
                      {.steps = steps + request_.warm_up,
@@ -280,10 +276,10 @@ void add_tune_flags(boost::program_options::options_description& flags) {
 }
 
 int tune_plans(const CommandLine& line, const std::string& program) {
-  line.allow_only({"tune",   "plans",      "profile-out", "output",       "steps",   "warm-up",
-                   "data",   "seed",       "dropout",     "reproducible", "overlap", "lr",
-                   "min-lr", "lr-warm-up", "lr-decay",    "weight-decay", "clip",    "deadline",
-                   "inject", "format",     "quiet",       "device",       "graphs"},
+  line.allow_only({"tune",     "plans",     "profile-out", "output",   "steps",        "warm-up",
+                   "data",     "data-type", "seed",        "dropout",  "reproducible", "overlap",
+                   "lr",       "min-lr",    "lr-warm-up",  "lr-decay", "weight-decay", "clip",
+                   "deadline", "inject",    "format",      "quiet",    "device",       "graphs"},
                   "--tune");
   RunRequest request = parse_request(line);
   finish_learning_rate(line, request);

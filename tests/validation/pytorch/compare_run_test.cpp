@@ -79,7 +79,7 @@ TEST(CompareRun, FindsPyTorchToTrainTheSameOnAFileOfTokens) {
     bytes.push_back('\0');
   }
   const auto path = directory.file("tokens.bin", bytes);
-  const TrainingData data = TrainingData::from_file(path, 97, 16, /*seed=*/7);
+  const TrainingData data = TrainingData::from_file({path}, 97, 16, /*seed=*/7);
   run_and_save(data, directory.path());
   EXPECT_EQ(compare(directory.path(), 0, " --data " + path.string()), 0)
       << read_file(directory.path() / "log");

@@ -1,0 +1,23 @@
+// The header of NumPy's .npy files, of those that may hold tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/open_file.h"
+#include "runtime/token_layout.h"
+
+namespace ptdp {
+
+struct NumpyHeader {
+  TokenType type = TokenType::kUint16;
+  std::int64_t count = 0;  ///< Of numbers.
+  std::int64_t bytes = 0;  ///< Of the header: the first number is behind it.
+};
+
+/// Reads the header of versions 1 to 3; nothing where the file is no .npy. Throws Error for a
+/// header that is cut or not well formed, other types than little-endian integers, and more than
+/// one dimension. Source: numpy/lib/format.py.
+[[nodiscard]] std::optional<NumpyHeader> read_numpy_header(const OpenFile& file);
+
+}  // namespace ptdp
