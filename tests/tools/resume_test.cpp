@@ -88,6 +88,20 @@ TEST(ResumedRun, EndsAtTheLastStepOfTheTrainingWithItsBits) {
   }
 }
 
+TEST(ResumedRun, CountsOverTheTrainingWhereItEndsEarly) {
+  const WholeRun whole;
+  const ProgramRun run =
+      whole.run({"--quiet", "--steps", "6", "--resume", whole.kept_until(2), "-o",
+                 whole.in("again.json"), "--inject", "rank=3,kind=B,step=5,what=throw"});
+  EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  EXPECT_THAT(run.errors, HasSubstr("of step 5: a fault on purpose"));
+  EXPECT_THAT(run.output, HasSubstr("Ended after 4 of 6 steps."));
+  const json execution = json::parse(content_of(whole.in("again.json")))["execution"];
+  EXPECT_EQ(execution["first_step"], 2);
+  EXPECT_EQ(execution["steps"], 2);  // 3 and 4
+  EXPECT_EQ(execution["requested_steps"], 4);
+}
+
 TEST(ResumedRun, DoesNothingWhereAllStepsAreDone) {
   const WholeRun whole;
   const std::string kept = whole.kept_until(6);
