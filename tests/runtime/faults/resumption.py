@@ -3,9 +3,9 @@
 line once more. Its last checkpoint must have the bits of a run that nobody disturbed, its report
 that run's losses, and the command line once again must do nothing.
 
-usage: resumption.py BUILD_DIRECTORY [--trials N] [--seed N]
+usage: resumption.py BUILD_DIRECTORY [--trials N] [--seed N] [--mpiexec mpirun]
 
-Prints a line per trial that failed; exit status 1 if there is one."""
+Ranks are threads, or with --mpiexec processes, of which one, or the launcher, gets the signal. Prints a line per trial that failed; exit status 1 if there is one."""
 
 import argparse
 import collections
@@ -34,14 +34,16 @@ STEPS = 8
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1]
 # A run that has not ended by then hangs [s].
 LIMIT = 60.0
-ENVIRONMENT = dict(os.environ, PTDP_PROFILES=str(SOURCE / "profiles"))
+ENVIRONMENT = dict(os.environ, PTDP_PROFILES=str(SOURCE / "profiles"), OMPI_ALLOW_RUN_AS_ROOT="1",
+                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                   PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
 
 
 class Layout:
     """A plan, and the run of it that nobody disturbs."""
 
-    def __init__(self, build, directory, flags):
-        self.program = str(build / "tools/ptdp-run")
+    def __init__(self, build, directory, flags, launcher):
+        self.program = [*launcher, str(build / "tools/ptdp-run")]
         self.plan = str(directory / "plan.json")
         model = directory / "small.json"
         model.write_text(json.dumps(MODEL))
@@ -58,7 +60,7 @@ class Layout:
     def command(self, directory):
         directory.mkdir(exist_ok=True)
         saved = str(directory / "saved")
-        return [self.program, self.plan, "--quiet", "--steps", str(STEPS), "--save", saved,
+        return [*self.program, self.plan, "--quiet", "--steps", str(STEPS), "--save", saved,
                 "--save-every", "1", "--resume", saved, "-o", str(directory / "run.json")]
 
 
@@ -71,17 +73,37 @@ def report_of(directory):
     return json.loads((directory / "run.json").read_text())
 
 
-def kill(command, delay, number):
-    """Whether the process was still there; it must end, and not with a status of a fault."""
+def descendants(pid):
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [found for child in map(int, children) for found in [child, *descendants(child)]]
+
+
+def kill(command, delay, number, chance):
+    """Whether the process was still there; it must end, and alone not with a status of a fault."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               env=ENVIRONMENT, text=True)
+                               env=ENVIRONMENT, text=True, errors="replace")
     time.sleep(delay)
     was_there = process.poll() is None
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=LIMIT)
-    # A signal that comes before its handler ends the process by itself.
+    processes = [process.pid, *descendants(process.pid)] if was_there else []
+    if processes:
+        try:
+            os.kill(chance.choice(processes), number)
+        except ProcessLookupError:
+            was_there = False
+    try:
+        # Until the last of a launcher's processes has closed its standard error.
+        _, errors = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        for pid in [*descendants(process.pid), process.pid]:
+            os.kill(pid, signal.SIGKILL)
+        return was_there, [f"{signal.Signals(number).name}: did not end"]
+    # A signal that comes before its handler ends the process by itself; launchers have their own.
     allowed = {0, -number, 128 + number}
-    return was_there, [] if process.returncode in allowed else [
+    is_launched = not command[0].endswith("ptdp-run")
+    return was_there, [] if process.returncode in allowed or is_launched else [
         f"{signal.Signals(number).name} ends with {process.returncode}: {errors[-300:]}"]
 
 
@@ -119,7 +141,9 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mpiexec")
     arguments = parser.parse_args()
+    launcher = [arguments.mpiexec, "-n", "2"] if arguments.mpiexec else []
     chance = random.Random(arguments.seed)
     num_failed = 0
     kills = collections.Counter()
@@ -130,7 +154,8 @@ def main():
             if name not in layouts:
                 directory = pathlib.Path(text) / name
                 directory.mkdir()
-                layouts[name] = Layout(arguments.build.resolve(), directory, LAYOUTS[name])
+                layouts[name] = Layout(arguments.build.resolve(), directory, LAYOUTS[name],
+                                       launcher)
             layout = layouts[name]
             with tempfile.TemporaryDirectory(dir=text) as place:
                 directory = pathlib.Path(place)
@@ -140,7 +165,7 @@ def main():
                     number = chance.choice(SIGNALS)
                     delay = chance.uniform(0.0, 1.1 * layout.seconds)
                     moments.append(f"{signal.Signals(number).name} at {delay:.3f} s")
-                    was_there, found = kill(layout.command(directory), delay, number)
+                    was_there, found = kill(layout.command(directory), delay, number, chance)
                     problems += found
                     kills[signal.Signals(number).name if was_there else "too late"] += 1
                 problems += finish(layout, directory)
