@@ -1,0 +1,65 @@
+// A file of tokens or an index of any bytes is refused, or lies within its bounds and has only
+// tokens of the vocabulary.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/megatron_index.h"
+#include "runtime/token_file.h"
+#include "tests/fuzz/fuzzing.h"
+
+namespace ptdp {
+namespace {
+
+constexpr int kVocabSize = 50'257;
+
+/// A file that is nowhere but in memory.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view content) : descriptor_(::memfd_create("tokens", 0)) {
+    require(::write(descriptor_, content.data(), content.size()) ==
+            static_cast<ssize_t>(content.size()));
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  MemoryFile(MemoryFile&&) = delete;
+  MemoryFile& operator=(MemoryFile&&) = delete;
+  ~MemoryFile() { ::close(descriptor_); }
+
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+void check_tokens(const MemoryFile& memory, std::string_view content) {
+  const TokenFile file({.path = memory.path()}, kVocabSize);
+  const TokenLayout& layout = file.layout();
+  require(layout.begin >= 0 && layout.count >= 0);
+  require(layout.begin + layout.count * bytes_of(layout.type) ==
+          static_cast<std::int64_t>(content.size()));
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(file.size()));
+  file.read(0, tokens);
+  for (const std::int32_t token : tokens) {
+    require(token >= 0 && token < kVocabSize);
+  }
+}
+
+void check_index(const MemoryFile& memory) {
+  constexpr std::int64_t data_bytes = 40;  // of the corpus's
+  const MegatronIndex index = read_megatron_index(OpenFile(memory.path()), data_bytes);
+  require(index.count * bytes_of(index.type) == data_bytes);
+}
+
+}  // namespace
+}  // namespace ptdp
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  ptdp::fuzz(data, size, [](std::string_view content) {
+    ptdp::check_tokens(ptdp::MemoryFile(content), content);
+  });
+  return ptdp::fuzz(data, size,
+                    [](std::string_view content) { ptdp::check_index(ptdp::MemoryFile(content)); });
+}
