@@ -27,7 +27,7 @@ void describe(Fields& fields, RehearsalExecution& run) {
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kMostOfRehearsal);
   run.seed = static_cast<std::uint64_t>(seed);
-  fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
+  describe_dropout(fields, run.dropout);
   fields.flag("graphs", run.uses_graphs);
   fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kRehearsedSize);
 }

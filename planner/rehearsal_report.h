@@ -22,7 +22,7 @@ struct RehearsalExecution {
   std::int64_t steps = 0;    ///< Of each rank,
   std::int64_t warm_up = 0;  ///< of which so many were not measured.
   std::uint64_t seed = 0;
-  double dropout = 0.0;
+  DropoutRates dropout;
   bool uses_graphs = false;
   /// Other memory that was used while a rank waited for a message, as by ranks that take turns with
   /// it on a core; 0: it has one to itself.

@@ -54,7 +54,7 @@ void describe(Fields& fields, RunExecution& run) {
   run.seed = static_cast<std::uint64_t>(seed);
   fields.text("data", run.data);
   fields.text("basis", run.basis);
-  fields.number("dropout", run.dropout, {0.0, 1.0, "a fraction"});
+  describe_dropout(fields, run.dropout);
   fields.flag("reproducible", run.is_reproducible);
   fields.flag("shrunk", run.is_shrunk);
   if (fields.optional("straggler", run.straggler.rank >= 0)) {

@@ -35,7 +35,7 @@ struct RunExecution {
   std::string data;  ///< A file, or "synthetic".
   /// What the prediction rests on, or why nothing is predicted of this run.
   std::string basis;
-  double dropout = 0.0;
+  DropoutRates dropout;
   bool is_reproducible = false;
   bool is_shrunk = false;  ///< The model below is not the plan's.
   RunStraggler straggler;

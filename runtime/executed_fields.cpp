@@ -75,13 +75,15 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
   // As above: a field that is added does not compile before it has its row here.
   const auto& [num_layers, hidden_size, num_attention_heads, num_query_groups, kv_channels,
                ffn_hidden_size, vocab_size, seq_length, gated_linear_unit, add_bias_linear,
-               untied_embeddings, position_embedding, normalization, dropout, add_qkv_bias,
-               add_projection_bias, add_mlp_bias, qk_layernorm, window_size, first_window_layer,
-               q_lora_rank, kv_lora_rank, qk_head_dim, qk_pos_emb_head_dim, v_head_dim, num_experts,
-               moe_router_topk, moe_ffn_hidden_size, moe_shared_expert_intermediate_size,
-               moe_shared_expert_gate, moe_router_enable_expert_bias, moe_router_num_groups,
-               moe_router_group_topk, first_dense_layers, moe_layer_freq,
-               moe_expert_capacity_factor, moe_load_imbalance, mtp_num_layers] = model;
+               untied_embeddings, position_embedding, normalization, dropout, dropout_rates,
+               layernorm_epsilon, init_method_std, activation_func, scale_attn_weights,
+               scale_attn_by_inverse_layer_idx, add_qkv_bias, add_projection_bias, add_mlp_bias,
+               qk_layernorm, window_size, first_window_layer, q_lora_rank, kv_lora_rank,
+               qk_head_dim, qk_pos_emb_head_dim, v_head_dim, num_experts, moe_router_topk,
+               moe_ffn_hidden_size, moe_shared_expert_intermediate_size, moe_shared_expert_gate,
+               moe_router_enable_expert_bias, moe_router_num_groups, moe_router_group_topk,
+               first_dense_layers, moe_layer_freq, moe_expert_capacity_factor, moe_load_imbalance,
+               mtp_num_layers] = model;
   const bool has_own_groups = num_query_groups == 0 || num_query_groups == num_attention_heads;
   const bool is_dense = num_experts == 0;  // what else is of experts means nothing then
   const bool is_latent = has_latent_attention(model);
@@ -108,6 +110,19 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
       only("normalization", "layer-norm", normalization == Normalization::kLayerNorm,
            "has RMS norms"),
       any("dropout"),
+      any("hidden_dropout"),
+      any("attention_dropout"),
+      any("embedding_dropout"),
+      any("layernorm_epsilon"),
+      any("init_method_std"),
+      only("activation_func", "gelu_new", activation_func == Activation::kTanhGelu,
+           "has the activation " +
+               std::string(name_of(activation_func, NamedValues<Activation>(kActivationNames))) +
+               ", not the tanh form of GELU, gelu_new"),
+      only("scale_attn_weights", "true", scale_attn_weights,
+           "does not scale attention by the root of a head's width"),
+      only("scale_attn_by_inverse_layer_idx", "false", !scale_attn_by_inverse_layer_idx,
+           "scales attention by the number of a layer"),
       only("add_qkv_bias", "false", !add_qkv_bias, biases),
       only("add_projection_bias", "false", !add_projection_bias, biases),
       only("add_mlp_bias", "false", !add_mlp_bias, biases),

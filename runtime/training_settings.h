@@ -28,7 +28,7 @@ struct TrainingSettings {
   bool scatters_messages = true;  ///< Pipeline messages split over the tensor-parallel group.
 
   DataType type = DataType::kFloat32;
-  double dropout = 0.0;
+  DropoutRates dropout;
   std::uint64_t seed = 1;  ///< Of initial values, dropout and synthetic data.
   /// Sums in one order however the batch is cut: weight gradients are formed apart before they are
   /// added, and collectives sum in the order of ranks.

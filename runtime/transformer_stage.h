@@ -26,8 +26,7 @@ struct StageSettings {
   /// Whether, in a backward pass that forms both gradients, collectives of column-parallel layers
   /// run behind their products, where the communicator lets them.
   bool overlaps_tensor = false;
-  double dropout = 0.0;  ///< Of embeddings, attention probabilities and both residual branches.
-  double initial_deviation = 0.02;  ///< Of weights; over √(2·layers) where they end a branch.
+  DropoutRates dropout;
   std::uint64_t seed = 0;
   /// Whether weight gradients are formed apart and then added to those of earlier microbatches, so
   /// that the sum does not depend on how the batch is cut; else the product adds them.

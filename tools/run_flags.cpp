@@ -57,8 +57,10 @@ po::options_description run_flags() {
          "65,536 and a file that can be nothing else)");
   option("seed", text_value(), "of weights, dropout and samples (default: 1)");
   option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
-  option("dropout", text_value(),
-         "probability (default: 0.1 with learned positions, as Megatron-LM, else 0)");
+  option(
+      "dropout", text_value(),
+      "one probability everywhere in place of the model's (default: of its file; where that says "
+      "nothing 0.1 with learned positions, as Megatron-LM, else 0)");
   option("lr", text_value(), "largest learning rate of AdamW (default: 0.0006)");
   option("min-lr", text_value(), "the rate at the end of the cosine (default: a tenth of --lr)");
   option("lr-warm-up", text_value(), "steps in which the rate rises to --lr (default: 0)");

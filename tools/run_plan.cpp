@@ -21,7 +21,6 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1024;  // threads of one process
-constexpr double kDefaultDropout = 0.1;    // Megatron-LM's, for models of GPT-2's kind
 
 /// Whether the stack says what it keeps in `precision`.
 bool knows(const StackSpec& stack, Precision precision) {
@@ -326,8 +325,9 @@ PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
       .overlaps_tensor = overlaps && stack.tensor_parallel_overlap,
       .scatters_messages = stack.scatter_gather,
       .type = data_type_of(precision),
-      .dropout =
-          request.dropout.value_or(has_dropout(model) && !request.shrinks ? kDefaultDropout : 0.0),
+      .dropout = request.dropout   ? DropoutRates(*request.dropout)
+                 : request.shrinks ? DropoutRates(0.0)
+                                   : dropout_rates(model),
       .seed = request.seed,
       .is_reproducible = request.is_reproducible,
       // Of tiny messages, many at a time, rings are the slower way.

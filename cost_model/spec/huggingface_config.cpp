@@ -17,14 +17,31 @@ using huggingface::is_one_of;
 using huggingface::Keys;
 using huggingface::ModelType;
 
+/// What GPT-2's file says about the result of training and not about its cost.
+void read_numerics(const Keys& keys, TransformerConfig& model) {
+  model.layernorm_epsilon =
+      keys.number_or("layer_norm_epsilon", model.layernorm_epsilon, kEpsilonRange);
+  model.init_method_std =
+      keys.number_or("initializer_range", model.init_method_std, kDeviationRange);
+  if (keys.has("activation_function")) {
+    keys.reader().choice("activation_function", model.activation_func,
+                         NamedValues<Activation>(kActivationNames));
+  }
+  model.scale_attn_weights = keys.flag_or("scale_attn_weights", model.scale_attn_weights);
+  model.scale_attn_by_inverse_layer_idx =
+      keys.flag_or("scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx);
+}
+
 TransformerConfig read_gpt2(const Keys& keys) {
-  return {.num_layers = keys.size("n_layer", kMostModelLayers),
-          .hidden_size = keys.size("n_embd"),
-          .num_attention_heads = keys.size("n_head"),
-          .ffn_hidden_size = keys.size_or("n_inner", 0),
-          .vocab_size = keys.size("vocab_size"),
-          .seq_length = keys.size_or("n_positions", 1024, kLongestSequence),
-          .untied_embeddings = !keys.flag_or("tie_word_embeddings", true)};
+  TransformerConfig model = {.num_layers = keys.size("n_layer", kMostModelLayers),
+                             .hidden_size = keys.size("n_embd"),
+                             .num_attention_heads = keys.size("n_head"),
+                             .ffn_hidden_size = keys.size_or("n_inner", 0),
+                             .vocab_size = keys.size("vocab_size"),
+                             .seq_length = keys.size_or("n_positions", 1024, kLongestSequence),
+                             .untied_embeddings = !keys.flag_or("tie_word_embeddings", true)};
+  read_numerics(keys, model);
+  return model;
 }
 
 /// The longest sequence where nothing is said.
@@ -202,16 +219,29 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
 }
 
-/// Whether any rate of dropout is above 0, where GPT-2's class has 0.1 and the others 0.
-bool drops(const Keys& keys, ModelType type) {
-  const auto is_above_0 = [&keys](const char* key, double usual) {
-    return keys.rate_or(key, usual) > 0.0;
+/// Rates of dropout, where GPT-2's class has 0.1 and the others 0. These have none for embeddings.
+DropoutRates read_dropout_rates(const Keys& keys, ModelType type) {
+  const bool is_gpt2 = type == ModelType::kGpt2;
+  const auto rate = [&](const char* of_gpt2, const char* of_others) {
+    return keys.number_or(is_gpt2 ? of_gpt2 : of_others, is_gpt2 ? kUsualDropout : 0.0,
+                          kDropoutRange);
   };
-  if (type == ModelType::kGpt2) {
-    return is_above_0("attn_pdrop", 0.1) || is_above_0("embd_pdrop", 0.1) ||
-           is_above_0("resid_pdrop", 0.1);
+  DropoutRates rates;
+  rates.attention = rate("attn_pdrop", "attention_dropout");
+  rates.hidden = rate("resid_pdrop", "hidden_dropout");
+  rates.embedding = is_gpt2 ? rate("embd_pdrop", "") : 0.0;
+  return rates;
+}
+
+void read_dropout(const Keys& keys, ModelType type, TransformerConfig& model) {
+  const DropoutRates rates = read_dropout_rates(keys, type);
+  const bool drops = rates != DropoutRates(0.0);
+  if (drops) {
+    model.dropout_rates = rates;
   }
-  return is_above_0("attention_dropout", 0.0) || is_above_0("hidden_dropout", 0.0);
+  if (drops != has_dropout(model)) {
+    model.dropout = drops;
+  }
 }
 
 }  // namespace
@@ -237,9 +267,7 @@ TransformerConfig read_huggingface_config(ObjectReader& reader) {
     model.mtp_num_layers = keys.count_or(
         keys.spelling_of({"num_nextn_predict_layers", "num_mtp_layers"}), 0, kMostModelLayers);
   }
-  if (drops(keys, type) != has_dropout(model)) {
-    model.dropout = !has_dropout(model);
-  }
+  read_dropout(keys, type, model);
   keys.expect("add_cross_attention", false, "a decoder alone");
   keys.expect("is_encoder_decoder", false, "a decoder alone");
   keys.expect("is_causal", true, "a token attends to those before it");

@@ -94,11 +94,10 @@ class Keys {
     }
     return value;
   }
-  /// A number from 0 to 1.
-  [[nodiscard]] double rate_or(const std::string& key, double usual) const {
+  [[nodiscard]] double number_or(const std::string& key, double usual, const Range& range) const {
     double value = usual;
     if (has(key)) {
-      reader_.number(key, value, {0.0, 1.0});
+      reader_.number(key, value, range);
     }
     return value;
   }

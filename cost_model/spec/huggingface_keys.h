@@ -1,4 +1,5 @@
-// Keys of Hugging Face configurations that say nothing about the cost of training.
+// Keys of Hugging Face configurations that say nothing about the cost of training. Those on which
+// the result of training a gpt2 depends are read before (huggingface_config.cpp).
 #pragma once
 
 #include <array>

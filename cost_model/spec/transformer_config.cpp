@@ -126,6 +126,11 @@ TransformerConfig resolved(TransformerConfig model, const std::string& place) {
         "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with add_bias_linear "
         "false, which stands for all of them");
   }
+  if (!has_dropout(model) && model.dropout_rates != DropoutRates(kUsualDropout)) {
+    refuse(
+        "hidden_dropout, attention_dropout and embedding_dropout are for models with dropout, "
+        "which this one lacks");
+  }
   model = with_experts_resolved(model, refuse);
   if (!is_countable(model)) {
     refuse("the model has more than 1e18 parameters");
@@ -144,6 +149,40 @@ int num_expert_layers(const TransformerConfig& model, int layers) {
 int num_expert_layers(const TransformerConfig& model) {
   return num_expert_layers(model, model.num_layers);
 }
+
+namespace {
+
+/// What only the result of training depends on, as far as it is not GPT-2's.
+template <class Fields>
+void describe_numerics(Fields& fields, TransformerConfig& model) {
+  const auto optional_number = [&fields](const std::string& key, double& value, double usual,
+                                         const Range& range) {
+    if (fields.optional(key, value != usual)) {
+      fields.number(key, value, range);
+    }
+  };
+  const auto optional_flag = [&fields](const std::string& key, bool& value, bool usual) {
+    if (fields.optional(key, value != usual)) {
+      fields.flag(key, value);
+    }
+  };
+  DropoutRates& rates = model.dropout_rates;
+  optional_number("hidden_dropout", rates.hidden, kUsualDropout, kDropoutRange);
+  optional_number("attention_dropout", rates.attention, kUsualDropout, kDropoutRange);
+  optional_number("embedding_dropout", rates.embedding, kUsualDropout, kDropoutRange);
+  const TransformerConfig usual;
+  optional_number("layernorm_epsilon", model.layernorm_epsilon, usual.layernorm_epsilon,
+                  kEpsilonRange);
+  optional_number("init_method_std", model.init_method_std, usual.init_method_std, kDeviationRange);
+  if (fields.optional("activation_func", model.activation_func != usual.activation_func)) {
+    fields.choice("activation_func", model.activation_func,
+                  NamedValues<Activation>(kActivationNames));
+  }
+  optional_flag("scale_attn_weights", model.scale_attn_weights, true);
+  optional_flag("scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx, false);
+}
+
+}  // namespace
 
 template <class Fields>
 void describe(Fields& fields, TransformerConfig& model) {
@@ -182,6 +221,7 @@ void describe(Fields& fields, TransformerConfig& model) {
     fields.flag("dropout", dropout);
     model.dropout = dropout;
   }
+  describe_numerics(fields, model);
   optional_flag("add_qkv_bias", model.add_qkv_bias, false);
   optional_flag("add_projection_bias", model.add_projection_bias, false);
   optional_flag("add_mlp_bias", model.add_mlp_bias, false);
@@ -216,5 +256,21 @@ void describe(Fields& fields, TransformerConfig& model) {
 }
 template void describe(ObjectReader&, TransformerConfig&);
 template void describe(ObjectWriter&, TransformerConfig&);
+
+template <class Fields>
+void describe_dropout(Fields& fields, DropoutRates& rates) {
+  fields.number("dropout", rates.hidden, {0.0, 1.0, "a fraction"});
+  if constexpr (Fields::kIsReading) {
+    rates = rates.hidden;
+  }
+  if (fields.optional("attention_dropout", rates.attention != rates.hidden)) {
+    fields.number("attention_dropout", rates.attention, {0.0, 1.0, "a fraction"});
+  }
+  if (fields.optional("embedding_dropout", rates.embedding != rates.hidden)) {
+    fields.number("embedding_dropout", rates.embedding, {0.0, 1.0, "a fraction"});
+  }
+}
+template void describe_dropout(ObjectReader&, DropoutRates&);
+template void describe_dropout(ObjectWriter&, DropoutRates&);
 
 }  // namespace ptdp

@@ -13,6 +13,7 @@ namespace ptdp {
 
 enum class PositionEmbedding { kLearned, kRope, kNone };
 enum class Normalization { kLayerNorm, kRmsNorm };
+enum class Activation { kTanhGelu, kGelu, kRelu, kSilu, kTanh, kSquaredRelu, kQuickGelu };
 
 inline constexpr std::array kPositionEmbeddingNames = {
     NamedValue<PositionEmbedding>{PositionEmbedding::kLearned, "learned"},
@@ -21,6 +22,39 @@ inline constexpr std::array kPositionEmbeddingNames = {
 inline constexpr std::array kNormalizationNames = {
     NamedValue<Normalization>{Normalization::kLayerNorm, "layer-norm"},
     NamedValue<Normalization>{Normalization::kRmsNorm, "rms-norm"}};
+/// These names are those of Hugging Face transformers (activations.py, ACT2FN).
+inline constexpr std::array kActivationNames = {
+    NamedValue<Activation>{Activation::kTanhGelu, "gelu_new"},
+    NamedValue<Activation>{Activation::kTanhGelu, "gelu_pytorch_tanh"},
+    NamedValue<Activation>{Activation::kTanhGelu, "gelu_fast"},
+    NamedValue<Activation>{Activation::kTanhGelu, "gelu_accurate"},
+    NamedValue<Activation>{Activation::kGelu, "gelu"},
+    NamedValue<Activation>{Activation::kGelu, "gelu_python"},
+    NamedValue<Activation>{Activation::kRelu, "relu"},
+    NamedValue<Activation>{Activation::kSilu, "silu"},
+    NamedValue<Activation>{Activation::kSilu, "swish"},
+    NamedValue<Activation>{Activation::kTanh, "tanh"},
+    NamedValue<Activation>{Activation::kSquaredRelu, "relu2"},
+    NamedValue<Activation>{Activation::kQuickGelu, "quick_gelu"}};
+
+/// Models drop at this rate where nothing else is said, as GPT-2 and Megatron-LM do.
+inline constexpr double kUsualDropout = 0.1;
+
+/// A file may give these rates of dropout, epsilons of norms and deviations of initial weights.
+inline constexpr Range kDropoutRange = {0.0, 0.99};
+inline constexpr Range kEpsilonRange = {1e-12, 1.0};
+inline constexpr Range kDeviationRange = {0.0, 1.0};
+
+/// Training drops elements with these probabilities.
+struct DropoutRates {
+  double embedding;
+  double attention;  ///< Drops probabilities of attention.
+  double hidden;     ///< Drops what both branches of a layer add.
+
+  /// One rate holds everywhere.
+  constexpr DropoutRates(double all = 0.0) : embedding(all), attention(all), hidden(all) {}
+  friend bool operator==(const DropoutRates&, const DropoutRates&) = default;
+};
 
 /// The most layers that a model, experts that a layer, tokens that a sequence may have, and the
 /// widest matrix: bounds that no model reaches.
@@ -47,6 +81,14 @@ struct TransformerConfig {
   Normalization normalization = Normalization::kLayerNorm;
   /// Whether dropout is trained with; not said: with learned positions, as GPT-2 and GPT-3 were.
   std::optional<bool> dropout = {};
+
+  // What the cost of training does not depend on, but its result does.
+  DropoutRates dropout_rates = kUsualDropout;          ///< Where dropout is trained with.
+  double layernorm_epsilon = 1e-5;                     ///< Added to the variance.
+  double init_method_std = 0.02;                       ///< Of initial weights.
+  Activation activation_func = Activation::kTanhGelu;  ///< Of an MLP that is not gated.
+  bool scale_attn_weights = true;                      ///< Scores over the root of a head's width,
+  bool scale_attn_by_inverse_layer_idx = false;        ///< and over a layer's number, from 1.
 
   // Biases of some linear layers, where add_bias_linear is off.
   bool add_qkv_bias = false;         ///< Of QKV (Qwen2); of latent attention's compressions.
@@ -150,6 +192,10 @@ struct TransformerConfig {
 [[nodiscard]] constexpr bool has_dropout(const TransformerConfig& model) {
   return model.dropout.value_or(model.position_embedding == PositionEmbedding::kLearned);
 }
+/// Returns the rates that the model is trained with: 0 where it is trained without dropout.
+[[nodiscard]] constexpr DropoutRates dropout_rates(const TransformerConfig& model) {
+  return has_dropout(model) ? model.dropout_rates : DropoutRates(0.0);
+}
 
 /// The config with every zero that "follows from the others" replaced. Throws Error, naming
 /// `place`, where the numbers contradict each other (heads that do not divide the hidden size,
@@ -159,5 +205,9 @@ struct TransformerConfig {
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, TransformerConfig& model);
+
+/// Describes the rates of a run: `dropout`, and two keys more where not all are equal.
+template <class Fields>
+void describe_dropout(Fields& fields, DropoutRates& rates);
 
 }  // namespace ptdp

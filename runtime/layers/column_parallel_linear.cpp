@@ -19,7 +19,7 @@ Linear declare_rows(const LayerContext& context, const std::string& name, std::i
                                  .total_columns = inputs},
                        .total_rows = outputs,
                        .decays = true,
-                       .deviation = context.settings().initial_deviation});
+                       .deviation = context.model().init_method_std});
   return {context, weight, inputs, own};
 }
 

@@ -11,6 +11,19 @@ namespace {
 /// Number of the key from which dropout's are derived; those of parameters are hashes of names.
 constexpr std::uint64_t kDropoutStream = 1;
 
+double rate_of(DropoutSite site, const DropoutRates& rates) {
+  switch (site) {
+    case DropoutSite::kEmbedding:
+      return rates.embedding;
+    case DropoutSite::kAttention:
+      return rates.attention;
+    case DropoutSite::kProjection:
+    case DropoutSite::kMlp:
+      return rates.hidden;
+  }
+  return 0.0;
+}
+
 }  // namespace
 
 LayerContext::LayerContext(Backend& backend, Communicator& tensor_group, ParameterStore& parameters,
@@ -50,7 +63,7 @@ Dropout LayerContext::dropout(const Microbatch& microbatch, int layer, DropoutSi
         static_cast<std::uint64_t>(site)}) {
     key = derived_key(key, number);
   }
-  return {.probability = settings_.dropout, .key = key};
+  return {.probability = rate_of(site, settings_.dropout), .key = key};
 }
 
 StoredParameter LayerContext::declare(Parameter parameter) const {

@@ -1,12 +1,6 @@
 #include "runtime/layers/layer_norm.h"
 
 namespace ptdp {
-namespace {
-
-/// Added to the variance, as in GPT-2 and Megatron-LM.
-constexpr double kEpsilon = 1e-5;
-
-}  // namespace
 
 LayerNorm::LayerNorm(const LayerContext& context, const std::string& name)
     : context_(context),
@@ -17,7 +11,8 @@ NormStatistics LayerNorm::forward(Buffer x, Buffer y) const {
   const std::int64_t rows = context_.own_rows();
   NormStatistics statistics = {.mean = context_.accumulator(rows),
                                .rstd = context_.accumulator(rows)};
-  context_.backend().layer_norm(x, gamma_.weights(), beta_.weights(), kEpsilon, y, statistics.mean,
+  context_.backend().layer_norm(x, gamma_.weights(), beta_.weights(),
+                                context_.model().layernorm_epsilon, y, statistics.mean,
                                 statistics.rstd, rows);
   return statistics;
 }

@@ -12,17 +12,16 @@ Linear declare_columns(const LayerContext& context, const std::string& name, std
   assert(inputs % context.tp() == 0);
   const std::int64_t outputs = context.hidden_size();
   const std::int64_t own = inputs / context.tp();
-  const StoredParameter weight =
-      context.declare({.name = name + ".weight",
-                       .block = {.first_column = context.tensor_rank() * own,
-                                 .rows = outputs,
-                                 .columns = own,
-                                 .total_columns = inputs},
-                       .total_rows = outputs,
-                       .decays = true,
-                       // Two branches end in each layer: their sum keeps the variance that one has.
-                       .deviation = context.settings().initial_deviation /
-                                    std::sqrt(2.0 * context.model().num_layers)});
+  const StoredParameter weight = context.declare(
+      {.name = name + ".weight",
+       .block = {.first_column = context.tensor_rank() * own,
+                 .rows = outputs,
+                 .columns = own,
+                 .total_columns = inputs},
+       .total_rows = outputs,
+       .decays = true,
+       // Two branches end in each layer: their sum keeps the variance that one has.
+       .deviation = context.model().init_method_std / std::sqrt(2.0 * context.model().num_layers)});
   return {context, weight, own, outputs};
 }
 

@@ -25,7 +25,7 @@ StoredParameter declare_vocab_matrix(const LayerContext& context, const std::str
                           .total_rows = context.model().vocab_size,
                           .group = group,
                           .decays = true,
-                          .deviation = context.settings().initial_deviation});
+                          .deviation = context.model().init_method_std});
 }
 
 VocabParallelEmbedding::VocabParallelEmbedding(const LayerContext& context, StoredParameter table)
@@ -39,7 +39,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(const LayerContext& context, Stor
                                   .total_rows = s,
                                   .is_replicated = true,
                                   .decays = true,
-                                  .deviation = context.settings().initial_deviation});
+                                  .deviation = context.model().init_method_std});
   }
 }
 

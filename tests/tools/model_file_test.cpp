@@ -90,5 +90,69 @@ TEST(HuggingFaceModel, SaysWhichSizesItsExpertsCanHave) {
   EXPECT_THAT(dense.errors, HasSubstr("the model has no experts"));
 }
 
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 2,
+    "n_positions": 16, "vocab_size": 64})";
+
+/// A plan for one core of GPT-2 with a key more.
+std::string plan_of_gpt2(const std::string& key) {
+  const TemporaryDirectory directory;
+  const std::string file =
+      directory.file("gpt2.json", replaced(kGpt2, "64}", key.empty() ? "64}" : "64, " + key + "}"))
+          .string();
+  const std::string plan = (directory.path() / "plan.json").string();
+  EXPECT_TRUE(succeeds(run_plan({"--gpus", "1", "--cluster", "host", "--model", file,
+                                 "--global-batch-size", "2", "-o", plan})))
+      << key;
+  return content_of(plan);
+}
+
+ProgramRun trained(const std::string& plan, std::vector<std::string> flags = {}) {
+  const TemporaryDirectory directory;
+  flags.insert(flags.end(), {directory.file("plan.json", plan).string(), "--steps", "1", "--quiet",
+                             "--dtype", "f64", "--format", "json"});
+  return run_run(flags);
+}
+
+double loss_of(const std::string& plan, const std::vector<std::string>& flags = {}) {
+  const ProgramRun run = trained(plan, flags);
+  EXPECT_TRUE(succeeds(run));
+  return json::parse(run.output)["losses"][0];
+}
+
+// Every key of GPT2Config that training depends on changes what is trained, or is refused.
+TEST(HuggingFaceModel, IsTrainedAsItsFileSaysOrNotAtAll) {
+  const std::string usual = plan_of_gpt2("");
+  const double loss = loss_of(usual);
+  for (const char* key : {R"("layer_norm_epsilon": 0.5)", R"("initializer_range": 0.1)",
+                          R"("attn_pdrop": 0.5)", R"("embd_pdrop": 0.5)", R"("resid_pdrop": 0.0)",
+                          R"("tie_word_embeddings": false)", R"("n_inner": 64)"}) {
+    EXPECT_NE(loss_of(plan_of_gpt2(key)), loss) << key;
+  }
+  for (const auto& [key, feature] :
+       {std::pair{R"("activation_function": "relu")", "has the activation relu"},
+        std::pair{R"("activation_function": "gelu")", "has the activation gelu"},
+        std::pair{R"("scale_attn_weights": false)", "scale_attn_weights"},
+        std::pair{R"("scale_attn_by_inverse_layer_idx": true)", "inverse_layer_idx"}}) {
+    EXPECT_TRUE(is_refused(trained(plan_of_gpt2(key)), {"inputs.model: ", feature})) << key;
+  }
+  for (const char* key :
+       {R"("activation_function": "gelu_new")", R"("layer_norm_epsilon": 1e-05)",
+        R"("reorder_and_upcast_attn": true)", R"("use_cache": false)", R"("attn_pdrop": 0.1)"}) {
+    EXPECT_EQ(plan_of_gpt2(key), usual) << key;
+  }
+}
+
+TEST(HuggingFaceModel, DropsAtTheRateOfTheFlagInPlaceOfItsOwn) {
+  const std::string unequal = plan_of_gpt2(R"("attn_pdrop": 0.3)");
+  const json run = json::parse(trained(unequal).output)["execution"];
+  EXPECT_EQ(run["dropout"], 0.1);
+  EXPECT_EQ(run["attention_dropout"], 0.3);
+  EXPECT_FALSE(run.contains("embedding_dropout"));
+  const json given = json::parse(trained(unequal, {"--dropout", "0.2"}).output)["execution"];
+  EXPECT_EQ(given["dropout"], 0.2);
+  EXPECT_FALSE(given.contains("attention_dropout"));
+  EXPECT_EQ(loss_of(unequal, {"--dropout", "0"}), loss_of(plan_of_gpt2(""), {"--dropout", "0"}));
+}
+
 }  // namespace
 }  // namespace ptdp

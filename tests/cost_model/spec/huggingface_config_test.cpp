@@ -228,17 +228,58 @@ TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
       HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
 }
 
+std::string gpt2_with(const std::string& more) {
+  return R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 4)" +
+         more + "}";
+}
+
+// GPT2Config and GPT2Model of transformers 4.57: what they read beside sizes and biases.
+TEST(HuggingFaceConfig, KeepsWhatTrainsGpt2Otherwise) {
+  const TransformerConfig usual = read(gpt2_with(""));
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+                              "initializer_range": 0.02, "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+                              "resid_pdrop": 0.1, "scale_attn_weights": true,
+                              "scale_attn_by_inverse_layer_idx": false)")),
+            usual);
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu_pytorch_tanh")")), usual);
+  EXPECT_EQ(read(gpt2_with(R"(, "reorder_and_upcast_attn": true, "use_cache": false, "n_ctx": 7,
+                              "summary_type": "first", "summary_first_dropout": 0.5)")),
+            usual);
+  const TransformerConfig other =
+      read(gpt2_with(R"(, "layer_norm_epsilon": 1e-6, "initializer_range": 0.05,
+                         "attn_pdrop": 0.0, "embd_pdrop": 0.2, "resid_pdrop": 0.3,
+                         "activation_function": "relu", "scale_attn_weights": false,
+                         "scale_attn_by_inverse_layer_idx": true)"));
+  EXPECT_EQ(other.layernorm_epsilon, 1e-6);
+  EXPECT_EQ(other.init_method_std, 0.05);
+  EXPECT_EQ(other.activation_func, Activation::kRelu);
+  EXPECT_FALSE(other.scale_attn_weights);
+  EXPECT_TRUE(other.scale_attn_by_inverse_layer_idx);
+  EXPECT_TRUE(has_dropout(other));
+  EXPECT_EQ(dropout_rates(other).attention, 0.0);
+  EXPECT_EQ(dropout_rates(other).embedding, 0.2);
+  EXPECT_EQ(dropout_rates(other).hidden, 0.3);
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu")")).activation_func,
+            Activation::kGelu);
+}
+
+TEST(HuggingFaceConfig, RefusesWhatNoGpt2Has) {
+  EXPECT_THAT(refusal_of(gpt2_with(R"(, "activation_function": "gellu_new")")),
+              HasSubstr("config.json: activation_function: "));
+  for (const char* key : {"layer_norm_epsilon", "initializer_range", "attn_pdrop", "resid_pdrop"}) {
+    EXPECT_THAT(refusal_of(gpt2_with(R"(, ")" + std::string(key) + R"(": 2)")),
+                HasSubstr("config.json: " + std::string(key) + ": expected"));
+  }
+  EXPECT_THAT(refusal_of(gpt2_with(R"(, "add_cross_attention": true)")),
+              HasSubstr("config.json: add_cross_attention"));
+}
+
 // The classes' defaults are 0.1 for each of GPT-2's three, 0 for the others.
 TEST(HuggingFaceConfig, KnowsWhatIsTrainedWithDropout) {
-  const auto gpt2_with = [](const std::string& more) {
-    return read(
-        R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 4)" + more +
-        "}");
-  };
-  EXPECT_TRUE(has_dropout(gpt2_with("")));
-  EXPECT_TRUE(has_dropout(gpt2_with(R"(, "attn_pdrop": 0.0, "resid_pdrop": 0)")));
+  EXPECT_TRUE(has_dropout(read(gpt2_with(""))));
+  EXPECT_TRUE(has_dropout(read(gpt2_with(R"(, "attn_pdrop": 0.0, "resid_pdrop": 0)"))));
   EXPECT_FALSE(
-      has_dropout(gpt2_with(R"(, "attn_pdrop": 0.0, "embd_pdrop": 0, "resid_pdrop": 0.0)")));
+      has_dropout(read(gpt2_with(R"(, "attn_pdrop": 0.0, "embd_pdrop": 0, "resid_pdrop": 0.0)"))));
   for (const char* type : {"gpt_neox", "llama"}) {
     EXPECT_FALSE(has_dropout(read(config_of(type, 4, 16, 2, 32, 64, ""))));
     EXPECT_FALSE(

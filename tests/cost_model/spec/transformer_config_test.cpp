@@ -437,6 +437,34 @@ TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
   EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
 }
 
+TEST(TransformerConfigJson, SaysWhatTrainsOtherwiseThanGpt2) {
+  TransformerConfig model = gpt2();
+  model.dropout_rates = 0.25;
+  model.dropout_rates.attention = 0.0;
+  model.layernorm_epsilon = 1e-6;
+  model.init_method_std = 0.01;
+  model.activation_func = Activation::kQuickGelu;
+  model.scale_attn_weights = false;
+  model.scale_attn_by_inverse_layer_idx = true;
+  const std::string text = dump(model);
+  for (const char* line :
+       {R"("hidden_dropout": 0.25)", R"("attention_dropout": 0)", R"("embedding_dropout": 0.25)",
+        R"("layernorm_epsilon": 1e-06)", R"("init_method_std": 0.01)",
+        R"("activation_func": "quick_gelu")", R"("scale_attn_weights": false)",
+        R"("scale_attn_by_inverse_layer_idx": true)"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
+}
+
+TEST(TransformerConfigJson, RefusesRatesOfAModelWithoutDropout) {
+  TransformerConfig model = gpt2();
+  model.dropout = false;
+  model.dropout_rates.hidden = 0.2;
+  EXPECT_THAT(message_of([&] { return resolved(model, "test"); }),
+              HasSubstr("test: hidden_dropout, attention_dropout and embedding_dropout"));
+}
+
 TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
   EXPECT_EQ(dump(gpt2()), R"({
   "num_layers": 12,

@@ -195,7 +195,8 @@ Task small_task() {
                              .kv_channels = 6,
                              .ffn_hidden_size = 36,
                              .vocab_size = 61,
-                             .seq_length = 8},
+                             .seq_length = 8,
+                             .init_method_std = 0.2},
                             "test")};
 }
 
@@ -207,7 +208,6 @@ StageSettings settings_of(const Task& task, const Layout& layout) {
           .sequence_parallel = layout.sequence_parallel,
           .overlaps_tensor = layout.overlaps_tensor,
           .dropout = task.dropout,
-          .initial_deviation = 0.2,
           .seed = 17,
           .adds_gradients_apart = layout.adds_gradients_apart};
 }

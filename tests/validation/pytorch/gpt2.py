@@ -35,11 +35,11 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, hidden, heads, head_size, width, bias):
+    def __init__(self, hidden, heads, head_size, width, bias, epsilon):
         super().__init__()
-        self.ln1 = nn.LayerNorm(hidden, eps=1e-5)
+        self.ln1 = nn.LayerNorm(hidden, eps=epsilon)
         self.attention = Attention(hidden, heads, head_size, bias)
-        self.ln2 = nn.LayerNorm(hidden, eps=1e-5)
+        self.ln2 = nn.LayerNorm(hidden, eps=epsilon)
         self.mlp = Mlp(hidden, width, bias)
 
     def forward(self, x):
@@ -56,12 +56,13 @@ class GPT2(nn.Module):
         head_size = model.get("kv_channels") or hidden // heads
         width = model.get("ffn_hidden_size") or 4 * hidden
         bias = model.get("add_bias_linear", True)
+        epsilon = model.get("layernorm_epsilon", 1e-5)
         self.embedding = nn.ModuleDict({
             "word": nn.Embedding(model["vocab_size"], hidden),
             "position": nn.Embedding(model["seq_length"], hidden)})
         self.layers = nn.ModuleList(
-            Layer(hidden, heads, head_size, width, bias) for _ in range(model["num_layers"]))
-        self.final_norm = nn.LayerNorm(hidden, eps=1e-5)
+            Layer(hidden, heads, head_size, width, bias, epsilon) for _ in range(model["num_layers"]))
+        self.final_norm = nn.LayerNorm(hidden, eps=epsilon)
         self.output = nn.Linear(hidden, model["vocab_size"], bias=False)
         if not model.get("untied_embeddings", False):
             self.output.weight = self.embedding["word"].weight
