@@ -30,8 +30,8 @@ struct TrainingSettings {
   DataType type = DataType::kFloat32;
   DropoutRates dropout;
   std::uint64_t seed = 1;  ///< Of initial values, dropout and synthetic data.
-  /// Sums in one order however the batch is cut: weight gradients are formed apart before they are
-  /// added, and collectives sum in the order of ranks.
+  /// Sums n replicas of one microbatch each as one replica sums n: weight gradients are formed
+  /// apart before they are added, and collectives sum in the order of ranks.
   bool is_reproducible = false;
   bool uses_ordered_sums = false;  ///< CollectiveAlgorithm::kOrdered, else kRing.
 

@@ -28,8 +28,8 @@ struct StageSettings {
   bool overlaps_tensor = false;
   DropoutRates dropout;
   std::uint64_t seed = 0;
-  /// Whether weight gradients are formed apart and then added to those of earlier microbatches, so
-  /// that the sum does not depend on how the batch is cut; else the product adds them.
+  /// Whether weight gradients are formed apart and then added to those of earlier microbatches, as
+  /// those of replicas with one microbatch each are; else the product adds them.
   bool adds_gradients_apart = false;
   OperationClock* clock = nullptr;  ///< Times products and attention; null: nobody asks.
 };
