@@ -43,6 +43,9 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   if (request.orders) {
     return "Not predicted: orders of " + *request.orders + " in place of the plan's";
   }
+  if (request.is_reproducible) {
+    return "Not predicted: --reproducible forms weight gradients apart and sums in one order";
+  }
   if (stack.memory_model != MemoryModel::kPtdp) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
            "; ptdp-plan --cluster host makes one for this machine";

@@ -276,10 +276,10 @@ void add_tune_flags(boost::program_options::options_description& flags) {
 }
 
 int tune_plans(const CommandLine& line, const std::string& program) {
-  line.allow_only({"tune",     "plans",     "profile-out", "output",   "steps",        "warm-up",
-                   "data",     "data-type", "seed",        "dropout",  "reproducible", "overlap",
-                   "lr",       "min-lr",    "lr-warm-up",  "lr-decay", "weight-decay", "clip",
-                   "deadline", "inject",    "format",      "quiet",    "device",       "graphs"},
+  line.allow_only({"tune",   "plans",      "profile-out", "output",       "steps",   "warm-up",
+                   "data",   "data-type",  "seed",        "dropout",      "overlap", "lr",
+                   "min-lr", "lr-warm-up", "lr-decay",    "weight-decay", "clip",    "deadline",
+                   "inject", "format",     "quiet",       "device",       "graphs"},
                   "--tune");
   RunRequest request = parse_request(line);
   finish_learning_rate(line, request);

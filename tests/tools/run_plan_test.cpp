@@ -101,6 +101,14 @@ TEST(RunPlan, GivesTheSameLossesInEveryLayout) {
   }
 }
 
+// It takes other time and memory than the plan's.
+TEST(RunPlan, PredictsNothingOfAReproducibleRun) {
+  const ProgramRun run = run_text_of(plan_of_four_ranks(), {"--steps", "1", "--reproducible"});
+  ASSERT_TRUE(succeeds(run));
+  EXPECT_THAT(run.output, HasSubstr("Not predicted: --reproducible"));
+  EXPECT_THAT(run.output, testing::Not(HasSubstr("Predicted for")));
+}
+
 // --overlap is one switch for what is predicted, simulated and executed.
 TEST(RunPlan, OverlapsWhatItIsToldAndTrainsTheSame) {
   const std::string plan = plan_of_small({"--gpus", "4", "--tp", "1", "--pp", "2", "--dp", "2",
