@@ -30,26 +30,39 @@ struct Buffers {
   Bytes logits;      ///< n·V'/t.
   Bytes loss;        ///< Maximum, sum and target's logit of each token.
   Bytes tokens;      ///< Their ids.
-  // Beside an operation: attention, the largest product of a layer, those of the logits, a sum of
-  // all rows over the tensor-parallel group.
+  // Beside an operation: attention, products, a norm's backward pass, a sum of all rows over the
+  // tensor-parallel group.
   AttentionScratch attending;
-  Bytes multiplying;
-  Bytes projecting;
+  LinearScratch qkv_products;
+  LinearScratch projection;
+  LinearScratch fc1;
+  LinearScratch fc2;
+  LinearScratch output;
+  Bytes norming;
   Bytes summing;
   Bytes scattered;  ///< Rows that are left of such a sum, with sequence parallelism.
   bool is_scattered = false;
+  bool is_behind = false;  ///< Collectives of backward passes run behind products.
   /// Rows that a whole backward pass gathers again for a weight gradient while the input gradient
   /// is formed, in place of this rank's: so many more than those.
   Bytes gathered_behind;
 };
 
-/// Of the three products of a linear layer, the one that takes most.
-Bytes linear_scratch(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
-                     Precision precision) {
-  return std::max({host_product_scratch({.m = tokens, .n = outputs, .k = inputs}, precision),
-                   host_product_scratch({.m = tokens, .n = inputs, .k = outputs}, precision),
-                   host_product_scratch({.m = outputs, .n = inputs, .k = tokens, .narrows = false},
-                                        precision)});
+/// What a host's operations take.
+void add_host_scratch(const TransformerConfig& model, const ParallelConfig& config,
+                      std::int64_t tokens, Precision precision, Buffers& buffers) {
+  const std::int64_t h = model.hidden_size;
+  const int t = config.tp;
+  const auto scratch = [&](std::int64_t outputs, std::int64_t inputs) {
+    return host_linear_scratch(tokens, outputs, inputs, precision);
+  };
+  buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
+  buffers.qkv_products = scratch((query_width(model) + 2 * key_width(model)) / t, h);
+  buffers.projection = scratch(h, context_width(model) / t);
+  buffers.fc1 = scratch(mlp_up_width(model) / t, h);
+  buffers.fc2 = scratch(h, model.ffn_hidden_size / t);
+  buffers.output = scratch(padded_vocab_size(model, t) / t, h);
+  buffers.norming = Bytes(4.0 * accumulator_bytes(precision) * static_cast<double>(h));
 }
 
 Buffers buffers_of(const Scenario& scenario, const ParallelConfig& config) {
@@ -78,16 +91,13 @@ Buffers buffers_of(const Scenario& scenario, const ParallelConfig& config) {
   buffers.tokens = Bytes(n * kTokenBytes);
   // A GPU's attention takes less than the results of the MLP, which is not there at the same time.
   if (scenario.stack.workspace.value() == 0.0) {
-    buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
-    buffers.multiplying =
-        linear_scratch(tokens, mlp_up_width(model) / config.tp, model.hidden_size, precision);
-    buffers.projecting = linear_scratch(tokens, padded_vocab_size(model, config.tp) / config.tp,
-                                        model.hidden_size, precision);
+    add_host_scratch(model, config, tokens, precision, buffers);
   }
   buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
                                       config.tp, element_bytes(precision));
   buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);
-  if (buffers.is_scattered && scenario.stack.tensor_parallel_overlap) {
+  buffers.is_behind = config.tp > 1 && scenario.stack.tensor_parallel_overlap;
+  if (buffers.is_scattered && buffers.is_behind) {
     buffers.gathered_behind = buffers.all_rows - buffers.rows;
   }
   return buffers;
@@ -126,29 +136,28 @@ class LayerPasses {
   [[nodiscard]] Bytes kept() const { return layers_ * layer_.kept; }
   [[nodiscard]] Bytes deferred() const { return layers_ * layer_.deferred; }
 
-  /// The last layer while its second linear layer multiplies and sums, or attends.
-  [[nodiscard]] Bytes forward() const {
-    return before_last() + std::max(mlp() + summed_rows(), attention() + b_.attending.forward);
-  }
+  [[nodiscard]] Bytes forward() const { return before_last() + computing(); }
   [[nodiscard]] Bytes backward() const {
     const Bytes gradients = b_.rows + b_.all_rows;
-    const Bytes beside = b_.gathered_behind + std::max(b_.summing, b_.multiplying);
-    return before_last() + std::max({recomputing(), mlp() + gradients + b_.multiplying,
-                                     mlp() - b_.activated + gradients + beside,
-                                     attention() + b_.attention + gradients + b_.multiplying,
-                                     attention() + b_.attention + b_.rows + b_.attending.backward,
-                                     attention() - b_.attention + gradients + beside});
+    const Bytes up = mlp() - b_.activated + b_.rows;
+    const Bytes core = attention() + b_.attention;
+    const Bytes qkv = attention() - b_.attention - b_.log_sums + b_.rows;
+    return before_last() +
+           std::max({recomputing(), mlp() + gradients + std::max(b_.fc2.input, b_.fc2.weight),
+                     up + both_gradients(b_.fc1),
+                     core + gradients + std::max(b_.projection.input, b_.projection.weight),
+                     core + b_.rows + b_.attending.backward,
+                     qkv + both_gradients(b_.qkv_products)});
   }
   /// `after` is what the end of the model keeps meanwhile. Of layers that keep and layers that
   /// wait, all before the one at work are the former, all behind it the latter: most at one end.
   [[nodiscard]] Bytes input_gradient(Bytes after) const {
     const Bytes without_norm = layer_.most - b_.rows - b_.statistics + b_.rows + 2.0 * b_.all_rows;
-    const Bytes beside = std::max(b_.summing, b_.multiplying);
-    const Bytes at_work =
-        std::max({recomputing(), mlp() + b_.rows + b_.all_rows + b_.activated + b_.multiplying,
-                  mlp() + b_.rows + 2.0 * b_.all_rows + beside,
-                  without_norm + b_.attention + std::max(b_.attending.backward, b_.multiplying),
-                  without_norm - b_.log_sums + b_.all_rows + beside});
+    const Bytes at_work = std::max(
+        {recomputing(), mlp() + b_.rows + b_.all_rows + b_.activated + b_.fc2.input,
+         mlp() + b_.rows + 2.0 * b_.all_rows + std::max(b_.summing, b_.fc1.input),
+         without_norm + b_.attention + std::max(b_.attending.backward, b_.projection.input),
+         without_norm - b_.log_sums + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
     return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
   }
 
@@ -163,11 +172,25 @@ class LayerPasses {
     return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
   }
   [[nodiscard]] Bytes recomputing() const {
-    return recompute_ == Recompute::kFull ? layer_.most + b_.rows + summed_rows() : Bytes(0.0);
+    return recompute_ == Recompute::kFull ? b_.rows + computing() : Bytes(0.0);
+  }
+  /// A layer's forward pass: its linear layers, which may gather or sum, and attention.
+  [[nodiscard]] Bytes computing() const {
+    return std::max({mlp() - b_.activated + gathered() + b_.fc1.forward,
+                     mlp() + summed_rows(b_.fc2), attention() + b_.attending.forward,
+                     attention() + summed_rows(b_.projection)});
   }
   /// The result of a row-parallel layer while it is made.
-  [[nodiscard]] Bytes summed_rows() const {
-    return b_.all_rows + std::max({b_.summing, b_.scattered, b_.multiplying});
+  [[nodiscard]] Bytes summed_rows(const LinearScratch& linear) const {
+    return b_.all_rows + std::max({b_.summing, b_.scattered, linear.forward});
+  }
+  [[nodiscard]] Bytes gathered() const { return b_.is_scattered ? b_.all_rows : Bytes(0.0); }
+  /// What a column-parallel layer's gradients take beside its input: the weight gradient's rows,
+  /// then, in place of the input, the input gradient; or both at once.
+  [[nodiscard]] Bytes both_gradients(const LinearScratch& linear) const {
+    const Bytes summing = std::max(b_.summing, linear.input);
+    return b_.is_behind ? b_.all_rows + b_.gathered_behind + std::max(summing, linear.weight)
+                        : std::max(gathered() + linear.weight, b_.all_rows - b_.rows + summing);
   }
 
   const Buffers& b_;
@@ -188,8 +211,10 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
     stage.backward = passes.backward();
     stage.input_gradient = passes.input_gradient(end_deferred);
   }
-  stage.weight_gradient =
-      stage.deferred + (ends ? b.projecting : (layers > 0.0 ? b.multiplying : none));
+  stage.weight_gradient = stage.deferred + (layers > 0.0 ? b.fc2.weight : none);
+  if (ends) {
+    stage.weight_gradient = std::max(stage.weight_gradient, end_deferred + b.output.weight);
+  }
   if (begins) {
     const Bytes gathered = b.is_scattered ? b.all_rows : none;
     stage.forward = std::max(stage.forward, b.all_rows + std::max(b.summing, b.scattered));
@@ -200,15 +225,16 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
   if (ends) {
     const Bytes end = b.rows + b.statistics + b.all_rows + b.logits + b.loss;
     const Bytes all = passes.kept() + end;
-    const Bytes projecting = all - b.loss + b.projecting;
+    const Bytes logits = all - b.loss;
     // The input gradient of the logits takes the place of their normed input in a whole pass.
-    const Bytes summing = std::max(projecting, all - b.loss + b.summing);
+    const Bytes summing = logits + std::max(b.output.input, b.summing);
     stage.kept += end;
-    stage.forward = std::max({stage.forward, all, projecting});
-    stage.backward = std::max(
-        {stage.backward, all, summing, passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows});
-    stage.input_gradient = std::max(
-        {stage.input_gradient, all, summing + b.all_rows, all - b.loss + b.all_rows + b.rows});
+    stage.forward = std::max({stage.forward, all, logits + b.output.forward});
+    stage.backward =
+        std::max({stage.backward, all, summing, logits + b.output.weight,
+                  passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows + b.norming});
+    stage.input_gradient = std::max({stage.input_gradient, all, summing + b.all_rows,
+                                     logits + b.all_rows + b.rows + b.norming});
   }
   // Ids of tokens stay until the last gradient that needs them.
   const Bytes ids = ((begins ? 1.0 : 0.0) + (ends ? 1.0 : 0.0)) * b.tokens;
