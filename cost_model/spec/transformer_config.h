@@ -52,6 +52,7 @@ struct DropoutRates {
   double hidden;     ///< Drops what both branches of a layer add.
 
   /// One rate holds everywhere.
+  // NOLINTNEXTLINE(google-explicit-constructor): settings take one rate as readily as three
   constexpr DropoutRates(double all = 0.0) : embedding(all), attention(all), hidden(all) {}
   friend bool operator==(const DropoutRates&, const DropoutRates&) = default;
 };
