@@ -81,6 +81,14 @@ def descendants(pid):
     return [found for child in map(int, children) for found in [child, *descendants(child)]]
 
 
+def is_running(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
 def kill(command, delay, number, chance):
     """Whether the process was still there; it must end, and alone not with a status of a fault."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -93,11 +101,16 @@ def kill(command, delay, number, chance):
             os.kill(chance.choice(processes), number)
         except ProcessLookupError:
             was_there = False
+    end = time.monotonic() + LIMIT
     try:
-        # Until the last of a launcher's processes has closed its standard error.
         _, errors = process.communicate(timeout=LIMIT)
+        # Ranks whose launcher was killed end a little later, as does their lock.
+        while any(is_running(pid) for pid in processes):
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired(command, LIMIT)
+            time.sleep(0.05)
     except subprocess.TimeoutExpired:
-        for pid in [*descendants(process.pid), process.pid]:
+        for pid in filter(is_running, processes):
             os.kill(pid, signal.SIGKILL)
         return was_there, [f"{signal.Signals(number).name}: did not end"]
     # A signal that comes before its handler ends the process by itself; launchers have their own.
