@@ -19,7 +19,7 @@ namespace ptdp {
 inline constexpr const char* kCheckpointSchema = "ptdp.checkpoint/1";
 inline constexpr const char* kShardSchema = "ptdp.checkpoint-shard/1";
 
-/// No training has more.
+/// A training has at most so many steps.
 inline constexpr std::int64_t kMostTrainingSteps = 1'000'000'000;
 
 /// How much is between a backend and a file at a time.

@@ -8,11 +8,13 @@
 
 namespace ptdp {
 
+/// An index says of what type its file's tokens are, and how many there are.
 struct MegatronIndex {
   TokenType type = TokenType::kUint16;
   std::int64_t count = 0;  ///< Of tokens in all sequences.
 };
 
+/// Whether the file begins as an index does.
 [[nodiscard]] bool is_megatron_index(const OpenFile& file);
 
 /// Reads FILE.idx: "MMIDIDX\0\0", uint64 version 1, uint8 type, uint64 numbers of sequences n and

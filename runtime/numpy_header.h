@@ -9,6 +9,7 @@
 
 namespace ptdp {
 
+/// A .npy has numbers of one type behind a header.
 struct NumpyHeader {
   TokenType type = TokenType::kUint16;
   std::int64_t count = 0;  ///< Of numbers.

@@ -11,7 +11,7 @@
 
 namespace ptdp {
 
-/// A file, and what its numbers are where it does not say so itself.
+/// A file is told with the type of its numbers where it may not say that itself.
 struct TokenSource {
   std::filesystem::path path;
   std::optional<TokenType> type = {};

@@ -10,7 +10,7 @@
 
 namespace ptdp {
 
-/// Integers of token files, little-endian.
+/// A file has its tokens as little-endian integers of one of these types.
 enum class TokenType : std::uint8_t {
   kUint8,
   kInt8,
@@ -22,10 +22,12 @@ enum class TokenType : std::uint8_t {
   kInt64,
 };
 
-/// "uint16".
+/// The name as --data-type and NumPy spell it: "uint16".
 [[nodiscard]] std::string_view name_of(TokenType type);
+/// The size of one number.
 [[nodiscard]] std::int64_t bytes_of(TokenType type);
 
+/// A file's tokens lie behind each other: this says from where on, how many and of what type.
 struct TokenLayout {
   std::string kind;  ///< "raw", "llm.c", "NumPy" or "Megatron-LM".
   TokenType type = TokenType::kUint16;

@@ -15,7 +15,8 @@ namespace ptdp {
 [[nodiscard]] RunRequest parse_request(const CommandLine& line);
 /// Sets when the rate is lowest: at the training's last step unless told otherwise.
 void finish_learning_rate(const CommandLine& line, RunRequest& request);
-/// What --data and --data-type name, or without them synthetic text. Throws Error as TrainingData.
+/// Opens what --data and --data-type name, or without them makes synthetic text. Throws Error as
+/// TrainingData does.
 [[nodiscard]] TrainingData open_data(const RunRequest& request, const TransformerConfig& model);
 /// --save and --save-every.
 [[nodiscard]] CheckpointOptions parse_checkpoint(const CommandLine& line);
