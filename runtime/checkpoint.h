@@ -25,9 +25,9 @@ enum class StateKind : std::uint8_t { kMaster, kMoment1, kMoment2 };
 class Checkpoint {
  public:
   /// The newest checkpoint of a directory that is whole: its manifest, all files, their sizes and
-  /// checksums, and every element of every parameter once. Reads all of it. Those that are not whole are
-  /// passed over. `directory` may be a step's own, DIRECTORY/step-N, too, which then must be whole.
-  /// Throws Error where there is none.
+  /// checksums, and every element of every parameter once. Reads all of it. Those that are not
+  /// whole are passed over. `directory` may be a step's own, DIRECTORY/step-N, too, which then must
+  /// be whole. Throws Error where there is none.
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& directory);
   /// The step of the newest checkpoint, whole or not; none where there is none or no directory.
   /// Throws Error where the directory cannot be listed.
