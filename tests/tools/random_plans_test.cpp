@@ -58,7 +58,7 @@ class LoneRuns {
   const Trained& of(const TrainingSettings& settings, const Scenario& scenario) {
     const std::string key = to_json(scenario.job.model) +
                             std::to_string(settings.global_batch_size) + ' ' +
-                            std::to_string(settings.dropout);
+                            std::to_string(settings.dropout.hidden);
     auto found = runs_.find(key);
     if (found == runs_.end()) {
       found = runs_.emplace(key, train(alone(settings), kSteps, host())).first;
