@@ -16,6 +16,9 @@ constexpr std::chrono::milliseconds kInterval{20};
 constexpr std::int64_t kSecond = 1'000'000'000;
 /// A second is what a signal may take; the report needs some of it.
 constexpr std::int64_t kGrace = kSecond / 2;
+/// For the word of another process to come, where a launcher that saw a rank die ends the others:
+/// a signal says less than which rank it was.
+constexpr std::int64_t kHearing = kSecond / 5;
 /// Of a thread that looks every 20 ms: longer pauses are not the ranks' fault.
 constexpr std::int64_t kLongestPause = kSecond;
 
@@ -229,13 +232,17 @@ void Watchdog::look(std::int64_t now) {
   if (is_stopping()) {
     return look_after(now);
   }
-  if (options_.interrupt != nullptr && *options_.interrupt != 0) {
-    return stop(std::nullopt, *options_.interrupt, kGrace);
-  }
   if (options_.remote_fault) {
     if (std::optional<RunFault> fault = options_.remote_fault()) {
       return stop(std::move(fault), 0, kGrace);
     }
+  }
+  if (options_.interrupt != nullptr && *options_.interrupt != 0) {
+    interrupted_at_ = interrupted_at_ == 0 ? now : interrupted_at_;
+    if (!options_.remote_fault || now - interrupted_at_ >= kHearing) {
+      stop(std::nullopt, *options_.interrupt, kGrace);
+    }
+    return;
   }
   std::int64_t events = 0;
   for (int rank = log_.first_rank(); rank < log_.first_rank() + log_.num_ranks(); ++rank) {

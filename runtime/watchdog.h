@@ -85,7 +85,7 @@ class StallDetector {
 /// What the watchdog asks and calls, all from its own thread.
 struct WatchdogOptions {
   DeadlineRule deadlines;
-  /// A signal to end at once, or 0.
+  /// A signal to end at once, or 0; a fault of other processes comes before it.
   const std::atomic<int>* interrupt = nullptr;
   /// What other processes tell: a fault of theirs, if there is one; and what their ranks are in.
   std::function<std::optional<RunFault>()> remote_fault;
@@ -133,7 +133,8 @@ class Watchdog {
   WatchdogOptions options_;
   StallDetector stalls_;
   std::atomic<bool> is_stopping_ = false;
-  std::int64_t events_ = -1;  ///< At the last look.
+  std::int64_t events_ = -1;         ///< At the last look.
+  std::int64_t interrupted_at_ = 0;  ///< [ns] of the steady clock; 0: not interrupted.
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;

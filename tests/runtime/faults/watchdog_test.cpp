@@ -218,5 +218,36 @@ TEST(Watchdog, EndsAtAFaultOfAnotherProcess) {
   EXPECT_EQ(to_string(*watchdog.fault()), "rank 7: died");
 }
 
+// A launcher that sees a rank die ends the others by a signal, which may come before the word of
+// the death.
+TEST(Watchdog, PrefersAFaultOfAnotherProcessToASignal) {
+  ActionLog log(0, 1);
+  std::atomic<int> signal = 0;
+  Occasion given_up;
+  Watchdog watchdog(log, {.interrupt = &signal,
+                          .remote_fault = [&]() -> std::optional<RunFault> {
+                            return signal.exchange(15) == 15
+                                       ? std::optional(RunFault{.rank = 7, .what = "died"})
+                                       : std::nullopt;
+                          },
+                          .give_up = [&] { given_up.happened(); }});
+  ASSERT_TRUE(given_up.wait());
+  ASSERT_TRUE(watchdog.fault());
+  EXPECT_EQ(watchdog.fault()->rank, 7);
+  EXPECT_EQ(watchdog.interrupt(), 0);
+}
+
+TEST(Watchdog, EndsAtASignalWhereNoFaultComes) {
+  ActionLog log(0, 1);
+  std::atomic<int> signal = 15;
+  Occasion given_up;
+  const Watchdog watchdog(log, {.interrupt = &signal,
+                                .remote_fault = [] { return std::optional<RunFault>(); },
+                                .give_up = [&] { given_up.happened(); }});
+  ASSERT_TRUE(given_up.wait());
+  EXPECT_EQ(watchdog.interrupt(), 15);
+  EXPECT_FALSE(watchdog.fault());
+}
+
 }  // namespace
 }  // namespace ptdp::testing
