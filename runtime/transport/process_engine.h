@@ -168,6 +168,9 @@ class ProcessEngine {
   std::map<std::uint32_t, int> aborts_;  ///< Of worlds to come: exit statuses.
   std::atomic<bool> is_aborted_ = false;
   std::atomic<int> abort_status_ = 0;
+  /// Whether the courier is to tell the others of an abort.
+  enum class Telling : std::uint8_t { kNone, kAsked, kDone };
+  std::atomic<Telling> telling_ = Telling::kNone;
   std::atomic<bool> is_lost_ = false;  ///< For good; `lost_` stays as it is from then on.
   std::string lost_;
   std::map<std::pair<std::uint64_t, int>, Mailbox> mailboxes_;

@@ -10,7 +10,8 @@
 namespace ptdp {
 namespace {
 
-constexpr auto kLockPatience = std::chrono::milliseconds(50);
+/// For the courier to tell of an abort; half of it for what it sent to leave.
+constexpr auto kTellingPatience = std::chrono::milliseconds(100);
 constexpr auto kNoticePatience = std::chrono::milliseconds(50);
 
 /// How long a send may take by itself before the courier looks after it.
@@ -83,8 +84,14 @@ void ProcessEngine::rouse_courier() {
 
 void ProcessEngine::deliver_sends() {
   Lock lock(mutex_);
-  const auto has_work = [this] { return is_finishing_ || is_courier_awake_; };
+  const auto has_work = [this] {
+    return is_finishing_ || is_courier_awake_ || telling_ == Telling::kAsked;
+  };
   while (!is_finishing_) {
+    if (telling_ == Telling::kAsked) {
+      tell_of_abort(abort_status_);
+      telling_ = Telling::kDone;
+    }
     if (const auto interval = idle_interval(); !interval) {
       courier_work_.wait(lock, has_work);
     } else if (!courier_work_.wait_for(lock, *interval, has_work)) {
@@ -100,7 +107,7 @@ void ProcessEngine::deliver_sends() {
       try {
         poll_until(lock, /*looks=*/0, [this] { return is_finishing_ || !has_unsent(); });
       } catch (const Error&) {  // The next call of a rank meets it too.
-        return;
+        courier_work_.wait(lock, [this] { return is_finishing_ || telling_ == Telling::kAsked; });
       }
     }
   }
@@ -138,18 +145,16 @@ void ProcessEngine::abort(int status) noexcept {
     return;
   }
   changed_.notify_all();
-  // Whoever holds the lock gives it up soon, unless MPI itself hangs.
-  std::unique_lock lock(mutex_, std::defer_lock);
-  const Clock::time_point deadline = Clock::now() + kLockPatience;
-  while (!lock.try_lock()) {
-    if (Clock::now() > deadline) {
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (place_.size == 1) {
+    return;
   }
-  try {
-    tell_of_abort(abort_status_);
-  } catch (...) {  // The others end with the job.
+  // The courier tells them: MPI may hang where a process is gone, and whoever ends the run must
+  // not.
+  telling_ = Telling::kAsked;
+  const Clock::time_point deadline = Clock::now() + kTellingPatience;
+  while (telling_ == Telling::kAsked && Clock::now() < deadline) {
+    courier_work_.notify_all();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
@@ -173,11 +178,14 @@ bool ProcessEngine::progress_until(const std::function<bool()>& is_over,
 }
 
 void ProcessEngine::tell_of_abort(int status) {
-  spread_abort(status);
-  const Clock::time_point deadline = Clock::now() + kNoticePatience;
-  while (has_unsent() && Clock::now() < deadline) {
-    progress();
-    std::this_thread::yield();
+  try {
+    spread_abort(status);
+    const Clock::time_point deadline = Clock::now() + kNoticePatience;
+    while (has_unsent() && Clock::now() < deadline) {
+      progress();
+      std::this_thread::yield();
+    }
+  } catch (const std::exception&) {  // The others end with the job.
   }
 }
 
