@@ -1,9 +1,14 @@
 #include "runtime/transport/mpi_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <limits>
 #include <optional>
+#include <system_error>
+#include <thread>
 
 #include "runtime/transport/mpi_check.h"
 
@@ -51,6 +56,20 @@ RanksOnHost find_ranks_on_host() {
   return ranks;
 }
 
+/// For MPI_Abort, which waits for a launcher that a cut link may have taken away.
+constexpr auto kAbortPatience = std::chrono::seconds(2);
+
+void abort_job(int status) noexcept {
+  try {
+    std::thread([status] {
+      std::this_thread::sleep_for(kAbortPatience);
+      ::_exit(status);
+    }).detach();
+  } catch (const std::system_error&) {  // Then MPI takes as long as it takes.
+  }
+  MPI_Abort(MPI_COMM_WORLD, status);
+}
+
 }  // namespace
 
 MpiEngine::MpiEngine() {
@@ -81,7 +100,7 @@ MpiEngine::~MpiEngine() {
   MPI_Finalized(&is_finalized);
   if (is_finalized == 0) {
     // Whoever leaves without finish() hangs the others.
-    MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitStatus::kBug));
+    abort_job(static_cast<int>(ExitStatus::kBug));
   }
 }
 
@@ -220,7 +239,7 @@ int MpiEngine::finish(int status) noexcept {
     }
   } catch (const Error&) {  // MPI does not work any more.
   }
-  MPI_Abort(MPI_COMM_WORLD, status_of_job());
+  abort_job(status_of_job());
   return status_of_job();
 }
 
