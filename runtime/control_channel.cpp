@@ -24,6 +24,7 @@ constexpr std::int64_t kBeatInterval = 100'000'000;        // [ns]
 constexpr std::int64_t kLongestPollPause = 1'000'000'000;  // [ns] of a thread that polls
 constexpr std::chrono::milliseconds kLongestGoodbye{200};
 constexpr std::size_t kMostAddresses = 8;
+constexpr Seconds kStrangersPatience{30.0};
 
 std::uint64_t new_secret() {
   std::random_device device;
@@ -53,20 +54,6 @@ HubAddress parse_hub_address(const std::string& line) {
                 ExitStatus::kRuntimeFault);
   }
   return address;
-}
-
-std::string spread_line(const std::string& line, Communicator& world, Backend& backend) {
-  constexpr std::int64_t num_words = HubAddress::kAddressBytes / 4;
-  const Tensor all(backend, DataType::kInt32, num_words * world.size());
-  std::vector<std::int32_t> words(static_cast<std::size_t>(num_words), 0);
-  std::copy_n(line.data(), std::min<std::size_t>(line.size(), HubAddress::kAddressBytes - 1),
-              // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as bytes
-              reinterpret_cast<char*>(words.data()));
-  backend.copy_in(words.data(), all.buffer().slice(num_words * world.rank(), num_words));
-  world.all_gather(all);
-  backend.copy_out(all.buffer().slice(0, num_words), words.data());
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): as bytes
-  return reinterpret_cast<const char*>(words.data());
 }
 
 ControlHub::ControlHub()
@@ -231,7 +218,7 @@ void ControlChannel::look_at(Peer& peer, std::int64_t now) {
     take(peer, line, now);
   }
   if (peer.first_rank < 0 || peer.said_goodbye) {
-    if (now - peer.heard > nanoseconds(options_.connect_timeout)) {
+    if (now - peer.heard > nanoseconds(std::min(options_.connect_timeout, kStrangersPatience))) {
       peer.socket.close();  // no process of ours
     }
     return;
@@ -324,6 +311,7 @@ void ControlChannel::look_for_missing(std::int64_t now) {
   for (int rank = 0; rank < options_.world_size; rank += options_.num_ranks) {
     if (!joined_.contains(rank)) {
       return note_fault({.rank = rank,
+                         .place = place_of({.phase = Phase::kStarting}),
                          .what = fmt::format("its process did not join the control channel within "
                                              "{:.3g} s",
                                              options_.connect_timeout.value())},

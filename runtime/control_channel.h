@@ -12,9 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "runtime/line_socket.h"
-#include "runtime/transport/communicator.h"
 #include "runtime/watchdog.h"
 
 namespace ptdp {
@@ -23,18 +21,15 @@ struct ControlOptions {
   int first_rank = 0;  ///< Of this process; the one with rank 0 is the hub.
   int num_ranks = 1;   ///< Of this process,
   int world_size = 1;  ///< and of all.
-  Seconds connect_timeout{30.0};
+  Seconds connect_timeout{30.0};  ///< For all processes to join.
   /// A process from which nothing is heard for so long has stopped.
   Seconds longest_silence{10.0};
   /// What the ranks of this process are in; called by the channel's thread.
   std::function<std::vector<RankActivity>()> activities;
 };
 
-/// Where the hub listens, as a line that fits into kAddressBytes: a secret, its port, its host and
-/// addresses.
+/// Where the hub listens.
 struct HubAddress {
-  static constexpr std::int64_t kAddressBytes = 1024;
-
   std::uint64_t secret = 0;
   std::uint16_t port = 0;
   std::string host;
@@ -43,10 +38,6 @@ struct HubAddress {
 [[nodiscard]] std::string to_line(const HubAddress& address);
 /// Throws Error(kRuntimeFault) for what is no such line.
 [[nodiscard]] HubAddress parse_hub_address(const std::string& line);
-
-/// The line of rank 0, on every rank; `line` is looked at there alone. One all-gather.
-[[nodiscard]] std::string spread_line(const std::string& line, Communicator& world,
-                                      Backend& backend);
 
 /// Listens from its construction on; its address is then spread by what the processes share.
 class ControlHub {

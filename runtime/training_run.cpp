@@ -10,6 +10,7 @@
 
 #include "runtime/checkpoint_writer.h"
 #include "runtime/control_channel.h"
+#include "runtime/phase_limit.h"
 #include "runtime/record_gathering.h"
 #include "runtime/run_journal.h"
 #include "runtime/transport/gathering.h"
@@ -22,6 +23,8 @@ namespace {
 // On a terminal: what works, and the ranks that wait longest for it.
 constexpr std::size_t kFewLines = 24;
 constexpr std::size_t kFewEnded = 4;
+
+constexpr Seconds kForEver{1e9};
 
 /// What failed first on the ranks of this process.
 struct RankFailure {
@@ -387,8 +390,22 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
 /// in.
 Seconds longest_silence(const DeadlineRule& rule) {
   constexpr Seconds least(1.0);
-  constexpr Seconds for_ever(1e9);
-  return rule.is_on ? std::max(rule.fixed.value_or(rule.least), least) : for_ever;
+  return rule.is_on ? std::max(rule.fixed.value_or(rule.least), least) : kForEver;
+}
+
+/// Where rank 0's process listens, on all: `line` is looked at there alone. The others wait for
+/// that process, and no watchdog looks after one that is stopped before there is a channel.
+std::string spread_address(SharedRun& run, const HostSide& host, std::string line) {
+  const int rank = host.world.rank();
+  const std::optional<Seconds> limit = phase_deadline(run.options.deadlines);
+  const PhaseLimit limited(rank == 0 ? std::nullopt : limit, [&] {
+    run.watchdog.report({.rank = 0,
+                         .place = place_of({.phase = Phase::kStarting}),
+                         .what = fmt::format("rank {} on host {} waits for its control channel; "
+                                             "expected at most {:.4g} s (--deadline)",
+                                             rank, run.options.process->host(), limit->value())});
+  });
+  return broadcast_bytes(host.world, host.backend, std::move(line));
 }
 
 /// Joins the processes of a job: rank 0's listens, and all hear where.
@@ -397,13 +414,14 @@ void open_channel(SharedRun& run, const HostSide& host) {
   const DeadlineRule& rule = run.options.deadlines;
   ControlOptions options{.first_rank = world.rank(),
                          .world_size = world.size(),
+                         .connect_timeout = phase_deadline(rule).value_or(kForEver),
                          .longest_silence = longest_silence(rule),
                          .activities = [&run] { return activities_of(run.log); }};
   std::optional<ControlHub> hub;
   if (world.rank() == 0) {
     hub.emplace();
   }
-  const std::string line = spread_line(hub ? to_line(hub->address()) : "", world, host.backend);
+  const std::string line = spread_address(run, host, hub ? to_line(hub->address()) : "");
   std::unique_ptr<ControlChannel> channel =
       hub ? std::make_unique<ControlChannel>(std::move(options), std::move(*hub))
           : std::make_unique<ControlChannel>(std::move(options), parse_hub_address(line));

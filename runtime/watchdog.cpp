@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <exception>
 
@@ -21,9 +22,14 @@ constexpr std::int64_t kGrace = kSecond / 2;
 constexpr std::int64_t kHearing = kSecond / 5;
 /// Of a thread that looks every 20 ms: longer pauses are not the ranks' fault.
 constexpr std::int64_t kLongestPause = kSecond;
+constexpr double kLongestDeadline = 1e7;  // [s]
 
 std::int64_t begin_of(const LaneState& state) {
   return std::max(state.now.start, state.waits_since);
+}
+
+Seconds time_of_phase(const DeadlineRule& rule) {
+  return rule.fixed ? std::max(*rule.fixed, rule.least_of_phase) : rule.unknown;
 }
 
 }  // namespace
@@ -34,9 +40,26 @@ std::string to_string(const RunFault& fault) {
   return text + fault.what;
 }
 
+std::optional<DeadlineRule> parse_deadline_rule(std::string_view text) {
+  if (text == "auto" || text == "off") {
+    return DeadlineRule{.is_on = text == "auto"};
+  }
+  double seconds = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0.0) ||
+      !(seconds <= kLongestDeadline)) {
+    return std::nullopt;
+  }
+  return DeadlineRule{.fixed = Seconds(seconds)};
+}
+
+std::optional<Seconds> phase_deadline(const DeadlineRule& rule) {
+  return rule.is_on ? std::optional(time_of_phase(rule)) : std::nullopt;
+}
+
 Seconds deadline_of(const DeadlineRule& rule, const Activity& activity, Seconds longest) {
   if (!activity.action) {
-    return std::max(rule.unknown, rule.fixed.value_or(Seconds(0.0)));
+    return time_of_phase(rule);
   }
   if (rule.fixed) {
     return *rule.fixed;
@@ -81,7 +104,7 @@ Seconds StallDetector::limit(std::span<const RankActivity> world) const {
   if (of_working > Seconds(0.0)) {
     return of_working;
   }
-  return of_all > Seconds(0.0) ? of_all : rule_.unknown;
+  return of_all > Seconds(0.0) ? of_all : time_of_phase(rule_);
 }
 
 void StallDetector::note_progress(std::int64_t now) {

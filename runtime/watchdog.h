@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,12 +28,18 @@ struct DeadlineRule {
   std::optional<Seconds> fixed;  ///< Of every action; else by the terms below.
   Seconds least{10.0};
   double factor = 20.0;    ///< Times the longest of what is predicted and what was seen.
-  Seconds unknown{300.0};  ///< Where neither is known, and of phases: start, checkpoints.
+  Seconds unknown{300.0};  ///< Where neither is known, and of phases unless there is a fixed one,
+  /// of which they have so much at least: a launcher starts processes one after the other.
+  Seconds least_of_phase{8.0};
   /// Whether the first action of a kind has at least as long as an unknown one: a device's
   /// libraries are loaded and tried out in it.
   bool prepares_in_first = false;
   std::map<std::pair<ActionKind, int>, Seconds> predicted = {};  ///< By kind and stage.
 };
+/// The rule that "auto", "off" or a number of seconds stands for; none for any other text.
+[[nodiscard]] std::optional<DeadlineRule> parse_deadline_rule(std::string_view text);
+/// How long a phase may take: start, meeting, checkpoint, end. None: for ever.
+[[nodiscard]] std::optional<Seconds> phase_deadline(const DeadlineRule& rule);
 /// `longest`: that an action of the kind took so far, 0 where none ended.
 [[nodiscard]] Seconds deadline_of(const DeadlineRule& rule, const Activity& activity,
                                   Seconds longest);

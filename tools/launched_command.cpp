@@ -1,7 +1,9 @@
 #include "tools/launched_command.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <exception>
 #include <memory>
@@ -9,8 +11,10 @@
 
 #include "cost_model/error.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "runtime/phase_limit.h"
 #include "runtime/transport/gathering.h"
 #include "runtime/transport/mpi_world.h"
+#include "runtime/transport/socket.h"
 #include "runtime/transport/tcp_job.h"
 #include "tools/command_line.h"
 #include "tools/run_progress.h"
@@ -120,21 +124,54 @@ int status_of(const std::exception_ptr& failure) {
   }
 }
 
-Verdict agree(JobProcess& process, const Outcome& own, const std::vector<SharedInput>& inputs) {
+/// Of a phase without a watchdog: who waits for whom, or for what.
+std::string waited(const std::string& place, int rank, const std::string& host,
+                   const std::string& what, Seconds limit) {
+  return fmt::format("{}: rank {} on host {} waits {}; expected at most {:.4g} s (--deadline)",
+                     place, rank, host, what, limit.value());
+}
+
+/// Rank 0 speaks first: what it does then ends the others before they do.
+std::optional<Seconds> own_limit(std::optional<Seconds> limit, int rank) {
+  constexpr Seconds later(0.5);
+  return limit && rank > 0 ? *limit + later : limit;
+}
+
+Verdict exchange_outcomes(const JobProcess& process, Communicator& all, const Outcome& own,
+                          const std::vector<SharedInput>& inputs, std::atomic<int>& awaited) {
   CpuBackend backend;
-  const std::unique_ptr<JobWorld> world =
-      process.make_world(process.size(), CollectiveAlgorithm::kRing);
-  const std::unique_ptr<Communicator> all = world->communicator(backend);
   std::vector<Outcome> outcomes;
-  for (const std::string& text : gather_bytes(*all, backend, to_text(own))) {
+  for (const std::string& text :
+       gather_bytes(all, backend, to_text(own), [&](int rank) { awaited = rank; })) {
     outcomes.push_back(parse_outcome(text));
   }
   const Verdict verdict = process.rank() == 0 ? judge(outcomes, inputs) : Verdict{};
   const std::string told =
-      broadcast_bytes(*all, backend, fmt::format("{} {}\n", verdict.status, verdict.speaker));
+      broadcast_bytes(all, backend, fmt::format("{} {}\n", verdict.status, verdict.speaker));
   std::string_view numbers = told;
   const int status = take_number<int>(numbers);
   return {.status = status, .speaker = take_number<int>(numbers), .mismatch = verdict.mismatch};
+}
+
+Verdict agree(JobProcess& process, std::optional<Seconds> limit, const Outcome& own,
+              const std::vector<SharedInput>& inputs) {
+  CpuBackend backend;
+  const std::unique_ptr<JobWorld> world =
+      process.make_world(process.size(), CollectiveAlgorithm::kRing);
+  const std::unique_ptr<Communicator> all = world->communicator(backend);
+  std::atomic<int> awaited = 0;
+  const PhaseLimit limited(own_limit(limit, process.rank()),
+                           [&] { world->abort(static_cast<int>(ExitStatus::kRuntimeFault)); });
+  try {
+    return exchange_outcomes(process, *all, own, inputs, awaited);
+  } catch (const Aborted&) {
+    if (!limited.has_expired()) {
+      throw;
+    }
+    throw Error(waited(fmt::format("rank {}: its start", awaited.load()), process.rank(),
+                       process.host(), "to hear of its plan and flags", *limit),
+                ExitStatus::kRuntimeFault);
+  }
 }
 
 /// Whether MPI found the processes that the launcher started.
@@ -160,13 +197,36 @@ int run_quietly(const std::string& program, bool speaks, const std::function<int
   }
 }
 
-std::unique_ptr<JobProcess> join_over_mpi(const Launcher& launcher) {
+/// Where nothing but this thread runs any more.
+[[noreturn]] void leave(const std::string& program, const std::string& what) {
+  tell(fmt::format("{}: {}\n", program, what));
+  ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+}
+
+std::unique_ptr<JobProcess> join_over_mpi(const std::string& program, const Launcher& launcher,
+                                          std::optional<Seconds> limit) {
+  const PhaseLimit limited(own_limit(limit, launcher.rank), [&] {
+    leave(program,
+          waited("the start", launcher.rank, own_host_name(),
+                 "in MPI_Init for the others, of which one is stopped or did not start", *limit));
+  });
   std::unique_ptr<JobProcess> process = join_mpi_job();
   check_size(launcher, *process);
   return process;
 }
 
-std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Launcher& launcher) {
+/// PTDP_MEETING_TIMEOUT or the time of a phase in seconds, whichever is less.
+std::optional<Seconds> meeting_timeout(const MeetingPlace& place, const DeadlineRule& rule) {
+  constexpr Seconds usual(120.0);
+  if (rule.fixed) {
+    const Seconds limit = *phase_deadline(rule);
+    return std::min(limit, place.timeout.value_or(limit));
+  }
+  return place.timeout || !rule.is_on ? place.timeout : usual;
+}
+
+std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Launcher& launcher,
+                                          const DeadlineRule& rule) {
   if (launcher.size == 0) {
     throw Error(fmt::format("--transport tcp: {} does not tell how many processes it started",
                             launcher.name));
@@ -177,11 +237,18 @@ std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Laun
     options.address = place.address;
     options.port = place.port;
     options.job = place.job;
-    options.timeout = place.timeout;
+    options.timeout = meeting_timeout(place, rule);
     options.notice = [&program](const std::string& text) {
       tell(fmt::format("{}: {}\n", program, text));
     };
   }
+  // The meeting ends by itself, unless a name server does not answer.
+  constexpr Seconds margin(4.0);
+  const PhaseLimit limited(
+      options.timeout ? std::optional(*options.timeout + margin) : std::nullopt, [&] {
+        leave(program, waited("the start", launcher.rank, own_host_name(),
+                              "for " + options.address + " to be resolved", *options.timeout));
+      });
   return join_tcp_job(options);
 }
 
@@ -191,12 +258,14 @@ struct Joined {
   std::unique_ptr<JobProcess> process;
   int status = 0;
 };
-Joined join(const std::string& program, const Launcher& launcher, Transport transport) {
+Joined join(const std::string& program, const Launcher& launcher, Transport transport,
+            const DeadlineRule& rule) {
   Joined joined;
   const bool is_mpi = transport == Transport::kMpi;
   joined.status = run_quietly(program, !is_mpi || launcher.rank == 0, [&] {
     try {
-      joined.process = is_mpi ? join_over_mpi(launcher) : join_over_tcp(program, launcher);
+      joined.process = is_mpi ? join_over_mpi(program, launcher, phase_deadline(rule))
+                              : join_over_tcp(program, launcher, rule);
     } catch (const Aborted&) {
       return static_cast<int>(ExitStatus::kRuntimeFault);
     }
@@ -205,9 +274,24 @@ Joined join(const std::string& program, const Launcher& launcher, Transport tran
   return joined;
 }
 
+/// All come here, or the process leaves.
+int finish(const std::string& program, JobProcess& process, std::optional<Seconds> limit,
+           int status) {
+  std::optional<PhaseLimit> limited;
+  const auto expire = [&] {
+    leave(program, waited(fmt::format("rank {}: its end", process.awaited_at_end()), process.rank(),
+                          process.host(), "for its last call", *limit));
+  };
+  try {
+    limited.emplace(own_limit(limit, process.rank()), expire);
+  } catch (const Error&) {  // No thread is to be had: then without.
+  }
+  return process.finish(status);
+}
+
 int run_in_job(const std::string& program, const Launcher& launcher, Transport transport,
-               const std::function<int(JobProcess*)>& command) {
-  const Joined joined = join(program, launcher, transport);
+               const DeadlineRule& rule, const std::function<int(JobProcess*)>& command) {
+  const Joined joined = join(program, launcher, transport, rule);
   if (!joined.process) {
     return joined.status;
   }
@@ -220,7 +304,21 @@ int run_in_job(const std::string& program, const Launcher& launcher, Transport t
       return static_cast<int>(ExitStatus::kRuntimeFault);
     }
   });
-  return joined.process->finish(status);
+  return finish(program, *joined.process, phase_deadline(rule), status);
+}
+
+/// Of the first such flag among the arguments; empty where there is none.
+std::string_view value_of_flag(int argc, const char* const* argv, std::string_view flag) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == flag && i + 1 < argc) {
+      return argv[i + 1];
+    }
+    if (word.starts_with(flag) && word.substr(flag.size()).starts_with('=')) {
+      return word.substr(flag.size() + 1);
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -257,27 +355,18 @@ Transport choose_transport(const Launcher& launcher, std::optional<Transport> as
 }
 
 std::optional<Transport> transport_flag(int argc, const char* const* argv) {
-  constexpr std::string_view flag = "--transport";
-  for (int i = 1; i < argc; ++i) {
-    std::string_view value = argv[i];
-    if (value == flag && i + 1 < argc) {
-      value = argv[i + 1];
-    } else if (value.substr(0, flag.size() + 1) == "--transport=") {
-      value.remove_prefix(flag.size() + 1);
-    } else {
-      continue;
-    }
-    if (value == "threads") {
-      return Transport::kThreads;
-    }
-    if (value == "mpi") {
-      return Transport::kMpi;
-    }
-    if (value == "tcp") {
-      return Transport::kTcp;
-    }
+  const std::string_view value = value_of_flag(argc, argv, "--transport");
+  if (value == "threads") {
+    return Transport::kThreads;
   }
-  return std::nullopt;
+  if (value == "mpi") {
+    return Transport::kMpi;
+  }
+  return value == "tcp" ? std::optional(Transport::kTcp) : std::nullopt;
+}
+
+DeadlineRule deadline_flag(int argc, const char* const* argv) {
+  return parse_deadline_rule(value_of_flag(argc, argv, "--deadline")).value_or(DeadlineRule{});
 }
 
 int run_launched_command(const std::string& program, int argc, const char* const* argv,
@@ -299,12 +388,12 @@ int run_launched_command(const std::string& program, int argc, const char* const
     return status;
   }
   if (transport != Transport::kThreads) {
-    return run_in_job(program, launcher, transport, command);
+    return run_in_job(program, launcher, transport, deadline_flag(argc, argv), command);
   }
   return run_command(program, [&] { return command(nullptr); });
 }
 
-void prepare_together(JobProcess* process,
+void prepare_together(JobProcess* process, std::optional<Seconds> limit,
                       const std::function<std::vector<SharedInput>()>& prepare) {
   if (process == nullptr) {
     static_cast<void>(prepare());
@@ -322,7 +411,7 @@ void prepare_together(JobProcess* process,
     failure = std::current_exception();
     own.status = status_of(failure);
   }
-  const Verdict verdict = agree(*process, own, inputs);
+  const Verdict verdict = agree(*process, limit, own, inputs);
   if (verdict.status == 0) {
     return;
   }

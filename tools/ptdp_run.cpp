@@ -349,27 +349,28 @@ int run(int argc, const char* const* argv, JobProcess* process) {
   std::optional<CommandLine> line;
   std::optional<std::string> answer;
   Job job;
-  prepare_together(process, [&]() -> std::vector<SharedInput> {
-    line.emplace(argc, argv, flags);
-    answer = standard_answer(*line, kProgram, kUsage, flags);
-    if (answer) {
-      return {};
-    }
-    if (line->has("rehearse")) {
-      check_rehearsal(*line, process);
-      return {};
-    }
-    if (line->has("tune")) {
-      if (process != nullptr) {
-        throw Error(
-            "--tune: runs plans of several numbers of ranks, as threads; expected no "
-            "mpirun, srun or torchrun");
-      }
-      return {};
-    }
-    prepare(*line, process, job);
-    return shared_inputs(*line, job);
-  });
+  prepare_together(
+      process, phase_deadline(deadline_flag(argc, argv)), [&]() -> std::vector<SharedInput> {
+        line.emplace(argc, argv, flags);
+        answer = standard_answer(*line, kProgram, kUsage, flags);
+        if (answer) {
+          return {};
+        }
+        if (line->has("rehearse")) {
+          check_rehearsal(*line, process);
+          return {};
+        }
+        if (line->has("tune")) {
+          if (process != nullptr) {
+            throw Error(
+                "--tune: runs plans of several numbers of ranks, as threads; expected no "
+                "mpirun, srun or torchrun");
+          }
+          return {};
+        }
+        prepare(*line, process, job);
+        return shared_inputs(*line, job);
+      });
   if (answer) {
     if (is_first(process)) {
       print(*answer);

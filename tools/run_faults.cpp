@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 
@@ -22,7 +21,6 @@
 namespace ptdp {
 namespace {
 
-constexpr double kLongestDeadline = 1e7;
 constexpr Seconds kLongestUsualStep{15.0};  // of a GPU
 
 std::atomic<int> interrupt_signal = 0;
@@ -78,23 +76,11 @@ RunSignals catch_signals() {
 }
 
 DeadlineRule parse_deadline(const CommandLine& line) {
-  DeadlineRule rule;
   const std::string text = line.text("deadline").value_or("auto");
-  if (text == "auto") {
-    return rule;
+  if (const std::optional<DeadlineRule> rule = parse_deadline_rule(text)) {
+    return *rule;
   }
-  if (text == "off") {
-    rule.is_on = false;
-    return rule;
-  }
-  double seconds = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0.0) ||
-      !(seconds <= kLongestDeadline)) {
-    throw Error("--deadline: expected auto, off or seconds, got " + in_quotes(text));
-  }
-  rule.fixed = Seconds(seconds);
-  return rule;
+  throw Error("--deadline: expected auto, off or seconds, got " + in_quotes(text));
 }
 
 void add_predicted(DeadlineRule& rule, const PreparedRun& run) {

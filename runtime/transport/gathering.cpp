@@ -54,13 +54,17 @@ std::string receive_bytes(Communicator& world, Backend& backend, int from) {
 
 }  // namespace
 
-std::vector<std::string> gather_bytes(Communicator& world, Backend& backend, std::string own) {
+std::vector<std::string> gather_bytes(Communicator& world, Backend& backend, std::string own,
+                                      const std::function<void(int rank)>& waits_for) {
   if (world.rank() != 0) {
     send_bytes(world, backend, std::move(own), 0);
     return {};
   }
   std::vector<std::string> all = {std::move(own)};
   for (int rank = 1; rank < world.size(); ++rank) {
+    if (waits_for) {
+      waits_for(rank);
+    }
     all.push_back(receive_bytes(world, backend, rank));
   }
   return all;

@@ -71,6 +71,9 @@ class JobProcess {
   /// process does not come within two seconds, it ends the job with that status and does not
   /// return.
   [[nodiscard]] virtual int finish(int status) noexcept = 0;
+  /// The rank that finish() waits for first, of any thread: of rank 0 one that did not come, of the
+  /// others rank 0.
+  [[nodiscard]] virtual int awaited_at_end() const noexcept = 0;
 };
 
 }  // namespace ptdp

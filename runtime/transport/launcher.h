@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "cost_model/units.h"
@@ -42,7 +43,7 @@ struct MeetingPlace {
   std::string address;  ///< Of the host of rank 0.
   std::uint16_t port = 0;
   std::string job;  ///< Equal for all processes of the job, and unequal to other jobs' if possible.
-  Seconds timeout{120.0};
+  std::optional<Seconds> timeout;  ///< Of PTDP_MEETING_TIMEOUT; none where it is not set.
 };
 
 /// The address is MASTER_ADDR, else under srun the first host of the step. The port is

@@ -210,6 +210,11 @@ void MpiEngine::complete_sends() {
 // one could leave whom another's last message is for. Rank 0 may write for long what the others
 // wait for here; after an abort nobody does.
 bool MpiEngine::all_came() {
+  if (place().rank > 0) {
+    Packet goodbye = pool().take(1);
+    goodbye.header() = {.kind = PacketHeader::Kind::kGoodbye};
+    start_send(std::move(goodbye), 0);
+  }
   MPI_Request request = MPI_REQUEST_NULL;
   bool has_come = false;
   return progress_until([&] {

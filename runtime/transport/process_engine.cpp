@@ -17,6 +17,9 @@ constexpr int kLooksPerCore = 3000;
 void ProcessEngine::set_place(ProcessPlace place) {
   place_ = std::move(place);
   looks_ = looks_of_each(kLooksPerCore, place_.ranks_on_host);
+  if (place_.rank == 0) {
+    note_goodbye(0);
+  }
 }
 
 void ProcessEngine::start_courier(const char* name) {
@@ -83,6 +86,9 @@ void ProcessEngine::sort(Packet packet, int from) {
   if (header.kind == PacketHeader::Kind::kLost) {
     lose("");
     pool_.give_back(std::move(packet));
+  } else if (header.kind == PacketHeader::Kind::kGoodbye) {
+    note_goodbye(from);
+    pool_.give_back(std::move(packet));
   } else if (header.world < world_) {
     pool_.give_back(std::move(packet));
   } else if (header.kind == PacketHeader::Kind::kAbort) {
@@ -100,6 +106,15 @@ void ProcessEngine::sort(Packet packet, int from) {
   } else {
     deliver(std::move(packet), mailboxes_[{header.group, from}]);
   }
+}
+
+void ProcessEngine::note_goodbye(int rank) {
+  goodbyes_.insert(rank);
+  int awaited = awaited_at_end_;
+  while (goodbyes_.contains(awaited)) {
+    ++awaited;
+  }
+  awaited_at_end_ = awaited;
 }
 
 void ProcessEngine::deliver(Packet packet, Mailbox& mailbox) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -103,6 +104,8 @@ class ProcessEngine {
   /// Waits for all processes to come here, ends the transport, and returns `status`, or that of an
   /// abort. After an abort it waits two seconds at most.
   [[nodiscard]] virtual int finish(int status) noexcept = 0;
+  /// As JobProcess's.
+  [[nodiscard]] int awaited_at_end() const noexcept { return awaited_at_end_.load(); }
 
  protected:
   using Lock = std::unique_lock<std::mutex>;
@@ -130,6 +133,8 @@ class ProcessEngine {
   void stop_courier() noexcept;
   /// Under the lock.
   void sort(Packet packet, int from);
+  /// Rank 0's: this rank comes to finish().
+  void note_goodbye(int rank);
   [[nodiscard]] Packet abort_notice(int status, PacketHeader::Kind kind);
   /// A process is gone: this world and all to come are aborted with kRuntimeFault. `why` is what
   /// this process throws, as PeerLost; empty where another one does. Under the lock.
@@ -171,6 +176,8 @@ class ProcessEngine {
   /// Whether the courier is to tell the others of an abort.
   enum class Telling : std::uint8_t { kNone, kAsked, kDone };
   std::atomic<Telling> telling_ = Telling::kNone;
+  std::set<int> goodbyes_;  ///< Ranks that come to finish(), of rank 0.
+  std::atomic<int> awaited_at_end_ = 0;
   std::atomic<bool> is_lost_ = false;  ///< For good; `lost_` stays as it is from then on.
   std::string lost_;
   std::map<std::pair<std::uint64_t, int>, Mailbox> mailboxes_;

@@ -48,6 +48,7 @@ class EngineProcess final : public JobProcess {
     return std::make_unique<ProcessWorld>(engine_, size, algorithm);
   }
   [[nodiscard]] int finish(int status) noexcept override { return engine_->finish(status); }
+  [[nodiscard]] int awaited_at_end() const noexcept override { return engine_->awaited_at_end(); }
 
  private:
   std::shared_ptr<ProcessEngine> engine_;

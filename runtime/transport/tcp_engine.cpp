@@ -212,7 +212,7 @@ void TcpEngine::take(Inlet& inlet, Packet packet) {
   }
   if (header.kind == PacketHeader::Kind::kGoodbye) {
     inlet.said_goodbye = true;
-    pool().give_back(std::move(packet));
+    sort(std::move(packet), inlet.rank);
     return;
   }
   const bool is_end =

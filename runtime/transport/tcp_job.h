@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cost_model/units.h"
@@ -18,8 +19,8 @@ struct TcpJobOptions {
   std::uint16_t port = 0;  ///< at this port, on all its addresses.
   /// What tells processes of this job from those of others that use the port; may be empty.
   std::string job = {};
-  Seconds timeout{120.0};         ///< For all processes to meet.
-  Seconds notice_interval{10.0};  ///< Of `notice`.
+  std::optional<Seconds> timeout = Seconds(120.0);  ///< For all processes to meet; none: for ever.
+  Seconds notice_interval{10.0};                    ///< Of `notice`.
   /// Told what this process waits for.
   std::function<void(const std::string&)> notice = {};
 };

@@ -29,6 +29,8 @@ constexpr std::size_t kMostRanksNamed = 8;
 constexpr int kPollMilliseconds = 50;
 /// For somebody who connected to say who he is, and for an answer to that.
 constexpr auto kHelloPatience = std::chrono::seconds(10);
+/// For rank 0 to say that it gave up.
+constexpr auto kTableMargin = std::chrono::seconds(2);
 /// For an earlier job to give the port free.
 constexpr auto kPortPatience = std::chrono::seconds(10);
 constexpr auto kOneAttempt = std::chrono::seconds(2);
@@ -102,7 +104,9 @@ class Patience {
       : options_(&options), next_notice_(begin_ + of(options.notice_interval)) {}
 
   [[nodiscard]] bool is_over() const { return MeetingClock::now() >= end(); }
-  [[nodiscard]] MeetingClock::time_point end() const { return begin_ + of(options_->timeout); }
+  [[nodiscard]] MeetingClock::time_point end() const {
+    return options_->timeout ? begin_ + of(*options_->timeout) : MeetingClock::time_point::max();
+  }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(MeetingClock::now() - begin_).count();
   }
@@ -114,8 +118,9 @@ class Patience {
   void notice(const What& what) {
     if (options_->notice && MeetingClock::now() >= next_notice_) {
       next_notice_ += of(options_->notice_interval);
-      options_->notice(fmt::format("waiting for {} ({:.0f} s of {:.4g} s)", what(), seconds(),
-                                   options_->timeout.value()));
+      const std::string limit =
+          options_->timeout ? fmt::format(" of {:.4g} s", options_->timeout->value()) : "";
+      options_->notice(fmt::format("waiting for {} ({:.0f} s{})", what(), seconds(), limit));
     }
   }
 
@@ -198,7 +203,7 @@ class Host {
             "{} of {} processes did not come to rank 0 on host {} (port {}, address {}) within "
             "{:.4g} s: rank{} {}",
             missing.size(), options_->size, own_host_name(), listening_.port, options_->address,
-            options_->timeout.value(), missing.size() == 1 ? "" : "s", ranks_in_words(missing)));
+            options_->timeout->value(), missing.size() == 1 ? "" : "s", ranks_in_words(missing)));
       }
       patience_.notice([&] {
         return fmt::format("rank{} {} of {} at {}:{}", missing.size() == 1 ? "" : "s",
@@ -372,8 +377,8 @@ class Joiner {
       }
       if (MeetingClock::now() + pause >= patience_.end()) {
         fail_to_meet(fmt::format("rank {} on host {}: cannot join rank 0 at {} within {:.4g} s: {}",
-                                 options_->rank, own_host_name(), place_, options_->timeout.value(),
-                                 fault_));
+                                 options_->rank, own_host_name(), place_,
+                                 options_->timeout->value(), fault_));
       }
       notice();
       std::this_thread::sleep_for(pause);
@@ -427,7 +432,9 @@ class Joiner {
 
   /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
   [[nodiscard]] std::optional<Meeting> wait_for_table(TcpConnection connection) {
-    const auto end = MeetingClock::now() + Patience::of(options_->timeout) + kHelloPatience;
+    const auto end = options_->timeout
+                         ? MeetingClock::now() + Patience::of(*options_->timeout) + kTableMargin
+                         : MeetingClock::time_point::max();
     const std::optional<std::string> answer = next_text(connection, end);
     end_where_told(answer);
     if (!answer || !answer->starts_with(kComplete)) {

@@ -344,7 +344,7 @@ int run(int argc, const char* const* argv, JobProcess* process) {
   const po::options_description flags = benchmark_flags();
   std::optional<BenchmarkRequest> request;
   std::optional<std::string> answer;
-  prepare_together(process, [&]() -> std::vector<SharedInput> {
+  prepare_together(process, std::nullopt, [&]() -> std::vector<SharedInput> {
     const CommandLine line(argc, argv, flags);
     answer = standard_answer(line, kProgram, kUsage, flags);
     if (!answer) {

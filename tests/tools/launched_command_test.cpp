@@ -91,5 +91,17 @@ TEST(TransportFlag, IsTheWayToMeetAmongTheArguments) {
   EXPECT_EQ(flag("--steps", "2"), kUnasked);
 }
 
+TEST(DeadlineFlag, BoundsTheStartBeforeTheCommandLineIsRead) {
+  const auto flag = [](const char* first, const char* second) {
+    const std::array arguments = {"ptdp-run", "plan.json", first, second};
+    return phase_deadline(deadline_flag(static_cast<int>(arguments.size()), arguments.data()));
+  };
+  EXPECT_EQ(flag("--deadline", "20"), Seconds(20.0));
+  EXPECT_EQ(flag("--quiet", "--deadline=20"), Seconds(20.0));
+  EXPECT_EQ(flag("--deadline", "off"), std::nullopt);
+  EXPECT_EQ(flag("--deadline", "soon"), Seconds(300.0));
+  EXPECT_EQ(flag("--deadlines", "20"), Seconds(300.0));
+}
+
 }  // namespace
 }  // namespace ptdp

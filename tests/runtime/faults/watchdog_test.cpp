@@ -55,7 +55,30 @@ TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
   EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 60.0);
   rule.fixed = Seconds(1.5);
   EXPECT_EQ(deadline_of(rule, forward, Seconds(3.0)).value(), 1.5);
-  EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 300.0);
+  EXPECT_EQ(deadline_of(rule, {.phase = Phase::kSaving}, Seconds(0.0)).value(), 8.0);
+}
+
+TEST(Deadline, IsReadOfItsFlag) {
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("auto")), Seconds(300.0));
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("0.5")), Seconds(8.0));
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("20")), Seconds(20.0));
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("off")), std::nullopt);
+  for (const char* text : {"", "0", "-1", "4s", "nan", "1e8", "soon"}) {
+    EXPECT_FALSE(parse_deadline_rule(text)) << text;
+  }
+}
+
+TEST(StallDetector, EndsAPhaseThatTakesLongerThanItsDeadline) {
+  StallDetector detector({.fixed = Seconds(9.0)});
+  const std::vector<RankActivity> world = {
+      {.rank = 1,
+       .state = {.events = 5,
+                 .is_active = true,
+                 .now = {.phase = Phase::kSaving, .step = 3, .start = kSecond}}}};
+  const auto fault = look_on(detector, world, kSecond, 11 * kSecond);
+  ASSERT_TRUE(fault);
+  EXPECT_THAT(to_string(*fault),
+              HasSubstr("rank 1: the checkpoint before step 4: has not ended for "));
 }
 
 TEST(StallDetector, NamesTheRankThatWorksWhileTheOthersWait) {

@@ -161,7 +161,7 @@ TEST(FindMeetingPlace, TakesThatOfTorchrun) {
   EXPECT_EQ(place.address, "127.0.0.1");
   EXPECT_EQ(place.port, 29500);
   EXPECT_EQ(place.job, "run 7");
-  EXPECT_EQ(place.timeout.value(), 120.0);
+  EXPECT_EQ(place.timeout, std::nullopt);
 }
 
 // Its agent listens at MASTER_PORT itself.
@@ -201,7 +201,7 @@ TEST(FindMeetingPlace, LetsTheUserChooseThePortAndTheTimeout) {
   const MeetingPlace place =
       place_in(merged({{"PTDP_MEETING_PORT", "7001"}, {"PTDP_MEETING_TIMEOUT", "30"}}, kTorchrun));
   EXPECT_EQ(place.port, 7001);
-  EXPECT_EQ(place.timeout.value(), 30.0);
+  EXPECT_EQ(place.timeout, Seconds(30.0));
 }
 
 TEST(FindMeetingPlace, NamesWhatIsMissingOrMakesNoSense) {
