@@ -56,12 +56,12 @@ HubAddress parse_hub_address(const std::string& line) {
   return address;
 }
 
-ControlHub::ControlHub()
-    : listening_(listen_on(0)),
+ControlHub::ControlHub(const std::string& address)
+    : listening_(listen_on(0, address)),
       address_{.secret = new_secret(),
                .port = listening_.port,
                .host = own_host_name(),
-               .addresses = own_addresses()} {}
+               .addresses = address.empty() ? own_addresses() : std::vector{address}} {}
 
 ControlChannel::ControlChannel(ControlOptions options, ControlHub hub)
     : options_(std::move(options)),

@@ -18,9 +18,9 @@
 namespace ptdp {
 
 struct ControlOptions {
-  int first_rank = 0;  ///< Of this process; the one with rank 0 is the hub.
-  int num_ranks = 1;   ///< Of this process,
-  int world_size = 1;  ///< and of all.
+  int first_rank = 0;             ///< Of this process; the one with rank 0 is the hub.
+  int num_ranks = 1;              ///< Of this process,
+  int world_size = 1;             ///< and of all.
   Seconds connect_timeout{30.0};  ///< For all processes to join.
   /// A process from which nothing is heard for so long has stopped.
   Seconds longest_silence{10.0};
@@ -42,8 +42,8 @@ struct HubAddress {
 /// Listens from its construction on; its address is then spread by what the processes share.
 class ControlHub {
  public:
-  /// Throws Error(kRuntimeFault).
-  ControlHub();
+  /// Listens at this address of this host; empty: at all. Throws Error(kRuntimeFault).
+  explicit ControlHub(const std::string& address = {});
   [[nodiscard]] const HubAddress& address() const { return address_; }
 
  private:

@@ -419,7 +419,7 @@ void open_channel(SharedRun& run, const HostSide& host) {
                          .activities = [&run] { return activities_of(run.log); }};
   std::optional<ControlHub> hub;
   if (world.rank() == 0) {
-    hub.emplace();
+    hub.emplace(run.options.process->address());
   }
   const std::string line = spread_address(run, host, hub ? to_line(hub->address()) : "");
   std::unique_ptr<ControlChannel> channel =

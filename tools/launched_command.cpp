@@ -237,6 +237,7 @@ std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Laun
     options.address = place.address;
     options.port = place.port;
     options.job = place.job;
+    options.secret = place.secret;
     options.timeout = meeting_timeout(place, rule);
     options.notice = [&program](const std::string& text) {
       tell(fmt::format("{}: {}\n", program, text));
@@ -245,7 +246,7 @@ std::unique_ptr<JobProcess> join_over_tcp(const std::string& program, const Laun
   // The meeting ends by itself, unless a name server does not answer.
   constexpr Seconds margin(4.0);
   const PhaseLimit limited(
-      options.timeout ? std::optional(*options.timeout + margin) : std::nullopt, [&] {
+      options.timeout ? std::optional(2.0 * *options.timeout + margin) : std::nullopt, [&] {
         leave(program, waited("the start", launcher.rank, own_host_name(),
                               "for " + options.address + " to be resolved", *options.timeout));
       });

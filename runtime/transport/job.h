@@ -55,6 +55,8 @@ class JobProcess {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual const std::string& host() const = 0;
+  /// The address of this host by which the others reach it; empty: any that it has.
+  [[nodiscard]] virtual const std::string& address() const = 0;
   /// Processes of the job on this host, this one included.
   [[nodiscard]] virtual int ranks_on_host() const = 0;
   /// Its place among them, from 0.

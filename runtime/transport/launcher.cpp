@@ -219,6 +219,10 @@ MeetingPlace find_meeting_place(const Environment& environment, const Launcher& 
   } else if (is_step) {
     place.job = variables.text("SLURM_JOB_ID") + "." + variables.text("SLURM_STEP_ID");
   }
+  place.secret = variables.text("PTDP_JOB_SECRET");
+  if (variables.has("PTDP_JOB_SECRET") && place.secret.empty()) {
+    throw Error("environment: PTDP_JOB_SECRET: expected a secret, got nothing");
+  }
   if (variables.has("PTDP_MEETING_TIMEOUT")) {
     place.timeout = Seconds(static_cast<double>(
         variables.number("PTDP_MEETING_TIMEOUT", kMostSeconds, "seconds from 1 to 86400", 1)));

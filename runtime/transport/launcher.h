@@ -43,14 +43,15 @@ struct MeetingPlace {
   std::string address;  ///< Of the host of rank 0.
   std::uint16_t port = 0;
   std::string job;  ///< Equal for all processes of the job, and unequal to other jobs' if possible.
+  std::string secret;              ///< Of PTDP_JOB_SECRET; empty without it.
   std::optional<Seconds> timeout;  ///< Of PTDP_MEETING_TIMEOUT; none where it is not set.
 };
 
 /// The address is MASTER_ADDR, else under srun the first host of the step. The port is
 /// PTDP_MEETING_PORT, else MASTER_PORT, or the hundredth behind it where torchrun's agent listens
 /// at that itself (TORCHELASTIC_USE_AGENT_STORE=True), else under srun one of 20000 to 29999 that
-/// the numbers of job and step make. The timeout is PTDP_MEETING_TIMEOUT. Throws Error naming the
-/// variable that is missing or makes no sense.
+/// the numbers of job and step make. The timeout is PTDP_MEETING_TIMEOUT, the secret
+/// PTDP_JOB_SECRET. Throws Error naming the variable that is missing or makes no sense.
 [[nodiscard]] MeetingPlace find_meeting_place(const Environment& environment,
                                               const Launcher& launcher);
 

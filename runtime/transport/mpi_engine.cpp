@@ -89,6 +89,7 @@ MpiEngine::MpiEngine() {
                      .ranks_on_host = here.count,
                      .place_on_host = here.place,
                      .host = processor_name()};
+  place.address = place.ranks_on_host == place.size ? "127.0.0.1" : "";
   check_mpi(MPI_Comm_rank(all_, &place.rank), "MPI_Comm_rank");
   set_place(std::move(place));
   start_courier("mpi courier");

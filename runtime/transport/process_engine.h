@@ -49,6 +49,7 @@ struct ProcessPlace {
   int ranks_on_host = 1;
   int place_on_host = 0;
   std::string host;
+  std::string address;  ///< Of this host, by which the others reach it; empty: any.
 };
 
 /// Moves packets between the processes of a job. A transport only ever touches memory of the

@@ -41,6 +41,7 @@ class EngineProcess final : public JobProcess {
   [[nodiscard]] int rank() const override { return engine_->place().rank; }
   [[nodiscard]] int size() const override { return engine_->place().size; }
   [[nodiscard]] const std::string& host() const override { return engine_->place().host; }
+  [[nodiscard]] const std::string& address() const override { return engine_->place().address; }
   [[nodiscard]] int ranks_on_host() const override { return engine_->place().ranks_on_host; }
   [[nodiscard]] int place_on_host() const override { return engine_->place().place_on_host; }
   [[nodiscard]] std::unique_ptr<JobWorld> make_world(int size,

@@ -76,7 +76,8 @@ std::uint16_t port_of(const SocketAddress& address) {
 }
 
 /// 0, or the error number.
-int try_to_listen(int family, std::uint16_t port, Listening& listening) {
+int try_to_listen(SocketAddress address, Listening& listening) {
+  const int family = address.storage.ss_family;
   listening.socket = new_stream(family);
   if (!listening.socket.is_open()) {
     return errno;
@@ -85,7 +86,6 @@ int try_to_listen(int family, std::uint16_t port, Listening& listening) {
   if (family == AF_INET6) {
     set_option(listening.socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   }
-  SocketAddress address = any_address(family, port);
   if (::bind(listening.socket.get(), as_sockaddr(address.storage), address.length) != 0 ||
       ::listen(listening.socket.get(), SOMAXCONN) != 0 ||
       ::getsockname(listening.socket.get(),
@@ -113,11 +113,16 @@ void Socket::close() noexcept {
   }
 }
 
-Listening listen_on(std::uint16_t port) {
-  Listening listening;
-  int fault = try_to_listen(AF_INET6, port, listening);  // takes IPv4 too
-  if (fault == EAFNOSUPPORT || fault == EADDRNOTAVAIL) {
-    fault = try_to_listen(AF_INET, port, listening);
+Listening listen_on(std::uint16_t port, const std::string& address) {
+  Listening listening{.address = address};
+  int fault = EADDRNOTAVAIL;
+  if (address.empty()) {
+    fault = try_to_listen(any_address(AF_INET6, port), listening);  // takes IPv4 too
+    if (fault == EAFNOSUPPORT || fault == EADDRNOTAVAIL) {
+      fault = try_to_listen(any_address(AF_INET, port), listening);
+    }
+  } else if (const Resolution found = resolve(address, port); !found.addresses.empty()) {
+    fault = try_to_listen(found.addresses.front(), listening);
   }
   if (fault != 0) {
     throw Error("cannot listen on " + (port == 0 ? "any port" : "port " + std::to_string(port)) +
@@ -163,8 +168,16 @@ std::string peer_address(const Socket& socket) {
   return ::getpeername(socket.get(), place, &address.length) == 0 ? to_text(address) : "";
 }
 
+std::string local_address(const Socket& socket) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the system's way
+  auto* const place = reinterpret_cast<sockaddr*>(&address.storage);
+  return ::getsockname(socket.get(), place, &address.length) == 0 ? to_text(address) : "";
+}
+
 bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
 }
 
 Resolution resolve(const std::string& host, std::uint16_t port) {
@@ -239,6 +252,25 @@ std::vector<std::string> own_addresses() {
   std::stable_partition(addresses.begin(), addresses.end(),
                         [](const std::string& address) { return !is_loopback(address); });
   return addresses;
+}
+
+std::string own_address_of(const std::string& host) {
+  const std::vector<std::string> own = own_addresses();
+  std::string address;
+  for (const SocketAddress& found : resolve(host, 0).addresses) {
+    const std::string each = to_text(found);
+    // What a name of a host means to the host itself may be its loopback, and others cannot follow.
+    const bool is_meant =
+        is_loopback(host)
+            ? is_loopback(each)
+            : !is_loopback(each) && std::find(own.begin(), own.end(), each) != own.end();
+    const bool is_better = address.empty() || (address.find(':') != std::string::npos &&
+                                               each.find(':') == std::string::npos);
+    if (is_meant && is_better) {
+      address = each;
+    }
+  }
+  return address;
 }
 
 std::string own_host_name() {

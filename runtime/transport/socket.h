@@ -29,14 +29,16 @@ class Socket {
   int descriptor_ = -1;
 };
 
-/// Listens on all addresses of this host.
+/// A socket that takes connections.
 struct Listening {
   Socket socket;
   std::uint16_t port = 0;
+  std::string address;  ///< Of this host; empty: all.
 };
-/// `port` 0: one of the system's choice. Throws Error(kRuntimeFault) with the port.
-[[nodiscard]] Listening listen_on(std::uint16_t port);
-/// The next connection, if one waits.
+/// Listens at one address of this host, or where `address` is empty at all. `port` 0: one of the
+/// system's choice. Throws Error(kRuntimeFault) with the port.
+[[nodiscard]] Listening listen_on(std::uint16_t port, const std::string& address = {});
+/// The next connection, if one waits; else `errno` is accept(2)'s.
 [[nodiscard]] std::optional<Socket> accept_next(const Socket& listening);
 
 /// Where a socket of a host is reached.
@@ -46,8 +48,11 @@ struct SocketAddress {
 };
 /// "10.0.0.1", "fd00::1"; empty where it is neither.
 [[nodiscard]] std::string to_text(const SocketAddress& address);
-/// Of the other side of a connection.
+/// The address of the other side of a connection.
 [[nodiscard]] std::string peer_address(const Socket& socket);
+/// The address of this side of a connection.
+[[nodiscard]] std::string local_address(const Socket& socket);
+/// Whether an address, or the name of one, is of this host alone: "127.0.0.1", "::1", "localhost".
 [[nodiscard]] bool is_loopback(const std::string& address);
 
 /// What a name or an address stands for; empty with `fault`, in the system's words.
@@ -78,6 +83,9 @@ class PendingConnection {
 
 /// Addresses of this host, those of its loopback last.
 [[nodiscard]] std::vector<std::string> own_addresses();
+/// The address of this host that all hosts mean by `host`, IPv4 before IPv6. Empty where there is
+/// none: a name may mean the loopback here, or another machine that passes connections on.
+[[nodiscard]] std::string own_address_of(const std::string& host);
 [[nodiscard]] std::string own_host_name();
 
 }  // namespace ptdp

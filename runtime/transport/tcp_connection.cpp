@@ -42,6 +42,11 @@ void TcpConnection::close() noexcept {
   unsent_.clear();
 }
 
+bool TcpConnection::was_hung_up() const {
+  char byte = 0;
+  return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void TcpConnection::send(Packet packet) {
   if (!is_open() || is_broken_) {
     pool_->give_back(std::move(packet));

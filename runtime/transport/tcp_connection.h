@@ -29,6 +29,8 @@ class TcpConnection {
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] int descriptor() const { return socket_.get(); }
   [[nodiscard]] std::string peer_address() const { return ptdp::peer_address(socket_); }
+  /// Whether the other side hung up, and nothing that it sent is still to be received.
+  [[nodiscard]] bool was_hung_up() const;
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   void close() noexcept;
 

@@ -8,13 +8,14 @@
 #include <sstream>
 
 #include "cost_model/error.h"
-#include "runtime/transport/socket.h"
+#include "runtime/transport/keyed_digest.h"
 
 namespace ptdp {
 namespace {
 
 constexpr std::string_view kHello = "hello";
 constexpr std::string_view kComplete = "complete ";
+constexpr std::string_view kProof = "proof ";
 constexpr std::size_t kMostWays = 8;
 
 std::string own_machine() {
@@ -52,26 +53,28 @@ std::string as_word(const std::string& text) {
   return word.empty() ? "-" : word;
 }
 
-MetProcess own_process(std::uint16_t port) {
-  MetProcess self{.host = as_word(own_host_name()),
-                  .machine = own_machine(),
-                  .port = port,
-                  .addresses = own_addresses()};
+MetProcess own_process(const Listening& listening) {
+  MetProcess self{
+      .host = as_word(own_host_name()),
+      .machine = own_machine(),
+      .port = listening.port,
+      .addresses = listening.address.empty() ? own_addresses() : std::vector{listening.address}};
   self.addresses.resize(std::min(self.addresses.size(), kMostWays));
   return self;
 }
 
-TcpHello own_hello(const TcpJobOptions& options, std::uint16_t port) {
+TcpHello own_hello(const TcpJobOptions& options, const Listening& listening) {
   return {.rank = options.rank,
           .size = options.size,
           .version = PTDP_VERSION,
           .job = as_word(options.job),
           .process = ::getpid(),
-          .self = own_process(port)};
+          .self = own_process(listening)};
 }
 
 std::string described(const TcpHello& hello) {
-  return fmt::format("rank {} (process {} on host {})", hello.rank, hello.process, hello.self.host);
+  return fmt::format("rank {} (process {} on host {})", hello.rank, hello.process,
+                     as_word(hello.self.host));
 }
 
 std::string to_text(const TcpHello& hello) {
@@ -96,6 +99,22 @@ std::optional<TcpHello> parse_hello_text(const std::string& text) {
 
 std::string refusal(const std::string& why) {
   return std::string(kRefused) + why;
+}
+
+std::string TcpProof::of_guest(const std::string& secret) const {
+  return fmt::format("{}{} {}", kProof, answer,
+                     keyed_digest(secret, fmt::format("guest {} {} {}", challenge, answer, hello)));
+}
+
+std::string TcpProof::of_host(const std::string& secret) const {
+  return fmt::format("{} {}", kWelcome,
+                     keyed_digest(secret, fmt::format("host {} {} {}", challenge, answer, hello)));
+}
+
+std::string answer_in(const std::string& proof) {
+  return proof.starts_with(kProof)
+             ? proof.substr(kProof.size(), proof.find(' ', kProof.size()) - kProof.size())
+             : "";
 }
 
 std::string to_text(const TcpTable& table) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/transport/socket.h"
 #include "runtime/transport/tcp_job.h"
 
 namespace ptdp {
@@ -19,8 +20,8 @@ struct MetProcess {
   std::uint16_t port = 0;              ///< Where it listens,
   std::vector<std::string> addresses;  ///< at these, the likeliest first.
 };
-/// This process, which listens at `port`.
-[[nodiscard]] MetProcess own_process(std::uint16_t port);
+/// This process, as one that listens there.
+[[nodiscard]] MetProcess own_process(const Listening& listening);
 
 /// Rank 0's answer to a process that joins.
 inline constexpr const char* kWelcome = "welcome";
@@ -38,8 +39,8 @@ struct TcpHello {
   int process = 0;  ///< Its number on its host.
   MetProcess self;
 };
-/// The hello of this process, which listens at `port`.
-[[nodiscard]] TcpHello own_hello(const TcpJobOptions& options, std::uint16_t port);
+/// The hello of this process, which listens there.
+[[nodiscard]] TcpHello own_hello(const TcpJobOptions& options, const Listening& listening);
 [[nodiscard]] std::string to_text(const TcpHello& hello);
 [[nodiscard]] std::optional<TcpHello> parse_hello_text(const std::string& text);
 /// A sender in words: "rank 1 (process 17 on host node-7)".
@@ -48,6 +49,22 @@ struct TcpHello {
 [[nodiscard]] std::string refusal(const std::string& why);
 /// A name as a word of a hello: printable and without spaces.
 [[nodiscard]] std::string as_word(const std::string& text);
+
+/// Begins rank 0's question whether a process knows the job's secret; a number used once follows.
+inline constexpr std::string_view kChallenge = "challenge ";
+/// What is proven to know the job's secret: that a hello and two numbers used once were seen.
+struct TcpProof {
+  std::string hello;  ///< As it was sent.
+  std::string challenge;
+  std::string answer;  ///< The number of the process that joins.
+
+  /// "proof ANSWER DIGEST": the word of the process that joins.
+  [[nodiscard]] std::string of_guest(const std::string& secret) const;
+  /// "welcome DIGEST": the word of rank 0 to it.
+  [[nodiscard]] std::string of_host(const std::string& secret) const;
+};
+/// The number in the word of a process that joins; empty in another text.
+[[nodiscard]] std::string answer_in(const std::string& proof);
 
 /// Where everybody is: rank 0's last word in a meeting.
 struct TcpTable {

@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
+#include <cerrno>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "cost_model/error.h"
+#include "runtime/transport/keyed_digest.h"
 #include "runtime/transport/meeting_parts.h"
 
 namespace ptdp {
@@ -42,15 +45,17 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 }
 
 Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
+  const std::string address = own_address_of(options.address);
   const auto end = std::min(patience.end(), MeetingClock::now() + kPortPatience);
   std::chrono::milliseconds pause = kFirstRetry;
   while (true) {
     try {
-      return listen_on(options.port);
+      return listen_on(options.port, address);
     } catch (const Error& error) {
       if (MeetingClock::now() + pause >= end) {
-        fail_to_host(fmt::format("rank 0 on host {}: {} ({}:{}), where the other ranks expect it",
-                                 own_host_name(), error.what(), options.address, options.port));
+        fail_to_host(fmt::format(
+            "rank 0 on host {}: the meeting: {} ({}:{}), where the other ranks expect it",
+            own_host_name(), error.what(), options.address, options.port));
       }
     }
     std::this_thread::sleep_for(pause);
@@ -62,8 +67,14 @@ Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
 struct Guest {
   TcpConnection connection;
   MeetingClock::time_point since = MeetingClock::now();
-  std::optional<TcpHello> hello;  ///< Of one who joined.
+  std::optional<TcpHello> claim = {};  ///< Of one who was asked for the job's secret,
+  TcpProof proof = {};                 ///< with this.
+  std::optional<TcpHello> hello = {};  ///< Of one who joined.
 };
+
+bool are_of_one_process(const TcpHello& a, const TcpHello& b) {
+  return a.process == b.process && a.self.machine == b.self.machine && a.self.port == b.self.port;
+}
 
 /// Rank 0's part.
 class Host {
@@ -77,28 +88,30 @@ class Host {
   [[nodiscard]] Meeting gather() {
     while (true) {
       wait_for_guests();
-      while (std::optional<Socket> socket = accept_next(listening_.socket)) {
-        guests_.push_back({.connection = TcpConnection(std::move(*socket), *pool_)});
-      }
+      const bool has_room = let_in();
       for (Guest& guest : guests_) {
         look_at(guest);
       }
       std::erase_if(guests_, [](const Guest& guest) { return !guest.connection.is_open(); });
+      if (!has_room) {
+        make_room();
+      }
       const std::vector<int> missing = missing_ranks();
       if (missing.empty()) {
         return complete();
       }
       if (patience_.is_over()) {
         end_all(fmt::format(
-            "{} of {} processes did not come to rank 0 on host {} (port {}, address {}) within "
-            "{:.4g} s: rank{} {}",
+            "the meeting: {} of {} processes did not come to rank 0 on host {} (port {}, address "
+            "{}) within {:.4g} s: rank{} {}{}",
             missing.size(), options_->size, own_host_name(), listening_.port, options_->address,
-            options_->timeout->value(), missing.size() == 1 ? "" : "s", ranks_in_words(missing)));
+            options_->timeout->value(), missing.size() == 1 ? "" : "s", ranks_in_words(missing),
+            others_in_words()));
       }
       patience_.notice([&] {
-        return fmt::format("rank{} {} of {} at {}:{}", missing.size() == 1 ? "" : "s",
+        return fmt::format("rank{} {} of {} at {}:{}{}", missing.size() == 1 ? "" : "s",
                            ranks_in_words(missing), options_->size, options_->address,
-                           listening_.port);
+                           listening_.port, others_in_words());
       });
     }
   }
@@ -126,50 +139,115 @@ class Host {
     }
   }
 
+  /// False where the system has no descriptor left for the next guest.
+  bool let_in() {
+    while (std::optional<Socket> socket = accept_next(listening_.socket)) {
+      guests_.push_back({.connection = TcpConnection(std::move(*socket), *pool_)});
+    }
+    return errno != EMFILE && errno != ENFILE;
+  }
+
+  /// Processes of the job speak at once: the guest that has been silent longest goes.
+  void make_room() {
+    const auto silent = std::find_if(guests_.begin(), guests_.end(),
+                                     [](const Guest& guest) { return !guest.hello; });
+    if (silent != guests_.end()) {
+      guests_.erase(silent);
+      return;
+    }
+    lacks_room_ = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMilliseconds));
+  }
+
+  /// A guest spoke who has not joined yet. Whoever does not belong here ends nothing.
   void judge(Guest& guest, const std::string& text) {
+    if (guest.claim) {
+      return judge_proof(guest, text);
+    }
     std::optional<TcpHello> hello = parse_hello_text(text);
-    if (!hello) {
+    if (!hello || guest.connection.was_hung_up()) {
       guest.connection.close();
       return;
     }
-    if (hello->job != as_word(options_->job)) {
-      guest.connection.send(
-          to_packet(*pool_, refusal(fmt::format("another job meets there: expected job {}, got {}",
-                                                as_word(options_->job), hello->job))));
-      guest.connection.close();
-      return;
+    if (const std::string fault = mismatch(*hello); !fault.empty()) {
+      return turn_away(guest, *hello, fault);
     }
-    check(*hello);
+    if (options_->secret.empty()) {
+      return welcome(guest, std::move(*hello), kWelcome);
+    }
+    guest.claim = std::move(hello);
+    guest.proof = {.hello = text, .challenge = random_digits()};
+    guest.connection.send(to_packet(*pool_, std::string(kChallenge) + guest.proof.challenge));
+  }
+
+  void judge_proof(Guest& guest, const std::string& text) {
+    guest.proof.answer = answer_in(text);
+    if (!are_equal_digests(text, guest.proof.of_guest(options_->secret))) {
+      return turn_away(guest, *guest.claim, "expected the PTDP_JOB_SECRET of rank 0, got another");
+    }
+    welcome(guest, std::move(*guest.claim), guest.proof.of_host(options_->secret));
+  }
+
+  /// Why this is no process of the job; empty where it may be one.
+  [[nodiscard]] std::string mismatch(const TcpHello& hello) const {
+    if (hello.job != as_word(options_->job)) {
+      return fmt::format("another job meets there: expected job {}, got {}", as_word(options_->job),
+                         as_word(hello.job));
+    }
+    if (hello.version != PTDP_VERSION) {
+      return fmt::format("expected version {} of this program as on rank 0, got {}", PTDP_VERSION,
+                         as_word(hello.version));
+    }
+    if (hello.size != options_->size) {
+      return fmt::format("expected a job of {} processes as on rank 0, got one of {}",
+                         options_->size, hello.size);
+    }
+    return hello.rank == 0
+               ? fmt::format("process {} on host {} is rank 0", ::getpid(), own_host_name())
+               : "";
+  }
+
+  void turn_away(Guest& guest, const TcpHello& hello, const std::string& why) {
+    constexpr std::size_t most_told = 4;
+    guest.connection.send(to_packet(*pool_, refusal(why)));
+    guest.connection.close();
+    if (turned_away_.size() < most_told) {
+      turned_away_.insert(fmt::format("{}: {}", described(hello), why));
+    }
+  }
+
+  /// A process that hung up and comes again takes the place of its former connection.
+  void welcome(Guest& guest, TcpHello hello, const std::string& word) {
+    const auto same = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& other) {
+      return other.hello && other.connection.is_open() && other.hello->rank == hello.rank;
+    });
+    if (same != guests_.end() && !are_of_one_process(*same->hello, hello) &&
+        !same->connection.was_hung_up()) {
+      return turn_away(
+          guest, hello,
+          fmt::format("two processes are rank {}: process {} on host {} came first", hello.rank,
+                      same->hello->process, as_word(same->hello->self.host)));
+    }
+    if (same != guests_.end()) {
+      same->connection.close();
+    }
     const std::string seen = guest.connection.peer_address();
-    std::vector<std::string>& ways = hello->self.addresses;
+    std::vector<std::string>& ways = hello.self.addresses;
     if (!is_loopback(seen)) {
       std::erase(ways, seen);
       ways.insert(ways.begin(), seen);
     }
     guest.hello = std::move(hello);
-    guest.connection.send(to_packet(*pool_, kWelcome));
+    guest.connection.send(to_packet(*pool_, word));
   }
 
-  /// Ends the meeting where the job cannot come together any more.
-  void check(const TcpHello& hello) {
-    if (hello.version != PTDP_VERSION) {
-      end_all(fmt::format("{}: expected version {} of this program as on rank 0, got {}",
-                          described(hello), PTDP_VERSION, hello.version));
+  /// What may be why ranks are missing, behind their names.
+  [[nodiscard]] std::string others_in_words() const {
+    std::string text = lacks_room_ ? "; this process may not have more connections open" : "";
+    for (const std::string& other : turned_away_) {
+      text += "; turned away " + other;
     }
-    if (hello.size != options_->size) {
-      end_all(fmt::format("{}: expected a job of {} processes as on rank 0, got one of {}",
-                          described(hello), options_->size, hello.size));
-    }
-    const auto same = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& other) {
-      return other.hello && other.hello->rank == hello.rank;
-    });
-    if (hello.rank == 0 || same != guests_.end()) {
-      end_all(
-          fmt::format("two processes are rank {}: process {} on host {}, and process {} on host {}",
-                      hello.rank, hello.rank == 0 ? ::getpid() : same->hello->process,
-                      hello.rank == 0 ? own_host_name() : same->hello->self.host, hello.process,
-                      hello.self.host));
-    }
+    return text;
   }
 
   /// Throws it, here alone.
@@ -198,10 +276,9 @@ class Host {
   }
 
   [[nodiscard]] Meeting complete() {
-    std::random_device device;
-    Meeting meeting{.secret = fmt::format("{:08x}{:08x}", device(), device())};
+    Meeting meeting{.secret = random_digits()};
     meeting.processes.resize(static_cast<std::size_t>(options_->size));
-    meeting.processes[0] = own_process(listening_.port);
+    meeting.processes[0] = own_process(listening_);
     for (Guest& guest : guests_) {
       if (guest.hello) {
         meeting.processes[static_cast<std::size_t>(guest.hello->rank)] = guest.hello->self;
@@ -222,6 +299,8 @@ class Host {
   Patience patience_;
   Listening listening_;
   std::vector<Guest> guests_;
+  std::set<std::string> turned_away_;  ///< The first few, and why.
+  bool lacks_room_ = false;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "runtime/transport/keyed_digest.h"
 #include "runtime/transport/meeting_parts.h"
 
 namespace ptdp {
@@ -29,8 +30,7 @@ class Joiner {
       : options_(&options),
         pool_(&pool),
         patience_(options),
-        place_(fmt::format("{}:{}", options.address, options.port)),
-        listening_(listen_on(0)) {}
+        place_(fmt::format("{}:{}", options.address, options.port)) {}
 
   [[nodiscard]] Meeting join() {
     std::chrono::milliseconds pause = kFirstRetry;
@@ -41,9 +41,10 @@ class Joiner {
         }
       }
       if (MeetingClock::now() + pause >= patience_.end()) {
-        fail_to_meet(fmt::format("rank {} on host {}: cannot join rank 0 at {} within {:.4g} s: {}",
-                                 options_->rank, own_host_name(), place_,
-                                 options_->timeout->value(), fault_));
+        fail_to_meet(fmt::format(
+            "rank {} on host {}: the meeting: cannot join rank 0 at {} within "
+            "{:.4g} s: {}",
+            options_->rank, own_host_name(), place_, options_->timeout->value(), fault_));
       }
       notice();
       std::this_thread::sleep_for(pause);
@@ -82,17 +83,56 @@ class Joiner {
       note_fault(state == PendingConnection::State::kFailed ? pending.fault() : "no answer");
       return std::nullopt;
     }
-    TcpConnection connection(pending.take(), *pool_);
-    connection.send(to_packet(*pool_, to_text(own_hello(*options_, listening_.port))));
-    const std::optional<std::string> answer =
-        next_text(connection, std::min(patience_.end(), MeetingClock::now() + kHelloPatience));
-    if (answer != kWelcome) {
-      end_where_told(answer);
-      note_fault(connection.is_open() ? "somebody listens there who does not answer as rank 0 does"
-                                      : "somebody listens there who hangs up");
-      return std::nullopt;
+    Socket socket = pending.take();
+    listen_where_reached(local_address(socket));
+    TcpConnection connection(std::move(socket), *pool_);
+    TcpProof proof{.hello = to_text(own_hello(*options_, listening_)), .answer = random_digits()};
+    std::optional<std::string> answer = ask(connection, proof.hello);
+    if (answer && answer->starts_with(kChallenge)) {
+      if (options_->secret.empty()) {
+        fail_to_meet(
+            fmt::format("rank {} on host {}: the meeting: rank 0 at {} asks for the job's "
+                        "secret: expected PTDP_JOB_SECRET in the environment",
+                        options_->rank, own_host_name(), place_));
+      }
+      proof.challenge = answer->substr(kChallenge.size());
+      answer = ask(connection, proof.of_guest(options_->secret));
     }
-    return wait_for_table(std::move(connection));
+    const bool is_welcome =
+        answer &&
+        (options_->secret.empty() ? *answer == kWelcome
+                                  : are_equal_digests(*answer, proof.of_host(options_->secret)));
+    if (is_welcome) {
+      return wait_for_table(std::move(connection));
+    }
+    end_where_told(answer);
+    if (answer && answer->starts_with(kWelcome)) {
+      fail_to_meet(
+          fmt::format("rank {} on host {}: the meeting: rank 0 at {} does not prove to "
+                      "know PTDP_JOB_SECRET: expected that of this process",
+                      options_->rank, own_host_name(), place_));
+    }
+    note_fault(connection.is_open() ? "somebody listens there who does not answer as rank 0 does"
+                                    : "somebody listens there who hangs up");
+    return std::nullopt;
+  }
+
+  /// At the address by which this process reaches rank 0; at all where that is of this host alone,
+  /// and processes on others may know rank 0 by the same name.
+  void listen_where_reached(const std::string& local) {
+    const bool is_for_all =
+        local.starts_with("fe80:") || (is_loopback(local) && !is_loopback(options_->address));
+    const std::string address = is_for_all ? "" : local;
+    if (!listening_.socket.is_open() || listening_.address != address) {
+      listening_ = listen_on(0, address);
+    }
+  }
+
+  /// The other side's next word, after this one.
+  [[nodiscard]] std::optional<std::string> ask(TcpConnection& connection,
+                                               const std::string& text) const {
+    connection.send(to_packet(*pool_, text));
+    return next_text(connection, std::min(patience_.end(), MeetingClock::now() + kHelloPatience));
   }
 
   /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
@@ -120,8 +160,9 @@ class Joiner {
       throw Aborted();
     }
     if (answer && answer->starts_with(kRefused)) {
-      fail_to_meet(fmt::format("rank {} on host {}: rank 0 at {} refuses it: {}", options_->rank,
-                               own_host_name(), place_, answer->substr(kRefused.size())));
+      fail_to_meet(fmt::format("rank {} on host {}: the meeting: rank 0 at {} refuses it: {}",
+                               options_->rank, own_host_name(), place_,
+                               answer->substr(kRefused.size())));
     }
   }
 

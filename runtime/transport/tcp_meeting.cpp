@@ -8,8 +8,8 @@ namespace ptdp {
 
 Meeting meet(const TcpJobOptions& options, PacketPool& pool) {
   if (options.size == 1) {
-    Meeting alone{.listening = listen_on(0)};
-    alone.processes.push_back(own_process(alone.listening.port));
+    Meeting alone{.listening = listen_on(0, "127.0.0.1")};
+    alone.processes.push_back(own_process(alone.listening));
     return alone;
   }
   return options.rank == 0 ? host_meeting(options, pool) : join_meeting(options, pool);
@@ -20,7 +20,8 @@ ProcessPlace place_in(const Meeting& meeting, int rank) {
   ProcessPlace place{.rank = rank,
                      .size = static_cast<int>(std::ssize(meeting.processes)),
                      .ranks_on_host = 0,
-                     .host = own.host};
+                     .host = own.host,
+                     .address = meeting.listening.address};
   for (int other = 0; other < place.size; ++other) {
     if (meeting.processes[static_cast<std::size_t>(other)].machine == own.machine) {
       place.ranks_on_host += 1;

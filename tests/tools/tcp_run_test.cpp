@@ -169,21 +169,24 @@ TEST(RunUnderTorchrun, SaysOnceThatProcessesDoNotCome) {
   for (const ProgramRun& run : runs) {
     EXPECT_TRUE(ends_with(run, kRuntimeFault));
   }
-  EXPECT_THAT(runs[0].errors,
-              ContainsRegex("ptdp-run: 1 of 4 processes did not come to rank 0 .*: rank 1\n"));
+  EXPECT_THAT(
+      runs[0].errors,
+      ContainsRegex("ptdp-run: the meeting: 1 of 4 processes did not come to rank 0 .*: rank 1\n"));
   EXPECT_EQ(num_speakers(runs), 1);
 }
 
-TEST(RunUnderTorchrun, SaysOnceThatTwoProcessesAreOneRank) {
+TEST(RunUnderTorchrun, TurnsAwayASecondProcessOfOneRank) {
   const PlanFile plan(plan_of_four_ranks());
   std::vector<Process> processes = all_with({plan.path(), "--quiet"}, 3);
   processes[2].environment["RANK"] = "1";
+  processes[0].environment["PTDP_MEETING_TIMEOUT"] = "2";
   const std::vector<ProgramRun> runs = run_all(processes);
   for (const ProgramRun& run : runs) {
     EXPECT_TRUE(ends_with(run, kRuntimeFault));
   }
-  EXPECT_THAT(runs[0].errors, HasSubstr("two processes are rank 1"));
-  EXPECT_EQ(num_speakers(runs), 1);
+  EXPECT_THAT(runs[0].errors, HasSubstr("rank 2; turned away rank 1 (process "));
+  EXPECT_THAT(runs[1].errors + runs[2].errors, HasSubstr("refuses it: two processes are rank 1"));
+  EXPECT_EQ(num_speakers(runs), 2);
 }
 
 TEST(RunUnderTorchrun, SaysWhereRankZeroIsNot) {

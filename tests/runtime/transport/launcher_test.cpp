@@ -202,6 +202,7 @@ TEST(FindMeetingPlace, LetsTheUserChooseThePortAndTheTimeout) {
       place_in(merged({{"PTDP_MEETING_PORT", "7001"}, {"PTDP_MEETING_TIMEOUT", "30"}}, kTorchrun));
   EXPECT_EQ(place.port, 7001);
   EXPECT_EQ(place.timeout, Seconds(30.0));
+  EXPECT_EQ(place.secret, "");
 }
 
 TEST(FindMeetingPlace, NamesWhatIsMissingOrMakesNoSense) {

@@ -3,18 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <chrono>
-#include <cstring>
 #include <future>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "cost_model/error.h"
-#include "tests/runtime/transport/tcp_processes.h"
+#include "tests/runtime/transport/meetings.h"
 
 namespace ptdp {
 namespace {
@@ -23,43 +20,6 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-/// A process that joins in a thread of its own, and leaves at once; what it threw, or "".
-std::future<std::string> joining(const TcpJobOptions& options) {
-  return std::async(std::launch::async, [options]() -> std::string {
-    try {
-      const auto process = join_tcp_job(options);
-      EXPECT_EQ(process->finish(0), 0);
-      return "";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::kRuntimeFault);
-      return error.what();
-    } catch (const Aborted&) {
-      return "aborted";
-    }
-  });
-}
-
-TcpJobOptions with_timeout(TcpJobOptions options, double seconds) {
-  options.timeout = Seconds(seconds);
-  return options;
-}
-
-/// Connects as soon as somebody listens.
-Socket connected_to(std::uint16_t port) {
-  while (true) {
-    PendingConnection pending(resolve("127.0.0.1", port).addresses.at(0));
-    if (pending.look(1000) == PendingConnection::State::kConnected) {
-      return pending.take();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-void say(const Socket& socket, const std::string& text) {
-  EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(text.size()));
-}
 
 TEST(Meeting, BringsProcessesTogetherInWhateverOrderTheyCome) {
   const std::uint16_t port = free_port();
@@ -111,7 +71,7 @@ TEST(Meeting, NamesTheRanksThatDoNotCome) {
   auto one = joining(tcp_options(1, 7, port));
   auto five = joining(tcp_options(5, 7, port));
   EXPECT_THAT(joining(with_timeout(tcp_options(0, 7, port), 0.5)).get(),
-              AllOf(StartsWith("4 of 7 processes did not come to rank 0 on host "),
+              AllOf(StartsWith("the meeting: 4 of 7 processes did not come to rank 0 on host "),
                     HasSubstr("port " + std::to_string(port) + ", address 127.0.0.1"),
                     HasSubstr("within 0.5 s: ranks 2-4, 6")));
   EXPECT_EQ(one.get(), "aborted");  // rank 0 says it
@@ -152,54 +112,6 @@ TEST(Meeting, WaitsForAPortThatComesFree) {
   EXPECT_EQ(one.get(), "");
 }
 
-TEST(Meeting, EndsAtOnceWhereSizesDiffer) {
-  const std::uint16_t port = free_port();
-  auto zero = joining(tcp_options(0, 3, port));
-  auto one = joining(tcp_options(1, 4, port));
-  EXPECT_THAT(zero.get(),
-              ContainsRegex("rank 1 \\(process [0-9]+ on host .*\\): expected a job of 3 processes "
-                            "as on rank 0, got one of 4"));
-  EXPECT_EQ(one.get(), "aborted");
-}
-
-TEST(Meeting, EndsAtOnceWhereTwoProcessesAreOneRank) {
-  const std::uint16_t port = free_port();
-  auto zero = joining(tcp_options(0, 3, port));
-  auto one = joining(tcp_options(1, 3, port));
-  auto other = joining(tcp_options(1, 3, port));
-  EXPECT_THAT(zero.get(), ContainsRegex("two processes are rank 1: process [0-9]+ on host .*, and "
-                                        "process [0-9]+ on host "));
-  EXPECT_EQ(one.get(), "aborted");
-  EXPECT_EQ(other.get(), "aborted");
-}
-
-TEST(Meeting, EndsAtOnceWhereVersionsDiffer) {
-  const std::uint16_t port = free_port();
-  auto zero = joining(tcp_options(0, 2, port));
-  PacketPool pool;
-  TcpConnection old(connected_to(port), pool);
-  old.send(to_packet(
-      pool, to_text({.rank = 1,
-                     .size = 2,
-                     .version = "0.0.1",
-                     .job = "test",
-                     .process = 17,
-                     .self = {.host = "old", .machine = "m", .port = 1, .addresses = {}}})));
-  EXPECT_THAT(zero.get(), ContainsRegex("rank 1 \\(process 17 on host old\\): expected version .* "
-                                        "of this program as on rank 0, got 0.0.1"));
-}
-
-TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
-  const std::uint16_t port = free_port();
-  auto zero = joining(tcp_options(0, 2, port));
-  TcpJobOptions other = tcp_options(1, 2, port);
-  other.job = "17.0";
-  EXPECT_THAT(joining(other).get(), HasSubstr("refuses it: another job meets there: expected job "
-                                              "test, got 17.0"));
-  EXPECT_EQ(joining(tcp_options(1, 2, port)).get(), "");
-  EXPECT_EQ(zero.get(), "");
-}
-
 TEST(Meeting, RefusesWhoComesAfterItsEnd) {
   const std::uint16_t port = free_port();
   auto zero_joins =
@@ -213,47 +125,6 @@ TEST(Meeting, RefusesWhoComesAfterItsEnd) {
   auto end = std::async(std::launch::async, [&] { return zero->finish(0); });
   EXPECT_EQ(one->finish(0), 0);
   EXPECT_EQ(end.get(), 0);
-}
-
-// One talks nonsense, one much of it, one says nothing, one hangs up, one goes after its hello.
-TEST(Meeting, SurvivesStrangers) {
-  const std::uint16_t port = free_port();
-  auto zero = joining(tcp_options(0, 3, port));
-  const Socket browser = connected_to(port);
-  say(browser,
-      "GET / HTTP/1.1\r\nHost: somewhere\r\nUser-Agent: a scanner of ports, and no process "
-      "of any job\r\n\r\n");
-  PacketHeader large{.size = std::int64_t{1} << 50, .kind = PacketHeader::Kind::kText};
-  std::string block(Packet::kBlockBytes, '\0');
-  std::memcpy(block.data(), &large, sizeof large);
-  const Socket greedy = connected_to(port);
-  say(greedy, block);
-  const Socket silent = connected_to(port);
-  { const Socket gone = connected_to(port); }
-  {
-    PacketPool pool;
-    TcpConnection quitter(connected_to(port), pool);
-    quitter.send(to_packet(
-        pool, to_text({.rank = 1,
-                       .size = 3,
-                       .version = PTDP_VERSION,
-                       .job = "test",
-                       .process = 17,
-                       .self = {.host = "h", .machine = "m", .port = 1, .addresses = {}}})));
-    while (!quitter.receive(TcpConnection::kMost)) {
-      ASSERT_TRUE(quitter.is_open());
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // rank 0 sees it go
-  auto one = joining(tcp_options(1, 3, port));
-  EXPECT_EQ(joining(tcp_options(2, 3, port)).get(), "");
-  EXPECT_EQ(one.get(), "");
-  EXPECT_EQ(zero.get(), "");
-  // Both were hung up on.
-  char byte = 0;
-  EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);
-  EXPECT_LE(::recv(greedy.get(), &byte, 1, 0), 0);
 }
 
 // Something else listens at the port: it takes connections and says nothing, or nonsense.
