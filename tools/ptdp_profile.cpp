@@ -16,6 +16,7 @@
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/shown_text.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/product.h"
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
 #include "tools/command_line.h"
@@ -301,5 +302,6 @@ int run(int argc, const char* const* argv) {
 }  // namespace ptdp
 
 int main(int argc, char** argv) {
+  ptdp::prepare_open_blas_environment();  // before there are threads
   return ptdp::run_command(ptdp::kProgram, [&] { return ptdp::run(argc, argv); });
 }

@@ -15,6 +15,7 @@
 #include "cost_model/files.h"
 #include "cost_model/simulation/trace.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/product.h"
 #include "runtime/transport/nccl_world.h"
 #include "tools/command_line.h"
 #include "tools/crash_report.h"
@@ -391,7 +392,9 @@ int run(int argc, const char* const* argv, JobProcess* process) {
 
 int main(int argc, char** argv) {
   ptdp::report_crashes();
-  ptdp::prepare_nccl_environment();  // before CUDA reads it, and before there are threads
+  // Before there are threads, and before CUDA reads it.
+  ptdp::prepare_nccl_environment();
+  ptdp::prepare_open_blas_environment();
   return ptdp::run_launched_command(ptdp::kProgram, argc, argv, [&](ptdp::JobProcess* process) {
     return ptdp::run(argc, argv, process);
   });

@@ -16,6 +16,10 @@ enum class ProductEngine : std::uint8_t { kOwn, kOpenBlas, kOneDnn };
 /// "own", "openblas", "onednn".
 [[nodiscard]] std::string_view name_of(ProductEngine engine);
 
+/// Keeps OpenBLAS from starting a thread for each core, which no rank uses, when it is loaded. To
+/// be called by main before there are threads.
+void prepare_open_blas_environment();
+
 /// What multiplies operands of a working type in this build and on this processor; kOwn is always
 /// among them.
 [[nodiscard]] std::vector<ProductEngine> product_engines(DataType type);

@@ -1,16 +1,55 @@
-// Products by OpenBLAS.
+// Products by OpenBLAS, which is loaded when it is first asked for: a program that is linked to it
+// starts its threads before main, and is ended by it where the system gives none.
 #include <cblas.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <semaphore>
 #include <string_view>
 #include <thread>
 
 #include "kernels/cpu/library_products.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/product.h"
 
 namespace ptdp {
 namespace {
+
+struct OpenBlas {
+  decltype(&openblas_get_corename) get_corename = nullptr;
+  decltype(&openblas_set_num_threads) set_num_threads = nullptr;
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  decltype(&cblas_dgemm) dgemm = nullptr;
+};
+
+template <class Function>
+bool find_function(void* library, const char* name, Function& function) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): what dlsym is for
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+/// By its name, as the system or LD_LIBRARY_PATH has it, else from where it was when this was
+/// built.
+std::optional<OpenBlas> load_open_blas() {
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  library = library != nullptr ? library : ::dlopen(PTDP_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  OpenBlas functions;
+  const bool is_whole =
+      library != nullptr &&
+      find_function(library, "openblas_get_corename", functions.get_corename) &&
+      find_function(library, "openblas_set_num_threads", functions.set_num_threads) &&
+      find_function(library, "cblas_sgemm", functions.sgemm) &&
+      find_function(library, "cblas_dgemm", functions.dgemm);
+  return is_whole ? std::optional(functions) : std::nullopt;
+}
+
+const std::optional<OpenBlas>& open_blas() {
+  static const std::optional<OpenBlas> library = load_open_blas();
+  return library;
+}
 
 /// OpenBLAS keeps a fixed number of work buffers and ends the program when threads ask for more.
 /// More calls at once than cores gain nothing.
@@ -30,7 +69,7 @@ class Turn {
     return all;
   }
   static int first_turns() {
-    openblas_set_num_threads(1);
+    open_blas()->set_num_threads(1);
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     return std::clamp(2 * cores, 4, kMost);
   }
@@ -42,13 +81,21 @@ CBLAS_TRANSPOSE transpose_of(bool transposes) {
 
 }  // namespace
 
+void prepare_open_blas_environment() {
+  constexpr int overwrites = 1;
+  ::setenv("OPENBLAS_NUM_THREADS", "1", overwrites);
+}
+
 bool has_open_blas() {
-  return true;
+  return open_blas().has_value();
 }
 
 bool prefers_open_blas() {
   // It runs kernels for the newest processor that it knows: an older one's on a newer processor.
-  const std::string_view core = openblas_get_corename();
+  if (!has_open_blas()) {
+    return false;
+  }
+  const std::string_view core = open_blas()->get_corename();
   return best_loops().name != "avx512" || core == "SkylakeX" || core == "Cooperlake" ||
          core == "SapphireRapids";
 }
@@ -64,13 +111,13 @@ void multiply_by_open_blas(const Matmul& product, const Buffer& a, const Buffer&
   const blasint stride_a = product.transposes_a ? m : k;
   const blasint stride_b = product.transposes_b ? k : n;
   if (c.type == DataType::kFloat64) {
-    cblas_dgemm(CblasRowMajor, of_a, of_b, m, n, k, 1.0, elements<double>(a), stride_a,
-                elements<double>(b), stride_b, product.accumulates ? 1.0 : 0.0, elements<double>(c),
-                n);
+    open_blas()->dgemm(CblasRowMajor, of_a, of_b, m, n, k, 1.0, elements<double>(a), stride_a,
+                       elements<double>(b), stride_b, product.accumulates ? 1.0 : 0.0,
+                       elements<double>(c), n);
   } else {
-    cblas_sgemm(CblasRowMajor, of_a, of_b, m, n, k, 1.0F, elements<float>(a), stride_a,
-                elements<float>(b), stride_b, product.accumulates ? 1.0F : 0.0F, elements<float>(c),
-                n);
+    open_blas()->sgemm(CblasRowMajor, of_a, of_b, m, n, k, 1.0F, elements<float>(a), stride_a,
+                       elements<float>(b), stride_b, product.accumulates ? 1.0F : 0.0F,
+                       elements<float>(c), n);
   }
 }
 

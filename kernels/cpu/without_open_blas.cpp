@@ -5,6 +5,8 @@
 
 namespace ptdp {
 
+void prepare_open_blas_environment() {}
+
 bool has_open_blas() {
   return false;
 }
