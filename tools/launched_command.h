@@ -39,17 +39,4 @@ enum class Transport { kThreads, kMpi, kTcp };
 /// flag where its value is none, which the command itself complains about.
 [[nodiscard]] DeadlineRule deadline_flag(int argc, const char* const* argv);
 
-/// Something that must be equal on all processes of a job.
-struct SharedInput {
-  std::string name;  ///< For messages: "the plan", "the command line".
-  std::string content;
-};
-
-/// Runs `prepare` on every process of a job, and returns on all or on none: where one fails, that
-/// one throws, naming its rank and host unless it is rank 0, and so does rank 0 where a rank has
-/// another input than its own; the others end without a word. A rank of which nothing is heard
-/// within `limit` ends all. Without a process just calls it.
-void prepare_together(JobProcess* process, std::optional<Seconds> limit,
-                      const std::function<std::vector<SharedInput>()>& prepare);
-
 }  // namespace ptdp

@@ -21,6 +21,7 @@
 #include "tools/crash_report.h"
 #include "tools/launched_command.h"
 #include "tools/prediction_watch.h"
+#include "tools/prepare_together.h"
 #include "tools/rehearse_plan.h"
 #include "tools/resumption.h"
 #include "tools/run_faults.h"

@@ -27,6 +27,7 @@
 #include "tools/command_line.h"
 #include "tools/gpus.h"
 #include "tools/launched_command.h"
+#include "tools/prepare_together.h"
 
 namespace ptdp {
 namespace {
