@@ -1,9 +1,8 @@
 // The two parts of a meeting over TCP: that of rank 0, and that of every other rank.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <chrono>
+#include <functional>
 #include <string>
 
 #include "runtime/transport/tcp_meeting.h"
@@ -41,15 +40,8 @@ class Patience {
     return std::chrono::duration_cast<MeetingClock::duration>(
         std::chrono::duration<double>(time.value()));
   }
-  template <class What>
-  void notice(const What& what) {
-    if (options_->notice && MeetingClock::now() >= next_notice_) {
-      next_notice_ += of(options_->notice_interval);
-      const std::string limit =
-          options_->timeout ? fmt::format(" of {:.4g} s", options_->timeout->value()) : "";
-      options_->notice(fmt::format("waiting for {} ({:.0f} s{})", what(), seconds(), limit));
-    }
-  }
+  /// Says what is waited for, where it is time to.
+  void notice(const std::function<std::string()>& what);
 
  private:
   const TcpJobOptions* options_;

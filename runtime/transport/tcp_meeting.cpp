@@ -1,10 +1,21 @@
 #include "runtime/transport/tcp_meeting.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/transport/meeting_parts.h"
 
 namespace ptdp {
+
+void Patience::notice(const std::function<std::string()>& what) {
+  if (options_->notice && MeetingClock::now() >= next_notice_) {
+    next_notice_ += of(options_->notice_interval);
+    const std::string limit =
+        options_->timeout ? fmt::format(" of {:.4g} s", options_->timeout->value()) : "";
+    options_->notice(fmt::format("waiting for {} ({:.0f} s{})", what(), seconds(), limit));
+  }
+}
 
 Meeting meet(const TcpJobOptions& options, PacketPool& pool) {
   if (options.size == 1) {
