@@ -1,5 +1,6 @@
 // ptdp-run where something goes wrong: how it ends, what it says, what it leaves behind.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <regex>
@@ -72,6 +73,30 @@ TEST(RunWithAFault, SaysWhatMemoryWasPredictedWhereItDoesNotSuffice) {
   EXPECT_THAT(run.errors, HasSubstr("predicted "));
   EXPECT_THAT(run.errors, HasSubstr(" activations "));
   EXPECT_THAT(run.errors, HasSubstr("--recompute"));
+}
+
+/// As a user who may have one process or thread.
+ProgramRun run_as_other_user(const std::string& program,
+                             const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"--reuid",        "61234",   "--regid",     "61234",
+                                    "--clear-groups", "prlimit", "--nproc=1:1", program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program("/usr/bin/setpriv", words,
+                     {.environment = {{"PTDP_PROFILES", PTDP_SOURCE_DIR "/profiles"}}});
+}
+
+// Libraries that start threads when they are loaded would end it before it says a word.
+TEST(RunWithAFault, SaysThatThereIsNoThreadToStart) {
+  const FaultyRun faulty;
+  fs::permissions(fs::path(faulty.in("plan.json")).parent_path(), fs::perms{0755});
+  if (::geteuid() != 0 || !fs::exists("/usr/bin/setpriv") ||
+      run_as_other_user("/usr/bin/test", {"-x", run_program_path().string()}).status != 0) {
+    GTEST_SKIP() << "needs root, setpriv and prlimit, and a build that others may run";
+  }
+  const ProgramRun run =
+      run_as_other_user(run_program_path().string(), {faulty.in("plan.json"), "--quiet"});
+  EXPECT_TRUE(ends_with(run, kRuntimeFault));
+  EXPECT_THAT(run.errors, HasSubstr("ptdp-run: cannot start the thread "));
 }
 
 TEST(RunWithAFault, GoesOnWhereARankIsSlow) {
