@@ -13,6 +13,7 @@
 #include "runtime/transport/socket.h"
 #include "runtime/transport/tcp_job.h"
 #include "tools/command_line.h"
+#include "tools/exit_guard.h"
 #include "tools/prepare_together.h"
 #include "tools/run_progress.h"
 
@@ -123,17 +124,24 @@ Joined join(const std::string& program, const Launcher& launcher, Transport tran
   return joined;
 }
 
-/// All come here, or the process leaves.
+/// All come here, or the process leaves. Whoever is stopped behind its last word to the others is
+/// ended from beside, since a launcher waits for all.
 int finish(const std::string& program, JobProcess& process, std::optional<Seconds> limit,
            int status) {
-  std::optional<PhaseLimit> limited;
-  const auto expire = [&] {
-    leave(program, waited(fmt::format("rank {}: its end", process.awaited_at_end()), process.rank(),
-                          process.host(), "for its last call", *limit));
+  constexpr Seconds margin(1.0);
+  const std::optional<Seconds> own = own_limit(limit, process.rank());
+  const auto text = [&](int awaited, const std::string& what) {
+    return waited(fmt::format("rank {}: its end", awaited), process.rank(), process.host(), what,
+                  *limit);
   };
-  try {
-    limited.emplace(own_limit(limit, process.rank()), expire);
-  } catch (const Error&) {  // No thread is to be had: then without.
+  std::optional<PhaseLimit> limited;
+  if (limit) {
+    guard_exit(*own + margin, fmt::format("{}: {}\n", program, text(process.rank(), "to exit")));
+    try {
+      limited.emplace(own,
+                      [&] { leave(program, text(process.awaited_at_end(), "for its last call")); });
+    } catch (const Error&) {  // No thread is to be had: then without.
+    }
   }
   return process.finish(status);
 }
