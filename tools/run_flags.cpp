@@ -97,9 +97,12 @@ po::options_description run_flags() {
   option("resume", text_value(),
          "go on from the newest whole checkpoint in this directory, of any layout, until --steps "
          "are done; with --save of the same directory a command can be started again and again");
-  option("deadline", text_value(),
-         "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
-         "is predicted and what the longest took, and 10 s at least (default: auto)");
+  option(
+      "deadline", text_value(),
+      "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
+      "is predicted and what the longest took, and 10 s at least (default: auto). The start, the "
+      "meeting over TCP, a checkpoint and the end have the same seconds each, and 8 at least; "
+      "with auto 300, the meeting 120; with off they wait for ever");
   option("dump-actions", text_value(),
          "where the run ends early, write what every rank was in and did last to this file; where "
          "ranks "
