@@ -16,6 +16,7 @@
 #include "tools/exit_guard.h"
 #include "tools/prepare_together.h"
 #include "tools/run_progress.h"
+#include "tools/stopped_ranks.h"
 
 namespace ptdp {
 namespace {
@@ -55,9 +56,13 @@ int run_quietly(const std::string& program, bool speaks, const std::function<int
 std::unique_ptr<JobProcess> join_over_mpi(const std::string& program, const Launcher& launcher,
                                           std::optional<Seconds> limit) {
   const PhaseLimit limited(own_limit(limit, launcher.rank), [&] {
-    leave(program,
-          waited("the start", launcher.rank, own_host_name(),
-                 "in MPI_Init for the others, of which one is stopped or did not start", *limit));
+    const std::optional<StoppedRank> stopped = find_stopped_rank();
+    const std::string place =
+        stopped ? fmt::format("rank {}: its start", stopped->rank) : "the start";
+    const std::string what =
+        stopped ? fmt::format("in MPI_Init for its process {}, which is stopped", stopped->process)
+                : "in MPI_Init for the others, of which one is stopped or did not start";
+    leave(program, waited(place, launcher.rank, own_host_name(), what, *limit));
   });
   std::unique_ptr<JobProcess> process = join_mpi_job();
   check_size(launcher, *process);
