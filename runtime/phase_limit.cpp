@@ -19,8 +19,8 @@ constexpr std::chrono::seconds kLongestLookPause{1};
 
 PhaseLimit::PhaseLimit(std::optional<Seconds> limit, std::function<void()> expire) {
   if (limit) {
-    thread_ = named_thread(
-        "limit", [this, limit, expire = std::move(expire)] { watch(*limit, expire); });
+    thread_ =
+        named_thread("limit", [this, limit, expire = std::move(expire)] { watch(*limit, expire); });
   }
 }
 

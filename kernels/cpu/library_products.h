@@ -6,7 +6,8 @@
 
 namespace ptdp {
 
-/// Whether OpenBLAS is there when the program runs, and whether it is likely the fastest on this processor.
+/// Whether OpenBLAS is there when the program runs, and whether it is likely the fastest on this
+/// processor.
 [[nodiscard]] bool has_open_blas();
 [[nodiscard]] bool prefers_open_blas();
 /// f64 or f32, no size 0.

@@ -19,7 +19,9 @@ TEST(PhaseLimit, ExpiresOnceAPhaseHasLastedLonger) {
 
 TEST(PhaseLimit, IsOverWithItsPhase) {
   bool has_expired = false;
-  { const PhaseLimit limit(Seconds(1e6), [&] { has_expired = true; }); }
+  {
+    const PhaseLimit limit(Seconds(1e6), [&] { has_expired = true; });
+  }
   EXPECT_FALSE(has_expired);
 }
 

@@ -3,8 +3,8 @@
 or that never start: over MPI, over TCP and as threads, with checkpoints and without. Every run ends
 in time, with a status that tells, names a rank and what it was in, and leaves nothing behind.
 
-usage: random_moments.py BUILD_DIRECTORY [--trials N] [--seed N] [--parallel N] [--grace S] [--mpiexec mpirun]
-                         [--only tcp|mpi|threads]
+usage: random_moments.py BUILD_DIRECTORY [--trials N] [--seed N] [--parallel N] [--grace S]
+                         [--mpiexec mpirun] [--only tcp|mpi|threads]
 
 Prints a line per trial; exit status 1 if one failed. The same seed draws the same trials."""
 
@@ -57,7 +57,8 @@ def rank_of(process):
         words = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
-    ranks = [int(word.split(b"=")[1]) for word in words if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
+    ranks = [int(word.split(b"=")[1]) for word in words
+             if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
     return ranks[0] if ranks else None
 
 
@@ -248,7 +249,8 @@ class Trial:
     def run(self):
         self.find = self.start()
         meets, since = self.disturb(self.find)
-        limit = DEADLINE + self.grace + (8.0 if self.what in ("absent", "hang") or not meets else 0.0)
+        is_early = self.what in ("absent", "hang") or not meets
+        limit = DEADLINE + self.grace + (8.0 if is_early else 0.0)
         seconds = self.wait(since, limit)
         victim = self.find() if self.what == "STOP" and self.transport == "tcp" else None
         statuses = [process.returncode for process, _ in self.processes if process.pid != victim]
