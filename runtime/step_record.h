@@ -13,9 +13,16 @@
 
 namespace ptdp {
 
-/// A collective of the tensor-parallel group within an action.
+/// Groups whose calls are looked at one by one.
+enum class CallGroup : std::uint8_t { kTensor, kForward, kBackward, kData };
+inline constexpr std::array<std::string_view, 4> kCallGroupNames = {"tensor", "pipeline_forward",
+                                                                    "pipeline_backward", "data"};
+
+/// A collective within an action, of the tensor-parallel group or of the replicas that share
+/// shards.
 struct SubSpan {
   std::size_t action = 0;  ///< Index in the rank's order.
+  CallGroup group = CallGroup::kTensor;
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Span span;
   std::int64_t bytes = 0;  ///< Of the whole buffer.
@@ -37,11 +44,6 @@ struct StepRecord {
   double loss_scale = 1.0;
   bool is_skipped = false;  ///< The gradients overflowed: the weights are as before.
 };
-
-/// Groups whose calls are looked at one by one.
-enum class CallGroup : std::uint8_t { kTensor, kForward, kBackward, kData };
-inline constexpr std::array<std::string_view, 4> kCallGroupNames = {"tensor", "pipeline_forward",
-                                                                    "pipeline_backward", "data"};
 
 /// What a transport that says so expects of a call (Communicator::estimate).
 struct CallEstimate {

@@ -33,14 +33,15 @@ Seconds predicted_call(const Plan& plan, const CallEstimate& call) {
 Seconds measured_call(const RankRecord& rank, const CallEstimate& call, std::size_t first_step) {
   std::vector<double> times;
   for (std::size_t step = first_step; step < rank.steps.size(); ++step) {
-    if (call.group != CallGroup::kTensor) {
-      times.push_back(rank.steps[step].actions[call.action].length().value());
-      continue;
-    }
+    bool is_within_actions = call.group == CallGroup::kTensor;
     for (const SubSpan& sub : rank.steps[step].sub_spans) {
-      if (sub.kind == call.kind && sub.bytes == call.bytes) {
+      if (sub.group == call.group && sub.kind == call.kind && sub.bytes == call.bytes) {
+        is_within_actions = true;
         times.push_back(sub.span.length().value());
       }
+    }
+    if (!is_within_actions) {
+      times.push_back(rank.steps[step].actions[call.action].length().value());
     }
   }
   return Seconds(times.empty() ? 0.0 : median(std::move(times)));

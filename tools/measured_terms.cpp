@@ -130,16 +130,19 @@ RunTerms rank_terms(const std::vector<Action>& order, const StepRecord& step) {
   for (const SubSpan& sub : step.sub_spans) {
     // What gathers a message that came in parts ends before the pass that takes it begins.
     const bool is_message = sub.span.start < step.actions[sub.action].start;
-    const RunTerm term = is_message ? RunTerm::kPipelineMessages : RunTerm::kTensorParallel;
+    const RunTerm term = is_message                      ? RunTerm::kPipelineMessages
+                         : sub.group == CallGroup::kData ? RunTerm::kDataParallel
+                                                         : RunTerm::kTensorParallel;
     terms[term] += sub.exposed();
   }
   terms[RunTerm::kMatmul] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kMatmul)]);
   terms[RunTerm::kAttention] =
       Seconds(step.operations[static_cast<std::size_t>(OperationKind::kAttention)]);
-  terms[RunTerm::kMemoryBound] = std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] -
-                                              terms[RunTerm::kMatmul] - terms[RunTerm::kAttention],
-                                          Seconds(0.0));
+  terms[RunTerm::kMemoryBound] =
+      std::max(Seconds(compute) - terms[RunTerm::kTensorParallel] - terms[RunTerm::kDataParallel] -
+                   terms[RunTerm::kMatmul] - terms[RunTerm::kAttention],
+               Seconds(0.0));
   for (std::size_t i = 0; i < order.size(); ++i) {
     const ActionKind kind = order[i].kind;
     if (kind == ActionKind::kSendForward || kind == ActionKind::kSendBackward) {

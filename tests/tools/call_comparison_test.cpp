@@ -52,6 +52,20 @@ RunRecord small_record() {
   return record;
 }
 
+// Of units that passes reduce, actions say nothing.
+TEST(CompareCalls, TakesTheCallsOfPassesWhereTheyMakeThem) {
+  const Plan plan = small_plan();
+  RunRecord record = small_record();
+  for (StepRecord& step : record.ranks[0].steps) {
+    step.sub_spans.push_back({.action = 2,
+                              .group = CallGroup::kData,
+                              .kind = CollectiveKind::kReduceScatter,
+                              .span = span(3, 3.5),
+                              .bytes = 2'000'000});
+  }
+  EXPECT_DOUBLE_EQ(compare_calls(record, plan.config, 1, &plan)[1].measured.value(), 0.5);
+}
+
 TEST(CompareCalls, HoldsModelAndTransportBesideTheMedianOfEachGroup) {
   const Plan plan = small_plan();
   const std::vector<CallComparison> calls = compare_calls(small_record(), plan.config, 1, &plan);

@@ -122,6 +122,17 @@ TEST(RankTerms, TellCollectivesOfPassesFromGatheredMessages) {
   EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.5);  // 4 - 1 - 2 - 0.5
 }
 
+// One that gathers weights or reduces gradients of a sharded unit is data parallelism.
+TEST(RankTerms, TellShardsFromTensorParallelismWithinAPass) {
+  StepRecord step = step_of({span(1, 5)}, 1.0, 0.5);
+  step.sub_spans = {{.action = 0, .group = CallGroup::kData, .span = span(1, 2.25)},
+                    {.action = 0, .span = span(3, 4)}};
+  const RunTerms terms = rank_terms({{kForward, 0, 0}}, step);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kDataParallel].value(), 1.25);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kTensorParallel].value(), 1.0);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.25);  // 4 - 1.25 - 1 - 1 - 0.5
+}
+
 // From 2 to 4, of which a product takes the first 1.5 s: half a second is waited.
 TEST(RankTerms, CountWhatCollectivesRanBehindAsCompute) {
   StepRecord step = step_of({span(1, 5)}, 2.0, 0.5);
