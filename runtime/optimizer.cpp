@@ -36,7 +36,7 @@ std::vector<Part> updated_parts(const StoreShare& share) {
 }
 
 /// Calls visit(id, range) for every parameter that lies in one of `parts`, with what does, in the
-/// order of the flat buffers.
+/// order of the flat coordinates.
 template <class Visit>
 void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
                     const Visit& visit) {
@@ -95,11 +95,17 @@ std::vector<Part> counted_of(const StoreShare& share, const std::vector<Part>& p
 
 std::vector<Part> reduction_ranges(const ParameterStore& store, int bucket, int num_buckets) {
   assert(bucket >= 0 && bucket < num_buckets);
+  std::vector<Part> ranges;
+  if (const auto units = store.units(); !units.empty()) {
+    const Part part = part_of(std::ssize(units), num_buckets, bucket);
+    for (const ParameterUnit& unit : units.subspan(part.first, part.count)) {
+      ranges.push_back(unit.range);
+    }
+    return ranges;
+  }
   const Part tied{store.first_of(GradientGroup::kTied), store.count_of(GradientGroup::kTied)};
   assert(tied.first == 0);
-  const Part rest{tied.count, store.all_gradients().size - tied.count};
-
-  std::vector<Part> ranges;
+  const Part rest{tied.count, store.size() - tied.count};
   if (bucket == 0 && tied.count > 0) {
     ranges.push_back(tied);
   }
@@ -139,12 +145,12 @@ Optimizer::States Optimizer::make_states(const StoreShare& share) {
 
   std::int64_t first = 0;
   for_each_slice(store, parts, [&](ParameterId id, const Part& range) {
-    const Buffer weights = store.all_weights().slice(range.first, range.count);
+    const Buffer weights = store.kept_weights(range);
     const auto state = [&](const Tensor& all) { return all.buffer().slice(first, range.count); };
     states.slices.push_back({.parameter = id,
                              .range = range,
                              .weights = weights,
-                             .gradient = store.all_gradients().slice(range.first, range.count),
+                             .gradient = store.kept_gradients(range),
                              .master = has_masters ? state(states.masters) : weights,
                              .moment1 = state(states.moments1),
                              .moment2 = state(states.moments2)});
@@ -159,9 +165,8 @@ Optimizer::States Optimizer::make_states(const StoreShare& share) {
 
 void Optimizer::add_squares(Buffer total) {
   for (std::size_t i = 0; i < shares_.size(); ++i) {
-    const Buffer gradients = shares_[i].store->all_gradients();
     for (const Part& part : states_[i].counted) {
-      backend_->add_squares(gradients.slice(part.first, part.count), total);
+      backend_->add_squares(shares_[i].store->kept_gradients(part), total);
     }
   }
 }

@@ -1,4 +1,4 @@
-// AdamW over what a rank holds of the model, with or without sharded states (ZeRO-1).
+// AdamW over what a rank holds of the model, with or without sharded states (ZeRO).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace ptdp {
 
-/// The ranges of a store's flat buffers that bucket k of n reduces and gathers, one collective
+/// The ranges in a store's flat coordinates that bucket k of n reduces and gathers, one collective
 /// each. The tied embedding is a range of bucket 0 by itself, so that the first and the last stage
-/// cut it alike; the rest is cut into n.
+/// cut it alike; the rest is cut into n. The units of a sharded store are a range each.
 [[nodiscard]] std::vector<Part> reduction_ranges(const ParameterStore& store, int bucket,
                                                  int num_buckets);
 
@@ -23,7 +23,7 @@ struct StoreShare {
   int num_buckets = 1;
   int group_size = 1;  ///< Ranks that hold the same of the model and sum gradients: d.
   int group_rank = 0;  ///< This one's place among them, i.
-  /// ZeRO-1: of each range of reduction_ranges the rank updates part_of(range, d, i) alone; else it
+  /// ZeRO: of each range of reduction_ranges the rank updates part_of(range, d, i) alone; else it
   /// updates all.
   bool shards_states = false;
   /// Whether the tied embedding's gradient counts in the norm here: on one of the stages that hold
@@ -39,7 +39,7 @@ struct StoreShare {
 /// A run of elements of one parameter that this rank updates.
 struct OwnedSlice {
   ParameterId parameter = 0;
-  Part range;      ///< In the store's flat buffers.
+  Part range;      ///< In the store's flat coordinates.
   Buffer weights;  ///< Working type.
   Buffer gradient;
   Buffer master;  ///< Accumulator type; the weights themselves where that is their type.

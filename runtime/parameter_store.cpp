@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/counter_random.h"
+#include "runtime/block_range.h"
 
 namespace ptdp {
 namespace {
@@ -43,26 +44,91 @@ void fill_normal_range(Backend& backend, const MatrixBlock& block, std::int64_t 
 
 ParameterId ParameterStore::declare(Parameter parameter) {
   assert(weights_.empty());
+  parameter.unit = unit_;
   parameters_.push_back(std::move(parameter));
   return static_cast<ParameterId>(parameters_.size()) - 1;
 }
 
-void ParameterStore::allocate(Backend& backend, DataType type, std::uint64_t seed) {
-  std::int64_t size = 0;
-  for (const GradientGroup group :
-       {GradientGroup::kTied, GradientGroup::kSummedOverTensor, GradientGroup::kOwn}) {
-    for (Parameter& parameter : parameters_) {
-      if (parameter.group == group) {
-        parameter.first = size;
-        size += parameter.size();
-      }
-    }
-  }
-  weights_ = Tensor(backend, type, size);
-  gradients_ = Tensor(backend, accumulator_of(type), size);
+void ParameterStore::allocate(Backend& backend, DataType type, std::uint64_t seed,
+                              const StoreShards& shards) {
+  assert(shards.of_gradients || !shards.of_weights);
+  shards_ = shards;
   seed_ = seed;
-  fill_initial(backend, 0, weights_);
+  lay_out();
+  if (shards.of_gradients) {
+    make_units();
+  }
+  const std::int64_t kept =
+      units_.empty() ? size_ : units_.back().first_kept + units_.back().own.count;
+  weights_ = Tensor(backend, type, shards.of_weights ? kept : size_);
+  gradients_ = Tensor(backend, accumulator_of(type), kept);
+  if (shards.of_weights) {
+    for (const ParameterUnit& unit : units_) {
+      fill_initial(backend, unit.own.first, kept_weights(unit.own));
+    }
+  } else {
+    fill_initial(backend, 0, weights_);
+  }
   backend.fill(gradients_, 0.0);
+}
+
+void ParameterStore::lay_out() {
+  std::vector<Parameter*> order;
+  order.reserve(parameters_.size());
+  for (Parameter& parameter : parameters_) {
+    order.push_back(&parameter);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](const Parameter* a, const Parameter* b) {
+    const bool is_of_another = shards_.of_gradients && a->unit != b->unit;
+    return is_of_another ? a->unit < b->unit : a->group < b->group;
+  });
+  size_ = 0;
+  for (Parameter* parameter : order) {
+    parameter->first = size_;
+    size_ += parameter->size();
+  }
+}
+
+void ParameterStore::make_units() {
+  units_.resize(static_cast<std::size_t>(unit_) + 1);
+  whole_weights_.resize(units_.size());
+  whole_gradients_.resize(units_.size());
+  for (const Parameter& parameter : parameters_) {
+    assert(parameter.group != GradientGroup::kTied);
+    ParameterUnit& unit = units_[static_cast<std::size_t>(parameter.unit)];
+    unit.range.count += parameter.size();
+    unit.num_summed += parameter.group == GradientGroup::kSummedOverTensor ? parameter.size() : 0;
+  }
+  std::int64_t first = 0;
+  std::int64_t kept = 0;
+  for (ParameterUnit& unit : units_) {
+    const Part own = part_of(unit.range.count, shards_.group_size, shards_.group_rank);
+    unit.range.first = first;
+    unit.own = {first + own.first, own.count};
+    unit.first_kept = kept;
+    first += unit.range.count;
+    kept += own.count;
+  }
+}
+
+/// Where in the shards an element of this rank's is.
+std::int64_t ParameterStore::place_in_shards(std::int64_t element) const {
+  const auto behind = std::upper_bound(
+      units_.begin(), units_.end(), element,
+      [](std::int64_t place, const ParameterUnit& unit) { return place < unit.own.first; });
+  assert(behind != units_.begin());
+  const ParameterUnit& unit = *(behind - 1);
+  return unit.first_kept + element - unit.own.first;
+}
+
+Buffer ParameterStore::kept_weights(const Part& range) const {
+  const std::int64_t first = shards_.of_weights ? place_in_shards(range.first) : range.first;
+  return weights_.buffer().slice(first, range.count);
+}
+
+Buffer ParameterStore::kept_gradients(const Part& range) const {
+  const std::int64_t first = shards_.of_gradients ? place_in_shards(range.first) : range.first;
+  return gradients_.buffer().slice(first, range.count);
 }
 
 void ParameterStore::fill_initial(Backend& backend, std::int64_t first, Buffer to) const {
@@ -98,15 +164,26 @@ ParameterId ParameterStore::id_of(std::string_view name) const {
 
 Buffer ParameterStore::weights(ParameterId id) const {
   const Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
-  return weights_.buffer().slice(parameter.first, parameter.size());
+  if (!shards_.of_weights) {
+    return weights_.buffer().slice(parameter.first, parameter.size());
+  }
+  const auto unit = static_cast<std::size_t>(parameter.unit);
+  return whole_weights_[unit].buffer().slice(parameter.first - units_[unit].range.first,
+                                             parameter.size());
 }
 
 Buffer ParameterStore::gradient(ParameterId id) const {
   const Parameter& parameter = parameters_[static_cast<std::size_t>(id)];
-  return gradients_.buffer().slice(parameter.first, parameter.size());
+  if (!shards_.of_gradients) {
+    return gradients_.buffer().slice(parameter.first, parameter.size());
+  }
+  const auto unit = static_cast<std::size_t>(parameter.unit);
+  return whole_gradients_[unit].buffer().slice(parameter.first - units_[unit].range.first,
+                                               parameter.size());
 }
 
 std::int64_t ParameterStore::first_of(GradientGroup group) const {
+  assert(units_.empty());
   std::int64_t first = 0;
   for (const Parameter& parameter : parameters_) {
     first += parameter.group < group ? parameter.size() : 0;
@@ -120,6 +197,18 @@ std::int64_t ParameterStore::count_of(GradientGroup group) const {
     count += parameter.group == group ? parameter.size() : 0;
   }
   return count;
+}
+
+std::vector<Part> ParameterStore::summed_over_tensor() const {
+  if (units_.empty()) {
+    const GradientGroup group = GradientGroup::kSummedOverTensor;
+    return {{first_of(group), count_of(group)}};
+  }
+  std::vector<Part> parts;
+  for (const ParameterUnit& unit : units_) {
+    parts.push_back(intersection(unit.own, {unit.range.first, unit.num_summed}));
+  }
+  return parts;
 }
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// The weights and gradients of a virtual stage in two flat buffers, and what each part of them is.
+// The weights and gradients of a virtual stage in flat coordinates, and what each part of them is.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "runtime/transport/communicator.h"
 
 namespace ptdp {
 
@@ -33,7 +34,8 @@ struct Parameter {
   bool decays = false;         ///< Matrices do; biases and norms do not.
   double deviation = 0.0;      ///< Of its initial values; 0: constant.
   double constant = 0.0;
-  std::int64_t first = 0;  ///< In the flat buffers [elements].
+  int unit = 0;            ///< Which of the store's units it belongs to.
+  std::int64_t first = 0;  ///< In flat coordinates [elements].
 
   [[nodiscard]] std::int64_t size() const { return block.rows * block.columns; }
 };
@@ -41,16 +43,37 @@ struct Parameter {
 /// Which parameter, added to a plan of a store.
 using ParameterId = int;
 
-/// Two flat buffers: weights in the working type, gradients in the accumulator type.
+/// What of a store each of the ranks that hold the same parameters keeps between passes.
+struct StoreShards {
+  int group_size = 1;  ///< Ranks that hold the same: d.
+  int group_rank = 0;  ///< This one's place among them, i.
+  bool of_gradients = false;
+  bool of_weights = false;  ///< Only where gradients are sharded too.
+};
+
+/// Parameters that are made whole and sharded again together: a run of flat coordinates.
+struct ParameterUnit {
+  Part range;                   ///< All of it.
+  std::int64_t num_summed = 0;  ///< Elements at its beginning that are kSummedOverTensor.
+  Part own;                     ///< What this rank keeps of it: part_of(range, d, i).
+  std::int64_t first_kept = 0;  ///< Of that, in the buffers of shards.
+};
+
+/// Weights in the working type, gradients in the accumulator type: two flat buffers, or where they
+/// are sharded this rank's shards of all units one after the other, and buffers that come and go
+/// for whole units.
 class ParameterStore {
  public:
   /// Declares a parameter; before allocate(). The order of declarations is kept within a group.
   ParameterId declare(Parameter parameter);
+  /// What is declared from here on belongs to the next unit.
+  void begin_unit() { ++unit_; }
   /// Lays out and allocates, zeroes gradients and fills in initial values: by name and global
-  /// element, whatever the layout.
-  void allocate(Backend& backend, DataType type, std::uint64_t seed);
+  /// element, whatever the layout. Sharded stores are laid out unit by unit.
+  void allocate(Backend& backend, DataType type, std::uint64_t seed,
+                const StoreShards& shards = {});
 
-  /// Initial values of the elements [first, first + to.size) of the flat buffers, in the type of
+  /// Initial values of the elements [first, first + to.size) in flat coordinates, in the type of
   /// `to`, rounded from the same f64 numbers whatever the type; after allocate().
   void fill_initial(Backend& backend, std::int64_t first, Buffer to) const;
 
@@ -58,18 +81,45 @@ class ParameterStore {
   [[nodiscard]] std::span<const Parameter> parameters() const { return parameters_; }
   /// The parameter of this name, which must be there.
   [[nodiscard]] ParameterId id_of(std::string_view name) const;
+  /// Where they are sharded the parameter's unit must be whole.
   [[nodiscard]] Buffer weights(ParameterId id) const;
   [[nodiscard]] Buffer gradient(ParameterId id) const;
+  /// Elements of all parameters.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// All that this rank keeps between passes: of every parameter, or its shards.
   [[nodiscard]] Buffer all_weights() const { return weights_; }
   [[nodiscard]] Buffer all_gradients() const { return gradients_; }
-  /// Where in the flat buffers a group lies: [first, first + count).
+  /// Elements of `range` in these buffers; of a sharded store it lies within one unit's own part.
+  [[nodiscard]] Buffer kept_weights(const Part& range) const;
+  [[nodiscard]] Buffer kept_gradients(const Part& range) const;
+  /// Where in the flat coordinates of a store without shards a group lies: [first, first + count).
   [[nodiscard]] std::int64_t first_of(GradientGroup group) const;
   [[nodiscard]] std::int64_t count_of(GradientGroup group) const;
+  /// What this rank keeps of the gradients that are kSummedOverTensor, ascending.
+  [[nodiscard]] std::vector<Part> summed_over_tensor() const;
+
+  /// Ascending; empty where nothing is sharded.
+  [[nodiscard]] std::span<const ParameterUnit> units() const { return units_; }
+  [[nodiscard]] const StoreShards& shards() const { return shards_; }
+  /// All of a unit while a pass works with it, else empty; where weights, or gradients, are
+  /// sharded.
+  [[nodiscard]] Tensor& whole_weights(int unit) { return whole_weights_[unit]; }
+  [[nodiscard]] Tensor& whole_gradients(int unit) { return whole_gradients_[unit]; }
 
  private:
+  void lay_out();
+  void make_units();
+  [[nodiscard]] std::int64_t place_in_shards(std::int64_t element) const;
+
   std::vector<Parameter> parameters_;
+  int unit_ = 0;  ///< Of what is declared next.
+  StoreShards shards_;
+  std::vector<ParameterUnit> units_;
+  std::int64_t size_ = 0;
   Tensor weights_;
   Tensor gradients_;
+  std::vector<Tensor> whole_weights_;  ///< By unit, as are the gradients.
+  std::vector<Tensor> whole_gradients_;
   std::uint64_t seed_ = 0;
 };
 

@@ -29,7 +29,10 @@ const CheckpointLayout kMany{.tp = 2, .pp = 2, .dp = 3, .shards_states = true, .
 
 std::string describe_layout(const CheckpointLayout& layout) {
   return "tp " + std::to_string(layout.tp) + " pp " + std::to_string(layout.pp) + " dp " +
-         std::to_string(layout.dp) + " zero " + std::to_string(layout.shards_states ? 1 : 0) + " " +
+         std::to_string(layout.dp) + " zero " +
+         (layout.shards_units    ? "3 "
+          : layout.shards_states ? "1 "
+                                 : "0 ") +
          std::string(name_of(layout.type));
 }
 
@@ -42,6 +45,8 @@ TEST(Checkpoint, RestoresEveryBitInAnyOtherLayout) {
       {.pp = 2, .dp = 2},
       {.dp = 5, .shards_states = true},
       {.dp = 50, .shards_states = true, .num_buckets = 2},
+      {.tp = 2, .dp = 5, .shards_states = true, .shards_units = true},
+      {.dp = 50, .shards_states = true, .shards_units = true},
       kMany};
   for (const CheckpointLayout& saved : layouts) {
     const TemporaryDirectory directory;
@@ -97,7 +102,9 @@ TEST(Checkpoint, OpensTheNewestStepOrTheOneThatIsNamed) {
 
 TEST(Checkpoint, HasEveryElementOfTheModelOnceWhateverTheLayout) {
   // 78 of the table, 30, 6, 72, 12, 72 and 6: 276, with two moments in f64.
-  for (const CheckpointLayout& layout : {kWhole, kMany, CheckpointLayout{.tp = 2, .dp = 2}}) {
+  for (const CheckpointLayout& layout :
+       {kWhole, kMany, CheckpointLayout{.tp = 2, .dp = 2},
+        CheckpointLayout{.dp = 3, .shards_states = true, .shards_units = true}}) {
     const TemporaryDirectory directory;
     save_checkpoint(directory.path(), layout, 1, 0.0);
     std::int64_t bytes = 0;

@@ -86,10 +86,21 @@ CheckpointedRank::CheckpointedRank(const CheckpointLayout& layout, int rank)
   for (const Shape& shape : kShapes) {
     if ((stage == 0 && shape.is_on_first_stage) ||
         (stage == layout.pp - 1 && shape.is_on_last_stage)) {
-      store_->declare(parameter_of(shape, layout.tp, tensor_rank));
+      Parameter parameter = parameter_of(shape, layout.tp, tensor_rank);
+      if (layout.shards_units && parameter.group == GradientGroup::kTied) {
+        parameter.group = GradientGroup::kOwn;  // one stage has both ends
+      }
+      if (parameter.name == "layers.0.gamma" || parameter.name == "layers.1.down.weight") {
+        store_->begin_unit();
+      }
+      store_->declare(std::move(parameter));
     }
   }
-  store_->allocate(backend_, layout.type, /*seed=*/1);
+  store_->allocate(backend_, layout.type, /*seed=*/1,
+                   {.group_size = layout.dp,
+                    .group_rank = data_rank,
+                    .of_gradients = layout.shards_units,
+                    .of_weights = layout.shards_units});
   optimizer_ = std::make_unique<Optimizer>(
       backend_, std::vector<StoreShare>{{.store = store_.get(),
                                          .num_buckets = layout.num_buckets,

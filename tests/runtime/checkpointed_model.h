@@ -20,6 +20,8 @@ struct CheckpointLayout {
   int pp = 1;  ///< 1 or 2; the table is on both ends.
   int dp = 1;
   bool shards_states = false;
+  bool shards_units =
+      false;  ///< Gradients and weights too, where pp is 1: each layer, and the rest.
   int num_buckets = 1;
   DataType type = DataType::kFloat64;
 

@@ -58,6 +58,77 @@ TEST(ParameterStore, LaysGroupsOutOneAfterTheOther) {
   EXPECT_EQ(store.all_gradients().type, DataType::kFloat32);
 }
 
+/// Two units, of 7 and 5 elements: a weight and a norm of each, the norms before the weights.
+ParameterStore two_units(Backend& backend, const StoreShards& shards) {
+  ParameterStore store;
+  const auto declare = [&](const char* name, std::int64_t size, GradientGroup group) {
+    store.declare({.name = name,
+                   .block = {.rows = 1, .columns = size, .total_columns = size},
+                   .total_rows = 1,
+                   .group = group,
+                   .deviation = 1.0});
+  };
+  declare("a", 4, GradientGroup::kOwn);
+  declare("norm of a", 3, GradientGroup::kSummedOverTensor);
+  store.begin_unit();
+  declare("b", 3, GradientGroup::kOwn);
+  declare("norm of b", 2, GradientGroup::kSummedOverTensor);
+  store.allocate(backend, DataType::kFloat64, 5, shards);
+  return store;
+}
+
+std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Of 2 ranks rank 1 has elements 3 to 6 of the first unit, of which 0 to 2 are its norm, and 2 to 4
+// of the second, in flat coordinates 9 to 11.
+TEST(ParameterStore, KeepsThisRanksPartOfEachUnit) {
+  CpuBackend backend;
+  const ParameterStore whole = two_units(backend, {.of_gradients = true});
+  const std::vector<double> all = host_copy(backend, whole.all_weights());
+  ASSERT_EQ(all.size(), 12U);
+  const ParameterStore shards = two_units(
+      backend, {.group_size = 2, .group_rank = 1, .of_gradients = true, .of_weights = true});
+  EXPECT_EQ(shards.size(), 12);
+  EXPECT_EQ(host_copy(backend, shards.all_weights()),
+            joined({all.begin() + 3, all.begin() + 7}, {all.begin() + 9, all.begin() + 12}));
+  EXPECT_EQ(host_copy(backend, shards.all_gradients()), std::vector<double>(7));
+  EXPECT_EQ(host_copy(backend, shards.kept_weights({10, 2})),
+            std::vector<double>(all.begin() + 10, all.begin() + 12));
+  EXPECT_EQ(shards.kept_gradients({5, 2}).data, shards.all_gradients().slice(2, 2).data);
+
+  const std::vector<Part> summed = shards.summed_over_tensor();
+  ASSERT_EQ(summed.size(), 2U);
+  EXPECT_EQ(summed[0].count, 0);
+  EXPECT_EQ(summed[1].count, 0);
+  const std::vector<Part> of_other =
+      two_units(backend, {.group_size = 2, .of_gradients = true}).summed_over_tensor();
+  EXPECT_EQ(of_other[0].first, 0);
+  EXPECT_EQ(of_other[0].count, 3);
+  EXPECT_EQ(of_other[1].first, 7);
+  EXPECT_EQ(of_other[1].count, 2);
+}
+
+// Names decide what a parameter begins with, not its place.
+TEST(ParameterStore, FindsParametersInWholeUnits) {
+  CpuBackend backend;
+  const ParameterStore plain = two_units(backend, {});
+  ParameterStore shards = two_units(
+      backend, {.group_size = 3, .group_rank = 1, .of_gradients = true, .of_weights = true});
+  for (int unit = 0; unit < 2; ++unit) {
+    const Part range = shards.units()[unit].range;
+    shards.whole_weights(unit) = Tensor(backend, DataType::kFloat64, range.count);
+    shards.fill_initial(backend, range.first, shards.whole_weights(unit));
+    shards.whole_gradients(unit) = Tensor(backend, DataType::kFloat64, range.count);
+  }
+  for (ParameterId id = 0; id < 4; ++id) {
+    EXPECT_EQ(host_copy(backend, shards.weights(id)), host_copy(backend, plain.weights(id))) << id;
+  }
+  EXPECT_EQ(shards.gradient(2).data, shards.whole_gradients(1).buffer().slice(2, 3).data);
+}
+
 TEST(ParameterStore, BeginsWithTheSameNumbersInEveryBlock) {
   CpuBackend backend;
   ParameterStore whole;
