@@ -25,9 +25,14 @@ StepActions step_actions(const Scenario& scenario, const ParallelConfig& config)
   const auto is_cut = [](const std::vector<int>& counts) {
     return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; });
   };
-  return {.gradient_buckets = is_cut(buckets.reductions) ? buckets.reductions : std::vector<int>{},
+  const bool is_reduced = is_cut(buckets.reductions);
+  const bool is_gathered = is_cut(buckets.gathers);
+  return {.gradient_buckets = is_reduced    ? buckets.reductions
+                              : is_gathered ? buckets.gathers
+                                            : std::vector<int>{},
+          .reduces_gradients = is_reduced,
           .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
-          .gathers_parameters = is_cut(buckets.gathers),
+          .gathers_parameters = is_gathered,
           .ties_embeddings = !scenario.job.model.untied_embeddings};
 }
 

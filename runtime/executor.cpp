@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/step_layout.h"
@@ -31,6 +32,14 @@ StageLayers layers_of(const TrainingSettings& settings, int stage) {
 /// Whether `rank` holds the copy of a stage that is counted where every stage counts once.
 bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
+}
+
+/// Has the calls of a group timed.
+TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& group) {
+  auto timed = std::make_unique<TimedCommunicator>(backend, std::move(group));
+  TimedCommunicator* const result = timed.get();
+  group = std::move(timed);
+  return result;
 }
 
 void add(SentBytes& total, const SentBytes& sent) {
@@ -60,9 +69,10 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       is_queued_(groups_.world->is_queued()),
       lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
               make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
-  auto timed = std::make_unique<TimedCommunicator>(backend, std::move(groups_.tensor));
-  tensor_ = timed.get();
-  groups_.tensor = std::move(timed);
+  tensor_ = make_timed(backend, groups_.tensor);
+  if (groups_.shards != nullptr) {
+    shards_ = make_timed(backend, groups_.shards);
+  }
 
   const StageSettings stage_settings{.model = settings.model,
                                      .micro_batch_size = settings.config.micro_batch_size,
@@ -73,6 +83,9 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
                                      .dropout = settings.dropout,
                                      .seed = settings.seed,
                                      .adds_gradients_apart = settings.is_reproducible,
+                                     .sharding = {.group = shards_,
+                                                  .of_weights = shards_weights(settings.config),
+                                                  .keeps_weights = !gathers_again(settings.config)},
                                      .clock = runs_graphs() ? nullptr : &clock_};
   for (const Action& action : order_) {
     if (is_compute(action.kind)) {
@@ -357,6 +370,9 @@ void Executor::add_sent(RankRecord& record) const {
   add(record.pipeline_backward, groups_.pipeline_backward->sent());
   for (const auto& [number, stage] : stages_) {
     add(record.data, groups_.stage_data[static_cast<std::size_t>(number)]->sent());
+  }
+  if (groups_.shards) {
+    add(record.data, groups_.shards->sent());
   }
   if (groups_.tied) {
     add(record.tied, groups_.tied->sent());

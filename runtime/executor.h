@@ -87,6 +87,13 @@ class Executor {
     Tensor targets;
   };
 
+  /// A collective within an action.
+  struct InnerCollective {
+    std::size_t action = 0;
+    CallGroup group = CallGroup::kTensor;
+    TimedCollective call;
+  };
+
   /// What was posted on a lane.
   struct Posted {
     Lane lane = Lane::kCompute;
@@ -128,6 +135,7 @@ class Executor {
   void wait_for_all(Lane lane);
   void wait_for_lanes();
   void add_times(const Event& start, const Event& end);
+  void take_collectives(std::size_t index);
   void run(const Action& action, std::size_t index);
   /// Has the kernels of an action launched at once, where nothing but kernels comes of it: it
   /// `posts` no work on other lanes. Equal actions of a stage have the same ones in every
@@ -155,7 +163,9 @@ class Executor {
 
   [[nodiscard]] bool is_sharded() const { return settings_.config.zero_stage > 0; }
   /// Whether compute runs as graphs: where it waits for nobody.
-  [[nodiscard]] bool runs_graphs() const { return settings_.uses_graphs && tensor_->size() == 1; }
+  [[nodiscard]] bool runs_graphs() const {
+    return settings_.uses_graphs && tensor_->size() == 1 && shards_ == nullptr;
+  }
   [[nodiscard]] double loss_scale() const;
   [[nodiscard]] Microbatch microbatch(const Action& action);
   [[nodiscard]] Tensor take(Messages& messages, const Action& action);
@@ -170,6 +180,7 @@ class Executor {
   OperationClock clock_;
   ProcessGroups groups_;
   TimedCommunicator* tensor_ = nullptr;
+  TimedCommunicator* shards_ = nullptr;  ///< Null where no unit is sharded.
   const std::vector<Action>& order_;
   std::map<int, std::unique_ptr<TransformerStage>> stages_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -189,9 +200,9 @@ class Executor {
 
   // Of this step.
   Event compute_start_;
-  std::vector<ActionEvents> events_;                                  ///< Beside the list.
-  std::vector<std::pair<std::size_t, TimedCollective>> collectives_;  ///< And their actions.
-  std::array<std::optional<Posted>, kNumLanes> last_posted_;          ///< By Lane.
+  std::vector<ActionEvents> events_;  ///< Beside the list.
+  std::vector<InnerCollective> collectives_;
+  std::array<std::optional<Posted>, kNumLanes> last_posted_;  ///< By Lane.
   StepRecord record_;
   int peak_activations_ = 0;
   /// Whether communicators only queue work: then this thread asks for the work of all lanes.

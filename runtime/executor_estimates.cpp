@@ -16,7 +16,7 @@ void add_estimate(std::vector<CallEstimate>& estimates, CallGroup name, Communic
       estimates.begin(), estimates.end(),
       [&](const CallEstimate& other) { return other.group == name && other.kind == kind; });
   const bool is_known = kept != estimates.end();
-  if (group.size() == 1 || (is_known && kept->bytes >= buffer.bytes())) {
+  if (group.size() == 1 || buffer.size == 0 || (is_known && kept->bytes >= buffer.bytes())) {
     return;
   }
   if (const std::optional<double> seconds = group.estimate(kind, buffer)) {
@@ -59,8 +59,9 @@ std::vector<CallEstimate> Executor::estimates() const {
   const auto buffer_of = [this](std::int64_t size) {
     return Buffer{total_.buffer().data, size, settings_.type};
   };
-  for (const auto& [action, call] : collectives_) {
-    add_estimate(estimates, CallGroup::kTensor, *tensor_, call.kind,
+  for (const auto& [action, group, call] : collectives_) {
+    const bool is_of_shards = group == CallGroup::kData;
+    add_estimate(estimates, group, is_of_shards ? *shards_ : *tensor_, call.kind,
                  buffer_of(call.bytes / bytes_of(settings_.type)), action);
   }
   const std::int64_t sent_size = message_size() / (sends_parts() ? tensor_->size() : 1);

@@ -1,6 +1,7 @@
 // How a rank walks through its list in a step: lanes, their order, and when everything ran.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -45,8 +46,10 @@ ExitStatus status_of(const std::exception_ptr& failure) {
 bool Executor::is_used(Lane lane) const {
   const bool has_messages =
       settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
-  const bool has_data = settings_.data != DataMode::kBlocking && !reductions_.empty();
-  return lane == Lane::kData ? has_data : lane != Lane::kCompute && has_messages;
+  const bool has_reductions = settings_.data != DataMode::kBlocking && !reductions_.empty();
+  const bool has_gathers = settings_.data == DataMode::kOverlapped && !gathers_.empty();
+  return lane == Lane::kData ? has_reductions || has_gathers
+                             : lane != Lane::kCompute && has_messages;
 }
 
 /// With a thread of its own where calls on it wait for others.
@@ -107,13 +110,16 @@ void Executor::add_times(const Event& start, const Event& end) {
   for (const ActionEvents& action : events_) {
     record_.actions.push_back(action.is_known ? span(action.start, action.end) : Span{});
   }
-  for (const auto& [action, collective] : collectives_) {
+  for (const auto& [action, group, collective] : collectives_) {
     record_.sub_spans.push_back({.action = action,
+                                 .group = group,
                                  .kind = collective.kind,
                                  .span = span(collective.start, collective.end),
                                  .bytes = collective.bytes,
                                  .hidden = span(collective.begun, collective.waited).length()});
   }
+  std::stable_sort(record_.sub_spans.begin(), record_.sub_spans.end(),
+                   [](const SubSpan& a, const SubSpan& b) { return a.span.start < b.span.start; });
   record_.operations = clock_.take();
 }
 
@@ -155,8 +161,18 @@ void Executor::run_at(std::size_t index) {
   if (occupies_lane(action.kind)) {
     events_[index] = {.start = compute_start_, .end = backend_.record(), .is_known = true};
   }
-  for (TimedCollective& collective : tensor_->take()) {
-    collectives_.emplace_back(index, std::move(collective));
+  take_collectives(index);
+}
+
+/// Those of the action at `index`.
+void Executor::take_collectives(std::size_t index) {
+  for (TimedCollective& call : tensor_->take()) {
+    collectives_.push_back({.action = index, .group = CallGroup::kTensor, .call = std::move(call)});
+  }
+  if (shards_ != nullptr) {
+    for (TimedCollective& call : shards_->take()) {
+      collectives_.push_back({.action = index, .group = CallGroup::kData, .call = std::move(call)});
+    }
   }
 }
 

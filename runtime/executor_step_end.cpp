@@ -14,7 +14,7 @@ namespace {
 /// is empty.
 std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts) {
   const std::vector<Part> ranges = reduction_ranges(store, part, num_parts);
-  return ranges.empty() ? store.all_weights().size : ranges.front().first;
+  return ranges.empty() ? store.size() : ranges.front().first;
 }
 
 }  // namespace

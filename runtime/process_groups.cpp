@@ -6,17 +6,22 @@
 #include <span>
 #include <string>
 
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {
 namespace {
 
-void check(const Communicator& world, const ParallelConfig& config) {
+void check(const Communicator& world, const ParallelConfig& config, const Schedule& schedule) {
   if (config.cp != 1 || config.ep != 1 || config.etp != 1) {
     throw Error("cp=" + std::to_string(config.cp) + " ep=" + std::to_string(config.ep) +
                 " etp=" + std::to_string(config.etp) +
                 ": expected 1 of all: sequences and experts are not divided at run time");
+  }
+  if (shards_gradients(config) && config.dp > 1 && num_stages(schedule) > 1) {
+    throw Error("zero_stage=" + std::to_string(config.zero_stage) +
+                ": expected one stage on the rank, got " + std::to_string(num_stages(schedule)));
   }
   if (world.size() != config.world_size()) {
     throw Error("tp=" + std::to_string(config.tp) + " pp=" + std::to_string(config.pp) + " dp=" +
@@ -113,7 +118,7 @@ std::vector<MessageLink> reversed(const std::vector<MessageLink>& links) {
 
 ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& config,
                                   const Schedule& schedule) {
-  check(world, config);
+  check(world, config, schedule);
   assert(schedule.pp == config.pp);
   const GroupMaker groups(world, config);
 
@@ -147,6 +152,9 @@ ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& con
     result.stage_data.back() = groups.of(members, kStageDataTag + stage);
   }
 
+  if (shards_gradients(config) && config.dp > 1) {
+    result.shards = groups.along(Dimension::kData, kShardTag);
+  }
   if (config.pp > 1) {
     if (result.pipeline_rank == 0 || result.pipeline_rank == config.pp - 1) {
       result.tied =

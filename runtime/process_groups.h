@@ -20,6 +20,7 @@ enum GroupTag : int {
   kModelTag,
   kWorldTag,
   kTiedTag,
+  kShardTag,
   kStageDataTag
 };
 
@@ -37,6 +38,9 @@ struct ProcessGroups {
   /// not here. The replicas, and where two ranks of a pipeline hold a stage (DualPipe), both of
   /// each: the lower rank's replicas, then the higher's.
   std::vector<std::unique_ptr<Communicator>> stage_data;
+  /// Where units are sharded, their only stage's replicas again, for calls within passes; else
+  /// null.
+  std::unique_ptr<Communicator> shards;
   std::unique_ptr<Communicator> model;  ///< All ranks of this replica, in order.
   std::unique_ptr<Communicator> world;  ///< Of all ranks, apart from the one given.
   /// The first and the last rank of the pipeline; null on the others and where there is one.

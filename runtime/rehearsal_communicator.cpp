@@ -64,7 +64,7 @@ void RehearsalCommunicator::wait(Request request) {
 
 void RehearsalCommunicator::all_gather(Buffer whole) {
   ForwardingCommunicator::all_gather(whole);
-  if (tag_ != kTensorTag) {
+  if (tag_ != kTensorTag && tag_ != kShardTag) {
     return;
   }
   const Part own = part_of(whole.size, size(), rank());

@@ -19,7 +19,8 @@ namespace ptdp {
 ///                       as gradients of a scaled loss. They are there once they are waited for,
 ///                       which is in no action's time: others compute then;
 ///   all-gathers of the  this rank's part in the place of every other one: part of the collective,
-///   tensor group        which TimedCommunicator sees apart from compute;
+///   tensor group, and   which TimedCommunicator sees apart from compute;
+///   of sharded weights
 ///   all others          as SoloCommunicator leaves them: partial sums, and parameters that every
 ///                       rank began with.
 class RehearsalCommunicator final : public ForwardingCommunicator {

@@ -15,6 +15,8 @@ namespace ptdp {
 namespace {
 
 constexpr const char* kTable = "embedding.word.weight";
+constexpr int kEnds = 0;        // the unit of embedding, positions, final norm and output;
+constexpr int kFirstBlock = 1;  // a block has one to itself
 
 /// What a microbatch keeps of a stage.
 struct StageActivations {
@@ -22,6 +24,16 @@ struct StageActivations {
   OutputActivations output;
   Tensor embedding_gradient;  ///< From the input gradient on, where the stage begins the model.
 };
+
+StoreShards shards_of(const Sharding& sharding) {
+  if (sharding.group == nullptr) {
+    return {};
+  }
+  return {.group_size = sharding.group->size(),
+          .group_rank = sharding.group->rank(),
+          .of_gradients = true,
+          .of_weights = sharding.of_weights};
+}
 
 void tell(const PlaceListener& listener, std::int64_t place) {
   if (listener) {
@@ -49,15 +61,20 @@ class TransformerStage::Parts {
 
  private:
   void declare_ends(const StageLayers& layers, ParameterStore* table);
+  void find_blocks(const std::vector<std::size_t>& first_declared);
   [[nodiscard]] std::int64_t first_own(std::size_t declared, std::int64_t end) const;
   /// When the logits' weight gradient is formed in a backward pass that forms all.
   [[nodiscard]] WeightGradients when_of_output(WeightGradients when) const {
     return adds_uses_together_ ? WeightGradients::kLater : when;
   }
+  [[nodiscard]] static int unit_of(std::size_t block) {
+    return kFirstBlock + static_cast<int>(block);
+  }
   /// Weight gradients of the ends of the model, as far as they were left for later.
   void end_gradients(const Microbatch& microbatch, StageActivations& held);
 
   ParameterStore parameters_;
+  ShardedUnits units_;
   LayerContext context_;
   std::optional<StoredParameter> table_;  ///< Of tokens, where the stage begins the model.
   /// Whether the table is of both ends and each microbatch adds one sum to its gradient.
@@ -73,24 +90,31 @@ class TransformerStage::Parts {
 TransformerStage::Parts::Parts(Backend& backend, Communicator& tensor_group,
                                const StageSettings& settings, const StageLayers& layers,
                                ParameterStore* table)
-    : context_(backend, tensor_group, parameters_, settings) {
+    : units_(backend, parameters_, settings.sharding),
+      context_(backend, tensor_group, parameters_, settings) {
   assert(find_unsupported_feature(settings.model).empty());
   declare_ends(layers, table);
   blocks_.reserve(static_cast<std::size_t>(layers.count));
   std::vector<std::size_t> first_declared;
   for (int layer = layers.first; layer < layers.first + layers.count; ++layer) {
     first_declared.push_back(parameters_.parameters().size());
+    parameters_.begin_unit();
     blocks_.emplace_back(context_, layer);
   }
-  parameters_.allocate(backend, settings.type, settings.seed);
-  const std::int64_t end = parameters_.all_weights().size;
-  first_of_block_.assign(blocks_.size() + 1, end);
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    first_of_block_[i] = first_own(first_declared[i], first_of_block_[i + 1]);
-  }
+  parameters_.allocate(backend, settings.type, settings.seed, shards_of(settings.sharding));
+  find_blocks(first_declared);
   if (layers.ends_model) {
     loss_total_ = Tensor(backend, DataType::kFloat64, 1);
     backend.fill(loss_total_, 0.0);
+  }
+}
+
+void TransformerStage::Parts::find_blocks(const std::vector<std::size_t>& first_declared) {
+  first_of_block_.assign(blocks_.size() + 1, parameters_.size());
+  const auto units = parameters_.units();
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    first_of_block_[i] = units.empty() ? first_own(first_declared[i], first_of_block_[i + 1])
+                                       : units[kFirstBlock + i].range.first;
   }
 }
 
@@ -136,26 +160,36 @@ Tensor TransformerStage::Parts::forward(const Microbatch& microbatch, Tensor inp
   StageActivations& held = held_[microbatch.index];
   held.blocks.resize(blocks_.size());
   tell(before_use, first_of_block_.front());
+  units_.begin_forward(kEnds);
   Tensor x = embedding_ ? embedding_->forward(microbatch) : std::move(input);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     tell(before_use, first_of_block_[i + 1]);
+    units_.begin_forward(unit_of(i));
     x = blocks_[i].forward(microbatch, std::move(x), held.blocks[i]);
+    units_.end_forward(unit_of(i));
   }
-  if (!output_) {
-    return x;
+  if (output_) {
+    output_->forward(microbatch, std::exchange(x, {}), held.output, loss_total_);
   }
-  output_->forward(microbatch, std::move(x), held.output, loss_total_);
-  return {};
+  units_.end_forward(kEnds);
+  return x;
 }
 
 Tensor TransformerStage::Parts::backward(const Microbatch& microbatch, Tensor gradient,
                                          WeightGradients when, const PlaceListener& when_complete) {
   StageActivations& held = held_.at(microbatch.index);
+  units_.begin_backward(kEnds);
   if (output_) {
     gradient = output_->backward(microbatch, when_of_output(when), held.output);
   }
+  units_.end_backward(kEnds);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
+    units_.begin_backward(unit_of(i));
     blocks_[i].backward(microbatch, gradient, when, held.blocks[i]);
+    units_.end_backward(unit_of(i));
+    if (when == WeightGradients::kAtOnce) {
+      units_.reduce_gradients(unit_of(i));
+    }
     tell(when_complete, first_of_block_[i]);
   }
   if (embedding_) {
@@ -165,6 +199,7 @@ Tensor TransformerStage::Parts::backward(const Microbatch& microbatch, Tensor gr
   }
   if (when == WeightGradients::kAtOnce) {
     end_gradients(microbatch, held);
+    units_.reduce_gradients(kEnds);
     held_.erase(microbatch.index);
   }
   return gradient;
@@ -191,20 +226,22 @@ void TransformerStage::Parts::weight_gradients(const Microbatch& microbatch,
                                                const PlaceListener& when_complete) {
   StageActivations& held = held_.at(microbatch.index);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
+    units_.open_gradients(unit_of(i));
     blocks_[i].weight_gradients(held.blocks[i]);
+    units_.reduce_gradients(unit_of(i));
     tell(when_complete, first_of_block_[i]);
   }
+  units_.open_gradients(kEnds);
   end_gradients(microbatch, held);
+  units_.reduce_gradients(kEnds);
   held_.erase(microbatch.index);
 }
 
 void TransformerStage::Parts::finish_gradients() {
-  const std::int64_t count = parameters_.count_of(GradientGroup::kSummedOverTensor);
-  if (count > 0) {
-    context_.tensor_group().all_reduce(
-        parameters_.all_gradients().slice(parameters_.first_of(GradientGroup::kSummedOverTensor),
-                                          count),
-        Reduction::kSum);
+  for (const Part& part : parameters_.summed_over_tensor()) {
+    if (part.count > 0) {
+      context_.tensor_group().all_reduce(parameters_.kept_gradients(part), Reduction::kSum);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "runtime/operation_clock.h"
 #include "runtime/parameter_store.h"
+#include "runtime/sharded_units.h"
 #include "runtime/transport/communicator.h"
 
 namespace ptdp {
@@ -31,6 +32,7 @@ struct StageSettings {
   /// Whether weight gradients are formed apart and then added to those of earlier microbatches, as
   /// those of replicas with one microbatch each are; else the product adds them.
   bool adds_gradients_apart = false;
+  Sharding sharding = {};
   OperationClock* clock = nullptr;  ///< Times products and attention; null: nobody asks.
 };
 
@@ -55,7 +57,7 @@ struct Microbatch {
   double gradient_scale = 1.0;
 };
 
-/// Told a place in the stage's flat buffers [elements] (parameter_store.h). May be empty.
+/// Told a place in the stage's flat coordinates [elements] (parameter_store.h). May be empty.
 using PlaceListener = std::function<void(std::int64_t place)>;
 
 /// Activations and their gradients are [s, b, h] in the working type, or this rank's 1/t of the
@@ -93,8 +95,9 @@ class TransformerStage {
   [[nodiscard]] Tensor backward(const Microbatch& microbatch, Tensor output_gradient,
                                 const PlaceListener& when_complete = {});
   /// After the last microbatch's weight gradients: sums what is kSummedOverTensor over the
-  /// tensor-parallel group (one all-reduce, in place). Replicas' gradients may be summed before or
-  /// after; before, one microbatch per replica gives the bits that accumulating them gives.
+  /// tensor-parallel group (one all-reduce in place, of shards one for each unit). Replicas'
+  /// gradients may be summed before or after; before, one microbatch per replica gives the bits
+  /// that accumulating them gives.
   void finish_gradients();
 
   [[nodiscard]] ParameterStore& parameters();

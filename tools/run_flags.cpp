@@ -79,8 +79,8 @@ po::options_description run_flags() {
          "there, else cpu); processes take turns over the GPUs, threads share the first");
   option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
   option("graphs", text_value(),
-         "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1; times of single "
-         "operations are then not measured (default: off)");
+         "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1 and no gradients "
+         "are sharded; times of single operations are then not measured (default: off)");
   option("overlap", text_value(), kOverlapHelp);
   option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
   option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");

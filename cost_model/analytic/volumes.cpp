@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/spec/parameter_counts.h"
@@ -135,7 +136,7 @@ class StageOperations {
       const std::int64_t norm = model_.normalization == Normalization::kLayerNorm ? 2 * h : h;
       const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
       tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
-             config_.dp);
+             shards_gradients(config_) ? 1 : config_.dp);
     }
   }
 
@@ -167,19 +168,22 @@ class StageOperations {
 
   void visit_data() const {
     const auto parameters = std::llround(stage_parameters(model_, config_, stage_).dense);
-    const auto over_replicas = [&](Kind kind, std::int64_t bytes) {
+    const auto over_replicas = [&](Kind kind, std::int64_t bytes, std::int64_t times) {
       visit_(Group::kData,
              Operation{.kind = kind,
                        .bytes = parameters * bytes,
                        .ranks = std::int64_t{1} * config_.dp * num_copies(config_),
-                       .times = config_.tp},
+                       .times = times * config_.tp},
              copies());
     };
+    const std::int64_t microbatches = passes_ / config_.dp;  // of a replica, where all is sharded
     if (config_.zero_stage >= 1) {
-      over_replicas(Kind::kReduceScatter, accumulator_);
-      over_replicas(Kind::kAllGather, element_);
+      over_replicas(Kind::kReduceScatter, accumulator_,
+                    shards_gradients(config_) ? microbatches : 1);
+      over_replicas(Kind::kAllGather, element_,
+                    shards_weights(config_) ? microbatches * (gathers_again(config_) ? 2 : 1) : 1);
     } else {
-      over_replicas(Kind::kAllReduce, accumulator_);
+      over_replicas(Kind::kAllReduce, accumulator_, 1);
     }
   }
 

@@ -71,9 +71,11 @@ inline constexpr std::array kVolumeGroups = {
 ///                  the stack does not scatter. Stages of one rank hand over for nothing
 ///
 /// and once per iteration: with sequence parallelism an all-reduce over the tensor-parallel group
-/// of the gradients of norms and row-parallel biases, c bytes each; over the ranks that hold the
-/// same parameters an all-reduce of their gradients, c bytes each, or with ZeRO a reduce-scatter of
-/// them and an all-gather of the weights, e bytes each; the tied table's gradient between first and
+/// of the gradients of norms and row-parallel biases, c bytes each, in each replica, or once where
+/// replicas shard them; over the ranks that hold the same parameters an all-reduce of their
+/// gradients, c bytes each, or with ZeRO a reduce-scatter of them and an all-gather of the weights,
+/// e bytes each; where gradients are sharded (sharding.h) one reduce-scatter per microbatch, and
+/// where weights are one or two all-gathers; the tied table's gradient between first and
 /// last stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients
 /// over a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last
 /// virtual stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must

@@ -15,6 +15,8 @@ struct StepActions {
   /// Buckets in which the gradients of a virtual stage are reduced over its data-parallel group;
   /// one stands for all stages. Empty: no data parallelism.
   std::vector<int> gradient_buckets = {};
+  /// Whether they are, else passes reduce them (ZeRO-2).
+  bool reduces_gradients = true;
   /// Whether a stage's gradients are reduced as soon as they are made, else behind all compute.
   bool overlaps_reductions = true;
   /// Whether parameters are gathered, in as many buckets, before they are used: the optimizer

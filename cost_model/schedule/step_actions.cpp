@@ -57,7 +57,9 @@ class BucketPass {
       const bool is_due = step_.overlaps_reductions || i + 1 == order.size();
       if (is_due && !finished_.empty() && !is_first_of_pair && !hands_over_next) {
         for (const int stage : finished_) {
-          append_buckets(result, ActionKind::kReduceGradients, stage);
+          if (step_.reduces_gradients) {
+            append_buckets(result, ActionKind::kReduceGradients, stage);
+          }
         }
         finished_.clear();
       }

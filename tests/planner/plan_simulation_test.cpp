@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -37,6 +38,26 @@ TEST(PlanSimulation, IsTheClosedFormWithoutAPipeline) {
   const PlanSimulation simulation = simulate_plan(plan, {});
   EXPECT_LT(relative(simulation.step, plan.predicted.iteration_time.value), 1e-9);
   EXPECT_LT(simulation.timeline.times.bubble() / simulation.step, 0.05);
+}
+
+// Gradients are reduced within passes, and weights gathered once, or within passes too.
+TEST(PlanSimulation, IsTheClosedFormWhereGradientsOrWeightsAreSharded) {
+  Scenario scenario = selene_2021("1.7B", 64);
+  scenario.stack = find_stack("megascale-2024");
+  for (const int zero : {2, 3}) {
+    const Plan plan =
+        plan_under(scenario, {.tp = 2, .dp = 16, .micro_batch_size = 1, .zero_stage = zero});
+    const Schedule schedule = complete_schedule(plan);
+    EXPECT_EQ(find_fault(schedule), std::nullopt);
+    const auto count = [&](ActionKind kind) {
+      return std::count_if(schedule.orders[0].begin(), schedule.orders[0].end(),
+                           [kind](const Action& action) { return action.kind == kind; });
+    };
+    EXPECT_EQ(count(ActionKind::kReduceGradients), 0);
+    EXPECT_EQ(count(ActionKind::kGatherParameters) > 0, zero == 2);
+    EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 0.01)
+        << zero;
+  }
 }
 
 // The closed form is within 5 % of a simulation where the last stage is up to 30 % heavier (issue);

@@ -78,7 +78,7 @@ TEST(AsynchronousTraining, IsThatOfAHostWithTensorParallelismBehindProducts) {
 TEST(AsynchronousTraining, IsThatOfAHostInEveryModeOfDataParallelism) {
   for (const DataMode mode :
        {DataMode::kBlocking, DataMode::kBlockingGathers, DataMode::kOverlapped}) {
-    for (const int zero : {0, 1}) {
+    for (const int zero : {0, 1, 2, 3}) {
       expect_same_bits({.dp = 2, .zero_stage = zero, .data = mode, .num_buckets = 4},
                        three_steps());
     }
@@ -103,6 +103,21 @@ TEST(AsynchronousTraining, IsThatOfAHostWithEverythingAtOnce) {
   job.is_reproducible = true;
   job.type = DataType::kBFloat16;
   expect_same_bits(layout, job);
+}
+
+TEST(AsynchronousTraining, IsThatOfAHostWithShardedUnits) {
+  expect_same_bits({.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 3}, three_steps());
+  expect_same_bits({.dp = 2,
+                    .schedule = "gpipe",
+                    .zero_stage = 3,
+                    .reshard_after_forward = false,
+                    .recompute = Recompute::kFull},
+                   three_steps());
+  Job job = three_steps();
+  job.type = DataType::kBFloat16;
+  job.is_reproducible = true;
+  job.uses_graphs = true;  // of which passes that gather and reduce have none
+  expect_same_bits({.dp = 4, .schedule = "zb-h1", .zero_stage = 3}, job);
 }
 
 // Slices of more than 16 KiB stay where they are until their receiver takes them.

@@ -156,10 +156,26 @@ TEST(ProcessGroups, MatchTheHandComputedPlaceOfARank) {
   EXPECT_EQ(groups.stage_data[1]->size(), 2);
 }
 
+TEST(ProcessGroups, JoinReplicasOnceMoreWhereUnitsAreSharded) {
+  SoloCommunicator world(5, 6);
+  const auto groups = [&](const ParallelConfig& config) {
+    return make_process_groups(world, config, {.pp = config.pp, .num_microbatches = 2});
+  };
+  for (const int zero : {2, 3}) {
+    const ProcessGroups sharded = groups({.tp = 2, .dp = 3, .zero_stage = zero});
+    ASSERT_NE(sharded.shards, nullptr);
+    EXPECT_EQ(sharded.shards->size(), 3);
+    EXPECT_EQ(sharded.shards->rank(), 2);
+    EXPECT_EQ(groups({.pp = 2, .dp = 3, .zero_stage = zero}).shards, nullptr);
+    EXPECT_EQ(groups({.tp = 6, .zero_stage = zero}).shards, nullptr);
+  }
+  EXPECT_EQ(groups({.tp = 2, .dp = 3, .zero_stage = 1}).shards, nullptr);
+}
+
 std::string fault_of(int world_size, const ParallelConfig& config) {
   SoloCommunicator world(0, world_size);
   try {
-    (void)make_process_groups(world, config, {.pp = config.pp});
+    (void)make_process_groups(world, config, {.pp = config.pp, .vpp = config.vpp});
   } catch (const Error& error) {
     EXPECT_EQ(error.status(), ExitStatus::kBadInput);
     return error.what();
@@ -175,6 +191,8 @@ TEST(ProcessGroups, RefuseWhatTheyCannotDivide) {
   EXPECT_EQ(
       fault_of(8, {.tp = 2, .dp = 4, .ep = 4}),
       "cp=1 ep=4 etp=1: expected 1 of all: sequences and experts are not divided at run time");
+  EXPECT_EQ(fault_of(2, {.dp = 2, .vpp = 2, .zero_stage = 3}),
+            "zero_stage=3: expected one stage on the rank, got 2");
 }
 
 }  // namespace

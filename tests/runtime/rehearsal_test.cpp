@@ -88,7 +88,14 @@ void expect_finite(const RehearsalRecord& record, const TrainingSettings& settin
 TEST(Rehearsal, IsFiniteOnEveryRankOfACoveringSet) {
   constexpr std::array types = {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16};
   std::size_t turn = 0;
-  for (Layout layout : pairwise_covering(all_layouts(small_job()))) {
+  std::vector<Layout> layouts = pairwise_covering(all_layouts(small_job()));
+  for (const int zero : {2, 3}) {
+    layouts.insert(layouts.end(),
+                   {{.dp = 4, .zero_stage = zero},
+                    {.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = zero},
+                    {.dp = 2, .zero_stage = zero, .recompute = Recompute::kFull}});
+  }
+  for (Layout layout : layouts) {
     layout.messages = turn % 2 == 0 ? MessageMode::kBlocking : MessageMode::kOverlapped;
     layout.data = turn % 3 == 0 ? DataMode::kBlocking : DataMode::kOverlapped;
     const TrainingSettings settings = settings_of(layout, job_of(types.at(turn++ % types.size())));
@@ -106,6 +113,9 @@ TEST(Rehearsal, HoldsAndSendsWhatTheRankDoesAmongOthers) {
         Layout{.pp = 2, .vpp = 2, .schedule = "interleaved"},
         Layout{.pp = 2, .vpp = 2, .schedule = "zb-v"}, Layout{.pp = 2, .schedule = "dualpipe"},
         Layout{.pp = 2, .dp = 2, .zero_stage = 1}, Layout{.dp = 4, .zero_stage = 1},
+        Layout{.dp = 4, .zero_stage = 2}, Layout{.dp = 4, .zero_stage = 3},
+        Layout{.dp = 2, .zero_stage = 3, .reshard_after_forward = false},
+        Layout{.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 3},
         Layout{.tp = 2, .pp = 2}, Layout{.tp = 2, .pp = 2, .dp = 2, .sequence_parallel = true},
         Layout{.tp = 4, .pp = 2, .sequence_parallel = true, .recompute = Recompute::kFull}}) {
     const TrainingSettings settings = settings_of(layout, job);
@@ -197,6 +207,9 @@ TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {
   world.group(ranks, kStageDataTag)->all_gather(whole);  // parameters stay
   EXPECT_EQ(values_of(backend, whole), before);
   world.group(ranks, kTensorTag)->all_gather(whole);
+  EXPECT_EQ(values_of(backend, whole), (std::vector<float>{1, 2, 1, 2, 3, 1, 2, 3}));
+  backend.copy_in(before.data(), whole);
+  world.group(ranks, kShardTag)->all_gather(whole);  // memory without values before
   EXPECT_EQ(values_of(backend, whole), (std::vector<float>{1, 2, 1, 2, 3, 1, 2, 3}));
 }
 

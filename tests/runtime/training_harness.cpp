@@ -5,6 +5,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -26,14 +27,18 @@ Schedule schedule_of(const Layout& layout, const Job& job) {
   const Schedule compute = generator.generate(shape_of(layout, job));
   const bool has_copies = compute.placement == StagePlacement::kBidirectional;
   const bool has_data = layout.dp > 1 || has_copies;
-  return complete(
-      compute,
-      {.gradient_buckets = has_data ? std::vector<int>{layout.num_buckets} : std::vector<int>{},
-       // As ptdp-run has it. Ranks of a host may also reduce early: no send
-       // waits there, which a reduction in front of its receive would block.
-       .overlaps_reductions = !job.uses_nccl || layout.data != DataMode::kBlocking,
-       .gathers_parameters = has_data && layout.zero_stage > 0,
-       .ties_embeddings = !job.model.untied_embeddings});
+  const bool is_gathered = layout.zero_stage > 0 && !shards_weights(layout.config());
+  const bool is_reduced = !shards_gradients(layout.config());
+  return complete(compute,
+                  {.gradient_buckets = has_data && (is_reduced || is_gathered)
+                                           ? std::vector<int>{layout.num_buckets}
+                                           : std::vector<int>{},
+                   .reduces_gradients = is_reduced,
+                   // As ptdp-run has it. Ranks of a host may also reduce early: no send
+                   // waits there, which a reduction in front of its receive would block.
+                   .overlaps_reductions = !job.uses_nccl || layout.data != DataMode::kBlocking,
+                   .gathers_parameters = has_data && is_gathered,
+                   .ties_embeddings = !job.model.untied_embeddings});
 }
 
 /// Without the optimizer gradients remain.
@@ -95,7 +100,8 @@ ParallelConfig Layout::config() const {
           .schedule = *find_value(schedule, NamedValues<ScheduleKind>(kScheduleNames)),
           .recompute = recompute,
           .sequence_parallel = sequence_parallel,
-          .zero_stage = zero_stage};
+          .zero_stage = zero_stage,
+          .reshard_after_forward = reshard_after_forward};
 }
 
 std::string to_string(const Layout& layout) {

@@ -23,6 +23,7 @@ struct Layout {
   bool sequence_parallel = false;
   bool overlaps_tensor = false;
   int zero_stage = 0;
+  bool reshard_after_forward = true;
   Recompute recompute = Recompute::kNone;
   MessageMode messages = MessageMode::kBlocking;
   DataMode data = DataMode::kBlocking;

@@ -135,6 +135,45 @@ TEST(JobVolumes, OfDataParallelismAreGradientsOrThemAndWeights) {
   EXPECT_EQ(job_volumes(small(Precision::kFp64), config).data.reduce_scatter, 2 * parameters * 8);
 }
 
+// 24 sequences in microbatches of two: 6 on each of 2 replicas. ZeRO-2 gathers weights once, ZeRO-3
+// for every pass of every microbatch; kept from the forward pass on, once for each.
+TEST(JobVolumes, OfShardedUnitsAreReducedAndGatheredInEveryMicrobatch) {
+  ParallelConfig config{.tp = 2, .dp = 2, .micro_batch_size = 2, .zero_stage = 2};
+  // Without tensor parallelism, as 2 ranks have halves of all but norms, two biases and positions.
+  const std::int64_t replicated = 8 * 6 * 8 + kPositions + kFinalNorm;
+  const std::int64_t of_rank = (8 * kLayer + kTable + kPositions + kFinalNorm + replicated) / 2;
+  auto volumes = job_volumes(small(Precision::kBf16), config);
+  EXPECT_EQ(volumes.data.all_reduce, 0);
+  EXPECT_EQ(volumes.data.reduce_scatter, 2 * 6 * of_rank * 4);
+  EXPECT_EQ(volumes.data.all_gather, 2 * of_rank * 2);
+  EXPECT_EQ(volumes.model.all_reduce, 2 * 3 * 8);
+  config.zero_stage = 3;
+  volumes = job_volumes(small(Precision::kBf16), config);
+  EXPECT_EQ(volumes.data.reduce_scatter, 2 * 6 * of_rank * 4);
+  EXPECT_EQ(volumes.data.all_gather, 2 * 2 * 6 * of_rank * 2);
+  config.reshard_after_forward = false;
+  EXPECT_EQ(job_volumes(small(Precision::kBf16), config).data.all_gather, 2 * 6 * of_rank * 2);
+}
+
+// Each shard of the gradients of norms and biases is summed over tensor ranks once.
+TEST(JobVolumes, OfShardedUnitsSumWhatSequenceParallelismSplitsOnce) {
+  ParallelConfig config{.tp = 2, .dp = 2, .micro_batch_size = 2, .sequence_parallel = true};
+  const std::int64_t whole = job_volumes(small(), config).tensor.all_reduce;
+  config.zero_stage = 3;
+  EXPECT_EQ(job_volumes(small(), config).tensor.all_reduce,
+            whole - 2 * 1 * (8 * 48 + kFinalNorm) * 4);
+}
+
+// With a pipeline they are ZeRO-1's, whatever the name.
+TEST(JobVolumes, OfAPipelineShardOptimizerStatesAlone) {
+  ParallelConfig config{.pp = 2, .dp = 2, .micro_batch_size = 2, .zero_stage = 1};
+  const auto volumes = job_volumes(small(), config);
+  for (const int zero : {2, 3}) {
+    config.zero_stage = zero;
+    EXPECT_EQ(job_volumes(small(), config), volumes);
+  }
+}
+
 // Two copies of every layer and of both ends are reduced over twice as many ranks.
 TEST(JobVolumes, OfABidirectionalPipelineReduceOverBothCopies) {
   const ParallelConfig config{

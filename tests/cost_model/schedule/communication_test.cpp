@@ -216,6 +216,15 @@ TEST(Complete, AddsWhatAStepNeeds) {
             to_csv(insert_messages(schedule)));
 }
 
+// Passes reduce gradients by themselves; the optimizer updates shards of weights.
+TEST(Complete, GathersWithoutReducing) {
+  const Schedule schedule = parse_schedule_csv("0F0,0B0,0F1,0B1\n", "x");
+  EXPECT_EQ(
+      completed(schedule,
+                {.gradient_buckets = {2}, .reduces_gradients = false, .gathers_parameters = true}),
+      "0UNSHARD0,0UNSHARD1,0F0,0B0,0F1,0B1,0NORM0,0OPTIMIZER0\n");
+}
+
 // By hand: both stages of the V are on rank 0, so that nothing is tied over ranks; the second is
 // used behind the first and done before it.
 TEST(Complete, GathersStagesAsTheyAreUsedAndReducesThemAsTheyEnd) {

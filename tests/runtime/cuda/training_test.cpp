@@ -65,6 +65,7 @@ TEST_F(OnGpuTraining, ComputesTheSameInEveryLayout) {
        {Layout{.tp = 2}, Layout{.tp = 2, .sequence_parallel = true}, Layout{.dp = 2},
         Layout{.pp = 2, .recompute = Recompute::kSelective},
         Layout{.dp = 2, .zero_stage = 1, .data = DataMode::kOverlapped},
+        Layout{.dp = 2, .zero_stage = 2}, Layout{.tp = 2, .dp = 2, .zero_stage = 3},
         Layout{.pp = 2, .dp = 2, .messages = MessageMode::kOverlapped},
         Layout{.pp = 2, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
     expect_trains_alike(train_on_gpu(layout, job), alone, 1e-5, to_string(layout));

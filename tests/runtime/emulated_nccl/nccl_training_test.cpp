@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, TrainingOverNccl,
     ::testing::Values(Layout{}, Layout{.tp = 2, .sequence_parallel = true},
                       Layout{.dp = 2, .zero_stage = 1},
+                      Layout{.dp = 4, .zero_stage = 2, .data = DataMode::kOverlapped},
+                      Layout{.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 3},
                       Layout{.pp = 4, .messages = MessageMode::kOverlapped},
                       Layout{.pp = 2, .vpp = 2, .schedule = "zb-v"},
                       Layout{.pp = 2, .schedule = "dualpipe"},
