@@ -7,6 +7,7 @@
 
 #include "cost_model/analytic/host_scratch.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/analytic/unit_memory.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
@@ -149,6 +150,8 @@ class LayerPasses {
                      core + b_.rows + b_.attending.backward,
                      qkv + both_gradients(b_.qkv_products)});
   }
+  /// The last layer once its gradients are made.
+  [[nodiscard]] Bytes reducing() const { return before_last() + b_.rows; }
   /// `after` is what the end of the model keeps meanwhile. Of layers that keep and layers that
   /// wait, all before the one at work are the former, all behind it the latter: most at one end.
   [[nodiscard]] Bytes input_gradient(Bytes after) const {
@@ -199,16 +202,17 @@ class LayerPasses {
   Recompute recompute_;
 };
 
-StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers, bool begins,
-                            bool ends) {
-  const LayerPasses passes(b, recompute, layers);
+/// Of a sharded model, which is one stage: passes with their whole units.
+StageMemory stage_memory_of(const Buffers& b, const LayerPasses& passes, double layers, bool begins,
+                            bool ends, const UnitMemory& units) {
   const Bytes none;
   const Bytes end_deferred = ends ? b.all_rows + b.logits : none;
   StageMemory stage{
       .kept = passes.kept(), .deferred = passes.deferred() + end_deferred, .result = b.rows};
   if (layers > 0.0) {
-    stage.forward = passes.forward();
-    stage.backward = passes.backward();
+    stage.forward = passes.forward() + units.forward;
+    stage.backward =
+        std::max(passes.backward() + units.backward, passes.reducing() + units.reducing_layer);
     stage.input_gradient = passes.input_gradient(end_deferred);
   }
   stage.weight_gradient = stage.deferred + (layers > 0.0 ? b.fc2.weight : none);
@@ -217,8 +221,10 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
   }
   if (begins) {
     const Bytes gathered = b.is_scattered ? b.all_rows : none;
-    stage.forward = std::max(stage.forward, b.all_rows + std::max(b.summing, b.scattered));
-    stage.backward = std::max(stage.backward, b.rows + gathered);
+    stage.forward =
+        std::max(stage.forward, b.all_rows + std::max(b.summing, b.scattered) + units.embedding);
+    stage.backward =
+        std::max({stage.backward, b.rows + gathered + units.ends, b.rows + units.reducing_ends});
     stage.deferred += b.rows;
     stage.weight_gradient = std::max(stage.weight_gradient + b.rows, b.rows + gathered);
   }
@@ -229,10 +235,11 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
     // The input gradient of the logits takes the place of their normed input in a whole pass.
     const Bytes summing = logits + std::max(b.output.input, b.summing);
     stage.kept += end;
-    stage.forward = std::max({stage.forward, all, logits + b.output.forward});
-    stage.backward =
-        std::max({stage.backward, all, summing, logits + b.output.weight,
-                  passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows + b.norming});
+    stage.forward =
+        std::max({stage.forward, all + units.logits, logits + b.output.forward + units.logits});
+    const Bytes norm = passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows + b.norming;
+    stage.backward = std::max({stage.backward, all + units.end, summing + units.end,
+                               logits + b.output.weight + units.end, norm + units.end});
     stage.input_gradient = std::max({stage.input_gradient, all, summing + b.all_rows,
                                      logits + b.all_rows + b.rows + b.norming});
   }
@@ -246,11 +253,24 @@ StageMemory stage_memory_of(const Buffers& b, Recompute recompute, double layers
   return stage;
 }
 
-StageMemory virtual_stage_memory(const Buffers& buffers, const TransformerConfig& model,
+/// What passes of the whole model need, once for all its stages.
+struct PassNeeds {
+  PassNeeds(const Scenario& scenario, const ParallelConfig& config)
+      : buffers(buffers_of(scenario, config)), units(unit_memory(scenario, config)) {}
+
+  Buffers buffers;
+  UnitMemory units;
+};
+
+StageMemory virtual_stage_memory(const PassNeeds& needs, const TransformerConfig& model,
                                  const ParallelConfig& config, int virtual_stage) {
-  return stage_memory_of(buffers, config.recompute,
-                         total(layers_of_virtual_stage(model, config, virtual_stage)),
-                         virtual_stage == 0, virtual_stage == config.pp * config.vpp - 1);
+  const double layers = total(layers_of_virtual_stage(model, config, virtual_stage));
+  StageMemory stage =
+      stage_memory_of(needs.buffers, {needs.buffers, config.recompute, layers}, layers,
+                      virtual_stage == 0, virtual_stage == config.pp * config.vpp - 1, needs.units);
+  stage.input_gradient += needs.units.forward + needs.units.put_off;
+  stage.weight_gradient += needs.units.put_off;
+  return stage;
 }
 
 /// A rank's memory while its list is walked through.
@@ -333,17 +353,17 @@ LayerMemory layer_memory(const Scenario& scenario, const ParallelConfig& config)
 
 StageMemory virtual_stage_memory(const Scenario& scenario, const ParallelConfig& config,
                                  int virtual_stage) {
-  return virtual_stage_memory(buffers_of(scenario, config), scenario.job.model, config,
+  return virtual_stage_memory(PassNeeds(scenario, config), scenario.job.model, config,
                               virtual_stage);
 }
 
 ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
                                const Schedule& schedule, int rank) {
-  const Buffers buffers = buffers_of(scenario, config);
+  const PassNeeds needs(scenario, config);
   std::vector<StageMemory> stages;
   stages.reserve(static_cast<std::size_t>(num_stages(schedule)));
   for (int stage = 0; stage < num_stages(schedule); ++stage) {
-    stages.push_back(virtual_stage_memory(buffers, scenario.job.model, config, stage));
+    stages.push_back(virtual_stage_memory(needs, scenario.job.model, config, stage));
   }
   StepWalk walk(std::move(stages));
   for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
@@ -353,7 +373,7 @@ ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& c
 }
 
 ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
-  const Buffers buffers = buffers_of(scenario, config);
+  const PassNeeds needs(scenario, config);
   const bool splits = splits_backward(config.schedule);
   const ScheduleShape shape =
       schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
@@ -370,7 +390,7 @@ ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& 
   ActivationPeak peak;
   for_each_virtual_stage(config, rank, [&](int virtual_stage) {
     const StageMemory stage =
-        virtual_stage_memory(buffers, scenario.job.model, config, virtual_stage);
+        virtual_stage_memory(needs, scenario.job.model, config, virtual_stage);
     const Bytes kept = splits ? std::max(stage.kept, stage.deferred) : stage.kept;
     const Bytes whole = std::max(stage.forward, stage.backward);
     const Bytes most =

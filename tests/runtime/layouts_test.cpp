@@ -3,8 +3,12 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/stage.h"
+#include "cost_model/analytic/volumes.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/schedule/validator.h"
+#include "cost_model/spec/catalog.h"
 #include "tests/runtime/layout_sets.h"
 #include "tests/runtime/training_harness.h"
 
@@ -87,6 +91,42 @@ TEST(Layouts, GiveTheSameWhereGradientsAndWeightsAreSharded) {
     for (const Layout& layout : sharded_layouts()) {
       expect_same(layout, job, alone, kTolerance);
     }
+  }
+}
+
+/// As a plan for this host has the job.
+Scenario scenario_of(const Job& job) {
+  return {.job = {.model = job.model, .global_batch_size = job.global_batch_size},
+          .cluster = find_cluster("dgx-h100"),
+          .stack = at_precision(find_stack("ptdp-cpu"), Precision::kFp64)};
+}
+
+TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
+  Job job = small_job();
+  job.model = resolved({.num_layers = 4,
+                        .hidden_size = 96,
+                        .num_attention_heads = 4,
+                        .vocab_size = 150,
+                        .seq_length = 32},
+                       "wide");
+  for (const Layout& layout : sharded_layouts()) {
+    const Trained trained = train(layout, job);
+    GroupVolumes<std::int64_t> sent;
+    for (const RankRecord& rank : trained.ranks) {
+      sent.data.reduce_scatter += rank.data[CollectiveKind::kReduceScatter];
+      sent.data.all_gather += rank.data[CollectiveKind::kAllGather];
+      sent.tensor.all_reduce += rank.tensor[CollectiveKind::kAllReduce];
+    }
+    const auto predicted = job_volumes(scenario_of(job), layout.config());
+    EXPECT_EQ(sent.data, predicted.data) << to_string(layout);
+    EXPECT_EQ(sent.tensor.all_reduce, predicted.tensor.all_reduce) << to_string(layout);
+
+    const MemoryBreakdown memory = memory_by_stage(scenario_of(job), layout.config()).front();
+    const auto held = static_cast<double>(trained.ranks.front().peak_bytes);
+    EXPECT_GE(memory.total().value(), 0.99 * held) << to_string(layout);
+    // Weight gradients that may be put off are taken for put off.
+    const bool splits = splits_backward(layout.config().schedule);
+    EXPECT_LE(memory.total().value(), (splits ? 1.3 : 1.01) * held) << to_string(layout);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/unit_memory.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
@@ -129,6 +130,59 @@ TEST(VirtualStageMemory, OfTheEndsOfTheModelHasTheirBuffers) {
   EXPECT_EQ(last.backward, last.kept);
   // The last layer's gradients, while the logits' and the normed rows wait.
   EXPECT_EQ(last.input_gradient, Bytes(2 * kMost + 2 * kRows + 4 * kRows + kRows + kLogits + kIds));
+}
+
+// By hand: a layer has 12·8² + 13·8 = 872 parameters, the ends 512·8 + 16·8 + 16 = 4240, in 4 bytes
+// as are gradients; sums over 2 replicas take one place for half of a unit.
+constexpr double kUnit = 872.0 * 4;
+constexpr double kEndUnit = 4240.0 * 4;
+
+TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
+  const Scenario scenario = small(4);
+  ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch};
+  const MemoryBreakdown whole = stage_memory(scenario, config, 0);
+  const Bytes passes = whole.activations + whole.working_set;
+  const auto beside = [&](const MemoryBreakdown& memory) {
+    return (memory.activations + memory.working_set - passes).value();
+  };
+  // The end of the model is the most of a step: logits and their gradient.
+  config.zero_stage = 2;
+  MemoryBreakdown memory = stage_memory(scenario, config, 0);
+  EXPECT_EQ(memory.weights, whole.weights);
+  EXPECT_EQ(memory.gradients, whole.gradients / 2.0);
+  EXPECT_EQ(memory.optimizer, whole.optimizer / 2.0);
+  EXPECT_EQ(beside(memory), kEndUnit);
+
+  config.zero_stage = 3;
+  memory = stage_memory(scenario, config, 0);
+  EXPECT_EQ(memory.weights, whole.weights / 2.0);
+  EXPECT_EQ(beside(memory), 2 * kEndUnit);
+  config.reshard_after_forward = false;
+  EXPECT_EQ(beside(stage_memory(scenario, config, 0)), 2 * kEndUnit + 4 * kUnit);
+}
+
+TEST(UnitMemory, IsThatOfTheRuntimesPage) {
+  ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
+  UnitMemory units = unit_memory(small(4), config);
+  EXPECT_EQ(units.forward, Bytes(kEndUnit + kUnit));
+  EXPECT_EQ(units.logits, Bytes(kEndUnit));
+  EXPECT_EQ(units.end, Bytes(2 * kEndUnit));
+  EXPECT_EQ(units.backward, Bytes(2 * kUnit + kEndUnit));
+  EXPECT_EQ(units.reducing_layer, Bytes(kUnit + kEndUnit + kUnit / 2));
+  EXPECT_EQ(units.reducing_ends, Bytes(kEndUnit + kEndUnit / 2));
+  config.reshard_after_forward = false;
+  units = unit_memory(small(4), config);
+  EXPECT_EQ(units.forward, Bytes(kEndUnit + 4 * kUnit));
+  EXPECT_EQ(units.backward, Bytes(5 * kUnit + kEndUnit));
+  EXPECT_EQ(units.reducing_layer, Bytes(4 * kUnit + kEndUnit + kUnit / 2));
+  config = {.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 2};
+  units = unit_memory(small(4), config);
+  EXPECT_EQ(units.forward, Bytes(0.0));
+  EXPECT_EQ(units.backward, Bytes(kUnit + kEndUnit));
+  config.dp = 1;
+  EXPECT_EQ(unit_memory(small(4), config).backward, Bytes(0.0));
+  config = {.pp = 2, .dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
+  EXPECT_EQ(unit_memory(small(4), config).backward, Bytes(0.0));
 }
 
 // On two tensor ranks the sum of all rows, 64 KiB, takes a place for half of them.
