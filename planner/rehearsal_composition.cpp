@@ -11,6 +11,7 @@
 
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/error.h"
 #include "cost_model/schedule/validator.h"
@@ -232,7 +233,9 @@ Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed)
     add_compute_terms(plan, source_of(rehearsed, result.terms_stage, plan.config.pp),
                       passes[longest], result.terms);
   }
-  result.terms[RunTerm::kTensorParallel] = pass_time(schedule, result.collectives)[longest];
+  if (!shards_gradients(plan.config)) {  // else data parallelism is among the collectives
+    result.terms[RunTerm::kTensorParallel] = pass_time(schedule, result.collectives)[longest];
+  }
   result.terms[RunTerm::kOptimizer] = result.times.norm + result.times.optimizer[longest];
   result.terms[RunTerm::kBubble] = std::max(result.step - result.terms.own(), Seconds(0.0));
   return result;

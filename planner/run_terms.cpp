@@ -4,6 +4,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/step_builder.h"
@@ -25,6 +26,23 @@ double num_sends(const ParallelConfig& config, int stage, double microbatches) {
     passes += (is_sent(virtual_stage + 1) ? 1.0 : 0.0) + (is_sent(virtual_stage - 1) ? 1.0 : 0.0);
   });
   return passes * microbatches / num_copies(config);
+}
+
+/// Reductions and gathers of an iteration, in full.
+Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
+                           const RankParameters& parameters) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  const Seconds gathering = gathering_time(scenario, config, groups, parameters, /*pieces=*/1.0);
+  if (!shards_gradients(config)) {
+    return reduction_time(scenario, config, groups, parameters, /*pieces=*/1.0) + gathering;
+  }
+  Scenario blocking = scenario;
+  blocking.stack.data_parallel_overlap = DataParallelOverlap::kNever;
+  const ShardingTime each = sharding_time(blocking, config, microbatch_costs(blocking, config));
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  return microbatches * (each.forward + each.backward) +
+         (shards_weights(config) ? Seconds(0.0) : gathering);
 }
 
 }  // namespace
@@ -58,18 +76,16 @@ RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, i
   RunTerms terms;
   terms[RunTerm::kMatmul] = passes.matmul;
   terms[RunTerm::kAttention] = passes.attention;
-  terms[RunTerm::kMemoryBound] = passes.memory_bound + passes.launch +
-                                 microbatches * costs.overhead +
-                                 (microbatches - 1.0) * costs.gradient_accumulation;
+  terms[RunTerm::kMemoryBound] =
+      passes.memory_bound + passes.launch + microbatches * costs.overhead +
+      (microbatches - 1.0) * share_accumulated(config) * costs.gradient_accumulation;
   terms[RunTerm::kTensorParallel] = passes.collectives();
   terms[RunTerm::kPipelineMessages] =
       config.pp == 1 ? Seconds(0.0)
                      : num_sends(config, stage, microbatches) *
                            exchange_time(scenario, config, groups, /*messages=*/1.0);
   if (has_replicas(groups, parameters)) {
-    terms[RunTerm::kDataParallel] =
-        reduction_time(scenario, config, groups, parameters, /*pieces=*/1.0) +
-        gathering_time(scenario, config, groups, parameters, /*pieces=*/1.0);
+    terms[RunTerm::kDataParallel] = data_parallel_time(scenario, config, parameters);
   }
   terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(scenario, config, groups);
   const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);

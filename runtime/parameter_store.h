@@ -43,7 +43,7 @@ struct Parameter {
 /// Which parameter, added to a plan of a store.
 using ParameterId = int;
 
-/// What of a store each of the ranks that hold the same parameters keeps between passes.
+/// Each of the ranks that hold the same parameters keeps so much of a store between passes.
 struct StoreShards {
   int group_size = 1;  ///< Ranks that hold the same: d.
   int group_rank = 0;  ///< This one's place among them, i.
@@ -51,7 +51,7 @@ struct StoreShards {
   bool of_weights = false;  ///< Only where gradients are sharded too.
 };
 
-/// Parameters that are made whole and sharded again together: a run of flat coordinates.
+/// Parameters that follow each other are made whole, and sharded again, together.
 struct ParameterUnit {
   Part range;                   ///< All of it.
   std::int64_t num_summed = 0;  ///< Elements at its beginning that are kSummedOverTensor.
@@ -66,7 +66,7 @@ class ParameterStore {
  public:
   /// Declares a parameter; before allocate(). The order of declarations is kept within a group.
   ParameterId declare(Parameter parameter);
-  /// What is declared from here on belongs to the next unit.
+  /// Whatever is declared from here on belongs to the next unit.
   void begin_unit() { ++unit_; }
   /// Lays out and allocates, zeroes gradients and fills in initial values: by name and global
   /// element, whatever the layout. Sharded stores are laid out unit by unit.

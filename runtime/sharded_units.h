@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// How a stage's parameters are sharded between passes.
+/// A stage's parameters are sharded so between passes.
 struct Sharding {
   /// The ranks that hold the same parameters, for calls within passes; null: nothing is sharded.
   Communicator* group = nullptr;
@@ -18,21 +18,23 @@ struct Sharding {
   bool keeps_weights = false;
 };
 
-/// What a pass does around each unit. All ranks of the group call it in the same order. Nothing
-/// happens where nothing is sharded.
+/// A pass calls it around each unit, on all ranks of the group in the same order. Nothing happens
+/// where nothing is sharded.
 class ShardedUnits {
  public:
   /// What is referred to must outlive it.
   ShardedUnits(Backend& backend, ParameterStore& store, const Sharding& sharding)
       : backend_(backend), store_(store), sharding_(sharding) {}
 
+  /// Makes the unit's weights whole for a microbatch's forward pass.
   void begin_forward(int unit);
+  /// Releases them, unless they stay for its backward pass.
   void end_forward(int unit);
-  /// Before a unit's input gradient: with whole weights its gradients are whole too.
+  /// Makes the unit's weights and gradients whole for a microbatch's input gradient.
   void begin_backward(int unit);
-  /// The unit's weights are not needed any more by this microbatch.
+  /// Releases the weights, which this microbatch does not need any more.
   void end_backward(int unit);
-  /// Before weight gradients are formed apart from input gradients.
+  /// Makes the gradients whole, where they are not, for weight gradients that are formed apart.
   void open_gradients(int unit);
   /// Adds this rank's part of the sum over the group to its shard, and releases the whole.
   void reduce_gradients(int unit);

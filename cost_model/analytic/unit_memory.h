@@ -6,8 +6,8 @@
 
 namespace ptdp {
 
-/// At moments of a microbatch, beside its activations; nothing where nothing is sharded. With w and
-/// g the weights and gradients of a layer, w_e and g_e those of the ends (embedding, positions,
+/// Whole units take so much at moments of a microbatch, beside its activations. With w and g the
+/// weights and gradients of a layer, w_e and g_e those of the ends (embedding, positions,
 /// final norm, output), L layers:
 ///
 ///                     weights sharded         kept until the backward pass

@@ -1,6 +1,7 @@
 #include "cost_model/simulation/collective_durations.h"
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/spec/rank_grid.h"
 
@@ -46,7 +47,13 @@ std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
                                 .selective = collectives_of(layer.selective),
                                 .weight_gradient = collectives_of(layer.weight_gradient)};
   }
-  return virtual_stage_durations(without_overhead, config, collectives);
+  std::vector<StageDurations> stages =
+      virtual_stage_durations(without_overhead, config, collectives);
+  if (shards_gradients(config)) {
+    const ShardingTime time = sharding_time(scenario, config, costs);
+    add_to_passes(time.forward, time.backward, stages);
+  }
+  return stages;
 }
 
 }  // namespace ptdp

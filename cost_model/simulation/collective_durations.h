@@ -8,8 +8,8 @@
 
 namespace ptdp {
 
-/// Of virtual_stage_durations with the same arguments, the time in which collectives of the
-/// tensor-parallel group are exposed: of the layers in both passes and what is recomputed, of the
+/// Of the passes that step_times has with the same arguments, the time in which collectives are
+/// exposed: those of sharding_time, and of the tensor-parallel group: of the layers in both passes and what is recomputed, of the
 /// embedding and of the logits; with what their members lose by waiting for the slowest
 /// (ComputeFactors::skew), for the logits all of it in the input gradient. Weight gradients have
 /// none. The rest is compute.

@@ -47,15 +47,6 @@ TransferTime message_over(const Scenario& scenario, const ParallelConfig& config
           .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
 }
 
-/// So much more for the passes of a model on one stage, cut into as many chunks as there are.
-void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations>& stages) {
-  const double share = 1.0 / static_cast<double>(stages.size());
-  for (StageDurations& of : stages) {
-    of = stage_durations(of.forward + share * forward, of.input_gradient + share * backward,
-                         of.weight_gradient, of.alone);
-  }
-}
-
 }  // namespace
 
 StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {

@@ -25,6 +25,9 @@ struct StageDurations {
 [[nodiscard]] StageDurations stage_durations(Seconds forward, Seconds input_gradient,
                                              Seconds weight_gradient, Seconds alone = {});
 
+/// Adds so much to the passes of a model on one stage, cut into as many chunks as there are.
+void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations>& stages);
+
 /// A message or a collective that has the links to itself takes latency + transfer.
 struct TransferTime {
   Seconds latency;   ///< During which no link is busy.

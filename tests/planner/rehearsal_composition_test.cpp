@@ -91,6 +91,25 @@ TEST(Compose, IsTheSimulationOfThePlanWithoutARehearsal) {
   }
 }
 
+// What passes gather and reduce is no compute that is measured, and no tensor parallelism.
+TEST(Compose, KeepsCollectivesOfShardedUnitsBesideWhatIsMeasured) {
+  for (const int zero : {2, 3}) {
+    ParallelConfig config = layout(1, 1, 2);
+    config.zero_stage = zero;
+    const Plan plan = plan_of(scenario_of(8), config);
+    const Composition alone = compose(plan, {});
+    EXPECT_NEAR(alone.step / simulate_plan(plan, {}).step, 1.0, 1e-12) << zero;
+    EXPECT_EQ(alone.terms[RunTerm::kTensorParallel], Seconds(0.0)) << zero;
+    const auto microbatches = static_cast<double>(plan.schedule.num_microbatches);
+    const Composition measured = compose(plan, all_equal(plan, Seconds(1.0), Seconds(2.0)));
+    EXPECT_GT(measured.step, Seconds(3.0 * microbatches)) << zero;
+    EXPECT_NEAR(measured.times.stages[0].forward.value() - 1.0,
+                measured.collectives[0].forward.value(), 1e-9)
+        << zero;
+    EXPECT_GT(measured.collectives[0].backward, Seconds(0.0)) << zero;
+  }
+}
+
 /// Ranks that take exactly what is predicted of them.
 std::vector<RehearsedTimes> as_predicted(const Plan& plan, const std::vector<int>& ranks) {
   const ComputeTimes predicted = predicted_alone(plan);

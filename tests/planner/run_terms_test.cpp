@@ -31,8 +31,12 @@ TEST(PredictedRunTerms, AddUpToTheIteration) {
   recomputing.recompute = Recompute::kFull;
   ParallelConfig sharded = layout(1, 1, 2);
   sharded.zero_stage = 1;
-  for (const ParallelConfig& config :
-       {layout(1, 1, 1), layout(2, 1, 1), layout(1, 2, 1), layout(1, 1, 2), recomputing, sharded}) {
+  ParallelConfig gradients = sharded;
+  gradients.zero_stage = 2;
+  ParallelConfig weights = sharded;
+  weights.zero_stage = 3;
+  for (const ParallelConfig& config : {layout(1, 1, 1), layout(2, 1, 1), layout(1, 2, 1),
+                                       layout(1, 1, 2), recomputing, sharded, gradients, weights}) {
     const Plan plan = plan_of(config);
     for (int stage = 0; stage < config.pp; ++stage) {
       const RunTerms terms = predicted_run_terms(plan, stage);
@@ -41,6 +45,22 @@ TEST(PredictedRunTerms, AddUpToTheIteration) {
           << to_string(config) << " stage " << stage;
     }
   }
+}
+
+// Two microbatches per replica: each reduces, ZeRO-3 gathers in two passes what ZeRO-2 does once.
+TEST(OwnRunTerms, CountWhatPassesReduceAndGather) {
+  ParallelConfig config = layout(1, 1, 2);
+  const auto time_of = [&](int zero, std::int64_t batch) {
+    config.zero_stage = zero;
+    Scenario scenario = host_of_short_sequences();
+    scenario.job.global_batch_size = batch * config.micro_batch_size * config.dp;
+    return own_run_terms(scenario, config, 0)[RunTerm::kDataParallel];
+  };
+  EXPECT_NEAR((time_of(3, 4) / time_of(3, 2)), 2.0, 1e-9);
+  const Seconds reduced = time_of(2, 3) - time_of(2, 2);
+  EXPECT_GT(reduced, Seconds(0.0));
+  EXPECT_GT(time_of(2, 2) - 2.0 * reduced, Seconds(0.0));
+  EXPECT_GT(time_of(3, 2), time_of(2, 2));
 }
 
 // On one rank nobody waits for anybody: what is left for the bubble is nothing.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/step_builder.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -89,6 +90,31 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfSharedSequences) {
             << to_string(config) << ", stage " << stage;
       }
       EXPECT_GT(collectives[stage].forward, Seconds(0.0));
+    }
+  }
+}
+
+// Beside compute that hides it, more is saved by free links than is exposed: nothing overlaps here.
+TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfShardedUnits) {
+  Scenario scenario = scenario_39b();
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
+  scenario.stack.gradient_staging_traffic = 0.0;
+  ParallelConfig config = config_of(2, true, Recompute::kFull);
+  config.pp = 1;
+  config.dp = 8;
+  for (const int zero : {2, 3}) {
+    config.zero_stage = zero;
+    const auto passes_of = [&](const Scenario& of) {
+      return step_times(of, config, microbatch_costs(of, config)).stages.front();
+    };
+    const StageDurations whole = passes_of(scenario);
+    const StageDurations compute = passes_of(with_free_links(scenario));
+    const StageDurations collectives =
+        virtual_stage_collectives(scenario, config, microbatch_costs(scenario, config)).front();
+    for (const auto pass : kPasses) {
+      EXPECT_NEAR((collectives.*pass).value(), (whole.*pass - compute.*pass).value(),
+                  1e-9 * whole.backward.value())
+          << zero;
     }
   }
 }
