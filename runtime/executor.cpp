@@ -34,8 +34,11 @@ bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
 }
 
-/// Has the calls of a group timed.
+/// Has the calls of a group timed, if there is one.
 TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& group) {
+  if (group == nullptr) {
+    return nullptr;
+  }
   auto timed = std::make_unique<TimedCommunicator>(backend, std::move(group));
   TimedCommunicator* const result = timed.get();
   group = std::move(timed);
@@ -59,6 +62,8 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       hooks_(std::move(hooks)),
       clock_(backend),
       groups_(make_process_groups(world, settings.config, settings.schedule)),
+      tensor_(make_timed(backend, groups_.tensor)),
+      shards_(make_timed(backend, groups_.shards)),
       order_(settings.schedule.orders[static_cast<std::size_t>(groups_.pipeline_rank)]),
       reductions_(buckets_of(order_, ActionKind::kReduceGradients)),
       gathers_(buckets_of(order_, ActionKind::kGatherParameters)),
@@ -69,11 +74,6 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
       is_queued_(groups_.world->is_queued()),
       lanes_{{make_lane(Lane::kCompute), make_lane(Lane::kForwardMessages),
               make_lane(Lane::kBackwardMessages), make_lane(Lane::kData)}} {
-  tensor_ = make_timed(backend, groups_.tensor);
-  if (groups_.shards != nullptr) {
-    shards_ = make_timed(backend, groups_.shards);
-  }
-
   const StageSettings stage_settings{.model = settings.model,
                                      .micro_batch_size = settings.config.micro_batch_size,
                                      .type = settings.type,
