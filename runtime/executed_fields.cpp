@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cost_model/analytic/sharding.h"
-
 namespace ptdp {
 namespace {
 
@@ -58,8 +56,7 @@ std::vector<ExecutedField> executed_fields(const ParallelConfig& config) {
       only("recompute_num_layers", "all layers, one at a time", recompute_num_layers == 0,
            number(recompute_num_layers)),
       any("sequence_parallel"),
-      only("zero_stage", "0 and 1, with a pipeline or one replica also 2 and 3",
-           !shards_gradients(config) || dp == 1, number(zero_stage)),
+      any("zero_stage"),
       only("dp_replicate", "1", dp_replicate == 1, number(dp_replicate)),
       any("reshard_after_forward"),
       only("rank_order", "tp-cp-ep-dp-pp", rank_order == RankOrder::kTpCpEpDpPp,
