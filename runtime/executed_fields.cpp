@@ -117,9 +117,9 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
                std::string(name_of(activation_func, NamedValues<Activation>(kActivationNames))) +
                ", not the tanh form of GELU, gelu_new"),
       only("scale_attn_weights", "true", scale_attn_weights,
-           "does not scale attention by the root of a head's width"),
+           "does not scale attention by the root of a head's width: scale_attn_weights is false"),
       only("scale_attn_by_inverse_layer_idx", "false", !scale_attn_by_inverse_layer_idx,
-           "scales attention by the number of a layer"),
+           "scales attention by the number of a layer: scale_attn_by_inverse_layer_idx is true"),
       only("add_qkv_bias", "false", !add_qkv_bias, biases),
       only("add_projection_bias", "false", !add_projection_bias, biases),
       only("add_mlp_bias", "false", !add_mlp_bias, biases),

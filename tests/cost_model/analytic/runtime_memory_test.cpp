@@ -163,7 +163,9 @@ TEST(StageMemory, HasShardsAndWholeUnitsWhereGradientsAndWeightsAreSharded) {
 
 TEST(UnitMemory, IsThatOfTheRuntimesPage) {
   ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
-  UnitMemory units = unit_memory(small(4), config);
+  Scenario host = small(4);
+  host.stack.workspace = Bytes(0.0);
+  UnitMemory units = unit_memory(host, config);
   EXPECT_EQ(units.forward, Bytes(kEndUnit + kUnit));
   EXPECT_EQ(units.logits, Bytes(kEndUnit));
   EXPECT_EQ(units.end, Bytes(2 * kEndUnit));
@@ -171,18 +173,18 @@ TEST(UnitMemory, IsThatOfTheRuntimesPage) {
   EXPECT_EQ(units.reducing_layer, Bytes(kUnit + kEndUnit + kUnit / 2));
   EXPECT_EQ(units.reducing_ends, Bytes(kEndUnit + kEndUnit / 2));
   config.reshard_after_forward = false;
-  units = unit_memory(small(4), config);
+  units = unit_memory(host, config);
   EXPECT_EQ(units.forward, Bytes(kEndUnit + 4 * kUnit));
   EXPECT_EQ(units.backward, Bytes(5 * kUnit + kEndUnit));
   EXPECT_EQ(units.reducing_layer, Bytes(4 * kUnit + kEndUnit + kUnit / 2));
   config = {.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 2};
-  units = unit_memory(small(4), config);
+  units = unit_memory(host, config);
   EXPECT_EQ(units.forward, Bytes(0.0));
   EXPECT_EQ(units.backward, Bytes(kUnit + kEndUnit));
   config.dp = 1;
-  EXPECT_EQ(unit_memory(small(4), config).backward, Bytes(0.0));
+  EXPECT_EQ(unit_memory(host, config).backward, Bytes(0.0));
   config = {.pp = 2, .dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
-  EXPECT_EQ(unit_memory(small(4), config).backward, Bytes(0.0));
+  EXPECT_EQ(unit_memory(host, config).backward, Bytes(0.0));
 }
 
 // On two tensor ranks the sum of all rows, 64 KiB, takes a place for half of them.
