@@ -58,8 +58,8 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
 
 /// Whether what the plan predicts follows from its inputs.
 void check_derived(const Plan& plan, const std::string& place) {
-  const Plan again = make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config,
-                               calibration_of(plan));
+  const Plan again =
+      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config, calibration_of(plan));
   const std::string different =
       first_difference(nlohmann::json::parse(to_json(plan)), nlohmann::json::parse(to_json(again)));
   if (!different.empty()) {

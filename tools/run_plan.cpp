@@ -65,8 +65,8 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   return "";
 }
 
-/// The plan as it is run, with this version's prediction of that: uncalibrated where it differs from
-/// the plan.
+/// The plan as it is run, with this version's prediction of that: uncalibrated where it differs
+/// from the plan.
 Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
   Scenario scenario = plan.scenario;
   if (request.overlap) {
