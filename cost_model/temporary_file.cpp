@@ -20,10 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = ".ptdp.";
+// Nobody gives a file of their own such a name by hand.
+constexpr std::string_view kPrefix = ".ptdp-unfinished.";
 constexpr std::string_view kLetters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-constexpr std::size_t kNumLetters = 6;
+constexpr std::size_t kNumLetters = 12;
 
 /// What a handler of signals reads: in memory that is never given back.
 struct RemovedName {

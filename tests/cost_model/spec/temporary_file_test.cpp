@@ -32,7 +32,7 @@ TEST(TemporaryFile, IsHiddenAndPrivateAndGoneWithItsWriter) {
     ASSERT_GE(file.descriptor(), 0);
     const std::vector<std::string> names = names_in(directory.path());
     ASSERT_EQ(names.size(), 1U);
-    EXPECT_EQ(names[0].substr(0, 6), ".ptdp.");
+    EXPECT_EQ(names[0].substr(0, 17), ".ptdp-unfinished.");
     EXPECT_EQ(fs::status(directory.path() / names[0]).permissions(), fs::perms(0600));
   }
   EXPECT_TRUE(names_in(directory.path()).empty());
@@ -59,7 +59,7 @@ TEST(TemporaryFile, IsRemovedByAHandlerOfSignals) {
   const TemporaryFile second(directory.path());
   ASSERT_EQ(names_in(directory.path()).size(), 2U);
   first.reset();
-  const fs::path other = directory.file(".ptdp.aB3dE6", "not of this process");
+  const fs::path other = directory.file(".ptdp-unfinished.aB3dE6aB3dE6", "not of this process");
   remove_temporary_files();
   EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{other.filename().string()});
 }
@@ -78,7 +78,7 @@ std::string leave_one(const fs::path& directory) {
 TEST(TemporaryFile, OfAKilledWriterIsRemovedByTheNext) {
   const TemporaryDirectory directory;
   const std::string left = leave_one(directory.path());
-  ASSERT_EQ(left.substr(0, 6), ".ptdp.");
+  ASSERT_EQ(left.substr(0, 17), ".ptdp-unfinished.");
   const TemporaryFile next(directory.path());
   EXPECT_FALSE(fs::exists(directory.path() / left));
 }
@@ -93,13 +93,14 @@ TEST(TemporaryFile, OfALivingWriterIsLeftAlone) {
 TEST(TemporaryFile, LeavesAloneWhatIsNotOne) {
   const TemporaryDirectory directory;
   const fs::path target = directory.file("target", "kept");
-  for (const char* name :
-       {".ptdp.short", ".ptdp.toolong", ".ptdp.a-b.cd", "x.ptdp.aB3dE6", "ptdp.aB3dE6"}) {
+  for (const char* name : {".ptdp.config", ".ptdp-unfinished.short",
+                           ".ptdp-unfinished.muchtoolongaone", ".ptdp-unfinished.a-b.cda-b.cd",
+                           "x.ptdp-unfinished.aB3dE6aB3dE6", "ptdp-unfinished.aB3dE6aB3dE6"}) {
     (void)directory.file(name, "kept");
   }
-  fs::create_symlink(target, directory.path() / ".ptdp.linked");
-  fs::create_directory(directory.path() / ".ptdp.folder");
-  ASSERT_EQ(::mkfifo((directory.path() / ".ptdp.a0pipe").c_str(), 0600), 0);
+  fs::create_symlink(target, directory.path() / ".ptdp-unfinished.linkedlinked");
+  fs::create_directory(directory.path() / ".ptdp-unfinished.folderfolder");
+  ASSERT_EQ(::mkfifo((directory.path() / ".ptdp-unfinished.a0pipea0pipe").c_str(), 0600), 0);
   const std::vector<std::string> before = names_in(directory.path());
   { const TemporaryFile file(directory.path()); }
   EXPECT_EQ(names_in(directory.path()), before);
