@@ -1,5 +1,6 @@
 #include "tools/command_line.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -310,6 +311,18 @@ void catch_ends() {
   }
 }
 
+/// Keeps closed standard descriptors from being given to files and sockets that are opened later.
+/// What is written to them fails as it did.
+void occupy_standard_descriptors() {
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
+    // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg): fcntl(2) and open(2) are what they are
+    if (::fcntl(descriptor, F_GETFD) < 0) {
+      static_cast<void>(::open("/dev/null", O_RDONLY));
+    }
+    // NOLINTEND(cppcoreguidelines-pro-type-vararg)
+  }
+}
+
 }  // namespace
 
 void end_by_signal(int signal) {
@@ -319,6 +332,7 @@ void end_by_signal(int signal) {
 }
 
 int run_command(const std::string& program, const std::function<int()>& command) {
+  occupy_standard_descriptors();
   std::set_new_handler(&fail_to_allocate);
   std::set_terminate(&end_where_memory_lacks);
   // A write beyond a file size limit then fails like any other, and nothing is left behind.

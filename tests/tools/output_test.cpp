@@ -92,6 +92,20 @@ TEST(StandardOutput, ThatIsClosedLeavesInputFilesAlone) {
   EXPECT_EQ(content_of(model), tiny_model());
 }
 
+// The first file that is opened would get the descriptor of the closed stream.
+TEST(StandardOutput, ThatIsClosedIsNotWrittenIntoTheLockOfCheckpoints) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(
+      succeeds(run_plan({"--gpus", "1", "--model", "gpt-tiny", "--cluster", "host", "-o", plan})));
+  const fs::path saved = directory.path() / "saved";
+  const ProgramRun run =
+      run_run({plan, "--steps", "1", "--save", saved.string()},
+              {.standard_output = Stream::kClosed, .standard_error = Stream::kClosed});
+  EXPECT_EQ(run.status, kOutputFailed);
+  EXPECT_LT(content_of(saved / ".lock").size(), 20U);  // the process that holds it
+}
+
 TEST(StandardError, ThatTakesNothingChangesNoStatus) {
   for (const Stream stream : {Stream::kFull, Stream::kClosed}) {
     const RunOptions options{.standard_error = stream};
