@@ -31,11 +31,11 @@ bool find_function(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-/// By its name, as the system or LD_LIBRARY_PATH has it, else from where it was when this was
-/// built.
+/// Loads the library that this was built with, or where it is gone, as on a machine that only runs
+/// it, the system's or LD_LIBRARY_PATH's.
 std::optional<OpenBlas> load_open_blas() {
-  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  library = library != nullptr ? library : ::dlopen(PTDP_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  void* library = ::dlopen(PTDP_OPENBLAS_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  library = library != nullptr ? library : ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   OpenBlas functions;
   const bool is_whole =
       library != nullptr &&

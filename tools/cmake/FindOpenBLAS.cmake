@@ -3,7 +3,7 @@
 # libblas, since the number of its threads is set.
 find_path(OpenBLAS_INCLUDE_DIR openblas_config.h
           PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial openblas)
-find_library(OpenBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial)
+find_library(OpenBLAS_LIBRARY libopenblas.so PATH_SUFFIXES openblas-pthread openblas-openmp openblas-serial)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
   OpenBLAS REQUIRED_VARS OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR
