@@ -122,6 +122,7 @@ Optimizer::Optimizer(Backend& backend, std::vector<StoreShare> shares)
   for (const StoreShare& share : shares_) {
     states_.push_back(make_states(share));
   }
+  round_masters();  // weights are their masters rounded from the first step on, as after a resume
 }
 
 Optimizer::States Optimizer::make_states(const StoreShare& share) {
