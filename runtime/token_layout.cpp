@@ -123,7 +123,7 @@ std::string why_not_uint16(std::span<const std::uint16_t> numbers) {
       numbers.size() >= enough && largest_of_odd <= small && largest_of_even > 255;
   if (numbers.size() >= 2 && (largest_of_odd == 0 || is_larger)) {
     return fmt::format(
-        "every second 16-bit number is at most {}, as the upper halves of 32-bit "
+        "every second 16-bit number is at most {}, as the upper halves of wider "
         "tokens are",
         largest_of_odd);
   }
@@ -131,6 +131,34 @@ std::string why_not_uint16(std::span<const std::uint16_t> numbers) {
     return "it is text, no tokens";
   }
   return "";
+}
+
+/// Whether numbers in odd places are all 0 and others are not: halves of numbers twice as wide.
+template <class Number>
+bool are_halves(const OpenFile& file) {
+  constexpr std::size_t enough = 32;
+  std::vector<Number> numbers(
+      std::min<std::size_t>(static_cast<std::size_t>(file.size()) / sizeof(Number), kLookedAt));
+  file.read(0, std::as_writable_bytes(std::span(numbers)));
+  Number any_of_odd = 0;
+  Number any_of_even = 0;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    (i % 2 == 0 ? any_of_even : any_of_odd) |= numbers[i];
+  }
+  return numbers.size() >= enough && any_of_odd == 0 && any_of_even != 0;
+}
+
+/// Throws Error where a file that has no header is of wider tokens than it is said to be.
+void check_width(const OpenFile& file, TokenType told) {
+  const bool is_short = told == TokenType::kUint16;
+  if (is_short ? are_halves<std::uint16_t>(file) : are_halves<std::uint32_t>(file)) {
+    fail_to_read(file.path(),
+                 fmt::format("every second {} is 0, as the upper halves of wider tokens are; "
+                             "expected {}",
+                             name_of(told),
+                             is_short ? "--data-type uint32, or int64 as .npy"
+                                      : "int64 as .npy, whose header says so"));
+  }
 }
 
 TokenLayout raw_layout(const OpenFile& file, std::optional<TokenType> told, int vocab_size) {
@@ -144,7 +172,9 @@ TokenLayout raw_layout(const OpenFile& file, std::optional<TokenType> told, int 
     fail_to_read(file.path(),
                  fmt::format("{} bytes, expected whole tokens of {}", file.size(), name_of(type)));
   }
-  if (!told) {
+  if (told) {
+    check_width(file, type);
+  } else {
     std::vector<std::uint16_t> numbers(
         static_cast<std::size_t>(std::min<std::int64_t>(file.size() / 2, kLookedAt)));
     file.read(0, std::as_writable_bytes(std::span(numbers)));

@@ -282,11 +282,20 @@ TEST(TokenFile, AsksForTheTypeWhereAFileMayBeOfAnother) {
   EXPECT_THAT(files.message(little({5, 900, 0}, 4)), asks);
   EXPECT_THAT(files.message(little({5}, 4)), asks);
   EXPECT_THAT(files.message(little(numbers_up_to(16, 9000), 4), 65'536),
-              HasSubstr("every second 16-bit number is at most 2, as the upper halves of 32-bit "
+              HasSubstr("every second 16-bit number is at most 2, as the upper halves of wider "
                         "tokens are; expected --data-type uint16 or uint32"));
   EXPECT_THAT(files.message(little(numbers_up_to(40), 8)), asks);
   EXPECT_EQ(files.message(little(numbers_up_to(40), 4), 1000, TokenType::kUint32),
             "nothing thrown");
+  // Said to be of half its width.
+  EXPECT_THAT(
+      files.message(little(numbers_up_to(40), 4), 1000, TokenType::kUint16),
+      HasSubstr("every second uint16 is 0, as the upper halves of wider tokens are; expected "
+                "--data-type uint32"));
+  EXPECT_THAT(
+      files.message(little(numbers_up_to(40), 8), 1000, TokenType::kUint32),
+      HasSubstr("every second uint32 is 0, as the upper halves of wider tokens are; expected "
+                "int64 as .npy"));
   // A vocabulary that does not fit.
   EXPECT_THAT(files.message(little(numbers_up_to(40), 2), 65'537), asks);
   EXPECT_EQ(files.message(little(numbers_up_to(40), 2), 65'536), "nothing thrown");
