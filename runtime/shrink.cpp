@@ -32,12 +32,15 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
 ParallelConfig shrunk(ParallelConfig config) {
   config.dp = 1;
   config.dp_replicate = 1;
+  config.cp = 1;
   config.ep = 1;
   config.etp = 1;
   config.micro_batch_size = 1;
   config.rank_order = {};
   config.offload = Offload::kNone;
   config.offload_num_layers = 0;
+  config.recompute_modules = kCoreAttentionAlone;
+  config.recompute_num_layers = 0;
   return config;
 }
 

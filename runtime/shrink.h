@@ -13,8 +13,9 @@ namespace ptdp {
 [[nodiscard]] TransformerConfig shrunk(const TransformerConfig& model,
                                        const ParallelConfig& config);
 
-/// The configuration with one replica, one sequence per microbatch and no experts to spread,
-/// nothing offloaded, ranks in the default order; the rest stays.
+/// The configuration with one replica, whole sequences, one to a microbatch, no experts to spread,
+/// nothing offloaded, recomputation of the attention core or of all layers, and ranks in the
+/// default order; the rest stays.
 [[nodiscard]] ParallelConfig shrunk(ParallelConfig config);
 
 /// Names what a shrunk run leaves out, on which orders and messages do not depend: "the model has

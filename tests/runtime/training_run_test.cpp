@@ -259,7 +259,10 @@ TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
   const ParallelConfig config{.tp = 4,
                               .pp = 2,
                               .dp = 4,
+                              .cp = 2,
                               .ep = 4,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMlp},
                               .zero_stage = 1,
                               .dp_replicate = 2,
                               .offload = Offload::kOptimizer};
@@ -268,7 +271,8 @@ TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
   EXPECT_EQ(left_out(model, config),
             "the model has 8 query groups for 32 heads, the model has a gated MLP, the model has "
             "rotary positions, the model has RMS norms, the model attends to a window of 4096 "
-            "tokens, the model has 8 experts, the plan has ep 4, the plan has dp_replicate 2, the "
+            "tokens, the model has 8 experts, the plan has cp 2, the plan has ep 4, the plan has "
+            "recompute_modules mlp, the plan has dp_replicate 2, the "
             "plan has offload "
             "optimizer");
 }
