@@ -33,10 +33,10 @@ std::string megabytes(Bytes size) {
 }  // namespace
 
 bool peak_differs(Bytes expected, Bytes measured) {
-  // Of 352 ranks of random plans of 5 to 25 MB the furthest held 21 % more: 1.4 MB of collectives'
-  // scratch, which does not grow with the model.
-  constexpr double kShare = 0.25;
-  constexpr Bytes kLeast(4e6);
+  // Of 360 ranks of random plans of 5 to 25 MB half were exact, and none was off by more than
+  // 1.3 MB: scratch of reductions beside compute, which does not grow with the model.
+  constexpr double kShare = 0.15;
+  constexpr Bytes kLeast(2.5e6);
   const double difference = std::abs((measured - expected).value());
   return difference > kShare * expected.value() && difference > kLeast.value();
 }

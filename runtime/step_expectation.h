@@ -28,8 +28,8 @@ struct RankTotals {
   int pipeline_rank = 0;
 };
 
-/// Whether a measured peak is not the expected one: what is not modelled (scratch of libraries,
-/// buffers on their way) is small, a strategy that is not followed doubles what it should divide.
+/// Whether a measured peak is not the expected one, beyond the little that is not modelled: a
+/// strategy that is not followed holds whole what it should divide.
 [[nodiscard]] bool peak_differs(Bytes expected, Bytes measured);
 
 /// Sums what all ranks did and says what differs, a line each: "data reduce-scatter: ...". Every

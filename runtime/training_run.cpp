@@ -370,7 +370,8 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
     const bool is_saved = checkpoint.save_to && (is_due || is_last);
-    const bool is_looked_at = run.options.expected && (step == run.first_step || is_saved);
+    const bool is_looked_at =
+        run.options.expected && (step == run.first_step || is_saved || is_last);
     const bool is_other = is_looked_at && differs(run, totals, done, executor, host);
     run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
     is_last = is_last || is_other;

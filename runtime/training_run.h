@@ -99,7 +99,8 @@ class EndedEarly : public Error {
 struct RunOptions {
   std::int64_t steps = 1;
   CheckpointOptions checkpoint;
-  /// What a step should send and hold: looked at after the first one and before each checkpoint.
+  /// What a step should send and hold: looked at after the first and the last one and before each
+  /// checkpoint.
   std::optional<StepExpectation> expected;
   std::function<void(const StepProgress&)> on_step;  ///< Called by one thread.
   const std::atomic<bool>* stop = nullptr;           ///< Ends the run after its step.

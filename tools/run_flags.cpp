@@ -71,8 +71,9 @@ po::options_description run_flags() {
          "(default: 1)");
   option(
       "reproducible",
-      "sum in one order: equal bits every time, and for n replicas of one microbatch each or one "
-      "replica of n; other cuts differ by rounding; up to half the speed, memory for a weight "
+      "sum in one order: equal bits every time, and without ZeRO for n replicas of one microbatch "
+      "each or one replica of n; other cuts differ by rounding; up to half the speed, memory for a "
+      "weight "
       "gradient more");
   option("device", text_value(),
          "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "

@@ -144,11 +144,15 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
       for (const RankRecord& rank : record.ranks) {
         sent += (rank.*kTrafficGroups[group].sent).bytes[kind];
       }
-      if (sent > 0 || expected[group][kind] > 0) {
+      const std::int64_t predicted = expected[group][kind];
+      if (sent > 0 || predicted > 0) {
+        const std::int64_t each = sent / num_measured;
+        // A surplus of fewer bytes than steps is one, too.
+        const bool is_more = each == predicted && sent > predicted * num_measured;
         traffic.push_back({.group = std::string(kTrafficGroups[group].name),
                            .collective = std::string(kCollectiveNames[kind]),
-                           .predicted = expected[group][kind],
-                           .measured = sent / num_measured});
+                           .predicted = predicted,
+                           .measured = each + (is_more ? 1 : 0)});
       }
     }
   }

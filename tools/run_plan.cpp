@@ -48,7 +48,8 @@ std::string why_not_predicted(const Plan& plan, const RunRequest& request, Preci
   }
   if (stack.memory_model != MemoryModel::kPtdp) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
-           "; ptdp-plan --cluster host makes one for this machine";
+           "; ptdp-plan --cluster host makes one for this machine" +
+           (plan.config.zero_stage > 1 ? ", with ZeRO-1 at most" : "");
   }
   if (device.is_gpu() == is_host_plan(plan)) {
     return "Not predicted: the plan is for " + plan.scenario.cluster.name + ", and this ran on " +

@@ -1,6 +1,7 @@
 #include "tools/tune_plans.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -156,12 +157,18 @@ class InterleavedRuns {
     RunRecord record =
         run_training(run.settings, data,
                      {.steps = steps + request_.warm_up,
+                      .expected = expected_step(run),
                       .stop = signals_.stop,
                       .interrupt = signals_.interrupt,
                       .deadlines = turns.deadlines,
                       .make_backend = backend_maker(run, std::nullopt),
                       .hooks = [&](int rank) { return injected_faults(turns.faults, rank); },
                       .give_up = [this](const EarlyEnd& end) { ::_exit(report_end(end)); }});
+    if (!record.differences.empty()) {
+      throw Error(fmt::format("--tune: {}: differs from what the plan means: {}", config,
+                              fmt::join(record.differences, "; ")),
+                  ExitStatus::kBug);
+    }
     if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
       throw Stopped();
     }
