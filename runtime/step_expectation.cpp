@@ -35,10 +35,10 @@ std::string megabytes(Bytes size) {
 bool peak_differs(Bytes expected, Bytes measured) {
   // Of 360 ranks of random plans of 5 to 25 MB half were exact, and none was off by more than
   // 1.3 MB: scratch of reductions beside compute, which does not grow with the model.
-  constexpr double kShare = 0.15;
-  constexpr Bytes kLeast(2.5e6);
+  constexpr double share = 0.15;
+  constexpr Bytes least(2.5e6);
   const double difference = std::abs((measured - expected).value());
-  return difference > kShare * expected.value() && difference > kLeast.value();
+  return difference > share * expected.value() && difference > least.value();
 }
 
 std::vector<std::string> find_differences(const StepExpectation& expected, const RankTotals& own,

@@ -153,13 +153,14 @@ TEST(ResumedRun, SaysThatALongerTrainingDecaysLater) {
 TEST(ResumedRun, HasTheBitsOfHalfPrecisionFromInitialValuesOn) {
   const TemporaryDirectory directory;
   const auto in = [&](const std::string& name) { return (directory.path() / name).string(); };
-  ASSERT_TRUE(succeeds(run_plan({"--gpus", "1", "--model", "gpt-tiny", "--cluster", "host",
-                                 "--micro-batch-size", "2", "--global-batch-size", "2", "-o",
-                                 in("plan.json")})));
+  ASSERT_TRUE(succeeds(
+      run_plan({"--gpus", "1", "--model", "gpt-tiny", "--cluster", "host", "--micro-batch-size",
+                "2", "--global-batch-size", "2", "-o", in("plan.json")})));
   for (const std::string type : {"bf16", "fp16"}) {
     const auto losses = [&](const std::vector<std::string>& more) {
-      std::vector<std::string> flags = {in("plan.json"), "--quiet", "--steps", "1", "--dtype",
-                                        type, "--format", "json", "--save", in(type)};
+      std::vector<std::string> flags = {in("plan.json"), "--quiet", "--steps",  "1",
+                                        "--dtype",       type,      "--format", "json",
+                                        "--save",        in(type)};
       flags.insert(flags.end(), more.begin(), more.end());
       return json::parse(run_run(flags).output)["losses"];
     };
