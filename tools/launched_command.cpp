@@ -148,7 +148,11 @@ int finish(const std::string& program, JobProcess& process, std::optional<Second
     } catch (const Error&) {  // No thread is to be had: then without.
     }
   }
-  return process.finish(status);
+  const int ended = process.finish(status);
+  if (const std::string loss = process.loss(); status == 0 && ended != 0 && !loss.empty()) {
+    tell(fmt::format("{}: the end: {}\n", program, loss));  // nobody waits who would throw it
+  }
+  return ended;
 }
 
 int run_in_job(const std::string& program, const Launcher& launcher, Transport transport,

@@ -76,6 +76,9 @@ class JobProcess {
   /// The rank that finish() waits for first, of any thread: of rank 0 one that did not come, of the
   /// others rank 0.
   [[nodiscard]] virtual int awaited_at_end() const noexcept = 0;
+  /// What this process would throw, or threw, as PeerLost: which other process is gone; empty where
+  /// none is, or another process says so.
+  [[nodiscard]] virtual std::string loss() const = 0;
 };
 
 }  // namespace ptdp

@@ -146,6 +146,11 @@ void ProcessEngine::lose(const std::string& why) {
   is_aborted_ = true;
 }
 
+std::string ProcessEngine::loss() {
+  const Lock lock = locked();
+  return lost_;
+}
+
 void ProcessEngine::throw_aborted() const {
   if (is_lost() && !lost_.empty()) {
     throw PeerLost(lost_);

@@ -106,6 +106,8 @@ class ProcessEngine {
   /// abort. After an abort it waits two seconds at most.
   [[nodiscard]] virtual int finish(int status) noexcept = 0;
   /// As JobProcess's.
+  [[nodiscard]] std::string loss();
+  /// As JobProcess's.
   [[nodiscard]] int awaited_at_end() const noexcept { return awaited_at_end_.load(); }
 
  protected:

@@ -50,6 +50,7 @@ class EngineProcess final : public JobProcess {
   }
   [[nodiscard]] int finish(int status) noexcept override { return engine_->finish(status); }
   [[nodiscard]] int awaited_at_end() const noexcept override { return engine_->awaited_at_end(); }
+  [[nodiscard]] std::string loss() const override { return engine_->loss(); }
 
  private:
   std::shared_ptr<ProcessEngine> engine_;

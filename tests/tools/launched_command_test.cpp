@@ -1,15 +1,22 @@
 // How processes are to meet, by what started them, what was asked and what the program has.
 #include "tools/launched_command.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cost_model/error.h"
+#include "runtime/transport/socket.h"
 
 namespace ptdp {
 namespace {
@@ -101,6 +108,64 @@ TEST(DeadlineFlag, BoundsTheStartBeforeTheCommandLineIsRead) {
   EXPECT_EQ(flag("--deadline", "off"), std::nullopt);
   EXPECT_EQ(flag("--deadline", "soon"), Seconds(300.0));
   EXPECT_EQ(flag("--deadlines", "20"), Seconds(300.0));
+}
+
+/// A process of two over TCP that runs this command.
+class Peer {
+ public:
+  Peer(int rank, int port, const std::function<int(JobProcess*)>& command) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::dup2(ends[1], STDERR_FILENO);
+      ::clearenv();
+      ::setenv("RANK", std::to_string(rank).c_str(), 1);
+      ::setenv("WORLD_SIZE", "2", 1);
+      ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+      ::setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+      const std::array arguments = {"test", "--deadline", "20"};
+      ::_exit(run_launched_command("test", static_cast<int>(arguments.size()), arguments.data(),
+                                   command));
+    }
+    ::close(ends[1]);
+    errors_ = ends[0];
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  Peer(Peer&&) = delete;
+  Peer& operator=(Peer&&) = delete;
+  ~Peer() {
+    ::close(errors_);
+    ::waitpid(process_, nullptr, 0);
+  }
+
+  /// All that it says of faults, once it has ended.
+  [[nodiscard]] std::string errors() const {
+    std::string all;
+    std::array<char, 256> part{};
+    for (ssize_t size = 0; (size = ::read(errors_, part.data(), part.size())) > 0;) {
+      all.append(part.data(), static_cast<std::size_t>(size));
+    }
+    return all;
+  }
+
+ private:
+  pid_t process_ = 0;
+  int errors_ = -1;
+};
+
+int be_killed() {
+  ::usleep(100'000);  // the other waits by then
+  return std::raise(SIGKILL);
+}
+
+TEST(LaunchedCommand, SaysWhoDiedAtTheEnd) {
+  const int port = listen_on(0).port;
+  const Peer zero(0, port, [](JobProcess*) { return be_killed(); });
+  const Peer one(1, port, [](JobProcess*) { return 0; });
+  EXPECT_EQ(one.errors(), "test: the end: rank 0 on host " + own_host_name() +
+                              ": its process has ended without a word\n");
 }
 
 }  // namespace
