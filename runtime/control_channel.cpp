@@ -271,17 +271,22 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now)
 }
 
 /// A process that is gone or silent: of its ranks, the one that worked, as last heard, is named.
+/// One that never told what its ranks are in was starting.
 void ControlChannel::blame(const Peer& peer, const std::string& what) {
-  RunFault fault{.rank = peer.first_rank, .what = fmt::format("{} {}", peer.who, what)};
+  RunFault fault{.rank = peer.first_rank,
+                 .place = peer.activities.empty() ? place_of({.phase = Phase::kStarting}) : "",
+                 .what = fmt::format("{} {}", peer.who, what)};
+  bool was_heard = false;
   bool is_working = false;
   for (const RankActivity& activity : peer.activities) {
-    if (activity.state.is_active && (fault.place.empty() || !is_working)) {
+    if (activity.state.is_active && !(was_heard && is_working)) {
+      was_heard = true;
       is_working = activity.state.is_working();
       fault.rank = activity.rank;
       fault.place = place_of(activity.state.now);
     }
   }
-  if (!fault.place.empty()) {
+  if (was_heard) {
     fault.what += fmt::format(" (last heard of {:.1f} s before)",
                               1e-9 * static_cast<double>(now_ns() - peer.heard));
   }

@@ -430,6 +430,16 @@ void open_channel(SharedRun& run, const HostSide& host) {
   run.channel = std::move(channel);
 }
 
+/// Throws the current PeerLost on with what this rank was in: the other may be gone before it ever
+/// said what it was in.
+[[noreturn]] void throw_with_place(const PeerLost& lost, const LaneState& in) {
+  if (!in.is_active) {
+    throw;
+  }
+  const bool is_starting = !in.now.action && in.now.phase == Phase::kStarting;
+  throw PeerLost(fmt::format("{}: {}", is_starting ? "the start" : place_of(in.now), lost.what()));
+}
+
 void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostSide& inner_host) {
   const WatchedWorld watched(run.watchdog, inner);
   const WatchedWorld watched_host(run.watchdog, inner_host.world);
@@ -442,6 +452,8 @@ void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostS
       open_channel(run, host);
     }
     train(run, world, backend, host);
+  } catch (const PeerLost& lost) {
+    throw_with_place(lost, run.log.state(inner.rank(), Lane::kCompute));
   } catch (...) {
     // Actions told of theirs: the first counts.
     note_failure(run, inner.rank(), run.log.state(inner.rank(), Lane::kCompute), backend);

@@ -126,6 +126,8 @@ Verdict agree(JobProcess& process, std::optional<Seconds> limit, const Outcome& 
                            [&] { world->abort(static_cast<int>(ExitStatus::kRuntimeFault)); });
   try {
     return exchange_outcomes(process, *all, own, inputs, awaited);
+  } catch (const PeerLost& lost) {
+    throw PeerLost(fmt::format("the start: {}", lost.what()));
   } catch (const Aborted&) {
     if (!limited.has_expired()) {
       throw;

@@ -17,6 +17,7 @@
 
 #include "cost_model/error.h"
 #include "runtime/transport/socket.h"
+#include "tools/prepare_together.h"
 
 namespace ptdp {
 namespace {
@@ -166,6 +167,17 @@ TEST(LaunchedCommand, SaysWhoDiedAtTheEnd) {
   const Peer one(1, port, [](JobProcess*) { return 0; });
   EXPECT_EQ(one.errors(), "test: the end: rank 0 on host " + own_host_name() +
                               ": its process has ended without a word\n");
+}
+
+TEST(LaunchedCommand, SaysWhoDiedAtTheStart) {
+  const int port = listen_on(0).port;
+  const Peer zero(0, port, [](JobProcess* process) {
+    prepare_together(process, std::nullopt, [] { return std::vector<SharedInput>(); });
+    return 0;
+  });
+  const Peer one(1, port, [](JobProcess*) { return be_killed(); });
+  EXPECT_EQ(zero.errors(), "test: the start: rank 1 on host " + own_host_name() +
+                               ": its process has ended without a word\n");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "runtime/control_message.h"
 #include "runtime/transport/launch.h"
 #include "tests/runtime/error_of.h"
 
@@ -120,6 +121,19 @@ TEST(ControlChannel, NamesAProcessThatIsStopped) {
   EXPECT_EQ(zero.fault()->rank, 1);
   EXPECT_EQ(zero.fault()->place, "1F4 of step 7");
   EXPECT_THAT(zero.fault()->what, HasSubstr("does not answer, and may be stopped (last heard of "));
+}
+
+TEST(ControlChannel, SaysThatAProcessDiedAtItsStartBeforeItsFirstBeat) {
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  const ControlChannel zero(options_of(0, 2), std::move(hub));
+  {
+    LineSocket one(connect_to(address.addresses, address.port, Seconds(10.0)));
+    one.send(to_line(Hello{.secret = address.secret, .first_rank = 1, .process = 17, .host = "h"}),
+             /*may_be_lost=*/false);
+  }
+  ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
+  EXPECT_EQ(to_string(*zero.fault()), "rank 1: its start: its process 17 on h has ended");
 }
 
 TEST(ControlChannel, NamesTheHubWhereItDies) {

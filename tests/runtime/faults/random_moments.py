@@ -30,8 +30,8 @@ DEADLINE = 4.0  # what --deadline says [s]
 KINDS = {"zb-h1": ["F", "I", "W", "NORM", "OPTIMIZER", "REDUCE_GRAD"], "zb-v": ["F", "NORM"],
          "1f1b": ["F", "B", "NORM"]}
 # Where a rank was, in the words of ptdp-run.
-PLACE = re.compile(r"the start: rank \d+|its start|the meeting|MPI_Init|its end|of step \d+|"
-                   r"before step \d+|reading the checkpoint|has ended without a word")
+PLACE = re.compile(r"the (start|end): rank \d+|its start|the meeting|MPI_Init|its end|of step \d+|"
+                   r"before step \d+|reading the checkpoint")
 
 
 def descendants(process):
