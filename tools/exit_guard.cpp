@@ -31,7 +31,8 @@ void leave_with_fault(int /*signal*/) {
   do {
     ready = ::poll(&polled, 1, milliseconds);
   } while (ready < 0 && errno == EINTR);
-  if (ready == 0) {
+  // A process that it started may keep the pipe open behind its end, and another get its number.
+  if (ready == 0 && ::getppid() == guarded) {
     [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     ::kill(guarded, SIGUSR2);
     ::kill(guarded, SIGCONT);  // what is stopped takes the first signal then

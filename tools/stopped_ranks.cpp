@@ -44,11 +44,13 @@ Environment environment_in(const std::string& directory) {
 std::optional<StoppedRank> find_stopped_rank() {
   std::vector<int> stopped;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename().string();
+  std::filesystem::directory_iterator entry("/proc", error);
+  // In a range-based loop a step may throw.
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     int process = 0;
     const auto end = std::from_chars(name.data(), name.data() + name.size(), process).ptr;
-    if (end == name.data() + name.size() && is_stopped_sibling(entry.path().string())) {
+    if (end == name.data() + name.size() && is_stopped_sibling(entry->path().string())) {
       stopped.push_back(process);
     }
   }
