@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cost_model/error.h"
+#include "runtime/transport/keyed_digest.h"
 
 namespace ptdp {
 namespace {
@@ -238,8 +239,8 @@ void TcpEngine::greet(Inlet& inlet, const std::string& text) {
   int from = -1;
   int to = -1;
   words >> kind >> secret >> from >> to;
-  if (words && kind == kPeer && secret == meeting_.secret && to == place().rank && from >= 0 &&
-      from < place().size) {
+  if (words && kind == kPeer && are_equal_digests(secret, meeting_.secret) && to == place().rank &&
+      from >= 0 && from < place().size) {
     inlet.rank = from;
     inlet.connection.send(to_packet(pool(), kWelcome));
     return;
