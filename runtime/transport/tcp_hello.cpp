@@ -14,6 +14,8 @@ namespace ptdp {
 namespace {
 
 constexpr std::string_view kHello = "hello";
+constexpr std::string_view kWithSecret = "secret";
+constexpr std::string_view kWithoutSecret = "open";
 constexpr std::string_view kComplete = "complete ";
 constexpr std::string_view kProof = "proof ";
 constexpr std::size_t kMostWays = 8;
@@ -69,6 +71,7 @@ TcpHello own_hello(const TcpJobOptions& options, const Listening& listening) {
           .version = PTDP_VERSION,
           .job = as_word(options.job),
           .process = ::getpid(),
+          .has_secret = !options.secret.empty(),
           .self = own_process(listening)};
 }
 
@@ -78,8 +81,9 @@ std::string described(const TcpHello& hello) {
 }
 
 std::string to_text(const TcpHello& hello) {
-  std::string text = fmt::format("{} {} {} {} {} {} ", kHello, hello.version, hello.size,
-                                 hello.rank, hello.job, hello.process);
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} ", kHello, hello.version, hello.size, hello.rank, hello.job,
+                  hello.process, hello.has_secret ? kWithSecret : kWithoutSecret);
   append(text, hello.self);
   return text;
 }
@@ -87,8 +91,11 @@ std::string to_text(const TcpHello& hello) {
 std::optional<TcpHello> parse_hello_text(const std::string& text) {
   std::istringstream words(text);
   std::string kind;
+  std::string secret;
   TcpHello hello;
-  words >> kind >> hello.version >> hello.size >> hello.rank >> hello.job >> hello.process;
+  words >> kind >> hello.version >> hello.size >> hello.rank >> hello.job >> hello.process >>
+      secret;
+  hello.has_secret = secret == kWithSecret;
   std::optional<MetProcess> self = take_process(words);
   if (kind != kHello || !self || hello.rank < 0 || hello.rank >= hello.size) {
     return std::nullopt;

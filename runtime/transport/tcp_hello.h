@@ -37,6 +37,7 @@ struct TcpHello {
   std::string version;
   std::string job;
   int process = 0;  ///< Its number on its host.
+  bool has_secret = false;
   MetProcess self;
 };
 /// The hello of this process, which listens there.

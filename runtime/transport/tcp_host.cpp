@@ -137,6 +137,9 @@ class Host {
     if (packet || is_silent) {  // who joined has nothing to say yet
       connection.close();
     }
+    if (guest.claim && !guest.hello && !connection.is_open()) {
+      note_turned_away(*guest.claim, "it did not answer for PTDP_JOB_SECRET");
+    }
   }
 
   /// False where the system has no descriptor left for the next guest.
@@ -202,15 +205,22 @@ class Host {
       return fmt::format("expected a job of {} processes as on rank 0, got one of {}",
                          options_->size, hello.size);
     }
+    if (hello.has_secret && options_->secret.empty()) {
+      return "it has a PTDP_JOB_SECRET, rank 0 has none";
+    }
     return hello.rank == 0
                ? fmt::format("process {} on host {} is rank 0", ::getpid(), own_host_name())
                : "";
   }
 
   void turn_away(Guest& guest, const TcpHello& hello, const std::string& why) {
-    constexpr std::size_t most_told = 4;
     guest.connection.send(to_packet(*pool_, refusal(why)));
     guest.connection.close();
+    note_turned_away(hello, why);
+  }
+
+  void note_turned_away(const TcpHello& hello, const std::string& why) {
+    constexpr std::size_t most_told = 4;
     if (turned_away_.size() < most_told) {
       turned_away_.insert(fmt::format("{}: {}", described(hello), why));
     }

@@ -7,8 +7,10 @@
 
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/transport/meetings.h"
@@ -171,12 +173,37 @@ TEST(Meeting, TakesAProofOnce) {
   EXPECT_NE(zero.get(), "");
 }
 
-TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotKnowTheSecret) {
+TEST(Meeting, IsNotJoinedWhereRankZeroAloneLacksTheSecret) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
+  const std::string why = "it has a PTDP_JOB_SECRET, rank 0 has none";
   EXPECT_THAT(joining(with_secret(tcp_options(1, 3, port), "xyzzy")).get(),
-              HasSubstr("does not prove to know PTDP_JOB_SECRET"));
-  EXPECT_NE(zero.get(), "");
+              HasSubstr("refuses it: " + why));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("turned away rank 1 (process "), HasSubstr(why)));
+}
+
+TEST(Meeting, NamesAProcessThatLacksTheSecretWhereItMisses) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(with_secret(tcp_options(0, 2, port), "xyzzy"), 1.0));
+  EXPECT_NE(joining(tcp_options(1, 2, port)).get(), "");
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("within 1 s: rank 1; turned away rank 1 (process "),
+                                HasSubstr(": it did not answer for PTDP_JOB_SECRET")));
+}
+
+// A stranger that listens in rank 0's place.
+TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
+  const Listening stranger = listen_on(0, "127.0.0.1");
+  auto one = joining(with_secret(tcp_options(1, 3, stranger.port), "xyzzy"));
+  PacketPool pool;
+  std::optional<Socket> socket;
+  while (!socket) {
+    socket = accept_next(stranger.socket);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  TcpConnection connection(std::move(*socket), pool);
+  EXPECT_THAT(next_word(connection), StartsWith("hello "));
+  connection.send(to_packet(pool, kWelcome));
+  EXPECT_THAT(one.get(), HasSubstr("does not prove to know PTDP_JOB_SECRET"));
 }
 
 TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
