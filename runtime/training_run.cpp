@@ -493,7 +493,8 @@ RunRecord run_training(const TrainingSettings& settings, const TrainingData& dat
                .make_backend = options.make_backend,
                .process = options.process,
                .uses_nccl = options.uses_nccl,
-               .make_host_backend = options.make_host_backend},
+               .make_host_backend = options.make_host_backend,
+               .start_limit = phase_deadline(options.deadlines)},
               [&run](Communicator& world, Backend& backend, const HostSide& host) {
                 run_rank(run, world, backend, host);
               });

@@ -1,5 +1,6 @@
 #include "runtime/transport/launch.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -8,9 +9,11 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "cost_model/error.h"
+#include "runtime/phase_limit.h"
 #include "runtime/transport/gathering.h"
 #include "runtime/transport/nccl_world.h"
 #include "runtime/transport/thread_world.h"
@@ -94,11 +97,12 @@ class NcclHolder {
 
 /// Makes a rank's end of the world of hosts.
 using JoinHost = std::function<std::unique_ptr<Communicator>(Backend& backend)>;
-/// Called by every rank over NCCL, once its end over hosts is there.
-using PrepareNccl = std::function<NcclWorld&(const HostSide& host)>;
+/// Makes a rank's end of the world over NCCL, once that over hosts is there.
+using JoinNccl =
+    std::function<std::unique_ptr<Communicator>(Backend& backend, const HostSide& host)>;
 
 void run_rank(const RankLaunch& launch, const RankBody& body, int rank, const JoinHost& join,
-              const PrepareNccl& prepare_nccl) {
+              const JoinNccl& join_nccl) {
   const std::unique_ptr<Backend> backend = launch.make_backend(rank);
   if (!launch.uses_nccl) {
     const std::unique_ptr<Communicator> world = join(*backend);
@@ -108,7 +112,7 @@ void run_rank(const RankLaunch& launch, const RankBody& body, int rank, const Jo
   const std::unique_ptr<Backend> host_backend = launch.make_host_backend(rank);
   const std::unique_ptr<Communicator> host_world = join(*host_backend);
   const HostSide host{.world = *host_world, .backend = *host_backend};
-  const std::unique_ptr<Communicator> world = prepare_nccl(host).communicator(rank, *backend, host);
+  const std::unique_ptr<Communicator> world = join_nccl(*backend, host);
   body(*world, *backend, host);
 }
 
@@ -127,7 +131,9 @@ struct RankThread {
       run_rank(
           *launch, *body, rank,
           [&](Backend& backend) { return world->communicator(rank, backend); },
-          [&](const HostSide& /*host*/) -> NcclWorld& { return nccl->world(); });
+          [&](Backend& backend, const HostSide& host) {
+            return nccl->world().communicator(rank, backend, host);
+          });
     } catch (const Aborted&) {
       fail(/*is_aborted=*/true);
     } catch (...) {
@@ -171,6 +177,36 @@ NcclId spread_id(const HostSide& host) {
   return id;
 }
 
+/// This process's end of the world over NCCL. Where the others take longer than the launch allows,
+/// `abort` ends the wait, and rank 0 speaks first, which knows best for whom.
+std::unique_ptr<Communicator> join_nccl_in_time(const RankLaunch& launch, NcclHolder& nccl,
+                                                const std::function<void()>& abort,
+                                                Backend& backend, const HostSide& host) {
+  const JobProcess& process = *launch.process;
+  constexpr Seconds later(0.5);
+  const std::optional<Seconds> limit = launch.start_limit;
+  std::string awaited = "rank 0: its start";
+  const PhaseLimit limited(limit && process.rank() > 0 ? *limit + later : limit, abort);
+  try {
+    // A roll call: NCCL itself does not say who is missing.
+    static_cast<void>(gather_bytes(host.world, host.backend, "", [&](int rank) {
+      awaited = fmt::format("rank {}: its start", rank);
+    }));
+    awaited = process.rank() == 0 ? "the start" : awaited;
+    nccl.make(spread_id(host), launch.size);
+    return nccl.world().communicator(process.rank(), backend, host);
+  } catch (const PeerLost& lost) {
+    throw PeerLost(fmt::format("the start: {}", lost.what()));
+  } catch (const Aborted&) {
+    if (!limited.has_expired()) {
+      throw;
+    }
+    throw PeerLost(fmt::format(
+        "{}: rank {} on host {} waits to join NCCL; expected at most {:.4g} s (--deadline)",
+        awaited, process.rank(), process.host(), limit->value()));
+  }
+}
+
 void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
   JobProcess& process = *launch.process;
   assert(launch.size <= process.size());
@@ -191,9 +227,9 @@ void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
     run_rank(
         launch, body, process.rank(),
         [&](Backend& backend) { return world->communicator(backend); },
-        [&](const HostSide& host) -> NcclWorld& {
-          nccl.make(spread_id(host), launch.size);
-          return nccl.world();
+        [&](Backend& backend, const HostSide& host) {
+          return join_nccl_in_time(
+              launch, nccl, [&] { abort(ExitStatus::kRuntimeFault); }, backend, host);
         });
   } catch (const Aborted&) {
     abort(ExitStatus::kRuntimeFault);

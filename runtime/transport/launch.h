@@ -5,9 +5,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "cost_model/units.h"
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/job.h"
@@ -70,6 +72,8 @@ struct RankLaunch {
   /// is no part of training goes the way it goes without, between backends of `make_host_backend`.
   bool uses_nccl = false;
   BackendMaker make_host_backend = {};
+  /// For all processes to join NCCL, in which no watchdog knows the world; none: for ever.
+  std::optional<Seconds> start_limit = {};
   /// Called once in every process, before the ranks begin.
   std::function<void(const WorldControl&)> on_start = {};
 };

@@ -223,6 +223,25 @@ TEST(TcpJob, IsAWorldOfOneByItself) {
   EXPECT_EQ(process->finish(3), 3);
 }
 
+// NCCL itself is not reached.
+TEST(TcpJob, NamesARankThatDoesNotJoinNccl) {
+  for (const int absent : {0, 1}) {
+    const auto processes = join_all(2);
+    const auto make_backend = [] { return std::make_unique<CpuBackend>(); };
+    const int present = 1 - absent;
+    const RankLaunch launch{.size = 2,
+                            .make_backend = make_backend,
+                            .process = &*processes[static_cast<std::size_t>(present)],
+                            .uses_nccl = true,
+                            .make_host_backend = make_backend,
+                            .start_limit = Seconds(0.2)};
+    EXPECT_EQ(thrown_by([&] { run_ranks(launch, [](Communicator&, Backend&) {}); }),
+              "rank " + std::to_string(absent) + ": its start: rank " + std::to_string(present) +
+                  " on host " + own_host_name() +
+                  " waits to join NCCL; expected at most 0.2 s (--deadline)");
+  }
+}
+
 TEST(TcpJob, EndsForAllWhereOneLeavesWithoutItsLastCall) {
   auto processes = join_all(2);
   std::jthread other([&] {
