@@ -73,8 +73,10 @@ class Job:
             self.kill()
             raise Failed(f"{', '.join(running)} did not end within {seconds:.0f} s: "
                          f"{self.last_lines()}")
-        left = self.hosts.running("ptdp-run")
-        if left:
+        # The guard of a process's end notices that end a moment later.
+        gone, _ = wait_until(lambda: not self.hosts.running("ptdp-run"), 5.0)
+        if not gone:
+            left = self.hosts.running("ptdp-run")
             self.kill()
             raise Failed(f"left {len(left)} processes of ptdp-run behind: {self.last_lines()}")
         return [process.started.returncode for process in self.processes]
