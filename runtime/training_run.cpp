@@ -366,6 +366,7 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
       estimates = executor.estimates();
     }
     totals.estimates = estimates;
+    run.journal.add(rank - run.log.first_rank(), std::move(record), totals);
     is_last = notice.was_last();
     const std::int64_t done = step + 1;
     const bool is_due = checkpoint.save_every > 0 && done % checkpoint.save_every == 0;
@@ -373,7 +374,6 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
     const bool is_looked_at =
         run.options.expected && (step == run.first_step || is_saved || is_last);
     const bool is_other = is_looked_at && differs(run, totals, done, executor, host);
-    run.journal.add(rank - run.log.first_rank(), std::move(record), std::move(totals));
     is_last = is_last || is_other;
     if (is_saved && !is_other) {
       save(run, host.world, backend, executor);
