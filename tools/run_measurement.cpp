@@ -7,11 +7,11 @@
 
 #include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/runtime_stack.h"
 #include "cost_model/analytic/volumes.h"
 #include "cost_model/calibration/quantile.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/validator.h"
-#include "cost_model/spec/catalog.h"
 #include "planner/plan_simulation.h"
 #include "planner/run_terms.h"
 #include "runtime/straggler.h"
@@ -166,7 +166,7 @@ std::vector<Bytes> expected_peaks(const PreparedRun& run) {
     return {};
   }
   Scenario scenario = run.executed.scenario;
-  scenario.stack = at_precision(find_stack("ptdp-cpu"), run.precision);
+  scenario.stack = runtime_stack(run.precision);
   scenario.stack.tensor_parallel_overlap = run.settings.overlaps_tensor;
   scenario.stack.scatter_gather = run.settings.scatters_messages;
   std::vector<Bytes> peaks;

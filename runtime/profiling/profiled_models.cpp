@@ -1,6 +1,7 @@
 #include "runtime/profiling/profiled_models.h"
 
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/runtime_stack.h"
 
 namespace ptdp {
 
@@ -18,16 +19,9 @@ ProfiledModel profiled_model(const ModelShape& shape) {
 }
 
 Bytes step_memory(const ProfiledModel& profiled, Precision precision) {
-  const double element = element_bytes(precision);
-  const double accumulator = accumulator_bytes(precision);
-  const double masters = element < accumulator ? accumulator : 0.0;
   const Scenario scenario{
       .job = {.model = profiled.model, .global_batch_size = profiled.micro_batch_size},
-      .stack = {.precision = precision,
-                .memory_model = MemoryModel::kPtdp,
-                .weight_bytes = element,
-                .gradient_bytes = accumulator,
-                .optimizer_bytes = 2.0 * accumulator + masters}};
+      .stack = runtime_stack(precision)};
   return peak_memory(scenario, {.micro_batch_size = profiled.micro_batch_size});
 }
 

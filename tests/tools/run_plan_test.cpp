@@ -337,6 +337,14 @@ TEST(RunPlan, PredictsAPlanOfAnotherVersionAgain) {
               HasSubstr("; ptdp-plan 0.0.9 made the plan, "));
 }
 
+// A plan holds its inputs by value: what executes it may be a program alone.
+TEST(RunPlan, NeedsNoProfiles) {
+  const TemporaryDirectory directory;
+  const std::string plan = directory.file("plan.json", plan_of_four_ranks()).string();
+  EXPECT_TRUE(succeeds(run_run({plan, "--quiet", "--steps", "1"},
+                               {.environment = {{"PTDP_PROFILES", "/nonexistent"}}})));
+}
+
 TEST(RunPlan, SaysWhatAShrunkRunLeavesOut) {
   const TemporaryDirectory directory;
   const std::string file = (directory.path() / "plan.json").string();
