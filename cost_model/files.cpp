@@ -122,7 +122,7 @@ StagedFile::StagedFile(const std::filesystem::path& path) : path_(path) {
   if (temporary_->descriptor() < 0) {
     fail_to_write(path, "create a file beside it", std::strerror(errno));
   }
-  // Its mode is 0600; a plan is shared like any other file of the user's.
+  // A temporary file has mode 0600; a plan is shared like any other file of the user's.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())

@@ -26,7 +26,7 @@ std::int64_t rounded_up(std::int64_t size, std::int64_t multiple) {
   return quotient_above(size, multiple) * multiple;
 }
 
-/// Of `rows` by `depth`, in panels.
+/// Counts elements of a matrix of `rows` by `depth` packed in panels.
 std::int64_t packed_rows(std::int64_t rows, std::int64_t depth, std::int64_t panel) {
   return rounded_up(rounded_up(rows, kPanelRows) * depth, panel);
 }
@@ -44,7 +44,8 @@ Bytes own_product_scratch(const HostProduct& product, Precision precision) {
   return Bytes(static_cast<double>(bytes * elements));
 }
 
-/// Of `least` to `most` the number that, times a whole number, exceeds `size` least; the largest.
+/// Finds the block from `least` to `most` whose multiples exceed `size` least; the largest such
+/// one.
 std::int64_t even_block(std::int64_t size, std::int64_t least, std::int64_t most) {
   std::int64_t best = std::min(size, most);
   for (std::int64_t count = quotient_above(size, most);; ++count) {
@@ -65,9 +66,9 @@ bool is_power_of_two(std::int64_t value) {
   return (value & (value - 1)) == 0;
 }
 
-// Of oneDNN 2.6.3 (Debian 12), brgemm_matmul on one thread with AVX-512: what its descriptions of
-// 3,783 random products ask for, to the byte. Strides of a large power of two are padded or packed
-// away, since their rows fall on one set of the cache.
+// oneDNN 2.6.3 (Debian 12), brgemm_matmul on one thread with AVX-512: this is what its descriptions
+// of 3,783 random products ask for, to the byte. Strides of a large power of two are padded or
+// packed away, since their rows fall on one set of the cache.
 Bytes one_dnn_scratch(const HostProduct& product, Precision precision) {
   constexpr std::int64_t sum_bytes = 4;
   constexpr std::int64_t columns = 64;     // of a block of B

@@ -202,7 +202,7 @@ class LayerPasses {
   Recompute recompute_;
 };
 
-/// Of a sharded model, which is one stage: passes with their whole units.
+/// Adds to the passes of a stage the units that a sharded model, which is one stage, has whole.
 StageMemory stage_memory_of(const Buffers& b, const LayerPasses& passes, double layers, bool begins,
                             bool ends, const UnitMemory& units) {
   const Bytes none;

@@ -10,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Of a sum over the replicas. On a GPU it is the library's.
+/// Returns what a sum of gradients over the replicas takes beside them: nothing of ours on a GPU.
 Bytes scratch_of(Bytes gradients, const Scenario& scenario, const ParallelConfig& config) {
   return scenario.stack.workspace.value() > 0.0
              ? Bytes(0.0)

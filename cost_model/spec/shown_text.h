@@ -18,7 +18,7 @@ namespace ptdp {
 /// breaks and bytes that are no UTF-8 as \xNN, marks that turn the direction of writing as \uNNNN.
 [[nodiscard]] std::string shown_text(std::string_view text);
 
-/// The same on one line, without the middle of what is longer than 1000 bytes.
+/// Returns shown_text() on one line, without the middle of what is longer than 1000 bytes.
 [[nodiscard]] std::string shown_line(std::string_view text);
 
 }  // namespace ptdp
