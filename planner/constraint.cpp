@@ -61,11 +61,10 @@ std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config
   return generator->find_conflict(schedule_sizes(config, microbatches));
 }
 
-/// Of a schedule outside the closed form, whatever the batch: four fillings of the pipeline, an
-/// even number, are enough for every schedule.
+/// Of a schedule, whatever the batch: four fillings of the pipeline, an even number, are enough for
+/// every one.
 std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) {
-  if (!is_in_closed_form(config) &&
-      find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
+  if (config.pp > 1 && find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
     return Constraint::kScheduleByPp;
   }
   return std::nullopt;
@@ -276,13 +275,11 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
        host_memory(scenario, config) > scenario.cluster.host->memory)) {
     return Constraint::kHostMemory;
   }
-  const bool is_simulated = !is_in_closed_form(config);
   const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
-  if ((is_simulated || has_stale_weights(config.schedule)) &&
-      find_schedule_conflict(config, microbatches).has_value()) {
+  if (config.pp > 1 && find_schedule_conflict(config, microbatches).has_value()) {
     return Constraint::kScheduleByMicrobatches;
   }
-  if (is_simulated && simulated_actions(config, microbatches) > kMostActions) {
+  if (is_simulated(config) && simulated_actions(config, microbatches) > kMostActions) {
     return Constraint::kScheduleTooLong;
   }
   return std::nullopt;

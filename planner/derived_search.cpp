@@ -111,12 +111,11 @@ class Derivation {
     return !find_violation(scenario_, config, capacity_).has_value();
   }
 
-  /// No more than its score; that itself in closed form.
+  /// No more than its score.
   [[nodiscard]] double bound_of(const ParallelConfig& config) {
     const MicrobatchCosts& costs = costs_.find(config);
-    const Seconds time = is_in_closed_form(config)
-                             ? iteration_cost(scenario_, config, costs).total()
-                             : least_time(scenario_, config, costs);
+    const Seconds time = is_simulated(config) ? least_step_time(scenario_, config, costs)
+                                              : iteration_cost(scenario_, config, costs).total();
     return score(time, config, options_.objective);
   }
 
@@ -124,7 +123,7 @@ class Derivation {
     if (bound_of(config) >= worst_ || !fits(config)) {
       return;
     }
-    const Seconds time = iteration_cost(scenario_, config, costs_.find(config)).total();
+    const Seconds time = times_.find(scenario_, config, costs_.find(config));
     const double value = score(time, config, options_.objective);
     if (value < worst_) {
       worst_ = value;
@@ -152,6 +151,7 @@ class Derivation {
   const SearchOptions& options_;
   Bytes capacity_;
   CostsCache costs_;
+  IterationTimes times_;
   std::vector<RecomputeModules> sets_;
   double worst_ = 0.0;  ///< What has to be beaten.
   std::optional<Candidate> best_;

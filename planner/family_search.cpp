@@ -197,35 +197,24 @@ void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
 
 /// Looks closer at a candidate that fits as long as a lower bound says that it may matter.
 void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
-  const bool is_closed = is_in_closed_form(config);
   const Bytes least_memory = memory * kSurelyBelow;
-  const auto may_matter = [&](Seconds slowest) {
-    const Seconds least = is_closed
-                              ? least_iteration_time(scenario_, config, slowest, shared.mean_stage)
-                              : slowest * static_cast<double>(num_microbatches(
-                                              scenario_.job.global_batch_size, config));
+  const auto may_matter = [&](Seconds least) {
     return findings_.may_matter(config, least * kSurelyBelow, least_memory);
   };
-  if (!may_matter(shared.mean_stage)) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
+  if (!may_matter(microbatches * shared.mean_stage)) {
     return;
   }
-  if (!shared.slowest_stage) {
-    shared.slowest_stage = pipeline_costs(scenario_, config, *shared.costs).slowest.total();
+  if (!shared.passes) {
+    shared.passes.emplace(scenario_, config, *shared.costs);
   }
-  if (!may_matter(*shared.slowest_stage)) {
+  if (!may_matter(shared.passes->time(microbatches))) {
     return;
   }
-  const Seconds time = is_closed
-                           ? iteration_cost(scenario_, config, *shared.costs, std::nullopt).total()
-                           : least_time(scenario_, config, *shared.costs);
-  if (!findings_.may_matter(config, time, least_memory)) {
-    return;
-  }
-  const Bytes exact = memory_.judge(config).largest;
-  if (is_closed) {
-    findings_.keep({config, time, exact});
-  } else {
-    findings_.keep_bounded({config, time, exact});
+  const Seconds least = least_iteration_time(scenario_, config, *shared.costs, *shared.passes);
+  if (may_matter(least)) {
+    findings_.keep_bounded({config, least * kSurelyBelow, memory_.judge(config).largest});
   }
 }
 

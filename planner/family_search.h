@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/any_split.h"
@@ -57,7 +58,7 @@ class FamilySearch {
     const MicrobatchCosts* costs = nullptr;
     std::size_t split = 0;  ///< Of the layers, in the family's memory.
     Seconds mean_stage;
-    std::optional<Seconds> slowest_stage;  ///< Once it is needed.
+    std::optional<LeastPasses> passes;  ///< Once they are needed.
   };
 
   /// What is known of something that holds for few replicas if at all.

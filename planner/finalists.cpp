@@ -12,10 +12,8 @@
 namespace ptdp {
 namespace {
 
-constexpr double kBelowRounding = 1.0 - 1e-12;
-
 /// How a candidate's time is known.
-enum class Knowledge : std::uint8_t { kLeastTime, kLeastWaits, kSimulated };
+enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep, kSimulated };
 
 struct Contender {
   Candidate candidate;
@@ -32,12 +30,12 @@ bool is_later(const Contender& a, const Contender& b) {
 class Finalists {
  public:
   Finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
-            WaitsCache& simulations)
+            IterationTimes& times)
       : scenario_(scenario),
         options_(options),
         findings_(findings),
         costs_(scenario),
-        simulations_(simulations) {}
+        times_(times) {}
 
   void run(std::vector<Candidate> bounded) {
     std::vector<Contender> heap;
@@ -90,15 +88,12 @@ class Finalists {
   void learn(Contender& contender) {
     Candidate& candidate = contender.candidate;
     const MicrobatchCosts& costs = costs_.find(candidate.config);
-    if (contender.knowledge == Knowledge::kLeastTime) {
-      const PipelineWaits waits = least_waits(scenario_, candidate.config, costs);
-      const Seconds bound =
-          iteration_cost(scenario_, candidate.config, costs, waits).total() * kBelowRounding;
-      candidate.time = std::max(candidate.time, bound);
-      contender.knowledge = Knowledge::kLeastWaits;
+    if (contender.knowledge == Knowledge::kLeastTime && is_simulated(candidate.config)) {
+      candidate.time =
+          std::max(candidate.time, least_step_time(scenario_, candidate.config, costs));
+      contender.knowledge = Knowledge::kLeastStep;
     } else {
-      const PipelineWaits waits{.bubble = simulations_.find(scenario_, candidate.config, costs)};
-      candidate.time = iteration_cost(scenario_, candidate.config, costs, waits).total();
+      candidate.time = times_.find(scenario_, candidate.config, costs);
       contender.knowledge = Knowledge::kSimulated;
     }
     contender.score = score_of(candidate);
@@ -108,22 +103,17 @@ class Finalists {
   const SearchOptions& options_;
   Findings& findings_;
   CostsCache costs_;
-  WaitsCache& simulations_;
+  IterationTimes& times_;
 };
 
 }  // namespace
 
 void simulate_finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
-                        WaitsCache& simulations) {
+                        IterationTimes& times) {
   std::vector<Candidate> bounded = findings.take_bounded();
   if (!bounded.empty()) {
-    Finalists(scenario, options, findings, simulations).run(std::move(bounded));
+    Finalists(scenario, options, findings, times).run(std::move(bounded));
   }
-}
-
-Seconds least_time(const Scenario& scenario, const ParallelConfig& config,
-                   const MicrobatchCosts& costs) {
-  return iteration_cost(scenario, config, costs, PipelineWaits{}).total() * kBelowRounding;
 }
 
 }  // namespace ptdp

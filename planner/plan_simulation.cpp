@@ -9,6 +9,7 @@
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/sensitivity.h"
+#include "cost_model/simulation/simulated_step.h"
 #include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/step_simulator.h"
 #include "planner/constraint.h"
@@ -18,23 +19,6 @@ namespace {
 
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
 constexpr double kActionsOfAMicrobatch = 7.0;
-
-/// What the passes add to the plan's schedule.
-StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
-  const StepBuckets buckets = step_buckets(scenario, config);
-  const auto is_cut = [](const std::vector<int>& counts) {
-    return std::any_of(counts.begin(), counts.end(), [](int count) { return count > 0; });
-  };
-  const bool is_reduced = is_cut(buckets.reductions);
-  const bool is_gathered = is_cut(buckets.gathers);
-  return {.gradient_buckets = is_reduced    ? buckets.reductions
-                              : is_gathered ? buckets.gathers
-                                            : std::vector<int>{},
-          .reduces_gradients = is_reduced,
-          .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
-          .gathers_parameters = is_gathered,
-          .ties_embeddings = !scenario.job.model.untied_embeddings};
-}
 
 void scale(TransferTime& transfer, double factor) {
   transfer.latency = transfer.latency * factor;
@@ -157,10 +141,14 @@ StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
 }
 
 Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
-  if (!find_schedule_generator(plan.schedule.generator)->is_synchronous) {
-    return times.most_work();
+  if (is_simulated(plan.config)) {
+    return step_of(plan.scenario.stack, times);
   }
-  return plan.scenario.stack.optimizer_post_validation ? times.longest_span() : times.makespan();
+  // The pace of the busiest rank, and what it does besides passes.
+  const CostBreakdown cost = iteration_cost(plan.scenario, plan.config);
+  return times.most_work() + plan.predicted.calibration_factor *
+                                 (cost.pipeline_messages + cost.data_parallel +
+                                  cost.embedding_all_reduce + cost.optimizer + cost.core_sharing);
 }
 
 std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& generator) {

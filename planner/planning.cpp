@@ -87,8 +87,8 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   PlanningResult result{.scenario = scenario, .options = options};
   result.calibration = calibration.fit(scenario, options.gpus);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
-  WaitsCache simulations;
-  result.search = search(scenario, options, simulations);
+  IterationTimes times;
+  result.search = search(scenario, options, times);
   add_derived_plans(scenario, options, result.search);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(
@@ -96,7 +96,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
                   result.calibration.at(run_point(scenario.job.model, candidate.config))));
   }
   if (!result.search.best.empty()) {
-    result.baselines = rules_of_thumb(scenario, options, simulations);
+    result.baselines = rules_of_thumb(scenario, options, times);
   }
   for (const MeasuredRun& run :
        find_published_runs(read_published_runs(), scenario, options.gpus)) {

@@ -45,7 +45,7 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
 
 std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
                                          const std::vector<ModelParallelism>& order,
-                                         WaitsCache& simulations) {
+                                         IterationTimes& times) {
   if (options.pins.cp.is_any()) {
     options.pins.cp = IntegerRanges(1);  // none of the rules knows it
   }
@@ -70,7 +70,7 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
     options.pins.dp = IntegerRanges(replicas.back().dp);
     options.pins.sequence_parallel =
         sequence_parallel ? std::optional(true) : pins.sequence_parallel;
-    const SearchResult result = search(scenario, options, simulations);
+    const SearchResult result = search(scenario, options, times);
     if (!result.best.empty()) {
       return result.best.front();
     }
@@ -78,15 +78,14 @@ std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions
   return std::nullopt;
 }
 
-Baseline table_1(const Scenario& scenario, const SearchOptions& options, WaitsCache& simulations) {
-  return {
-      .name = "SC21 table 1",
-      .source = "SC21 (arXiv:2104.04473) table 1",
-      .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario), simulations)};
+Baseline table_1(const Scenario& scenario, const SearchOptions& options, IterationTimes& times) {
+  return {.name = "SC21 table 1",
+          .source = "SC21 (arXiv:2104.04473) table 1",
+          .choice = first_that_fits(scenario, options, tensor_then_pipeline(scenario), times)};
 }
 
 Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options,
-                                 WaitsCache& simulations) {
+                                 IterationTimes& times) {
   const StackCapabilities& can_run = scenario.stack.can_run;
   const bool can_shard = std::find(can_run.zero_stages.begin(), can_run.zero_stages.end(), 1) !=
                          can_run.zero_stages.end();
@@ -101,11 +100,11 @@ Baseline do_not_over_parallelize(const Scenario& scenario, SearchOptions options
   }
   return {.name = "don't over-parallelize",
           .source = "NVIDIA Megatron-Core user guide, parallelism strategies",
-          .choice = first_that_fits(scenario, options, order, simulations)};
+          .choice = first_that_fits(scenario, options, order, times)};
 }
 
 Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& options,
-                                 WaitsCache& simulations) {
+                                 IterationTimes& times) {
   const int tp = sizes_within_node(scenario).back();
   const std::vector<std::int64_t> counts = divisors(scenario.job.model.num_layers);
   std::vector<ModelParallelism> order;
@@ -115,21 +114,20 @@ Baseline full_tensor_parallelism(const Scenario& scenario, const SearchOptions& 
   }
   return {.name = "TP in the node, PP until it fits, then DP",
           .source = "SC21 (arXiv:2104.04473) takeaways 1 and 2",
-          .choice = first_that_fits(scenario, options, order, simulations)};
+          .choice = first_that_fits(scenario, options, order, times)};
 }
 
 }  // namespace
 
 std::vector<Baseline> rules_of_thumb(const Scenario& scenario, const SearchOptions& options,
-                                     WaitsCache& simulations) {
-  return {table_1(scenario, options, simulations),
-          do_not_over_parallelize(scenario, options, simulations),
-          full_tensor_parallelism(scenario, options, simulations)};
+                                     IterationTimes& times) {
+  return {table_1(scenario, options, times), do_not_over_parallelize(scenario, options, times),
+          full_tensor_parallelism(scenario, options, times)};
 }
 
 std::vector<Baseline> rules_of_thumb(const Scenario& scenario, const SearchOptions& options) {
-  WaitsCache simulations;
-  return rules_of_thumb(scenario, options, simulations);
+  IterationTimes times;
+  return rules_of_thumb(scenario, options, times);
 }
 
 }  // namespace ptdp

@@ -33,6 +33,6 @@ struct Baseline {
 /// The same with the simulations of a search of the same scenario at hand.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options,
-                                                   WaitsCache& simulations);
+                                                   IterationTimes& times);
 
 }  // namespace ptdp

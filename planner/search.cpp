@@ -75,12 +75,11 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
 }
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
-  WaitsCache simulations;
-  return search(scenario, options, simulations);
+  IterationTimes times;
+  return search(scenario, options, times);
 }
 
-SearchResult search(const Scenario& scenario, const SearchOptions& options,
-                    WaitsCache& simulations) {
+SearchResult search(const Scenario& scenario, const SearchOptions& options, IterationTimes& times) {
   const Pins& pins = options.pins;
   const Scenario widened = pins.any_stack             ? with_every_schedule(scenario)
                            : pins.allow_stale_weights ? with_stale_weights(scenario)
@@ -110,7 +109,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options,
       findings.merge(worker->take_findings());
     }
   }
-  simulate_finalists(widened, options, findings, simulations);
+  simulate_finalists(widened, options, findings, times);
   result.best = findings.best();
   if (options.wants_front) {
     result.pareto = findings.front();

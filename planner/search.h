@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/analytic/iteration.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/constraint.h"
 #include "planner/enumerate.h"
@@ -67,6 +67,6 @@ struct SearchResult {
 
 /// The same with the simulations of earlier searches at hand: those of the same scenario.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options,
-                                  WaitsCache& simulations);
+                                  IterationTimes& times);
 
 }  // namespace ptdp

@@ -32,6 +32,7 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
 
 CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
   CostedRuns result{.skipped = runs.skipped};
+  StepSimulations simulations;
   for (const MeasuredRun& run : runs.runs) {
     const auto skip = [&](const std::string& reason) {
       result.skipped.push_back({run.id, run.group, reason});
@@ -48,7 +49,9 @@ CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
         continue;
       }
       result.costed.push_back(
-          {.run = run, .predicted = iteration_cost(scenario, run.config).total()});
+          {.run = run,
+           .predicted = iteration_time(scenario, run.config, microbatch_costs(scenario, run.config),
+                                       simulations)});
     } catch (const Error& error) {
       skip(error.what());
     }

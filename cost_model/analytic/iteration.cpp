@@ -14,88 +14,37 @@
 #include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/simulated_step.h"
 
 namespace ptdp {
 namespace {
 
-Seconds closed_form_bubble(const ParallelConfig& config, double microbatches, Seconds mean_stage) {
-  double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
-  if (config.schedule == ScheduleKind::kLoopedBfs) {
-    // Too few microbatches to keep all stages busy until they come round to the next chunk.
-    fill += std::max(config.pp - microbatches, 0.0) * (config.vpp - 1.0);
-  }
-  return fill / config.vpp * mean_stage;
-}
-
-/// Messages that block the pacing stage, in the closed form.
-Seconds pipeline_message_time(const Scenario& scenario, const ParallelConfig& config,
-                              const Placements& groups, double microbatches) {
-  if (config.pp == 1) {
-    return Seconds(0.0);
-  }
-  const auto exchange = [&](double messages) {
-    return exchange_time(scenario, config, groups, messages);
-  };
-  const double fill = has_stale_weights(config.schedule) ? 0.0 : config.pp - 1.0;
-  if (config.schedule == ScheduleKind::kLoopedBfs) {
-    return (microbatches * config.vpp + fill) * 2.0 * exchange(1.0);
-  }
-  if (config.vpp == 1) {
-    return (microbatches + fill) * 2.0 * exchange(1.0);
-  }
-  if (scenario.stack.pipeline_overlap >= PipelineOverlap::kInterleaved) {
-    return fill * 2.0 * exchange(1.0);
-  }
-  return (microbatches * config.vpp + fill) * exchange(2.0);
-}
-
-/// Gradient reduction and parameter gathering that compute does not hide.
+/// Gradient reduction and parameter gathering that one microbatch's passes through a stage do not
+/// hide: all but what compute leaves room for, and at least the last bucket.
 Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
-                           const MicrobatchCosts& costs, const Placements& groups,
                            const StageCosts& stage, const RankParameters& parameters) {
+  const Placements groups = place_groups(config, scenario.cluster);
   if (!has_replicas(groups, parameters)) {
     return Seconds(0.0);
   }
-  const ClusterSpec& cluster = scenario.cluster;
   const StackSpec& stack = scenario.stack;
-  // Buckets go one after the other, the last with nothing left to hide it. Without interleaving one
-  // microbatch's passes through this stage hide what they can of the others: the backward one
-  // (which starts with the recomputation) the reduction, the next iteration's first forward one the
-  // gathering. Interleaved, a chunk is reduced as soon as its last microbatch is through it, behind
-  // the passes of p microbatches through each of the chunks before it, and gathered likewise.
   const double buckets = num_gradient_buckets(stack, config.pp, parameters.total());
-  const double chunks = config.schedule == ScheduleKind::kInterleaved ? config.vpp : 1.0;
-  const auto between = static_cast<double>(
-      std::min<std::int64_t>(config.pp, num_microbatches(scenario.job.global_batch_size, config)));
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
     const Seconds all = of_bucket * buckets;
-    const Seconds of_chunk = compute / chunks;
-    const Seconds last = std::max(std::min(of_bucket, all / chunks), all / chunks - of_chunk);
-    const Seconds behind = of_chunk * (1.0 + (chunks - 1.0) * between);
-    const Seconds hidden = std::min(all - last, behind);
+    const Seconds hidden = std::min(all - of_bucket, compute);
     return all - hidden + stack.overlap_slowdown * hidden;
   };
-  const Seconds of_bucket = gathering_time(scenario, config, groups, parameters, buckets);
+  const Seconds of_gather = gathering_time(scenario, config, groups, parameters, buckets);
   const Seconds gathering = overlaps_gathering(stack, config.pp)
-                                ? exposed(of_bucket, stage.forward.total())
-                                : buckets * of_bucket;
-  if (shards_gradients(config)) {
-    const auto microbatches =
-        static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-    const ShardingTime each = sharding_time(scenario, config, costs);
-    return microbatches * (each.forward + each.backward) +
-           (shards_weights(config) ? Seconds(0.0) : gathering);
-  }
+                                ? exposed(of_gather, stage.forward.total())
+                                : buckets * of_gather;
   const Seconds reduction = reduction_time(scenario, config, groups, parameters, buckets);
-  if (!overlaps_reduction(stack, config.pp)) {
-    return reduction + gathering +
-           memory_bound_time(Bytes(parameters.total() * stack.gradient_staging_traffic),
-                             cluster.gpu);
-  }
-  const Bytes copied(kBucketPasses * parameters.total() * stack.gradient_bucket_bytes);
-  return exposed(reduction, stage.backward.total() + stage.recompute.total()) + gathering +
-         memory_bound_time(copied, cluster.gpu);
+  const bool is_hidden = overlaps_reduction(stack, config.pp);
+  const Bytes copied(parameters.total() * (is_hidden ? kBucketPasses * stack.gradient_bucket_bytes
+                                                     : stack.gradient_staging_traffic));
+  return gathering + memory_bound_time(copied, scenario.cluster.gpu) +
+         (is_hidden ? exposed(reduction, stage.backward.total() + stage.recompute.total())
+                    : reduction);
 }
 
 /// Messages between stages, of a configuration with several.
@@ -158,101 +107,166 @@ Seconds CostBreakdown::total() const {
   return sum;
 }
 
-bool is_in_closed_form(const ParallelConfig& config) {
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:
-    case ScheduleKind::kInterleaved:
-    case ScheduleKind::kGPipe:
-    case ScheduleKind::kLoopedBfs:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
-      return true;
-    case ScheduleKind::kZbH1:
-    case ScheduleKind::kZbH2:
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-    case ScheduleKind::kDualPipe:
-    case ScheduleKind::kDualPipeV:
-    case ScheduleKind::kZbAuto:
-      return config.pp == 1;
-  }
-  return false;
-}
+namespace {
 
-CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
-                             const MicrobatchCosts& costs,
-                             const std::optional<PipelineWaits>& waits) {
+/// What all microbatches take on the GPU that paces them, and what ends the step; without what
+/// waits for other stages.
+CostBreakdown cost_of_pacing_stage(const Scenario& scenario, const ParallelConfig& config,
+                                   const MicrobatchCosts& costs, const PipelineCosts& pipeline) {
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const Placements groups = place_groups(config, scenario.cluster);
-  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   const StageCosts& stage = pipeline.slowest;
   const PassTime passes = (stage.forward + stage.backward) * microbatches;
-  const RankParameters parameters = most_parameters(scenario.job.model, config);
-
   CostBreakdown cost;
   cost.matmul = passes.matmul;
   cost.attention = passes.attention;
-  cost.memory_bound = passes.memory_bound + (microbatches - 1.0) * share_accumulated(config) *
-                                                stage.gradient_accumulation;
+  // PipeDream applies the gradient of every microbatch for itself; none is added to another.
+  const double accumulations =
+      config.schedule == ScheduleKind::kPipeDream ? 0.0 : microbatches - 1.0;
+  cost.memory_bound =
+      passes.memory_bound + accumulations * share_accumulated(config) * stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.context_parallel = passes.context_parallel;
-  // The forward passes that fill the pipeline and the backward ones that drain it have no others
-  // beside them: (v−1)p + 1 chunks of the last stage, and p−1 of the stages before it.
-  cost.expert_parallel =
-      passes.expert_parallel + std::min<double>(config.pp, microbatches) * stage.hidden_dispatch;
+  cost.expert_parallel = passes.expert_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
-  if (waits.has_value()) {
-    cost.bubble = waits->bubble;
-    cost.pipeline_messages = waits->messages;
-  } else {
-    cost.bubble = closed_form_bubble(config, microbatches, pipeline.mean);
-    cost.pipeline_messages = pipeline_message_time(scenario, config, groups, microbatches);
+  if (shards_gradients(config)) {
+    const ShardingTime each = sharding_time(scenario, config, costs);
+    cost.data_parallel = microbatches * (each.forward + each.backward);
   }
-  cost.data_parallel = data_parallel_time(scenario, config, costs, groups, stage, parameters);
-  cost.embedding_all_reduce = tied_reduction_time(scenario, config, groups);
-  const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
-  cost.optimizer = optimizer.step + optimizer.norm;
   if (offloads_activations(config.offload)) {
     const OffloadTime each = activation_offload_time(scenario, config, costs);
     cost.offload = microbatches * (each.forward + each.backward);
   }
-  if (config.schedule == ScheduleKind::kPipeDream) {
-    // Every microbatch's gradient is reduced and applied for itself; none is added to another.
-    cost.memory_bound = passes.memory_bound;
-    cost.data_parallel = microbatches * cost.data_parallel;
-    cost.embedding_all_reduce = microbatches * cost.embedding_all_reduce;
-    cost.optimizer = microbatches * cost.optimizer;
-  }
-  const Seconds collectives = passes.collectives() + microbatches * (stage.recompute.collectives() +
-                                                                     stage.ends.collectives());
-  const Seconds work = microbatches * stage.total() - collectives + cost.optimizer;
-  cost.core_sharing = core_sharing_time(config, scenario.cluster,
-                                        microbatches * pipeline.mean - collectives + cost.optimizer,
-                                        work + cost.bubble);
   return cost;
 }
 
+/// What a step ends with, each as long as it takes alone.
+struct StepEnd {
+  Seconds tied;
+  Seconds optimizer;
+};
+StepEnd end_of_step(const Scenario& scenario, const ParallelConfig& config) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  const OptimizerTime optimizer =
+      optimizer_time(scenario, config, groups, most_parameters(scenario.job.model, config));
+  return {.tied = tied_reduction_time(scenario, config, groups),
+          .optimizer = optimizer.norm + optimizer.step};
+}
+
+/// Ranks that wait for a core while the others wait for nothing but their pipeline's `bubble`.
+Seconds core_sharing_of(const Scenario& scenario, const ParallelConfig& config,
+                        const PipelineCosts& pipeline, Seconds bubble, Seconds optimizer) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const StageCosts& stage = pipeline.slowest;
+  const Seconds collectives =
+      microbatches * ((stage.forward + stage.backward).collectives() +
+                      stage.recompute.collectives() + stage.ends.collectives());
+  return core_sharing_time(config, scenario.cluster,
+                           microbatches * pipeline.mean - collectives + optimizer,
+                           microbatches * stage.total() - collectives + optimizer + bubble);
+}
+
+bool shares_cores(const Scenario& scenario, const ParallelConfig& config) {
+  return scenario.cluster.cores_per_node &&
+         ranks_on_node(config, scenario.cluster) > *scenario.cluster.cores_per_node;
+}
+
+/// An iteration that never fills or drains its pipeline.
+CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig& config,
+                                 const MicrobatchCosts& costs) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Placements groups = place_groups(config, scenario.cluster);
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  CostBreakdown cost = cost_of_pacing_stage(scenario, config, costs, pipeline);
+  const double updates = config.schedule == ScheduleKind::kPipeDream ? microbatches : 1.0;
+  const StepEnd end = end_of_step(scenario, config);
+  cost.expert_parallel += pipeline.slowest.hidden_dispatch;
+  cost.pipeline_messages = config.pp == 1
+                               ? Seconds(0.0)
+                               : microbatches * 2.0 * exchange_time(scenario, config, groups, 1.0);
+  cost.data_parallel = updates * data_parallel_time(scenario, config, pipeline.slowest,
+                                                    most_parameters(scenario.job.model, config));
+  cost.embedding_all_reduce = updates * end.tied;
+  cost.optimizer = updates * end.optimizer;
+  cost.core_sharing = core_sharing_of(scenario, config, pipeline, Seconds(0.0), cost.optimizer);
+  return cost;
+}
+
+/// Takes up to `most` of what is left.
+Seconds take(Seconds most, Seconds& left) {
+  const Seconds taken = std::clamp(most, Seconds(0.0), std::max(left, Seconds(0.0)));
+  left = left - taken;
+  return taken;
+}
+
+}  // namespace
+
 CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
-  return iteration_cost(scenario, config, costs,
-                        is_in_closed_form(config)
-                            ? std::nullopt
-                            : std::optional(simulated_waits(scenario, config, costs)));
+  if (!is_simulated(config)) {
+    return cost_without_flush(scenario, config, costs);
+  }
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  CostBreakdown cost = cost_of_pacing_stage(scenario, config, costs, pipeline);
+  StepSimulations simulations;
+  const StepParts parts = simulations.parts(scenario, config, costs);
+  Seconds waits = parts.passes - cost.total();
+  cost.expert_parallel +=
+      take(std::min<double>(config.pp, static_cast<double>(num_microbatches(
+                                           scenario.job.global_batch_size, config))) *
+               pipeline.slowest.hidden_dispatch,
+           waits);
+  cost.bubble = std::max(waits, Seconds(0.0));  // rounding may leave less
+  cost.pipeline_messages = parts.with_messages - parts.passes;
+  Seconds rest = parts.whole - parts.with_messages;
+  const StepEnd end = end_of_step(scenario, config);
+  cost.optimizer = take(end.optimizer, rest);
+  cost.embedding_all_reduce = take(end.tied, rest);
+  cost.data_parallel += rest;
+  if (shares_cores(scenario, config)) {
+    cost.core_sharing = core_sharing_of(scenario, config, pipeline, cost.bubble, cost.optimizer);
+  }
+  return cost;
 }
 
 CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config) {
   return iteration_cost(scenario, config, microbatch_costs(scenario, config));
 }
 
+Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                       const MicrobatchCosts& costs, StepSimulations& simulations) {
+  return is_simulated(config) && !shares_cores(scenario, config)
+             ? simulations.simulate(scenario, config, costs)
+             : iteration_cost(scenario, config, costs).total();
+}
+
+Seconds IterationTimes::find(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  const auto found = times_.find(config);
+  return found != times_.end()
+             ? found->second
+             : times_.emplace(config, iteration_time(scenario, config, costs, simulations_))
+                   .first->second;
+}
+
 Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
-                             Seconds slowest_stage, Seconds mean_stage) {
+                             const MicrobatchCosts& costs, const LeastPasses& passes) {
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  return microbatches * slowest_stage + closed_form_bubble(config, microbatches, mean_stage);
+  Seconds least = passes.time(microbatches);
+  if (shards_gradients(config)) {
+    const ShardingTime each = sharding_time(scenario, config, costs);
+    least += microbatches * (each.forward + each.backward);
+  }
+  if (scenario.stack.optimizer_post_validation) {
+    return least;
+  }
+  const StepEnd end = end_of_step(scenario, config);
+  return least + end.optimizer + end.tied;
 }
 
 Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time) {

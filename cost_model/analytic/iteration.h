@@ -1,12 +1,13 @@
-// Time of a training iteration in closed form.
+// Time of a training iteration, and where it goes.
 #pragma once
 
 #include <array>
-#include <optional>
+#include <map>
 #include <string_view>
 
 #include "cost_model/analytic/stage.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/least_step.h"
+#include "cost_model/simulation/simulated_step.h"
 
 namespace ptdp {
 
@@ -71,50 +72,43 @@ struct Traffic {
   BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.
 };
 
-/// Whether the closed form holds for the configuration's schedule: 1F1B, interleaved, GPipe, looped
-/// BFS and what never drains, and every schedule on one stage.
-[[nodiscard]] bool is_in_closed_form(const ParallelConfig& config);
-
-/// Time of one iteration:
+/// The breakdown of one iteration:
 ///
-///   T = m·slowest stage + bubble + messages + exposed data parallelism + embedding all-reduce
-///       + optimizer + core sharing
+///   T = the simulated step (simulation/simulated_step.h) + core sharing
 ///
-/// The stages differ (embedding, logits), and a pipeline runs at the pace of the slowest.
+/// Compute is m times that of the slowest stage, whose pace a pipeline runs at; the bubble is what
+/// the passes alone take beyond it, pipeline messages what messages add, and data parallelism what
+/// reductions, gathers and the end of the step add beyond the optimizer and the tied embedding's
+/// all-reduce. Source of the terms: SC21 (arXiv:2104.04473) sections 2.2, 3 and 4.1.
 ///
-/// In closed form the bubble is (p−1)/v·mean stage, of looped BFS with m < p (p−m)(v−1)/v more.
-/// Exposed messages: 1F1B and GPipe block twice per microbatch (one exchange forward, one
-/// backward), also while they fill and drain; looped BFS the same for every chunk; interleaved once
-/// per chunk and microbatch with both messages at once, or only in fill and drain where the stack
-/// overlaps them. PipeDream and PipeDream-2BW are 1F1B that never fills or drains; PipeDream
-/// reduces and applies the gradient of every microbatch for itself (arXiv:1806.03377 and
-/// arXiv:2006.09503, section 3). For other schedules both terms are simulated
-/// (simulation/pipeline_waits.h).
-///
-/// Data parallelism: all of the reduction, or what the last microbatch's backward pass does not
-/// hide, and at least the last bucket: small buckets cost latencies, large ones leave more exposed;
-/// and the copies of gradients into buckets and back, where the stack keeps both (torch's DDP,
-/// reducer.cpp). What looped BFS hides behind other chunks is not counted. Source: SC21
-/// (arXiv:2104.04473) sections 2.2, 3 and 4.1. Against a walk through 1F1B with a last stage up to
-/// 30 % heavier the first two terms are 0.5 % off on average and 4.2 % at most
-/// (tests/cost_model/analytic/iteration_test.cpp). The gradient accumulation of fill and drain, up
-/// to 2.4 % of the time, is left out: runs that are bound by the bubble (SC21 figures 12 and 17)
-/// are measured 3 to 5 % faster than predicted as it is.
+/// PipeDream and PipeDream-2BW never fill or drain a pipeline: m·slowest stage, two exchanges per
+/// microbatch, and the reduction and the optimizer, which PipeDream has for every microbatch
+/// (arXiv:1806.03377 and arXiv:2006.09503, section 3).
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
                                            const MicrobatchCosts& costs);
 
-/// The same with waits that are known, or the closed form's.
-[[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
-                                           const MicrobatchCosts& costs,
-                                           const std::optional<PipelineWaits>& waits);
-
-/// The same, computing the microbatch costs.
+/// The breakdown with microbatch_costs() of the configuration.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config);
 
-/// A lower bound of that, in closed form: m·slowest stage + bubble, with the per-microbatch times
-/// of the slowest stage, or anything below it, and of the mean stage.
+/// The total of iteration_cost() but for rounding, by one simulation in place of three.
+[[nodiscard]] Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                                     const MicrobatchCosts& costs, StepSimulations& simulations);
+
+/// Times of configurations of one scenario, each simulated once. Not for several threads at once.
+class IterationTimes {
+ public:
+  /// What iteration_time() gives; the scenario must be the same in all calls.
+  [[nodiscard]] Seconds find(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs);
+
+ private:
+  StepSimulations simulations_;
+  std::map<ParallelConfig, Seconds> times_;
+};
+
+/// A lower bound of iteration_time() that costs no walk through the stages.
 [[nodiscard]] Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
-                                           Seconds slowest_stage, Seconds mean_stage);
+                                           const MicrobatchCosts& costs, const LeastPasses& passes);
 
 /// What the configuration sends; rates over an iteration of `time`.
 [[nodiscard]] Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config,

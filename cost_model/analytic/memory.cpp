@@ -16,7 +16,6 @@
 #include "cost_model/analytic/stage.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
-#include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
 
 namespace ptdp {

@@ -9,7 +9,6 @@
 #include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/unit_memory.h"
 #include "cost_model/schedule/generators.h"
-#include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/simulation/schedule_shape.h"
 
 namespace ptdp {

@@ -5,7 +5,6 @@
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
-#include "cost_model/simulation/pipeline_waits.h"
 #include "cost_model/spec/parameter_counts.h"
 
 namespace ptdp {

@@ -2,7 +2,7 @@
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/sharding.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 #include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {

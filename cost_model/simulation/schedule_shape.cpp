@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cost_model/analytic/step_terms.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 
 namespace ptdp {
 

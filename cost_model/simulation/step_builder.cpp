@@ -9,7 +9,7 @@
 #include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 
 namespace ptdp {
 namespace {
@@ -113,7 +113,9 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
                   .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
                   .overlap_slowdown = stack.overlap_slowdown};
 
-  const double accumulations = (microbatches - 1.0) / microbatches;
+  // PipeDream adds no gradient to another.
+  const double accumulations =
+      config.schedule == ScheduleKind::kPipeDream ? 0.0 : (microbatches - 1.0) / microbatches;
   const int num_stages = config.pp * config.vpp;
   for (int stage = 0; stage < num_stages; ++stage) {
     const Seconds ends =

@@ -4,7 +4,7 @@
 #include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/recomputed_layers.h"
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 #include "tests/cost_model/analytic/plain_scenario.h"
 
 namespace ptdp {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 #include "cost_model/simulation/step_builder.h"
 #include "tests/cost_model/scenarios.h"
 

@@ -1,4 +1,4 @@
-#include "cost_model/simulation/pipeline_waits.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,182 @@
+#include "cost_model/simulation/simulated_step.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/simulation/step_builder.h"
+#include "cost_model/simulation/step_simulator.h"
+
+namespace ptdp {
+namespace {
+
+// Rounds of p microbatches that are simulated at least, and how many actions may be.
+constexpr std::int64_t kFewestRounds = 3;
+constexpr std::int64_t kCheapActions = 30'000;
+constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
+// On a stage: F, I and W, and for both directions a message's two ends or a copy.
+constexpr std::int64_t kActionsOfAMicrobatch = 7;
+
+/// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.
+struct SimulatedPart {
+  std::int64_t num_microbatches = 0;
+  std::int64_t rhythm = 0;  ///< The last ones of them, which the others repeat; 0: all are there.
+};
+
+SimulatedPart simulated_part(int pp, int vpp, std::int64_t num_microbatches) {
+  const std::int64_t per_round = kActionsOfAMicrobatch * vpp * pp * pp;
+  const std::int64_t rounds = std::max(kFewestRounds, kCheapActions / per_round);
+  // A second simulation, of what comes before the rhythm, costs one round less.
+  if (num_microbatches <= (2 * rounds - 1) * pp) {
+    return {.num_microbatches = num_microbatches};
+  }
+  return {.num_microbatches = rounds * pp + num_microbatches % pp, .rhythm = pp};
+}
+
+/// Whether anything runs beside something else that it could slow down.
+bool is_contended(const StepTimes& times, const StepActions& actions) {
+  const bool has_data = actions.reduces_gradients || actions.gathers_parameters;
+  return (has_data && times.data != DataMode::kBlocking) ||
+         times.messages == MessageMode::kOverlapped;
+}
+
+void leave_out_messages(StepTimes& times) {
+  times.within_node = times.across_nodes = {};
+}
+
+void leave_out_ends(StepTimes& times) {
+  std::ranges::fill(times.reductions, TransferTime{});
+  std::ranges::fill(times.gathers, TransferTime{});
+  times.tied = {};
+  times.norm = Seconds(0.0);
+  std::ranges::fill(times.optimizer, Seconds(0.0));
+}
+
+}  // namespace
+
+bool is_simulated(const ParallelConfig& config) {
+  return !has_stale_weights(config.schedule);
+}
+
+StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
+  const StepBuckets buckets = step_buckets(scenario, config);
+  const auto is_cut = [](const std::vector<int>& counts) {
+    return std::ranges::any_of(counts, [](int count) { return count > 0; });
+  };
+  const bool is_reduced = is_cut(buckets.reductions);
+  const bool is_gathered = is_cut(buckets.gathers);
+  return {.gradient_buckets = is_reduced    ? buckets.reductions
+                              : is_gathered ? buckets.gathers
+                                            : std::vector<int>{},
+          .reduces_gradients = is_reduced,
+          .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
+          .gathers_parameters = is_gathered,
+          .ties_embeddings = !scenario.job.model.untied_embeddings};
+}
+
+Seconds step_of(const StackSpec& stack, const SimulatedTimes& times) {
+  return stack.optimizer_post_validation ? times.longest_span() : times.makespan();
+}
+
+double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches) {
+  const SimulatedPart part = simulated_part(config.pp, config.vpp, num_microbatches);
+  return 1.0 * kActionsOfAMicrobatch * config.pp * config.vpp *
+         static_cast<double>(part.num_microbatches);
+}
+
+/// A configuration's step, to be simulated with all of its times or some.
+class StepSimulations::Step {
+ public:
+  Step(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs,
+       StepSimulations& simulations)
+      : stack_(scenario.stack),
+        num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
+        part_(simulated_part(config.pp, config.vpp, num_microbatches_)),
+        times_(step_times(scenario, config, costs)) {
+    const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+    assert(generator != nullptr && is_simulated(config));
+    const StepActions actions = step_actions(scenario, config);
+    times_.shares_links = is_contended(times_, actions);
+    if (!times_.shares_links) {
+      times_.overlap_slowdown = 0.0;
+    }
+    ScheduleShape shape = schedule_shape(scenario, config, costs);
+    shape.num_microbatches = static_cast<int>(part_.num_microbatches);
+    whole_ = simulations.find_schedule(*generator, shape, actions);
+    if (part_.rhythm > 0) {
+      shape.num_microbatches -= static_cast<int>(part_.rhythm);
+      before_rhythm_ = simulations.find_schedule(*generator, shape, actions);
+    }
+  }
+
+  [[nodiscard]] const StepTimes& times() const { return times_; }
+
+  /// The step's time with other times in place of its own.
+  [[nodiscard]] Seconds simulate(const StepTimes& times) const {
+    const SimulatedTimes simulated = simulate_step_times(*whole_, times);
+    const Seconds whole = step_of(stack_, simulated);
+    if (part_.rhythm == 0) {
+      return whole;
+    }
+    const Seconds before = step_of(stack_, simulate_step_times(*before_rhythm_, times));
+    const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
+                          static_cast<double>(part_.rhythm);
+    const double share =
+        static_cast<double>(part_.rhythm) / static_cast<double>(part_.num_microbatches);
+    // What is hidden behind more microbatches may make the others look shorter than their work.
+    return whole + others * std::max(whole - before, share * simulated.most_work());
+  }
+
+ private:
+  const StackSpec& stack_;
+  std::int64_t num_microbatches_;
+  SimulatedPart part_;
+  StepTimes times_;
+  std::shared_ptr<const Schedule> whole_;
+  std::shared_ptr<const Schedule> before_rhythm_;
+};
+
+Seconds StepSimulations::simulate(const Scenario& scenario, const ParallelConfig& config,
+                                  const MicrobatchCosts& costs) {
+  const Step step(scenario, config, costs, *this);
+  return step.simulate(step.times());
+}
+
+StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig& config,
+                                 const MicrobatchCosts& costs) {
+  const Step step(scenario, config, costs, *this);
+  const Seconds whole = step.simulate(step.times());
+  StepTimes times = step.times();
+  leave_out_ends(times);
+  times.overlap_slowdown = 0.0;
+  const Seconds with_messages = std::min(step.simulate(times), whole);
+  leave_out_messages(times);
+  times.shares_links = false;
+  return {.passes = std::min(step.simulate(times), with_messages),
+          .with_messages = with_messages,
+          .whole = whole};
+}
+
+std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleGenerator& generator,
+                                                               const ScheduleShape& shape,
+                                                               const StepActions& actions) {
+  const int flags = (actions.reduces_gradients ? 1 : 0) + (actions.overlaps_reductions ? 2 : 0) +
+                    (actions.gathers_parameters ? 4 : 0) + (actions.ties_embeddings ? 8 : 0);
+  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
+                shape.message_ticks, shape.memory_limit, shape.shortens_spans,
+                actions.gradient_buckets, flags);
+  const auto found = schedules_.find(key);
+  if (found != schedules_.end()) {
+    return found->second;
+  }
+  auto schedule = std::make_shared<const Schedule>(complete(generator.generate(shape), actions));
+  num_actions_ += num_actions(*schedule);
+  if (num_actions_ > kMostActionsKept) {
+    schedules_.clear();
+    num_actions_ = num_actions(*schedule);
+  }
+  schedules_.emplace(key, schedule);
+  return schedule;
+}
+
+}  // namespace ptdp
