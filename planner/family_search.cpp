@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kUnknown = -1;
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
+// What a step may take over its bound for it to be worth simulating before others.
+constexpr double kLikelyAbove = 1.6;
 
 /// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
 /// is cast to 8 bits on whether it shards weights.
@@ -195,7 +197,9 @@ void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
   }
 }
 
-/// Looks closer at a candidate that fits as long as a lower bound says that it may matter.
+/// Looks closer at a candidate that fits as long as a lower bound says that it may matter. What
+/// would matter even if it took some longer than that is simulated at once, so that there is
+/// something to beat; the rest waits for the finalists.
 void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
   const Bytes least_memory = memory * kSurelyBelow;
   const auto may_matter = [&](Seconds least) {
@@ -213,8 +217,14 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
     return;
   }
   const Seconds least = least_iteration_time(scenario_, config, *shared.costs, *shared.passes);
-  if (may_matter(least)) {
-    findings_.keep_bounded({config, least * kSurelyBelow, memory_.judge(config).largest});
+  if (!may_matter(least)) {
+    return;
+  }
+  const Bytes exact = memory_.judge(config).largest;
+  if (may_matter(kLikelyAbove * least)) {
+    findings_.keep({config, times_.find(scenario_, config, *shared.costs), exact});
+  } else {
+    findings_.keep_bounded({config, least * kSurelyBelow, exact});
   }
 }
 

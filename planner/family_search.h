@@ -106,6 +106,7 @@ class FamilySearch {
   std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // the same
   SearchResult tally_;
   Findings findings_;
+  IterationTimes times_;
 };
 
 }  // namespace ptdp

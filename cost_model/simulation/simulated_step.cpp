@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/simulation/simulator.h"
 #include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/step_simulator.h"
 
@@ -84,6 +85,90 @@ double simulated_actions(const ParallelConfig& config, std::int64_t num_microbat
          static_cast<double>(part.num_microbatches);
 }
 
+namespace {
+
+/// A step in which everything takes turns with compute, so that compute alone need be simulated: a
+/// pass that is sent takes longer by its message, and a rank does the rest before and after.
+class TurnTaking {
+ public:
+  TurnTaking(const Schedule& schedule, const StepTimes& times, const StepActions& actions)
+      : schedule_(schedule), times_(times), actions_(actions) {}
+
+  [[nodiscard]] SimulatedTimes simulate() const {
+    SimulatedTimes step = ptdp::simulate(schedule_, durations());
+    Seconds shift;
+    for (int rank = 0; rank < schedule_.pp; ++rank) {
+      if (actions_.gathers_parameters) {
+        shift = std::max(shift, buckets_of(rank, times_.gathers) - of(step, rank).start);
+      }
+    }
+    Seconds last;
+    for (int rank = 0; rank < schedule_.pp; ++rank) {
+      RankTimes& times = of(step, rank);
+      times.start += shift;
+      times.end += shift;
+      if (actions_.reduces_gradients) {
+        times.end += buckets_of(rank, times_.reductions);
+      }
+      last = std::max(last, times.end);
+    }
+    if (actions_.ties_embeddings && schedule_.pp > 1) {
+      const int other = rank_of(schedule_, num_stages(schedule_) - 1, 0);
+      const Seconds tied = std::max(of(step, 0).end, of(step, other).end) + time_of(times_.tied);
+      last = std::max(last, tied);
+    }
+    for (int rank = 0; rank < schedule_.pp; ++rank) {
+      of(step, rank).end = last + times_.norm + times_.optimizer[static_cast<std::size_t>(rank)];
+    }
+    return step;
+  }
+
+ private:
+  static Seconds time_of(const TransferTime& transfer) {
+    return transfer.latency + transfer.transfer;
+  }
+  static RankTimes& of(SimulatedTimes& times, int rank) {
+    return times.ranks[static_cast<std::size_t>(rank)];
+  }
+
+  /// From a stage to the next.
+  [[nodiscard]] Seconds message_behind(int stage) const {
+    const int from = rank_of(schedule_, stage, 0);
+    const int to = rank_of(schedule_, stage + 1, 0);
+    const auto node_of = [&](int rank) { return times_.node_of[static_cast<std::size_t>(rank)]; };
+    return from == to                     ? Seconds(0.0)
+           : node_of(from) == node_of(to) ? time_of(times_.within_node)
+                                          : time_of(times_.across_nodes);
+  }
+
+  [[nodiscard]] std::vector<StageDurations> durations() const {
+    std::vector<StageDurations> durations = times_.stages;
+    for (std::size_t stage = 0; stage + 1 < durations.size(); ++stage) {
+      const Seconds message = message_behind(static_cast<int>(stage));
+      durations[stage].forward += message;
+      durations[stage + 1].backward += message;
+      durations[stage + 1].input_gradient += message;
+    }
+    return durations;
+  }
+
+  [[nodiscard]] Seconds buckets_of(int rank, const std::vector<TransferTime>& bucket) const {
+    Seconds sum;
+    for (std::size_t stage = 0; stage < bucket.size(); ++stage) {
+      if (rank_of(schedule_, static_cast<int>(stage), 0) == rank) {
+        sum += actions_.gradient_buckets[stage] * time_of(bucket[stage]);
+      }
+    }
+    return sum;
+  }
+
+  const Schedule& schedule_;
+  const StepTimes& times_;
+  const StepActions& actions_;
+};
+
+}  // namespace
+
 /// A configuration's step, to be simulated with all of its times or some.
 class StepSimulations::Step {
  public:
@@ -92,20 +177,20 @@ class StepSimulations::Step {
       : stack_(scenario.stack),
         num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
         part_(simulated_part(config.pp, config.vpp, num_microbatches_)),
-        times_(step_times(scenario, config, costs)) {
+        times_(step_times(scenario, config, costs)),
+        actions_(step_actions(scenario, config)) {
     const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
     assert(generator != nullptr && is_simulated(config));
-    const StepActions actions = step_actions(scenario, config);
-    times_.shares_links = is_contended(times_, actions);
-    if (!times_.shares_links) {
-      times_.overlap_slowdown = 0.0;
-    }
+    times_.shares_links = is_contended(times_, actions_);
+    takes_turns_ = !times_.shares_links && placement_of(config.schedule) == StagePlacement::kLooped;
     ScheduleShape shape = schedule_shape(scenario, config, costs);
-    shape.num_microbatches = static_cast<int>(part_.num_microbatches);
-    whole_ = simulations.find_schedule(*generator, shape, actions);
+    const auto schedule_of = [&](std::int64_t microbatches) {
+      shape.num_microbatches = static_cast<int>(microbatches);
+      return simulations.find_schedule(*generator, shape, takes_turns_ ? nullptr : &actions_);
+    };
+    whole_ = schedule_of(part_.num_microbatches);
     if (part_.rhythm > 0) {
-      shape.num_microbatches -= static_cast<int>(part_.rhythm);
-      before_rhythm_ = simulations.find_schedule(*generator, shape, actions);
+      before_rhythm_ = schedule_of(part_.num_microbatches - part_.rhythm);
     }
   }
 
@@ -113,12 +198,12 @@ class StepSimulations::Step {
 
   /// The step's time with other times in place of its own.
   [[nodiscard]] Seconds simulate(const StepTimes& times) const {
-    const SimulatedTimes simulated = simulate_step_times(*whole_, times);
+    const SimulatedTimes simulated = run(*whole_, times);
     const Seconds whole = step_of(stack_, simulated);
     if (part_.rhythm == 0) {
       return whole;
     }
-    const Seconds before = step_of(stack_, simulate_step_times(*before_rhythm_, times));
+    const Seconds before = step_of(stack_, run(*before_rhythm_, times));
     const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
                           static_cast<double>(part_.rhythm);
     const double share =
@@ -128,10 +213,17 @@ class StepSimulations::Step {
   }
 
  private:
+  [[nodiscard]] SimulatedTimes run(const Schedule& schedule, const StepTimes& times) const {
+    return takes_turns_ ? TurnTaking(schedule, times, actions_).simulate()
+                        : simulate_step_times(schedule, times);
+  }
+
   const StackSpec& stack_;
   std::int64_t num_microbatches_;
   SimulatedPart part_;
   StepTimes times_;
+  StepActions actions_;
+  bool takes_turns_ = false;
   std::shared_ptr<const Schedule> whole_;
   std::shared_ptr<const Schedule> before_rhythm_;
 };
@@ -159,17 +251,22 @@ StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig&
 
 std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleGenerator& generator,
                                                                const ScheduleShape& shape,
-                                                               const StepActions& actions) {
-  const int flags = (actions.reduces_gradients ? 1 : 0) + (actions.overlaps_reductions ? 2 : 0) +
-                    (actions.gathers_parameters ? 4 : 0) + (actions.ties_embeddings ? 8 : 0);
+                                                               const StepActions* actions) {
+  const int flags =
+      actions == nullptr
+          ? -1
+          : (actions->reduces_gradients ? 1 : 0) + (actions->overlaps_reductions ? 2 : 0) +
+                (actions->gathers_parameters ? 4 : 0) + (actions->ties_embeddings ? 8 : 0);
   const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
                 shape.message_ticks, shape.memory_limit, shape.shortens_spans,
-                actions.gradient_buckets, flags);
+                actions == nullptr ? std::vector<int>{} : actions->gradient_buckets, flags);
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) {
     return found->second;
   }
-  auto schedule = std::make_shared<const Schedule>(complete(generator.generate(shape), actions));
+  Schedule compute = generator.generate(shape);
+  auto schedule = std::make_shared<const Schedule>(
+      actions == nullptr ? std::move(compute) : complete(compute, *actions));
   num_actions_ += num_actions(*schedule);
   if (num_actions_ > kMostActionsKept) {
     schedules_.clear();

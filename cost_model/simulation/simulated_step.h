@@ -39,9 +39,10 @@ struct StepParts {
 
 /// Simulates steps, and remembers their schedules. Not for several threads at once.
 ///
-/// The step is that of `simulate_step` with the times of `step_times`, transfers sharing links. Of
-/// many microbatches some 3p are simulated, and what the last p of these add is added for each p of
-/// the others: pipelines run into a rhythm within a few times p. Steps of up to 30,000 actions are
+/// The step is that of `simulate_step` with the times of `step_times`, transfers sharing links.
+/// Where everything takes turns with compute, compute alone is simulated, to the same end. Of many
+/// microbatches some 3p are simulated, and what the last p of these add is added for each p of the
+/// others: pipelines run into a rhythm within a few times p. Steps of up to 30,000 actions are
 /// simulated in full.
 class StepSimulations {
  public:
@@ -57,10 +58,10 @@ class StepSimulations {
   using Key = std::tuple<std::string_view, int, int, int, std::vector<StageTicks>, int,
                          std::optional<int>, bool, std::vector<int>, int>;
 
-  /// A complete schedule; as many are kept as fit 50 MB.
+  /// A schedule, complete with `actions` or of compute alone; as many are kept as fit 50 MB.
   std::shared_ptr<const Schedule> find_schedule(const ScheduleGenerator& generator,
                                                 const ScheduleShape& shape,
-                                                const StepActions& actions);
+                                                const StepActions* actions);
 
   std::map<Key, std::shared_ptr<const Schedule>> schedules_;
   std::int64_t num_actions_ = 0;
