@@ -11,8 +11,10 @@
 namespace ptdp {
 namespace {
 
-// Rounds of p microbatches that are simulated at least, and how many actions may be.
-constexpr std::int64_t kFewestRounds = 3;
+// Rounds of p microbatches that are simulated at least; more where something runs beside compute,
+// whose effects reach further. And how many actions may be.
+constexpr std::int64_t kFewestRounds = 2;
+constexpr std::int64_t kFewestContendedRounds = 3;
 constexpr std::int64_t kCheapActions = 30'000;
 constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
@@ -24,9 +26,11 @@ struct SimulatedPart {
   std::int64_t rhythm = 0;  ///< The last ones of them, which the others repeat; 0: all are there.
 };
 
-SimulatedPart simulated_part(int pp, int vpp, std::int64_t num_microbatches) {
-  const std::int64_t per_round = kActionsOfAMicrobatch * vpp * pp * pp;
-  const std::int64_t rounds = std::max(kFewestRounds, kCheapActions / per_round);
+SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_microbatches,
+                             std::int64_t fewest_rounds) {
+  const std::int64_t pp = config.pp;
+  const std::int64_t per_round = kActionsOfAMicrobatch * config.vpp * pp * pp;
+  const std::int64_t rounds = std::max(fewest_rounds, kCheapActions / per_round);
   // A second simulation, of what comes before the rhythm, costs one round less.
   if (num_microbatches <= (2 * rounds - 1) * pp) {
     return {.num_microbatches = num_microbatches};
@@ -80,7 +84,7 @@ Seconds step_of(const StackSpec& stack, const SimulatedTimes& times) {
 }
 
 double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches) {
-  const SimulatedPart part = simulated_part(config.pp, config.vpp, num_microbatches);
+  const SimulatedPart part = simulated_part(config, num_microbatches, kFewestContendedRounds);
   return 1.0 * kActionsOfAMicrobatch * config.pp * config.vpp *
          static_cast<double>(part.num_microbatches);
 }
@@ -176,13 +180,14 @@ class StepSimulations::Step {
        StepSimulations& simulations)
       : stack_(scenario.stack),
         num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
-        part_(simulated_part(config.pp, config.vpp, num_microbatches_)),
         times_(step_times(scenario, config, costs)),
         actions_(step_actions(scenario, config)) {
     const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
     assert(generator != nullptr && is_simulated(config));
     times_.shares_links = is_contended(times_, actions_);
     takes_turns_ = !times_.shares_links && placement_of(config.schedule) == StagePlacement::kLooped;
+    part_ = simulated_part(config, num_microbatches_,
+                           takes_turns_ ? kFewestRounds : kFewestContendedRounds);
     ScheduleShape shape = schedule_shape(scenario, config, costs);
     const auto schedule_of = [&](std::int64_t microbatches) {
       shape.num_microbatches = static_cast<int>(microbatches);
@@ -191,6 +196,7 @@ class StepSimulations::Step {
     whole_ = schedule_of(part_.num_microbatches);
     if (part_.rhythm > 0) {
       before_rhythm_ = schedule_of(part_.num_microbatches - part_.rhythm);
+      most_work_ = most_work(config);
     }
   }
 
@@ -206,13 +212,29 @@ class StepSimulations::Step {
     const Seconds before = step_of(stack_, run(*before_rhythm_, times));
     const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
                           static_cast<double>(part_.rhythm);
-    const double share =
-        static_cast<double>(part_.rhythm) / static_cast<double>(part_.num_microbatches);
-    // What is hidden behind more microbatches may make the others look shorter than their work.
-    return whole + others * std::max(whole - before, share * simulated.most_work());
+    // What these hide of the reductions may make them look shorter than their work.
+    const Seconds work =
+        static_cast<double>(part_.rhythm) *
+        (takes_turns_ ? simulated.most_work() / static_cast<double>(part_.num_microbatches)
+                      : most_work_);
+    return whole + others * std::max(whole - before, work);
   }
 
  private:
+  /// Passes of a microbatch on the busiest rank, with nothing beside them that slows them down.
+  [[nodiscard]] Seconds most_work(const ParallelConfig& config) const {
+    Seconds most;
+    for (int rank = 0; rank < config.pp; ++rank) {
+      Seconds work;
+      for_each_virtual_stage(config, rank, [&](int stage) {
+        const StageDurations& of = times_.stages[static_cast<std::size_t>(stage)];
+        work += of.forward + of.backward;
+      });
+      most = std::max(most, work);
+    }
+    return most / num_copies(config);
+  }
+
   [[nodiscard]] SimulatedTimes run(const Schedule& schedule, const StepTimes& times) const {
     return takes_turns_ ? TurnTaking(schedule, times, actions_).simulate()
                         : simulate_step_times(schedule, times);
@@ -224,6 +246,7 @@ class StepSimulations::Step {
   StepTimes times_;
   StepActions actions_;
   bool takes_turns_ = false;
+  Seconds most_work_;
   std::shared_ptr<const Schedule> whole_;
   std::shared_ptr<const Schedule> before_rhythm_;
 };
