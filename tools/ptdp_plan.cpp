@@ -145,7 +145,8 @@ int run_explain(const PlanRequest& request, const SearchOptions& options, const 
   const Explanation explanation = explain(request.scenario, options, partial);
   print(as_json ? to_json(explanation, request.scenario, calibration)
                 : summarize(explanation, request.scenario, calibration));
-  return 0;
+  return static_cast<int>(explanation.matching.best.empty() ? ExitStatus::kNothingFits
+                                                            : ExitStatus::kDone);
 }
 
 /// Of an answer that is no list of plans.

@@ -204,15 +204,28 @@ TEST(NothingFits, LeavesTheOutputFileAsItWas) {
 
 TEST(Explain, OfWhatCannotRunNamesTheConstraintAndWhatCan) {
   const ProgramRun run = run_tiny_on({"--explain", "tp=3"});
-  EXPECT_TRUE(answers(run));
-  const std::string text = run.output + run.errors;
-  EXPECT_NE(text.find("heads"), std::string::npos) << text;
-  EXPECT_NE(text.find("1, 2, 4"), std::string::npos) << text;
+  EXPECT_TRUE(ends_with(run, kNothingFits));
+  EXPECT_EQ(run.errors, "");
+  EXPECT_NE(run.output.find("heads"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("1, 2, 4"), std::string::npos) << run.output;
 }
 
 TEST(Explain, OfWhatMatchesNothingSaysSo) {
   for (const char* config : {"tp=16", "dp=9", "tp=100000000", "tp=8,pp=8", "vpp=2,schedule=1f1b"}) {
-    EXPECT_TRUE(answers(run_tiny_on({"--explain", config}))) << config;
+    EXPECT_TRUE(ends_with(run_tiny_on({"--explain", config}), kNothingFits)) << config;
+  }
+}
+
+TEST(Explain, EndsAsWhatIsAskedForCanRun) {
+  // Nothing else that the flags allow can run: the answer is what X would do.
+  const ProgramRun alone = run_tiny_on({"--tp", "3", "--explain", "tp=2"});
+  EXPECT_TRUE(ends_with(alone, kDone));
+  EXPECT_NE(alone.output.find("Without it, nothing"), std::string::npos) << alone.output;
+  for (const char* format : {"table", "json"}) {
+    EXPECT_TRUE(ends_with(run_tiny_on({"--explain", "tp=2", "--format", format}), kDone)) << format;
+    const ProgramRun run = run_tiny_on({"--explain", "tp=3", "--format", format});
+    EXPECT_TRUE(ends_with(run, kNothingFits)) << format;
+    EXPECT_FALSE(run.output.empty()) << format;
   }
 }
 
