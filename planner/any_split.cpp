@@ -9,6 +9,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/pipeline.h"
 #include "cost_model/analytic/recomputed_layers.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/parameter_counts.h"
 #include "planner/memory_fit.h"
@@ -90,7 +91,13 @@ bool AnySplit::fits_none(const ParallelConfig& config, Bytes capacity) const {
 }
 
 Bytes AnySplit::state_of(const LayerLoad& layer, const ParallelConfig& config) const {
-  return model_state(scenario_.stack, config, layer.matrices, scenario_.cluster.gpu);
+  const Bytes state = model_state(scenario_.stack, config, layer.matrices, scenario_.cluster.gpu);
+  if (!may_reduce_by_chunk(config)) {
+    return state;
+  }
+  // However many microbatches there are, no less than a shard.
+  return state - gradient_memory(scenario_.stack, config, {.whole = layer.matrices}) +
+         gradient_memory(scenario_.stack, config, {.sharded = layer.matrices});
 }
 
 }  // namespace ptdp

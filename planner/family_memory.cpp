@@ -124,7 +124,7 @@ std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& con
 FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
                                             bool has_replicas) {
   const std::int64_t kept = microbatches_kept(scenario_, config);
-  const int sharding = shards_gradients(config) ? config.zero_stage : 0;
+  const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;
   for (Lines& lines : split.lines) {
     if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
         lines.sharding == sharding) {
@@ -146,10 +146,11 @@ FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config, Split& sp
   }
   const MemoryBreakdown memory = memories_->of_stage(config, *split.layers, stage);
   const Bytes proportional = memories_->proportional_to_size(memory);
+  const RankParameters held = memories_->held(config, *split.layers, stage);
+  const RankParameters gradients = memories_->gradients(config, *split.layers, stage, held).sharded;
   const Bytes shards = (shards_weights(config) ? memory.weights : Bytes(0.0)) +
-                       (shards_gradients(config) ? memory.gradients : Bytes(0.0));
-  const RankParameters optimizer = memories_->held(config, *split.layers, stage) *
-                                   optimizer_bytes_on_gpu(scenario_.stack, config);
+                       gradient_memory(scenario_.stack, config, {.sharded = gradients});
+  const RankParameters optimizer = held * optimizer_bytes_on_gpu(scenario_.stack, config);
   return {.fixed = (memory.total() - memory.optimizer - proportional - shards).value(),
           .per_sequence = proportional.value() / config.micro_batch_size,
           .whole = optimizer.total(),

@@ -68,7 +68,8 @@ std::string share_row(std::string_view name, Seconds time, Seconds whole) {
 
 std::string zero_remark(const ParallelConfig& config) {
   return config.zero_stage >= 2 && !shards_gradients(config)
-             ? " (with a pipeline this is ZeRO-1: gradients and weights of a stage stay whole)"
+             ? " (with a pipeline this is ZeRO-1: weights stay whole, gradients until the last "
+               "microbatch)"
              : "";
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost_model/analytic/memory.h"
+#include "cost_model/analytic/sharding.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/constraint.h"
 
@@ -32,7 +33,8 @@ class MemoryFit {
   [[nodiscard]] bool walks_orders() const { return walks_orders_; }
   /// Whether the first stage or the last is the heaviest, and both grow with the microbatch size.
   [[nodiscard]] bool grows_with_size(const ParallelConfig& config) const {
-    return config.layers_per_stage.empty() && !walks_orders_ && is_uniform_;
+    return config.layers_per_stage.empty() && !walks_orders_ && is_uniform_ &&
+           !may_reduce_by_chunk(config);
   }
 
   /// In find_violation's order. Where the first stage or the last does not fit, `largest` is its

@@ -24,6 +24,7 @@ namespace {
 // On a stage: F, I and W, and for both directions a message's two ends or a copy.
 constexpr double kActionsOfAMicrobatch = 7.0;
 constexpr Bytes kLargestMeasured(80.0 * kGibi);  // of the GPUs that reserves were read off
+constexpr std::size_t kWholeChunks = 2;          // one accumulates, one is being reduced
 constexpr double kMostActions = 4e6;             // that are walked through for their memory: 0.1 s
 
 /// Of the tokens of a rank.
@@ -69,10 +70,8 @@ Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const Ran
                                       : stored_weights(stack, gpu, held).total());
 }
 
-Bytes gradients_of(const StackSpec& stack, const ParallelConfig& config,
-                   const RankParameters& held) {
-  const RankParameters bytes = held * stack.gradient_bytes;
-  return Bytes(shards_gradients(config) ? shard_of(bytes, config) : bytes.total());
+HeldGradients whole_or_sharded(const ParallelConfig& config, const RankParameters& held) {
+  return shards_gradients(config) ? HeldGradients{.sharded = held} : HeldGradients{.whole = held};
 }
 
 /// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
@@ -104,8 +103,14 @@ Bytes MemoryBreakdown::total() const {
 
 Bytes model_state(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
                   const GpuSpec& gpu) {
-  return weights_of(stack, config, held, gpu) + gradients_of(stack, config, held) +
+  return weights_of(stack, config, held, gpu) +
+         gradient_memory(stack, config, whole_or_sharded(config, held)) +
          optimizer_of(stack, config, held);
+}
+
+Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
+                      const HeldGradients& held) {
+  return stack.gradient_bytes * Bytes(held.whole.total() + shard_of(held.sharded, config));
 }
 
 StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& config)
@@ -128,10 +133,11 @@ MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const Laye
   const StackSpec& stack = scenario_.stack;
   const RankParameters parameters = held(config, layers, stage);
   const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
-  MemoryBreakdown memory{.weights = weight_versions(scenario_, config, stage) * weights,
-                         .gradients = gradients_of(stack, config, parameters),
-                         .optimizer = optimizer_of(stack, config, parameters),
-                         .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
+  MemoryBreakdown memory{
+      .weights = weight_versions(scenario_, config, stage) * weights,
+      .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
+      .optimizer = optimizer_of(stack, config, parameters),
+      .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
   if (stack.memory_model == MemoryModel::kPtdp) {
     set_activations(memory, activation_bound(scenario_, config, stage), stack);
     return memory;
@@ -148,6 +154,27 @@ RankParameters StageMemories::held(const ParallelConfig& config, const LayersOfS
   for_each_kind(layers.of_stage(stage),
                 [&](std::size_t kind, double count) { parameters += of_layer_[kind] * count; });
   return parameters;
+}
+
+HeldGradients StageMemories::gradients(const ParallelConfig& config, const LayersOfStages& layers,
+                                       int stage, const RankParameters& held) const {
+  const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config);
+  if (!reduces_by_chunk(config, microbatches) ||
+      scenario_.stack.memory_model == MemoryModel::kPtdp) {
+    return whole_or_sharded(config, held);
+  }
+  std::vector<RankParameters> chunks;  // those with most parameters first
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    RankParameters& chunk = chunks.emplace_back();
+    for_each_kind(layers.of_virtual_stage(virtual_stage),
+                  [&](std::size_t kind, double count) { chunk += of_layer_[kind] * count; });
+  });
+  std::ranges::sort(chunks, std::greater<>(), &RankParameters::total);
+  HeldGradients result{.whole = {.dense = end_parameters(scenario_.job.model, config, stage)}};
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    (i < kWholeChunks ? result.whole : result.sharded) += chunks[i];
+  }
+  return result;
 }
 
 /// The largest set of tensors that live only during one pass.

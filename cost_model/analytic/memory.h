@@ -51,6 +51,15 @@ inline constexpr std::array kMemoryTerms = {
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
                                 const RankParameters& held, const GpuSpec& gpu);
 
+/// What each rank has at its peak of gradients, in parameters.
+struct HeldGradients {
+  RankParameters whole;
+  RankParameters sharded;  ///< Those of which it has a shard.
+};
+/// Bytes of it.
+[[nodiscard]] Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
+                                    const HeldGradients& held);
+
 /// Memory that no formula holds (context, NCCL, what the allocator leaves unused): the stack's
 /// fraction of the device's, but no more than of one with 80 GiB, on which it was measured. A dozen
 /// runs of Megatron-Bridge on GPUs of 186 and 279 GiB would not have fitted beside a fraction of
@@ -79,6 +88,11 @@ class StageMemories {
   /// stage_parameters().
   [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
                                     int stage) const;
+  /// The gradients of a stage that holds these parameters. Where a chunk's are reduced before the
+  /// next one's are complete (reduces_by_chunk), those of two chunks, one of which is on its way,
+  /// and of the ends of the model are whole. Never by MemoryModel::kPtdp, whose buffers stay.
+  [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfStages& layers,
+                                        int stage, const RankParameters& held) const;
   /// The part of of_stage()'s memory that is proportional to the microbatch size, where as many
   /// microbatches are in flight. Of any stack but one of MemoryModel::kPtdp.
   [[nodiscard]] Bytes proportional_to_size(const MemoryBreakdown& memory) const {
