@@ -241,8 +241,10 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
                                           const ParallelConfig& split) {
   std::vector<ParallelConfig> result;
   const std::vector<ScheduleKind> schedules = schedules_of(scenario, pins);
-  const int layers_per_stage = scenario.job.model.num_layers / split.pp;
-  for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : layers_per_stage)) {
+  // The first chunk may be the embedding alone, and the last the logits.
+  const int ends = scenario.stack.can_run.uneven_layers ? 2 : 0;
+  const int most = (scenario.job.model.num_layers + ends) / split.pp;
+  for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : most)) {
     ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
     config.layers_per_stage = uneven_layers(scenario, config.pp * config.vpp);

@@ -55,7 +55,8 @@ struct Pins {
                                                            std::int64_t gpus, const Pins& pins,
                                                            int tp);
 
-/// The split with every vpp (1 to the layers per stage) and schedule of so many chunks,
+/// The split with every vpp (1 to the layers per stage, where embedding and logits may be chunks
+/// without layers if the stack runs any number of layers) and schedule of so many chunks,
 /// recomputation, sequence parallelism and ZeRO stage that the stack can run or that is pinned,
 /// with several stages every order of ranks that is pinned, and of a model with experts every ep
 /// that divides them, with etp 1 and tp. Where gradients are sharded in every microbatch and the

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/cost_model/scenarios.h"
@@ -125,6 +126,17 @@ TEST(EnumerateVariants, AreWhatTheStackCanRun) {
       enumerate_variants(shipped_scenario("18B", "selene-a100", "megatron-lm-2022"), {}, layout)
           .size(),
       10U * 3 * 2 * 2);
+}
+
+// 126 layers over 16 stages: 7 chunks of one and two layers, or 8 with embedding and logits as
+// chunks of their own, as Llama 3 405B was trained (arXiv:2407.21783 section 3.3.2).
+TEST(EnumerateVariants, LeaveTheEndsOfTheModelChunksOfTheirOwn) {
+  const Scenario scenario = shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3");
+  int most = 0;
+  for (const ParallelConfig& config : enumerate_variants(scenario, {}, {.tp = 8, .pp = 16})) {
+    most = std::max(most, config.vpp);
+  }
+  EXPECT_EQ(most, 8);
 }
 
 TEST(EnumerateVariants, HaveTheOrdersOfRanksThatArePinnedWhereThereAreStages) {
