@@ -51,6 +51,7 @@ bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
          (can_run.context_parallel || config.cp == 1) &&
          (can_run.hybrid_sharding || config.dp_replicate == 1) &&
          (can_run.kept_weights || config.reshard_after_forward) &&
+         (can_run.uneven_layers || config.layers_per_stage.empty()) &&
          (can_run.expert_parallel || scenario.job.model.num_experts == 0);
 }
 
@@ -322,6 +323,11 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
   if (const auto violation = find_shape_violation(scenario, config)) {
     return violation;
   }
+  return find_memory_violation(scenario, config, capacity);
+}
+
+std::optional<Constraint> find_memory_violation(const Scenario& scenario,
+                                                const ParallelConfig& config, Bytes capacity) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     return find_memory_violation(memory_by_stage(scenario, config), capacity);
   }

@@ -162,6 +162,11 @@ inline constexpr std::array kConstraints = {
 [[nodiscard]] std::optional<Constraint> find_violation(const Scenario& scenario,
                                                        const ParallelConfig& config,
                                                        Bytes capacity);
+/// The memory alone, of a configuration whose numbers divide: what searches, validation and plans
+/// judge by.
+[[nodiscard]] std::optional<Constraint> find_memory_violation(const Scenario& scenario,
+                                                              const ParallelConfig& config,
+                                                              Bytes capacity);
 /// The same of stages whose memory is known, in order.
 [[nodiscard]] std::optional<Constraint> find_memory_violation(
     std::span<const MemoryBreakdown> stages, Bytes capacity);

@@ -176,8 +176,16 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
 }
 
 /// Some split of layers that so many stages do not divide, where the stack runs any: the search
-/// puts the balanced one in its place once it knows what layers cost. Else none: all equal.
-std::vector<int> uneven_layers(const Scenario& scenario, int num_stages) {
+/// puts the balanced one in its place once it knows what layers cost. Else none: all equal. What is
+/// pinned is as it is.
+std::vector<int> uneven_layers(const Scenario& scenario, const Pins& pins, int num_stages) {
+  if (const std::vector<int>& pinned = pins.layers_per_stage; !pinned.empty()) {
+    const bool are_equal =
+        std::ssize(pinned) == num_stages &&
+        pinned.front() * std::int64_t{num_stages} == scenario.job.model.num_layers &&
+        std::ranges::count(pinned, pinned.front()) == num_stages;
+    return are_equal ? std::vector<int>() : pinned;
+  }
   const int num_layers = scenario.job.model.num_layers;
   // The embedding and the logits may be stages of their own; all others hold a layer.
   const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0 &&
@@ -229,9 +237,12 @@ std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const P
 }
 
 /// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
-std::vector<std::optional<int>> memory_limits(const ParallelConfig& config) {
+std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelConfig& config) {
   if (config.schedule != ScheduleKind::kZbAuto) {
     return {std::nullopt};
+  }
+  if (pins.memory_limit.has_value()) {
+    return {pins.memory_limit};
   }
   return {config.pp, 2 * config.pp - 1};
 }
@@ -247,13 +258,13 @@ std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& 
   for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : most)) {
     ParallelConfig config = split;
     config.vpp = static_cast<int>(vpp);
-    config.layers_per_stage = uneven_layers(scenario, config.pp * config.vpp);
+    config.layers_per_stage = uneven_layers(scenario, pins, config.pp * config.vpp);
     for (const ScheduleKind schedule : schedules) {
       const bool is_usual =
           schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
       if (has_chunks(schedule, vpp) && (split.pp > 1 || is_usual)) {
         config.schedule = schedule;
-        for (const std::optional<int> limit : memory_limits(config)) {
+        for (const std::optional<int> limit : memory_limits(pins, config)) {
           config.memory_limit = limit;
           result.push_back(config);
         }
@@ -332,7 +343,7 @@ std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int6
         result.push_back({.tp = tp,
                           .pp = stages,
                           .cp = static_cast<int>(cp),
-                          .layers_per_stage = uneven_layers(scenario, stages)});
+                          .layers_per_stage = uneven_layers(scenario, pins, stages)});
       }
     }
   }

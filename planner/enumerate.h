@@ -36,6 +36,8 @@ struct Pins {
   std::vector<RankOrder> rank_orders;     ///< Empty: Megatron-LM's default alone.
   std::vector<Offload> offload;           ///< Empty: nothing is.
   std::optional<int> offload_num_layers;  ///< Of activations.
+  std::vector<int> layers_per_stage;      ///< Of each virtual stage; empty: balanced.
+  std::optional<int> memory_limit;        ///< Of a searched schedule: microbatches.
 };
 
 /// Whether some of what is pinned offloads activations.

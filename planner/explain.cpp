@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -18,10 +19,48 @@ constexpr std::size_t kMostTerms = 3;
 constexpr double kLeftOfEqualTerms = 1e-12;  // of the total: what is left of equal terms
 constexpr std::int64_t kLargestDegree = 100'000'000;
 
+/// Keys that to_string() never leaves out, beside the schedule's name.
+constexpr std::array<std::string_view, 5> kAlwaysPrinted = {"tp", "pp", "dp", "micro_batch_size",
+                                                            "recompute"};
+
 template <class Value>
 std::vector<Value> parse_choice(std::string_view text, NamedValues<Value> names,
                                 const std::string& place) {
   return {names[find_choice(text, names_of(names), place)].value};
+}
+
+/// "0,126x1,0" as the layers of 128 virtual stages.
+std::vector<int> parse_layers(std::string_view text, const std::string& place) {
+  std::vector<int> layers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view item = text.substr(begin, end - begin);
+    const std::size_t times = item.find('x');
+    const std::int64_t count = times == std::string_view::npos
+                                   ? 1
+                                   : parse_count(item.substr(0, times), 1, kMostModelLayers, place);
+    const std::string_view of_one = times == std::string_view::npos ? item : item.substr(times + 1);
+    const std::int64_t most = 2 * std::int64_t{kMostModelLayers} - std::ssize(layers);
+    if (count > most) {
+      throw Error(place + ": expected at most " +
+                  std::to_string(2 * std::int64_t{kMostModelLayers}) + " virtual stages");
+    }
+    layers.insert(layers.end(), static_cast<std::size_t>(count),
+                  static_cast<int>(parse_count(of_one, 0, kMostModelLayers, place)));
+    begin = end + 1;
+  }
+  return layers;
+}
+
+/// Where an item of a list of keys ends: at a space or comma, but that of layers goes on with every
+/// number.
+std::size_t end_of_item(std::string_view text) {
+  std::size_t end = text.find_first_of(", ");
+  while (text.starts_with("layers=") && end != std::string_view::npos && text[end] == ',' &&
+         end + 1 < text.size() && text[end + 1] >= '0' && text[end + 1] <= '9') {
+    end = text.find_first_of(", ", end + 1);
+  }
+  return end;
 }
 
 void apply(Pins& pins, std::string_view key, std::string_view value, const std::string& place) {
@@ -46,7 +85,9 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
                                                       "recompute_modules",
                                                       "block",
                                                       "uniform",
-                                                      "every"};
+                                                      "every",
+                                                      "layers",
+                                                      "limit"};
   const auto degree = [&] { return IntegerRanges(parse_count(value, 1, kLargestDegree, place)); };
   const auto off_or_on = [&] {
     static const std::vector<std::string> off_and_on = {"off", "on"};
@@ -95,6 +136,10 @@ void apply(Pins& pins, std::string_view key, std::string_view value, const std::
     pins.offload = parse_choice(value, NamedValues<Offload>(kOffloadNames), place);
   } else if (key == "offload_num_layers") {
     pins.offload_num_layers = static_cast<int>(parse_count(value, 1, kLargestDegree, place));
+  } else if (key == "layers") {
+    pins.layers_per_stage = parse_layers(value, place);
+  } else if (key == "limit") {
+    pins.memory_limit = static_cast<int>(parse_count(value, 1, kLargestDegree, place));
   } else {
     throw Error(place + ": unknown key" + did_you_mean(key, known_keys));
   }
@@ -123,6 +168,30 @@ std::pair<std::string_view, std::string_view> key_and_value(std::string_view ite
     return {"sequence_parallel", "on"};
   }
   throw Error(place + ": expected key=value, got " + in_quotes(item));
+}
+
+/// What a printed configuration leaves out, which is then as usual.
+void pin_usual(Pins& pins) {
+  for (IntegerRanges Pins::*degree :
+       {&Pins::cp, &Pins::ep, &Pins::etp, &Pins::vpp, &Pins::dp_replicate}) {
+    if ((pins.*degree).is_any()) {
+      pins.*degree = IntegerRanges(1);
+    }
+  }
+  if (pins.zero_stage.is_any()) {
+    pins.zero_stage = IntegerRanges(0);
+  }
+  if (pins.rank_orders.empty()) {
+    pins.rank_orders = {RankOrder{}};
+  }
+  if (pins.offload.empty()) {
+    pins.offload = {Offload::kNone};
+  }
+  if (!pins.recompute_modules.has_value() && pins.recompute.front() == Recompute::kSelective) {
+    pins.recompute_modules = kCoreAttentionAlone;
+  }
+  pins.sequence_parallel = pins.sequence_parallel.value_or(false);
+  pins.reshard_after_forward = pins.reshard_after_forward.value_or(true);
 }
 
 /// `pins` with what `partial` fixes in their place.
@@ -164,6 +233,12 @@ Pins overlay(Pins pins, const Pins& partial) {
   }
   if (partial.recompute_num_layers.has_value()) {
     pins.recompute_num_layers = partial.recompute_num_layers;
+  }
+  if (!partial.layers_per_stage.empty()) {
+    pins.layers_per_stage = partial.layers_per_stage;
+  }
+  if (partial.memory_limit.has_value()) {
+    pins.memory_limit = partial.memory_limit;
   }
   if (partial.sequence_parallel.has_value()) {
     pins.sequence_parallel = partial.sequence_parallel;
@@ -226,20 +301,28 @@ std::string describe_differences(const CostBreakdown& compared, const CostBreakd
 Pins parse_partial_config(std::string_view text, const std::string& place) {
   Pins pins;
   std::set<std::string_view> seen;
+  bool names_schedule = false;  // without its key, as to_string() does
   while (true) {
-    const std::size_t comma = text.find_first_of(", ");
-    const std::string_view item = text.substr(0, comma);
+    const std::size_t end = end_of_item(text);
+    const std::string_view item = text.substr(0, end);
     const auto [key, value] = key_and_value(item, place);
     const std::string key_place = place + ": " + std::string(key);
     if (!seen.insert(key).second) {
       throw Error(key_place + ": given twice");
     }
     apply(pins, key, value, key_place);
-    if (comma == std::string_view::npos) {
-      return pins;
+    names_schedule = names_schedule || (key == "schedule" && item == value);
+    if (end == std::string_view::npos) {
+      break;
     }
-    text.remove_prefix(comma + 1);
+    text.remove_prefix(end + 1);
   }
+  if (names_schedule && std::ranges::all_of(kAlwaysPrinted, [&](std::string_view key) {
+        return seen.contains(key);
+      })) {
+    pin_usual(pins);
+  }
+  return pins;
 }
 
 Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {

@@ -41,9 +41,9 @@ struct Explanation {
 
 /// Reads "tp=8,pp=64,recompute=full" (keys tp pp dp cp ep etp vpp b micro_batch_size schedule
 /// recompute recompute_modules block uniform every sequence_parallel zero_stage dp_replicate
-/// reshard_after_forward rank_order offload offload_num_layers, in any order), or a configuration
-/// as to_string() prints it. Throws Error for unknown keys, values that cannot be, and a key that
-/// is there twice.
+/// reshard_after_forward rank_order offload offload_num_layers layers limit, in any order), or a
+/// configuration as to_string() prints it, which is that one and no other. Throws Error for unknown
+/// keys, values that cannot be, and a key that is there twice.
 [[nodiscard]] Pins parse_partial_config(std::string_view text, const std::string& place);
 
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,

@@ -253,7 +253,7 @@ FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& e
 }
 
 std::size_t FamilySearch::find_split(const ParallelConfig& config, const MicrobatchCosts& costs) {
-  if (!is_uneven_) {
+  if (!is_uneven_ || !options_.pins.layers_per_stage.empty()) {
     return split_;
   }
   const auto balanced = balanced_layers(scenario_, config, costs);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cost_model/analytic/flops.h"
-#include "cost_model/analytic/memory.h"
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/catalog.h"
@@ -126,9 +125,9 @@ class RowCompletion {
       run.run.iteration_time = *time;
     }
     const Scenario scenario = profiles_.scenario_of(run.run);
-    const bool fits = !find_memory_violation(memory_by_stage(scenario, run.run.config),
-                                             usable_memory(scenario.cluster.gpu, 0.0))
-                           .has_value();
+    const bool fits =
+        !find_memory_violation(scenario, run.run.config, usable_memory(scenario.cluster.gpu, 0.0))
+             .has_value();
     (fits ? partial_.completions : too_large_).push_back(std::move(run));
   }
 

@@ -23,8 +23,9 @@ void check_config(const Plan& plan, const std::string& place) {
   if (!has_chunks(config.schedule, config.vpp)) {
     refuse(std::string(name_of(config.schedule)) + " has another vpp");
   }
-  // A plan may say what a schedule would bring that its stack does not run.
-  const Scenario scenario = with_every_schedule(plan.scenario);
+  // A plan may say what a schedule or a split would bring that its stack does not run.
+  Scenario scenario = with_every_schedule(plan.scenario);
+  scenario.stack.can_run.uneven_layers = true;
   if (const auto violation = find_shape_violation(scenario, config)) {
     refuse(std::string(text_of(*violation).description));
   }

@@ -33,15 +33,29 @@ TEST(ParsePartialConfig, RefusesWhatItCannotRead) {
     const char* text;
     const char* message;
   };
-  for (const Row& row :
-       {Row{"", "expected key=value"}, Row{"tp", "expected key=value"}, Row{"tp=", "--explain: tp"},
-        Row{"tp=0", "from 1"}, Row{"tp=x", "\"x\""}, Row{"tpp=8", "did you mean"},
-        Row{"recompute=some", "none, selective, full"}, Row{"tp=8,tp=4", "given twice"},
-        Row{"b=1,micro_batch_size=1", "given twice"}, Row{"block=1,every=2", "given twice"},
-        Row{"modules=mpl", "one of core_attn, moe_act"},
-        Row{"modules=mlp+mlp", "mlp is given twice"}, Row{"modules=op+mlp", "expected op alone"},
-        Row{"block=0", "from 1"}, Row{"sequence_parallel=maybe", "one of off, on"},
-        Row{"tp=8,", "expected key=value"}}) {
+  for (const Row& row : {Row{"", "expected key=value"},
+                         Row{"tp", "expected key=value"},
+                         Row{"tp=", "--explain: tp"},
+                         Row{"tp=0", "from 1"},
+                         Row{"tp=x", "\"x\""},
+                         Row{"tpp=8", "did you mean"},
+                         Row{"recompute=some", "none, selective, full"},
+                         Row{"tp=8,tp=4", "given twice"},
+                         Row{"b=1,micro_batch_size=1", "given twice"},
+                         Row{"block=1,every=2", "given twice"},
+                         Row{"modules=mpl", "one of core_attn, moe_act"},
+                         Row{"modules=mlp+mlp", "mlp is given twice"},
+                         Row{"modules=op+mlp", "expected op alone"},
+                         Row{"block=0", "from 1"},
+                         Row{"sequence_parallel=maybe", "one of off, on"},
+                         Row{"layers=", "--explain: layers"},
+                         Row{"layers=2,", "expected key=value"},
+                         Row{"layers=2,3,", "expected key=value"},
+                         Row{"layers=0x2", "from 1"},
+                         Row{"layers=2x-1", "\"-1\""},
+                         Row{"layers=100000x1,100000x1,1", "at most 200000"},
+                         Row{"limit=0", "from 1"},
+                         Row{"tp=8,", "expected key=value"}}) {
     try {
       (void)parse_partial_config(row.text, "--explain");
       ADD_FAILURE() << row.text << " was accepted";
@@ -123,6 +137,52 @@ TEST(ParsePartialConfig, ReadsAConfigurationAsItIsPrinted) {
   EXPECT_EQ(pins.rank_orders, std::vector(1, RankOrder::kTpCpEpPpDp));
   EXPECT_EQ(pins.offload, std::vector(1, Offload::kBoth));
   EXPECT_EQ(pins.offload_num_layers, 7);
+}
+
+// What is not printed is as usual, and open where keys are given one by one.
+TEST(ParsePartialConfig, ReadsAPrintedConfigurationAsThatOneAlone) {
+  const Pins printed = parse_partial_config(to_string(ParallelConfig{.pp = 2}), "--explain");
+  EXPECT_EQ(printed.cp, IntegerRanges(1));
+  EXPECT_EQ(printed.vpp, IntegerRanges(1));
+  EXPECT_EQ(printed.zero_stage, IntegerRanges(0));
+  EXPECT_EQ(printed.dp_replicate, IntegerRanges(1));
+  EXPECT_EQ(printed.sequence_parallel, false);
+  EXPECT_EQ(printed.reshard_after_forward, true);
+  EXPECT_EQ(printed.offload, std::vector(1, Offload::kNone));
+  const Pins partial = parse_partial_config("tp=1,pp=2,dp=1,b=1,recompute=none", "--explain");
+  EXPECT_TRUE(partial.cp.is_any());
+  EXPECT_TRUE(partial.zero_stage.is_any());
+  EXPECT_FALSE(partial.sequence_parallel.has_value());
+}
+
+TEST(ParsePartialConfig, ReadsLayersAndTheLimitOfASearchedSchedule) {
+  const ParallelConfig config{.pp = 4,
+                              .schedule = ScheduleKind::kZbAuto,
+                              .layers_per_stage = {3, 5, 5, 4},
+                              .memory_limit = 7};
+  const Pins pins = parse_partial_config(to_string(config), "--explain");
+  EXPECT_EQ(pins.memory_limit, 7);
+  EXPECT_EQ(pins.layers_per_stage, config.layers_per_stage);
+  // Between other keys, too, and behind a comma.
+  const Pins between = parse_partial_config("tp=8,layers=0,2x1,0,b=2", "--explain");
+  EXPECT_EQ(between.layers_per_stage, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(between.tp, IntegerRanges(8));
+  EXPECT_EQ(between.micro_batch_size, IntegerRanges(2));
+}
+
+// Another split than the balanced one, equal stages in their place, and what holds too few layers.
+TEST(Explain, KeepsToTheLayersThatAreGiven) {
+  const Scenario scenario =
+      shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
+  const std::string others = "tp=8,pp=16,dp=128,cp=1,vpp=1,b=1,";
+  const auto best = [&](const std::string& layers) {
+    const Explanation explanation = explain(
+        scenario, {.gpus = 16384}, parse_partial_config(others + "layers=" + layers, "--explain"));
+    return explanation.matching;
+  };
+  EXPECT_EQ(best("15,6x8,9x7").shortfall->config.layers_per_stage.front(), 15);
+  EXPECT_EQ(best("16x7").violations.begin()->first, Constraint::kLayersPerStage);
+  EXPECT_EQ(best("7,7").violations.begin()->first, Constraint::kLayersPerStage);
 }
 
 TEST(Explain, RefusesToOffloadLayersOfNothing) {
