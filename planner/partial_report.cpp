@@ -176,7 +176,7 @@ std::string partial_table(const std::vector<ValidatedPartialRun>& runs) {
       "\n{:<28} {:>10}  {:^21}  {:^21} {:>7}  {:>11}  {}\n{:<28} {:>10}  {:>10} {:>10}"
       "  {:>10} {:>10} {:>7}\n",
       "rows with unknown fields", "measured s", "range of predictions", "with 90 % intervals",
-      "error", "ways: fit", "best, and what is unknown", "", "", "fastest", "slowest", "low",
+      "error", "tried   fit", "best, and what is unknown", "", "", "fastest", "slowest", "low",
       "high", "of best");
   for (const ValidatedPartialRun& row : runs) {
     text += fmt::format(
@@ -184,7 +184,7 @@ std::string partial_table(const std::vector<ValidatedPartialRun>& runs) {
         "({}){}{}\n",
         row.id, row.best.costed.run.iteration_time.value(), row.fastest.value(),
         row.slowest.value(), row.low.value(), row.high.value(), 100.0 * row.best.error(), row.tried,
-        row.completions, best_of(row), fmt::join(row.unknown, ", "),
+        row.fits ? row.completions : 0, best_of(row), fmt::join(row.unknown, ", "),
         row.is_inside_interval() ? "" : "  outside", row.fits ? "" : "  fits nowhere");
   }
   text += fmt::format("\n{:<24} {:>5} {:>7} {:>9} {:>12} {:>11}\n", "group [%]", "rows", "inside",
