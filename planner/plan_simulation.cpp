@@ -64,11 +64,19 @@ MemoryUse memory_use(const Plan& plan) {
 
 std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
                                     const Timeline& timeline) {
-  const MemoryUse use = memory_use(plan);
+  MemoryUse use = memory_use(plan);
   std::vector<MemoryProfile> result;
   result.reserve(schedule.orders.size());
   for (int rank = 0; rank < plan.config.pp; ++rank) {
-    result.push_back(memory_profile(schedule, timeline.spans[rank], rank, use));
+    MemoryProfile profile = memory_profile(schedule, timeline.spans[rank], rank, use);
+    // A plan of ptdp's runtime has what the pass of the worst moment takes, when fewer activations
+    // may be held than at another.
+    const Bytes excess = profile.peak - plan.memory.stages[rank].total();
+    if (excess > Bytes(0.0) && plan.scenario.stack.memory_model == MemoryModel::kPtdp) {
+      use.fixed[rank] = use.fixed[rank] - excess;
+      profile = memory_profile(schedule, timeline.spans[rank], rank, use);
+    }
+    result.push_back(std::move(profile));
   }
   return result;
 }
@@ -116,7 +124,8 @@ ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
   for (const MemoryProfile& profile : profiles(other, schedule, timeline)) {
     row.peak_memory = std::max(row.peak_memory, profile.peak);
   }
-  row.fits = row.peak_memory <= usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
+  row.planned_memory = other.memory.peak();
+  row.fits = row.planned_memory <= usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
   row.is_run_by_stack = is_run_by_stack(plan.scenario.stack, other.config);
   return row;
 }

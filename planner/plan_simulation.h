@@ -77,8 +77,9 @@ struct ScheduleComparison {
   Seconds makespan;      ///< Until the last action.
   Seconds bubble;
   double bubble_ratio = 0.0;
-  Bytes peak_memory;
-  bool fits = false;  ///< Into the memory that the plan may use.
+  Bytes peak_memory;     ///< As it is simulated.
+  Bytes planned_memory;  ///< As searches and plans count it, which is no less.
+  bool fits = false;     ///< By the latter, into the memory that the plan may use.
   bool is_run_by_stack = false;
   bool changes_semantics = false;  ///< Stale weights: not the optimizer's step of the others.
 };

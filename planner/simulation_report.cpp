@@ -230,7 +230,8 @@ std::string remarks(const Plan& plan, const ScheduleComparison& row) {
     remarks.emplace_back("stale weights: another optimizer; no step ends");
   }
   if (!row.fits) {
-    remarks.emplace_back("does not fit");
+    remarks.push_back(
+        fmt::format("does not fit: {:.1f} GiB planned", row.planned_memory.value() / kGibi));
   }
   if (!row.is_run_by_stack) {
     remarks.push_back("not run by " + plan.scenario.stack.name);
@@ -279,6 +280,7 @@ std::string comparison_json(const Plan& plan, std::span<const ScheduleComparison
       json.number("bubble", row.bubble.value());
       json.number("bubble_ratio", row.bubble_ratio);
       json.number("memory_peak_GiB", row.peak_memory.value() / kGibi);
+      json.number("memory_planned_GiB", row.planned_memory.value() / kGibi);
       json.flag("fits", row.fits);
       json.flag("run_by_stack", row.is_run_by_stack);
       json.flag("changes_semantics", row.changes_semantics);

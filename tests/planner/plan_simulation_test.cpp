@@ -8,6 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/schedule/validator.h"
+#include "planner/constraint.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {
@@ -89,6 +90,82 @@ TEST(PlanSimulation, FindsTheMemoryThatThePlanCounts) {
           << to_string(plan.config) << ", rank " << rank;
     }
   }
+}
+
+// What a search lets through must not run out of memory in its simulation. The closed form counts
+// chunks in flight without a look at the order, so that it may be above.
+TEST(PlanSimulation, HoldsNoMoreThanThePlanCounts) {
+  struct Row {
+    const char* model;
+    const char* cluster;
+    const char* stack;
+    std::int64_t batch;
+    ParallelConfig config;
+  };
+  const std::vector<Row> rows = {
+      {"39B", "dgx-h100", "megatron-core-2025", 32, {.tp = 8, .sequence_parallel = true}},
+      {"llama-3.1-405b", "grand-teton-h100", "meta-llama3", 64, {.tp = 8, .zero_stage = 2}},
+      {"gpt2-774m", "host", "ptdp-cpu", 32, {.tp = 2}},
+      {"deepseek-v3", "dgx-h100", "megatron-bridge-2025", 64, {.ep = 8}}};
+  int num_plans = 0;
+  for (const Row& row : rows) {
+    Scenario scenario =
+        with_every_schedule(shipped_scenario(row.model, row.cluster, row.stack, row.batch));
+    scenario.cluster.gpu.memory = Bytes(1e15);
+    scenario.stack.can_run.uneven_layers = true;
+    for (const int pp : {2, 4, 8}) {
+      for (const Recompute recompute :
+           {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        ParallelConfig config = row.config;
+        config.pp = pp;
+        config.dp = row.config.ep;
+        config.recompute = recompute;
+        const int layers = scenario.job.model.num_layers;
+        config.layers_per_stage.assign(static_cast<std::size_t>(pp), layers / pp);
+        config.layers_per_stage.back() += layers % pp;
+        if (layers % pp == 0) {
+          config.layers_per_stage.clear();
+        }
+        const Plan base = plan_under(scenario, config);
+        for (const ScheduleGenerator& generator : schedule_generators()) {
+          Plan plan = base;
+          if (change_schedule(plan, generator)) {
+            continue;
+          }
+          const PlanSimulation simulation = simulate_plan(plan, {});
+          for (std::size_t rank = 0; rank < simulation.memory.size(); ++rank) {
+            EXPECT_LE(simulation.memory[rank].peak / plan.memory.stages[rank].total(), 1.0 + 1e-9)
+                << row.model << ", " << row.stack << ", rank " << rank << " of "
+                << to_string(plan.config);
+          }
+          ++num_plans;
+        }
+      }
+    }
+  }
+  EXPECT_GT(num_plans, 300);
+}
+
+// A comparison says of a schedule what a search says that is pinned to it.
+TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
+  Scenario scenario = selene_2021("39B", 64);
+  const ParallelConfig config{
+      .tp = 8, .pp = 8, .micro_batch_size = 1, .recompute = Recompute::kNone};
+  scenario.cluster.gpu.memory = peak_memory(scenario, config);
+  const Plan plan = plan_under(scenario, config);
+  int num_misfits = 0;
+  for (const ScheduleComparison& row : compare_schedules(plan, {})) {
+    Plan other = plan;
+    const auto generator =
+        std::ranges::find(schedule_generators(), row.schedule, &ScheduleGenerator::name);
+    ASSERT_EQ(change_schedule(other, *generator), std::nullopt) << row.schedule;
+    EXPECT_EQ(row.fits,
+              !find_memory_violation(other.scenario, other.config, scenario.cluster.gpu.memory))
+        << row.schedule;
+    EXPECT_LE(row.peak_memory / row.planned_memory, 1.0 + 1e-9) << row.schedule;
+    num_misfits += row.fits ? 0 : 1;
+  }
+  EXPECT_GT(num_misfits, 0);
 }
 
 TEST(PlanSimulation, WalksThroughASoundSchedule) {
