@@ -124,19 +124,26 @@ const ConstraintText& text_of(Constraint constraint) {
       [constraint](const ConstraintText& entry) { return entry.constraint == constraint; });
 }
 
-std::optional<Constraint> find_split_violation(const Scenario& scenario,
-                                               const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
-  if (model.num_attention_heads % config.tp != 0) {
+std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp) {
+  if (model.num_attention_heads % tp != 0) {
     return Constraint::kHeadsByTp;
   }
   const bool has_dense_layers = num_expert_layers(model) < model.num_layers;
-  if ((has_dense_layers && model.ffn_hidden_size % config.tp != 0) ||
-      model.moe_shared_expert_intermediate_size % config.tp != 0) {
+  if ((has_dense_layers && model.ffn_hidden_size % tp != 0) ||
+      model.moe_shared_expert_intermediate_size % tp != 0) {
     return Constraint::kFfnByTp;
   }
-  if (model.num_query_groups % config.tp != 0) {
+  if (model.num_query_groups % tp != 0) {
     return Constraint::kGroupsByTp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_split_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (const auto violation = find_tp_violation(model, config.tp)) {
+    return violation;
   }
   if (config.layers_per_stage.empty() && model.num_layers % config.pp != 0) {
     return Constraint::kLayersByPp;

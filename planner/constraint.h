@@ -118,7 +118,9 @@ inline constexpr std::array kConstraints = {
 
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
-/// Checks that depend on tp, pp and cp only.
+/// Checks that depend on tp only.
+[[nodiscard]] std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp);
+/// Checks that depend on tp, pp and cp only, tp's first.
 [[nodiscard]] std::optional<Constraint> find_split_violation(const Scenario& scenario,
                                                              const ParallelConfig& config);
 /// Checks that neither dp nor the microbatch size touch; the split must pass.

@@ -175,6 +175,11 @@ void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
   std::set<ParallelConfig> seen;
   Derivation derivation(scenario, options);
   for (const Candidate& base : bases) {
+    if (options.limit.is_over()) {
+      found.unseen = found.unseen.value_or(Unseen{});
+      found.is_proven = false;
+      break;
+    }
     ParallelConfig but_recompute = base.config;
     but_recompute.recompute = Recompute::kNone;
     but_recompute.recompute_modules = kCoreAttentionAlone;

@@ -247,31 +247,11 @@ std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelCo
   return {config.pp, 2 * config.pp - 1};
 }
 
-/// The virtual stages with the schedules that have so many, as far as the pins allow both.
-std::vector<ParallelConfig> interleavings(const Scenario& scenario, const Pins& pins,
-                                          const ParallelConfig& split) {
-  std::vector<ParallelConfig> result;
-  const std::vector<ScheduleKind> schedules = schedules_of(scenario, pins);
-  // The first chunk may be the embedding alone, and the last the logits.
+/// Virtual stages that a GPU may have: the first may be the embedding alone, and the last the
+/// logits.
+std::int64_t most_chunks(const Scenario& scenario, int pp) {
   const int ends = scenario.stack.can_run.uneven_layers ? 2 : 0;
-  const int most = (scenario.job.model.num_layers + ends) / split.pp;
-  for (const std::int64_t vpp : pins.vpp.values(split.pp == 1 ? 1 : most)) {
-    ParallelConfig config = split;
-    config.vpp = static_cast<int>(vpp);
-    config.layers_per_stage = uneven_layers(scenario, pins, config.pp * config.vpp);
-    for (const ScheduleKind schedule : schedules) {
-      const bool is_usual =
-          schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
-      if (has_chunks(schedule, vpp) && (split.pp > 1 || is_usual)) {
-        config.schedule = schedule;
-        for (const std::optional<int> limit : memory_limits(pins, config)) {
-          config.memory_limit = limit;
-          result.push_back(config);
-        }
-      }
-    }
-  }
-  return result;
+  return (scenario.job.model.num_layers + ends) / pp;
 }
 
 /// Whether each replica of the shards has at least a node.
@@ -331,47 +311,85 @@ std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const
   return result;
 }
 
-std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
-                                             const Pins& pins, int tp) {
-  std::vector<ParallelConfig> result;
+std::vector<ModelSplit> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
+                                         const Pins& pins, int tp) {
+  std::vector<ModelSplit> result;
   const std::vector<std::int64_t> cps = context_sizes(scenario, gpus / tp, pins);
   const std::int64_t layers = scenario.job.model.num_layers;
   for (const std::int64_t pp : pins.pp.values(std::min(gpus / tp, layers))) {
-    const int stages = static_cast<int>(pp);
     for (const std::int64_t cp : cps) {
       if (tp * pp * cp <= gpus) {
-        result.push_back({.tp = tp,
-                          .pp = stages,
-                          .cp = static_cast<int>(cp),
-                          .layers_per_stage = uneven_layers(scenario, pins, stages)});
+        result.push_back({.tp = tp, .pp = static_cast<int>(pp), .cp = static_cast<int>(cp)});
       }
     }
   }
   return result;
 }
 
+ParallelConfig split_config(const Scenario& scenario, const Pins& pins, const ModelSplit& split) {
+  return {.tp = split.tp,
+          .pp = split.pp,
+          .cp = split.cp,
+          .layers_per_stage = uneven_layers(scenario, pins, split.pp)};
+}
+
 std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const Pins& pins,
                                                const ParallelConfig& split) {
-  const std::vector<Recompute> recomputes = recomputations(scenario.stack.can_run, pins);
-  const std::vector<std::pair<int, int>> experts = expert_splits(scenario, pins, split.tp);
-  const std::vector<bool> sequences = sequence_parallel_choices(scenario, pins, split.tp);
-  // The same for every variant of the split, of which there may be a hundred thousand.
-  std::vector<ParallelConfig> placements;
-  add_placements(scenario, pins, split, placements);
-  const std::vector<ParallelConfig> chunks = interleavings(scenario, pins, split);
+  const Variants variants(scenario, pins, split);
   std::vector<ParallelConfig> result;
-  result.reserve(chunks.size() * recomputes.size() * sequences.size() * experts.size() *
-                 placements.size());
+  for (const std::int64_t vpp : variants.chunks()) {
+    std::ranges::move(variants.with_chunks(vpp), std::back_inserter(result));
+  }
+  return result;
+}
+
+Variants::Variants(const Scenario& scenario, const Pins& pins, ParallelConfig split)
+    : scenario_(scenario),
+      pins_(pins),
+      split_(std::move(split)),
+      chunks_(pins.vpp.values(split_.pp == 1 ? 1 : most_chunks(scenario, split_.pp))),
+      schedules_(schedules_of(scenario, pins)),
+      recomputes_(recomputations(scenario.stack.can_run, pins)),
+      experts_(expert_splits(scenario, pins, split_.tp)),
+      sequences_(sequence_parallel_choices(scenario, pins, split_.tp)) {
+  split_.layers_per_stage.clear();  // each number of chunks has its own
+  add_placements(scenario, pins, split_, placements_);
+}
+
+std::vector<ParallelConfig> Variants::interleavings(std::int64_t vpp) const {
+  std::vector<ParallelConfig> result;
+  ParallelConfig config = split_;
+  config.vpp = static_cast<int>(vpp);
+  config.layers_per_stage = uneven_layers(scenario_, pins_, config.pp * config.vpp);
+  for (const ScheduleKind schedule : schedules_) {
+    const bool is_usual =
+        schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
+    if (has_chunks(schedule, vpp) && (config.pp > 1 || is_usual)) {
+      config.schedule = schedule;
+      for (const std::optional<int> limit : memory_limits(pins_, config)) {
+        config.memory_limit = limit;
+        result.push_back(config);
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<ParallelConfig> Variants::with_chunks(std::int64_t vpp) const {
+  const std::vector<ParallelConfig> chunks = interleavings(vpp);
+  std::vector<ParallelConfig> result;
+  result.reserve(chunks.size() * recomputes_.size() * sequences_.size() * experts_.size() *
+                 placements_.size());
   for (const ParallelConfig& interleaving : chunks) {
-    for (const Recompute recompute : recomputes) {
-      for (const bool is_sequence_parallel : sequences) {
-        for (const auto& [ep, etp] : experts) {
+    for (const Recompute recompute : recomputes_) {
+      for (const bool is_sequence_parallel : sequences_) {
+        for (const auto& [ep, etp] : experts_) {
           ParallelConfig config = interleaving;
-          set_recomputation(config, recompute, scenario.stack.can_run, pins);
+          set_recomputation(config, recompute, scenario_.stack.can_run, pins_);
           config.sequence_parallel = is_sequence_parallel;
           config.ep = ep;
           config.etp = etp;
-          for (const ParallelConfig& placement : placements) {
+          for (const ParallelConfig& placement : placements_) {
             place_as(config, placement);
             result.push_back(config);
           }

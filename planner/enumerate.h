@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cost_model/spec/parallel_config.h"
@@ -47,15 +48,26 @@ struct Pins {
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,
                                             const Pins& pins);
 
+/// A way to split a model over GPUs. There may be millions.
+struct ModelSplit {
+  int tp = 1;
+  int pp = 1;
+  int cp = 1;
+
+  [[nodiscard]] std::int64_t gpus() const { return std::int64_t{1} * tp * pp * cp; }
+};
+
 /// The ways to split a model with this tp: pp from 1 to the number of layers, and with each cp 1
 /// and, where the stack runs it, the powers of two that leave each GPU at least 2048 tokens of a
 /// sequence (or what is pinned), on at most `gpus`. Shorter parts were not found in published runs,
 /// and each cp costs about as much to search as the rest.
-/// Where the stack runs any number of layers per stage and they do not divide, layers_per_stage
-/// holds an even split, for the search to balance.
-[[nodiscard]] std::vector<ParallelConfig> enumerate_splits(const Scenario& scenario,
-                                                           std::int64_t gpus, const Pins& pins,
-                                                           int tp);
+[[nodiscard]] std::vector<ModelSplit> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
+                                                       const Pins& pins, int tp);
+
+/// A configuration with these degrees. Where the stack runs any number of layers per stage and they
+/// do not divide, layers_per_stage holds an even split, for the search to balance.
+[[nodiscard]] ParallelConfig split_config(const Scenario& scenario, const Pins& pins,
+                                          const ModelSplit& split);
 
 /// The split with every vpp (1 to the layers per stage, where embedding and logits may be chunks
 /// without layers if the stack runs any number of layers) and schedule of so many chunks,
@@ -70,6 +82,31 @@ struct Pins {
 [[nodiscard]] std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario,
                                                              const Pins& pins,
                                                              const ParallelConfig& split);
+
+/// The same, one number of virtual stages after another: all at once may not fit into memory.
+class Variants {
+ public:
+  /// Keeps references to the scenario and the pins.
+  Variants(const Scenario& scenario, const Pins& pins, ParallelConfig split);
+
+  /// Every vpp, ascending.
+  [[nodiscard]] const std::vector<std::int64_t>& chunks() const { return chunks_; }
+  [[nodiscard]] std::vector<ParallelConfig> with_chunks(std::int64_t vpp) const;
+
+ private:
+  /// With every schedule that has so many chunks, as far as the pins allow.
+  [[nodiscard]] std::vector<ParallelConfig> interleavings(std::int64_t vpp) const;
+
+  const Scenario& scenario_;
+  const Pins& pins_;
+  ParallelConfig split_;
+  std::vector<std::int64_t> chunks_;
+  std::vector<ScheduleKind> schedules_;
+  std::vector<Recompute> recomputes_;
+  std::vector<std::pair<int, int>> experts_;  // ep, etp
+  std::vector<bool> sequences_;               // whether sequence-parallel
+  std::vector<ParallelConfig> placements_;    // what add_placements chose
+};
 
 /// A number of replicas, and the microbatch sizes that divide the batch of each.
 struct Replicas {

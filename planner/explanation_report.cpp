@@ -71,7 +71,7 @@ std::string to_json(const Explanation& explanation, const Scenario& scenario,
   ObjectWriter json;
   json.text("schema", "ptdp.explanation/1");
   json.text("tool_version", PTDP_VERSION);
-  json.child("candidates", candidates_json(explanation.matching));
+  json.child("candidates", candidates_json(explanation.matching, calibration.factor));
   const std::vector<Candidate>& matching = explanation.matching.best;
   const std::vector<Candidate>& all = explanation.all.best;
   if (!matching.empty()) {

@@ -7,6 +7,7 @@
 
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/iteration.h"
+#include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/spread.h"
@@ -16,6 +17,7 @@ namespace ptdp {
 namespace {
 
 constexpr int kUnknown = -1;
+constexpr unsigned kLooks = 64;              // at candidates between two at the limit
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
 // What a step may take over its bound for it to be worth simulating before others.
 constexpr double kLikelyAbove = 1.6;
@@ -63,14 +65,37 @@ FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& option
       costs_(scenario),
       findings_(options) {}
 
-void FamilySearch::search_split(const ParallelConfig& split) {
+bool FamilySearch::search_split(const ParallelConfig& split) {
   if (const auto violation = find_split_violation(scenario_, split)) {
     reject(*violation);
-    return;
+    return !is_over();
   }
-  const std::vector<ParallelConfig> variants = enumerate_variants(scenario_, options_.pins, split);
+  const Variants variants(scenario_, options_.pins, split);
+  for (const std::int64_t vpp : variants.chunks()) {
+    if (is_over()) {
+      return false;
+    }
+    search_chunks(variants.with_chunks(vpp));
+  }
+  return !is_over_;
+}
+
+bool FamilySearch::is_over() {
+  const bool is_slow = memory_.walks_orders();
+  if (!is_over_ && (++looks_ >= kLooks || is_slow)) {
+    looks_ = 0;
+    is_over_ = options_.limit.is_over();
+    if (on_progress_) {
+      on_progress_();
+    }
+  }
+  return is_over_;
+}
+
+/// Variants of as many chunks.
+void FamilySearch::search_chunks(const std::vector<ParallelConfig>& variants) {
   std::vector<int> zero_stages;
-  for (auto first = variants.begin(); first != variants.end();) {
+  for (auto first = variants.begin(); first != variants.end() && !is_over_;) {
     zero_stages.clear();
     auto variant = first;
     for (; variant != variants.end() && is_same_family(scenario_.stack, *first, *variant);
@@ -95,7 +120,7 @@ void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& 
   split_ = family_memory_.number_of(config.layers_per_stage);
   enter(config, zero_stages);
   for (const int size : sizes_) {
-    if (entries_.empty()) {
+    if (entries_.empty() || is_over()) {
       break;
     }
     search_size(config, size);
@@ -144,7 +169,7 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
     return;
   }
   // From the largest dp down: what no split fits there, none fits with fewer replicas.
-  for (std::size_t i = entries_.size(); i-- > 0;) {
+  for (std::size_t i = entries_.size(); i-- > 0 && !is_over();) {
     Entry& entry = entries_[i];
     if (!entry.is_done() && (*entry.sizes)[entry.next] == size) {
       ++entry.next;
@@ -223,6 +248,7 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   const Bytes exact = memory_.judge(config).largest;
   if (may_matter(kLikelyAbove * least)) {
     findings_.keep({config, times_.find(scenario_, config, *shared.costs), exact});
+    looks_ = kLooks;  // a simulation may take as long as many looks
   } else {
     findings_.keep_bounded({config, least * kSurelyBelow, exact});
   }
@@ -302,13 +328,13 @@ void FamilySearch::reject(Constraint constraint, std::int64_t count) {
   }
 }
 
-/// `largest` may be rounded.
+/// `largest` is that of some stages, and may be rounded.
 void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
   std::optional<MemoryShortfall>& smallest = tally_.shortfall;
   if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {
     return;
   }
-  const MemoryShortfall exact{config, memory_.judge(config).largest - memory_.capacity()};
+  const MemoryShortfall exact{config, peak_memory(scenario_, config) - memory_.capacity()};
   if (!smallest || is_smaller(exact, *smallest)) {
     smallest = exact;
   }

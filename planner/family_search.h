@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -33,7 +34,12 @@ class FamilySearch {
   FamilySearch(const Scenario& scenario, const SearchOptions& options,
                const std::vector<Replicas>& replicas);
 
-  void search_split(const ParallelConfig& split);
+  /// Returns whether it came to the end of the split before the options' limit was over.
+  [[nodiscard]] bool search_split(const ParallelConfig& split);
+
+  /// What is called now and then from here on.
+  void report_to(std::function<void()> on_progress) { on_progress_ = std::move(on_progress); }
+  [[nodiscard]] std::optional<Seconds> best_time() const { return findings_.best_time(); }
 
   /// What was counted so far, without best and pareto; and what was found.
   [[nodiscard]] const SearchResult& tally() const { return tally_; }
@@ -68,6 +74,10 @@ class FamilySearch {
     bool is_ever = false;  ///< Once it is asked: whether it holds for the fewest.
   };
 
+  /// Asks the limit now and then: it may be a clock.
+  [[nodiscard]] bool is_over();
+
+  void search_chunks(const std::vector<ParallelConfig>& variants);
   void search_family(ParallelConfig config, const std::vector<int>& zero_stages);
   void enter(ParallelConfig& config, const std::vector<int>& zero_stages);
   void search_size(ParallelConfig& config, int size);
@@ -107,6 +117,9 @@ class FamilySearch {
   SearchResult tally_;
   Findings findings_;
   IterationTimes times_;
+  std::function<void()> on_progress_;
+  unsigned looks_ = 0;  // since the limit was asked
+  bool is_over_ = false;
 };
 
 }  // namespace ptdp

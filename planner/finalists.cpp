@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,7 +38,8 @@ class Finalists {
         costs_(scenario),
         times_(times) {}
 
-  void run(std::vector<Candidate> bounded) {
+  /// Returns what the limit left.
+  [[nodiscard]] std::optional<Unseen> run(std::vector<Candidate> bounded) {
     std::vector<Contender> heap;
     heap.reserve(bounded.size());
     for (Candidate& candidate : bounded) {
@@ -47,6 +49,9 @@ class Finalists {
     std::ranges::make_heap(heap, is_later);
     while (!heap.empty() &&
            findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time)) {
+      if (is_over()) {
+        return unseen(heap);
+      }
       std::ranges::pop_heap(heap, is_later);
       learn(heap.back());
       if (heap.back().knowledge == Knowledge::kSimulated) {
@@ -56,32 +61,48 @@ class Finalists {
         std::ranges::push_heap(heap, is_later);
       }
     }
-    if (options_.wants_front) {
-      find_front(std::move(heap));
-    }
+    return options_.wants_front ? find_front(std::move(heap)) : std::nullopt;
   }
 
  private:
+  /// One is simulated, whatever the limit.
+  [[nodiscard]] bool is_over() const { return has_simulated_ && options_.limit.is_over(); }
+
+  /// What the rest takes at least.
+  [[nodiscard]] Unseen unseen(std::span<const Contender> rest) const {
+    Unseen least{.least_time = rest.front().candidate.time, .least_score = rest.front().score};
+    for (const Contender& contender : rest) {
+      least.least_time = std::min(least.least_time, contender.candidate.time);
+      least.least_score = std::min(least.least_score, contender.score);
+    }
+    return least;
+  }
+
   [[nodiscard]] double score_of(const Candidate& candidate) const {
     return score(candidate.time, candidate.config, options_.objective);
   }
 
-  /// Simulates what of the rest may be on the front.
-  void find_front(std::vector<Contender> rest) {
+  /// Simulates what of the rest may be on the front; returns what the limit left.
+  [[nodiscard]] std::optional<Unseen> find_front(std::vector<Contender> rest) {
     std::ranges::sort(rest, [](const Contender& a, const Contender& b) {
       return std::tie(a.candidate.time, a.candidate.config) <
              std::tie(b.candidate.time, b.candidate.config);
     });
-    for (Contender& contender : rest) {
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      Contender& contender = rest[i];
       const Candidate& candidate = contender.candidate;
       while (contender.knowledge != Knowledge::kSimulated &&
              findings_.may_be_on_front(candidate.time, candidate.memory)) {
+        if (is_over()) {
+          return unseen(std::span(rest).subspan(i));
+        }
         learn(contender);
       }
       if (contender.knowledge == Knowledge::kSimulated) {
         findings_.keep(candidate);
       }
     }
+    return std::nullopt;
   }
 
   /// Takes the next better figure for the time of a contender.
@@ -95,6 +116,7 @@ class Finalists {
     } else {
       candidate.time = times_.find(scenario_, candidate.config, costs);
       contender.knowledge = Knowledge::kSimulated;
+      has_simulated_ = true;
     }
     contender.score = score_of(candidate);
   }
@@ -104,16 +126,16 @@ class Finalists {
   Findings& findings_;
   CostsCache costs_;
   IterationTimes& times_;
+  bool has_simulated_ = false;
 };
 
 }  // namespace
 
-void simulate_finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
-                        IterationTimes& times) {
+std::optional<Unseen> simulate_finalists(const Scenario& scenario, const SearchOptions& options,
+                                         Findings& findings, IterationTimes& times) {
   std::vector<Candidate> bounded = findings.take_bounded();
-  if (!bounded.empty()) {
-    Finalists(scenario, options, findings, times).run(std::move(bounded));
-  }
+  return bounded.empty() ? std::nullopt
+                         : Finalists(scenario, options, findings, times).run(std::move(bounded));
 }
 
 }  // namespace ptdp

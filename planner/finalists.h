@@ -1,6 +1,8 @@
 // Which candidates have to be simulated, and no more.
 #pragma once
 
+#include <optional>
+
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/scenario.h"
 #include "planner/findings.h"
@@ -14,8 +16,10 @@ namespace ptdp {
 ///
 /// Best first: the candidate with the lowest bound is looked at next; a cheap bound gives way to
 /// that of least_step_time, and this to the simulation, until no bound is below the last of the
-/// best. `times` are those that are known already, of the same scenario.
-void simulate_finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
-                        IterationTimes& times);
+/// best. `times` are those that are known already, of the same scenario. Ends with the options'
+/// limit, once one is simulated, and returns what is left then.
+[[nodiscard]] std::optional<Unseen> simulate_finalists(const Scenario& scenario,
+                                                       const SearchOptions& options,
+                                                       Findings& findings, IterationTimes& times);
 
 }  // namespace ptdp

@@ -96,6 +96,14 @@ std::vector<Candidate> Findings::take_bounded() {
   return std::exchange(bounded_, {});
 }
 
+std::optional<Seconds> Findings::best_time() const {
+  std::optional<Seconds> least;
+  for (const Ranked& ranked : best_) {
+    least = std::min(least.value_or(ranked.candidate.time), ranked.candidate.time);
+  }
+  return least;
+}
+
 std::vector<Candidate> Findings::best() const {
   std::vector<Ranked> ranked = best_;
   std::ranges::sort(ranked, is_better);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "planner/search.h"
@@ -49,6 +50,8 @@ class Findings {
   /// Those kept by keep_bounded() that may matter beside all that was kept since; none are left.
   [[nodiscard]] std::vector<Candidate> take_bounded();
 
+  /// Of the fastest of the best.
+  [[nodiscard]] std::optional<Seconds> best_time() const;
   /// By objective, then by configuration.
   [[nodiscard]] std::vector<Candidate> best() const;
   [[nodiscard]] std::vector<Candidate> front() const { return front_.members(); }

@@ -249,7 +249,8 @@ std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, Search
   options.num_best = 1;
   options.wants_front = false;
   std::int64_t enumerated = 0;
-  while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry) {
+  while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry &&
+         !options.limit.is_over()) {
     options.gpus *= 2;
     const SearchResult result = search(scenario, options);
     if (!result.best.empty()) {

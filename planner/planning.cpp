@@ -5,11 +5,15 @@
 #include "cost_model/spec/object_writer.h"
 #include "cost_model/spec/parameter_counts.h"
 #include "planner/derived_search.h"
+#include "planner/formatting.h"
 #include "planner/plan_list.h"
 #include "planner/validation.h"
 
 namespace ptdp {
 namespace {
+
+// Of what the limit leaves: the rest is for derived plans and rules of thumb.
+constexpr double kShareOfSearch = 0.9;
 
 ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
   const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
@@ -87,8 +91,19 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   PlanningResult result{.scenario = scenario, .options = options};
   result.calibration = calibration.fit(scenario, options.gpus);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
+  SearchOptions searched = options;
+  searched.limit = options.limit.share(kShareOfSearch);
+  if (options.on_progress) {
+    searched.on_progress = [&](SearchProgress progress) {
+      progress.least_time = progress.least_time * result.calibration.factor;
+      if (progress.best) {
+        progress.best = *progress.best * result.calibration.factor;
+      }
+      options.on_progress(progress);
+    };
+  }
   IterationTimes times;
-  result.search = search(scenario, options, times);
+  result.search = search(scenario, searched, times);
   add_derived_plans(scenario, options, result.search);
   for (const Candidate& candidate : result.search.best) {
     result.plans.push_back(
@@ -97,6 +112,9 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
   }
   if (!result.search.best.empty()) {
     result.baselines = rules_of_thumb(scenario, options, times);
+    if (options.limit.is_over()) {
+      result.baselines.clear();  // those that were cut off would seem to have nothing that fits
+    }
   }
   for (const MeasuredRun& run :
        find_published_runs(read_published_runs(), scenario, options.gpus)) {
@@ -131,7 +149,7 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
   return inputs;
 }
 
-ObjectWriter candidates_json(const SearchResult& search) {
+ObjectWriter candidates_json(const SearchResult& search, double calibration_factor) {
   ObjectWriter violations;
   for (const ConstraintText& text : kConstraints) {
     const auto found = search.violations.find(text.constraint);
@@ -144,7 +162,35 @@ ObjectWriter candidates_json(const SearchResult& search) {
   if (search.shortfall.has_value()) {
     candidates.number("smallest_shortfall_bytes", search.shortfall->missing.value());
   }
+  candidates.flag("proven", search.is_proven);
+  candidates.flag("complete", !search.unseen.has_value());
+  if (search.unseen.has_value()) {
+    candidates.number("least_unseen_s", search.unseen->least_time.value() * calibration_factor);
+  }
   return candidates;
+}
+
+std::string unproven_remark(const SearchResult& search, const SearchOptions& options,
+                            double calibration_factor) {
+  if (!search.unseen.has_value()) {
+    return "";
+  }
+  const std::string least =
+      options.objective == Objective::kCost
+          ? fmt::format("{:.4g} GPU-seconds", search.unseen->least_score * calibration_factor)
+          : duration(search.unseen->least_time * calibration_factor);
+  return search.is_proven
+             ? fmt::format(
+                   "\nProven, not counted to the end\n  the search was ended; what it did not look "
+                   "at "
+                   "takes {} an iteration at least\n",
+                   least)
+             : fmt::format(
+                   "\nNot proven\n  the search was ended before it had looked at everything; what "
+                   "is "
+                   "left may be better,\n  but takes {} an iteration at least. With more time, "
+                   "--time-limit, the answer may be another.\n",
+                   least);
 }
 
 ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
@@ -169,7 +215,7 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.text("schema", kPlansSchema);
   json.text("tool_version", PTDP_VERSION);
   json.child("inputs", inputs_json(result.scenario, result.options));
-  json.child("candidates", candidates_json(result.search));
+  json.child("candidates", candidates_json(result.search, result.calibration.factor));
   json.children("plans", std::move(plans));
   json.children("pareto", std::move(pareto));
   json.children("baselines", baselines_json(result));
@@ -190,7 +236,7 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
       "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
       "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp,"
       "dp_replicate,reshard_after_forward,recompute_modules,recompute_method,"
-      "recompute_num_layers,offload,offload_num_layers\n";
+      "recompute_num_layers,offload,offload_num_layers,proven\n";
   for (const Plan& plan : result.plans) {
     const ParallelConfig& config = plan.config;
     const Prediction& predicted = plan.predicted;
@@ -213,12 +259,14 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
     const bool is_selective = config.recompute == Recompute::kSelective;
     const bool is_by_layers = config.recomputes_by_layers();
     text += fmt::format(
-        ",{},{},{},{},{},{},{},{},{},{},{}\n", is_run_by_stack(plan.scenario.stack, config) ? 1 : 0,
-        config.ep, config.etp, config.cp, config.dp_replicate, config.reshard_after_forward ? 1 : 0,
+        ",{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        is_run_by_stack(plan.scenario.stack, config) ? 1 : 0, config.ep, config.etp, config.cp,
+        config.dp_replicate, config.reshard_after_forward ? 1 : 0,
         is_selective ? to_string(config.recompute_modules) : "",
         is_by_layers ? name_of(config.recompute_method) : "",
         is_by_layers ? std::to_string(config.recompute_num_layers) : "", name_of(config.offload),
-        config.offload_num_layers > 0 ? std::to_string(config.offload_num_layers) : "");
+        config.offload_num_layers > 0 ? std::to_string(config.offload_num_layers) : "",
+        result.search.is_proven ? 1 : 0);
   }
   return text;
 }

@@ -30,8 +30,8 @@ struct PlanningResult {
   CalibrationFit calibration;
   /// Whether no prediction beside a published run rests on that run.
   bool leaves_out_published_runs = true;
-  std::vector<Plan> plans;  ///< Of search.best, in order.
-  std::vector<Baseline> baselines;
+  std::vector<Plan> plans;          ///< Of search.best, in order.
+  std::vector<Baseline> baselines;  ///< None where the search's limit left no time for them.
   std::vector<PublishedComparison> published;
 };
 
@@ -45,8 +45,13 @@ struct PlanningResult {
 
 /// What was planned for, for documents that say so.
 [[nodiscard]] ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options);
-/// Counts of a search, for documents that hold one.
-[[nodiscard]] ObjectWriter candidates_json(const SearchResult& search);
+/// Counts of a search, for documents that hold one; whether it came to its end, and if not, what is
+/// left takes at least, calibrated.
+[[nodiscard]] ObjectWriter candidates_json(const SearchResult& search,
+                                           double calibration_factor = 1.0);
+/// What to say to people of a search that its limit ended, an empty line before; nothing of others.
+[[nodiscard]] std::string unproven_remark(const SearchResult& search, const SearchOptions& options,
+                                          double calibration_factor);
 /// A costed configuration, calibrated, for documents that hold one.
 [[nodiscard]] ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor);
 

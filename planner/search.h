@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -10,12 +11,20 @@
 #include "cost_model/spec/scenario.h"
 #include "planner/constraint.h"
 #include "planner/enumerate.h"
+#include "planner/search_limit.h"
 
 namespace ptdp {
 
 enum class Objective {
   kTime,  ///< Shortest iteration.
   kCost   ///< Fewest GPU-seconds per iteration: idle GPUs are not paid for.
+};
+
+/// What is known of a search that goes on.
+struct SearchProgress {
+  double done = 0.0;            ///< Of the ways to split the model, the share looked at.
+  std::optional<Seconds> best;  ///< Of the candidates whose time is exact.
+  Seconds least_time;           ///< Nothing that is left takes less.
 };
 
 struct SearchOptions {
@@ -26,6 +35,9 @@ struct SearchOptions {
   int num_best = 5;
   int num_threads = 1;      ///< Never changes the result.
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
+  SearchLimit limit;        ///< When to end with what was found so far.
+  /// Called now and then, by one thread.
+  std::function<void(const SearchProgress&)> on_progress;
 };
 
 /// A configuration that can run, with what iteration_cost predicts (not calibrated).
@@ -46,6 +58,12 @@ struct MemoryShortfall {
   Bytes missing;
 };
 
+/// What a search that was ended did not look at, or not to the end: it takes no less than this.
+struct Unseen {
+  Seconds least_time;        ///< Of an iteration; 0 where nothing is known.
+  double least_score = 0.0;  ///< Under the objective.
+};
+
 struct SearchResult {
   /// Candidates counted once each, except that a split or a variant which fails for itself counts
   /// once and not for every dp and microbatch size: enumerated = feasible + all violations.
@@ -55,6 +73,9 @@ struct SearchResult {
   std::vector<Candidate> best;    ///< By objective, then by configuration; at most num_best.
   std::vector<Candidate> pareto;  ///< No other is both faster and smaller; by time.
   std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
+  /// Where the limit ended the search: counts, shortfall and front are of what was looked at.
+  std::optional<Unseen> unseen;
+  bool is_proven = true;  ///< Whether `best` is exact: nothing unseen can be among it.
 };
 
 /// Looks at every candidate that the pins allow. Exact, without sampling: all are counted, by
@@ -63,6 +84,9 @@ struct SearchResult {
 /// planner/finalists.h). Where no split of the layers over stages fits, or the first of equal
 /// stages does not, larger microbatches are counted with it without being looked at.
 /// `check(scenario)` must accept the scenario.
+///
+/// Splits of the model that may be fastest are looked at first (planner/split_order.h), so that a
+/// search which its limit ends has met what matters; it simulates one finalist at least.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
 
 /// The same with the simulations of earlier searches at hand: those of the same scenario.

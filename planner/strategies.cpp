@@ -111,6 +111,9 @@ void search_fully_sharded(StrategySearch& search, Strategy strategy) {
 
 /// One line of why_nothing_fits(): where some candidates failed by memory alone, what lacks least.
 std::string reason_of(const StrategySearch& search, const SearchResult& result) {
+  if (result.unseen.has_value()) {
+    return "nothing was found before the search was ended";
+  }
   if (result.shortfall.has_value()) {
     return fmt::format("out of memory: {} misses the least, by {:.2f} GiB",
                        to_string(result.shortfall->config),
@@ -152,6 +155,8 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
     }
     StrategyResult result{.name = name, .is_run_by_stack = search.is_run_by_stack};
     if (search.left_out.empty()) {
+      const auto left = static_cast<double>(kStrategies.size() - comparison.results.size());
+      search.options.limit = options.limit.share(1.0 / left);
       result.search = ptdp::search(search.scenario, search.options);
     }
     if (!result.search.best.empty()) {

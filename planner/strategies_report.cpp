@@ -50,6 +50,10 @@ std::string block(const StrategyComparison& comparison, const StrategyResult& re
   std::string text =
       fmt::format("  {:<12} {}\n    {}{}\n{}", result.name.name, figures(comparison, result),
                   to_string(result.plan->config), not_run, note);
+  if (!result.search.is_proven) {
+    text += fmt::format("    not proven: what was not looked at takes {} at least\n",
+                        duration(result.search.unseen->least_time * comparison.calibration.factor));
+  }
   const StrategyResult& best = *comparison.best();
   if (&result != &best && loss(comparison, result) > 0.0) {
     text += fmt::format("    {}\n",
@@ -64,7 +68,7 @@ ObjectWriter result_json(const StrategyComparison& comparison, const StrategyRes
   json.name("strategy", std::string(result.name.key));
   json.flag("run_by_stack", result.is_run_by_stack);
   json.flag("fits", result.plan.has_value());
-  json.child("candidates", candidates_json(result.search));
+  json.child("candidates", candidates_json(result.search, comparison.calibration.factor));
   if (!result.plan.has_value()) {
     json.text("reason", result.reason);
     return json;

@@ -256,6 +256,9 @@ std::string pareto(const PlanningResult& result) {
 
 std::string baselines(const PlanningResult& result) {
   std::string text = "\nRules of thumb\n";
+  if (result.baselines.empty()) {
+    return text + "  not looked at: the search was ended\n";
+  }
   for (const Baseline& baseline : result.baselines) {
     if (!baseline.choice.has_value()) {
       text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
@@ -320,9 +323,10 @@ std::string summarize(const Plan& plan, const RunBudget& budget) {
 
 std::string summarize(const PlanningResult& result, const RunBudget& budget,
                       const std::vector<std::string>& assumptions, const std::string& next) {
-  return summarize(result.plans.front(), budget) + runners_up(result) + pareto(result) +
-         baselines(result) + published(result) + tally(result.search) +
-         lines("Assumed", assumptions) + lines("Next", {next});
+  return summarize(result.plans.front(), budget) +
+         unproven_remark(result.search, result.options, result.calibration.factor) +
+         runners_up(result) + pareto(result) + baselines(result) + published(result) +
+         tally(result.search) + lines("Assumed", assumptions) + lines("Next", {next});
 }
 
 std::string summarize_failure(const PlanningResult& result) {

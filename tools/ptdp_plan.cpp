@@ -19,6 +19,7 @@
 #include "tools/partition_command.h"
 #include "tools/plan_request.h"
 #include "tools/search_flags.h"
+#include "tools/search_watch.h"
 
 namespace ptdp {
 namespace {
@@ -65,6 +66,7 @@ po::options_description flag_descriptions() {
   option("price", text(), "price of a GPU-hour");
   option("top", text(), "plans to show (default: 5)");
   option("threads", text(), "threads to search with; never changes the result (default: 1)");
+  add_time_limit(flags);
   option("format", text(), "table, json, csv (default: table)");
   option("output,o", text(), "write the best plan to this file");
   option("calibration", text(),
@@ -144,9 +146,12 @@ int run_explain(const PlanRequest& request, const SearchOptions& options, const 
   const Pins partial = parse_partial_config(text, "--explain");
   const Explanation explanation = explain(request.scenario, options, partial);
   print(as_json ? to_json(explanation, request.scenario, calibration)
-                : summarize(explanation, request.scenario, calibration));
-  return static_cast<int>(explanation.matching.best.empty() ? ExitStatus::kNothingFits
-                                                            : ExitStatus::kDone);
+                : summarize(explanation, request.scenario, calibration) +
+                      unproven_remark(explanation.all, options, calibration.factor));
+  const int stopped = SearchWatch::status();
+  return stopped != 0 || !explanation.matching.best.empty()
+             ? stopped
+             : static_cast<int>(ExitStatus::kNothingFits);
 }
 
 /// Of an answer that is no list of plans.
@@ -158,15 +163,37 @@ void refuse_flags_of_plans(const CommandLine& line, const std::string& by) {
   }
 }
 
+/// Says on one line that a search was ended before it found anything, and returns the exit status;
+/// 0 for one that came to its end.
+int tell_unfound(const SearchResult& search) {
+  if (!search.unseen) {
+    return 0;
+  }
+  const std::string looked =
+      fmt::format("{} candidates were looked at, none can run", search.enumerated);
+  if (SearchWatch::signal() != 0) {
+    std::cerr << fmt::format("{}: interrupted before a plan was found: {}\n", kProgram, looked);
+    return SearchWatch::status();
+  }
+  throw Error(
+      "no plan was found within the time limit: " + looked + "; --time-limit SECONDS gives more",
+      ExitStatus::kRuntimeFault);
+}
+
 int run_comparison(const StrategyComparison& comparison,
                    const std::vector<std::string>& assumptions, std::size_t format) {
   print(format == 1   ? to_json(comparison)
         : format == 2 ? to_csv(comparison)
                       : summarize(comparison, assumptions));
   if (comparison.best() == nullptr) {
+    for (const StrategyResult& result : comparison.results) {
+      if (const int status = tell_unfound(result.search)) {
+        return status;
+      }
+    }
     throw Error("nothing fits: none of the strategies can run", ExitStatus::kNothingFits);
   }
-  return 0;
+  return SearchWatch::status();
 }
 
 /// Refuses, before the search, a plan over what it is made from.
@@ -188,7 +215,7 @@ void check_output(const CommandLine& line, const Scenario& scenario,
 
 int run_search(const CommandLine& line) {
   const PlanRequest request = read_request(line);
-  const SearchOptions options = read_options(line, request.gpus);
+  SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
   const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
@@ -198,6 +225,8 @@ int run_search(const CommandLine& line) {
                 "; --format json writes to standard output");
   }
   check_output(line, request.scenario, calibration);
+  SearchWatch watch(kProgram, read_time_limit(line));
+  watch.watch(options);
   if (const auto explained = line.text("explain")) {
     refuse_flags_of_plans(line, "--explain");
     if (line.has("compare-strategies")) {
@@ -216,9 +245,13 @@ int run_search(const CommandLine& line) {
   }
 
   const PlanningResult result = plan_training(request.scenario, options, calibration);
+  watch.clear();
   if (result.plans.empty()) {
     if (format == 1) {
       print(to_json(result, budget));
+    }
+    if (const int status = tell_unfound(result.search)) {
+      return status;
     }
     std::string reasons = summarize_failure(result);
     reasons.pop_back();  // run_command ends the line
@@ -238,7 +271,7 @@ int run_search(const CommandLine& line) {
             : "ptdp-plan " + line.quoted_arguments_without("threads") + " -o plan.json";
     print(summarize(result, budget, request.assumptions, next));
   }
-  return 0;
+  return SearchWatch::status();
 }
 
 int run(int argc, const char* const* argv) {

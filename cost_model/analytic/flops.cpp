@@ -92,6 +92,10 @@ Flops causal_model_flops(const TransformerConfig& model, std::int64_t global_bat
   return convention(model, global_batch_size, 3.0, 3.0, /*is_causal=*/true);
 }
 
+Flops linear_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
+  return convention(model, global_batch_size, 3.0, 0.0);
+}
+
 Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size) {
   return convention(model, global_batch_size, 4.0, 4.0);
 }

@@ -24,6 +24,9 @@ namespace ptdp {
 [[nodiscard]] Flops causal_model_flops(const TransformerConfig& model,
                                        std::int64_t global_batch_size);
 
+/// The same without attention's: of matrices alone.
+[[nodiscard]] Flops linear_flops(const TransformerConfig& model, std::int64_t global_batch_size);
+
 /// SC21's hardware FLOPs: F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass done
 /// twice. Source: SC21 (arXiv:2104.04473) eq. 3.
 [[nodiscard]] Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size);

@@ -22,7 +22,7 @@ TEST(EnumerateSplits, HaveRoomForOneReplica) {
 
 std::vector<int> context_sizes_of(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
   std::vector<int> sizes;
-  for (const ParallelConfig& split : enumerate_splits(scenario, gpus, pins, 1)) {
+  for (const ModelSplit& split : enumerate_splits(scenario, gpus, pins, 1)) {
     if (split.pp == 1) {
       sizes.push_back(split.cp);
     }

@@ -56,7 +56,8 @@ template <class Visit>
 void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit& visit) {
   const std::vector<Replicas> all_replicas = enumerate_replicas(scenario, gpus, {});
   for (const int tp : enumerate_tp(scenario, gpus, {})) {
-    for (const ParallelConfig& split : enumerate_splits(scenario, gpus, {}, tp)) {
+    for (const ModelSplit& degrees : enumerate_splits(scenario, gpus, {}, tp)) {
+      const ParallelConfig split = split_config(scenario, degrees);
       if (find_split_violation(scenario, split)) {
         continue;
       }

@@ -439,7 +439,8 @@ TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
       violation ? ++expected[*violation] : ++feasible;
     };
     for (const int tp : enumerate_tp(scenario, options.gpus, {})) {
-      for (const ParallelConfig& split : enumerate_splits(scenario, options.gpus, {}, tp)) {
+      for (const ModelSplit& degrees : enumerate_splits(scenario, options.gpus, {}, tp)) {
+        const ParallelConfig split = split_config(scenario, degrees);
         if (const auto violation = find_split_violation(scenario, split)) {
           count(violation);
           continue;

@@ -108,15 +108,16 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
   const Scenario scenario{.job = job, .cluster = cluster_of(stack, job), .stack = stack};
   const Pins pins = draw_pins();
   const std::int64_t gpus = one_of(std::vector{1, 2, 3, 4, 4, 6, 8, 8});
-  std::vector<ParallelConfig> splits =
+  std::vector<ModelSplit> splits =
       enumerate_splits(scenario, gpus, pins, one_of(enumerate_tp(scenario, gpus, pins)));
   if (happens(60) && !stack.can_run.schedules.empty()) {  // one stage is the commonest split
-    std::erase_if(splits, [](const ParallelConfig& split) { return split.pp == 1; });
+    std::erase_if(splits, [](const ModelSplit& split) { return split.pp == 1; });
   }
   if (splits.empty()) {
     return std::nullopt;
   }
-  const std::vector<ParallelConfig> variants = enumerate_variants(scenario, pins, one_of(splits));
+  const std::vector<ParallelConfig> variants =
+      enumerate_variants(scenario, pins, split_config(scenario, one_of(splits)));
   const std::vector<Replicas> replicas = enumerate_replicas(scenario, gpus, pins);
   if (variants.empty() || replicas.empty()) {
     return std::nullopt;
