@@ -7,7 +7,6 @@
 
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/iteration.h"
-#include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/partition.h"
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/spread.h"
@@ -245,7 +244,7 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   if (!may_matter(least)) {
     return;
   }
-  const Bytes exact = memory_.judge(config).largest;
+  const Bytes exact = memory_.largest(config);
   if (may_matter(kLikelyAbove * least)) {
     findings_.keep({config, times_.find(scenario_, config, *shared.costs), exact});
     looks_ = kLooks;  // a simulation may take as long as many looks
@@ -334,7 +333,7 @@ void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
   if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {
     return;
   }
-  const MemoryShortfall exact{config, peak_memory(scenario_, config) - memory_.capacity()};
+  const MemoryShortfall exact{config, memory_.largest(config) - memory_.capacity()};
   if (!smallest || is_smaller(exact, *smallest)) {
     smallest = exact;
   }

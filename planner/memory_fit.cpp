@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cost_model/analytic/runtime_memory.h"
+#include "cost_model/analytic/stage.h"
 #include "cost_model/spec/layer_kinds.h"
 
 namespace ptdp {
@@ -9,6 +11,67 @@ namespace {
 
 constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
 constexpr double kMostKeptActions = 2e6;    // of all of them: 32 MB
+
+/// The stages of a configuration of MemoryModel::kPtdp.
+class RuntimeStages {
+ public:
+  RuntimeStages(const Scenario& scenario, const ParallelConfig& config)
+      : scenario_(scenario),
+        config_(config),
+        layers_(scenario.job.model, config),
+        states_(scenario, config) {}
+
+  /// No more than of_stage() of any orders: parameters and their states alone, and with a
+  /// microbatch.
+  [[nodiscard]] Bytes state(int stage) const {
+    return states_.state_of_stage(config_, layers_, stage).total() * (1.0 - kMemoryRounding);
+  }
+  [[nodiscard]] Bytes least(int stage) {
+    return state(stage) + ranks().least(stage) * (1.0 - kMemoryRounding);
+  }
+  /// No less.
+  [[nodiscard]] Bytes most(int stage) { return with(ranks().bound(stage), stage); }
+  [[nodiscard]] Bytes of_stage(const Schedule& orders, int stage) {
+    return with(ranks().peak(orders, stage), stage);
+  }
+
+ private:
+  /// What only activations need.
+  [[nodiscard]] RankMemories& ranks() {
+    if (!ranks_) {
+      ranks_.emplace(scenario_, config_);
+    }
+    return *ranks_;
+  }
+  [[nodiscard]] Bytes with(const ActivationPeak& peak, int stage) const {
+    MemoryBreakdown memory = states_.state_of_stage(config_, layers_, stage);
+    set_activations(memory, peak, scenario_.stack);
+    return memory.total();
+  }
+
+  const Scenario& scenario_;
+  const ParallelConfig& config_;
+  LayersOfStages layers_;
+  StageMemories states_;
+  std::optional<RankMemories> ranks_;
+};
+
+/// In find_memory_violation's order, by whether a stage fits; `fits` hears of all stages in between
+/// where the ends fit.
+template <class Fits>
+std::optional<Constraint> find_stage(const ParallelConfig& config, const Fits& fits) {
+  if (!fits(0)) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (!fits(config.pp - 1)) {
+    return Constraint::kMemoryLastStage;
+  }
+  bool all_fit = true;
+  for (int stage = 1; stage < config.pp - 1; ++stage) {
+    all_fit = fits(stage) && all_fit;
+  }
+  return all_fit ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
+}
 
 }  // namespace
 
@@ -20,12 +83,7 @@ MemoryFit::MemoryFit(const Scenario& scenario, Bytes capacity)
 
 MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   if (walks_orders_) {
-    const std::vector<MemoryBreakdown> stages = memory_of_stages(config);
-    MemoryVerdict verdict{.violation = find_memory_violation(stages, capacity_)};
-    for (const MemoryBreakdown& stage : stages) {
-      verdict.largest = std::max(verdict.largest, stage.total());
-    }
-    return verdict;
+    return judge_by_bounds(config);
   }
   const Bytes first = stage_memory(scenario_, config, 0).total();
   const bool looks_at_both = grows_with_size(config);
@@ -46,22 +104,65 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
           largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
 }
 
-/// By orders that several configurations share. Those that depend on durations, and long ones, are
-/// not made here, where every candidate comes by.
-std::vector<MemoryBreakdown> MemoryFit::memory_of_stages(const ParallelConfig& config) {
-  const double actions = num_actions_with_messages(scenario_, config);
-  if (config.pp == 1 || config.schedule == ScheduleKind::kZbAuto || actions > kMostWalkedActions) {
-    std::vector<MemoryBreakdown> stages;
-    stages.reserve(static_cast<std::size_t>(config.pp));
-    for (int stage = 0; stage < config.pp; ++stage) {
-      stages.push_back(stage_memory(scenario_, config, stage));
+MemoryVerdict MemoryFit::judge_by_bounds(const ParallelConfig& config) {
+  RuntimeStages stages(scenario_, config);
+  const Schedule* orders = nullptr;
+  const bool has_orders = walks(config);
+  MemoryVerdict verdict;
+  const auto note = [&](Bytes least) { verdict.largest = std::max(verdict.largest, least); };
+  verdict.violation = find_stage(config, [&](int stage) {
+    const Bytes state = stages.state(stage);
+    note(state);
+    if (state > capacity_) {
+      return false;
     }
-    return stages;
+    const Bytes least = stages.least(stage);
+    note(least);
+    if (least > capacity_) {
+      return false;
+    }
+    const Bytes most = stages.most(stage);
+    if (most <= capacity_ || !has_orders) {
+      note(has_orders ? least : most);
+      return most <= capacity_;
+    }
+    if (orders == nullptr) {
+      orders = &orders_of(config);
+    }
+    const Bytes exact = stages.of_stage(*orders, stage);
+    note(exact);
+    return exact <= capacity_;
+  });
+  return verdict;
+}
+
+Bytes MemoryFit::largest(const ParallelConfig& config) {
+  if (!walks_orders_) {
+    return peak_memory(scenario_, config);
   }
+  RuntimeStages stages(scenario_, config);
+  const Schedule* orders = walks(config) ? &orders_of(config) : nullptr;
+  Bytes largest;
+  for (int stage = 0; stage < config.pp; ++stage) {
+    largest =
+        std::max(largest, orders == nullptr ? stages.most(stage) : stages.of_stage(*orders, stage));
+  }
+  return largest;
+}
+
+/// Orders that depend on durations, and long ones, are not made here, where every candidate comes
+/// by.
+bool MemoryFit::walks(const ParallelConfig& config) const {
+  return config.pp > 1 && config.schedule != ScheduleKind::kZbAuto &&
+         num_actions_with_messages(scenario_, config) <= kMostWalkedActions;
+}
+
+const Schedule& MemoryFit::orders_of(const ParallelConfig& config) {
   const OrdersKey key = {config.schedule, config.pp, config.vpp,
                          num_microbatches(scenario_.job.global_batch_size, config)};
   auto found = orders_.find(key);
   if (found == orders_.end()) {
+    const double actions = num_actions_with_messages(scenario_, config);
     num_kept_actions_ += actions;
     if (num_kept_actions_ > kMostKeptActions) {
       orders_.clear();
@@ -69,7 +170,7 @@ std::vector<MemoryBreakdown> MemoryFit::memory_of_stages(const ParallelConfig& c
     }
     found = orders_.emplace(key, schedule_with_messages(scenario_, config)).first;
   }
-  return memory_by_stage(scenario_, config, found->second);
+  return found->second;
 }
 
 }  // namespace ptdp

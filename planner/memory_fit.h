@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <vector>
 
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/sharding.h"
@@ -16,7 +15,7 @@ namespace ptdp {
 
 /// What a configuration's stages hold that were looked at, and which of them is out of memory.
 struct MemoryVerdict {
-  Bytes largest;  ///< Of all stages where the configuration fits.
+  Bytes largest;  ///< Of all stages where the configuration fits; no more than that elsewhere.
   std::optional<Constraint> violation = std::nullopt;
 };
 
@@ -38,13 +37,18 @@ class MemoryFit {
   }
 
   /// In find_violation's order. Where the first stage or the last does not fit, `largest` is its
-  /// memory; where memory grows_with_size(), that of the larger.
+  /// memory; where memory grows_with_size(), that of the larger. Where it walks_orders(), `largest`
+  /// is a lower bound: orders are walked through only where bounds do not decide.
   [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config);
+  /// What the heaviest stage holds.
+  [[nodiscard]] Bytes largest(const ParallelConfig& config);
 
  private:
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
 
-  [[nodiscard]] std::vector<MemoryBreakdown> memory_of_stages(const ParallelConfig& config);
+  [[nodiscard]] MemoryVerdict judge_by_bounds(const ParallelConfig& config);
+  [[nodiscard]] bool walks(const ParallelConfig& config) const;
+  [[nodiscard]] const Schedule& orders_of(const ParallelConfig& config);
 
   const Scenario& scenario_;
   Bytes capacity_;

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "cost_model/analytic/fp8_casts.h"
@@ -50,12 +51,6 @@ Bytes message_buffers(const Scenario& scenario, const ParallelConfig& config) {
   return total;
 }
 
-void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack) {
-  memory.activations = peak.kept;
-  memory.working_set = peak.working + stack.workspace;
-  memory.buffers = peak.waiting;
-}
-
 int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
   const auto heaviest = std::max_element(
       stages.begin(), stages.end(),
@@ -92,6 +87,12 @@ double weight_versions(const Scenario& scenario, const ParallelConfig& config, i
 }
 
 }  // namespace
+
+void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack) {
+  memory.activations = peak.kept;
+  memory.working_set = peak.working + stack.workspace;
+  memory.buffers = peak.waiting;
+}
 
 Bytes MemoryBreakdown::total() const {
   Bytes sum;
@@ -130,22 +131,26 @@ StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& con
 
 MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                         int stage) const {
-  const StackSpec& stack = scenario_.stack;
-  const RankParameters parameters = held(config, layers, stage);
-  const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
-  MemoryBreakdown memory{
-      .weights = weight_versions(scenario_, config, stage) * weights,
-      .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
-      .optimizer = optimizer_of(stack, config, parameters),
-      .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
-  if (stack.memory_model == MemoryModel::kPtdp) {
-    set_activations(memory, activation_bound(scenario_, config, stage), stack);
+  MemoryBreakdown memory = state_of_stage(config, layers, stage);
+  if (scenario_.stack.memory_model == MemoryModel::kPtdp) {
+    set_activations(memory, activation_bound(scenario_, config, stage), scenario_.stack);
     return memory;
   }
   memory.activations = kept_.of_stage(config, layers, stage);
   memory.working_set = working_set(config, layers, stage);
-  memory.buffers = buffers(config, parameters);
+  memory.buffers = buffers(config, held(config, layers, stage));
   return memory;
+}
+
+MemoryBreakdown StageMemories::state_of_stage(const ParallelConfig& config,
+                                              const LayersOfStages& layers, int stage) const {
+  const StackSpec& stack = scenario_.stack;
+  const RankParameters parameters = held(config, layers, stage);
+  const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
+  return {.weights = weight_versions(scenario_, config, stage) * weights,
+          .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
+          .optimizer = optimizer_of(stack, config, parameters),
+          .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
 }
 
 RankParameters StageMemories::held(const ParallelConfig& config, const LayersOfStages& layers,
@@ -259,14 +264,19 @@ std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const Par
                                              const Schedule& schedule) {
   const LayersOfStages layers(scenario.job.model, config);
   const StageMemories memories(scenario, config);
+  const bool is_walked = scenario.stack.memory_model == MemoryModel::kPtdp;
+  std::optional<RankMemories> ranks;
+  if (is_walked) {
+    ranks.emplace(scenario, config);
+  }
   std::vector<MemoryBreakdown> stages;
   stages.reserve(static_cast<std::size_t>(config.pp));
   for (int stage = 0; stage < config.pp; ++stage) {
-    MemoryBreakdown memory = memories.of_stage(config, layers, stage);
-    if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-      set_activations(memory, activation_peak(scenario, config, schedule, stage), scenario.stack);
+    stages.push_back(is_walked ? memories.state_of_stage(config, layers, stage)
+                               : memories.of_stage(config, layers, stage));
+    if (is_walked) {
+      set_activations(stages.back(), ranks->peak(schedule, stage), scenario.stack);
     }
-    stages.push_back(memory);
   }
   return stages;
 }

@@ -8,6 +8,7 @@
 #include "cost_model/analytic/kept_activations.h"
 #include "cost_model/analytic/layer_activations.h"
 #include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/runtime_memory.h"
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
@@ -66,6 +67,9 @@ struct HeldGradients {
 /// these.
 [[nodiscard]] Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack);
 
+/// Puts what comes and goes on a rank of MemoryModel::kPtdp into its breakdown.
+void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack);
+
 /// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
 /// find_violation's divisibility. Activations are those that the schedule holds at its peak
 /// (analytic/pipeline.h for 1F1B and interleaved, the generator's bound for the others); where
@@ -85,6 +89,9 @@ class StageMemories {
   /// are its own.
   [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                          int stage) const;
+  /// The same without activations, working set and buffers.
+  [[nodiscard]] MemoryBreakdown state_of_stage(const ParallelConfig& config,
+                                               const LayersOfStages& layers, int stage) const;
   /// stage_parameters().
   [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
                                     int stage) const;

@@ -275,12 +275,12 @@ StageMemory virtual_stage_memory(const PassNeeds& needs, const TransformerConfig
 /// A rank's memory while its list is walked through.
 class StepWalk {
  public:
-  explicit StepWalk(std::vector<StageMemory> stages) : stages_(std::move(stages)) {}
+  StepWalk(RankMemories& stages, int num_stages) : stages_(stages), num_stages_(num_stages) {}
 
   void run(const Action& action) {
-    const StageMemory& stage = stages_[static_cast<std::size_t>(action.stage)];
+    const StageMemory& stage = stages_.of_virtual_stage(action.stage);
     const bool begins = action.stage == 0;
-    const bool ends = action.stage + 1 == static_cast<int>(stages_.size());
+    const bool ends = action.stage + 1 == num_stages_;
     const Bytes result = stage.result;
     switch (action.kind) {
       case ActionKind::kReceiveForward:
@@ -338,7 +338,8 @@ class StepWalk {
     }
   }
 
-  std::vector<StageMemory> stages_;
+  RankMemories& stages_;
+  int num_stages_;
   Bytes kept_;
   Bytes waiting_;
   ActivationPeak peak_;
@@ -356,47 +357,76 @@ StageMemory virtual_stage_memory(const Scenario& scenario, const ParallelConfig&
                               virtual_stage);
 }
 
-ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
-                               const Schedule& schedule, int rank) {
-  const PassNeeds needs(scenario, config);
-  std::vector<StageMemory> stages;
-  stages.reserve(static_cast<std::size_t>(num_stages(schedule)));
-  for (int stage = 0; stage < num_stages(schedule); ++stage) {
-    stages.push_back(virtual_stage_memory(needs, scenario.job.model, config, stage));
+struct RankMemories::Needs : PassNeeds {
+  using PassNeeds::PassNeeds;
+};
+
+RankMemories::RankMemories(const Scenario& scenario, const ParallelConfig& config)
+    : scenario_(scenario),
+      config_(config),
+      needs_(std::make_shared<const Needs>(scenario, config)),
+      stages_(static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp)) {}
+
+const StageMemory& RankMemories::of_virtual_stage(int virtual_stage) {
+  std::optional<StageMemory>& stage = stages_[static_cast<std::size_t>(virtual_stage)];
+  if (!stage) {
+    stage = virtual_stage_memory(*needs_, scenario_.job.model, config_, virtual_stage);
   }
-  StepWalk walk(std::move(stages));
+  return *stage;
+}
+
+ActivationPeak RankMemories::peak(const Schedule& schedule, int rank) {
+  const auto count = static_cast<std::size_t>(num_stages(schedule));
+  stages_.resize(std::max(stages_.size(), count));
+  StepWalk walk(*this, num_stages(schedule));
   for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
     walk.run(action);
   }
   return walk.peak();
 }
 
+Bytes RankMemories::least(int rank) {
+  Bytes most;
+  for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
+    const StageMemory& stage = of_virtual_stage(virtual_stage);
+    most = std::max({most, stage.forward, stage.kept});
+  });
+  return most;
+}
+
+ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
+                               const Schedule& schedule, int rank) {
+  return RankMemories(scenario, config).peak(schedule, rank);
+}
+
 ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
-  const PassNeeds needs(scenario, config);
-  const bool splits = splits_backward(config.schedule);
+  return RankMemories(scenario, config).bound(rank);
+}
+
+ActivationPeak RankMemories::bound(int rank) {
+  const bool splits = splits_backward(config_.schedule);
   const ScheduleShape shape =
-      schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
-  double chunks = find_schedule_generator(name_of(config.schedule))->peak_activations(shape, rank);
+      schedule_sizes(config_, num_microbatches(scenario_.job.global_batch_size, config_));
+  double chunks = find_schedule_generator(name_of(config_.schedule))->peak_activations(shape, rank);
   // Of one virtual stage; interleaved, groups of N microbatches take turns, and the end of the
   // model goes back as soon as it is reached.
-  const bool takes_turns = config.schedule == ScheduleKind::kInterleaved;
-  const double group = default_microbatch_group_size(config.pp, shape.num_microbatches);
+  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  const double group = default_microbatch_group_size(config_.pp, shape.num_microbatches);
   const double most_of_one =
       takes_turns ? std::min<double>(2.0 * group, shape.num_microbatches) : shape.num_microbatches;
-  const int end = config.pp * config.vpp - 1;
+  const int end = config_.pp * config_.vpp - 1;
 
   std::vector<std::pair<Bytes, double>> held;  // of one microbatch, and how many at most
   ActivationPeak peak;
-  for_each_virtual_stage(config, rank, [&](int virtual_stage) {
-    const StageMemory stage =
-        virtual_stage_memory(needs, scenario.job.model, config, virtual_stage);
+  for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
+    const StageMemory& stage = of_virtual_stage(virtual_stage);
     const Bytes kept = splits ? std::max(stage.kept, stage.deferred) : stage.kept;
     const Bytes whole = std::max(stage.forward, stage.backward);
     const Bytes most =
         splits ? std::max({whole, stage.input_gradient, stage.weight_gradient}) : whole;
     held.emplace_back(kept, virtual_stage == end && takes_turns ? 1.0 : most_of_one);
     peak.working = std::max(peak.working, most - kept);
-    if (config.pp > 1) {
+    if (config_.pp > 1) {
       peak.waiting = (takes_turns ? std::max(kMessages, group) : kMessages) * stage.result;
     }
   });

@@ -2,6 +2,10 @@
 // is in memory when", as formulas.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <vector>
+
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
@@ -49,6 +53,29 @@ struct ActivationPeak {
   Bytes waiting;  ///< Messages that were received and not yet used, or made and not yet sent.
 
   [[nodiscard]] Bytes total() const { return kept + working + waiting; }
+};
+
+/// The same peaks of one rank after another, with what ranks share worked out once.
+class RankMemories {
+ public:
+  /// Keeps a reference to the scenario.
+  RankMemories(const Scenario& scenario, const ParallelConfig& config);
+
+  /// virtual_stage_memory().
+  [[nodiscard]] const StageMemory& of_virtual_stage(int virtual_stage);
+  /// activation_peak() and activation_bound().
+  [[nodiscard]] ActivationPeak peak(const Schedule& schedule, int rank);
+  [[nodiscard]] ActivationPeak bound(int rank);
+  /// No more than the total of peak(): one microbatch in the stage that takes most.
+  [[nodiscard]] Bytes least(int rank);
+
+ private:
+  struct Needs;
+
+  const Scenario& scenario_;
+  ParallelConfig config_;
+  std::shared_ptr<const Needs> needs_;              // of passes of the whole model
+  std::vector<std::optional<StageMemory>> stages_;  // once they are needed
 };
 
 /// By walking through the rank's list, where messages are actions of their own: a buffer is there

@@ -57,7 +57,7 @@ void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit
   const std::vector<Replicas> all_replicas = enumerate_replicas(scenario, gpus, {});
   for (const int tp : enumerate_tp(scenario, gpus, {})) {
     for (const ModelSplit& degrees : enumerate_splits(scenario, gpus, {}, tp)) {
-      const ParallelConfig split = split_config(scenario, degrees);
+      const ParallelConfig split = split_config(scenario, {}, degrees);
       if (find_split_violation(scenario, split)) {
         continue;
       }

@@ -183,7 +183,7 @@ TEST(ComputeFloor, IsBelowEveryCandidateOfItsSplit) {
       const ParallelConfig& config = candidate.config;
       const Seconds least = floor.of({.tp = config.tp, .pp = config.pp, .cp = config.cp});
       ASSERT_LE(least, candidate.time) << space.name << " " << to_string(config);
-      ASSERT_LE(floor.gpu_seconds().value(), candidate.time.value() * config.world_size());
+      ASSERT_LE(floor.gpu_seconds(), candidate.time * static_cast<double>(config.world_size()));
       tightest = std::max(tightest, least / candidate.time);
     }
     EXPECT_GT(tightest, 0.2) << space.name;  // a floor that says something

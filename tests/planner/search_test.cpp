@@ -440,7 +440,7 @@ TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
     };
     for (const int tp : enumerate_tp(scenario, options.gpus, {})) {
       for (const ModelSplit& degrees : enumerate_splits(scenario, options.gpus, {}, tp)) {
-        const ParallelConfig split = split_config(scenario, degrees);
+        const ParallelConfig split = split_config(scenario, {}, degrees);
         if (const auto violation = find_split_violation(scenario, split)) {
           count(violation);
           continue;

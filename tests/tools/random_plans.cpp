@@ -117,7 +117,7 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
     return std::nullopt;
   }
   const std::vector<ParallelConfig> variants =
-      enumerate_variants(scenario, pins, split_config(scenario, one_of(splits)));
+      enumerate_variants(scenario, pins, split_config(scenario, pins, one_of(splits)));
   const std::vector<Replicas> replicas = enumerate_replicas(scenario, gpus, pins);
   if (variants.empty() || replicas.empty()) {
     return std::nullopt;
