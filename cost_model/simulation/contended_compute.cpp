@@ -59,7 +59,8 @@ void ContendedRun::advance_compute(int rank) {
         meet(tied_, 2, durations_.tied().value(), rank);
         break;
       case ActionKind::kReduceNorm:
-        meet(norm_, schedule_.orders.size(), durations_.norm().value(), rank);
+        meet(norm_, durations_.ranks_at_norm(schedule_.orders.size()), durations_.norm().value(),
+             rank);
         break;
       case ActionKind::kOptimizer:
         if (has_drained(rank)) {

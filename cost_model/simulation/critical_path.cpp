@@ -199,7 +199,7 @@ class PathWalk {
         break;
       case ActionKind::kReduceTied:
       case ActionKind::kReduceNorm:
-        consider_meeting(latest, action.kind);
+        consider_meeting(latest, place);
         break;
       case ActionKind::kOptimizer:
         consider(latest, end_of(index_.before_on_data_lane(place)));
@@ -240,9 +240,14 @@ class PathWalk {
     return place && !occupies_lane(at(*place).kind) ? index_.other_side(*place) : place;
   }
 
-  /// All ranks that have an action of a kind, which they do together.
-  void consider_meeting(std::optional<Need>& latest, ActionKind kind) const {
+  /// All ranks that have an action of the kind at a place, as far as they do it together.
+  void consider_meeting(std::optional<Need>& latest, Place place) const {
+    const ActionKind kind = at(place).kind;
+    const bool is_alone = kind == ActionKind::kReduceNorm && durations_.ranks_at_norm(2) == 1;
     for (int rank = 0; rank < schedule_.pp; ++rank) {
+      if (is_alone && rank != place.rank) {
+        continue;
+      }
       const std::vector<Action>& order = schedule_.orders[rank];
       for (std::size_t i = order.size(); i-- > 0;) {
         if (order[i].kind == kind) {

@@ -20,8 +20,9 @@ namespace ptdp {
 ///   REDUCE_GRAD k  of n of a stage: (k + 1)/n of the last W or B of the stage before it in the
 ///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does
 ///                  (the compute lane, where StepTimes::data blocks);
-///   TIED           two ranks, NORM all: start when the compute lanes have come to it and the data
-///                  lanes have done what stands before it;
+///   TIED           two ranks, NORM all (each by itself where StepTimes::norm_waits is off): start
+///                  when the compute lanes have come to it and the data lanes have done what
+///                  stands before it;
 ///   OPTIMIZER      what stands before it on the data lane.
 ///
 /// A schedule without sends and receives has implied messages: they arrive latency + transfer

@@ -114,7 +114,8 @@ inline void UncontendedRun::advance_compute(int rank) {
         is_moving = meet(tied_, 2, durations_.tied().value(), rank);
         break;
       case ActionKind::kReduceNorm:
-        is_moving = meet(norm_, schedule_.orders.size(), durations_.norm().value(), rank);
+        is_moving = meet(norm_, durations_.ranks_at_norm(schedule_.orders.size()),
+                         durations_.norm().value(), rank);
         break;
       case ActionKind::kOptimizer:
         optimize(rank, state);
