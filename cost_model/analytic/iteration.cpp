@@ -196,6 +196,12 @@ CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig&
   return cost;
 }
 
+/// What is left of the step's time, or nothing where the last digits of its terms left it.
+Seconds beyond_rounding(Seconds left, Seconds whole) {
+  constexpr double kRounding = 1e-12;
+  return left > kRounding * whole ? left : Seconds(0.0);
+}
+
 /// Takes up to `most` of what is left.
 Seconds take(Seconds most, Seconds& left) {
   const Seconds taken = std::clamp(most, Seconds(0.0), std::max(left, Seconds(0.0)));
@@ -220,13 +226,13 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
                                            scenario.job.global_batch_size, config))) *
                pipeline.slowest.hidden_dispatch,
            waits);
-  cost.bubble = std::max(waits, Seconds(0.0));  // rounding may leave less
+  cost.bubble = beyond_rounding(waits, parts.whole);
   cost.pipeline_messages = parts.with_messages - parts.passes;
   Seconds rest = parts.whole - parts.with_messages;
   const StepEnd end = end_of_step(scenario, config);
   cost.optimizer = take(end.optimizer, rest);
   cost.embedding_all_reduce = take(end.tied, rest);
-  cost.data_parallel += rest;
+  cost.data_parallel += beyond_rounding(rest, parts.whole);
   if (shares_cores(scenario, config)) {
     cost.core_sharing = core_sharing_of(scenario, config, pipeline, cost.bubble, cost.optimizer);
   }
