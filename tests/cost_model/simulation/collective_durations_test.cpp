@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "cost_model/simulation/virtual_stage_durations.h"
 #include "cost_model/simulation/step_builder.h"
+#include "cost_model/simulation/virtual_stage_durations.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {

@@ -1,0 +1,109 @@
+#include "cost_model/simulation/least_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "cost_model/schedule/generators.h"
+#include "cost_model/simulation/simulated_step.h"
+#include "cost_model/simulation/step_builder.h"
+#include "tests/cost_model/simulation/plain_pipelines.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kRounding = 1e-8;  // the bound stays that far below what it is compared with
+
+/// What a step that waits for all ranks ends with, where nothing is reduced.
+double end_of_step(const Scenario& scenario, const ParallelConfig& config,
+                   const MicrobatchCosts& costs) {
+  const StepTimes times = step_times(scenario, config, costs);
+  return (times.norm + *std::max_element(times.optimizer.begin(), times.optimizer.end())).value();
+}
+
+/// Messages take no time, and nothing is reduced.
+Scenario free_messages(Scenario scenario) {
+  scenario.job.model.untied_embeddings = true;
+  scenario.stack.pipeline_latency = Seconds(0.0);
+  for (LinkSpec* link : {&scenario.cluster.nvlink, &scenario.cluster.nic}) {
+    link->hop_latency = Seconds(0.0);
+    link->bandwidth = BytesPerSecond(1e30);
+  }
+  return scenario;
+}
+
+TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOne) {
+  int compared = 0;
+  for (const NamedValue<ScheduleKind>& kind : kScheduleNames) {
+    if (has_stale_weights(kind.value)) {
+      continue;
+    }
+    for (const int pp : {2, 3, 4, 6, 8, 12}) {
+      for (const int num_microbatches : {1, 2, 4, pp, 2 * pp, 2 * pp + 1, 4 * pp}) {
+        const ParallelConfig config = pipeline(kind.value, pp);
+        const ScheduleShape shape{
+            .pp = pp, .vpp = config.vpp, .num_microbatches = num_microbatches};
+        if (find_schedule_generator(kind.name)->find_conflict(shape).has_value()) {
+          continue;
+        }
+        for (const auto& [f, i, w, logits] :
+             {std::tuple(1.0, 1.0, 1.0, 0.0), std::tuple(10.0, 12.0, 8.0, 4.0),
+              std::tuple(3.0, 9.0, 2.0, 1.0), std::tuple(5.0, 2.0, 9.0, 0.0)}) {
+          Scenario scenario = scenario_of(config, num_microbatches);
+          for (const bool validates_later : {false, true}) {
+            scenario.stack.optimizer_post_validation = validates_later;
+            const MicrobatchCosts costs = costs_of(f, i, w, logits);
+            StepSimulations simulations;
+            const Seconds simulated = simulations.simulate(scenario, config, costs);
+            EXPECT_LE(least_step_time(scenario, config, costs), simulated)
+                << kind.name << " p " << pp << " m " << num_microbatches << " F " << f;
+            EXPECT_LE(LeastPasses(scenario, config, costs).time(num_microbatches),
+                      simulated * (1.0 + kRounding))
+                << kind.name << " p " << pp << " m " << num_microbatches << " F " << f;
+            ++compared;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 2000);
+}
+
+// (m + p - 1)(F + B), which no order of equal stages in the memory of 1F1B can beat.
+TEST(LeastStepTime, IsTheStepOfOneFOneB) {
+  const ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 8);
+  for (const int num_microbatches : {1, 4, 8, 64}) {
+    const Scenario scenario = free_messages(scenario_of(config, num_microbatches));
+    const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
+    const double passes =
+        least_step_time(scenario, config, costs).value() - end_of_step(scenario, config, costs);
+    EXPECT_NEAR(passes / ((num_microbatches + 7) * 30.0), 1.0, kRounding) << num_microbatches;
+  }
+}
+
+// m(F + I + W) + (p-1)(F+I-W), which no schedule in that memory can beat.
+TEST(LeastStepTime, HasZbH1sBubble) {
+  const ParallelConfig config = pipeline(ScheduleKind::kZbH1, 8);
+  const Scenario scenario = free_messages(scenario_of(config, 64));
+  const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
+  const double passes =
+      least_step_time(scenario, config, costs).value() - end_of_step(scenario, config, costs);
+  EXPECT_NEAR(passes / (64 * 30.0 + 7 * 14.0), 1.0, kRounding);
+}
+
+// By hand, stages of 1 s forward and 2 s backward, the last one 3 s longer: it works 6 s on each
+// microbatch, and the seven before it take 7 s forward and 14 back. In its own memory, one
+// microbatch, nothing else happens before its first action and after its last.
+TEST(LeastPasses, AreTheWorkOfARankAndTheStagesBeforeIt) {
+  const ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 8);
+  const Scenario scenario = scenario_of(config, 1);
+  const LeastPasses passes(scenario, config, costs_of(1.0, 1.0, 1.0, 1.0));
+  for (const int num_microbatches : {1, 5, 100}) {
+    EXPECT_DOUBLE_EQ(passes.time(num_microbatches).value(), num_microbatches * 6.0 + 21.0);
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
