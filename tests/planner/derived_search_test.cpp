@@ -6,6 +6,7 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {
@@ -27,7 +28,7 @@ Candidate brute_force(const Scenario& scenario, ParallelConfig base) {
     if (find_violation(scenario, config, capacity).has_value()) {
       return;
     }
-    const Seconds time = iteration_cost(scenario, config).total();
+    const Seconds time = time_alone(scenario, config);
     if (time < best.time) {
       best = {config, time, peak_memory(scenario, config)};
     }

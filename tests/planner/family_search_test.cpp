@@ -21,6 +21,7 @@
 #include "planner/memory_fit.h"
 #include "planner/search.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {
@@ -92,8 +93,7 @@ std::vector<Candidate> cost_each(const Scenario& scenario, std::int64_t gpus) {
   std::vector<Candidate> all;
   for_each_candidate(scenario, gpus, [&](const ParallelConfig& config) {
     if (!find_violation(scenario, config, capacity)) {
-      all.push_back(
-          {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
+      all.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
     }
   });
   return all;

@@ -11,6 +11,7 @@
 #include "cost_model/analytic/memory.h"
 #include "planner/planning.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {
@@ -37,15 +38,14 @@ std::vector<std::optional<int>> limits_of(ScheduleKind schedule, int pp) {
                                            : std::vector<std::optional<int>>{std::nullopt};
 }
 
-/// Every configuration of small degrees, each simulated where it has no closed form.
+/// Every configuration of small degrees, each simulated.
 std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Objective objective) {
   const Scenario scenario = with_every_schedule(given);
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   std::vector<Candidate> feasible;
   const auto try_one = [&](const ParallelConfig& config) {
     if (!find_violation(scenario, config, capacity).has_value()) {
-      feasible.push_back(
-          {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
+      feasible.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
     }
   };
   for (int tp = 1; tp <= gpus; tp *= 2) {

@@ -13,6 +13,7 @@
 #include "planner/search.h"
 #include "planner/summary.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {
@@ -120,8 +121,8 @@ TEST(HybridSharding, IsSearchedAsByBruteForce) {
                     find_violation(scenario, config, capacity).has_value()) {
                   continue;
                 }
-                expected.push_back({config, iteration_cost(scenario, config).total(),
-                                    peak_memory(scenario, config)});
+                expected.push_back(
+                    {config, time_alone(scenario, config), peak_memory(scenario, config)});
               }
             }
           }

@@ -282,17 +282,20 @@ TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
   EXPECT_FALSE(find_fault(simulate_plan(plan, {}).schedule).has_value());
 }
 
-// In steady state PipeDream has no bubble: m times what the busiest rank does for a microbatch.
+// In steady state PipeDream has no bubble: m times what the busiest rank does for a microbatch, and
+// after each of the m the optimizer with its reductions; with two versions of the weights once.
 TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
-  Plan plan = plan_39b();
-  ASSERT_EQ(change_schedule(plan, *find_schedule_generator("pipedream")), std::nullopt);
-  const PlanSimulation simulation = simulate_plan(plan, {});
-  Seconds busiest;
-  for (const RankTimes& rank : simulation.timeline.times.ranks) {
-    busiest = std::max(busiest, rank.work);
+  for (const auto& [schedule, updates] :
+       {std::pair("pipedream", 32), std::pair("pipedream-2bw", 1)}) {
+    Plan plan = plan_39b();
+    const Seconds one_update = iteration_cost(plan.scenario, plan.config).optimizer;
+    ASSERT_EQ(change_schedule(plan, *find_schedule_generator(schedule)), std::nullopt);
+    const PlanSimulation simulation = simulate_plan(plan, {});
+    const CostBreakdown cost = iteration_cost(plan.scenario, plan.config);
+    EXPECT_NEAR(simulation.step / cost.total(), 1.0, 1e-9) << schedule;
+    EXPECT_EQ(cost.bubble, Seconds(0.0)) << schedule;
+    EXPECT_NEAR(cost.optimizer / one_update, updates, 1e-9) << schedule;
   }
-  EXPECT_EQ(simulation.step, busiest);
-  EXPECT_LT(simulation.step, simulation.timeline.times.makespan());
 }
 
 // Seven stages: DualPipe needs an even number; 39B's 48 layers are no multiple of seven.

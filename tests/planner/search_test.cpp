@@ -11,6 +11,7 @@
 #include "planner/planning.h"
 #include "tests/cost_model/analytic/partitions.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {
@@ -31,8 +32,7 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
             ranks == config.tp && (num_experts == 0 || ranks / (config.ep * etp) <= 1);
         if ((config.zero_stage == 0 || !is_alone) &&
             !find_violation(scenario, config, capacity).has_value()) {
-          feasible.push_back(
-              {config, iteration_cost(scenario, config).total(), peak_memory(scenario, config)});
+          feasible.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
         }
         if (config.tp == 1 || num_experts == 0) {
           break;
@@ -147,7 +147,7 @@ TEST(Search, CostsUnevenPipelinesAsConfigured) {
     num_uneven += candidate.config.layers_per_stage.empty() ? 0 : 1;
     EXPECT_FALSE(find_violation(scenario, candidate.config, capacity).has_value());
     EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
-    EXPECT_NEAR(candidate.time / iteration_cost(scenario, candidate.config).total(), 1.0, 1e-12);
+    EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
   }
   EXPECT_GT(num_uneven, 0);
 }
@@ -213,7 +213,7 @@ TEST(Search, BalancesLayersForEachContextSize) {
   int num_uneven = 0;
   for (const Candidate& candidate : search(scenario, options).best) {
     EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
-    EXPECT_NEAR(candidate.time / iteration_cost(scenario, candidate.config).total(), 1.0, 1e-12);
+    EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
     if (candidate.config.cp > 1 && !candidate.config.layers_per_stage.empty()) {
       ++num_uneven;
       EXPECT_EQ(candidate.config.layers_per_stage,
@@ -420,8 +420,7 @@ TEST(Search, CostsEachCandidateAsItIsCostedAlone) {
     Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", stack, 32);
     scenario.stack = with_fp8(scenario.stack, recipe);
     for (const Candidate& candidate : search(scenario, {.gpus = 32, .num_best = 10'000}).best) {
-      EXPECT_DOUBLE_EQ(candidate.time.value(),
-                       iteration_cost(scenario, candidate.config).total().value())
+      EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config))
           << stack << ' ' << to_string(candidate.config);
     }
   }
@@ -480,7 +479,7 @@ TEST(Search, CostsExpertsWhereverTheirGroupsLie) {
   const SearchResult found = search(scenario, options);
   ASSERT_FALSE(found.best.empty());
   for (const Candidate& candidate : found.best) {
-    EXPECT_EQ(candidate.time, iteration_cost(scenario, candidate.config).total())
+    EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config))
         << to_string(candidate.config);
   }
 }

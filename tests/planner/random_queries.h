@@ -1,0 +1,140 @@
+// Jobs on shipped models, clusters and stacks, and configurations of them, drawn at random.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "cost_model/spec/catalog.h"
+#include "planner/constraint.h"
+#include "planner/enumerate.h"
+
+namespace ptdp {
+
+/// The number in an environment variable, else the usual one.
+[[nodiscard]] inline std::int64_t number_of(const char* variable, std::int64_t usual) {
+  const char* const text = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
+  return text == nullptr ? usual : std::atoll(text);
+}
+
+/// What is asked of a planner.
+struct RandomQuery {
+  Scenario scenario;
+  std::int64_t gpus = 0;
+  Pins pins;
+};
+
+/// A configuration of a query that can run, whatever memory it takes.
+struct RandomCandidate {
+  Scenario scenario;  ///< Its stack runs the candidate's schedule.
+  ParallelConfig config;
+};
+
+/// Draws from one seed: equal seeds give equal queries.
+class QueryLottery {
+ public:
+  explicit QueryLottery(std::uint64_t seed) : random_(seed) {}
+
+  /// A query on up to `most_gpus`, for the schedules of its stack or for one of all that there are.
+  [[nodiscard]] RandomQuery draw_query(std::int64_t most_gpus) {
+    static const std::vector<std::string> models = list_profiles(ProfileKind::kModel);
+    static const std::vector<std::string> clusters = list_profiles(ProfileKind::kCluster);
+    static const std::vector<std::string> stacks = list_profiles(ProfileKind::kStack);
+    while (true) {
+      const ModelProfile model = find_model(one_of(models));
+      const std::int64_t batch =
+          one_of(std::vector<std::int64_t>{model.global_batch_size, 16, 96, 128, 512, 1024});
+      RandomQuery query{
+          .scenario = {
+              .job = {.model_name = model.name, .model = model.config, .global_batch_size = batch},
+              .cluster = find_cluster(one_of(clusters)),
+              .stack = find_stack(one_of(stacks))}};
+      do {
+        query.gpus = one_of(std::vector<std::int64_t>{8, 16, 24, 64, 96, 256, 1000, 1024, 4096});
+      } while (query.gpus > most_gpus);
+      if (happens(50)) {
+        query.pins.any_stack = true;
+        query.pins.schedules = {one_of(kScheduleNames).value};
+      }
+      if (happens(10)) {
+        query.pins.rank_orders = {RankOrder::kTpCpEpDpPp, RankOrder::kTpCpEpPpDp};
+      }
+      if (happens(10)) {
+        query.pins.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
+      }
+      try {
+        check(query.scenario);
+        return query;
+      } catch (const Error&) {
+        continue;  // a stack that does not run there
+      }
+    }
+  }
+
+  /// One whose step is simulated; of those with a pipeline some with uneven layers.
+  [[nodiscard]] RandomCandidate draw_candidate(std::int64_t most_gpus) {
+    while (true) {
+      const RandomQuery query = draw_query(most_gpus);
+      const Scenario judged =
+          query.pins.any_stack ? with_every_schedule(query.scenario) : query.scenario;
+      std::vector<ParallelConfig> splits = enumerate_splits(
+          judged, query.gpus, query.pins, one_of(enumerate_tp(judged, query.gpus, query.pins)));
+      if (happens(80)) {  // one stage is the commonest split
+        std::erase_if(splits, [](const ParallelConfig& split) { return split.pp == 1; });
+      }
+      if (splits.empty()) {
+        continue;
+      }
+      const std::vector<ParallelConfig> variants =
+          enumerate_variants(judged, query.pins, one_of(splits));
+      const std::vector<Replicas> replicas = enumerate_replicas(judged, query.gpus, query.pins);
+      if (variants.empty() || replicas.empty()) {
+        continue;
+      }
+      ParallelConfig config = one_of(variants);
+      const Replicas& data = one_of(replicas);
+      config.dp = data.dp;
+      config.micro_batch_size = one_of(data.micro_batch_sizes);
+      if (happens(30)) {
+        unbalance(judged, config);
+      }
+      if (is_candidate(judged, config, query.gpus, query.pins) &&
+          !has_stale_weights(config.schedule) && !find_shape_violation(judged, config)) {
+        return {judged, config};
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::int64_t below(std::int64_t count) {
+    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count));
+  }
+  [[nodiscard]] bool happens(int percent) { return below(100) < percent; }
+  template <class Container>
+  [[nodiscard]] const typename Container::value_type& one_of(const Container& values) {
+    return values[static_cast<std::size_t>(below(std::ssize(values)))];
+  }
+
+  /// Moves a layer from one virtual stage to another.
+  void unbalance(const Scenario& scenario, ParallelConfig& config) {
+    const int stages = config.pp * config.vpp;
+    if (config.layers_per_stage.empty()) {
+      config.layers_per_stage.assign(static_cast<std::size_t>(stages),
+                                     scenario.job.model.num_layers / stages);
+    }
+    int& from = config.layers_per_stage[static_cast<std::size_t>(below(stages))];
+    if (from > 1) {
+      --from;
+      ++config.layers_per_stage[static_cast<std::size_t>(below(stages))];
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace ptdp
