@@ -119,10 +119,13 @@ class TurnTaking {
     if (actions_.ties_embeddings && schedule_.pp > 1) {
       const int other = rank_of(schedule_, num_stages(schedule_) - 1, 0);
       const Seconds tied = std::max(of(step, 0).end, of(step, other).end) + time_of(times_.tied);
+      of(step, 0).end = of(step, other).end = tied;
       last = std::max(last, tied);
     }
     for (int rank = 0; rank < schedule_.pp; ++rank) {
-      of(step, rank).end = last + times_.norm + times_.optimizer[static_cast<std::size_t>(rank)];
+      Seconds& end = of(step, rank).end;
+      end = (times_.norm_waits ? last : end) + times_.norm +
+            times_.optimizer[static_cast<std::size_t>(rank)];
     }
     return step;
   }
