@@ -32,8 +32,7 @@ double relative(Seconds a, Seconds b) {
   return std::abs(a / b - 1.0);
 }
 
-// One GPU's step is its actions one after the other: the closed form has no approximation there.
-TEST(PlanSimulation, IsTheClosedFormWithoutAPipeline) {
+TEST(PlanSimulation, IsThePredictionWithoutAPipeline) {
   const Plan plan = plan_under(selene_2021("1.7B", 16),
                                {.tp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull});
   const PlanSimulation simulation = simulate_plan(plan, {});
@@ -42,7 +41,7 @@ TEST(PlanSimulation, IsTheClosedFormWithoutAPipeline) {
 }
 
 // Gradients are reduced within passes, and weights gathered once, or within passes too.
-TEST(PlanSimulation, IsTheClosedFormWhereGradientsOrWeightsAreSharded) {
+TEST(PlanSimulation, IsThePredictionWhereGradientsOrWeightsAreSharded) {
   Scenario scenario = selene_2021("1.7B", 64);
   scenario.stack = find_stack("megascale-2024");
   for (const int zero : {2, 3}) {
@@ -56,18 +55,17 @@ TEST(PlanSimulation, IsTheClosedFormWhereGradientsOrWeightsAreSharded) {
     };
     EXPECT_EQ(count(ActionKind::kReduceGradients), 0);
     EXPECT_EQ(count(ActionKind::kGatherParameters) > 0, zero == 2);
-    EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 0.01)
+    EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 1e-9)
         << zero;
   }
 }
 
-// The closed form is within 5 % of a simulation where the last stage is up to 30 % heavier (issue);
-// the gradient accumulation of fill and drain is in the simulation alone.
-TEST(PlanSimulation, IsNearTheClosedFormOfAPipeline) {
+// One prediction everywhere: few enough microbatches to be simulated in full for both.
+TEST(PlanSimulation, IsThePredictionOfAPipeline) {
   for (const auto& [schedule, vpp] :
        {std::pair(ScheduleKind::kOneFOneB, 1), std::pair(ScheduleKind::kInterleaved, 2)}) {
     const Plan plan = plan_39b(schedule, vpp);
-    EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 0.05)
+    EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 1e-9)
         << vpp;
   }
 }

@@ -108,7 +108,8 @@ Seconds step_in_full(const Scenario& scenario, const ParallelConfig& config,
   return simulate_step_times(schedule, times).makespan();
 }
 
-// More microbatches than are simulated. V-Min's rhythm is longer than one round of them.
+// More microbatches than are simulated. V-Min's rhythm is longer than one round of them, and the
+// slower messages between nodes take interleaved rounds longer to settle.
 TEST(SimulatedSteps, ContinueTheRhythmOfManyMicrobatches) {
   constexpr int kRanks = 32;
   for (const int microbatches : {20 * kRanks, 20 * kRanks + 2}) {
@@ -121,7 +122,9 @@ TEST(SimulatedSteps, ContinueTheRhythmOfManyMicrobatches) {
            {std::tuple(1.0, 1.0, 1.0), std::tuple(10.0, 12.0, 8.0), std::tuple(18.5, 18.1, 9.3)}) {
         const MicrobatchCosts costs = costs_of(f, i, w);
         StepSimulations simulations;
-        const double tolerance = kind == ScheduleKind::kVMin ? 3e-3 : 1e-5;
+        const double tolerance = kind == ScheduleKind::kVMin          ? 3e-3
+                                 : kind == ScheduleKind::kInterleaved ? 1e-4
+                                                                      : 1e-5;
         EXPECT_NEAR(
             simulations.simulate(scenario, config, costs) / step_in_full(scenario, config, costs),
             1.0, tolerance)
@@ -150,8 +153,8 @@ TEST(SimulatedSteps, OfFewActionsAreSimulatedInFull) {
 }
 
 // The simulator of compute alone on every microbatch: the last stage is heavier by the share that
-// logits have in the models of SC21's table 1. Rhythms of uneven stages settle within 1e-9 of a step
-// too.
+// logits have in the models of SC21's table 1. Rhythms of uneven stages settle within 1e-9 of a
+// step too.
 TEST(SimulatedSteps, OfUnevenStagesAreThoseOfTheFastSimulator) {
   for (const int vpp : {1, 2, 3, 4}) {
     for (const int pp : {2, 3, 4, 6, 8, 16, 32, 64}) {

@@ -17,7 +17,8 @@ Seconds time_of(const TransferTime& transfer) {
 }
 
 /// A step of 1F1B whose reductions hide nothing, added up from its times: the compute simulated,
-/// two messages for each microbatch and each stage of fill and drain, one bucket of gradients.
+/// two messages for each microbatch and each stage of fill and drain, one bucket of gradients. No
+/// less than the step: where ranks wait anyway, messages are free.
 Seconds time_of_step(const Scenario& scenario, const ParallelConfig& config) {
   const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
   const auto microbatches =
@@ -38,22 +39,26 @@ Seconds time_of_step(const Scenario& scenario, const ParallelConfig& config) {
          *std::max_element(times.optimizer.begin(), times.optimizer.end());
 }
 
-// What the closed form leaves out is gradient accumulation in fill and drain, up to 2.4 %, and what
-// it approximates the imbalance of the stages, up to 4.2 %.
-TEST(StepTimes, AddUpToTheClosedFormOfOneFOneB) {
+// Messages are 2 % of these steps at most, and the ranks' largest buckets not all of one rank.
+void expect_step(const Scenario& scenario, const ParallelConfig& config) {
+  const double share = time_of_step(scenario, config) / iteration_cost(scenario, config).total();
+  EXPECT_GT(share, 1.0 - 1e-9) << to_string(config);
+  EXPECT_LT(share, 1.02) << to_string(config);
+}
+
+TEST(StepTimes, AddUpToTheStepOfOneFOneB) {
   for (const auto& [model, config] :
        {std::pair("1T", ParallelConfig{.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull}),
         std::pair("18B", ParallelConfig{.tp = 8, .pp = 4, .dp = 2, .micro_batch_size = 2}),
         std::pair("76B", ParallelConfig{.tp = 4, .pp = 2, .dp = 16}),
         std::pair("7.5B", ParallelConfig{.pp = 6, .layers_per_stage = {5, 6, 6, 6, 7, 6}})}) {
     const Scenario scenario = selene_2021(model, 384);
-    const Seconds closed_form = iteration_cost(scenario, config).total();
-    EXPECT_NEAR(time_of_step(scenario, config) / closed_form, 1.0, 0.05) << model;
+    expect_step(scenario, config);
   }
 }
 
 // The same with sequences that GPUs share, each way.
-TEST(StepTimes, OfSharedSequencesAddUpToTheClosedForm) {
+TEST(StepTimes, OfSharedSequencesAddUpToTheStep) {
   for (const auto& [kind, name] : kContextParallelNames) {
     Scenario scenario = selene_2021("18B", 384);
     scenario.stack.context_parallel_kind = kind;
@@ -61,10 +66,8 @@ TEST(StepTimes, OfSharedSequencesAddUpToTheClosedForm) {
          {ParallelConfig{.tp = 8, .pp = 4, .dp = 2, .cp = 2},
           ParallelConfig{.tp = 2, .pp = 8, .cp = 4, .recompute = Recompute::kFull},
           ParallelConfig{.tp = 4, .pp = 2, .dp = 4, .cp = 2, .recompute = Recompute::kSelective}}) {
-      const CostBreakdown closed_form = iteration_cost(scenario, config);
-      EXPECT_NEAR(time_of_step(scenario, config) / closed_form.total(), 1.0, 0.05)
-          << name << ' ' << to_string(config);
-      EXPECT_GT(closed_form.context_parallel, Seconds(0.0));
+      expect_step(scenario, config);
+      EXPECT_GT(iteration_cost(scenario, config).context_parallel, Seconds(0.0)) << name;
     }
   }
 }
@@ -76,7 +79,7 @@ TEST(StepTimes, AccumulateWhatModulesOfMoreTokensUse) {
   scenario.job.model.mtp_num_layers = 1;
   const ParallelConfig config{
       .tp = 2, .pp = 4, .dp = 2, .sequence_parallel = true, .layers_per_stage = {9, 9, 9, 5}};
-  EXPECT_NEAR(time_of_step(scenario, config) / iteration_cost(scenario, config).total(), 1.0, 0.03);
+  expect_step(scenario, config);
 }
 
 // By hand: stages of equal layers, m·(F + B) + (p-1)(F + B), accumulation and ends left out.
@@ -149,19 +152,14 @@ TEST(StepBuckets, AreTheStacks) {
   EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
 }
 
-// DeepSeek-V3's layers, 14 of them, three dense: of stages that differ by kind the closed form
-// waits for the slowest throughout, which a step that is balanced by the stages' times nearly does.
-TEST(StepTimes, AddUpToTheClosedFormOfLayersOfTwoKinds) {
+// DeepSeek-V3's layers, 14 of them, three dense.
+TEST(StepTimes, AddUpToTheStepOfLayersOfTwoKinds) {
   Scenario scenario = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025", 256);
   scenario.job.model.num_layers = 14;
   scenario.job.model.mtp_num_layers = 0;
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
-  for (const auto& [layers, tolerance] :
-       {std::pair(std::vector{5, 4, 3, 2}, 0.05), std::pair(std::vector{4, 4, 3, 3}, 0.05)}) {
-    const ParallelConfig config{
-        .pp = 4, .dp = 8, .ep = 8, .zero_stage = 1, .layers_per_stage = layers};
-    const Seconds closed_form = iteration_cost(scenario, config).total();
-    EXPECT_NEAR(time_of_step(scenario, config) / closed_form, 1.0, tolerance) << layers.front();
+  for (const std::vector<int>& layers : {std::vector{5, 4, 3, 2}, std::vector{4, 4, 3, 3}}) {
+    expect_step(scenario, {.pp = 4, .dp = 8, .ep = 8, .zero_stage = 1, .layers_per_stage = layers});
   }
 }
 
