@@ -281,10 +281,10 @@ TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
 }
 
 // In steady state PipeDream has no bubble: m times what the busiest rank does for a microbatch, and
-// after each of the m the optimizer with its reductions; with two versions of the weights once.
+// after each of the 64 the optimizer with its reductions; with two versions of the weights once.
 TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
   for (const auto& [schedule, updates] :
-       {std::pair("pipedream", 32), std::pair("pipedream-2bw", 1)}) {
+       {std::pair("pipedream", 64), std::pair("pipedream-2bw", 1)}) {
     Plan plan = plan_39b();
     const Seconds one_update = iteration_cost(plan.scenario, plan.config).optimizer;
     ASSERT_EQ(change_schedule(plan, *find_schedule_generator(schedule)), std::nullopt);
