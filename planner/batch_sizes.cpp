@@ -3,6 +3,8 @@
 namespace ptdp {
 namespace {
 
+constexpr std::size_t kMostKept = 300'000;  // of a number of replicas each: 100 MB
+
 void count(BatchSizes::Violations& violations, Constraint constraint, std::int64_t number) {
   for (auto& [known, counted] : violations) {
     if (known == constraint) {
@@ -29,7 +31,7 @@ ParallelConfig batch_key(const ParallelConfig& config) {
   key.sequence_parallel = false;
   key.zero_stage = 0;
   key.rank_order = RankOrder{};
-  key.layers_per_stage.clear();
+  key.layers_per_stage = std::vector<int>();  // its memory, too: keys are kept
   return key;
 }
 
@@ -51,6 +53,9 @@ const std::vector<BatchSizes>& BatchTable::find(const ParallelConfig& config) {
   const auto found = by_schedule_.find(key);
   if (found != by_schedule_.end()) {
     return found->second;
+  }
+  if (by_schedule_.size() * replicas_.size() > kMostKept) {
+    by_schedule_.clear();
   }
   std::vector<BatchSizes> of_replicas;
   of_replicas.reserve(replicas_.size());

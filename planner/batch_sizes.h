@@ -29,7 +29,8 @@ class BatchTable {
       : scenario_(scenario), replicas_(replicas) {}
 
   /// Of each of the replicas, in order, for a configuration of any dp and microbatch size whose
-  /// experts divide its ranks. Valid as long as the table.
+  /// experts divide its ranks. Valid until the next is sought: where models have thousands of
+  /// layers, there are too many to keep.
   [[nodiscard]] const std::vector<BatchSizes>& find(const ParallelConfig& config);
 
  private:

@@ -13,6 +13,8 @@
 namespace ptdp {
 namespace {
 
+constexpr std::size_t kMostKeptStages = 500'000;  // virtual ones, of all splits: some 30 MB
+
 /// The stages between the first and the last one of which is the heaviest of those: of stages with
 /// the same layers in the same chunks the first keeps most microbatches, for others all.
 std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
@@ -48,7 +50,10 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
 }  // namespace
 
 void FamilyMemory::begin_family(const ParallelConfig& config) {
-  if (config.pp != family_.pp || config.vpp != family_.vpp || config.schedule != family_.schedule) {
+  const std::size_t stages =
+      static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp);
+  if (config.pp != family_.pp || config.vpp != family_.vpp || config.schedule != family_.schedule ||
+      splits_.size() * stages > kMostKeptStages) {
     splits_.clear();
   }
   for (Split& split : splits_) {

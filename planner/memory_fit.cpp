@@ -1,16 +1,18 @@
 #include "planner/memory_fit.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cost_model/analytic/runtime_memory.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/communication.h"
 #include "cost_model/spec/layer_kinds.h"
 
 namespace ptdp {
 namespace {
 
 constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
-constexpr double kMostKeptActions = 2e6;    // of all of them: 32 MB
+constexpr double kMostKeptActions = 6e6;    // of all of them: 96 MB at most
 
 /// The stages of a configuration of MemoryModel::kPtdp.
 class RuntimeStages {
@@ -31,6 +33,13 @@ class RuntimeStages {
   }
   /// No less.
   [[nodiscard]] Bytes most(int stage) { return with(ranks().bound(stage), stage); }
+  /// No more and no less than of_stage() of the orders to which these are the compute.
+  [[nodiscard]] std::pair<Bytes, Bytes> by_compute(const Schedule& compute, int stage) {
+    ActivationPeak peak = ranks().peak_of_compute(compute, stage);
+    const Bytes least = with(peak, stage);
+    peak.waiting = ranks().waiting();
+    return {least * (1.0 - kMemoryRounding), with(peak, stage) * (1.0 + kMemoryRounding)};
+  }
   [[nodiscard]] Bytes of_stage(const Schedule& orders, int stage) {
     return with(ranks().peak(orders, stage), stage);
   }
@@ -106,7 +115,7 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
 
 MemoryVerdict MemoryFit::judge_by_bounds(const ParallelConfig& config) {
   RuntimeStages stages(scenario_, config);
-  const Schedule* orders = nullptr;
+  Orders* orders = nullptr;
   const bool has_orders = walks(config);
   MemoryVerdict verdict;
   const auto note = [&](Bytes least) { verdict.largest = std::max(verdict.largest, least); };
@@ -129,7 +138,12 @@ MemoryVerdict MemoryFit::judge_by_bounds(const ParallelConfig& config) {
     if (orders == nullptr) {
       orders = &orders_of(config);
     }
-    const Bytes exact = stages.of_stage(*orders, stage);
+    const auto [walked, with_waiting] = stages.by_compute(orders->compute, stage);
+    note(walked);
+    if (walked > capacity_ || with_waiting <= capacity_) {
+      return walked <= capacity_;
+    }
+    const Bytes exact = stages.of_stage(with_messages(*orders), stage);
     note(exact);
     return exact <= capacity_;
   });
@@ -141,7 +155,7 @@ Bytes MemoryFit::largest(const ParallelConfig& config) {
     return peak_memory(scenario_, config);
   }
   RuntimeStages stages(scenario_, config);
-  const Schedule* orders = walks(config) ? &orders_of(config) : nullptr;
+  const Schedule* orders = walks(config) ? &with_messages(orders_of(config)) : nullptr;
   Bytes largest;
   for (int stage = 0; stage < config.pp; ++stage) {
     largest =
@@ -157,20 +171,31 @@ bool MemoryFit::walks(const ParallelConfig& config) const {
          num_actions_with_messages(scenario_, config) <= kMostWalkedActions;
 }
 
-const Schedule& MemoryFit::orders_of(const ParallelConfig& config) {
+MemoryFit::Orders& MemoryFit::orders_of(const ParallelConfig& config) {
   const OrdersKey key = {config.schedule, config.pp, config.vpp,
                          num_microbatches(scenario_.job.global_batch_size, config)};
   auto found = orders_.find(key);
   if (found == orders_.end()) {
-    const double actions = num_actions_with_messages(scenario_, config);
-    num_kept_actions_ += actions;
-    if (num_kept_actions_ > kMostKeptActions) {
-      orders_.clear();
-      num_kept_actions_ = actions;
-    }
-    found = orders_.emplace(key, schedule_with_messages(scenario_, config)).first;
+    keep(num_actions_with_messages(scenario_, config));
+    found = orders_.emplace(key, Orders{.compute = compute_schedule(scenario_, config)}).first;
   }
   return found->second;
+}
+
+const Schedule& MemoryFit::with_messages(Orders& orders) {
+  if (!orders.with_messages) {
+    orders.with_messages = insert_messages(orders.compute);
+  }
+  return *orders.with_messages;
+}
+
+/// Makes room for so many more actions.
+void MemoryFit::keep(double actions) {
+  num_kept_actions_ += actions;
+  if (num_kept_actions_ > kMostKeptActions) {
+    orders_.clear();
+    num_kept_actions_ = actions;
+  }
 }
 
 }  // namespace ptdp

@@ -44,17 +44,25 @@ class MemoryFit {
   [[nodiscard]] Bytes largest(const ParallelConfig& config);
 
  private:
+  /// Of a schedule, the latter once they are needed.
+  struct Orders {
+    Schedule compute;
+    std::optional<Schedule> with_messages;
+  };
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
 
   [[nodiscard]] MemoryVerdict judge_by_bounds(const ParallelConfig& config);
   [[nodiscard]] bool walks(const ParallelConfig& config) const;
-  [[nodiscard]] const Schedule& orders_of(const ParallelConfig& config);
+  /// Of a configuration that walks().
+  [[nodiscard]] Orders& orders_of(const ParallelConfig& config);
+  [[nodiscard]] static const Schedule& with_messages(Orders& orders);
+  void keep(double actions);
 
   const Scenario& scenario_;
   Bytes capacity_;
   bool walks_orders_;
   bool is_uniform_;  ///< Whether all layers are alike.
-  std::map<OrdersKey, Schedule> orders_;
+  std::map<OrdersKey, Orders> orders_;
   double num_kept_actions_ = 0.0;
 };
 

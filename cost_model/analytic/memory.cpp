@@ -235,13 +235,17 @@ double num_actions_with_messages(const Scenario& scenario, const ParallelConfig&
          static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
 }
 
-Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config) {
   const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
   const ScheduleShape shape =
       config.schedule == ScheduleKind::kZbAuto
           ? schedule_shape(scenario, config, microbatch_costs(scenario, config))
           : schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
-  return insert_messages(generator->generate(shape));
+  return generator->generate(shape);
+}
+
+Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+  return insert_messages(compute_schedule(scenario, config));
 }
 
 std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,

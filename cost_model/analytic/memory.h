@@ -128,7 +128,8 @@ class StageMemories {
                                                            const ParallelConfig& config,
                                                            const Schedule& schedule);
 
-/// The orders of the configuration's schedule, with the messages between stages.
+/// The orders of the configuration's schedule, without the messages between stages and with them.
+[[nodiscard]] Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config);
 [[nodiscard]] Schedule schedule_with_messages(const Scenario& scenario,
                                               const ParallelConfig& config);
 /// Actions that it has.

@@ -275,7 +275,8 @@ StageMemory virtual_stage_memory(const PassNeeds& needs, const TransformerConfig
 /// A rank's memory while its list is walked through.
 class StepWalk {
  public:
-  StepWalk(RankMemories& stages, int num_stages) : stages_(stages), num_stages_(num_stages) {}
+  StepWalk(RankMemories& stages, int num_stages, bool has_messages)
+      : stages_(stages), num_stages_(num_stages), has_messages_(has_messages) {}
 
   void run(const Action& action) {
     const StageMemory& stage = stages_.of_virtual_stage(action.stage);
@@ -329,8 +330,12 @@ class StepWalk {
   [[nodiscard]] const ActivationPeak& peak() const { return peak_; }
 
  private:
-  void take(Bytes message, bool is_there) { waiting_ -= is_there ? message : Bytes(0.0); }
-  void make(Bytes message, bool is_there) { waiting_ += is_there ? message : Bytes(0.0); }
+  void take(Bytes message, bool is_there) {
+    waiting_ -= is_there && has_messages_ ? message : Bytes(0.0);
+  }
+  void make(Bytes message, bool is_there) {
+    waiting_ += is_there && has_messages_ ? message : Bytes(0.0);
+  }
   void note(Bytes working) {
     const ActivationPeak here{.kept = kept_, .working = working, .waiting = waiting_};
     if (here.total() > peak_.total()) {
@@ -340,6 +345,7 @@ class StepWalk {
 
   RankMemories& stages_;
   int num_stages_;
+  bool has_messages_;
   Bytes kept_;
   Bytes waiting_;
   ActivationPeak peak_;
@@ -376,9 +382,17 @@ const StageMemory& RankMemories::of_virtual_stage(int virtual_stage) {
 }
 
 ActivationPeak RankMemories::peak(const Schedule& schedule, int rank) {
+  return walked(schedule, rank, /*has_messages=*/true);
+}
+
+ActivationPeak RankMemories::peak_of_compute(const Schedule& compute, int rank) {
+  return walked(compute, rank, /*has_messages=*/false);
+}
+
+ActivationPeak RankMemories::walked(const Schedule& schedule, int rank, bool has_messages) {
   const auto count = static_cast<std::size_t>(num_stages(schedule));
   stages_.resize(std::max(stages_.size(), count));
-  StepWalk walk(*this, num_stages(schedule));
+  StepWalk walk(*this, num_stages(schedule), has_messages);
   for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
     walk.run(action);
   }
@@ -401,6 +415,16 @@ ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& c
 
 ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
   return RankMemories(scenario, config).bound(rank);
+}
+
+Bytes RankMemories::waiting() {
+  if (config_.pp == 1) {
+    return Bytes(0.0);
+  }
+  const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config_);
+  const double group = default_microbatch_group_size(config_.pp, static_cast<int>(microbatches));
+  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  return (takes_turns ? std::max(kMessages, group) : kMessages) * of_virtual_stage(0).result;
 }
 
 ActivationPeak RankMemories::bound(int rank) {
@@ -426,10 +450,8 @@ ActivationPeak RankMemories::bound(int rank) {
         splits ? std::max({whole, stage.input_gradient, stage.weight_gradient}) : whole;
     held.emplace_back(kept, virtual_stage == end && takes_turns ? 1.0 : most_of_one);
     peak.working = std::max(peak.working, most - kept);
-    if (config_.pp > 1) {
-      peak.waiting = (takes_turns ? std::max(kMessages, group) : kMessages) * stage.result;
-    }
   });
+  peak.waiting = waiting();
   std::sort(held.begin(), held.end(), std::greater<>());
   for (const auto& [of_one, most] : held) {
     const double count = std::min(chunks, most);

@@ -66,12 +66,18 @@ class RankMemories {
   /// activation_peak() and activation_bound().
   [[nodiscard]] ActivationPeak peak(const Schedule& schedule, int rank);
   [[nodiscard]] ActivationPeak bound(int rank);
+  /// By orders without messages, none of which waits: no more than peak(), which is no more than
+  /// waiting() above it.
+  [[nodiscard]] ActivationPeak peak_of_compute(const Schedule& compute, int rank);
+  [[nodiscard]] Bytes waiting();
   /// No more than the total of peak(): one microbatch in the stage that takes most.
   [[nodiscard]] Bytes least(int rank);
 
  private:
   struct Needs;
 
+  /// `has_messages`: whether the orders have them as actions; else none ever waits.
+  [[nodiscard]] ActivationPeak walked(const Schedule& schedule, int rank, bool has_messages);
   const Scenario& scenario_;
   ParallelConfig config_;
   std::shared_ptr<const Needs> needs_;              // of passes of the whole model
