@@ -287,17 +287,20 @@ bool ends_for_memory() noexcept {
   }
 }
 
+/// Writes a line that begins with the program's name; a handler of signals may call it.
+void tell_in_signal(const char* text) noexcept {
+  for (const char* part : {static_cast<const char*>(program_invocation_short_name), text}) {
+    [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, part, std::strlen(part));
+  }
+}
+
 /// A library may say that what allocates does not throw (nlohmann's JSON does, and libstdc++ where
 /// it goes to the next file of a directory): memory that lacks there is still no bug.
 [[noreturn]] void end_where_memory_lacks() noexcept {
   if (!ends_for_memory()) {
     std::abort();
   }
-  const auto tell = [](const char* text) {
-    [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
-  };
-  tell(program_invocation_short_name);
-  tell(": out of memory\n");
+  tell_in_signal(": out of memory\n");
   ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
 }
 
@@ -327,6 +330,9 @@ void occupy_standard_descriptors() {
 
 void end_by_signal(int signal) {
   remove_temporary_files();
+  tell_in_signal(signal == SIGINT    ? ": interrupted\n"
+                 : signal == SIGTERM ? ": terminated\n"
+                                     : ": hung up\n");
   std::signal(signal, SIG_DFL);
   static_cast<void>(std::raise(signal));
 }

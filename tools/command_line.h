@@ -83,7 +83,8 @@ inline constexpr const char* kOverlapHelp =
 /// Error(kOutputFailed) if that is closed or full.
 void print(std::string_view text);
 
-/// A handler of signals that end the process: removes its temporary files first.
+/// A handler of signals that end the process: removes its temporary files first, and says so on a
+/// line of standard error.
 void end_by_signal(int signal);
 
 /// Runs a command: prints an exception on standard error after `program`, as a terminal may be

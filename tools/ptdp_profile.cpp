@@ -279,6 +279,7 @@ int run(int argc, const char* const* argv) {
   std::signal(SIGTERM, request_stop);
   const std::optional<MachineProfile> profile = measure(options);
   if (!profile) {
+    tell(stop_signal == SIGINT ? "interrupted" : "terminated");
     return 128 + stop_signal;
   }
   const std::string document = cluster_file(profile->cluster);

@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -173,11 +175,18 @@ class SignalSender {
 
   void look_at(const std::string& errors) {
     while (sent_ < signals_->size() && errors.find((*signals_)[sent_].text) != std::string::npos) {
+      due_ = due_.value_or(Clock::now() + (*signals_)[sent_].delay);
+      if (Clock::now() < *due_) {
+        return;
+      }
       ::kill(child_, (*signals_)[sent_].signal);
       time_ = Clock::now();
+      due_.reset();
       ++sent_;
     }
   }
+  /// When to look again, whether or not there is more to read.
+  [[nodiscard]] std::optional<Clock::time_point> due() const { return due_; }
   [[nodiscard]] double seconds_since() const {
     return sent_ == 0 ? 0.0 : std::chrono::duration<double>(Clock::now() - time_).count();
   }
@@ -186,6 +195,7 @@ class SignalSender {
   pid_t child_;
   const std::vector<SignalOnText>* signals_;
   std::size_t sent_ = 0;
+  std::optional<Clock::time_point> due_;  // of the next
   Clock::time_point time_;
 };
 
@@ -193,11 +203,14 @@ class SignalSender {
 bool read_both(Descriptor& output, Descriptor& errors, Clock::time_point deadline,
                SignalSender& signals, ProgramRun& run) {
   while (output.get() >= 0 || errors.get() >= 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
+    signals.look_at(run.errors);
+    const auto now = Clock::now();
+    if (now >= deadline) {
       return false;
     }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+                          std::min(deadline, signals.due().value_or(deadline)) - now)
+                          .count();
     // poll() passes over negative descriptors.
     std::array<pollfd, 2> polled = {pollfd{.fd = output.get(), .events = POLLIN, .revents = 0},
                                     pollfd{.fd = errors.get(), .events = POLLIN, .revents = 0}};
@@ -207,7 +220,6 @@ bool read_both(Descriptor& output, Descriptor& errors, Clock::time_point deadlin
     }
     if (polled[1].revents != 0) {
       drain(errors, run.errors);
-      signals.look_at(run.errors);
     }
   }
   return true;

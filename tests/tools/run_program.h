@@ -18,10 +18,11 @@ enum class Stream {
   kNobodyReads,  ///< A pipe whose reader has gone, as after `| head -0`.
 };
 
-/// A signal to the process, once a text was on its standard error.
+/// A signal to the process, so long after a text was on its standard error; "" is there at once.
 struct SignalOnText {
   std::string text;
   int signal = 0;
+  std::chrono::milliseconds delay{0};
 };
 
 struct RunOptions {
