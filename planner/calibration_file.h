@@ -25,7 +25,7 @@ void describe(Fields& fields, NamedCalibrationRun& run);
 
 /// What one cluster, stack and kind of model is calibrated with, by value.
 struct StackCalibration {
-  std::string tool_version = PTDP_VERSION;  ///< Whose closed form predicted the runs.
+  std::string tool_version = PTDP_VERSION;  ///< Whose cost model predicted the runs.
   std::string cluster;                      ///< As the profile calls itself.
   std::string stack;
   std::optional<bool> has_experts;  ///< Whether its models have; none, in old files: any model.
@@ -48,7 +48,7 @@ inline constexpr std::size_t kMostCalibrationRuns = 10'000;
 [[nodiscard]] std::string to_json(const StackCalibration& calibration);
 
 /// Reads what to_json() of this version wrote. Throws Error for anything else: another version's
-/// closed form predicts otherwise.
+/// cost model predicts otherwise.
 [[nodiscard]] StackCalibration parse_calibration(std::string_view text, const std::string& place);
 
 /// Where the calibration of a plan comes from.

@@ -46,7 +46,7 @@ std::string error_cells(const ErrorSummary& errors) {
 std::string errors_section(const Reports& reports) {
   std::string text =
       "\n## Errors by group\n\n"
-      "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the closed form, not\n"
+      "predicted/measured − 1 of the time of an iteration [%]. *As it is*: the cost model, not\n"
       "calibrated. *Leave-one-out*: times the factor of the other rows of that cluster, "
       "stack\nand kind of model, dense or with experts.\n\n"
       "| group | rows | as it is: MAPE | median | p90 | max | bias | leave-one-out: MAPE | median "
@@ -185,7 +185,7 @@ std::string ranking_section(const ValidationReport& none) {
   std::string text = fmt::format(
       "\n## Ranking\n\n"
       "Rows of one model, batch, sequence, number of GPUs and cluster, within a group, ordered by\n"
-      "the closed form as it is. Ordered: pairs in the measured order, but for those within {:.0f} "
+      "the cost model as it is. Ordered: pairs in the measured order, but for those within {:.0f} "
       "%.\n"
       "Regret: how much longer than the fastest row the one predicted fastest took; top 3: the "
       "best\n"

@@ -25,7 +25,7 @@ void scale(TransferTime& transfer, double factor) {
   transfer.transfer = transfer.transfer * factor;
 }
 
-/// Every time multiplied with the calibration's factor, as the closed form is.
+/// Every time multiplied with the calibration's factor, as the prediction is.
 StepTimes calibrated(StepTimes times, double factor) {
   for (StageDurations& stage : times.stages) {
     for (Seconds StageDurations::*time :

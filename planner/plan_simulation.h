@@ -48,14 +48,14 @@ struct PlanSimulation {
 /// The same of other orders for the plan: one of compute alone is completed, any other stands.
 [[nodiscard]] Schedule complete_schedule(const Plan& plan, const Schedule& orders);
 
-/// What a simulation of the plan's step is given: the terms of its closed form times its
+/// What a simulation of the plan's step is given: the terms of its prediction times its
 /// calibration factor.
 [[nodiscard]] StepTimes plan_times(const Plan& plan, const SimulationOptions& options);
 /// The step, as PlanSimulation::step is of a timeline's times.
 [[nodiscard]] Seconds step_of(const Plan& plan, const SimulatedTimes& times);
 
 /// Regenerates the plan's schedule, completes it, times every action by the terms of the plan's
-/// closed form times its calibration factor, and simulates it. Throws Error for a straggler that is
+/// prediction times its calibration factor, and simulates it. Throws Error for a straggler that is
 /// no rank of the pipeline.
 [[nodiscard]] PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options);
 

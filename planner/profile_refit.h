@@ -40,7 +40,7 @@ struct ProfileRefit {
   std::vector<RunRefit> runs;    ///< As given.
 };
 
-/// Corrects the profiles that all `runs` were planned for, so that what the closed form predicts of
+/// Corrects the profiles that all `runs` were planned for, so that what the cost model predicts of
 /// each term of each run comes near what was measured: the least sum of |log(predicted/measured)|
 /// over the terms, each weighted with its share of its run's iteration. A minimum of absolute
 /// values is a median: for a knob with a term of its own, the weighted median of measured/predicted

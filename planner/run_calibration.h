@@ -19,7 +19,7 @@ namespace ptdp {
 
 /// How the predictions of a set of rows are calibrated.
 enum class CalibrationKind {
-  kNone,              ///< Not at all: the closed form as it is.
+  kNone,              ///< Not at all: the cost model as it is.
   kShipped,           ///< As ptdp-plan would for that job: by published runs of other jobs.
   kLeaveOneOut,       ///< By the other rows of its scope.
   kLeaveOneGroupOut,  ///< By the rows of its scope that are not of its group.

@@ -23,7 +23,7 @@ void check_evidence(const NamedReport& run);
 /// whatever they are called.
 void check_evidence_of_one_machine(const std::vector<NamedReport>& runs);
 
-/// What the closed form, uncalibrated, predicted for the run. check_evidence() must accept it.
+/// What the cost model, uncalibrated, predicted for the run. check_evidence() must accept it.
 [[nodiscard]] Seconds uncalibrated_time(const RunReport& report);
 
 /// As a row beside those of measured runs. check_evidence() must accept it.

@@ -45,7 +45,7 @@ class RunTerms {
 };
 
 /// What the ranks at `stage` (0 … pp−1) of the pipeline do in an iteration, each for itself, by the
-/// closed form without a calibration. Messages and reductions count in full, whatever hides them;
+/// cost model without a calibration. Messages and reductions count in full, whatever hides them;
 /// no bubble.
 [[nodiscard]] RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config,
                                      int stage);

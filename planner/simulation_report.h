@@ -16,7 +16,7 @@ struct SimulationContext {
   bool has_orders = false;    ///< JSON: whether to list what every rank does.
 };
 
-/// The step beside the closed form's, both bubbles, idle time and memory by rank, the critical path
+/// The step beside the plan's, both bubbles, idle time and memory by rank, the critical path
 /// by term, what a slower rank costs, and the timeline of `window`.
 [[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation,

@@ -1,4 +1,4 @@
-// Measured runs, and what the closed form predicts for them.
+// Measured runs, and what the cost model predicts for them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ptdp {
 
 class ProfileCache;
 
-/// A run with its prediction by the uncalibrated closed form.
+/// A run with its prediction by the uncalibrated cost model.
 struct CostedRun {
   MeasuredRun run;
   Seconds predicted;

@@ -9,7 +9,7 @@ namespace {
 std::string title_of(CalibrationKind calibration) {
   switch (calibration) {
     case CalibrationKind::kNone:
-      return "not calibrated: the closed form as it is";
+      return "not calibrated: the cost model as it is";
     case CalibrationKind::kShipped:
       return "calibrated as ptdp-plan does: by the published runs of other jobs on that cluster "
              "and "

@@ -35,7 +35,7 @@ constexpr const char* kUsage =
     "order.\n"
     "\n"
     "calibrations:\n"
-    "  none                 the closed form as it is\n"
+    "  none                 the cost model as it is\n"
     "  shipped              as ptdp-plan would: by published runs of other jobs\n"
     "  leave-one-out        by the other rows of its cluster, stack and kind of model (experts?)\n"
     "  leave-one-group-out  by those of them that are not of the group\n"

@@ -1,4 +1,4 @@
-// The parts of a step besides compute, that its closed form and its simulation share.
+// The parts of a step besides compute, that its bounds and its simulation share.
 #pragma once
 
 #include "cost_model/analytic/rank_parameters.h"

@@ -1,4 +1,4 @@
-// Where a training run lies among others, as far as the error of the closed form depends on it.
+// Where a training run lies among others, as far as the error of a prediction depends on it.
 #pragma once
 
 #include <cstdint>

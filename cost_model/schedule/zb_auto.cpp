@@ -58,7 +58,7 @@ class Search {
     }
   }
 
-  /// The schedules that have a closed form.
+  /// The schedules that are known.
   void try_known() {
     const int p = shape_.pp;
     const int m = shape_.num_microbatches;
