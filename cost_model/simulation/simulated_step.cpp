@@ -7,6 +7,7 @@
 #include "cost_model/simulation/simulator.h"
 #include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/step_simulator.h"
+#include "cost_model/simulation/turn_taking.h"
 
 namespace ptdp {
 namespace {
@@ -89,180 +90,103 @@ double simulated_actions(const ParallelConfig& config, std::int64_t num_microbat
          static_cast<double>(part.num_microbatches);
 }
 
-namespace {
-
-/// A step in which everything takes turns with compute, so that compute alone need be simulated: a
-/// pass that is sent takes longer by its message, and a rank does the rest before and after.
-class TurnTaking {
- public:
-  TurnTaking(const Schedule& schedule, const StepTimes& times, const StepActions& actions)
-      : schedule_(schedule), times_(times), actions_(actions) {}
-
-  [[nodiscard]] SimulatedTimes simulate() const {
-    SimulatedTimes step = ptdp::simulate(schedule_, durations());
-    Seconds shift;
-    for (int rank = 0; rank < schedule_.pp; ++rank) {
-      if (actions_.gathers_parameters) {
-        shift = std::max(shift, buckets_of(rank, times_.gathers) - of(step, rank).start);
-      }
-    }
-    Seconds last;
-    for (int rank = 0; rank < schedule_.pp; ++rank) {
-      RankTimes& times = of(step, rank);
-      times.start += shift;
-      times.end += shift;
-      if (actions_.reduces_gradients) {
-        times.end += buckets_of(rank, times_.reductions);
-      }
-      last = std::max(last, times.end);
-    }
-    if (actions_.ties_embeddings && schedule_.pp > 1) {
-      const int other = rank_of(schedule_, num_stages(schedule_) - 1, 0);
-      const Seconds tied = std::max(of(step, 0).end, of(step, other).end) + time_of(times_.tied);
-      of(step, 0).end = of(step, other).end = tied;
-      last = std::max(last, tied);
-    }
-    for (int rank = 0; rank < schedule_.pp; ++rank) {
-      Seconds& end = of(step, rank).end;
-      end = (times_.norm_waits ? last : end) + times_.norm +
-            times_.optimizer[static_cast<std::size_t>(rank)];
-    }
-    return step;
-  }
-
- private:
-  static Seconds time_of(const TransferTime& transfer) {
-    return transfer.latency + transfer.transfer;
-  }
-  static RankTimes& of(SimulatedTimes& times, int rank) {
-    return times.ranks[static_cast<std::size_t>(rank)];
-  }
-
-  /// From a stage to the next.
-  [[nodiscard]] Seconds message_behind(int stage) const {
-    const int from = rank_of(schedule_, stage, 0);
-    const int to = rank_of(schedule_, stage + 1, 0);
-    const auto node_of = [&](int rank) { return times_.node_of[static_cast<std::size_t>(rank)]; };
-    return from == to                     ? Seconds(0.0)
-           : node_of(from) == node_of(to) ? time_of(times_.within_node)
-                                          : time_of(times_.across_nodes);
-  }
-
-  [[nodiscard]] std::vector<StageDurations> durations() const {
-    std::vector<StageDurations> durations = times_.stages;
-    for (std::size_t stage = 0; stage + 1 < durations.size(); ++stage) {
-      const Seconds message = message_behind(static_cast<int>(stage));
-      durations[stage].forward += message;
-      durations[stage + 1].backward += message;
-      durations[stage + 1].input_gradient += message;
-    }
-    return durations;
-  }
-
-  [[nodiscard]] Seconds buckets_of(int rank, const std::vector<TransferTime>& bucket) const {
-    Seconds sum;
-    for (std::size_t stage = 0; stage < bucket.size(); ++stage) {
-      if (rank_of(schedule_, static_cast<int>(stage), 0) == rank) {
-        sum += actions_.gradient_buckets[stage] * time_of(bucket[stage]);
-      }
-    }
-    return sum;
-  }
-
-  const Schedule& schedule_;
-  const StepTimes& times_;
-  const StepActions& actions_;
-};
-
-}  // namespace
-
 /// A configuration's step, to be simulated with all of its times or some.
 class StepSimulations::Step {
  public:
   Step(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs,
        StepSimulations& simulations)
       : stack_(scenario.stack),
+        config_(config),
         num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
         times_(step_times(scenario, config, costs)),
-        actions_(step_actions(scenario, config)) {
-    const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-    assert(generator != nullptr && is_simulated(config));
+        actions_(step_actions(scenario, config)),
+        generator_(find_schedule_generator(name_of(config.schedule))),
+        shape_(schedule_shape(scenario, config, costs)),
+        simulations_(simulations) {
+    assert(generator_ != nullptr && is_simulated(config));
     times_.shares_links = is_contended(times_, actions_);
     takes_turns_ = !times_.shares_links && placement_of(config.schedule) == StagePlacement::kLooped;
     part_ = simulated_part(config, num_microbatches_,
                            takes_turns_ ? kFewestRounds : kFewestContendedRounds);
-    ScheduleShape shape = schedule_shape(scenario, config, costs);
-    const auto schedule_of = [&](std::int64_t microbatches) {
-      shape.num_microbatches = static_cast<int>(microbatches);
-      return simulations.find_schedule(*generator, shape, takes_turns_ ? nullptr : &actions_);
-    };
-    whole_ = schedule_of(part_.num_microbatches);
-    if (part_.rhythm > 0) {
-      before_rhythm_ = schedule_of(part_.num_microbatches - part_.rhythm);
-      most_work_ = most_work(config);
-    }
   }
 
   [[nodiscard]] const StepTimes& times() const { return times_; }
 
   /// The step's time with other times in place of its own.
-  [[nodiscard]] Seconds simulate(const StepTimes& times) const {
-    const SimulatedTimes simulated = run(*whole_, times);
+  [[nodiscard]] Seconds simulate(const StepTimes& times) {
+    std::vector<StageDurations> durations;
+    if (takes_turns_) {
+      durations = durations_with_sends(times, config_.pp);
+      const auto passes = config_.schedule == ScheduleKind::kOneFOneB
+                              ? passes_paced_by_last_rank(durations, num_microbatches_)
+                              : std::nullopt;
+      if (passes) {
+        return step_of(stack_, with_ends(*passes, times, actions_));
+      }
+    }
+    const SimulatedTimes simulated = run(part_.num_microbatches, times, durations);
     const Seconds whole = step_of(stack_, simulated);
     if (part_.rhythm == 0) {
       return whole;
     }
-    const Seconds before = step_of(stack_, run(*before_rhythm_, times));
+    const Seconds before =
+        step_of(stack_, run(part_.num_microbatches - part_.rhythm, times, durations));
     const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
                           static_cast<double>(part_.rhythm);
     // What these hide of the reductions may make them look shorter than their work.
     const Seconds work =
         static_cast<double>(part_.rhythm) *
         (takes_turns_ ? simulated.most_work() / static_cast<double>(part_.num_microbatches)
-                      : most_work_);
+                      : most_work());
     return whole + others * std::max(whole - before, work);
   }
 
  private:
   /// Passes of a microbatch on the busiest rank, with nothing beside them that slows them down.
-  [[nodiscard]] Seconds most_work(const ParallelConfig& config) const {
+  [[nodiscard]] Seconds most_work() const {
     Seconds most;
-    for (int rank = 0; rank < config.pp; ++rank) {
+    for (int rank = 0; rank < config_.pp; ++rank) {
       Seconds work;
-      for_each_virtual_stage(config, rank, [&](int stage) {
+      for_each_virtual_stage(config_, rank, [&](int stage) {
         const StageDurations& of = times_.stages[static_cast<std::size_t>(stage)];
         work += of.forward + of.backward;
       });
       most = std::max(most, work);
     }
-    return most / num_copies(config);
+    return most / num_copies(config_);
   }
 
-  [[nodiscard]] SimulatedTimes run(const Schedule& schedule, const StepTimes& times) const {
-    return takes_turns_ ? TurnTaking(schedule, times, actions_).simulate()
-                        : simulate_step_times(schedule, times);
+  /// The step of so many microbatches; `durations` are those with sends, where it takes turns.
+  [[nodiscard]] SimulatedTimes run(std::int64_t microbatches, const StepTimes& times,
+                                   const std::vector<StageDurations>& durations) {
+    shape_.num_microbatches = static_cast<int>(microbatches);
+    const auto schedule =
+        simulations_.find_schedule(*generator_, shape_, takes_turns_ ? nullptr : &actions_);
+    return takes_turns_ ? with_ends(ptdp::simulate(*schedule, durations), times, actions_)
+                        : simulate_step_times(*schedule, times);
   }
 
   const StackSpec& stack_;
+  const ParallelConfig& config_;
   std::int64_t num_microbatches_;
-  SimulatedPart part_;
   StepTimes times_;
   StepActions actions_;
-  bool takes_turns_ = false;
-  Seconds most_work_;
-  std::shared_ptr<const Schedule> whole_;
-  std::shared_ptr<const Schedule> before_rhythm_;
+  const ScheduleGenerator* generator_;
+  ScheduleShape shape_;
+  StepSimulations& simulations_;
+  bool takes_turns_ = false;  ///< All that is no compute with compute.
+  SimulatedPart part_;
 };
 
 Seconds StepSimulations::simulate(const Scenario& scenario, const ParallelConfig& config,
                                   const MicrobatchCosts& costs) {
-  const Step step(scenario, config, costs, *this);
+  Step step(scenario, config, costs, *this);
   return step.simulate(step.times());
 }
 
 StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig& config,
                                  const MicrobatchCosts& costs) {
-  const Step step(scenario, config, costs, *this);
+  Step step(scenario, config, costs, *this);
   const Seconds whole = step.simulate(step.times());
   StepTimes times = step.times();
   leave_out_ends(times);

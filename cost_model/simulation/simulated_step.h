@@ -40,7 +40,7 @@ struct StepParts {
 /// Simulates steps, and remembers their schedules. Not for several threads at once.
 ///
 /// The step is that of `simulate_step` with the times of `step_times`, transfers sharing links.
-/// Where everything takes turns with compute, compute alone is simulated, to the same end. Of many
+/// Where everything takes turns with compute, compute alone is simulated (turn_taking.h). Of many
 /// microbatches some 3p are simulated, and what the last p of these add is added for each p of the
 /// others: pipelines run into a rhythm within a few times p. Steps of up to 30,000 actions are
 /// simulated in full.

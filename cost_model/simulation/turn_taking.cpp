@@ -1,0 +1,88 @@
+#include "cost_model/simulation/turn_taking.h"
+
+#include <algorithm>
+
+namespace ptdp {
+namespace {
+
+Seconds time_of(const TransferTime& transfer) {
+  return transfer.latency + transfer.transfer;
+}
+
+/// Of all virtual stages of a rank.
+Seconds buckets_of(std::size_t rank, std::size_t pp, const std::vector<TransferTime>& bucket,
+                   const std::vector<int>& counts) {
+  Seconds sum;
+  for (std::size_t stage = rank; stage < bucket.size(); stage += pp) {
+    sum += counts[stage] * time_of(bucket[stage]);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp) {
+  std::vector<StageDurations> durations = times.stages;
+  const auto ranks = static_cast<std::size_t>(pp);
+  for (std::size_t stage = 0; pp > 1 && stage + 1 < durations.size(); ++stage) {
+    const bool is_within_node = times.node_of[stage % ranks] == times.node_of[(stage + 1) % ranks];
+    const Seconds message = time_of(is_within_node ? times.within_node : times.across_nodes);
+    durations[stage].forward += message;
+    durations[stage + 1].backward += message;
+    durations[stage + 1].input_gradient += message;
+  }
+  return durations;
+}
+
+std::optional<SimulatedTimes> passes_paced_by_last_rank(
+    const std::vector<StageDurations>& durations, std::int64_t num_microbatches) {
+  const StageDurations& last = durations.back();
+  SimulatedTimes times;
+  Seconds begin;
+  Seconds backward;
+  for (const StageDurations& of : durations) {
+    if (of.forward > last.forward || of.backward > last.backward) {
+      return std::nullopt;
+    }
+    times.ranks.push_back(
+        {.start = begin,
+         .work = static_cast<double>(num_microbatches) * (of.forward + of.backward)});
+    begin += of.forward;
+    backward += of.backward;
+  }
+  Seconds end = times.ranks.back().start + times.ranks.back().work + backward - last.backward;
+  for (std::size_t rank = 0; rank < durations.size(); ++rank) {
+    times.ranks[rank].end = times.ranks[rank].compute_end = end;
+    end = end - durations[rank].backward;
+  }
+  return times;
+}
+
+SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
+                         const StepActions& actions) {
+  std::vector<RankTimes>& ranks = passes.ranks;
+  Seconds shift;
+  for (std::size_t rank = 0; actions.gathers_parameters && rank < ranks.size(); ++rank) {
+    const Seconds gathers = buckets_of(rank, ranks.size(), times.gathers, actions.gradient_buckets);
+    shift = std::max(shift, gathers - ranks[rank].start);
+  }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].start += shift;
+    ranks[rank].end += shift;
+    if (actions.reduces_gradients) {
+      ranks[rank].end += buckets_of(rank, ranks.size(), times.reductions, actions.gradient_buckets);
+    }
+  }
+  if (actions.ties_embeddings && ranks.size() > 1) {
+    const Seconds tied = std::max(ranks.front().end, ranks.back().end) + time_of(times.tied);
+    ranks.front().end = ranks.back().end = tied;
+  }
+  const Seconds last = std::ranges::max(ranks, {}, &RankTimes::end).end;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].end =
+        (times.norm_waits ? last : ranks[rank].end) + times.norm + times.optimizer[rank];
+  }
+  return passes;
+}
+
+}  // namespace ptdp
