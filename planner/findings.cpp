@@ -6,11 +6,21 @@
 #include <utility>
 
 namespace ptdp {
+namespace {
+
+// Over the fastest one's time: nobody trades more than that for memory, and slow steps of deep
+// pipelines take longest to simulate.
+constexpr double kSlowestOfFront = 2.0;
+
+}  // namespace
 
 bool ParetoFront::beats(Seconds time, Bytes memory) const {
   const auto slower = by_time_.upper_bound(time);
   if (slower == by_time_.begin()) {
     return false;
+  }
+  if (time > kSlowestOfFront * by_time_.begin()->first) {
+    return true;
   }
   const Candidate& known = std::prev(slower)->second;
   return known.memory < memory || (known.memory == memory && known.time < time);
@@ -37,7 +47,9 @@ std::vector<Candidate> ParetoFront::members() const {
   std::vector<Candidate> members;
   members.reserve(by_time_.size());
   for (const auto& [time, candidate] : by_time_) {
-    members.push_back(candidate);
+    if (time <= kSlowestOfFront * by_time_.begin()->first) {
+      members.push_back(candidate);
+    }
   }
   return members;
 }

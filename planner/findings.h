@@ -10,11 +10,12 @@
 
 namespace ptdp {
 
-/// Candidates that no other one beats in both time and memory, or of which all beat the same: of
-/// two equal ones the configuration that comes first.
+/// Candidates that no other one beats in both time and memory, up to twice as slow as the fastest.
+/// Of two equal ones the configuration that comes first counts.
 class ParetoFront {
  public:
-  /// Whether one of the front is faster and no larger, or smaller and no slower.
+  /// Whether one of the front is faster and no larger, or smaller and no slower, or the fastest is
+  /// more than twice as fast.
   [[nodiscard]] bool beats(Seconds time, Bytes memory) const;
   void add(const Candidate& candidate);
   /// Fastest first, each smaller than the one before.
