@@ -142,7 +142,7 @@ class Pipeline {
     Seconds first_action = forward_.back();
     Seconds first_gradient = forward_.back() + backward_.back();
     Seconds return_trip = first_gradient;
-    Seconds drain = splits_backward(config_.schedule) ? Seconds(0.0) : backward_.back();
+    Seconds drain = backward_.back();
     for (const int held_stage : held.stages) {
       const auto stage = static_cast<std::size_t>(held_stage);
       const StageDurations& of = durations(held_stage);
@@ -178,6 +178,11 @@ class Pipeline {
     const Seconds own = passes + ends.reductions;
     if (!waits_for_all_) {
       return own;
+    }
+    if (splits_backward(config_.schedule)) {
+      // Weight gradients of the ranks between may come after all that these two do.
+      const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);
+      return own + (is_end ? time_of(times_.tied) : Seconds(0.0));
     }
     const Seconds of_first = times_.data == DataMode::kBlocking
                                  ? ends_of(stages_of(config_, 0)).reductions
