@@ -50,7 +50,8 @@ SimulatedTimes ContendedRun::run() {
                            .end = Seconds(state.end),
                            .work = Seconds(state.work),
                            .peak_activations = state.peak,
-                           .compute_end = Seconds(state.compute_end)});
+                           .compute_end = Seconds(state.compute_end),
+                           .gathers = Seconds(state.gathers)});
   }
   if (spans_ != nullptr) {
     record_receives(schedule_, spans_, [&](const Action& receive) {
@@ -238,6 +239,7 @@ inline void ContendedRun::finish_collective(int rank, double start) {
   if (action.kind == ActionKind::kGatherParameters) {
     --chunk_of(action, rank).num_missing;
     use_gathered(rank);
+    ranks_[rank].gathers += overlaps(action.kind) ? 0.0 : clock_.now() - start;
   }
   record(rank, state.position++, start);
   state.is_busy = false;

@@ -38,6 +38,7 @@ class ContendedRun {
     std::optional<double> start;
     double end = 0.0;
     double compute_end = 0.0;
+    double gathers = 0.0;  ///< That block.
     double work = 0.0;
     int live = 0;  ///< Activations held.
     int peak = 0;

@@ -220,7 +220,7 @@ Seconds SimulatedTimes::makespan() const {
 Seconds SimulatedTimes::longest_span() const {
   Seconds longest;
   for (const RankTimes& rank : ranks) {
-    longest = std::max(longest, rank.end - rank.start);
+    longest = std::max(longest, rank.end - rank.start + rank.gathers);
   }
   return longest;
 }

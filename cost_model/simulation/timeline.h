@@ -24,6 +24,7 @@ struct RankTimes {
   Seconds work;              ///< How long it computed.
   int peak_activations = 0;  ///< In virtual stages of one microbatch.
   Seconds compute_end;       ///< Of the last action that computes.
+  Seconds gathers;           ///< How long it gathered parameters with nothing beside.
 
   /// The second of the literature's two bubbles: what the rank waits between the first action that
   /// computes and the last. Zero on every rank is what zero-bubble schedules mean by their name.
@@ -37,8 +38,8 @@ struct SimulatedTimes {
 
   /// From time zero to the end of the last action.
   [[nodiscard]] Seconds makespan() const;
-  /// The longest time of a rank between its first compute and its last action: the step where ranks
-  /// go on without waiting for one another.
+  /// The longest time of a rank between its first compute and its last action, with what it gathers
+  /// before: the step where ranks go on without waiting for one another.
   [[nodiscard]] Seconds longest_span() const;
   /// Of the busiest rank.
   [[nodiscard]] Seconds most_work() const;

@@ -63,8 +63,9 @@ SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
   std::vector<RankTimes>& ranks = passes.ranks;
   Seconds shift;
   for (std::size_t rank = 0; actions.gathers_parameters && rank < ranks.size(); ++rank) {
-    const Seconds gathers = buckets_of(rank, ranks.size(), times.gathers, actions.gradient_buckets);
-    shift = std::max(shift, gathers - ranks[rank].start);
+    ranks[rank].gathers =
+        buckets_of(rank, ranks.size(), times.gathers, actions.gradient_buckets);
+    shift = std::max(shift, ranks[rank].gathers - ranks[rank].start);
   }
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].start += shift;

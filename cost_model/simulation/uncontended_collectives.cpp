@@ -30,6 +30,7 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
     state.compute.free = state.data_free;
   }
   if (action.kind == ActionKind::kGatherParameters) {
+    state.gathers += blocks ? state.data_free - start : 0.0;
     chunk.gathered = state.data_free;
     chunk.first_gathered = chunk.num_gathers == 0 ? chunk.gathered : chunk.first_gathered;
     ++chunk.num_gathers;
@@ -91,7 +92,8 @@ RankTimes UncontendedRun::times_of(int rank) const {
           .end = Seconds(last),
           .work = Seconds(state.work),
           .peak_activations = state.peak,
-          .compute_end = Seconds(state.compute_end)};
+          .compute_end = Seconds(state.compute_end),
+          .gathers = Seconds(state.gathers)};
 }
 
 }  // namespace ptdp

@@ -134,6 +134,23 @@ TEST(SimulatedSteps, ContinueTheRhythmOfManyMicrobatches) {
   }
 }
 
+// One stage has nobody to wait for: its step begins with what it gathers and ends with its
+// optimizer whether or not others would be waited for.
+TEST(SimulatedSteps, OfOneStageAreTheSameForRanksThatGoOn) {
+  Scenario scenario = shipped_scenario("3.6B", "selene-a100", "megatron-lm-2023", 64);
+  for (const DataParallelOverlap overlap :
+       {DataParallelOverlap::kNever, DataParallelOverlap::kAlways}) {
+    scenario.stack.data_parallel_overlap = overlap;
+    const ParallelConfig config{.tp = 2, .dp = 4, .zero_stage = 1};
+    const MicrobatchCosts costs = microbatch_costs(scenario, config);
+    StepSimulations simulations;
+    scenario.stack.optimizer_post_validation = false;
+    const Seconds waiting = simulations.simulate(scenario, config, costs);
+    scenario.stack.optimizer_post_validation = true;
+    EXPECT_EQ(simulations.simulate(scenario, config, costs), waiting);
+  }
+}
+
 TEST(SimulatedSteps, OfFewActionsAreSimulatedInFull) {
   const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2023", 64);
   for (const ScheduleKind kind : kSimulatedKinds) {
