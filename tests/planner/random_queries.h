@@ -82,16 +82,16 @@ class QueryLottery {
       const RandomQuery query = draw_query(most_gpus);
       const Scenario judged =
           query.pins.any_stack ? with_every_schedule(query.scenario) : query.scenario;
-      std::vector<ParallelConfig> splits = enumerate_splits(
+      std::vector<ModelSplit> splits = enumerate_splits(
           judged, query.gpus, query.pins, one_of(enumerate_tp(judged, query.gpus, query.pins)));
       if (happens(80)) {  // one stage is the commonest split
-        std::erase_if(splits, [](const ParallelConfig& split) { return split.pp == 1; });
+        std::erase_if(splits, [](const ModelSplit& split) { return split.pp == 1; });
       }
       if (splits.empty()) {
         continue;
       }
       const std::vector<ParallelConfig> variants =
-          enumerate_variants(judged, query.pins, one_of(splits));
+          enumerate_variants(judged, query.pins, split_config(judged, query.pins, one_of(splits)));
       const std::vector<Replicas> replicas = enumerate_replicas(judged, query.gpus, query.pins);
       if (variants.empty() || replicas.empty()) {
         continue;
