@@ -239,7 +239,9 @@ inline void ContendedRun::finish_collective(int rank, double start) {
   if (action.kind == ActionKind::kGatherParameters) {
     --chunk_of(action, rank).num_missing;
     use_gathered(rank);
-    ranks_[rank].gathers += overlaps(action.kind) ? 0.0 : clock_.now() - start;
+    // Beside compute, only the first bucket is waited for.
+    double& gathers = ranks_[rank].gathers;
+    gathers += !overlaps(action.kind) || gathers == 0.0 ? clock_.now() - start : 0.0;
   }
   record(rank, state.position++, start);
   state.is_busy = false;

@@ -38,7 +38,7 @@ class ContendedRun {
     std::optional<double> start;
     double end = 0.0;
     double compute_end = 0.0;
-    double gathers = 0.0;  ///< That block.
+    double gathers = 0.0;  ///< Before it could begin.
     double work = 0.0;
     int live = 0;  ///< Activations held.
     int peak = 0;

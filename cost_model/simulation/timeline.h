@@ -24,7 +24,7 @@ struct RankTimes {
   Seconds work;              ///< How long it computed.
   int peak_activations = 0;  ///< In virtual stages of one microbatch.
   Seconds compute_end;       ///< Of the last action that computes.
-  Seconds gathers;           ///< How long it gathered parameters with nothing beside.
+  Seconds gathers;           ///< How long it gathered parameters before it could begin.
 
   /// The second of the literature's two bubbles: what the rank waits between the first action that
   /// computes and the last. Zero on every rank is what zero-bubble schedules mean by their name.

@@ -30,7 +30,8 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
     state.compute.free = state.data_free;
   }
   if (action.kind == ActionKind::kGatherParameters) {
-    state.gathers += blocks ? state.data_free - start : 0.0;
+    // Beside compute, only the first bucket is waited for.
+    state.gathers += blocks || state.gathers == 0.0 ? state.data_free - start : 0.0;
     chunk.gathered = state.data_free;
     chunk.first_gathered = chunk.num_gathers == 0 ? chunk.gathered : chunk.first_gathered;
     ++chunk.num_gathers;

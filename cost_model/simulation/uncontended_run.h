@@ -46,7 +46,7 @@ class UncontendedRun {
     double data_free = 0.0;
     std::optional<double> start;
     double compute_end = 0.0;
-    double gathers = 0.0;  ///< That block.
+    double gathers = 0.0;  ///< Before it could begin.
     double work = 0.0;
     int live = 0;  ///< Activations held.
     int peak = 0;
