@@ -198,6 +198,7 @@ TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
   cluster.all_reduce_curves.clear();
   cluster.nccl.reset();
   cluster.nic.hop_latency = cluster.nvlink.hop_latency = cluster.collective_launch = Seconds(0.0);
+  cluster.nvlink.bandwidth = BytesPerSecond(1e30);
   const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},
                                                     .backward = {.matmul = Seconds(2.0)},
                                                     .weight_gradient = {.matmul = Seconds(1.0)}}}};
