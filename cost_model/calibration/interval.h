@@ -45,7 +45,7 @@ struct IntervalModel {
 
 /// Fitted to profiles/published: `ptdp-calibrate --intervals` prints what it should be.
 inline constexpr IntervalModel kIntervalModel = {
-    .near = 0.12, .per_distance = 0.010, .uncalibrated = {0.91, 1.40}};
+    .near = 0.13, .per_distance = 0.010, .uncalibrated = {0.91, 1.40}};
 
 /// By how much a prediction that left its run out missed it.
 struct Residual {

@@ -36,9 +36,9 @@ class ActionDurations {
   [[nodiscard]] const TransferTime& collective(const Action& action) const;
   [[nodiscard]] Seconds tied() const { return times_.tied.latency + times_.tied.transfer; }
   [[nodiscard]] Seconds norm() const { return times_.norm; }
-  /// How many ranks meet there.
-  [[nodiscard]] std::size_t ranks_at_norm(std::size_t num_ranks) const {
-    return times_.norm_waits ? num_ranks : 1;
+  /// How many of so many ranks meet for TIED or NORM.
+  [[nodiscard]] std::size_t ranks_that_meet(std::size_t num_ranks) const {
+    return times_.ranks_meet ? num_ranks : 1;
   }
   [[nodiscard]] Seconds optimizer(int rank) const;
 

@@ -56,10 +56,10 @@ void ContendedRun::advance_compute(int rank) {
         is_moving = copy(action, rank, state);
         break;
       case ActionKind::kReduceTied:
-        meet(tied_, 2, durations_.tied().value(), rank);
+        meet(tied_, durations_.ranks_that_meet(2), durations_.tied().value(), rank);
         break;
       case ActionKind::kReduceNorm:
-        meet(norm_, durations_.ranks_at_norm(schedule_.orders.size()), durations_.norm().value(),
+        meet(norm_, durations_.ranks_that_meet(schedule_.orders.size()), durations_.norm().value(),
              rank);
         break;
       case ActionKind::kOptimizer:

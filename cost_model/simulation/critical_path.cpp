@@ -243,7 +243,7 @@ class PathWalk {
   /// All ranks that have an action of the kind at a place, as far as they do it together.
   void consider_meeting(std::optional<Need>& latest, Place place) const {
     const ActionKind kind = at(place).kind;
-    const bool is_alone = kind == ActionKind::kReduceNorm && durations_.ranks_at_norm(2) == 1;
+    const bool is_alone = durations_.ranks_that_meet(2) == 1;
     for (int rank = 0; rank < schedule_.pp; ++rank) {
       if (is_alone && rank != place.rank) {
         continue;

@@ -112,7 +112,7 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
                       !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
                   .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
                   .overlap_slowdown = stack.overlap_slowdown};
-  times.norm_waits = !stack.optimizer_post_validation;
+  times.ranks_meet = !stack.optimizer_post_validation;
 
   // PipeDream adds no gradient to another.
   const double accumulations =

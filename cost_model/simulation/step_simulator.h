@@ -20,7 +20,7 @@ namespace ptdp {
 ///   REDUCE_GRAD k  of n of a stage: (k + 1)/n of the last W or B of the stage before it in the
 ///                  list has run; occupies the data lane for latency + transfer, as UNSHARD does
 ///                  (the compute lane, where StepTimes::data blocks);
-///   TIED           two ranks, NORM all (each by itself where StepTimes::norm_waits is off): start
+///   TIED           two ranks, NORM all (each by itself where StepTimes::ranks_meet is off): start
 ///                  when the compute lanes have come to it and the data lanes have done what
 ///                  stands before it;
 ///   OPTIMIZER      what stands before it on the data lane.
@@ -33,9 +33,10 @@ namespace ptdp {
 /// and across nodes. A message loads out of the sender and in of the receiver, a collective of the
 /// data lane both of its rank. Transfers that share a link get max-min fair rates (fair_share.h);
 /// one alone gets 1, the rate that TransferTime::transfer is given at. That is the full rate of
-/// message_time() and bus_bandwidth() in analytic/collectives.h; sharing makes no step faster. Latency loads no link; TIED and implied
-/// messages load none either. Where overlap_slowdown is f, F, B, I, W and R of a rank run at rate 1
-/// − f while its data lane is busy. Work counts what they take then.
+/// message_time() and bus_bandwidth() in analytic/collectives.h; sharing makes no step faster.
+/// Latency loads no link; TIED and implied messages load none either. Where overlap_slowdown is f,
+/// F, B, I, W and R of a rank run at rate 1 − f while its data lane is busy. Work counts what they
+/// take then.
 ///
 /// Stragglers and jitter apply to F, B, I, W and R. Replicas and the members of a tensor-parallel
 /// group do the same at the same time: one pipeline stands for all of them and is simulated once.

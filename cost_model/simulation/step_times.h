@@ -65,7 +65,7 @@ struct StepTimes {
   bool data_is_across_nodes = false;  ///< Which link the two above use.
   TransferTime tied;                  ///< The tied embedding's all-reduce.
   Seconds norm;
-  bool norm_waits = true;  ///< For all ranks; else each goes on as soon as it has come to it.
+  bool ranks_meet = true;  ///< For the two above; else each goes on as soon as it has come there.
   std::vector<Seconds> optimizer = {};  ///< By rank; one stands for all.
   double overlap_slowdown = 0.0;        ///< Compute lost while a collective of the data lane runs.
 

@@ -63,8 +63,7 @@ SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
   std::vector<RankTimes>& ranks = passes.ranks;
   Seconds shift;
   for (std::size_t rank = 0; actions.gathers_parameters && rank < ranks.size(); ++rank) {
-    ranks[rank].gathers =
-        buckets_of(rank, ranks.size(), times.gathers, actions.gradient_buckets);
+    ranks[rank].gathers = buckets_of(rank, ranks.size(), times.gathers, actions.gradient_buckets);
     shift = std::max(shift, ranks[rank].gathers - ranks[rank].start);
   }
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -75,13 +74,16 @@ SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
     }
   }
   if (actions.ties_embeddings && ranks.size() > 1) {
-    const Seconds tied = std::max(ranks.front().end, ranks.back().end) + time_of(times.tied);
-    ranks.front().end = ranks.back().end = tied;
+    if (times.ranks_meet) {
+      ranks.front().end = ranks.back().end = std::max(ranks.front().end, ranks.back().end);
+    }
+    ranks.front().end += time_of(times.tied);
+    ranks.back().end += time_of(times.tied);
   }
   const Seconds last = std::ranges::max(ranks, {}, &RankTimes::end).end;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].end =
-        (times.norm_waits ? last : ranks[rank].end) + times.norm + times.optimizer[rank];
+        (times.ranks_meet ? last : ranks[rank].end) + times.norm + times.optimizer[rank];
   }
   return passes;
 }

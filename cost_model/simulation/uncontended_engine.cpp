@@ -111,10 +111,10 @@ inline void UncontendedRun::advance_compute(int rank) {
         collect(action, rank, state);
         break;
       case ActionKind::kReduceTied:
-        is_moving = meet(tied_, 2, durations_.tied().value(), rank);
+        is_moving = meet(tied_, durations_.ranks_that_meet(2), durations_.tied().value(), rank);
         break;
       case ActionKind::kReduceNorm:
-        is_moving = meet(norm_, durations_.ranks_at_norm(schedule_.orders.size()),
+        is_moving = meet(norm_, durations_.ranks_that_meet(schedule_.orders.size()),
                          durations_.norm().value(), rank);
         break;
       case ActionKind::kOptimizer:
