@@ -143,6 +143,9 @@ StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
   StepTimes times = calibrated(
       step_times(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config)),
       plan.predicted.calibration_factor);
+  if (!is_simulated(plan.config)) {
+    times.overlap_slowdown = 0.0;  // a part of the closed form's data_parallel
+  }
   times.shares_links = options.shares_links;
   times.stragglers = options.stragglers;
   times.jitter = options.jitter;

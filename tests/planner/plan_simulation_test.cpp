@@ -296,6 +296,21 @@ TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
   }
 }
 
+// Half of the time for which reductions run beside backward passes is lost to these: once, whether
+// the passes are said to be slower or the reductions to be longer.
+TEST(PlanSimulation, CountsWhatReductionsSlowDownOnceInStalePipelines) {
+  Scenario scenario = selene_2021("39B", 64);
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.overlap_slowdown = 0.5;
+  const Plan plan = plan_under(scenario, {.tp = 8,
+                                          .pp = 8,
+                                          .dp = 4,
+                                          .micro_batch_size = 1,
+                                          .schedule = ScheduleKind::kPipeDream2Bw,
+                                          .recompute = Recompute::kFull});
+  EXPECT_LT(relative(simulate_plan(plan, {}).step, plan.predicted.iteration_time.value), 1e-9);
+}
+
 // Seven stages: DualPipe needs an even number; 39B's 48 layers are no multiple of seven.
 TEST(ScheduleComparisons, SayWhyAScheduleCannotBe) {
   Plan plan = plan_39b(ScheduleKind::kOneFOneB, 1, 3);
