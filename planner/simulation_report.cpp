@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "cost_model/simulation/simulated_step.h"
 #include "cost_model/spec/object_writer.h"
 #include "planner/constraint.h"
 #include "planner/formatting.h"
@@ -14,18 +16,59 @@ namespace {
 
 constexpr double kShownElasticity = 0.005;
 constexpr std::size_t kShownRanks = 3;
+constexpr double kTellingDifference = 0.02;
+
+/// Whether the plan predicts what is simulated, and nothing else.
+bool is_predicted(const SimulationContext& context) {
+  return context.is_as_planned && context.options.stragglers.empty() &&
+         context.options.jitter.sigma == 0.0;
+}
+
+/// Whom to believe where plan and simulation differ, and why.
+std::string belief(const Plan& plan) {
+  if (plan.tool_version != PTDP_VERSION) {
+    return fmt::format(
+        "believe the simulation, which takes the durations of ptdp {}; ptdp-plan {} made the plan",
+        PTDP_VERSION, plan.tool_version);
+  }
+  if (!is_simulated(plan.config)) {
+    return "believe the plan, which counts waits between stages in a pipeline that never drains; "
+           "the simulation counts the busiest rank's passes alone";
+  }
+  if (plan.predicted.breakdown.core_sharing > Seconds(0.0)) {
+    return "believe the plan, which counts waits of ranks for a core; the simulation gives each "
+           "rank a core";
+  }
+  return fmt::format(
+      "believe the simulation, which walks through all {} microbatches; the plan continues the "
+      "rhythm of the first ones",
+      plan.schedule.num_microbatches);
+}
+
+/// A sentence where plan and simulation of the same step differ by much; else nothing.
+std::string difference(const Plan& plan, const SimulationContext& context,
+                       const PlanSimulation& simulation) {
+  const double longer = simulation.step / plan.predicted.iteration_time.value - 1.0;
+  if (!is_predicted(context) || !context.options.shares_links ||
+      std::abs(longer) <= kTellingDifference) {
+    return "";
+  }
+  return fmt::format("The simulated step is {:.1f} % {} than the planned one: {}.",
+                     100.0 * std::abs(longer), longer > 0.0 ? "longer" : "shorter", belief(plan));
+}
 
 std::string headline(const Plan& plan, const SimulationContext& context,
                      const PlanSimulation& simulation) {
   const Seconds predicted = plan.predicted.iteration_time.value;
-  const bool is_the_same = context.is_as_planned && context.options.stragglers.empty() &&
-                           context.options.jitter.sigma == 0.0;
-  return fmt::format(
-      "{} on {} GPUs with {}: a step of {} simulated, {}.\n", plan.scenario.job.model_name,
-      plan.config.world_size(), to_string(plan.config), duration(simulation.step),
-      is_the_same ? fmt::format("{} planned ({:+.1f} %)", duration(predicted),
-                                100.0 * (simulation.step / predicted - 1.0))
-                  : fmt::format("where the plan as it is predicts {}", duration(predicted)));
+  const std::string sentence = difference(plan, context, simulation);
+  return fmt::format("{} on {} GPUs with {}: a step of {} simulated, {}.\n{}",
+                     plan.scenario.job.model_name, plan.config.world_size(), to_string(plan.config),
+                     duration(simulation.step),
+                     is_predicted(context)
+                         ? fmt::format("{} planned ({:+.1f} %)", duration(predicted),
+                                       100.0 * (simulation.step / predicted - 1.0))
+                         : fmt::format("where the plan as it is predicts {}", duration(predicted)),
+                     sentence.empty() ? "" : sentence + '\n');
 }
 
 std::string changes(const SimulationOptions& options) {
@@ -180,6 +223,9 @@ std::string simulation_json(const Plan& plan, const SimulationContext& context,
   json.text("jitter_seed", std::to_string(context.options.jitter.seed));
   json.number("step_s", simulation.step.value());
   json.number("planned_s", plan.predicted.iteration_time.value.value());
+  if (const std::string sentence = difference(plan, context, simulation); !sentence.empty()) {
+    json.text("difference", sentence);
+  }
   json.number("calibration_factor", plan.predicted.calibration_factor);
   json.number("makespan", times.makespan().value());
   json.number("bubble", times.bubble().value());

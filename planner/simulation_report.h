@@ -16,8 +16,9 @@ struct SimulationContext {
   bool has_orders = false;    ///< JSON: whether to list what every rank does.
 };
 
-/// The step beside the plan's, both bubbles, idle time and memory by rank, the critical path
-/// by term, what a slower rank costs, and the timeline of `window`.
+/// The step beside the planned one, where they differ by more than 2 % with which of the two to
+/// believe; bubble, idle time and memory by rank, the critical path by term, what a slower rank
+/// costs, and the timeline of `window`.
 [[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation,
                                           const DrawingWindow& window);

@@ -11,6 +11,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 /// The plan of gpt-tiny with tp, pp and dp of 2 and eight microbatches.
 std::string plan_of_tiny() {
@@ -75,6 +76,56 @@ TEST(SimulatePlan, WritesJson) {
   const double work = (document["work"][0].get<double>() + document["work"][1].get<double>()) / 2.0;
   EXPECT_NEAR(document["bubble"].get<double>(), makespan - work, 1e-9 * makespan);
   EXPECT_EQ(document["peaks"], json({2, 1}));  // 1F1B holds p − r
+}
+
+/// The plan of gpt-tiny as if another version had made it, which predicted a step `factor` times as
+/// long.
+std::string tiny_of_another_version(double factor) {
+  nlohmann::ordered_json plan = nlohmann::ordered_json::parse(plan_of_tiny());
+  plan["tool_version"] = "0.0.9";
+  nlohmann::ordered_json& predicted = plan["predicted"];
+  const double time = predicted["iteration_time_s"];
+  predicted["iteration_time_s"] = factor * time;
+  for (const char* part : {"breakdown_s", "interval_s"}) {
+    for (nlohmann::ordered_json& of : predicted[part]) {
+      of = factor * of.get<double>();
+    }
+  }
+  return plan.dump();
+}
+
+TEST(SimulatePlan, SaysWhichOfTwoDifferentStepsToBelieve) {
+  const TemporaryDirectory directory;
+  const auto simulate = [&](double factor, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {
+        directory.file("plan.json", tiny_of_another_version(factor)).string()};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const ProgramRun run = run_sim(arguments);
+    EXPECT_TRUE(succeeds(run));
+    return run.output;
+  };
+  // 1 / 1.25 is 20 % less, 1 / 0.8 is 25 % more.
+  const std::string reason = " than the planned one: believe the simulation, which takes the ";
+  const std::string shorter = "The simulated step is 20.0 % shorter" + reason;
+  const std::string longer = "The simulated step is 25.0 % longer" + reason;
+  EXPECT_THAT(simulate(1.25, {}), HasSubstr(shorter));
+  EXPECT_THAT(simulate(0.8, {}), HasSubstr(longer));
+  const std::string sentence = json::parse(simulate(1.25, {"--format", "json"}))["difference"];
+  EXPECT_THAT(sentence, HasSubstr(shorter));
+  EXPECT_THAT(sentence, HasSubstr("; ptdp-plan 0.0.9 made the plan."));
+}
+
+TEST(SimulatePlan, DoubtsNoStepThatIsAsPlannedOrMeantToDiffer) {
+  const TemporaryDirectory directory;
+  EXPECT_THAT(simulate_tiny({}).output, Not(HasSubstr("believe")));
+  EXPECT_FALSE(json_of_tiny({}).contains("difference"));
+  const ProgramRun slow = simulate_tiny({"--slow", "rank=1,factor=2"});
+  EXPECT_THAT(slow.output, HasSubstr("where the plan as it is predicts"));
+  EXPECT_THAT(slow.output, Not(HasSubstr("believe")));
+  const ProgramRun close =
+      run_sim({directory.file("plan.json", tiny_of_another_version(1.015)).string()});
+  EXPECT_THAT(close.output, HasSubstr("planned (-1.5 %).\n"));
+  EXPECT_THAT(close.output, Not(HasSubstr("believe")));
 }
 
 TEST(SimulatePlan, IsLongerWithASlowRank) {
