@@ -81,20 +81,20 @@ class Derivation {
 
   /// The best that recomputes less than `base` does, better than `worst`; nothing where there is
   /// none, or nothing has to be recomputed.
-  [[nodiscard]] std::optional<Candidate> best_of(const Candidate& base, double worst) {
+  [[nodiscard]] std::optional<Candidate> best_of(const ParallelConfig& base, double worst) {
     best_.reset();
-    worst_ = std::min(worst, score(base.time, base.config, options_.objective));
-    ParallelConfig config = with(base.config, Recompute::kNone);
+    worst_ = worst;
+    ParallelConfig config = with(base, Recompute::kNone);
     if (fits(config) || bound_of(config) >= worst_) {
       return std::nullopt;
     }
     for (const RecomputeModules& modules : sets_) {
-      config = with(base.config, Recompute::kSelective);
+      config = with(base, Recompute::kSelective);
       config.recompute_modules = modules;
       consider(config);
     }
     for (const RecomputeMethod method : scenario_.stack.can_run.recompute_methods) {
-      consider_layers(with(base.config, Recompute::kFull), method);
+      consider_layers(with(base, Recompute::kFull), method);
     }
     return best_;
   }
@@ -170,23 +170,34 @@ void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
   const auto num_best = static_cast<std::size_t>(options.num_best);
   const double worst = found.best.size() < num_best ? std::numeric_limits<double>::infinity()
                                                     : score_of(found.best.back());
-  std::vector<Candidate> bases = found.best;
-  bases.insert(bases.end(), found.pareto.begin(), found.pareto.end());
   std::set<ParallelConfig> seen;
   Derivation derivation(scenario, options);
-  for (const Candidate& base : bases) {
+  const auto derive = [&](const ParallelConfig& base, double to_beat) -> std::optional<Candidate> {
     if (options.limit.is_over()) {
       found.unseen = found.unseen.value_or(Unseen{});
       found.is_proven = false;
-      break;
+      return std::nullopt;
     }
-    ParallelConfig but_recompute = base.config;
+    ParallelConfig but_recompute = base;
     but_recompute.recompute = Recompute::kNone;
     but_recompute.recompute_modules = kCoreAttentionAlone;
-    if (seen.insert(but_recompute).second) {
-      if (const auto derived = derivation.best_of(base, worst)) {
-        found.best.push_back(*derived);
-      }
+    return seen.insert(but_recompute).second ? derivation.best_of(base, to_beat) : std::nullopt;
+  };
+  std::vector<Candidate> bases = found.best;
+  bases.insert(bases.end(), found.pareto.begin(), found.pareto.end());
+  for (const Candidate& base : bases) {
+    if (const auto derived = derive(base.config, std::min(worst, score_of(base)))) {
+      found.best.push_back(*derived);
+    }
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : found.best) {
+    best = std::min(best, score_of(candidate));
+  }
+  for (const ParallelConfig& base : found.recomputing) {
+    if (const auto derived = derive(base, best)) {
+      best = score_of(*derived);
+      found.best.push_back(*derived);
     }
   }
   std::sort(found.best.begin(), found.best.end(), [&](const Candidate& a, const Candidate& b) {

@@ -20,6 +20,8 @@ constexpr unsigned kLooks = 64;              // at candidates between two at the
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
 // What a step may take over its bound for it to be worth simulating before others.
 constexpr double kLikelyAbove = 1.6;
+// What is left where nothing is recomputed: of passes F, F and 2F the last two, and some messages.
+constexpr double kWithoutRecomputation = 0.7;
 
 /// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
 /// is cast to 8 bits on whether it shards weights.
@@ -177,6 +179,9 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
       look_at(config, entry);
     }
   }
+  if (recomputing_at_size_) {
+    recomputing_.push_back(*std::exchange(recomputing_at_size_, std::nullopt));
+  }
 }
 
 /// Counts what is left of the family where not even most replicas and sharding leave a split that
@@ -231,6 +236,9 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   };
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
+  if (config.recompute == Recompute::kFull && config.recompute_num_layers == 0) {
+    note_recomputing(config, kWithoutRecomputation * microbatches * shared.mean_stage, memory);
+  }
   if (!may_matter(microbatches * shared.mean_stage)) {
     return;
   }
@@ -250,6 +258,15 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
     looks_ = kLooks;  // a simulation may take as long as many looks
   } else {
     findings_.keep_bounded({config, least * kSurelyBelow, exact});
+  }
+}
+
+void FamilySearch::note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory) {
+  std::optional<Candidate>& known = recomputing_at_size_;
+  if (findings_.may_be_best(config, least) &&
+      (!known ||
+       std::tie(least, memory, config) < std::tie(known->time, known->memory, known->config))) {
+    known = Candidate{config, least, memory};
   }
 }
 

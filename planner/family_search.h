@@ -44,6 +44,9 @@ class FamilySearch {
   /// What was counted so far, without best and pareto; and what was found.
   [[nodiscard]] const SearchResult& tally() const { return tally_; }
   [[nodiscard]] Findings take_findings() { return std::move(findings_); }
+  /// Of each family and microbatch size that recompute all, what takes the least, with a bound of
+  /// the time without recomputation.
+  [[nodiscard]] const std::vector<Candidate>& recomputing() const { return recomputing_; }
 
  private:
   /// A number of replicas and a ZeRO stage of a family, on its way through the microbatch sizes.
@@ -85,6 +88,7 @@ class FamilySearch {
   void look_at(ParallelConfig& config, Entry& entry);
   void count_misfit(ParallelConfig& config, Entry& entry, const MemoryVerdict& verdict);
   void consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory);
+  void note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory);
 
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
   std::size_t find_split(const ParallelConfig& config, const MicrobatchCosts& costs);
@@ -116,6 +120,8 @@ class FamilySearch {
   std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // the same
   SearchResult tally_;
   Findings findings_;
+  std::vector<Candidate> recomputing_;
+  std::optional<Candidate> recomputing_at_size_;
   IterationTimes times_;
   std::function<void()> on_progress_;
   unsigned looks_ = 0;  // since the limit was asked

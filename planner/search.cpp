@@ -7,6 +7,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "planner/family_search.h"
@@ -124,6 +125,25 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
          1.0;
 }
 
+namespace {
+
+/// Fastest first.
+std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candidates,
+                                                   const Findings& findings) {
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.time, a.config) < std::tie(b.time, b.config);
+  });
+  std::vector<ParallelConfig> configs;
+  for (Candidate& candidate : candidates) {
+    if (findings.may_be_best(candidate.config, candidate.time)) {
+      configs.push_back(std::move(candidate.config));
+    }
+  }
+  return configs;
+}
+
+}  // namespace
+
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   IterationTimes times;
   return search(scenario, options, times);
@@ -166,10 +186,13 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
     }
   });
 
+  std::vector<Candidate> recomputing;
   Findings findings(options);
   for (const std::unique_ptr<FamilySearch>& worker : workers) {
     if (worker != nullptr) {
       merge(result, worker->tally());
+      recomputing.insert(recomputing.end(), worker->recomputing().begin(),
+                         worker->recomputing().end());
       findings.merge(worker->take_findings());
     }
   }
@@ -184,6 +207,7 @@ SearchResult search(const Scenario& scenario, const SearchOptions& options, Iter
     add_unseen(result, *left);
   }
   result.best = findings.best();
+  result.recomputing = those_that_may_be_best(std::move(recomputing), findings);
   if (options.wants_front) {
     result.pareto = findings.front();
   }

@@ -70,8 +70,11 @@ struct SearchResult {
   std::int64_t enumerated = 0;
   std::int64_t feasible = 0;
   std::map<Constraint, std::int64_t> violations;
-  std::vector<Candidate> best;    ///< By objective, then by configuration; at most num_best.
-  std::vector<Candidate> pareto;  ///< No other is both faster and smaller; by time.
+  std::vector<Candidate> best;  ///< By objective, then by configuration; at most num_best.
+  /// Of those that recompute all, as good as the best were they to recompute little: for every
+  /// family and microbatch size the one whose passes take the least, fastest first.
+  std::vector<ParallelConfig> recomputing;
+  std::vector<Candidate> pareto;             ///< No other is both faster and smaller; by time.
   std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
   /// Where the limit ended the search: counts, shortfall and front are of what was looked at.
   std::optional<Unseen> unseen;
