@@ -37,7 +37,7 @@ StepTimes calibrated(StepTimes times, double factor) {
   for (TransferTime* transfer : {&times.within_node, &times.across_nodes, &times.tied}) {
     scale(*transfer, factor);
   }
-  for (std::vector<TransferTime>* transfers : {&times.reductions, &times.gathers}) {
+  for (std::vector<TransferTime>* transfers : {&times.hops, &times.reductions, &times.gathers}) {
     for (TransferTime& transfer : *transfers) {
       scale(transfer, factor);
     }
@@ -146,7 +146,8 @@ StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
   if (!is_simulated(plan.config)) {
     times.overlap_slowdown = 0.0;  // a part of the closed form's data_parallel
   }
-  times.shares_links = options.shares_links;
+  times.shares_links =
+      options.shares_links && is_contended(times, step_actions(plan.scenario, plan.config));
   times.stragglers = options.stragglers;
   times.jitter = options.jitter;
   return times;

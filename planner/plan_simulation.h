@@ -17,7 +17,7 @@ namespace ptdp {
 
 /// What differs from the plan as it stands.
 struct SimulationOptions {
-  bool shares_links = true;  ///< Transfers at the same time share links.
+  bool shares_links = true;  ///< Transfers that run beside compute share links.
   std::vector<Straggler> stragglers;
   Jitter jitter;
 };

@@ -30,7 +30,7 @@ class ActionDurations {
     return times_.node_of.empty() || times_.node_of[rank] == times_.node_of[other];
   }
   [[nodiscard]] const TransferTime& message(int rank, int other) const {
-    return is_within_node(rank, other) ? times_.within_node : times_.across_nodes;
+    return message_between(times_, rank, other);
   }
   /// Of one bucket: REDUCE_GRAD or UNSHARD.
   [[nodiscard]] const TransferTime& collective(const Action& action) const;

@@ -79,10 +79,7 @@ class Pipeline {
     if (stage + 1 >= num_stages() || rank_of(stage) == rank_of(stage + 1)) {
       return Seconds(0.0);
     }
-    const auto node_of = [&](int of) {
-      return times_.node_of[static_cast<std::size_t>(rank_of(of))];
-    };
-    return time_of(node_of(stage) == node_of(stage + 1) ? times_.within_node : times_.across_nodes);
+    return time_of(message_between(times_, rank_of(stage), rank_of(stage + 1)));
   }
 
   /// What sending takes of the rank's time, per microbatch of a stage, in each direction.
@@ -94,7 +91,7 @@ class Pipeline {
                                                                   : Seconds(0.0);
   }
 
-  /// Of a rank's buckets, `count` of each of its stages: all of them, and the last one to go.
+  /// A rank's buckets: all of them, and at least what the last one to go takes.
   struct Collectives {
     Seconds all;
     Seconds last;
@@ -106,8 +103,8 @@ class Pipeline {
       const auto stage = static_cast<std::size_t>(held_stage);
       const Seconds bucket = time_of(buckets[stage]);
       sum.all += actions_.gradient_buckets[stage] * bucket;
-      if (held_stage == held.stages.front()) {
-        sum.last = actions_.gradient_buckets[stage] > 0 ? bucket : Seconds(0.0);
+      if (actions_.gradient_buckets[stage] > 0) {
+        sum.last = sum.last > Seconds(0.0) ? std::min(sum.last, bucket) : bucket;
       }
     }
     return sum;
@@ -115,7 +112,8 @@ class Pipeline {
 
   struct Ends {
     Seconds gathers;     ///< Before any of its passes.
-    Seconds reductions;  ///< Beyond its passes.
+    Seconds reductions;  ///< Behind all of its passes.
+    Seconds beside;      ///< Beside its passes, or while it waits.
   };
   [[nodiscard]] Ends ends_of(const HeldStages& held) const {
     const Collectives gathers =
@@ -125,9 +123,9 @@ class Pipeline {
     Ends ends{.gathers = times_.data == DataMode::kOverlapped ? Seconds(0.0) : gathers.all,
               .reductions = reductions.all};
     if (times_.data != DataMode::kBlocking) {
-      // The last bucket has nothing left to hide behind; the others slow compute down.
-      const Seconds beside = reductions.all - reductions.last + gathers.all - ends.gathers;
-      ends.reductions = reductions.last + times_.overlap_slowdown * beside;
+      // The last bucket has nothing left to hide behind.
+      ends.reductions = reductions.last;
+      ends.beside = reductions.all - reductions.last + gathers.all - ends.gathers;
     }
     return ends;
   }
@@ -175,10 +173,12 @@ class Pipeline {
     const bool goes_on = microbatches * static_cast<double>(held.stages.size()) > kept;
     const Seconds passes =
         begin + std::max(work + (goes_on ? before + after : std::max(before, after)), stays / kept);
-    const Seconds own = passes + ends.reductions;
     if (!waits_for_all_) {
-      return own;
+      return passes + ends.reductions;
     }
+    // What runs beside compute slows it down, as far as there is no wait to run in.
+    const Seconds slowed = std::max(ends.beside - (passes - work), Seconds(0.0));
+    const Seconds own = passes + times_.overlap_slowdown * slowed + ends.reductions;
     if (splits_backward(config_.schedule)) {
       // Weight gradients of the ranks between may come after all that these two do.
       const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);

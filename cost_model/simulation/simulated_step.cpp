@@ -39,15 +39,9 @@ SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_micr
   return {.num_microbatches = rounds * pp + num_microbatches % pp, .rhythm = pp};
 }
 
-/// Whether anything runs beside something else that it could slow down.
-bool is_contended(const StepTimes& times, const StepActions& actions) {
-  const bool has_data = actions.reduces_gradients || actions.gathers_parameters;
-  return (has_data && times.data != DataMode::kBlocking) ||
-         times.messages == MessageMode::kOverlapped;
-}
-
 void leave_out_messages(StepTimes& times) {
   times.within_node = times.across_nodes = {};
+  times.hops.clear();
 }
 
 void leave_out_ends(StepTimes& times) {
@@ -78,6 +72,12 @@ StepActions step_actions(const Scenario& scenario, const ParallelConfig& config)
           .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
           .gathers_parameters = is_gathered,
           .ties_embeddings = !scenario.job.model.untied_embeddings};
+}
+
+bool is_contended(const StepTimes& times, const StepActions& actions) {
+  const bool has_data = actions.reduces_gradients || actions.gathers_parameters;
+  return (has_data && times.data != DataMode::kBlocking) ||
+         times.messages == MessageMode::kOverlapped;
 }
 
 Seconds step_of(const StackSpec& stack, const SimulatedTimes& times) {

@@ -23,6 +23,12 @@ namespace ptdp {
 /// What the passes of schedule/communication.h add to the configuration's schedule.
 [[nodiscard]] StepActions step_actions(const Scenario& scenario, const ParallelConfig& config);
 
+/// Whether transfers run beside compute or one another, so that they may share links.
+///
+/// What takes turns with compute has its links to itself: neighbours that block exchange both ways
+/// at once, and go on together.
+[[nodiscard]] bool is_contended(const StepTimes& times, const StepActions& actions);
+
 /// How long a simulated step takes: until the last rank is done or, where the stack's ranks go on
 /// by themselves (optimizer_post_validation), the longest time of a rank from its first action on.
 [[nodiscard]] Seconds step_of(const StackSpec& stack, const SimulatedTimes& times);

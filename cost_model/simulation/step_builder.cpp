@@ -148,6 +148,17 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
     times.node_of.push_back(static_cast<int>(rank * grid.stride(Dimension::kPipeline) /
                                              gpus_taken_per_node(cluster, grid.world_size())));
   }
+  for (int rank = 0; !cluster.network_tiers.empty() && rank < config.pp; ++rank) {
+    const int next = (rank + 1) % config.pp;
+    const auto node_of = [&](int of) { return times.node_of[static_cast<std::size_t>(of)]; };
+    Placements hop = node_of(rank) == node_of(next) ? within : groups;
+    if (!hop.pipeline.is_within_node()) {
+      const std::int64_t stride = grid.stride(Dimension::kPipeline);
+      hop.pipeline.oversubscription =
+          oversubscription_between(rank * stride, next * stride, cluster);
+    }
+    times.hops.push_back(message_over(scenario, config, hop));
+  }
 
   const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);
   for (const RankParameters& held : parameters) {

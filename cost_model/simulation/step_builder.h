@@ -28,7 +28,8 @@ struct StepBuckets {
 ///   - durations as virtual_stage_durations has them, and in the weight gradient (m−1)/m of what
 ///     accumulating the gradients takes: they are added m − 1 times;
 ///   - one message as the exchange of one, within a node and across nodes as far as the pipeline
-///     crosses any: its transfer counts the gathering of scattered messages;
+///     crosses any, over the network tier that holds both ends: its transfer counts the gathering
+///     of scattered messages;
 ///   - one bucket of each virtual stage's gradients and parameters, the copies into buckets and
 ///   back
 ///     included; its latency is that of a bucket of 4 bytes;

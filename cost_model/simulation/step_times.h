@@ -56,6 +56,9 @@ struct StepTimes {
   TransferTime within_node;       ///< One message between neighbours on a node.
   TransferTime across_nodes;      ///< Likewise on two.
   std::vector<int> node_of = {};  ///< By rank of the pipeline; empty: all on one node.
+  /// By rank of the pipeline, a message to the next one, of the last to the first, and back; empty:
+  /// one of the two above.
+  std::vector<TransferTime> hops = {};
   /// Whether transfers that use a rank's link in the same direction at the same time share it.
   bool shares_links = false;
 
@@ -72,5 +75,8 @@ struct StepTimes {
   std::vector<Straggler> stragglers = {};
   Jitter jitter = {};
 };
+
+/// What a message between neighbouring ranks of the pipeline takes, either way.
+[[nodiscard]] const TransferTime& message_between(const StepTimes& times, int rank, int other);
 
 }  // namespace ptdp

@@ -25,8 +25,8 @@ std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp)
   std::vector<StageDurations> durations = times.stages;
   const auto ranks = static_cast<std::size_t>(pp);
   for (std::size_t stage = 0; pp > 1 && stage + 1 < durations.size(); ++stage) {
-    const bool is_within_node = times.node_of[stage % ranks] == times.node_of[(stage + 1) % ranks];
-    const Seconds message = time_of(is_within_node ? times.within_node : times.across_nodes);
+    const Seconds message = time_of(message_between(times, static_cast<int>(stage % ranks),
+                                                    static_cast<int>((stage + 1) % ranks)));
     durations[stage].forward += message;
     durations[stage + 1].backward += message;
     durations[stage + 1].input_gradient += message;

@@ -23,6 +23,17 @@ double oversubscription_over(std::int64_t ranks, const ClusterSpec& cluster) {
 
 }  // namespace
 
+double oversubscription_between(std::int64_t rank, std::int64_t other, const ClusterSpec& cluster) {
+  double oversubscription = 1.0;
+  for (const NetworkTier& tier : cluster.network_tiers) {
+    oversubscription = tier.oversubscription;
+    if (rank / tier.gpus == other / tier.gpus) {
+      break;
+    }
+  }
+  return oversubscription;
+}
+
 std::int64_t gpus_taken_per_node(const ClusterSpec& cluster, std::int64_t world) {
   const std::int64_t node = cluster.gpus_per_node;
   if (cluster.gpus_per_tray > 0 && world > node) {

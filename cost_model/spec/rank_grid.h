@@ -74,6 +74,10 @@ struct GroupPlacement {
   [[nodiscard]] bool is_within_node() const { return nodes == 1; }
 };
 
+/// Oversubscription of the lowest network tier that holds both of two ranks, counted from 0.
+[[nodiscard]] double oversubscription_between(std::int64_t rank, std::int64_t other,
+                                              const ClusterSpec& cluster);
+
 /// GPUs that a job of so many takes of each of its nodes: a job of more than one rack takes equally
 /// many whole trays of each, as many as that allows. Source: Megatron-Bridge v0.4.1,
 /// scripts/performance/utils/executors.py, which asks Slurm for such segments. A node without trays

@@ -113,7 +113,8 @@ std::vector<Candidate> undominated_of(std::vector<Candidate> all) {
   });
   std::vector<Candidate> front;
   for (const Candidate& candidate : all) {
-    if (front.empty() || candidate.memory < front.back().memory) {
+    const bool is_slow = !front.empty() && candidate.time > 2.0 * front.front().time;
+    if (front.empty() || (candidate.memory < front.back().memory && !is_slow)) {
       front.push_back(candidate);
     }
   }

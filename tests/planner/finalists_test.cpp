@@ -90,7 +90,8 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
   });
   std::vector<Candidate> front;
   for (const Candidate& candidate : candidates) {
-    if (front.empty() || candidate.memory < front.back().memory) {
+    const bool is_slow = !front.empty() && candidate.time > 2.0 * front.front().time;
+    if (front.empty() || (candidate.memory < front.back().memory && !is_slow)) {
       front.push_back(candidate);
     }
   }

@@ -99,7 +99,7 @@ Seconds step_in_full(const RandomCandidate& drawn) {
                                          ->generate(schedule_shape(scenario, config, costs)),
                                      step_actions(scenario, config));
   StepTimes times = step_times(scenario, config, costs);
-  times.shares_links = true;
+  times.shares_links = is_contended(times, step_actions(drawn.scenario, drawn.config));
   return step_of(scenario.stack, simulate_step_times(schedule, times));
 }
 

@@ -70,8 +70,8 @@ TEST(Experts, AreThoseThatSimuMaxMeasuredOnB200) {
               << " m=" << step.num_microbatches << ": predicted/measured time " << time
               << ", memory " << memory << "\n";
     // Uncalibrated, as those of dense models on this cluster are: nothing of a B200 but products is
-    // measured.
-    EXPECT_NEAR(time, 0.87, 0.05);
+    // measured. One stage is at 0.85 to 0.88, two at 0.82 to 0.88.
+    EXPECT_NEAR(time, 0.85, 0.05);
     EXPECT_NEAR(memory, 1.0, 0.02);
   }
 }
