@@ -15,6 +15,7 @@
 #include "planner/split_order.h"
 #include "planner/strategies.h"
 #include "tests/cost_model/scenarios.h"
+#include "tests/planner/costed_alone.h"
 
 namespace ptdp {
 namespace {

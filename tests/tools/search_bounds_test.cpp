@@ -81,14 +81,14 @@ TEST(Schedule, OfMoreActionsThanThirtyTwoBitsHasTheRightNumberOfMicrobatches) {
   const auto file = directory.path() / "plan.json";
   const ProgramRun run = run_plan_with(
       {.model = model.dump(),
-       .gpus = "4096",
-       .flags = {"--tp", "1", "--pp", "4096", "--dp", "1", "--vpp", "4", "--micro-batch-size", "1",
-                 "--global-batch-size", "524288", "-o", file.string()}});
+       .gpus = "512",
+       .flags = {"--tp", "1", "--pp", "512", "--dp", "1", "--vpp", "1", "--micro-batch-size", "1",
+                 "--global-batch-size", "8388608", "-o", file.string()}});
   ASSERT_TRUE(answers_within(run, 1.0));
   ASSERT_EQ(run.status, kDone) << run.errors;
   const json plan = json::parse(content_of(file));
-  EXPECT_EQ(plan["schedule"]["num_microbatches"], 524288);
-  EXPECT_EQ(plan["schedule"]["layers_per_stage"].size(), 16384U);
+  EXPECT_EQ(plan["schedule"]["num_microbatches"], 8388608);
+  EXPECT_EQ(plan["schedule"]["layers_per_stage"].size(), 512U);
 }
 
 TEST(Schedule, OfMoreActionsThanThirtyTwoBitsIsReadBack) {
@@ -98,9 +98,9 @@ TEST(Schedule, OfMoreActionsThanThirtyTwoBitsIsReadBack) {
   const auto file = directory.path() / "plan.json";
   const ProgramRun made =
       run_plan_with({.model = model.dump(),
-                     .gpus = "4096",
-                     .flags = {"--pp", "4096", "--vpp", "4", "--micro-batch-size", "1",
-                               "--global-batch-size", "524288", "-o", file.string()}});
+                     .gpus = "512",
+                     .flags = {"--pp", "512", "--vpp", "1", "--micro-batch-size", "1",
+                               "--global-batch-size", "8388608", "-o", file.string()}});
   ASSERT_EQ(made.status, kDone) << made.errors;
   const ProgramRun shown = run_plan({"show", file.string(), "--format", "json"});
   EXPECT_TRUE(succeeds(shown));

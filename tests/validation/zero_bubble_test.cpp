@@ -183,10 +183,10 @@ std::vector<std::string> beyond_three_points(const std::vector<Gain>& gains) {
 // it measures, too: 13.4 % and 16.7 % where 10.9 % and 14.5 % are measured (6.2B, 24; 28.3B, 96).
 // The rest of what is missing is that weight gradients are predicted to take 4 to 12 % longer than
 // its profile has them, and all three passes together as long.
-TEST(ZeroBubbleTable4, GainsWithOneMemoryWithinThreePointsInEightOfTwelve) {
+TEST(ZeroBubbleTable4, GainsWithOneMemoryWithinThreePointsInTenOfTwelve) {
   const std::vector<Gain> gains = gains_of(1, &Model::zb_1p);
   EXPECT_EQ(beyond_three_points(gains),
-            (std::vector<std::string>{"6.2B, 24", "6.2B, 32", "28.3B, 96", "28.3B, 128"}));
+            (std::vector<std::string>{"6.2B, 24", "28.3B, 96"}));
   for (const Gain& gain : gains) {
     EXPECT_NEAR(gain.predicted, gain.measured, 5.0) << gain.what;
   }
