@@ -37,7 +37,8 @@ struct Prediction {
   [[nodiscard]] std::string basis(const Scenario& scenario) const;
 };
 
-/// The time of an iteration times the calibration's factor. The configuration must have no shape violation.
+/// The time of an iteration times the calibration's factor. The configuration must have no shape
+/// violation.
 [[nodiscard]] Prediction predict(const Scenario& scenario, const ParallelConfig& config,
                                  const Calibration& calibration);
 

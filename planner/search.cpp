@@ -127,7 +127,10 @@ double loss(const Candidate& candidate, const Candidate& best, Objective objecti
 
 namespace {
 
-/// Fastest first.
+// Deriving plans of one takes as long as some simulations.
+constexpr std::size_t kMostRecomputing = 128;
+
+/// Fastest first, kMostRecomputing at most.
 std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candidates,
                                                    const Findings& findings) {
   std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
@@ -135,7 +138,8 @@ std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candid
   });
   std::vector<ParallelConfig> configs;
   for (Candidate& candidate : candidates) {
-    if (findings.may_be_best(candidate.config, candidate.time)) {
+    if (configs.size() < kMostRecomputing &&
+        findings.may_be_best(candidate.config, candidate.time)) {
       configs.push_back(std::move(candidate.config));
     }
   }

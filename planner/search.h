@@ -71,8 +71,8 @@ struct SearchResult {
   std::int64_t feasible = 0;
   std::map<Constraint, std::int64_t> violations;
   std::vector<Candidate> best;  ///< By objective, then by configuration; at most num_best.
-  /// Of those that recompute all, as good as the best were they to recompute little: for every
-  /// family and microbatch size the one whose passes take the least, fastest first.
+  /// Those that recompute all and would be as good as the best if they recomputed little: at most
+  /// 128, the fastest of each family and microbatch size, fastest first.
   std::vector<ParallelConfig> recomputing;
   std::vector<Candidate> pareto;             ///< No other is both faster and smaller; by time.
   std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.

@@ -185,8 +185,7 @@ std::vector<std::string> beyond_three_points(const std::vector<Gain>& gains) {
 // its profile has them, and all three passes together as long.
 TEST(ZeroBubbleTable4, GainsWithOneMemoryWithinThreePointsInTenOfTwelve) {
   const std::vector<Gain> gains = gains_of(1, &Model::zb_1p);
-  EXPECT_EQ(beyond_three_points(gains),
-            (std::vector<std::string>{"6.2B, 24", "28.3B, 96"}));
+  EXPECT_EQ(beyond_three_points(gains), (std::vector<std::string>{"6.2B, 24", "28.3B, 96"}));
   for (const Gain& gain : gains) {
     EXPECT_NEAR(gain.predicted, gain.measured, 5.0) << gain.what;
   }
