@@ -47,6 +47,36 @@ TransferTime message_over(const Scenario& scenario, const ParallelConfig& config
           .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
 }
 
+/// Messages within a node and across nodes, which ranks lie on which node, and what a message takes
+/// between neighbours where the network has tiers.
+void add_messages(const Scenario& scenario, const ParallelConfig& config, const Placements& groups,
+                  StepTimes& times) {
+  const ClusterSpec& cluster = scenario.cluster;
+  Placements within = groups;
+  within.pipeline = {.size = 2, .ranks_per_node = 2};
+  times.within_node = message_over(scenario, config, within);
+  times.across_nodes = message_over(scenario, config, groups);
+  const RankGrid grid(config);
+  const std::int64_t stride = grid.stride(Dimension::kPipeline);
+  const std::int64_t node = gpus_taken_per_node(cluster, grid.world_size());
+  for (int rank = 0; rank < config.pp; ++rank) {
+    times.node_of.push_back(static_cast<int>(rank * stride / node));
+  }
+  if (cluster.network_tiers.empty()) {
+    return;
+  }
+  for (int rank = 0; rank < config.pp; ++rank) {
+    const int next = (rank + 1) % config.pp;
+    Placements hop = within;
+    if (rank * stride / node != next * stride / node) {
+      hop = groups;
+      hop.pipeline.oversubscription =
+          oversubscription_between(rank * stride, next * stride, cluster);
+    }
+    times.hops.push_back(message_over(scenario, config, hop));
+  }
+}
+
 }  // namespace
 
 StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
@@ -139,26 +169,7 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
     add_to_passes(time.forward, time.backward, times.stages);
   }
 
-  Placements within = groups;
-  within.pipeline = {.size = 2, .ranks_per_node = 2};
-  times.within_node = message_over(scenario, config, within);
-  times.across_nodes = message_over(scenario, config, groups);
-  const RankGrid grid(config);
-  for (int rank = 0; rank < config.pp; ++rank) {
-    times.node_of.push_back(static_cast<int>(rank * grid.stride(Dimension::kPipeline) /
-                                             gpus_taken_per_node(cluster, grid.world_size())));
-  }
-  for (int rank = 0; !cluster.network_tiers.empty() && rank < config.pp; ++rank) {
-    const int next = (rank + 1) % config.pp;
-    const auto node_of = [&](int of) { return times.node_of[static_cast<std::size_t>(of)]; };
-    Placements hop = node_of(rank) == node_of(next) ? within : groups;
-    if (!hop.pipeline.is_within_node()) {
-      const std::int64_t stride = grid.stride(Dimension::kPipeline);
-      hop.pipeline.oversubscription =
-          oversubscription_between(rank * stride, next * stride, cluster);
-    }
-    times.hops.push_back(message_over(scenario, config, hop));
-  }
+  add_messages(scenario, config, groups, times);
 
   const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);
   for (const RankParameters& held : parameters) {
