@@ -62,8 +62,8 @@ std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config
   return generator->find_conflict(schedule_sizes(config, microbatches));
 }
 
-/// Of a schedule, whatever the batch: four fillings of the pipeline, an even number, are enough for
-/// every one.
+/// Finds what keeps a schedule from existing whatever the batch: four fillings of the pipeline, an
+/// even number, are enough for every one.
 std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) {
   if (config.pp > 1 && find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
     return Constraint::kScheduleByPp;

@@ -83,7 +83,7 @@ struct ModelSplit {
                                                              const Pins& pins,
                                                              const ParallelConfig& split);
 
-/// The same, one number of virtual stages after another: all at once may not fit into memory.
+/// Variants of a split, one number of virtual stages after another: all may not fit into memory.
 class Variants {
  public:
   /// Keeps references to the scenario and the pins.

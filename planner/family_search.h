@@ -44,8 +44,8 @@ class FamilySearch {
   /// What was counted so far, without best and pareto; and what was found.
   [[nodiscard]] const SearchResult& tally() const { return tally_; }
   [[nodiscard]] Findings take_findings() { return std::move(findings_); }
-  /// Of each family and microbatch size that recompute all, what takes the least, with a bound of
-  /// the time without recomputation.
+  /// Configurations that recompute all, the fastest of each family and microbatch size, each with a
+  /// bound of its time without recomputation.
   [[nodiscard]] const std::vector<Candidate>& recomputing() const { return recomputing_; }
 
  private:

@@ -11,7 +11,7 @@
 namespace ptdp {
 
 /// Candidates that no other one beats in both time and memory, up to twice as slow as the fastest.
-/// Of two equal ones the configuration that comes first counts.
+/// Two equal ones count once, as the configuration that comes first.
 class ParetoFront {
  public:
   /// Whether one of the front is faster and no larger, or smaller and no slower, or the fastest is
@@ -51,7 +51,7 @@ class Findings {
   /// Those kept by keep_bounded() that may matter beside all that was kept since; none are left.
   [[nodiscard]] std::vector<Candidate> take_bounded();
 
-  /// Of the fastest of the best.
+  /// The time of the fastest of the best.
   [[nodiscard]] std::optional<Seconds> best_time() const;
   /// By objective, then by configuration.
   [[nodiscard]] std::vector<Candidate> best() const;

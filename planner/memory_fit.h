@@ -44,7 +44,7 @@ class MemoryFit {
   [[nodiscard]] Bytes largest(const ParallelConfig& config);
 
  private:
-  /// Of a schedule, the latter once they are needed.
+  /// Orders of a schedule, those with messages once they are needed.
   struct Orders {
     Schedule compute;
     std::optional<Schedule> with_messages;
@@ -53,7 +53,7 @@ class MemoryFit {
 
   [[nodiscard]] MemoryVerdict judge_by_bounds(const ParallelConfig& config);
   [[nodiscard]] bool walks(const ParallelConfig& config) const;
-  /// Of a configuration that walks().
+  /// Finds or makes the orders of a configuration that walks().
   [[nodiscard]] Orders& orders_of(const ParallelConfig& config);
   [[nodiscard]] static const Schedule& with_messages(Orders& orders);
   void keep(double actions);

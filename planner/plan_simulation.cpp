@@ -17,9 +17,6 @@
 namespace ptdp {
 namespace {
 
-// On a stage: F, I and W, and for both directions a message's two ends or a copy.
-constexpr double kActionsOfAMicrobatch = 7.0;
-
 void scale(TransferTime& transfer, double factor) {
   transfer.latency = transfer.latency * factor;
   transfer.transfer = transfer.transfer * factor;
@@ -215,8 +212,7 @@ Schedule complete_schedule(const Plan& plan, const Schedule& orders) {
 }
 
 double num_step_actions(const Plan& plan) {
-  return kActionsOfAMicrobatch * plan.config.pp * plan.config.vpp *
-         static_cast<double>(plan.schedule.num_microbatches);
+  return most_actions(plan.config.pp, plan.config.vpp, plan.schedule.num_microbatches);
 }
 
 PlanSimulation simulate_plan(const Plan& plan, const SimulationOptions& options) {

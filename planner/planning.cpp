@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-// Of what the limit leaves: the rest is for derived plans and rules of thumb.
+// The share of what the limit leaves; derived plans and rules of thumb have the rest.
 constexpr double kShareOfSearch = 0.9;
 
 ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {

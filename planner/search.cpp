@@ -18,7 +18,7 @@
 namespace ptdp {
 namespace {
 
-// Of what the limit leaves: the rest is for finalists.
+// The share of what the limit leaves; finalists have the rest.
 constexpr double kShareOfCandidates = 0.75;
 
 void merge(SearchResult& total, const SearchResult& part) {
@@ -102,7 +102,8 @@ void add_unseen(SearchResult& result, const Unseen& other) {
   result.unseen->least_score = std::min(result.unseen->least_score, other.least_score);
 }
 
-/// Of equal scores the configuration decides, so that what is unseen must be worse.
+/// Whether nothing unseen can be among the best: it must be worse, since configurations decide
+/// between equal scores.
 bool is_proven(const SearchResult& result, const SearchOptions& options) {
   if (!result.unseen) {
     return true;
@@ -111,21 +112,6 @@ bool is_proven(const SearchResult& result, const SearchOptions& options) {
          result.unseen->least_score >
              score(result.best.back().time, result.best.back().config, options.objective);
 }
-
-}  // namespace
-
-double score(Seconds time, const ParallelConfig& config, Objective objective) {
-  const bool counts_gpus = objective == Objective::kCost;
-  return time.value() * (counts_gpus ? static_cast<double>(config.world_size()) : 1.0);
-}
-
-double loss(const Candidate& candidate, const Candidate& best, Objective objective) {
-  return score(candidate.time, candidate.config, objective) /
-             score(best.time, best.config, objective) -
-         1.0;
-}
-
-namespace {
 
 // Deriving plans of one takes as long as some simulations.
 constexpr std::size_t kMostRecomputing = 128;
@@ -147,6 +133,17 @@ std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candid
 }
 
 }  // namespace
+
+double score(Seconds time, const ParallelConfig& config, Objective objective) {
+  const bool counts_gpus = objective == Objective::kCost;
+  return time.value() * (counts_gpus ? static_cast<double>(config.world_size()) : 1.0);
+}
+
+double loss(const Candidate& candidate, const Candidate& best, Objective objective) {
+  return score(candidate.time, candidate.config, objective) /
+             score(best.time, best.config, objective) -
+         1.0;
+}
 
 SearchResult search(const Scenario& scenario, const SearchOptions& options) {
   IterationTimes times;

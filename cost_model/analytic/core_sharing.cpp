@@ -53,9 +53,13 @@ ComputeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& 
           .skew = busy_at(cluster, members).skew};
 }
 
+bool shares_cores(const ParallelConfig& config, const ClusterSpec& cluster) {
+  return cluster.cores_per_node && ranks_on_node(config, cluster) > *cluster.cores_per_node;
+}
+
 Seconds core_sharing_time(const ParallelConfig& config, const ClusterSpec& cluster,
                           Seconds mean_work, Seconds compute_path) {
-  if (!cluster.cores_per_node || ranks_on_node(config, cluster) <= *cluster.cores_per_node) {
+  if (!shares_cores(config, cluster)) {
     return Seconds(0.0);
   }
   const double share = 1.0 * ranks_on_node(config, cluster) / *cluster.cores_per_node;

@@ -29,6 +29,9 @@ struct ComputeFactors {
 [[nodiscard]] ComputeFactors compute_factors(const ParallelConfig& config,
                                              const ClusterSpec& cluster);
 
+/// Whether a node has more ranks than cores, so that these take turns.
+[[nodiscard]] bool shares_cores(const ParallelConfig& config, const ClusterSpec& cluster);
+
 /// Time that ranks wait for a core, where a node has more ranks R than cores C:
 ///
 ///   t = max(0, R/C·mean work − compute path)

@@ -24,7 +24,7 @@ namespace ptdp {
 [[nodiscard]] Flops causal_model_flops(const TransformerConfig& model,
                                        std::int64_t global_batch_size);
 
-/// The same without attention's: of matrices alone.
+/// FLOPs of the model's matrices in an iteration: model_flops() without attention's.
 [[nodiscard]] Flops linear_flops(const TransformerConfig& model, std::int64_t global_batch_size);
 
 /// SC21's hardware FLOPs: F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass done

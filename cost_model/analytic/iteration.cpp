@@ -1,7 +1,6 @@
 #include "cost_model/analytic/iteration.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "cost_model/analytic/collectives.h"
 #include "cost_model/analytic/context_parallel.h"
@@ -169,11 +168,6 @@ Seconds core_sharing_of(const Scenario& scenario, const ParallelConfig& config,
                            microbatches * stage.total() - collectives + optimizer + bubble);
 }
 
-bool shares_cores(const Scenario& scenario, const ParallelConfig& config) {
-  return scenario.cluster.cores_per_node &&
-         ranks_on_node(config, scenario.cluster) > *scenario.cluster.cores_per_node;
-}
-
 /// An iteration that never fills or drains its pipeline.
 CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig& config,
                                  const MicrobatchCosts& costs) {
@@ -233,9 +227,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
   cost.optimizer = take(end.optimizer, rest);
   cost.embedding_all_reduce = take(end.tied, rest);
   cost.data_parallel += beyond_rounding(rest, parts.whole);
-  if (shares_cores(scenario, config)) {
-    cost.core_sharing = core_sharing_of(scenario, config, pipeline, cost.bubble, cost.optimizer);
-  }
+  cost.core_sharing = core_sharing_of(scenario, config, pipeline, cost.bubble, cost.optimizer);
   return cost;
 }
 
@@ -245,7 +237,7 @@ CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& con
 
 Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
                        const MicrobatchCosts& costs, StepSimulations& simulations) {
-  return is_simulated(config) && !shares_cores(scenario, config)
+  return is_simulated(config) && !shares_cores(config, scenario.cluster)
              ? simulations.simulate(scenario, config, costs)
              : iteration_cost(scenario, config, costs).total();
 }

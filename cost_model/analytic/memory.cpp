@@ -22,8 +22,6 @@
 namespace ptdp {
 namespace {
 
-// On a stage: F, I and W, and for both directions a message's two ends or a copy.
-constexpr double kActionsOfAMicrobatch = 7.0;
 constexpr Bytes kLargestMeasured(80.0 * kGibi);  // of the GPUs that reserves were read off
 constexpr std::size_t kWholeChunks = 2;          // one accumulates, one is being reduced
 constexpr double kMostActions = 4e6;             // that are walked through for their memory: 0.1 s
@@ -231,8 +229,8 @@ MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& con
 }
 
 double num_actions_with_messages(const Scenario& scenario, const ParallelConfig& config) {
-  return kActionsOfAMicrobatch * config.pp * config.vpp *
-         static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  return most_actions(config.pp, config.vpp,
+                      num_microbatches(scenario.job.global_batch_size, config));
 }
 
 Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config) {

@@ -89,7 +89,7 @@ class StageMemories {
   /// are its own.
   [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                          int stage) const;
-  /// The same without activations, working set and buffers.
+  /// Memory of a stage without activations, working set and buffers.
   [[nodiscard]] MemoryBreakdown state_of_stage(const ParallelConfig& config,
                                                const LayersOfStages& layers, int stage) const;
   /// stage_parameters().

@@ -55,7 +55,7 @@ struct ActivationPeak {
   [[nodiscard]] Bytes total() const { return kept + working + waiting; }
 };
 
-/// The same peaks of one rank after another, with what ranks share worked out once.
+/// Peaks of one rank after another, with what ranks share worked out once.
 class RankMemories {
  public:
   /// Keeps a reference to the scenario.

@@ -2,6 +2,7 @@
 // reduces and gathers, and how a step ends.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
@@ -27,6 +28,12 @@ struct StepActions {
   bool reduces_norm = true;
   bool has_optimizer = true;
 };
+
+/// Actions that complete() makes of so many microbatches at most, besides buckets and the step's
+/// end: F, I and W of each stage, and for both directions a message's two ends or a copy.
+[[nodiscard]] constexpr double most_actions(int pp, int vpp, std::int64_t num_microbatches) {
+  return 7.0 * pp * vpp * static_cast<double>(num_microbatches);
+}
 
 /// All passes below, in their order. The schedule must be compute-only and without a fault.
 [[nodiscard]] Schedule complete(const Schedule& schedule, const StepActions& step);

@@ -8,15 +8,6 @@
 
 namespace ptdp {
 
-const TransferTime& message_between(const StepTimes& times, int rank, int other) {
-  if (!times.hops.empty()) {
-    const auto num_ranks = static_cast<int>(times.hops.size());
-    return times.hops[static_cast<std::size_t>((rank + 1) % num_ranks == other ? rank : other)];
-  }
-  const auto node_of = [&](int of) { return times.node_of[static_cast<std::size_t>(of)]; };
-  return times.node_of.empty() || node_of(rank) == node_of(other) ? times.within_node
-                                                                  : times.across_nodes;
-}
 namespace {
 
 /// One step of splitmix64. Source: Steele, Lea & Flood, OOPSLA 2014; constants of

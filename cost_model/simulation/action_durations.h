@@ -27,14 +27,14 @@ class ActionDurations {
     return Seconds(depends_on_position_ ? at_position(action, rank, position) : duration);
   }
   [[nodiscard]] bool is_within_node(int rank, int other) const {
-    return times_.node_of.empty() || times_.node_of[rank] == times_.node_of[other];
+    return ptdp::is_within_node(times_, rank, other);
   }
   [[nodiscard]] const TransferTime& message(int rank, int other) const {
     return message_between(times_, rank, other);
   }
   /// Of one bucket: REDUCE_GRAD or UNSHARD.
   [[nodiscard]] const TransferTime& collective(const Action& action) const;
-  [[nodiscard]] Seconds tied() const { return times_.tied.latency + times_.tied.transfer; }
+  [[nodiscard]] Seconds tied() const { return times_.tied.total(); }
   [[nodiscard]] Seconds norm() const { return times_.norm; }
   /// How many of so many ranks meet for TIED or NORM.
   [[nodiscard]] std::size_t ranks_that_meet(std::size_t num_ranks) const {

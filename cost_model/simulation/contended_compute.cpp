@@ -289,7 +289,7 @@ inline void ContendedRun::make(const Action& action, int rank, Direction directi
   arrival = clock_.now();
   if (receiver != rank) {
     const TransferTime& message = durations_.message(rank, receiver);
-    arrival += (message.latency + message.transfer).value();
+    arrival += message.total().value();
     advance(receiver);
   }
 }

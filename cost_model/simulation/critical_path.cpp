@@ -217,7 +217,7 @@ class PathWalk {
     std::optional<Need> latest = end_of(sender_of(index_.input(place)));
     if (latest && is_implied_message(place, *latest)) {
       const TransferTime& message = durations_.message(latest->place.rank, place.rank);
-      latest->there += message.latency + message.transfer;
+      latest->there += message.total();
     }
     if (at(place).kind == ActionKind::kForward) {
       consider_gathers(latest, place);

@@ -13,10 +13,6 @@ namespace {
 
 constexpr double kBelowRounding = 1.0 - 1e-9;
 
-Seconds time_of(const TransferTime& transfer) {
-  return transfer.latency + transfer.transfer;
-}
-
 /// The virtual stages of a rank, each with the share of microbatches that come there.
 struct HeldStages {
   std::vector<int> stages = {};
@@ -40,7 +36,8 @@ class Pipeline {
         actions_(step_actions(scenario, config)),
         shape_(schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config))),
         generator_(find_schedule_generator(name_of(config.schedule))),
-        waits_for_all_(!scenario.stack.optimizer_post_validation) {
+        waits_for_all_(!scenario.stack.optimizer_post_validation),
+        ends_of_first_(ends_of(stages_of(config, 0))) {
     rank_of_.resize(static_cast<std::size_t>(num_stages()));
     for (int rank = 0; rank < config.pp; ++rank) {
       for (const int stage : stages_of(config, rank).stages) {
@@ -79,7 +76,7 @@ class Pipeline {
     if (stage + 1 >= num_stages() || rank_of(stage) == rank_of(stage + 1)) {
       return Seconds(0.0);
     }
-    return time_of(message_between(times_, rank_of(stage), rank_of(stage + 1)));
+    return message_between(times_, rank_of(stage), rank_of(stage + 1)).total();
   }
 
   /// What sending takes of the rank's time, per microbatch of a stage, in each direction.
@@ -101,7 +98,7 @@ class Pipeline {
     Collectives sum;
     for (const int held_stage : held.stages) {
       const auto stage = static_cast<std::size_t>(held_stage);
-      const Seconds bucket = time_of(buckets[stage]);
+      const Seconds bucket = buckets[stage].total();
       sum.all += actions_.gradient_buckets[stage] * bucket;
       if (actions_.gradient_buckets[stage] > 0) {
         sum.last = sum.last > Seconds(0.0) ? std::min(sum.last, bucket) : bucket;
@@ -164,9 +161,9 @@ class Pipeline {
     }
     const int kept = generator_->peak_activations(shape_, rank);
     const Ends ends = ends_of(held);
-    const Seconds gathered_first = ends_of(stages_of(config_, 0)).gathers;
-    const Seconds begin =
-        waits_for_all_ ? std::max(gathered_first + first_action, ends.gathers) : ends.gathers;
+    const Seconds begin = waits_for_all_
+                              ? std::max(ends_of_first_.gathers + first_action, ends.gathers)
+                              : ends.gathers;
     const Seconds before =
         std::max(Seconds(0.0), first_gradient - kept * longest_forward - first_action);
     const Seconds after = std::max(return_trip - kept * longest_backward, Seconds(0.0));
@@ -182,12 +179,11 @@ class Pipeline {
     if (splits_backward(config_.schedule)) {
       // Weight gradients of the ranks between may come after all that these two do.
       const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);
-      return own + (is_end ? time_of(times_.tied) : Seconds(0.0));
+      return own + (is_end ? times_.tied.total() : Seconds(0.0));
     }
-    const Seconds of_first = times_.data == DataMode::kBlocking
-                                 ? ends_of(stages_of(config_, 0)).reductions
-                                 : Seconds(0.0);
-    return std::max(own, passes + drain + of_first + time_of(times_.tied));
+    const Seconds of_first =
+        times_.data == DataMode::kBlocking ? ends_of_first_.reductions : Seconds(0.0);
+    return std::max(own, passes + drain + of_first + times_.tied.total());
   }
 
   const ParallelConfig& config_;
@@ -197,6 +193,7 @@ class Pipeline {
   ScheduleShape shape_;
   const ScheduleGenerator* generator_;
   bool waits_for_all_;
+  Ends ends_of_first_;                              ///< What the first rank gathers and reduces.
   std::vector<Seconds> forward_ = {Seconds(0.0)};   ///< Up to the begin of each stage, and the end.
   std::vector<Seconds> backward_ = {Seconds(0.0)};  ///< The same of the way back, from the first.
 };

@@ -43,8 +43,11 @@ ScheduleShape schedule_shape(const ParallelConfig& config, std::int64_t num_micr
 
 ScheduleShape schedule_shape(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
-  return schedule_shape(config, num_microbatches(scenario.job.global_batch_size, config),
-                        virtual_stage_durations(scenario, config, costs),
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  if (config.schedule != ScheduleKind::kZbAuto) {
+    return schedule_sizes(config, microbatches);
+  }
+  return schedule_shape(config, microbatches, virtual_stage_durations(scenario, config, costs),
                         exchange_time(scenario, config, place_groups(config, scenario.cluster),
                                       /*messages=*/1.0),
                         scenario.stack);

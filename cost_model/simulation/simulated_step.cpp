@@ -18,8 +18,6 @@ constexpr std::int64_t kFewestRounds = 2;
 constexpr std::int64_t kFewestContendedRounds = 3;
 constexpr std::int64_t kCheapActions = 30'000;
 constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
-// On a stage: F, I and W, and for both directions a message's two ends or a copy.
-constexpr std::int64_t kActionsOfAMicrobatch = 7;
 
 /// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.
 struct SimulatedPart {
@@ -30,7 +28,7 @@ struct SimulatedPart {
 SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_microbatches,
                              std::int64_t fewest_rounds) {
   const std::int64_t pp = config.pp;
-  const std::int64_t per_round = kActionsOfAMicrobatch * config.vpp * pp * pp;
+  const auto per_round = static_cast<std::int64_t>(most_actions(config.pp, config.vpp, pp));
   const std::int64_t rounds = std::max(fewest_rounds, kCheapActions / per_round);
   // A second simulation, of what comes before the rhythm, costs one round less.
   if (num_microbatches <= (2 * rounds - 1) * pp) {
@@ -86,8 +84,7 @@ Seconds step_of(const StackSpec& stack, const SimulatedTimes& times) {
 
 double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches) {
   const SimulatedPart part = simulated_part(config, num_microbatches, kFewestContendedRounds);
-  return 1.0 * kActionsOfAMicrobatch * config.pp * config.vpp *
-         static_cast<double>(part.num_microbatches);
+  return most_actions(config.pp, config.vpp, part.num_microbatches);
 }
 
 /// A configuration's step, to be simulated with all of its times or some.

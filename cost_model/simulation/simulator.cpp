@@ -192,23 +192,6 @@ class Simulation {
 
 }  // namespace
 
-StageDurations stage_durations(Seconds forward, Seconds input_gradient, Seconds weight_gradient,
-                               Seconds alone) {
-  return {.forward = forward,
-          .backward = input_gradient + weight_gradient,
-          .input_gradient = input_gradient,
-          .weight_gradient = weight_gradient,
-          .alone = alone};
-}
-
-void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations>& stages) {
-  const double share = 1.0 / static_cast<double>(stages.size());
-  for (StageDurations& of : stages) {
-    of = stage_durations(of.forward + share * forward, of.input_gradient + share * backward,
-                         of.weight_gradient, of.alone);
-  }
-}
-
 Seconds SimulatedTimes::makespan() const {
   Seconds last;
   for (const RankTimes& rank : ranks) {

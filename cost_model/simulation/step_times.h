@@ -32,6 +32,8 @@ void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations
 struct TransferTime {
   Seconds latency;   ///< During which no link is busy.
   Seconds transfer;  ///< At the full rate of the link.
+
+  [[nodiscard]] Seconds total() const { return latency + transfer; }
 };
 
 /// A rank of the pipeline that computes slower than the others.
@@ -76,6 +78,8 @@ struct StepTimes {
   Jitter jitter = {};
 };
 
+/// Whether two ranks of the pipeline lie on one node.
+[[nodiscard]] bool is_within_node(const StepTimes& times, int rank, int other);
 /// What a message between neighbouring ranks of the pipeline takes, either way.
 [[nodiscard]] const TransferTime& message_between(const StepTimes& times, int rank, int other);
 

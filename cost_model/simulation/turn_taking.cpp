@@ -5,16 +5,12 @@
 namespace ptdp {
 namespace {
 
-Seconds time_of(const TransferTime& transfer) {
-  return transfer.latency + transfer.transfer;
-}
-
-/// Of all virtual stages of a rank.
+/// What the buckets of a rank take together, those of all its virtual stages.
 Seconds buckets_of(std::size_t rank, std::size_t pp, const std::vector<TransferTime>& bucket,
                    const std::vector<int>& counts) {
   Seconds sum;
   for (std::size_t stage = rank; stage < bucket.size(); stage += pp) {
-    sum += counts[stage] * time_of(bucket[stage]);
+    sum += counts[stage] * bucket[stage].total();
   }
   return sum;
 }
@@ -25,8 +21,9 @@ std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp)
   std::vector<StageDurations> durations = times.stages;
   const auto ranks = static_cast<std::size_t>(pp);
   for (std::size_t stage = 0; pp > 1 && stage + 1 < durations.size(); ++stage) {
-    const Seconds message = time_of(message_between(times, static_cast<int>(stage % ranks),
-                                                    static_cast<int>((stage + 1) % ranks)));
+    const Seconds message = message_between(times, static_cast<int>(stage % ranks),
+                                            static_cast<int>((stage + 1) % ranks))
+                                .total();
     durations[stage].forward += message;
     durations[stage + 1].backward += message;
     durations[stage + 1].input_gradient += message;
@@ -77,8 +74,8 @@ SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
     if (times.ranks_meet) {
       ranks.front().end = ranks.back().end = std::max(ranks.front().end, ranks.back().end);
     }
-    ranks.front().end += time_of(times.tied);
-    ranks.back().end += time_of(times.tied);
+    ranks.front().end += times.tied.total();
+    ranks.back().end += times.tied.total();
   }
   const Seconds last = std::ranges::max(ranks, {}, &RankTimes::end).end;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

@@ -25,7 +25,7 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
         start, bucket_ready_time(chunk.last_weight_gradient, action.microbatch, chunk.num_buckets));
   }
   const TransferTime& time = durations_.collective(action);
-  state.data_free = start + (time.latency + time.transfer).value();
+  state.data_free = start + time.total().value();
   if (blocks) {
     state.compute.free = state.data_free;
   }

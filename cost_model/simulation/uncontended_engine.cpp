@@ -236,7 +236,7 @@ inline void UncontendedRun::make(const Action& action, int rank, Direction direc
   double arrival = end;
   if (receiver != rank) {
     const TransferTime& message = durations_.message(rank, receiver);
-    arrival += (message.latency + message.transfer).value();
+    arrival += message.total().value();
   }
   deliver(direction, to, action.microbatch, arrival);
 }
@@ -261,7 +261,7 @@ inline bool UncontendedRun::send(const Action& action, int rank, Lane& lane) {
   const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
   const TransferTime& message = durations_.message(rank, layout_.rank_of(to, action.microbatch));
   const double start = std::max(lane.free, made_at);
-  lane.free = start + (message.latency + message.transfer).value();
+  lane.free = start + message.total().value();
   if (spans_ != nullptr) {
     sent_[static_cast<std::size_t>(direction)][layout_.slot(to, action.microbatch)] = start;
   }

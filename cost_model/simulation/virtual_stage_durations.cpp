@@ -8,7 +8,7 @@ std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
                                                     const ParallelConfig& config,
                                                     const MicrobatchCosts& costs) {
   const bool is_partial = recomputes_some(config);
-  // Of a layer of each kind.
+  // What a layer of each kind takes.
   std::array<StageDurations, kLayerKinds.size()> of_layer;
   constexpr double each_pass = 0.5;  // of what both hide
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {

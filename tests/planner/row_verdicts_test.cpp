@@ -81,7 +81,7 @@ TEST(ShippedRows, AreJudgedAlikeByValidationAndSearch) {
   EXPECT_GT(num_misfits, 0);
 }
 
-// Of a stack as it is shipped: what that cannot run is the one thing that the search adds.
+// What a stack as it is shipped cannot run is the one thing that the search adds.
 TEST(ShippedRows, AreRefusedForTheirStackAlone) {
   for (const CostedRun& run : shipped_runs()) {
     const ParallelConfig& config = run.run.config;

@@ -38,7 +38,7 @@ TEST(IterationCost, OfOneGpuHasNoCommunicationAndNoBubble) {
   }
 }
 
-// Of equal stages: the bubble of 1F1B is (p - 1)(F + B), v chunks divide both passes.
+// With equal stages the bubble of 1F1B is (p - 1)(F + B), v chunks divide both passes.
 TEST(IterationCost, HasABubbleThatInterleavingDivides) {
   Scenario scenario = selene_2021("145B");
   scenario.stack.microbatch_overhead = Seconds(0.0);  // paid once for each chunk

@@ -384,16 +384,12 @@ TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   EXPECT_EQ(two - stage_memory(scenario, config, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
-// By hand, of Llama 3 405B as arXiv:2407.21783 trains it (table 4 and section 3.3.2: tp 8, pp 16,
-// layers one by one, embedding and logits as chunks of their own, bf16, no recomputation, fp32
-// gradients). A layer has (2·16384² + 2·16384·1024 + 3·16384·53248)/8 + 2·16384 = 398,491,648
-// parameters on a rank, and keeps of each of its 8192 tokens 8·16384 bytes of norms and what they
-// give, 2·(16384 + 2·1024) of q, k and v, 2·16384 of attention, 6·53248 of the MLP, all over 8.
-// 16 microbatches of 16 stages are all forward first: 8·16 layers are kept. The gradients of two
-// layers are whole, of the other six a 128th each.
-TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
-  const Scenario scenario =
-      shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
+Scenario llama_3_405b() {
+  return shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
+}
+
+/// Layers one by one, embedding and logits as chunks of their own.
+ParallelConfig configuration_of_meta() {
   ParallelConfig config{.tp = 8,
                         .pp = 16,
                         .dp = 128,
@@ -405,6 +401,19 @@ TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
   config.layers_per_stage.assign(128, 1);
   config.layers_per_stage.front() = 0;
   config.layers_per_stage.back() = 0;
+  return config;
+}
+
+// By hand, of Llama 3 405B as arXiv:2407.21783 trains it (table 4 and section 3.3.2: tp 8, pp 16,
+// layers one by one, embedding and logits as chunks of their own, bf16, no recomputation, fp32
+// gradients). A layer has (2·16384² + 2·16384·1024 + 3·16384·53248)/8 + 2·16384 = 398,491,648
+// parameters on a rank, and keeps of each of its 8192 tokens 8·16384 bytes of norms and what they
+// give, 2·(16384 + 2·1024) of q, k and v, 2·16384 of attention, 6·53248 of the MLP, all over 8.
+// 16 microbatches of 16 stages are all forward first: 8·16 layers are kept. The gradients of two
+// layers are whole, of the other six a 128th each.
+TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
+  const Scenario scenario = llama_3_405b();
+  ParallelConfig config = configuration_of_meta();
   const double layer = 398'491'648.0;
   const double kept = 8192.0 * (8 * 16384 + 2 * 18432 + 2 * 16384 + 6 * 53248) / 8;
   const MemoryBreakdown all = stage_memory(scenario, config, 1);
@@ -423,17 +432,8 @@ TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
 
 // The first stage has the embedding's 128256·16384/8 parameters whole, too, and seven layers.
 TEST(StageMemory, OfReducedChunksHasTheEndsOfTheModelWhole) {
-  const Scenario scenario =
-      shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
-  ParallelConfig config{.tp = 8,
-                        .pp = 16,
-                        .dp = 128,
-                        .vpp = 8,
-                        .schedule = ScheduleKind::kInterleaved,
-                        .zero_stage = 2};
-  config.layers_per_stage.assign(128, 1);
-  config.layers_per_stage.front() = 0;
-  config.layers_per_stage.back() = 0;
+  const Scenario scenario = llama_3_405b();
+  const ParallelConfig config = configuration_of_meta();
   const double table = static_cast<double>(padded_vocab_size(scenario.job.model, 8)) * 16384 / 8;
   const double layer = 398'491'648.0;
   EXPECT_DOUBLE_EQ(stage_memory(scenario, config, 0).gradients.value(),
