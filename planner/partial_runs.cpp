@@ -84,10 +84,12 @@ class RowCompletion {
       }
     }
     for (const RowFields& fields : completions.values) {
-      cost(fields);
+      judge(fields);
     }
     if (partial_.completions.empty() && !too_large_.empty()) {
-      partial_.completions = std::move(too_large_);
+      for (MeasuredRun& run : too_large_) {
+        cost(std::move(run));
+      }
       partial_.fits = false;
     }
   }
@@ -102,39 +104,52 @@ class RowCompletion {
     return has_time() || !row_.text(0, "tflops_per_gpu").empty();
   }
 
-  /// One completion: its run, if it can be costed.
-  void cost(const RowFields& fields) {
-    const MeasuredRuns read = read_measured_runs(row_.variations(0, {fields}));
-    CostedRuns costed = cost_runs(read, profiles_);
-    if (costed.costed.empty()) {
-      ++reasons_[costed.skipped.front().reason];
+  /// Judges one completion: its run is costed if it fits, and kept for later if it does not.
+  void judge(const RowFields& fields) {
+    MeasuredRuns read = read_measured_runs(row_.variations(0, {fields}));
+    if (read.runs.empty()) {
+      ++reasons_[read.skipped.front().reason];
       return;
     }
-    CostedRun& run = costed.costed.front();
+    MeasuredRun& run = read.runs.front();
+    if (const auto reason = find_skip_reason(run, profiles_)) {
+      ++reasons_[*reason];
+      return;
+    }
     if (!has_time()) {
       const auto convention = fields.find("flop_convention");
       const auto time = time_of_rate(
-          run.run,
-          convention != fields.end() ? convention->second : row_.text(0, "flop_convention"),
+          run, convention != fields.end() ? convention->second : row_.text(0, "flop_convention"),
           parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
                        row_.place_of(0, "tflops_per_gpu")));
       if (!time.has_value()) {
         ++reasons_["no iter_time_best_s, and tflops_per_gpu by a convention that is not known"];
         return;
       }
-      run.run.iteration_time = *time;
+      run.iteration_time = *time;
     }
-    const Scenario scenario = profiles_.scenario_of(run.run);
-    const bool fits =
-        !find_memory_violation(scenario, run.run.config, usable_memory(scenario.cluster.gpu, 0.0))
-             .has_value();
-    (fits ? partial_.completions : too_large_).push_back(std::move(run));
+    const Scenario scenario = profiles_.scenario_of(run);
+    const Bytes usable = usable_memory(scenario.cluster.gpu, 0.0);
+    if (find_memory_violation(scenario, run.config, usable)) {
+      too_large_.push_back(std::move(run));
+    } else {
+      cost(std::move(run));
+    }
+  }
+
+  void cost(MeasuredRun run) {
+    CostedRuns costed = cost_runs({.runs = {std::move(run)}}, profiles_);
+    if (costed.costed.empty()) {
+      ++reasons_[costed.skipped.front().reason];
+    } else {
+      partial_.completions.push_back(std::move(costed.costed.front()));
+    }
   }
 
   const CsvTable& row_;
   ProfileCache& profiles_;
   PartialRun partial_;
-  std::vector<CostedRun> too_large_;
+  std::vector<MeasuredRun> too_large_;
   Reasons reasons_;
 };
 

@@ -30,6 +30,22 @@ CostedRuns cost_runs(const MeasuredRuns& runs) {
   return cost_runs(runs, profiles);
 }
 
+std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache& profiles) {
+  try {
+    const Scenario scenario = profiles.scenario_of(run);
+    check(scenario);
+    if (const auto violation = find_divisibility_violation(scenario, run.config)) {
+      return std::string(text_of(*violation).description);
+    }
+    if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {
+      return "context parallelism is not run by the row's stack";  // which way is not known
+    }
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
   CostedRuns result{.skipped = runs.skipped};
   StepSimulations simulations;
@@ -37,17 +53,12 @@ CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
     const auto skip = [&](const std::string& reason) {
       result.skipped.push_back({run.id, run.group, reason});
     };
+    if (const auto reason = find_skip_reason(run, profiles)) {
+      skip(*reason);
+      continue;
+    }
     try {
       const Scenario scenario = profiles.scenario_of(run);
-      check(scenario);
-      if (const auto violation = find_divisibility_violation(scenario, run.config)) {
-        skip(std::string(text_of(*violation).description));
-        continue;
-      }
-      if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {
-        skip("context parallelism is not run by the row's stack");  // which way is not known
-        continue;
-      }
       result.costed.push_back(
           {.run = run,
            .predicted = iteration_time(scenario, run.config, microbatch_costs(scenario, run.config),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct CostedRuns {
 [[nodiscard]] Scenario scenario_of(const MeasuredRun& run);
 
 [[nodiscard]] Scenario scenario_of(const CostedRun& run);
+
+/// Why the cost model cannot cost a run, or nothing where it can.
+[[nodiscard]] std::optional<std::string> find_skip_reason(const MeasuredRun& run,
+                                                          ProfileCache& profiles);
 
 /// Costs every run as configured. A run without a profile, or whose configuration the model cannot
 /// cost, is skipped with the reason.
