@@ -433,7 +433,7 @@ TEST(StageMemory, OfChunksThatAreReducedOneByOneHasWholeGradientsOfTwo) {
 // The first stage has the embedding's 128256·16384/8 parameters whole, too, and seven layers.
 TEST(StageMemory, OfReducedChunksHasTheEndsOfTheModelWhole) {
   const Scenario scenario = llama_3_405b();
-  const ParallelConfig config = configuration_of_meta();
+  ParallelConfig config = configuration_of_meta();
   const double table = static_cast<double>(padded_vocab_size(scenario.job.model, 8)) * 16384 / 8;
   const double layer = 398'491'648.0;
   EXPECT_DOUBLE_EQ(stage_memory(scenario, config, 0).gradients.value(),
