@@ -8,50 +8,66 @@
 
 namespace ptdp {
 
-/// A time for each of a fixed number of ids, and which is the earliest: a tournament, whose rounds
-/// are played again from the id whose time is set. No entry is ever outdated. Among equal times the
+/// A time for each of a fixed number of ids, and which is the earliest. Among equal times the
 /// lowest id comes first.
+///
+/// A tree of minima: each node is the earliest of the four below it. A time that is set is compared
+/// on its way to the root alone, without branches that a processor would have to guess.
 class EventQueue {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  explicit EventQueue(int num_ids) : times_(num_ids, kNever) {
-    while (num_leaves_ < times_.size()) {
-      num_leaves_ *= 2;
+  explicit EventQueue(int num_ids) {
+    std::size_t num_leaves = kFanOut;
+    while (num_leaves < static_cast<std::size_t>(num_ids)) {
+      first_leaf_ += num_leaves;
+      num_leaves *= kFanOut;
     }
-    times_.resize(num_leaves_, kNever);
-    winners_.resize(2 * num_leaves_);
-    for (std::size_t i = 0; i < num_leaves_; ++i) {
-      winners_[num_leaves_ + i] = static_cast<int>(i);
-    }
-    for (std::size_t node = num_leaves_ - 1; node > 0; --node) {
-      winners_[node] = winners_[2 * node];
-    }
+    times_.resize(first_leaf_ + num_leaves, kNever);
   }
 
-  [[nodiscard]] int next() const { return winners_[1]; }
-  [[nodiscard]] double next_time() const { return times_[winners_[1]]; }
+  [[nodiscard]] int next() const {
+    const double earliest = next_time();
+    std::size_t node = lowest_at(earliest, 0);
+    while (node < first_leaf_) {
+      node = lowest_at(earliest, first_child(node));
+    }
+    return static_cast<int>(node - first_leaf_);
+  }
+  [[nodiscard]] double next_time() const { return earliest_of(0); }
 
   void set(int id, double time) {
-    if (times_[id] == time) {
-      return;
-    }
-    times_[id] = time;
-    for (std::size_t node = (num_leaves_ + id) / 2; node > 0; node /= 2) {
-      const int left = winners_[2 * node];
-      const int right = winners_[2 * node + 1];
-      const int winner = times_[right] < times_[left] ? right : left;
-      if (winners_[node] == winner && winner != id) {
+    std::size_t node = first_leaf_ + static_cast<std::size_t>(id);
+    while (times_[node] != time) {
+      times_[node] = time;
+      if (node < kFanOut) {
         return;
       }
-      winners_[node] = winner;
+      node = node / kFanOut - 1;
+      time = earliest_of(first_child(node));
     }
   }
 
  private:
-  std::size_t num_leaves_ = 1;
-  std::vector<double> times_;
-  std::vector<int> winners_;  ///< Of each subtree: the root at 1, the leaves at the end.
+  static constexpr std::size_t kFanOut = 4;
+
+  static std::size_t first_child(std::size_t node) { return kFanOut * (node + 1); }
+
+  /// The earliest time of four siblings.
+  [[nodiscard]] double earliest_of(std::size_t first) const {
+    return std::min(std::min(times_[first], times_[first + 1]),
+                    std::min(times_[first + 2], times_[first + 3]));
+  }
+  /// The first of four siblings that has the time, which one of them has.
+  [[nodiscard]] std::size_t lowest_at(double time, std::size_t first) const {
+    std::size_t lowest = first + 3;
+    lowest = times_[first + 2] == time ? first + 2 : lowest;
+    lowest = times_[first + 1] == time ? first + 1 : lowest;
+    return times_[first] == time ? first : lowest;
+  }
+
+  std::size_t first_leaf_ = 0;
+  std::vector<double> times_;  ///< Of the four nodes below the root, of the 16 below those, ...
 };
 
 }  // namespace ptdp
