@@ -108,9 +108,11 @@ class Pipeline {
   }
 
   struct Ends {
-    Seconds gathers;     ///< Before any of its passes.
-    Seconds reductions;  ///< Behind all of its passes.
-    Seconds beside;      ///< Beside its passes, or while it waits.
+    Seconds gathers;       ///< Before any of its passes.
+    Seconds reductions;    ///< Behind all of its passes.
+    Seconds beside;        ///< Beside its passes, or while it waits.
+    Seconds all_gathers;   ///< Beside its passes or not.
+    Seconds all_but_last;  ///< Reductions beside its passes.
   };
   [[nodiscard]] Ends ends_of(const HeldStages& held) const {
     const Collectives gathers =
@@ -118,11 +120,13 @@ class Pipeline {
     const Collectives reductions =
         actions_.reduces_gradients ? collectives_of(held, times_.reductions) : Collectives{};
     Ends ends{.gathers = times_.data == DataMode::kOverlapped ? Seconds(0.0) : gathers.all,
-              .reductions = reductions.all};
+              .reductions = reductions.all,
+              .all_gathers = gathers.all};
     if (times_.data != DataMode::kBlocking) {
       // The last bucket has nothing left to hide behind.
       ends.reductions = reductions.last;
-      ends.beside = reductions.all - reductions.last + gathers.all - ends.gathers;
+      ends.all_but_last = reductions.all - reductions.last;
+      ends.beside = ends.all_but_last + gathers.all - ends.gathers;
     }
     return ends;
   }
@@ -175,7 +179,17 @@ class Pipeline {
     }
     // What runs beside compute slows it down, as far as there is no wait to run in.
     const Seconds slowed = std::max(ends.beside - (passes - work), Seconds(0.0));
-    const Seconds own = passes + times_.overlap_slowdown * slowed + ends.reductions;
+    Seconds own = passes + times_.overlap_slowdown * slowed + ends.reductions;
+    if (goes_on && times_.data != DataMode::kBlocking && num_copies(config_) == 1) {
+      // Before the last gather has ended, and once the first reduction may begin, a rank runs no
+      // more passes than it holds activations: the rest lies between all gathers and reductions.
+      const Seconds gathered = kept * longest_forward;
+      const Seconds reduced = kept * longest_backward;
+      const Seconds all_reductions = ends.reductions + ends.all_but_last;
+      own = std::max({own, ends.all_gathers + work - gathered + after + ends.reductions,
+                      begin + before + work - reduced + all_reductions,
+                      ends.all_gathers + work - gathered - reduced + all_reductions});
+    }
     if (splits_backward(config_.schedule)) {
       // Weight gradients of the ranks between may come after all that these two do.
       const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);

@@ -71,6 +71,65 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOne) {
   EXPECT_GT(compared, 2000);
 }
 
+// Reductions and gathers beside compute that take a hundredth of the passes, as long, or longer.
+TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWithBucketsBesideCompute) {
+  int compared = 0;
+  for (const NamedValue<ScheduleKind>& kind : kScheduleNames) {
+    for (const int pp : {2, 4, 8}) {
+      for (const int num_microbatches : {pp, 2 * pp, 4 * pp}) {
+        ParallelConfig config = pipeline(kind.value, pp);
+        config.dp = 2;
+        config.zero_stage = 1;
+        const ScheduleShape shape{
+            .pp = pp, .vpp = config.vpp, .num_microbatches = num_microbatches};
+        if (has_stale_weights(kind.value) ||
+            find_schedule_generator(kind.name)->find_conflict(shape).has_value()) {
+          continue;
+        }
+        for (const double bandwidth : {1e9, 1e7, 1e6}) {
+          for (const bool gathers_beside : {false, true}) {
+            Scenario scenario = scenario_of(config, 2 * num_microbatches);
+            scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+            scenario.stack.parameter_gather_overlap = gathers_beside;
+            scenario.stack.gradient_bucket_bytes = 50e6;
+            scenario.cluster.nic.bandwidth = BytesPerSecond(bandwidth);
+            scenario.cluster.nvlink.bandwidth = BytesPerSecond(bandwidth);
+            const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
+            StepSimulations simulations;
+            EXPECT_LE(least_step_time(scenario, config, costs),
+                      simulations.simulate(scenario, config, costs))
+                << kind.name << " p " << pp << " m " << num_microbatches << " at " << bandwidth
+                << (gathers_beside ? " B/s, gathers beside" : " B/s, gathers before");
+            ++compared;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 400);
+}
+
+// By hand, one rank of two holds 2 activations: of 4 microbatches of 10 s + 20 s it runs no more
+// than two forward passes before its last bucket is gathered and two backward passes after its
+// first gradients go, and the other 60 s lie between.
+TEST(LeastStepTime, PutsPassesBetweenGathersAndReductions) {
+  ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 2);
+  config.dp = 2;
+  config.zero_stage = 1;
+  Scenario scenario = scenario_of(config, 8);
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.parameter_gather_overlap = true;
+  scenario.stack.gradient_bucket_bytes = 50e6;
+  scenario.cluster.nic.bandwidth = BytesPerSecond(1e6);
+  scenario.cluster.nvlink.bandwidth = BytesPerSecond(1e6);
+  const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
+  const StepTimes times = step_times(scenario, config, costs);
+  const int buckets = step_actions(scenario, config).gradient_buckets.front();
+  const Seconds collectives =
+      buckets * (times.gathers.front().total() + times.reductions.front().total());
+  EXPECT_GE(least_step_time(scenario, config, costs), collectives + Seconds(60.0));
+}
+
 // (m + p - 1)(F + B), which no order of equal stages in the memory of 1F1B can beat.
 TEST(LeastStepTime, IsTheStepOfOneFOneB) {
   const ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 8);
