@@ -163,21 +163,27 @@ std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scena
   return std::nullopt;
 }
 
-CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
+CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
+                                      const MeasuredRuns& published) const {
   if (kind_ == Kind::kFiles && !find_file(scenario).has_value()) {
     throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
                 " calibration of " + text_of(scope_of(scenario)) +
                 "; ptdp-calibrate writes one from three runs on, or use --calibration none");
   }
-  return fit_if_known(scenario, gpus);
+  return fit_if_known(scenario, gpus, published);
 }
 
-CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus) const {
+CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
+  return fit(scenario, gpus, kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns());
+}
+
+CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus,
+                                               const MeasuredRuns& published) const {
   switch (kind_) {
     case Kind::kNone:
       return {};
     case Kind::kShipped:
-      return calibrate_by_published(read_published_runs(), scenario, gpus);
+      return calibrate_by_published(published, scenario, gpus);
     case Kind::kFiles:
       return find_file(scenario).value_or(CalibrationFit());
   }

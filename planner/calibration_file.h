@@ -67,11 +67,15 @@ class CalibrationSource {
   /// Whether it never rests on the run that a prediction stands beside.
   [[nodiscard]] bool leaves_out_published_runs() const { return kind_ != Kind::kFiles; }
 
-  /// Of the scenario on so many GPUs; not calibrated where too little is published. Throws Error
-  /// where files were given and none is of the scenario's cluster, stack and kind of model.
+  /// Fits the scenario on so many GPUs; it stays uncalibrated where too little is published. Throws
+  /// Error where files were given and none is of the scenario's cluster, stack and kind of model.
+  [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus,
+                                   const MeasuredRuns& published) const;
+  /// Fits with the shipped published runs, which are read if they are needed.
   [[nodiscard]] CalibrationFit fit(const Scenario& scenario, std::int64_t gpus) const;
-  /// The same, but not calibrated where no file is of these.
-  [[nodiscard]] CalibrationFit fit_if_known(const Scenario& scenario, std::int64_t gpus) const;
+  /// Fits as fit() does, but leaves uncalibrated what no given file is of.
+  [[nodiscard]] CalibrationFit fit_if_known(const Scenario& scenario, std::int64_t gpus,
+                                            const MeasuredRuns& published) const;
 
  private:
   enum class Kind { kNone, kShipped, kFiles };

@@ -89,7 +89,8 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
                              const CalibrationSource& calibration) {
   check(scenario);
   PlanningResult result{.scenario = scenario, .options = options};
-  result.calibration = calibration.fit(scenario, options.gpus);
+  const MeasuredRuns published = read_published_runs();
+  result.calibration = calibration.fit(scenario, options.gpus, published);
   result.leaves_out_published_runs = calibration.leaves_out_published_runs();
   SearchOptions searched = options;
   searched.limit = options.limit.share(kShareOfSearch);
@@ -116,12 +117,12 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
       result.baselines.clear();  // those that were cut off would seem to have nothing that fits
     }
   }
-  for (const MeasuredRun& run :
-       find_published_runs(read_published_runs(), scenario, options.gpus)) {
+  for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
     const Scenario as_run = scenario_of(run);
     const bool is_same_stack = is_run_on(run, scenario);
-    const CalibrationFit fit =
-        is_same_stack ? result.calibration : calibration.fit_if_known(as_run, options.gpus);
+    const CalibrationFit fit = is_same_stack
+                                   ? result.calibration
+                                   : calibration.fit_if_known(as_run, options.gpus, published);
     result.published.push_back(
         {.run = run,
          .predicted = predict(as_run, run.config, fit.at(run_point(run.model, run.config))),

@@ -102,8 +102,10 @@ CsvTable CsvTable::from_text(std::string_view text, const std::string& place) {
   if (splitter.at_end()) {
     throw Error(place + ": empty; expected a line of column names");
   }
-  table.columns_ = splitter.record();
-  std::vector<std::string> sorted = table.columns_;
+  std::vector<std::string> sorted = splitter.record();
+  for (const std::string& column : sorted) {
+    table.add_column(column);
+  }
   std::sort(sorted.begin(), sorted.end());
   const auto repeated = std::adjacent_find(sorted.begin(), sorted.end());
   if (sorted.front().empty() || repeated != sorted.end()) {
@@ -127,9 +129,14 @@ CsvTable CsvTable::from_text(std::string_view text, const std::string& place) {
   return table;
 }
 
+void CsvTable::add_column(const std::string& column) {
+  indices_.emplace(column, columns_.size());
+  columns_.push_back(column);
+}
+
 std::size_t CsvTable::index_of(std::string_view column) const {
-  return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), column) -
-                                  columns_.begin());
+  const auto found = indices_.find(column);
+  return found != indices_.end() ? found->second : columns_.size();
 }
 
 bool CsvTable::has_column(std::string_view column) const {
@@ -151,10 +158,11 @@ CsvTable CsvTable::variations(
   CsvTable table;
   table.place_ = place_;
   table.columns_ = columns_;
+  table.indices_ = indices_;
   for (const auto& change : changes) {
     for (const auto& [column, text] : change) {
       if (!table.has_column(column)) {
-        table.columns_.push_back(column);
+        table.add_column(column);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,10 +47,14 @@ class CsvTable {
     std::vector<std::string> fields;
   };
 
+  /// Adds a column of a new name behind the others.
+  void add_column(const std::string& column);
+  /// Its place among the columns; their number where there is none of that name.
   [[nodiscard]] std::size_t index_of(std::string_view column) const;
 
   std::string place_;
   std::vector<std::string> columns_;
+  std::map<std::string, std::size_t, std::less<>> indices_;  ///< Every field is looked up by name.
   std::vector<Row> rows_;
 };
 

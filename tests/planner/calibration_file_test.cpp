@@ -106,7 +106,7 @@ TEST(CalibrationSource, DoesNotStandInForAnotherKindOfModel) {
   const Scenario dense = shipped_scenario("llama-2-70b", "dgx-h100", "megatron-bridge-2025");
   const Scenario experts = shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-bridge-2025");
   const auto is_found = [](const std::filesystem::path& path, const Scenario& scenario) {
-    return source_of(path.string()).fit_if_known(scenario, 64).is_calibrated();
+    return source_of(path.string()).fit_if_known(scenario, 64, {}).is_calibrated();
   };
   StackCalibration made = calibration();
   made.cluster = "dgx-h100";
@@ -139,7 +139,7 @@ TEST(CalibrationSource, DoesNotStandInForAnotherStack) {
   for (const std::filesystem::path& path : {directory.path(), file}) {
     EXPECT_THAT(message_of([&] { return source_of(path.string()).fit(other, 3072); }),
                 HasSubstr(" calibration of selene-a100 + megatron-lm-2022; "));
-    EXPECT_FALSE(source_of(path.string()).fit_if_known(other, 3072).is_calibrated());
+    EXPECT_FALSE(source_of(path.string()).fit_if_known(other, 3072, {}).is_calibrated());
   }
 }
 
