@@ -9,12 +9,13 @@
 
 #include "cost_model/analytic/iteration.h"
 #include "planner/costs_cache.h"
+#include "planner/parallel_tasks.h"
 
 namespace ptdp {
 namespace {
 
-/// How a candidate's time is known.
-enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep, kSimulated };
+/// How closely a candidate's time is bounded.
+enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep };
 
 struct Contender {
   Candidate candidate;
@@ -36,7 +37,14 @@ class Finalists {
         options_(options),
         findings_(findings),
         costs_(scenario),
-        times_(times) {}
+        num_workers_(static_cast<std::size_t>(std::max(options.num_threads, 1))),
+        batch_size_(num_workers_ > 1 ? kBatchOfAWorker * num_workers_ : 1),
+        times_of_others_(num_workers_ - 1) {
+    times_.push_back(&times);
+    for (IterationTimes& other : times_of_others_) {
+      times_.push_back(&other);
+    }
+  }
 
   /// Returns what the limit left.
   [[nodiscard]] std::optional<Unseen> run(std::vector<Candidate> bounded) {
@@ -47,25 +55,25 @@ class Finalists {
       heap.push_back({std::move(candidate), score, Knowledge::kLeastTime});
     }
     std::ranges::make_heap(heap, is_later);
-    while (!heap.empty() &&
-           findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time)) {
+    while (may_be_best(heap)) {
       if (is_over()) {
         return unseen(heap);
       }
-      std::ranges::pop_heap(heap, is_later);
-      learn(heap.back());
-      if (heap.back().knowledge == Knowledge::kSimulated) {
-        findings_.keep(std::move(heap.back().candidate));
-        heap.pop_back();
-      } else {
-        std::ranges::push_heap(heap, is_later);
-      }
+      simulate(take_next(heap));
     }
     return options_.wants_front ? find_front(std::move(heap)) : std::nullopt;
   }
 
  private:
-  /// One is simulated, whatever the limit.
+  // So that threads that are started for a batch have something to do.
+  static constexpr std::size_t kBatchOfAWorker = 4;
+
+  [[nodiscard]] bool may_be_best(const std::vector<Contender>& heap) const {
+    return !heap.empty() &&
+           findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time);
+  }
+
+  /// One batch is simulated, whatever the limit.
   [[nodiscard]] bool is_over() const { return has_simulated_ && options_.limit.is_over(); }
 
   /// What the rest takes at least.
@@ -82,50 +90,91 @@ class Finalists {
     return score(candidate.time, candidate.config, options_.objective);
   }
 
+  /// Takes those with the lowest bounds off the heap.
+  [[nodiscard]] std::vector<Contender> take_next(std::vector<Contender>& heap) {
+    std::vector<Contender> batch;
+    while (batch.size() < batch_size_ && may_be_best(heap)) {
+      std::ranges::pop_heap(heap, is_later);
+      if (heap.back().knowledge == Knowledge::kLeastTime && is_simulated(heap.back())) {
+        bound_closer(heap.back());
+        std::ranges::push_heap(heap, is_later);
+      } else {
+        batch.push_back(std::move(heap.back()));
+        heap.pop_back();
+      }
+    }
+    return batch;
+  }
+
   /// Simulates what of the rest may be on the front; returns what the limit left.
   [[nodiscard]] std::optional<Unseen> find_front(std::vector<Contender> rest) {
     std::ranges::sort(rest, [](const Contender& a, const Contender& b) {
       return std::tie(a.candidate.time, a.candidate.config) <
              std::tie(b.candidate.time, b.candidate.config);
     });
-    for (std::size_t i = 0; i < rest.size(); ++i) {
-      Contender& contender = rest[i];
-      const Candidate& candidate = contender.candidate;
-      while (contender.knowledge != Knowledge::kSimulated &&
-             findings_.may_be_on_front(candidate.time, candidate.memory)) {
-        if (is_over()) {
-          return unseen(std::span(rest).subspan(i));
+    for (std::size_t next = 0; next < rest.size();) {
+      const std::size_t first = next;
+      std::vector<Contender> batch;
+      for (; next < rest.size() && batch.size() < batch_size_; ++next) {
+        Contender& contender = rest[next];
+        if (may_be_on_front(contender) && is_simulated(contender)) {
+          bound_closer(contender);
         }
-        learn(contender);
+        if (may_be_on_front(contender)) {
+          batch.push_back(contender);
+        }
       }
-      if (contender.knowledge == Knowledge::kSimulated) {
-        findings_.keep(candidate);
+      if (!batch.empty() && is_over()) {
+        return unseen(std::span(rest).subspan(first));
       }
+      simulate(std::move(batch));
     }
     return std::nullopt;
   }
 
-  /// Takes the next better figure for the time of a contender.
-  void learn(Contender& contender) {
+  [[nodiscard]] bool may_be_on_front(const Contender& contender) const {
+    return findings_.may_be_on_front(contender.candidate.time, contender.candidate.memory);
+  }
+  [[nodiscard]] static bool is_simulated(const Contender& contender) {
+    return ptdp::is_simulated(contender.candidate.config);
+  }
+
+  /// Takes the closer bound of the contender's step for its time.
+  void bound_closer(Contender& contender) {
     Candidate& candidate = contender.candidate;
-    const MicrobatchCosts& costs = costs_.find(candidate.config);
-    if (contender.knowledge == Knowledge::kLeastTime && is_simulated(candidate.config)) {
+    if (contender.knowledge == Knowledge::kLeastTime) {
+      const MicrobatchCosts& costs = costs_.find(candidate.config);
       candidate.time =
           std::max(candidate.time, least_step_time(scenario_, candidate.config, costs));
+      contender.score = score_of(candidate);
       contender.knowledge = Knowledge::kLeastStep;
-    } else {
-      candidate.time = times_.find(scenario_, candidate.config, costs);
-      contender.knowledge = Knowledge::kSimulated;
+    }
+  }
+
+  /// Finds the times of a batch, and keeps it.
+  void simulate(std::vector<Contender> batch) {
+    std::vector<const MicrobatchCosts*> costs;
+    for (const Contender& contender : batch) {
+      costs.push_back(&costs_.find(contender.candidate.config));
+    }
+    run_tasks(batch.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
+      Candidate& candidate = batch[i].candidate;
+      candidate.time = times_[worker]->find(scenario_, candidate.config, *costs[i]);
+    });
+    for (Contender& contender : batch) {
+      findings_.keep(std::move(contender.candidate));
       has_simulated_ = true;
     }
-    contender.score = score_of(candidate);
   }
 
   const Scenario& scenario_;
   const SearchOptions& options_;
   Findings& findings_;
   CostsCache costs_;
-  IterationTimes& times_;
+  std::size_t num_workers_;
+  std::size_t batch_size_;
+  std::vector<IterationTimes> times_of_others_;
+  std::vector<IterationTimes*> times_;  ///< By worker: those of the caller, and of the others.
   bool has_simulated_ = false;
 };
 

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <functional>
 #include <memory>
-#include <system_error>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "planner/family_search.h"
 #include "planner/finalists.h"
 #include "planner/findings.h"
+#include "planner/parallel_tasks.h"
 #include "planner/split_order.h"
 
 namespace ptdp {
@@ -30,39 +27,6 @@ void merge(SearchResult& total, const SearchResult& part) {
   if (part.shortfall.has_value() &&
       (!total.shortfall.has_value() || is_smaller(*part.shortfall, *total.shortfall))) {
     total.shortfall = part.shortfall;
-  }
-}
-
-/// Runs task(worker, 0) to task(worker, count − 1), each once, on up to `num_workers` threads, and
-/// throws what the first of them to fail threw. A worker, 0 to num_workers − 1, is one thread.
-void run_tasks(std::size_t count, std::size_t num_workers,
-               const std::function<void(std::size_t, std::size_t)>& task) {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> failures(count);
-  const auto work = [&](std::size_t worker) {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        task(worker, i);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;  // joined at the end of the block
-    try {
-      for (std::size_t worker = 1; worker < std::min(num_workers, count); ++worker) {
-        helpers.emplace_back(work, worker);
-      }
-    } catch (const std::system_error&) {
-      // The system has no more threads to give; those that run do the work.
-    }
-    work(0);
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) {
-      std::rethrow_exception(failure);
-    }
   }
 }
 
