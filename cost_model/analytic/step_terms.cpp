@@ -105,7 +105,8 @@ Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
 }
 
 bool has_replicas(const Placements& groups, const RankParameters& parameters) {
-  return groups.data.size > 1 || groups.shard_replicas.size > 1 ||
+  const bool is_shared = groups.data.size > 1 || groups.shard_replicas.size > 1;
+  return (parameters.total() > 0.0 && is_shared) ||
          (parameters.experts > 0.0 && groups.expert_data.size > 1);
 }
 

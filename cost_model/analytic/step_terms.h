@@ -46,7 +46,7 @@ struct Placements {
 [[nodiscard]] Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
                                      const Placements& groups, const RankParameters& parameters,
                                      double pieces);
-/// Whether other GPUs hold the same parameters as one: there is something to reduce.
+/// Whether a GPU holds parameters that others hold too, so that there is something to reduce.
 [[nodiscard]] bool has_replicas(const Placements& groups, const RankParameters& parameters);
 
 /// All-reduce of the tied embedding's gradient between the first stage and the last; nothing where

@@ -173,6 +173,11 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
 
   const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);
   for (const RankParameters& held : parameters) {
+    if (!has_replicas(groups, held)) {
+      times.reductions.emplace_back();
+      times.gathers.emplace_back();
+      continue;
+    }
     const double count = held.total();
     const double buckets = num_gradient_buckets(stack, config.pp, count);
     const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
@@ -183,14 +188,13 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
                                    reduction_time(scenario, config, groups, held,
                                                   pieces_of(count * stack.reduced_gradient_bytes)));
     reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
-    const bool is_reduced = has_replicas(groups, held) && !shards_gradients(config);
-    const bool is_gathered = has_replicas(groups, held) && !shards_weights(config);
-    times.reductions.push_back(is_reduced ? reduction : TransferTime{});
+    times.reductions.push_back(shards_gradients(config) ? TransferTime{} : reduction);
     times.gathers.push_back(
-        is_gathered ? split(gathering_time(scenario, config, groups, held, buckets),
-                            gathering_time(scenario, config, groups, held,
-                                           pieces_of(gathered_weights(stack, held).total())))
-                    : TransferTime{});
+        shards_weights(config)
+            ? TransferTime{}
+            : split(gathering_time(scenario, config, groups, held, buckets),
+                    gathering_time(scenario, config, groups, held,
+                                   pieces_of(gathered_weights(stack, held).total()))));
   }
   for (int rank = 0; rank < config.pp; ++rank) {
     const OptimizerTime optimizer =

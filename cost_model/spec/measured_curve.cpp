@@ -54,7 +54,7 @@ MeasuredCurve::MeasuredCurve(std::vector<MeasuredPoint> points, const std::strin
 }
 
 Seconds MeasuredCurve::time(Bytes size) const {
-  assert(!points_.empty());
+  assert(!points_.empty() && !std::isnan(size.value()));
   const MeasuredPoint& first = points_.front();
   const MeasuredPoint& last = points_.back();
   if (size <= first.size) {

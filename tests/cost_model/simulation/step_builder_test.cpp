@@ -152,6 +152,27 @@ TEST(StepBuckets, AreTheStacks) {
   EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
 }
 
+// A chunk without layers between the ends of the model holds nothing to reduce or to gather.
+TEST(StepBuckets, OfAnEmptyStageAreNone) {
+  Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2023", 64);
+  scenario.job.model.num_layers = 3;
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.gradient_bucket_size = Bytes(1e12);
+  const ParallelConfig config{.tp = 8,
+                              .pp = 2,
+                              .dp = 2,
+                              .vpp = 2,
+                              .schedule = ScheduleKind::kInterleaved,
+                              .zero_stage = 1,
+                              .layers_per_stage = {1, 1, 0, 1}};
+  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 0, 1}));
+  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{1, 1, 0, 1}));
+  const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
+  EXPECT_EQ(time_of(times.reductions[2]), Seconds(0.0));
+  EXPECT_EQ(time_of(times.gathers[2]), Seconds(0.0));
+  EXPECT_GT(time_of(times.reductions[1]), Seconds(0.0));
+}
+
 // DeepSeek-V3's layers, 14 of them, three dense.
 TEST(StepTimes, AddUpToTheStepOfLayersOfTwoKinds) {
   Scenario scenario = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025", 256);
