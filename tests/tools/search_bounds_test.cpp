@@ -148,7 +148,10 @@ TEST(Model, OfManyLayersAndHeadsIsAnsweredInBoundedTime) {
   model["num_layers"] = 100'000;
   model["hidden_size"] = 100'000;
   model["num_attention_heads"] = 100'000;
-  const ProgramRun run = run_plan_with({.model = model.dump(), .gpus = "1000"});
+  // Slow builds get as much more of the search's own limit.
+  const std::string limit = std::to_string(10.0 * kSlowdown);
+  const ProgramRun run =
+      run_plan_with({.model = model.dump(), .gpus = "1000", .flags = {"--time-limit", limit}});
   EXPECT_TRUE(answers_within(run, 10.0));
 }
 
