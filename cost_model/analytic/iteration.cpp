@@ -192,8 +192,8 @@ CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig&
 
 /// What is left of the step's time, or nothing where the last digits of its terms left it.
 Seconds beyond_rounding(Seconds left, Seconds whole) {
-  constexpr double kRounding = 1e-12;
-  return left > kRounding * whole ? left : Seconds(0.0);
+  constexpr double rounding = 1e-12;
+  return left > rounding * whole ? left : Seconds(0.0);
 }
 
 /// Takes up to `most` of what is left.
