@@ -81,12 +81,15 @@ void add_messages(const Scenario& scenario, const ParallelConfig& config, const 
 
 StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
   const Placements groups = place_groups(config, scenario.cluster);
+  const std::vector<RankParameters> parameters =
+      parameters_by_virtual_stage(scenario.job.model, config);
+  const bool has_any = std::ranges::any_of(
+      parameters, [&](const RankParameters& held) { return has_replicas(groups, held); });
   StepBuckets buckets;
-  for (const RankParameters& held : parameters_by_virtual_stage(scenario.job.model, config)) {
-    const auto count =
-        has_replicas(groups, held)
-            ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
-            : 0;
+  for (const RankParameters& held : parameters) {
+    const int count =
+        has_any ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
+                : 0;
     buckets.reductions.push_back(shards_gradients(config) ? 0 : count);
     buckets.gathers.push_back(config.zero_stage >= 1 && !shards_weights(config) ? count : 0);
   }

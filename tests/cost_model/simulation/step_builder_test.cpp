@@ -5,7 +5,10 @@
 #include <algorithm>
 
 #include "cost_model/analytic/iteration.h"
+#include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/validator.h"
+#include "cost_model/simulation/simulated_step.h"
 #include "cost_model/simulation/simulator.h"
 #include "tests/cost_model/scenarios.h"
 
@@ -152,8 +155,9 @@ TEST(StepBuckets, AreTheStacks) {
   EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
 }
 
-// A chunk without layers between the ends of the model holds nothing to reduce or to gather.
-TEST(StepBuckets, OfAnEmptyStageAreNone) {
+// A chunk without layers between the ends of the model has a bucket, as schedules have one for each
+// stage or for none, with nothing in it.
+TEST(StepBuckets, OfAnEmptyStageTakeNoTime) {
   Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2023", 64);
   scenario.job.model.num_layers = 3;
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
@@ -165,8 +169,12 @@ TEST(StepBuckets, OfAnEmptyStageAreNone) {
                               .schedule = ScheduleKind::kInterleaved,
                               .zero_stage = 1,
                               .layers_per_stage = {1, 1, 0, 1}};
-  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 0, 1}));
-  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{1, 1, 0, 1}));
+  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{1, 1, 1, 1}));
+  const Schedule schedule = complete(
+      find_schedule_generator("interleaved")->generate({.pp = 2, .vpp = 2, .num_microbatches = 2}),
+      step_actions(scenario, config));
+  EXPECT_FALSE(find_fault(schedule).has_value());
   const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
   EXPECT_EQ(time_of(times.reductions[2]), Seconds(0.0));
   EXPECT_EQ(time_of(times.gathers[2]), Seconds(0.0));
