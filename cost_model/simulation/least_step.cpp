@@ -1,6 +1,7 @@
 #include "cost_model/simulation/least_step.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
@@ -88,21 +89,22 @@ class Pipeline {
                                                                   : Seconds(0.0);
   }
 
-  /// A rank's buckets: all of them, and at least what the last one to go takes.
+  /// What a rank's buckets take: all of them, and at least what the last one to go does.
   struct Collectives {
     Seconds all;
     Seconds last;
   };
   [[nodiscard]] Collectives collectives_of(const HeldStages& held,
                                            const std::vector<TransferTime>& buckets) const {
-    Collectives sum;
+    Collectives sum{.last = Seconds(std::numeric_limits<double>::infinity())};
     for (const int held_stage : held.stages) {
       const auto stage = static_cast<std::size_t>(held_stage);
+      const int count = actions_.gradient_buckets[stage];
       const Seconds bucket = buckets[stage].total();
-      sum.all += actions_.gradient_buckets[stage] * bucket;
-      if (actions_.gradient_buckets[stage] > 0) {
-        sum.last = sum.last > Seconds(0.0) ? std::min(sum.last, bucket) : bucket;
-      }
+      sum.all += count * bucket;
+      // Where the stage that is done last has nothing to reduce, the last bucket is beside its
+      // pass.
+      sum.last = std::min(sum.last, count > 0 ? bucket : Seconds(0.0));
     }
     return sum;
   }
@@ -110,8 +112,8 @@ class Pipeline {
   struct Ends {
     Seconds gathers;       ///< Before any of its passes.
     Seconds reductions;    ///< Behind all of its passes.
-    Seconds beside;        ///< Beside its passes, or while it waits.
-    Seconds all_gathers;   ///< Beside its passes or not.
+    Seconds beside;        ///< Gathers and reductions beside its passes, or while it waits.
+    Seconds all_gathers;   ///< Gathers beside its passes or before them.
     Seconds all_but_last;  ///< Reductions beside its passes.
   };
   [[nodiscard]] Ends ends_of(const HeldStages& held) const {
@@ -181,8 +183,9 @@ class Pipeline {
     const Seconds slowed = std::max(ends.beside - (passes - work), Seconds(0.0));
     Seconds own = passes + times_.overlap_slowdown * slowed + ends.reductions;
     if (goes_on && times_.data != DataMode::kBlocking && num_copies(config_) == 1) {
-      // Before the last gather has ended, and once the first reduction may begin, a rank runs no
-      // more passes than it holds activations: the rest lies between all gathers and reductions.
+      // A rank runs no more forward passes before its last gather has ended, and no more backward
+      // passes once its first reduction may begin, than it holds activations: all else lies
+      // between.
       const Seconds gathered = kept * longest_forward;
       const Seconds reduced = kept * longest_backward;
       const Seconds all_reductions = ends.reductions + ends.all_but_last;

@@ -20,8 +20,9 @@ namespace ptdp {
 /// since activations stay on a rank at least from F over the stages behind it and back to W, a time
 /// L in each of its stages, P of them at a time let through no more than P microbatches in the sum
 /// of L (Little's law). Messages take their time alone; what blocks the rank counts as its work.
-/// Where gathers or reductions run beside compute, no more than P passes run before the last gather
-/// has ended, and after the first reduction may begin: the others lie between these two.
+/// Where gathers or reductions run beside compute (and no microbatch runs the other way, as in
+/// DualPipe), no more than P forward passes run before the last gather has ended, and no more than
+/// P backward passes after the first reduction may begin: the others lie between these two.
 /// For 1F1B of equal stages the first rank's bound is the step.
 [[nodiscard]] Seconds least_step_time(const Scenario& scenario, const ParallelConfig& config,
                                       const MicrobatchCosts& costs);

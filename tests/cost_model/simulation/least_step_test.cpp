@@ -109,6 +109,31 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWithBucketsBesideCompute) {
   EXPECT_GT(compared, 400);
 }
 
+// A dense stage without replicas, done last, has nothing to reduce: what its rank reduced of its
+// experts ran beside it. Buckets of experts take less than a pass, as long, or longer.
+TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWhereExpertsAloneHaveReplicas) {
+  const ParallelConfig config{.tp = 2, .pp = 2, .vpp = 2, .schedule = ScheduleKind::kInterleaved};
+  Scenario scenario = shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025", 2);
+  scenario.job.model.num_layers = 4;
+  scenario.job.model.first_dense_layers = 1;
+  scenario.job.model.mtp_num_layers = 0;
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.gradient_bucket_size = Bytes(1e15);
+  scenario.stack.overlap_slowdown = 0.0;
+  MicrobatchCosts costs = costs_of(1.0, 1.0, 1.0);
+  costs.layers.fill(costs.layers.front());
+  for (const double bandwidth : {5e9, 1e10, 2e10, 4e10, 1e11, 1e12}) {
+    scenario.cluster.nvlink.bandwidth = BytesPerSecond(bandwidth);
+    const StepTimes times = step_times(scenario, config, costs);
+    ASSERT_EQ(times.reductions.front().total(), Seconds(0.0));
+    ASSERT_GT(times.reductions.back().total(), Seconds(0.0));
+    StepSimulations simulations;
+    EXPECT_LE(least_step_time(scenario, config, costs),
+              simulations.simulate(scenario, config, costs))
+        << times.reductions.back().total().value() << " s a bucket";
+  }
+}
+
 // By hand, one rank of two holds 2 activations: of 4 microbatches of 10 s + 20 s it runs no more
 // than two forward passes before its last bucket is gathered and two backward passes after its
 // first gradients go, and the other 60 s lie between.
