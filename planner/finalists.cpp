@@ -56,17 +56,23 @@ class Finalists {
     }
     std::ranges::make_heap(heap, is_later);
     while (may_be_best(heap)) {
-      if (is_over()) {
+      std::vector<Contender> batch = take_next(heap);
+      if (batch.empty() && may_be_best(heap)) {
         return unseen(heap);
       }
-      simulate(take_next(heap));
+      simulate(std::move(batch));
     }
     return options_.wants_front ? find_front(std::move(heap)) : std::nullopt;
   }
 
  private:
-  // So that threads that are started for a batch have something to do.
+  // Simulations of a thread that is started for a batch: they take some ten times as long as it.
   static constexpr std::size_t kBatchOfAWorker = 4;
+
+  /// Contenders of the next batch: one alone where the limit is over already.
+  [[nodiscard]] std::size_t next_batch_size() const {
+    return options_.limit.is_over() ? 1 : batch_size_;
+  }
 
   [[nodiscard]] bool may_be_best(const std::vector<Contender>& heap) const {
     return !heap.empty() &&
@@ -90,10 +96,11 @@ class Finalists {
     return score(candidate.time, candidate.config, options_.objective);
   }
 
-  /// Takes those with the lowest bounds off the heap.
+  /// Takes those with the lowest bounds off the heap; none, or fewer, where the limit is over.
   [[nodiscard]] std::vector<Contender> take_next(std::vector<Contender>& heap) {
     std::vector<Contender> batch;
-    while (batch.size() < batch_size_ && may_be_best(heap)) {
+    const std::size_t size = next_batch_size();
+    while (batch.size() < size && may_be_best(heap) && !is_over()) {
       std::ranges::pop_heap(heap, is_later);
       if (heap.back().knowledge == Knowledge::kLeastTime && is_simulated(heap.back())) {
         bound_closer(heap.back());
@@ -114,18 +121,22 @@ class Finalists {
     });
     for (std::size_t next = 0; next < rest.size();) {
       const std::size_t first = next;
+      const std::size_t size = next_batch_size();
       std::vector<Contender> batch;
-      for (; next < rest.size() && batch.size() < batch_size_; ++next) {
+      for (; next < rest.size() && batch.size() < size; ++next) {
         Contender& contender = rest[next];
-        if (may_be_on_front(contender) && is_simulated(contender)) {
+        if (!may_be_on_front(contender)) {
+          continue;
+        }
+        if (is_over()) {
+          return unseen(std::span(rest).subspan(first));
+        }
+        if (is_simulated(contender)) {
           bound_closer(contender);
         }
         if (may_be_on_front(contender)) {
           batch.push_back(contender);
         }
-      }
-      if (!batch.empty() && is_over()) {
-        return unseen(std::span(rest).subspan(first));
       }
       simulate(std::move(batch));
     }
@@ -153,14 +164,24 @@ class Finalists {
 
   /// Finds the times of a batch, and keeps it.
   void simulate(std::vector<Contender> batch) {
+    IterationTimes& known = *times_.front();
+    std::vector<Candidate*> unknown;
     std::vector<const MicrobatchCosts*> costs;
-    for (const Contender& contender : batch) {
-      costs.push_back(&costs_.find(contender.candidate.config));
+    for (Contender& contender : batch) {
+      Candidate& candidate = contender.candidate;
+      if (const auto time = known.find_known(candidate.config)) {
+        candidate.time = *time;
+      } else {
+        unknown.push_back(&candidate);
+        costs.push_back(&costs_.find(candidate.config));
+      }
     }
-    run_tasks(batch.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
-      Candidate& candidate = batch[i].candidate;
-      candidate.time = times_[worker]->find(scenario_, candidate.config, *costs[i]);
+    run_tasks(unknown.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
+      unknown[i]->time = times_[worker]->find(scenario_, unknown[i]->config, *costs[i]);
     });
+    for (const Candidate* candidate : unknown) {
+      known.keep(candidate->config, candidate->time);
+    }
     for (Contender& contender : batch) {
       findings_.keep(std::move(contender.candidate));
       has_simulated_ = true;

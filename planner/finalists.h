@@ -16,8 +16,8 @@ namespace ptdp {
 ///
 /// Best first: the candidate with the lowest bound is looked at next; a cheap bound gives way to
 /// that of least_step_time, and this to the simulation, until no bound is below the last of the
-/// best. `times` are those that are known already, of the same scenario. Ends with the options'
-/// limit, once one is simulated, and returns what is left then.
+/// best. `times` are those that are known already, of the same scenario, and later also those found
+/// here. Ends with the options' limit, once a batch is simulated, and returns what is left then.
 [[nodiscard]] std::optional<Unseen> simulate_finalists(const Scenario& scenario,
                                                        const SearchOptions& options,
                                                        Findings& findings, IterationTimes& times);

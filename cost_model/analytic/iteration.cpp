@@ -251,6 +251,11 @@ Seconds IterationTimes::find(const Scenario& scenario, const ParallelConfig& con
                    .first->second;
 }
 
+std::optional<Seconds> IterationTimes::find_known(const ParallelConfig& config) const {
+  const auto found = times_.find(config);
+  return found != times_.end() ? std::optional(found->second) : std::nullopt;
+}
+
 Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs, const LeastPasses& passes) {
   const auto microbatches =

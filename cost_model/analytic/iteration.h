@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "cost_model/analytic/stage.h"
@@ -100,6 +101,10 @@ class IterationTimes {
   /// What iteration_time() gives; the scenario must be the same in all calls.
   [[nodiscard]] Seconds find(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs);
+  /// The time of a configuration that was found or kept before.
+  [[nodiscard]] std::optional<Seconds> find_known(const ParallelConfig& config) const;
+  /// Keeps a time that another of these found.
+  void keep(const ParallelConfig& config, Seconds time) { times_.emplace(config, time); }
 
  private:
   StepSimulations simulations_;
