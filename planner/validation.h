@@ -48,7 +48,7 @@ struct CostedRuns {
 
 [[nodiscard]] Scenario scenario_of(const CostedRun& run);
 
-/// Why the cost model cannot cost a run, or nothing where it can.
+/// Why a run's profile or numbers keep the cost model from costing it; nothing where they do not.
 [[nodiscard]] std::optional<std::string> find_skip_reason(const MeasuredRun& run,
                                                           ProfileCache& profiles);
 

@@ -12,7 +12,7 @@ namespace ptdp {
 /// lowest id comes first.
 ///
 /// A tree of minima: each node is the earliest of the four below it. A time that is set is compared
-/// on its way to the root alone, without branches that a processor would have to guess.
+/// on its way to the root alone, which ends where nothing changes; the minima need no branches.
 class EventQueue {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
