@@ -83,7 +83,7 @@ class Finalists {
   [[nodiscard]] bool is_over() const { return has_simulated_ && options_.limit.is_over(); }
 
   /// What the rest takes at least.
-  [[nodiscard]] Unseen unseen(std::span<const Contender> rest) const {
+  [[nodiscard]] static Unseen unseen(std::span<const Contender> rest) {
     Unseen least{.least_time = rest.front().candidate.time, .least_score = rest.front().score};
     for (const Contender& contender : rest) {
       least.least_time = std::min(least.least_time, contender.candidate.time);
@@ -167,6 +167,8 @@ class Finalists {
     IterationTimes& known = *times_.front();
     std::vector<Candidate*> unknown;
     std::vector<const MicrobatchCosts*> costs;
+    unknown.reserve(batch.size());
+    costs.reserve(batch.size());
     for (Contender& contender : batch) {
       Candidate& candidate = contender.candidate;
       if (const auto time = known.find_known(candidate.config)) {
