@@ -16,8 +16,9 @@ Seconds gpu_seconds_of(const Scenario& scenario) {
   if (!gpu.measured_operations.empty()) {
     return Seconds(0.0);
   }
-  const double peak = std::max(gpu.peak(scenario.stack.precision).value(),
-                               fp8_recipe(scenario.stack) ? gpu.fp8_rate().value() : 0.0);
+  const double peak =
+      std::max(gpu.peak(scenario.stack.precision).value(),
+               fp8_recipe(scenario.stack) != nullptr ? gpu.fp8_rate().value() : 0.0);
   const Flops flops = linear_flops(scenario.job.model, scenario.job.global_batch_size);
   return kSurelyBelow * (flops / FlopsPerSecond(peak * gpu.matmul_efficiency));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -287,6 +288,10 @@ bool ends_for_memory() noexcept {
   }
 }
 
+// A handler of signals reads it.
+std::atomic<bool> has_launcher = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 /// Writes a line that begins with the program's name; a handler of signals may call it.
 void tell_in_signal(const char* text) noexcept {
   for (const char* part : {static_cast<const char*>(program_invocation_short_name), text}) {
@@ -328,11 +333,17 @@ void occupy_standard_descriptors() {
 
 }  // namespace
 
+void leave_signals_to_launcher() {
+  has_launcher = true;
+}
+
 void end_by_signal(int signal) {
   remove_temporary_files();
-  tell_in_signal(signal == SIGINT    ? ": interrupted\n"
-                 : signal == SIGTERM ? ": terminated\n"
-                                     : ": hung up\n");
+  if (!has_launcher) {
+    tell_in_signal(signal == SIGINT    ? ": interrupted\n"
+                   : signal == SIGTERM ? ": terminated\n"
+                                       : ": hung up\n");
+  }
   std::signal(signal, SIG_DFL);
   static_cast<void>(std::raise(signal));
 }

@@ -84,8 +84,10 @@ inline constexpr const char* kOverlapHelp =
 void print(std::string_view text);
 
 /// A handler of signals that end the process: removes its temporary files first, and says so on a
-/// line of standard error.
+/// line of standard error, unless a launcher does.
 void end_by_signal(int signal);
+/// From here on the process is one of several: a launcher that ends them says so once for all.
+void leave_signals_to_launcher();
 
 /// Runs a command: prints an exception on standard error after `program`, as a terminal may be
 /// given it and on one line (a tally of what does not fit may have more), and returns the exit

@@ -254,6 +254,7 @@ int run_launched_command(const std::string& program, int argc, const char* const
     return status;
   }
   if (transport != Transport::kThreads) {
+    leave_signals_to_launcher();
     return run_in_job(program, launcher, transport, deadline_flag(argc, argv), command);
   }
   return run_command(program, [&] { return command(nullptr); });

@@ -84,6 +84,25 @@ TEST(InterruptedSearch, ThatFoundNothingSaysSoOnALine) {
   EXPECT_EQ(std::count(run.errors.begin(), run.errors.end(), '\n'), 1);
 }
 
+// A launcher ends all ranks where one has said what is wrong: that line is the only one. This rank
+// waits for the first, which never comes.
+TEST(InterruptedCommand, ThatIsOneOfSeveralProcessesLeavesTheLineToItsLauncher) {
+  const TemporaryDirectory directory;
+  const std::string plan = (directory.path() / "plan.json").string();
+  ASSERT_TRUE(succeeds(run_plan(
+      {"--model", "gpt-tiny", "--cluster", "host", "--gpus", "2", "--pp", "2", "-o", plan})));
+  RunOptions options = with_signal(SIGTERM);
+  options.environment = {{"RANK", "1"},
+                         {"WORLD_SIZE", "2"},
+                         {"LOCAL_RANK", "1"},
+                         {"LOCAL_WORLD_SIZE", "2"},
+                         {"MASTER_PORT", "29431"},
+                         {"MASTER_ADDR", "127.0.0.1"}};
+  const ProgramRun run = run_program(run_program_path(), {plan}, options);
+  EXPECT_EQ(run.status, kTerminated);
+  EXPECT_EQ(run.errors, "");
+}
+
 TEST(TimeLimit, EndsASearchWithTheBestSoFar) {
   const ProgramRun run = run_plan(long_search({"--format", "json", "--time-limit", "0.5"}));
   ASSERT_TRUE(succeeds(run));
