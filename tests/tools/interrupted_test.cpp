@@ -86,7 +86,7 @@ TEST(InterruptedSearch, ThatFoundNothingSaysSoOnALine) {
 
 // A launcher ends all ranks where one has said what is wrong: that line is the only one. This rank
 // waits for the first, which never comes.
-TEST(InterruptedCommand, ThatIsOneOfSeveralProcessesLeavesTheLineToItsLauncher) {
+TEST(InterruptedProcess, LeavesTheLineToTheLauncherOfSeveral) {
   const TemporaryDirectory directory;
   const std::string plan = (directory.path() / "plan.json").string();
   ASSERT_TRUE(succeeds(run_plan(
