@@ -106,8 +106,10 @@ RunTerms predicted_run_terms(const Plan& plan, int stage) {
   if (overlaps_reduction(plan.scenario.stack, plan.config.pp)) {
     terms[RunTerm::kDataParallel] = cost.data_parallel;
   }
-  terms[RunTerm::kBubble] =
-      std::max(plan.predicted.iteration_time.value - terms.own(), Seconds(0.0));
+  constexpr double rounding = 1e-12;  // what sums in another order leave is no bubble
+  const Seconds whole = plan.predicted.iteration_time.value;
+  const Seconds waits = whole - terms.own();
+  terms[RunTerm::kBubble] = waits > rounding * whole ? waits : Seconds(0.0);
   return terms;
 }
 
