@@ -53,7 +53,7 @@ RandomCandidate draw_cheap(QueryLottery& lottery) {
 }
 
 TEST(OneJudgement, BoundsOfAStepAreNeverAboveIt) {
-  constexpr double kRounding = 1.0 + 1e-9;
+  constexpr double rounding = 1.0 + 1e-9;
   QueryLottery lottery(seed());
   std::map<ScheduleKind, std::vector<double>> shares;
   for (std::int64_t i = 0; i < number_of("PTDP_RANDOM_PLANS", 80); ++i) {
@@ -65,7 +65,7 @@ TEST(OneJudgement, BoundsOfAStepAreNeverAboveIt) {
     const Seconds bound = least_step_time(scenario, config, costs);
     const LeastPasses passes(scenario, config, costs);
     EXPECT_LE(bound, step) << name_of(drawn);
-    EXPECT_LE(least_iteration_time(scenario, config, costs, passes), step * kRounding)
+    EXPECT_LE(least_iteration_time(scenario, config, costs, passes), step * rounding)
         << name_of(drawn);
     shares[config.schedule].push_back(bound / step);
   }
@@ -106,9 +106,7 @@ Seconds step_in_full(const RandomCandidate& drawn) {
 
 /// What every action of a candidate's step comes to, as the search counts them.
 double actions_in_full(const RandomCandidate& drawn) {
-  constexpr double kActionsOfAMicrobatch = 7.0;
-  return kActionsOfAMicrobatch * drawn.config.pp * drawn.config.vpp *
-         static_cast<double>(microbatches_of(drawn));
+  return most_actions(drawn.config.pp, drawn.config.vpp, microbatches_of(drawn));
 }
 
 // Whatever is left out of a simulation that nothing would change.
@@ -131,9 +129,9 @@ TEST(OneJudgement, StepsOfFewMicrobatchesAreSimulatedInFull) {
 
 /// The candidate with so many microbatches that some of them stand for the rest.
 RandomCandidate with_many_microbatches(RandomCandidate drawn) {
-  constexpr std::int64_t kManyActions = 120'000;
+  constexpr std::int64_t many_actions = 120'000;
   const ParallelConfig& config = drawn.config;
-  const std::int64_t rounds = kManyActions / (std::int64_t{7} * config.vpp * config.pp * config.pp);
+  const std::int64_t rounds = many_actions / (std::int64_t{7} * config.vpp * config.pp * config.pp);
   drawn.scenario.job.global_batch_size =
       std::max<std::int64_t>(rounds, 6) * config.pp * config.micro_batch_size * config.dp;
   return drawn;
@@ -142,8 +140,8 @@ RandomCandidate with_many_microbatches(RandomCandidate drawn) {
 // Seen are 1e-3 as a rule. Reductions and gathers that share links with messages leave more, as do
 // schedules whose rhythm is longer than a round.
 TEST(OneJudgement, StepsOfManyMicrobatchesGoOnInTheirRhythm) {
-  constexpr double kWorst = 0.02;
-  constexpr double kUsual = 1e-3;
+  constexpr double most_off = 0.02;
+  constexpr double usually_off = 1e-3;
   QueryLottery lottery(seed() + 2);
   std::vector<double> errors;
   while (std::ssize(errors) < number_of("PTDP_RANDOM_PLANS", 20)) {
@@ -156,24 +154,24 @@ TEST(OneJudgement, StepsOfManyMicrobatchesGoOnInTheirRhythm) {
     const Seconds step = simulations.simulate(drawn.scenario, drawn.config,
                                               microbatch_costs(drawn.scenario, drawn.config));
     const double error = step / step_in_full(drawn) - 1.0;
-    EXPECT_LT(std::abs(error), kWorst) << error << ": " << name_of(drawn);
+    EXPECT_LT(std::abs(error), most_off) << error << ": " << name_of(drawn);
     errors.push_back(std::abs(error));
   }
   std::ranges::sort(errors);
   std::cout << "median " << errors[errors.size() / 2] << ", nine in ten within "
             << errors[errors.size() * 9 / 10] << ", worst " << errors.back() << '\n';
-  EXPECT_LT(errors[errors.size() / 2], kUsual);
+  EXPECT_LT(errors[errors.size() / 2], usually_off);
 }
 
 // What ranks plans is what ptdp-sim finds for the chosen one.
 TEST(OneJudgement, ChosenPlansTakeWhatTheirSimulationsTake) {
-  constexpr double kWorst = 0.02;
-  constexpr std::int64_t kSmall = 64;
+  constexpr double most_off = 0.02;
+  constexpr std::int64_t few_gpus = 64;
   QueryLottery lottery(seed() + 3);
   std::map<ScheduleKind, int> chosen;
   std::int64_t planned = 0;
   while (planned < number_of("PTDP_RANDOM_PLANS", 40)) {
-    const RandomQuery query = lottery.draw_query(kSmall);
+    const RandomQuery query = lottery.draw_query(few_gpus);
     const SearchOptions options{
         .gpus = query.gpus, .pins = query.pins, .num_best = 1, .wants_front = false};
     const SearchResult found = search(query.scenario, options);
@@ -186,7 +184,7 @@ TEST(OneJudgement, ChosenPlansTakeWhatTheirSimulationsTake) {
     }
     const Seconds predicted = plan.predicted.iteration_time.value;
     EXPECT_NEAR(predicted / found.best.front().time, 1.0, 1e-9);
-    EXPECT_NEAR(simulate_plan(plan, {}).step / predicted, 1.0, kWorst)
+    EXPECT_NEAR(simulate_plan(plan, {}).step / predicted, 1.0, most_off)
         << name_of({query.scenario, plan.config});
     ++chosen[plan.config.schedule];
     ++planned;

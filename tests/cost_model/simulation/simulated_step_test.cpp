@@ -111,10 +111,10 @@ Seconds step_in_full(const Scenario& scenario, const ParallelConfig& config,
 // More microbatches than are simulated. V-Min's rhythm is longer than one round of them, and the
 // slower messages between nodes take interleaved rounds longer to settle.
 TEST(SimulatedSteps, ContinueTheRhythmOfManyMicrobatches) {
-  constexpr int kRanks = 32;
-  for (const int microbatches : {20 * kRanks, 20 * kRanks + 2}) {
+  constexpr int num_ranks = 32;
+  for (const int microbatches : {20 * num_ranks, 20 * num_ranks + 2}) {
     for (const ScheduleKind kind : kSimulatedKinds) {
-      const ParallelConfig config = pipeline(kind, kRanks);
+      const ParallelConfig config = pipeline(kind, num_ranks);
       const Scenario scenario = scenario_of(config, microbatches);
       ASSERT_LT(simulated_actions(config, microbatches),
                 0.7 * simulated_actions(config, 1) * microbatches);
