@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost_model/analytic/collectives.h"
+#include "cost_model/analytic/iteration.h"
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
@@ -106,10 +107,8 @@ RunTerms predicted_run_terms(const Plan& plan, int stage) {
   if (overlaps_reduction(plan.scenario.stack, plan.config.pp)) {
     terms[RunTerm::kDataParallel] = cost.data_parallel;
   }
-  constexpr double rounding = 1e-12;  // what sums in another order leave is no bubble
   const Seconds whole = plan.predicted.iteration_time.value;
-  const Seconds waits = whole - terms.own();
-  terms[RunTerm::kBubble] = waits > rounding * whole ? waits : Seconds(0.0);
+  terms[RunTerm::kBubble] = beyond_rounding(whole - terms.own(), whole);
   return terms;
 }
 

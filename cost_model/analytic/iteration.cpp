@@ -98,6 +98,11 @@ void add_reduction_traffic(const Scenario& scenario, const ParallelConfig& confi
 
 }  // namespace
 
+Seconds beyond_rounding(Seconds left, Seconds whole) {
+  constexpr double rounding = 1e-12;
+  return left > rounding * whole ? left : Seconds(0.0);
+}
+
 Seconds CostBreakdown::total() const {
   Seconds sum;
   for (const CostTerm& term : kCostTerms) {
@@ -188,12 +193,6 @@ CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig&
   cost.optimizer = updates * end.optimizer;
   cost.core_sharing = core_sharing_of(scenario, config, pipeline, Seconds(0.0), cost.optimizer);
   return cost;
-}
-
-/// What is left of the step's time, or nothing where the last digits of its terms left it.
-Seconds beyond_rounding(Seconds left, Seconds whole) {
-  constexpr double rounding = 1e-12;
-  return left > rounding * whole ? left : Seconds(0.0);
 }
 
 /// Takes up to `most` of what is left.

@@ -91,6 +91,9 @@ struct Traffic {
 /// The breakdown with microbatch_costs() of the configuration.
 [[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config);
 
+/// What is left of a whole time beside its terms, or nothing where only their last digits left it.
+[[nodiscard]] Seconds beyond_rounding(Seconds left, Seconds whole);
+
 /// The total of iteration_cost() but for rounding, by one simulation in place of three.
 [[nodiscard]] Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
                                      const MicrobatchCosts& costs, StepSimulations& simulations);
