@@ -49,7 +49,7 @@ class CsvTable {
 
   /// Adds a column of a new name behind the others.
   void add_column(const std::string& column);
-  /// Its place among the columns; their number where there is none of that name.
+  /// Returns the place of a column, or the number of columns where none has that name.
   [[nodiscard]] std::size_t index_of(std::string_view column) const;
 
   std::string place_;
