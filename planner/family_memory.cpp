@@ -94,7 +94,7 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
   if (margin < kMemoryRounding * most) {
     return fit_.judge(config);
   }
-  return violation ? MemoryVerdict{Bytes(largest), *violation} : MemoryVerdict{Bytes(largest)};
+  return {Bytes(largest), violation};
 }
 
 template <class Fits>

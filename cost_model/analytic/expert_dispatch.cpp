@@ -66,11 +66,14 @@ double probability_of_a_miss(const ExpertRouting& routing, const NodeExperts& no
   for (int draws = 0; draws < routing.topk; ++draws) {
     std::vector<double> next(now.size());
     for (int state = 0; state < states; ++state) {
+      if (now[state] == 0.0) {
+        continue;
+      }
       const Drawn drawn = {state / columns, state % columns};
       const int pool =
           is_open(routing, drawn) ? routing.num_experts : drawn.groups * experts_per_group(routing);
       for (const Miss& miss : misses(routing, node, draws, drawn)) {
-        if (now[state] > 0.0 && miss.experts > 0) {
+        if (miss.experts > 0) {
           next[miss.then.groups * columns + miss.then.of_rest] +=
               now[state] * miss.experts / (pool - draws);
         }
