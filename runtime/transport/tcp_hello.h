@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/transport/socket.h"
-#include "runtime/transport/tcp_job.h"
+#include "runtime/transport/tcp_job_options.h"
 
 namespace ptdp {
 
