@@ -5,36 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
-#include "cost_model/spec/parallel_config.h"
-#include "cost_model/spec/transformer_config.h"
 #include "kernels/backend.h"
-#include "runtime/operation_clock.h"
+#include "runtime/layers/stage_settings.h"
 #include "runtime/parameter_store.h"
-#include "runtime/sharded_units.h"
 #include "runtime/transport/communicator.h"
 
 namespace ptdp {
-
-/// What all stages of a run share.
-struct StageSettings {
-  TransformerConfig model;  ///< Resolved.
-  int micro_batch_size = 1;
-  DataType type = DataType::kFloat32;
-  Recompute recompute = Recompute::kNone;
-  bool sequence_parallel = false;
-  /// Whether, in a backward pass that forms both gradients, collectives of column-parallel layers
-  /// run behind their products, where the communicator lets them.
-  bool overlaps_tensor = false;
-  DropoutRates dropout;
-  std::uint64_t seed = 0;
-  /// Whether weight gradients are formed apart and then added to those of earlier microbatches, as
-  /// those of replicas with one microbatch each are; else the product adds them.
-  bool adds_gradients_apart = false;
-  Sharding sharding = {};
-  OperationClock* clock = nullptr;  ///< Times products and attention; null: nobody asks.
-};
 
 /// The part of the model that a virtual stage is.
 struct StageLayers {
@@ -43,18 +20,6 @@ struct StageLayers {
   bool begins_model = false;     ///< Embedding and positions.
   bool ends_model = false;       ///< Final norm, logits and loss.
   bool holds_both_ends = false;  ///< Of a tied embedding on this rank: one table, not two.
-};
-
-/// A microbatch on its way through the stages.
-struct Microbatch {
-  int index = 0;                  ///< Of the step and replica.
-  std::int64_t step = 0;          ///< Of the training, from 0; dropout differs from step to step.
-  std::int64_t first_sample = 0;  ///< In the step's global batch.
-  /// Both until the last call for the microbatch.
-  Buffer tokens = {};   ///< i32 [s, b]; where the stage begins the model.
-  Buffer targets = {};  ///< i32 [s, b]; where it ends it.
-  /// Of every token's gradient: 1/(tokens of the global batch), times the loss scale of fp16.
-  double gradient_scale = 1.0;
 };
 
 /// Told a place in the stage's flat coordinates [elements] (parameter_store.h). May be empty.

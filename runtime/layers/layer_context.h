@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/transformer_stage.h"
+#include "runtime/layers/stage_settings.h"
+#include "runtime/parameter_store.h"
+#include "runtime/transport/communicator.h"
 
 namespace ptdp {
 
