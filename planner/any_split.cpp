@@ -12,6 +12,7 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/spec/parameter_counts.h"
+#include "cost_model/spec/sharded_state.h"
 #include "planner/memory_fit.h"
 
 namespace ptdp {

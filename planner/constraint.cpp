@@ -12,6 +12,7 @@
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

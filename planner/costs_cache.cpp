@@ -3,6 +3,7 @@
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/spec/rank_grid.h"
 
 namespace ptdp {

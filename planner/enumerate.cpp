@@ -9,6 +9,7 @@
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/contains.h"
+#include "cost_model/spec/sharded_state.h"
 #include "planner/constraint.h"
 
 namespace ptdp {

@@ -6,6 +6,7 @@
 
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/spec/object_writer.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

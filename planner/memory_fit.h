@@ -9,6 +9,7 @@
 #include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/spec/scenario.h"
+#include "cost_model/spec/sharded_state.h"
 #include "planner/constraint.h"
 
 namespace ptdp {

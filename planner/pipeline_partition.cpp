@@ -11,6 +11,7 @@
 #include "cost_model/analytic/spread.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/error.h"
+#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 namespace {

@@ -6,6 +6,7 @@
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/flops.h"
 #include "cost_model/analytic/memory.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {

@@ -14,11 +14,13 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/error.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/simulation/collective_durations.h"
 #include "cost_model/simulation/shared_cores.h"
 #include "cost_model/simulation/step_builder.h"
 #include "cost_model/simulation/step_simulator.h"
+#include "cost_model/spec/sharded_state.h"
 #include "planner/plan_simulation.h"
 
 namespace ptdp {

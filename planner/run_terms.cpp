@@ -8,7 +8,9 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/step_terms.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/step_builder.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

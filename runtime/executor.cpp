@@ -10,6 +10,7 @@
 #include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/step_layout.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

@@ -9,6 +9,7 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/error.h"
 #include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

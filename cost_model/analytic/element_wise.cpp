@@ -1,6 +1,6 @@
 #include "cost_model/analytic/element_wise.h"
 
-#include "cost_model/analytic/stage.h"
+#include "cost_model/spec/rank_sizes.h"
 #include "cost_model/spec/transformer_config.h"
 
 namespace ptdp {

@@ -2,8 +2,8 @@
 
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/layer_parts.h"
-#include "cost_model/analytic/sharding.h"
-#include "cost_model/analytic/transformer_layer.h"
+#include "cost_model/spec/rank_sizes.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

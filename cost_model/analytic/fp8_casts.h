@@ -1,7 +1,7 @@
 // What casting the factors of products to 8 bits moves, and what is kept of it.
 #pragma once
 
-#include "cost_model/analytic/rank_parameters.h"
+#include "cost_model/analytic/layer_parameters.h"
 #include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/scenario.h"

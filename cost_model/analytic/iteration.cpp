@@ -7,13 +7,14 @@
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
-#include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/recomputed_layers.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/simulated_step.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

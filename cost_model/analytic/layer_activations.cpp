@@ -3,7 +3,7 @@
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/layer_parts.h"
-#include "cost_model/analytic/transformer_layer.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
-#include "cost_model/analytic/transformer_layer.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {

@@ -18,6 +18,8 @@
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
 #include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/spec/rank_sizes.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

@@ -6,8 +6,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "cost_model/analytic/memory.h"
-
 namespace ptdp {
 namespace {
 

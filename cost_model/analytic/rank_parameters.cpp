@@ -1,8 +1,8 @@
 #include "cost_model/analytic/rank_parameters.h"
 
-#include "cost_model/analytic/stage.h"
-#include "cost_model/spec/parameter_counts.h"
+#include "cost_model/analytic/stage_layers.h"
 #include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {
@@ -12,30 +12,6 @@ double norm_parameters(const TransformerConfig& model) {
 }
 
 }  // namespace
-
-RankParameters& RankParameters::operator+=(const RankParameters& other) {
-  dense += other.dense;
-  experts += other.experts;
-  matrices += other.matrices;
-  return *this;
-}
-
-RankParameters operator*(const RankParameters& parameters, double factor) {
-  return {.dense = parameters.dense * factor,
-          .experts = parameters.experts * factor,
-          .matrices = parameters.matrices * factor};
-}
-
-RankParameters layer_parameters_of_rank(const TransformerConfig& model,
-                                        const ParallelConfig& config, LayerKind kind) {
-  const LayerParameters layer = layer_parameters(model, kind.has_experts);
-  const LayerWeights weights = layer_matrices(model, kind.has_experts);
-  const double compressions = layer_matrices(model, /*has_experts=*/false).replicated;
-  return {
-      .dense = static_cast<double>(layer.split) / config.tp + static_cast<double>(layer.replicated),
-      .experts = static_cast<double>(layer.experts) / config.ep / config.etp,
-      .matrices = weights.split / config.tp + compressions};
-}
 
 double end_parameters(const TransformerConfig& model, const ParallelConfig& config, int stage) {
   const double h = model.hidden_size;
@@ -98,12 +74,6 @@ bool has_replicas(const TransformerConfig& model, const ParallelConfig& config) 
   const std::int64_t ranks = std::int64_t{1} * config.tp * config.cp * config.dp;
   return config.dp > 1 || config.cp > 1 ||
          (model.num_experts > 0 && ranks > std::int64_t{1} * config.ep * config.etp);
-}
-
-double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
-                       LayerKind kind) {
-  const LayerWeights weights = layer_matrices(model, kind.has_experts);
-  return weights.split / config.tp + weights.replicated + weights.experts / config.ep / config.etp;
 }
 
 }  // namespace ptdp

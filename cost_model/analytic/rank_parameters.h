@@ -1,30 +1,11 @@
 // Parameters that one GPU of a stage holds, by the groups that share them.
 #pragma once
 
-#include "cost_model/spec/layer_kinds.h"
+#include "cost_model/analytic/layer_parameters.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/transformer_config.h"
 
 namespace ptdp {
-
-/// Parameters, or what goes with them, by who holds the same: experts have data-parallel groups of
-/// their own.
-struct RankParameters {
-  double dense = 0.0;    ///< As many times as there are dp·cp ranks that share them.
-  double experts = 0.0;  ///< As many times as expert_data_size() says.
-  /// Of `dense`, weights of layers that a recipe for 8 bits covers: matrices but the router's, and
-  /// none of the ends of the model. Experts are theirs whole.
-  double matrices = 0.0;
-
-  [[nodiscard]] double total() const { return dense + experts; }
-  RankParameters& operator+=(const RankParameters& other);
-  friend RankParameters operator*(const RankParameters& parameters, double factor);
-};
-
-/// Of one layer: its matrices and column-parallel biases over t, norms, row-parallel biases,
-/// router and compressions in full, its experts over ep·etp.
-[[nodiscard]] RankParameters layer_parameters_of_rank(const TransformerConfig& model,
-                                                      const ParallelConfig& config, LayerKind kind);
 
 /// Parameters that a GPU of `stage` (0 … pp−1) holds beside layers: the padded embedding over t
 /// where the model begins and where it ends (learned positions where it begins; the final norm and
@@ -52,9 +33,5 @@ struct RankParameters {
 
 /// Whether other ranks hold the same parameters as one: of all, or of experts alone.
 [[nodiscard]] bool has_replicas(const TransformerConfig& model, const ParallelConfig& config);
-
-/// Weights of a layer's matrices on a rank.
-[[nodiscard]] double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
-                                     LayerKind kind);
 
 }  // namespace ptdp

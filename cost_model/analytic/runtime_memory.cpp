@@ -9,7 +9,9 @@
 #include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/unit_memory.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/schedule_shape.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/memory_bound.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {

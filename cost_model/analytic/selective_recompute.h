@@ -3,7 +3,7 @@
 
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/layer_parts.h"
-#include "cost_model/analytic/transformer_layer.h"
+#include "cost_model/analytic/pass_time.h"
 
 namespace ptdp {
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "cost_model/analytic/recomputed_layers.h"
+#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 namespace {

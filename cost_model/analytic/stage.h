@@ -1,14 +1,10 @@
 // What the GPUs at each place of a pipeline cost per microbatch.
-//
-// `stage` counts those places, 0 … p−1: with more chunks than one, GPUs hold several virtual stages
-// of the model, and which ones depends on the schedule's placement.
 #pragma once
 
-#include <utility>
-#include <vector>
+#include <array>
 
+#include "cost_model/analytic/stage_layers.h"
 #include "cost_model/analytic/transformer_layer.h"
-#include "cost_model/schedule/schedule.h"
 
 namespace ptdp {
 
@@ -25,12 +21,6 @@ struct MicrobatchCosts {
   Seconds logits_forward;          ///< The part of `logits` in the forward pass,
   Seconds logits_weight_gradient;  ///< and in the weight gradient.
 };
-
-/// How often the model's end uses a table of the vocabulary: for the logits, and modules that
-/// predict more tokens for theirs and for their embedding.
-[[nodiscard]] constexpr double uses_at_the_end(const TransformerConfig& model) {
-  return 1.0 + 2.0 * model.mtp_num_layers;
-}
 
 /// What so many layers of each kind cost together.
 [[nodiscard]] LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts);
@@ -49,80 +39,6 @@ struct MicrobatchCosts {
 /// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);
-
-/// V rounded up to a multiple of 128·t, as Megatron-LM pads it.
-[[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
-
-/// Which virtual stages lie on which stage.
-[[nodiscard]] StagePlacement placement_of(ScheduleKind schedule);
-/// Whether it puts weight gradients off, apart from input gradients.
-[[nodiscard]] bool splits_backward(ScheduleKind schedule);
-/// How often the pipeline holds every layer: twice where it is bidirectional, each copy for one
-/// half of the microbatches.
-[[nodiscard]] int num_copies(const ParallelConfig& config);
-/// Whether `stage` begins the model, with the embedding, or ends it, with the logits.
-[[nodiscard]] bool holds_embedding(const ParallelConfig& config, int stage);
-[[nodiscard]] bool holds_logits(const ParallelConfig& config, int stage);
-
-/// Calls `visit` for each virtual stage of the model that the GPUs of `stage` (0 … pp−1) hold.
-template <class Visit>
-void for_each_virtual_stage(StagePlacement placement, int pp, int vpp, int stage,
-                            const Visit& visit) {
-  switch (placement) {
-    case StagePlacement::kLooped:
-      for (int chunk = 0; chunk < vpp; ++chunk) {
-        visit(chunk * pp + stage);
-      }
-      break;
-    case StagePlacement::kV:
-      visit(stage);
-      visit(2 * pp - 1 - stage);
-      break;
-    case StagePlacement::kBidirectional:
-      visit(stage);
-      visit(pp - 1 - stage);
-      break;
-  }
-}
-template <class Visit>
-void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
-  for_each_virtual_stage(placement_of(config.schedule), config.pp, config.vpp, stage, visit);
-}
-
-/// The first layer of a virtual stage of the model (0 … pv−1) and the one behind its last.
-[[nodiscard]] std::pair<int, int> layer_range(const TransformerConfig& model,
-                                              const ParallelConfig& config, int virtual_stage);
-/// Layers of the longest virtual stage of the model.
-[[nodiscard]] int longest_layer_range(const TransformerConfig& model, const ParallelConfig& config);
-/// Layers of a virtual stage of the model (0 … pv−1) by kind; where the model ends those of modules
-/// that predict more tokens, too, which are as its last layer.
-[[nodiscard]] LayerCounts layers_of_virtual_stage(const TransformerConfig& model,
-                                                  const ParallelConfig& config, int virtual_stage);
-/// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
-[[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
-                                          const ParallelConfig& config, int stage);
-/// Both, of all virtual stages and of all stages, worked out at once.
-class LayersOfStages {
- public:
-  LayersOfStages(const TransformerConfig& model, const ParallelConfig& config);
-
-  [[nodiscard]] const LayerCounts& of_virtual_stage(int virtual_stage) const {
-    return of_virtual_stages_[static_cast<std::size_t>(virtual_stage)];
-  }
-  [[nodiscard]] const LayerCounts& of_stage(int stage) const {
-    return of_stages_[static_cast<std::size_t>(stage)];
-  }
-
- private:
-  std::vector<LayerCounts> of_virtual_stages_;
-  std::vector<LayerCounts> of_stages_;
-};
-/// All layers of the model and of its modules.
-[[nodiscard]] LayerCounts layers_of_model(const TransformerConfig& model);
-
-/// Distance between the stages to look at when the heaviest is sought: where all have equal layers
-/// it is the first or the last, else it may be any.
-[[nodiscard]] int stage_step(const TransformerConfig& model, const ParallelConfig& config);
 
 /// Per-microbatch time of one stage of a pipeline, on average where microbatches go both ways.
 struct StageCosts {

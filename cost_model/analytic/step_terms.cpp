@@ -7,11 +7,13 @@
 #include "cost_model/analytic/core_sharing.h"
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/fp8_casts.h"
-#include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/spec/rank_sizes.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

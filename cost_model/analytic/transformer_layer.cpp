@@ -9,13 +9,14 @@
 #include "cost_model/analytic/element_wise.h"
 #include "cost_model/analytic/expert_layer.h"
 #include "cost_model/analytic/fp8_casts.h"
+#include "cost_model/analytic/layer_parameters.h"
 #include "cost_model/analytic/layer_parts.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/product_overlap.h"
-#include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/selective_recompute.h"
-#include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/rank_sizes.h"
 
 namespace ptdp {
 namespace {
@@ -180,27 +181,6 @@ void hide_dispatch(LayerCosts& costs, double slowdown) {
 }
 
 }  // namespace
-
-PassTime& PassTime::operator+=(const PassTime& other) {
-  matmul += other.matmul;
-  attention += other.attention;
-  memory_bound += other.memory_bound;
-  tensor_parallel += other.tensor_parallel;
-  context_parallel += other.context_parallel;
-  expert_parallel += other.expert_parallel;
-  launch += other.launch;
-  return *this;
-}
-
-PassTime operator*(PassTime pass, double factor) {
-  return {.matmul = pass.matmul * factor,
-          .attention = pass.attention * factor,
-          .memory_bound = pass.memory_bound * factor,
-          .tensor_parallel = pass.tensor_parallel * factor,
-          .context_parallel = pass.context_parallel * factor,
-          .expert_parallel = pass.expert_parallel * factor,
-          .launch = pass.launch * factor};
-}
 
 PassTime LayerCosts::recompute(Recompute kind) const {
   switch (kind) {

@@ -1,32 +1,13 @@
 // What one transformer layer costs per microbatch under tensor and sequence parallelism.
 #pragma once
 
+#include "cost_model/analytic/pass_time.h"
 #include "cost_model/spec/layer_kinds.h"
 #include "cost_model/spec/parallel_config.h"
 #include "cost_model/spec/scenario.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
-
-/// Time of one pass by what it is spent on. The terms follow one another, so they add up.
-struct PassTime {
-  Seconds matmul;            ///< Linear layers.
-  Seconds attention;         ///< The attention core.
-  Seconds memory_bound;      ///< Norms, biases, dropouts, activations.
-  Seconds tensor_parallel;   ///< Collectives that compute does not hide.
-  Seconds context_parallel;  ///< Parts of sequences that attention waits for.
-  Seconds expert_parallel;   ///< Tokens on their way to experts and back.
-  Seconds launch;            ///< Latency of kernels, or waiting for the host to launch them.
-
-  [[nodiscard]] Seconds total() const { return compute() + collectives() + launch; }
-  [[nodiscard]] Seconds compute() const { return matmul + attention + memory_bound; }
-  [[nodiscard]] Seconds collectives() const {
-    return tensor_parallel + context_parallel + expert_parallel;
-  }
-  PassTime& operator+=(const PassTime& other);
-  friend PassTime operator+(PassTime a, const PassTime& b) { return a += b; }
-  friend PassTime operator*(PassTime pass, double factor);
-};
 
 /// One layer, per microbatch.
 struct LayerCosts {
@@ -61,12 +42,6 @@ struct LayerCosts {
 
 /// Bytes of an element that sequence parallelism gathers for a linear layer.
 [[nodiscard]] double gathered_activation_bytes(const StackSpec& stack);
-
-/// Tokens of a microbatch that a rank has, b·s/cp.
-[[nodiscard]] constexpr std::int64_t tokens_of_rank(const TransformerConfig& model,
-                                                    const ParallelConfig& config) {
-  return std::int64_t{1} * config.micro_batch_size * model.seq_length / config.cp;
-}
 
 /// Costs of a layer of a kind with the config's tp, cp, ep, etp, micro_batch_size and
 /// sequence_parallel, and by whether its schedule splits backward passes; the other keys matter for

@@ -5,7 +5,7 @@
 
 #include "cost_model/analytic/host_scratch.h"
 #include "cost_model/analytic/rank_parameters.h"
-#include "cost_model/analytic/sharding.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,10 @@
 #include "cost_model/analytic/rank_parameters.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/spec/parameter_counts.h"
+#include "cost_model/spec/rank_sizes.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

@@ -15,6 +15,7 @@
 #include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
 #include "cost_model/spec/near_miss.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

@@ -4,6 +4,8 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/simulation/virtual_stage_durations.h"
 #include "cost_model/spec/rank_grid.h"
+#include "cost_model/spec/rank_sizes.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

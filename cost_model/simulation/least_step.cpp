@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/simulation/simulated_step.h"
 #include "cost_model/simulation/step_builder.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/schedule_shape.h"
 #include "cost_model/simulation/simulator.h"
 #include "cost_model/simulation/step_builder.h"

@@ -4,12 +4,12 @@
 
 #include "cost_model/analytic/fp8_casts.h"
 #include "cost_model/analytic/iteration.h"
-#include "cost_model/analytic/memory.h"
 #include "cost_model/analytic/memory_bound.h"
 #include "cost_model/analytic/offload.h"
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/analytic/step_terms.h"
 #include "cost_model/simulation/virtual_stage_durations.h"
+#include "cost_model/spec/sharded_state.h"
 
 namespace ptdp {
 namespace {

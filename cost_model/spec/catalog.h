@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
-#include <vector>
 
 #include "cost_model/spec/cluster_spec.h"
+#include "cost_model/spec/profile_files.h"
 #include "cost_model/spec/stack_spec.h"
 #include "cost_model/spec/transformer_config.h"
 
@@ -24,28 +23,14 @@ struct ModelProfile {
   int longest_sequence = 0;
 };
 
-/// Where profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles beside the installed
-/// program, else the source tree it was built from. Throws Error when none of them is a directory.
-[[nodiscard]] std::filesystem::path profiles_directory();
-
 /// A profile by name ("1T"), or by path when `name_or_path` has a slash or ends in .json; of a
 /// model also a Hugging Face config.json or the folder of one. Throws Error with near misses for an
 /// unknown name: there is no fallback.
 [[nodiscard]] ModelProfile find_model(const std::string& name_or_path);
 [[nodiscard]] ClusterSpec find_cluster(const std::string& name_or_path);
 [[nodiscard]] StackSpec find_stack(const std::string& name_or_path);
-[[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
-[[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
-
-enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
-
-/// The file that a name or a path as above stands for. Throws Error as above.
-[[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
 
 /// The cluster as a file that find_cluster() reads: its GPU and curves by value.
 [[nodiscard]] std::string cluster_file(ClusterSpec cluster);
-
-/// The names of the shipped profiles of a kind, sorted by name.
-[[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);
 
 }  // namespace ptdp

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/spec/catalog.h"
 #include "cost_model/spec/in_quotes.h"
+#include "cost_model/spec/profile_files.h"
 
 namespace ptdp {
 namespace {
@@ -323,5 +323,21 @@ template void describe(ObjectReader&, AllReduceCurve&);
 template void describe(ObjectWriter&, AllReduceCurve&);
 template void describe(ObjectReader&, ClusterSpec&);
 template void describe(ObjectWriter&, ClusterSpec&);
+
+GpuSpec find_gpu(const std::string& name_or_path) {
+  return read_profile<GpuSpec>(ProfileKind::kGpu, name_or_path);
+}
+
+std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path) {
+  ObjectReader reader = open_profile(ProfileKind::kCurve, name_or_path);
+  std::string name;
+  std::string source;
+  reader.name("name", name);
+  reader.text("source", source);
+  std::vector<AllReduceCurve> curves;
+  reader.objects("all_reduce_curves", curves);
+  reader.finish();
+  return curves;
+}
 
 }  // namespace ptdp

@@ -221,4 +221,10 @@ void describe(Fields& fields, HostSpec& host);
 template <class Fields>
 void describe(Fields& fields, ClusterSpec& cluster);
 
+/// A GPU's profile by name ("a100-80gb-sxm") or path. Throws Error as profile_file().
+[[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
+
+/// The all-reduce curves of a file of curves by name or path. Throws Error as profile_file().
+[[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
+
 }  // namespace ptdp

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cost_model/analytic/stage.h"
+#include "cost_model/spec/rank_sizes.h"
 #include "runtime/layers/sequence_parallel.h"
 
 namespace ptdp {

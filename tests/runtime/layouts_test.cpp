@@ -7,6 +7,7 @@
 #include "cost_model/analytic/stage.h"
 #include "cost_model/analytic/volumes.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/schedule/validator.h"
 #include "cost_model/spec/catalog.h"
 #include "tests/runtime/layout_sets.h"

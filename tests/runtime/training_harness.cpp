@@ -8,6 +8,7 @@
 #include "cost_model/analytic/sharding.h"
 #include "cost_model/schedule/communication.h"
 #include "cost_model/schedule/generators.h"
+#include "cost_model/spec/sharded_state.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/transport/launch.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cost_model/spec/rank_sizes.h"
 #include "tests/cost_model/analytic/plain_scenario.h"
 #include "tests/cost_model/scenarios.h"
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "cost_model/schedule/schedule_traits.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 #include "tests/cost_model/spec/temporary_directory.h"
 #include "tests/cost_model/spec/thrown.h"

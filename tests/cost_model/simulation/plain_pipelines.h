@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost_model/analytic/stage.h"
+#include "cost_model/schedule/schedule_traits.h"
 #include "tests/cost_model/scenarios.h"
 
 namespace ptdp {

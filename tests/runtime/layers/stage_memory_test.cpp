@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/analytic/stage.h"
+#include "cost_model/spec/rank_sizes.h"
 #include "runtime/transport/solo_communicator.h"
 #include "tests/runtime/layers/idle_backend.h"
 #include "tests/runtime/layers/stage_run.h"
