@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "cost_model/analytic/sharding.h"
-#include "cost_model/spec/object_writer.h"
-#include "cost_model/spec/sharded_state.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/text/object_writer.h"
 
 namespace ptdp {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cost_model/spec/parallel_config.h"
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/units.h"
 
 namespace ptdp {

@@ -1,7 +1,7 @@
 // What a plan's precision is in memory.
 #pragma once
 
-#include "cost_model/spec/stack_spec.h"
+#include "cost_model/inputs/stack_spec.h"
 #include "kernels/data_type.h"
 
 namespace ptdp {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/files.h"
+#include "cost_model/text/files.h"
 
 namespace ptdp {
 namespace {

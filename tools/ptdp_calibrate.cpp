@@ -5,14 +5,14 @@
 #include <ctime>
 #include <filesystem>
 
-#include "cost_model/calibration/quantile.h"
 #include "cost_model/error.h"
-#include "cost_model/spec/in_quotes.h"
-#include "planner/interval_fit.h"
-#include "planner/profile_refit.h"
-#include "planner/refit.h"
-#include "tools/command_line.h"
-#include "tools/output_files.h"
+#include "cost_model/measured/quantile.h"
+#include "cost_model/text/in_quotes.h"
+#include "planner/tuning/profile_refit.h"
+#include "planner/validation/interval_fit.h"
+#include "planner/validation/refit.h"
+#include "tools/shared/command_line.h"
+#include "tools/shared/output_files.h"
 
 namespace ptdp {
 namespace {
@@ -65,7 +65,7 @@ std::string half_width_line(const char* what, const std::vector<double>& half_wi
 
 std::string intervals_text(const std::vector<CostedRun>& runs) {
   const std::string text =
-      fmt::format("fitted to {} runs: {}\nin cost_model/calibration/interval.h: {}\n", runs.size(),
+      fmt::format("fitted to {} runs: {}\nin cost_model/measured/interval.h: {}\n", runs.size(),
                   describe_model(fit_intervals(runs)), describe_model(kIntervalModel));
   const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
   const CoverageSummary all = summarize(coverages);

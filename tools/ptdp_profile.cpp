@@ -11,18 +11,18 @@
 
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
-#include "cost_model/files.h"
-#include "cost_model/spec/catalog.h"
-#include "cost_model/spec/in_quotes.h"
-#include "cost_model/spec/shown_text.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/shown_text.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
-#include "tools/command_line.h"
-#include "tools/gpus.h"
-#include "tools/memory_limit.h"
-#include "tools/output_files.h"
+#include "tools/shared/command_line.h"
+#include "tools/shared/gpus.h"
+#include "tools/shared/memory_limit.h"
+#include "tools/shared/output_files.h"
 
 namespace ptdp {
 namespace {

@@ -8,16 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
-#include "cost_model/schedule/validator.h"
-#include "cost_model/simulation/simulator.h"
-#include "cost_model/spec/csv_table.h"
-#include "cost_model/spec/in_quotes.h"
-#include "cost_model/spec/near_miss.h"
-#include "tools/command_line.h"
-#include "tools/memory_limit.h"
-#include "tools/simulate_plan.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/schedule/validator/validator.h"
+#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/text/csv_table.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+#include "tools/shared/command_line.h"
+#include "tools/shared/memory_limit.h"
+#include "tools/sim/simulate_plan.h"
 
 namespace ptdp {
 namespace {

@@ -7,14 +7,14 @@
 #include <set>
 
 #include "cost_model/error.h"
-#include "cost_model/spec/in_quotes.h"
-#include "cost_model/spec/near_miss.h"
-#include "planner/error_page.h"
-#include "planner/partial_runs.h"
-#include "planner/run_report.h"
-#include "planner/run_set.h"
-#include "planner/validation_report.h"
-#include "tools/command_line.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+#include "planner/runs/run_report.h"
+#include "planner/runs/run_set.h"
+#include "planner/validation/error_page.h"
+#include "planner/validation/partial_runs.h"
+#include "planner/validation/validation_report.h"
+#include "tools/shared/command_line.h"
 
 namespace ptdp {
 namespace {

@@ -1,8 +1,8 @@
 // What kind of pipeline each schedule is.
 #pragma once
 
+#include "cost_model/inputs/parallel_config.h"
 #include "cost_model/schedule/schedule.h"
-#include "cost_model/spec/parallel_config.h"
 
 namespace ptdp {
 

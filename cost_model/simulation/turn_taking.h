@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "cost_model/schedule/communication.h"
+#include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/simulation/timeline.h"
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <optional>
 
-#include "cost_model/spec/catalog.h"
+#include "cost_model/inputs/catalog/catalog.h"
 #include "runtime/profiling/profiled_device.h"
 #include "runtime/profiling/profiled_models.h"
 

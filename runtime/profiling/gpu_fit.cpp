@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "cost_model/analytic/element_wise.h"
-#include "cost_model/analytic/gemm.h"
+#include "cost_model/layer/element_wise.h"
+#include "cost_model/operations/gemm.h"
 
 namespace ptdp {
 namespace {

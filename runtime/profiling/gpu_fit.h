@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/inputs/cluster_spec.h"
 #include "runtime/profiling/layer_profile.h"
 
 namespace ptdp {

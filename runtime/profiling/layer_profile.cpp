@@ -10,13 +10,13 @@
 #include <numeric>
 #include <utility>
 
-#include "cost_model/analytic/flops.h"
-#include "runtime/optimizer.h"
+#include "cost_model/iteration/flops.h"
+#include "runtime/data/training_data.h"
+#include "runtime/launch/launch.h"
+#include "runtime/model/transformer_stage.h"
+#include "runtime/optimizer/optimizer.h"
 #include "runtime/profiling/samples.h"
 #include "runtime/profiling/timed_backend.h"
-#include "runtime/training_data.h"
-#include "runtime/transformer_stage.h"
-#include "runtime/transport/launch.h"
 #include "runtime/transport/solo_communicator.h"
 
 namespace ptdp {

@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cost_model/spec/measured_operation.h"
-#include "cost_model/spec/transformer_config.h"
+#include "cost_model/inputs/measured_operation.h"
+#include "cost_model/inputs/transformer_config.h"
 #include "kernels/backend.h"
 
 namespace ptdp {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/launch/launch.h"
 #include "runtime/profiling/samples.h"
-#include "runtime/transport/launch.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cost_model/spec/measured_curve.h"
+#include "cost_model/inputs/measured_curve.h"
 #include "kernels/backend.h"
 
 namespace ptdp {

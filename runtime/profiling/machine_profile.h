@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/inputs/cluster_spec.h"
 #include "runtime/profiling/basic_times.h"
 #include "runtime/profiling/device_conditions.h"
 #include "runtime/profiling/profiled_device.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/spec/cluster_spec.h"
+#include "cost_model/inputs/cluster_spec.h"
 #include "kernels/backend.h"
 #include "kernels/device_sample.h"
 #include "runtime/profiling/layer_profile.h"

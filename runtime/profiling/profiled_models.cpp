@@ -1,7 +1,7 @@
 #include "runtime/profiling/profiled_models.h"
 
-#include "cost_model/analytic/memory.h"
-#include "cost_model/analytic/runtime_stack.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/memory/runtime_stack.h"
 
 namespace ptdp {
 

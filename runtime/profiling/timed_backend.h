@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/spec/measured_operation.h"
+#include "cost_model/inputs/measured_operation.h"
 #include "kernels/backend.h"
 
 namespace ptdp {

@@ -9,9 +9,9 @@
 #include <string>
 #include <tuple>
 
-#include "cost_model/analytic/gemm.h"
-#include "cost_model/analytic/memory_bound.h"
-#include "cost_model/spec/catalog.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/operations/gemm.h"
+#include "cost_model/operations/memory_bound.h"
 #include "kernels/cuda/gpu_probe.h"
 
 namespace ptdp {

@@ -17,17 +17,17 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/analytic/collectives.h"
 #include "cost_model/error.h"
-#include "cost_model/spec/catalog.h"
-#include "cost_model/spec/in_quotes.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/network/collectives.h"
+#include "cost_model/text/in_quotes.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/launch.h"
+#include "runtime/launch/launch.h"
 #include "tests/benchmarks/there_and_back.h"
-#include "tools/command_line.h"
-#include "tools/gpus.h"
-#include "tools/launched_command.h"
-#include "tools/prepare_together.h"
+#include "tools/run/launched_command.h"
+#include "tools/run/prepare_together.h"
+#include "tools/shared/command_line.h"
+#include "tools/shared/gpus.h"
 
 namespace ptdp {
 namespace {

@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/calibration/quantile.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
-#include "cost_model/simulation/step_simulator.h"
+#include "cost_model/measured/quantile.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
+#include "runtime/launch/launch.h"
 #include "runtime/transport/forwarding_communicator.h"
-#include "runtime/transport/launch.h"
 
 namespace ptdp {
 namespace {

@@ -2,11 +2,11 @@
 // two million fully costed candidates per second and core; all published runs within 1 s.
 #include <benchmark/benchmark.h>
 
-#include "cost_model/analytic/iteration.h"
-#include "cost_model/analytic/memory.h"
-#include "planner/planning.h"
-#include "planner/validation.h"
-#include "tests/cost_model/scenarios.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "planner/answer/planning.h"
+#include "planner/validation/validation.h"
+#include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {

@@ -3,12 +3,12 @@
 // included.
 #include <benchmark/benchmark.h>
 
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
-#include "cost_model/schedule/validator.h"
-#include "cost_model/simulation/critical_path.h"
-#include "cost_model/simulation/simulator.h"
-#include "cost_model/simulation/step_simulator.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/schedule/validator/validator.h"
+#include "cost_model/simulation/analysis/critical_path.h"
+#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 
 namespace ptdp {
 namespace {

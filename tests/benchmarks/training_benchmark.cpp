@@ -8,14 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "cost_model/analytic/flops.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
+#include "cost_model/iteration/flops.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
+#include "runtime/launch/launch.h"
 #include "runtime/transport/forwarding_communicator.h"
-#include "runtime/transport/launch.h"
 #include "runtime/transport/solo_communicator.h"
 
 namespace ptdp {

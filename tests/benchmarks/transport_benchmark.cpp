@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/launch.h"
+#include "runtime/launch/launch.h"
 #include "tests/benchmarks/there_and_back.h"
 
 namespace ptdp {

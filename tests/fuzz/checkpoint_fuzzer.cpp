@@ -1,6 +1,6 @@
 // A manifest or an index of any bytes is refused, or reads back as it was written and lies within
 // its bounds, every entry behind the one before.
-#include "runtime/checkpoint_format.h"
+#include "runtime/checkpoint/checkpoint_format.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace ptdp {

@@ -1,6 +1,6 @@
 // A cluster, GPU or stack file of any bytes is refused, or reads back as it was written.
-#include "cost_model/spec/cluster_spec.h"
-#include "cost_model/spec/stack_spec.h"
+#include "cost_model/inputs/cluster_spec.h"
+#include "cost_model/inputs/stack_spec.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace {

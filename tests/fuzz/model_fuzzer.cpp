@@ -1,9 +1,9 @@
 // A model file of any bytes is refused, or counted and costed without a fault.
-#include "cost_model/analytic/flops.h"
-#include "cost_model/spec/huggingface_config.h"
-#include "cost_model/spec/object_reader.h"
-#include "cost_model/spec/parameter_counts.h"
-#include "cost_model/spec/transformer_config.h"
+#include "cost_model/inputs/huggingface/huggingface_config.h"
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/transformer_config.h"
+#include "cost_model/iteration/flops.h"
+#include "cost_model/text/object_reader.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // A plan of any bytes is refused, or reads back as it was written and can be costed.
 #include <cmath>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/schedule/buffer_slots.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/validator.h"
-#include "cost_model/simulation/simulator.h"
+#include "cost_model/schedule/passes/buffer_slots.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/schedule/validator/validator.h"
+#include "cost_model/simulation/engine/simulator.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/megatron_index.h"
-#include "runtime/token_file.h"
+#include "runtime/data/megatron_index.h"
+#include "runtime/data/token_file.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace ptdp {

@@ -1,5 +1,5 @@
 // What people type behind flags is refused or understood: sets of numbers, partial configurations.
-#include "planner/explain.h"
+#include "planner/explain/explain.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "cost_model/analytic/host_scratch.h"
+#include "cost_model/operations/host_scratch.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
 

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/launch.h"
-#include "runtime/transport/mpi_world.h"
-#include "runtime/transport/tcp_job.h"
+#include "runtime/launch/launch.h"
+#include "runtime/transport/processes/mpi_world.h"
+#include "runtime/transport/processes/tcp/tcp_job.h"
 
 namespace ptdp {
 namespace {

@@ -1,5 +1,5 @@
 // How processes that mpirun started run ranks.
-#include "runtime/transport/mpi_world.h"
+#include "runtime/transport/processes/mpi_world.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "cost_model/error.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/launch.h"
+#include "runtime/launch/launch.h"
 #include "tests/mpi/process_ranks.h"
 #include "tests/runtime/transport/buffers.h"
 

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <memory>
 
-#include "runtime/transport/mpi_world.h"
+#include "runtime/transport/processes/mpi_world.h"
 #include "tests/mpi/process_ranks.h"
 #include "tests/runtime/transport/job_ranks.h"
 

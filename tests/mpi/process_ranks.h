@@ -1,7 +1,7 @@
 // This process among those of a test's job.
 #pragma once
 
-#include "runtime/transport/job.h"
+#include "runtime/transport/processes/job.h"
 
 namespace ptdp {
 

@@ -1,7 +1,7 @@
 // The time of a configuration that nothing else is costed with: what a search must find.
 #pragma once
 
-#include "cost_model/analytic/iteration.h"
+#include "cost_model/iteration/iteration.h"
 
 namespace ptdp {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/validation.h"
+#include "planner/validation/validation.h"
 
 namespace ptdp {
 

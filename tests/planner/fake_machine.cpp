@@ -1,9 +1,9 @@
 #include "tests/planner/fake_machine.h"
 
-#include "cost_model/simulation/step_builder.h"
-#include "cost_model/spec/catalog.h"
-#include "planner/plan_simulation.h"
-#include "planner/run_terms.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/iteration/step_builder.h"
+#include "planner/plan/plan_simulation.h"
+#include "planner/plan/run_terms.h"
 
 namespace ptdp {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/run_evidence.h"
+#include "planner/runs/run_evidence.h"
 
 namespace ptdp {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cost_model/spec/object_writer.h"
+#include "cost_model/text/object_writer.h"
 
 namespace ptdp {
 namespace {

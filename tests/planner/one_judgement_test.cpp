@@ -10,14 +10,14 @@
 #include <map>
 #include <vector>
 
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
-#include "cost_model/simulation/schedule_shape.h"
-#include "cost_model/simulation/step_builder.h"
-#include "cost_model/simulation/step_simulator.h"
-#include "planner/constraint.h"
-#include "planner/plan_simulation.h"
-#include "planner/planning.h"
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/iteration/step_builder.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/simulation/engine/step_simulator.h"
+#include "planner/answer/planning.h"
+#include "planner/plan/plan_simulation.h"
+#include "planner/search/constraint.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/planner/random_queries.h"
 

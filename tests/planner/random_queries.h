@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cost_model/error.h"
-#include "cost_model/spec/catalog.h"
-#include "planner/constraint.h"
-#include "planner/enumerate.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "planner/search/constraint.h"
+#include "planner/search/enumerate.h"
 
 namespace ptdp {
 

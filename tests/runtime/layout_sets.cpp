@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp::testing {
 namespace {

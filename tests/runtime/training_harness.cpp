@@ -5,12 +5,12 @@
 #include <mutex>
 #include <numeric>
 
-#include "cost_model/analytic/sharding.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
-#include "cost_model/spec/sharded_state.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/launch.h"
+#include "runtime/launch/launch.h"
 
 namespace ptdp::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/executor.h"
-#include "runtime/transport/launch.h"
+#include "runtime/executor/executor.h"
+#include "runtime/launch/launch.h"
 
 namespace ptdp::testing {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

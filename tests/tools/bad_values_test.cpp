@@ -1,7 +1,7 @@
 // Well-formed files with values that cannot be: F06 to F09 of the list of bad inputs.
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -1,7 +1,7 @@
 // ptdp-calibrate, and plans made with what it writes.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

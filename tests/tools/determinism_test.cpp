@@ -1,7 +1,7 @@
 // Equal input gives equal bytes: whatever the threads, the locale, the time zone, the run.
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

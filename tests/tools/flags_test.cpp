@@ -1,7 +1,7 @@
 // Flags and words that no command takes, and values that no flag takes.
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <utility>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -1,7 +1,7 @@
 // ptdp-run under launchers that are not here: their environments alone.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -1,7 +1,7 @@
 // Models that users bring as they have them.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "cost_model/units.h"
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -1,7 +1,7 @@
 // No command writes over what it reads, by whatever name or link an output reaches it.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

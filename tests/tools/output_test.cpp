@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -1,7 +1,7 @@
 // ptdp-plan partition: lists and models, formats, bad input, what does not fit.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

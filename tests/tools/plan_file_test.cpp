@@ -1,7 +1,7 @@
 // Plan files that `ptdp-plan show` reads: unchanged, of another version, edited by hand.
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "runtime/profiling/processor.h"
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <random>
 
-#include "cost_model/spec/stack_spec.h"
-#include "planner/enumerate.h"
-#include "planner/plan.h"
+#include "cost_model/inputs/stack_spec.h"
+#include "planner/plan/plan.h"
+#include "planner/search/enumerate.h"
 
 namespace ptdp::testing {
 

@@ -14,12 +14,12 @@
 #include <string>
 
 #include "cost_model/error.h"
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/runtime/training_harness.h"
 #include "tests/tools/random_plans.h"
-#include "tools/run_plan.h"
+#include "tools/run/run_plan.h"
 
 namespace ptdp::testing {
 namespace {

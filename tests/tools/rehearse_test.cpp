@@ -4,7 +4,7 @@
 #include <cmath>
 #include <csignal>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

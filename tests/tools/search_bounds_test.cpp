@@ -1,7 +1,7 @@
 // Sizes at which counts overflow and searches run away: F12 to F14 of the list of bad inputs.
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

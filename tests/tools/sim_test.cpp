@@ -1,7 +1,7 @@
 // ptdp-sim: orders, times, bad sizes, bad files.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "runtime/transport/socket.h"
-#include "tests/tools/commands.h"
+#include "runtime/transport/processes/tcp/socket.h"
+#include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {

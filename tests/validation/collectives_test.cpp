@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/analytic/collectives.h"
-#include "cost_model/spec/catalog.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/network/collectives.h"
 
 namespace ptdp {
 namespace {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/analytic/collectives.h"
-#include "cost_model/analytic/expert_dispatch.h"
-#include "cost_model/spec/catalog.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/network/collectives.h"
+#include "cost_model/network/expert_dispatch.h"
 
 namespace ptdp {
 namespace {

@@ -4,9 +4,9 @@
 #include <iostream>
 #include <vector>
 
-#include "cost_model/analytic/iteration.h"
-#include "cost_model/analytic/memory.h"
-#include "tests/cost_model/scenarios.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {

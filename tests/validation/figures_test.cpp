@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/analytic/iteration.h"
-#include "cost_model/analytic/memory.h"
-#include "planner/constraint.h"
-#include "planner/validation.h"
-#include "tests/cost_model/scenarios.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "planner/search/constraint.h"
+#include "planner/validation/validation.h"
+#include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {

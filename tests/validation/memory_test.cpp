@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/analytic/memory.h"
-#include "cost_model/calibration/quantile.h"
-#include "planner/validation.h"
+#include "cost_model/measured/quantile.h"
+#include "cost_model/memory/memory.h"
+#include "planner/validation/validation.h"
 
 namespace ptdp {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/analytic/flops.h"
-#include "cost_model/analytic/iteration.h"
-#include "planner/interval_fit.h"
-#include "planner/prediction.h"
-#include "planner/search.h"
-#include "planner/validation_report.h"
-#include "tests/cost_model/scenarios.h"
+#include "cost_model/iteration/flops.h"
+#include "cost_model/iteration/iteration.h"
+#include "planner/plan/prediction.h"
+#include "planner/search/search.h"
+#include "planner/validation/interval_fit.h"
+#include "planner/validation/validation_report.h"
+#include "tests/support/scenarios.h"
 
 namespace ptdp {
 namespace {

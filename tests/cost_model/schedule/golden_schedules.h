@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
-#include "cost_model/spec/csv_table.h"
+#include "cost_model/text/csv_table.h"
 
 namespace ptdp {
 

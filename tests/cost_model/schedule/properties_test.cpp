@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "cost_model/schedule/deadlock.h"
-#include "cost_model/schedule/validator.h"
+#include "cost_model/schedule/validator/deadlock.h"
+#include "cost_model/schedule/validator/validator.h"
 #include "tests/cost_model/schedule/in_order_run.h"
 #include "tests/cost_model/schedule/random_schedules.h"
 

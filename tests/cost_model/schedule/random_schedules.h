@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
 
 namespace ptdp {
 

@@ -4,8 +4,8 @@
 
 #include "cost_model/schedule/schedule_traits.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
-#include "tests/cost_model/spec/temporary_directory.h"
-#include "tests/cost_model/spec/thrown.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/thrown.h"
 
 namespace ptdp {
 namespace {

@@ -1,9 +1,9 @@
 // Pipelines whose passes take what a test says: their steps can be worked out by hand.
 #pragma once
 
-#include "cost_model/analytic/stage.h"
 #include "cost_model/schedule/schedule_traits.h"
-#include "tests/cost_model/scenarios.h"
+#include "cost_model/stage/stage.h"
+#include "tests/support/scenarios.h"
 
 namespace ptdp {
 

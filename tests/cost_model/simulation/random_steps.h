@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "cost_model/schedule/communication.h"
-#include "cost_model/schedule/generators.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/step_times.h"
 
 namespace ptdp {

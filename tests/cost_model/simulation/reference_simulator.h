@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cost_model/schedule/lane.h"
-#include "cost_model/simulation/action_durations.h"
+#include "cost_model/simulation/engine/action_durations.h"
 #include "cost_model/simulation/timeline.h"
 
 namespace ptdp {

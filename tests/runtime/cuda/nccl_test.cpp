@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/nccl_world.h"
+#include "runtime/transport/nccl/nccl_world.h"
 #include "tests/runtime/cuda/training_on_gpu.h"
 #include "tests/runtime/transport/device_values.h"
 

@@ -1,5 +1,5 @@
-// In place of runtime/transport/nccl_library.cpp: the emulated functions.
-#include "runtime/transport/nccl_library.h"
+// In place of runtime/transport/nccl/nccl_library.cpp: the emulated functions.
+#include "runtime/transport/nccl/nccl_library.h"
 
 namespace ptdp {
 

@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "runtime/transport/thread_world.h"
+#include "runtime/transport/threads/thread_world.h"
 #include "tests/runtime/emulated_nccl/emulation.h"
 #include "tests/runtime/transport/device_copies.h"
 #include "tests/runtime/transport/test_ranks.h"

@@ -5,7 +5,7 @@
 
 #include "kernels/backend.h"
 #include "runtime/transport/communicator.h"
-#include "runtime/transport/nccl_world.h"
+#include "runtime/transport/nccl/nccl_world.h"
 
 namespace ptdp {
 

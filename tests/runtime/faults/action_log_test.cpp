@@ -1,5 +1,5 @@
 // What is told of a rank while its threads write.
-#include "runtime/action_log.h"
+#include "runtime/faults/action_log.h"
 
 #include <gmock/gmock.h>
 

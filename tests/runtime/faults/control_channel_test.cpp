@@ -1,5 +1,5 @@
 // Processes that die, stop, fail or never come: what the others learn.
-#include "runtime/control_channel.h"
+#include "runtime/faults/control_channel.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -9,9 +9,9 @@
 #include <csignal>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/control_message.h"
-#include "runtime/transport/launch.h"
-#include "tests/runtime/error_of.h"
+#include "runtime/faults/control_message.h"
+#include "runtime/launch/launch.h"
+#include "tests/support/error_of.h"
 
 namespace ptdp::testing {
 namespace {

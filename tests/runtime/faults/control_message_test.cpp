@@ -1,5 +1,5 @@
 // Lines between processes: what is sent comes back, and nothing else is taken.
-#include "runtime/control_message.h"
+#include "runtime/faults/control_message.h"
 
 #include <gtest/gtest.h>
 

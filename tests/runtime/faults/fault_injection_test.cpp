@@ -1,5 +1,5 @@
 // Faults on purpose: what their text means, and where they happen.
-#include "runtime/fault_injection.h"
+#include "runtime/faults/fault_injection.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cost_model/error.h"
-#include "tests/runtime/error_of.h"
+#include "tests/support/error_of.h"
 
 namespace ptdp::testing {
 namespace {

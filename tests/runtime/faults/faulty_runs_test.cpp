@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/fault_injection.h"
-#include "runtime/training_run.h"
+#include "runtime/faults/fault_injection.h"
+#include "runtime/run/training_run.h"
 #include "tests/runtime/training_harness.h"
 
 namespace ptdp::testing {

@@ -1,5 +1,5 @@
 // Which rank holds the others up, out of times made by hand.
-#include "runtime/straggler.h"
+#include "runtime/faults/straggler.h"
 
 #include <gtest/gtest.h>
 

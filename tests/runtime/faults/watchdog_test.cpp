@@ -1,5 +1,5 @@
 // When a world stands still, who is to blame, and how a run is ended.
-#include "runtime/watchdog.h"
+#include "runtime/faults/watchdog.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/thread_world.h"
+#include "runtime/transport/threads/thread_world.h"
 
 namespace ptdp::testing {
 namespace {

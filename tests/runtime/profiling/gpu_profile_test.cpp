@@ -1,14 +1,14 @@
 // The profile of a GPU, on one that is emulated: what is in it, not how fast that is.
 #include <gmock/gmock.h>
 
-#include "cost_model/analytic/element_wise.h"
-#include "cost_model/analytic/iteration.h"
-#include "cost_model/spec/catalog.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/layer/element_wise.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/profiled_models.h"
-#include "tests/cost_model/scenarios.h"
-#include "tests/cost_model/spec/temporary_directory.h"
+#include "tests/support/scenarios.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ptdp {
 namespace {

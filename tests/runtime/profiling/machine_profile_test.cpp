@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "cost_model/analytic/element_wise.h"
-#include "cost_model/analytic/gemm.h"
-#include "cost_model/spec/scenario.h"
+#include "cost_model/inputs/scenario.h"
+#include "cost_model/layer/element_wise.h"
+#include "cost_model/operations/gemm.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/profiling/gpu_fit.h"
 

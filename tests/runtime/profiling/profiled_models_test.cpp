@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "cost_model/spec/catalog.h"
-#include "cost_model/spec/parameter_counts.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/parameter_counts.h"
 #include "runtime/profiling/profiled_device.h"
 
 namespace ptdp {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "runtime/transport/job.h"
+#include "runtime/transport/processes/job.h"
 #include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {

@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "kernels/backend.h"
+#include "runtime/launch/launch.h"
 #include "runtime/transport/communicator.h"
-#include "runtime/transport/launch.h"
 #include "tests/runtime/transport/buffers.h"
 
 namespace ptdp {

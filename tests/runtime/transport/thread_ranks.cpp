@@ -2,7 +2,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/transport/thread_world.h"
+#include "runtime/transport/threads/thread_world.h"
 #include "tests/runtime/transport/test_ranks.h"
 
 namespace ptdp {

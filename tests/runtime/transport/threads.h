@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/transport/thread_world.h"
+#include "runtime/transport/threads/thread_world.h"
 #include "tests/runtime/transport/buffers.h"
 
 namespace ptdp {

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "cost_model/files.h"
+#include "cost_model/text/files.h"
 #include "kernels/counter_random.h"
-#include "runtime/checkpoint.h"
-#include "runtime/training_data.h"
-#include "tests/cost_model/spec/temporary_directory.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/training_data.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/validation/pytorch/small_training.h"
 
 namespace ptdp {

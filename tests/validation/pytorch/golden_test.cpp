@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/files.h"
-#include "cost_model/spec/object_reader.h"
-#include "runtime/checkpoint.h"
-#include "tests/cost_model/spec/temporary_directory.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/object_reader.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/validation/pytorch/small_training.h"
 
 namespace ptdp {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "runtime/checkpoint_writer.h"
-#include "runtime/optimizer.h"
-#include "runtime/transformer_stage.h"
-#include "runtime/transport/launch.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/launch/launch.h"
+#include "runtime/model/transformer_stage.h"
+#include "runtime/optimizer/optimizer.h"
 
 namespace ptdp {
 namespace {

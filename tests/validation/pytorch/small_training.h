@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "cost_model/spec/transformer_config.h"
+#include "cost_model/inputs/transformer_config.h"
 #include "kernels/data_type.h"
-#include "runtime/checkpoint.h"
-#include "runtime/learning_rate.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/optimizer/learning_rate.h"
 
 namespace ptdp {
 

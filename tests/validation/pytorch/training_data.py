@@ -1,4 +1,4 @@
-"""The samples that runtime/training_data.h draws, from files of tokens and from the synthetic
+"""The samples that runtime/data/training_data.h draws, from files of tokens and from the synthetic
 language."""
 
 import numpy as np
@@ -38,7 +38,7 @@ class TokenFile:
 
 
 class SyntheticLanguage:
-    """The Markov chain of runtime/synthetic_language.h; four tokens at least."""
+    """The Markov chain of runtime/data/synthetic_language.h; four tokens at least."""
 
     PROBABILITIES = (0.55, 0.25, 0.15, 0.05)
 

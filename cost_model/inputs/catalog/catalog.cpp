@@ -1,0 +1,78 @@
+#include "cost_model/inputs/catalog/catalog.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "cost_model/inputs/huggingface/huggingface_config.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a file of `path` can be called: the folder's name where the file's is config.json, as
+/// downloads have it.
+std::string name_of_config(const fs::path& path) {
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  const bool is_usual = whole.filename() == "config.json";
+  std::string name = (is_usual ? whole.parent_path().filename() : whole.stem()).string();
+  for (char& letter : name) {
+    const bool is_safe = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                         (letter >= '0' && letter <= '9') ||
+                         std::string_view("._+-").find(letter) != std::string_view::npos;
+    letter = is_safe ? letter : '-';
+  }
+  if (name.starts_with('.')) {
+    name.front() = '-';
+  }
+  return name.empty() ? "config" : name;
+}
+
+ModelProfile read_huggingface_model(ObjectReader& reader, const fs::path& path) {
+  ModelProfile profile{.name = name_of_config(path),
+                       .source = "config.json of Hugging Face transformers",
+                       .config = read_huggingface_config(reader)};
+  profile.longest_sequence = profile.config.seq_length;
+  if (profile.config.position_embedding != PositionEmbedding::kLearned) {
+    profile.config.seq_length = std::min(profile.config.seq_length, kUsualSequence);
+  }
+  return profile;
+}
+
+ModelProfile read_model(ObjectReader& reader) {
+  ModelProfile profile;
+  check_schema(reader, ProfileKind::kModel);
+  reader.name("name", profile.name);
+  reader.text("source", profile.source);
+  reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
+  describe(reader, profile.config);
+  reader.finish();
+  profile.config = resolved(profile.config, reader.place_of(profile.name));
+  return profile;
+}
+
+}  // namespace
+
+ModelProfile find_model(const std::string& name_or_path) {
+  const fs::path path = profile_file(ProfileKind::kModel, name_or_path);
+  ObjectReader reader = ObjectReader::from_file(path);
+  return is_huggingface_config(reader) ? read_huggingface_model(reader, path) : read_model(reader);
+}
+
+ClusterSpec find_cluster(const std::string& name_or_path) {
+  return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
+}
+
+std::string cluster_file(ClusterSpec cluster) {
+  ObjectWriter json;
+  json.text("schema", schema_of(ProfileKind::kCluster));
+  describe(json, cluster);
+  return json.dump();
+}
+
+StackSpec find_stack(const std::string& name_or_path) {
+  return read_profile<StackSpec>(ProfileKind::kStack, name_or_path);
+}
+
+}  // namespace ptdp

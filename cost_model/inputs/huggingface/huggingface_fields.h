@@ -1,0 +1,129 @@
+// What the readers of a Hugging Face configuration share: the types of models, and its keys.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/transformer_config.h"
+#include "cost_model/text/named_values.h"
+#include "cost_model/text/object_reader.h"
+
+namespace ptdp::huggingface {
+
+enum class ModelType : std::uint8_t {
+  kGpt2,
+  kGptNeox,
+  kLlama,
+  kMistral,
+  kMixtral,
+  kQwen2,
+  kQwen2Moe,
+  kQwen3,
+  kQwen3Moe,
+  kDeepseekV2,
+  kDeepseekV3,
+  kNemotron
+};
+inline constexpr std::array kModelTypes = {
+    NamedValue<ModelType>{ModelType::kGpt2, "gpt2"},
+    NamedValue<ModelType>{ModelType::kGptNeox, "gpt_neox"},
+    NamedValue<ModelType>{ModelType::kLlama, "llama"},
+    NamedValue<ModelType>{ModelType::kMistral, "mistral"},
+    NamedValue<ModelType>{ModelType::kMixtral, "mixtral"},
+    NamedValue<ModelType>{ModelType::kQwen2, "qwen2"},
+    NamedValue<ModelType>{ModelType::kQwen2Moe, "qwen2_moe"},
+    NamedValue<ModelType>{ModelType::kQwen3, "qwen3"},
+    NamedValue<ModelType>{ModelType::kQwen3Moe, "qwen3_moe"},
+    NamedValue<ModelType>{ModelType::kDeepseekV2, "deepseek_v2"},
+    NamedValue<ModelType>{ModelType::kDeepseekV3, "deepseek_v3"},
+    NamedValue<ModelType>{ModelType::kDeepseekV3, "kimi_k2"},  // by DeepSeek-V3's own classes
+    NamedValue<ModelType>{ModelType::kNemotron, "nemotron"}};
+
+[[nodiscard]] inline bool is_one_of(ModelType type, std::initializer_list<ModelType> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+/// Keys by what they are called.
+class Keys {
+ public:
+  explicit Keys(ObjectReader& reader) : reader_(reader) {}
+
+  [[nodiscard]] bool has(const std::string& key) const { return reader_.has_value(key); }
+  [[nodiscard]] int size(const std::string& key, std::int64_t most = kWidestMatrix) const {
+    int value = 0;
+    reader_.count(key, value, 1, most);
+    return value;
+  }
+  [[nodiscard]] int size_or(const std::string& key, int usual,
+                            std::int64_t most = kWidestMatrix) const {
+    return has(key) ? size(key, most) : usual;
+  }
+  /// A number, where null is 0 and what is not there is `usual`.
+  [[nodiscard]] int nullable(const std::string& key, int usual,
+                             std::int64_t most = kWidestMatrix) const {
+    if (!reader_.has(key)) {
+      return usual;
+    }
+    return has(key) ? count(key, most) : 0;
+  }
+  /// A number that may be 0.
+  [[nodiscard]] int count(const std::string& key, std::int64_t most = kWidestMatrix) const {
+    int value = 0;
+    reader_.count(key, value, 0, most);
+    return value;
+  }
+  [[nodiscard]] int count_or(const std::string& key, int usual,
+                             std::int64_t most = kWidestMatrix) const {
+    return has(key) ? count(key, most) : usual;
+  }
+  /// For keys that say nothing more.
+  template <class Names>
+  void pass_over(const Names& names) const {
+    for (const char* key : names) {
+      static_cast<void>(reader_.has(key));
+    }
+  }
+  [[nodiscard]] bool flag_or(const std::string& key, bool usual) const {
+    bool value = usual;
+    if (has(key)) {
+      reader_.flag(key, value);
+    }
+    return value;
+  }
+  [[nodiscard]] double number_or(const std::string& key, double usual, const Range& range) const {
+    double value = usual;
+    if (has(key)) {
+      reader_.number(key, value, range);
+    }
+    return value;
+  }
+  /// Of other names for the same the one that is there, or the first.
+  [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
+    const auto* const found = std::find_if(names.begin(), names.end(),
+                                           [this](const char* name) { return reader_.has(name); });
+    return found == names.end() ? *names.begin() : *found;
+  }
+  /// Refuses anything but `usual`.
+  void expect(const std::string& key, bool usual, const std::string& what) const {
+    if (flag_or(key, usual) != usual) {
+      refuse(key, "expected " + std::string(usual ? "true" : "false") + ": " + what);
+    }
+  }
+  [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
+    throw Error(reader_.place_of(key) + ": " + why);
+  }
+  [[nodiscard]] ObjectReader& reader() const { return reader_; }
+
+ private:
+  ObjectReader& reader_;
+};
+
+/// Experts of a model that has sizes and heads: their number, widths, router, and which layers have
+/// them. Nothing where none are.
+void read_experts(const Keys& keys, ModelType type, TransformerConfig& model);
+
+}  // namespace ptdp::huggingface

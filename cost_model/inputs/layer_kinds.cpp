@@ -1,0 +1,84 @@
+#include "cost_model/inputs/layer_kinds.h"
+
+#include <algorithm>
+
+namespace ptdp {
+
+LayerKind kind_of_layer(const TransformerConfig& model, int layer) {
+  return {.has_experts = has_experts(model, layer),
+          .has_window = has_window(model) && layer >= model.first_window_layer};
+}
+
+int end_of_run(const TransformerConfig& model, int layer) {
+  int end = model.num_layers;
+  if (has_window(model) && layer < model.first_window_layer) {
+    end = model.first_window_layer;
+  }
+  if (model.num_experts == 0) {
+    return end;
+  }
+  if (layer < model.first_dense_layers) {
+    return std::min(end, model.first_dense_layers);
+  }
+  const int frequency = model.moe_layer_freq;
+  const int behind = (layer - model.first_dense_layers) % frequency;  // the last one with experts
+  return frequency == 1 ? end : std::min(end, layer + (behind == 0 ? 1 : frequency - behind));
+}
+
+bool has_one_kind(const TransformerConfig& model) {
+  const int with_experts = num_expert_layers(model);
+  return (with_experts == 0 || with_experts == model.num_layers) &&
+         (!has_window(model) || model.first_window_layer == 0);
+}
+
+LayerCounts count_layers(const TransformerConfig& model, int begin, int end) {
+  LayerCounts counts{};
+  const auto add = [&](int from, int to, bool is_windowed) {
+    if (from < to) {
+      const int with_experts = num_expert_layers(model, to) - num_expert_layers(model, from);
+      counts[index_of({.has_experts = true, .has_window = is_windowed})] += with_experts;
+      counts[index_of({.has_window = is_windowed})] += to - from - with_experts;
+    }
+  };
+  const int first_window = has_window(model) ? model.first_window_layer : end;
+  add(begin, std::min(end, first_window), false);
+  add(std::max(begin, first_window), end, true);
+  return counts;
+}
+
+LayerCounts of_one_kind(const TransformerConfig& model, double layers) {
+  LayerCounts counts{};
+  counts[index_of(kind_of_layer(model, 0))] = layers;
+  return counts;
+}
+
+double total(const LayerCounts& counts) {
+  double sum = 0.0;
+  for (const double count : counts) {
+    sum += count;
+  }
+  return sum;
+}
+
+LayerCounts& operator+=(LayerCounts& counts, const LayerCounts& others) {
+  for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+    counts[kind] += others[kind];
+  }
+  return counts;
+}
+
+LayerCounts operator*(LayerCounts counts, double factor) {
+  for (double& count : counts) {
+    count *= factor;
+  }
+  return counts;
+}
+
+TransformerConfig with_kind(TransformerConfig model, LayerKind kind) {
+  if (!kind.has_window) {
+    model.window_size = 0;
+  }
+  return model;
+}
+
+}  // namespace ptdp

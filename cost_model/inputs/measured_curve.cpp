@@ -1,0 +1,86 @@
+#include "cost_model/inputs/measured_curve.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kWidestGap = 16.0;
+constexpr double kDeepestDip = 0.9;  // repeated measurements of one size scatter by some percent
+constexpr double kSteepestGrowth = 4.0;  // times the growth of the size
+
+std::string point_text(const MeasuredPoint& point) {
+  std::ostringstream text;
+  text << std::setprecision(15);
+  text << point.size.value() << " bytes in " << point.time.value() / kMicro << " us";
+  return text.str();
+}
+
+}  // namespace
+
+MeasuredCurve::MeasuredCurve(std::vector<MeasuredPoint> points, const std::string& place)
+    : points_(std::move(points)) {
+  if (points_.size() < 2) {
+    throw Error(place + ": expected at least two points, got " + std::to_string(points_.size()));
+  }
+  for (std::size_t i = 1; i < points_.size(); ++i) {
+    const MeasuredPoint& before = points_[i - 1];
+    const MeasuredPoint& after = points_[i];
+    const auto refuse = [&](const std::string& why) {
+      std::string message = place;
+      message += ": " + why + ": " + point_text(before) + ", then " + point_text(after);
+      throw Error(message);
+    };
+    const double growth = after.size / before.size;
+    if (growth <= 1.0) {
+      refuse("expected growing sizes");
+    }
+    if (growth > kWidestGap) {
+      refuse("a gap of more than a factor of 16 between sizes");
+    }
+    if (after.time < before.time * kDeepestDip) {
+      refuse("the larger message is faster");
+    }
+    if (after.time > before.time * growth * kSteepestGrowth) {
+      refuse("an outlier: the time grows far faster than the size");
+    }
+  }
+}
+
+Seconds MeasuredCurve::time(Bytes size) const {
+  assert(!points_.empty() && !std::isnan(size.value()));
+  const MeasuredPoint& first = points_.front();
+  const MeasuredPoint& last = points_.back();
+  if (size <= first.size) {
+    return first.time;
+  }
+  if (size >= last.size) {
+    return last.time * (size / last.size);
+  }
+  const auto after =
+      std::lower_bound(points_.begin(), points_.end(), size,
+                       [](const MeasuredPoint& point, Bytes value) { return point.size < value; });
+  const auto before = after - 1;
+  const double position = std::log(size / before->size) / std::log(after->size / before->size);
+  return before->time * std::pow(after->time / before->time, position);
+}
+
+bool MeasuredCurve::covers(Bytes size) const {
+  return !points_.empty() && size >= points_.front().size && size <= points_.back().size;
+}
+
+template <class Fields>
+void describe(Fields& fields, MeasuredPoint& point) {
+  fields.quantity("bytes", point.size, 1.0, {1.0, 1e15});
+  fields.quantity("time_us", point.time, kMicro, {1e-3, 1e12});
+}
+template void describe(ObjectReader&, MeasuredPoint&);
+template void describe(ObjectWriter&, MeasuredPoint&);
+
+}  // namespace ptdp

@@ -1,0 +1,98 @@
+#include "cost_model/inputs/nccl_graph.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMostChannels = 64;  // NCCL's MAXCHANNELS
+
+constexpr std::array<NamedValue<CpuVendor>, 3> kCpuVendors = {
+    {{CpuVendor::kIntel, "intel"}, {CpuVendor::kAmd, "amd"}, {CpuVendor::kOther, "other"}}};
+constexpr std::array<NamedValue<NodeLink>, 2> kNodeLinks = {
+    {{NodeLink::kNvlink, "nvlink"}, {NodeLink::kPci, "pci"}}};
+constexpr std::array<NamedValue<NcclAlgorithm>, 5> kAlgorithms = {
+    {{NcclAlgorithm::kTree, "tree"},
+     {NcclAlgorithm::kRing, "ring"},
+     {NcclAlgorithm::kNvls, "nvls"},
+     {NcclAlgorithm::kNvlsTree, "nvls-tree"},
+     {NcclAlgorithm::kPat, "pat"}}};
+constexpr std::array<NamedValue<NcclProtocol>, 3> kProtocols = {
+    {{NcclProtocol::kLl, "ll"},
+     {NcclProtocol::kLl128, "ll128"},
+     {NcclProtocol::kSimple, "simple"}}};
+
+/// A subset of an enum, written as a list unless it is the whole.
+template <class Fields, class Value, std::size_t kSize>
+void subset(Fields& fields, const std::string& key, std::array<bool, kSize>& enabled,
+            const std::array<NamedValue<Value>, kSize>& names) {
+  const bool is_whole = std::all_of(enabled.begin(), enabled.end(), [](bool is) { return is; });
+  if (!fields.optional(key, !is_whole)) {
+    return;
+  }
+  std::vector<Value> values;
+  for (const NamedValue<Value>& entry : names) {
+    if (enabled[static_cast<std::size_t>(entry.value)]) {
+      values.push_back(entry.value);
+    }
+  }
+  fields.choices(key, values, NamedValues<Value>(names));
+  if constexpr (Fields::kIsReading) {
+    if (values.empty()) {
+      throw Error(fields.place_of(key) + ": expected at least one");
+    }
+  }
+  enabled.fill(false);
+  for (const Value value : values) {
+    enabled[static_cast<std::size_t>(value)] = true;
+  }
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, NvlsSpec& nvls) {
+  fields.count("channels", nvls.channels, 2, kMostChannels);
+  fields.quantity("bandwidth_GBps", nvls.bandwidth, kGiga,
+                  {1e-3, 1e5, "gigabytes per second, not gigabits"});
+}
+
+template <class Fields>
+void describe(Fields& fields, NcclSpec& nccl) {
+  fields.count("compute_capability", nccl.compute_capability, 50, 1000);
+  fields.choice("cpu_vendor", nccl.cpu, NamedValues<CpuVendor>(kCpuVendors));
+  if (fields.optional("node_link", nccl.node_link != NodeLink::kNvlink)) {
+    fields.choice("node_link", nccl.node_link, NamedValues<NodeLink>(kNodeLinks));
+  }
+  fields.count("channels", nccl.channels, 1, kMostChannels);
+  fields.count("channels_per_nic", nccl.channels_per_nic, 1, kMostChannels);
+  if (fields.optional("nvls", nccl.nvls.channels > 0)) {
+    fields.object("nvls", nccl.nvls);
+  }
+  if (fields.optional("nic_latency_us", nccl.nic_latency.value() > 0.0)) {
+    fields.quantity("nic_latency_us", nccl.nic_latency, kMicro, kLatencyRange);
+  }
+  fields.quantity("launch_us", nccl.launch, kMicro, kLatencyRange);
+  fields.quantity("ramp_us", nccl.ramp, kMicro, kLatencyRange);
+  subset(fields, "algorithms", nccl.enabled.algorithms, kAlgorithms);
+  if constexpr (Fields::kIsReading) {
+    if (!nccl.enabled.algorithms[static_cast<std::size_t>(NcclAlgorithm::kRing)]) {
+      throw Error(fields.place_of("algorithms") +
+                  ": expected \"ring\" among them, the only one for every group and collective");
+    }
+  }
+  subset(fields, "protocols", nccl.enabled.protocols, kProtocols);
+}
+
+template void describe(ObjectReader&, NvlsSpec&);
+template void describe(ObjectWriter&, NvlsSpec&);
+template void describe(ObjectReader&, NcclSpec&);
+template void describe(ObjectWriter&, NcclSpec&);
+
+}  // namespace ptdp

@@ -1,0 +1,211 @@
+// How a training job is spread over GPUs: one point of the search space.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/recompute_modules.h"
+#include "cost_model/text/named_values.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+
+namespace ptdp {
+
+/// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table.
+enum class ScheduleKind {
+  kOneFOneB,
+  kInterleaved,
+  kGPipe,
+  kLoopedBfs,
+  kZbH1,
+  kZbH2,
+  kZbV,
+  kVHalf,
+  kVMin,
+  kDualPipe,
+  kDualPipeV,
+  kZbAuto,
+  kPipeDream,
+  kPipeDream2Bw
+};
+enum class Recompute { kNone, kSelective, kFull };
+/// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
+enum class Precision { kFp16, kBf16, kFp32, kFp64 };
+/// Which ranks are neighbours, those along the first dimension first. Source: Megatron-LM,
+/// parallel_state.py.
+enum class RankOrder {
+  kTpCpEpDpPp,  ///< Its default: pipeline stages lie farthest apart.
+  kTpCpEpPpDp   ///< Its --use-tp-pp-dp-mapping: replicas lie farthest apart.
+};
+/// What lies in the memory of the host.
+enum class Offload { kNone, kOptimizer, kActivations, kBoth };
+/// How tokens get to their experts and back.
+enum class ExpertDispatch {
+  kAllToAll,     ///< Each once per expert.
+  kAllGather,    ///< All to every GPU of the expert group.
+  kHierarchical  ///< Once per node, from where it is forwarded to each GPU that has experts of it.
+};
+/// What is launched as one CUDA graph: Megatron-Core's --cuda-graph-modules, and
+/// --cuda-graph-impl full_iteration.
+enum class CudaGraphs {
+  kNone,
+  kRouter,              ///< Of layers with experts, what chooses these and counts tokens.
+  kAttentionAndRouter,  ///< And all that is not of experts.
+  kStep                 ///< The forward and backward passes of a step.
+};
+/// How queries meet the keys and values of other ranks where GPUs share a sequence:
+/// TransformerEngine's p2p, all_gather and a2a (Megatron-LM's --cp-comm-type). Its a2a+p2p, a ring
+/// of groups that exchange heads, is not covered.
+enum class ContextParallel {
+  kRing,       ///< Blocks of K and V travel from rank to rank, beside attention (arXiv:2310.01889).
+  kAllGather,  ///< All K and V are gathered before it (arXiv:2407.21783 section 3.3.2).
+  kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
+};
+
+inline constexpr std::array kScheduleNames = {
+    NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
+    NamedValue<ScheduleKind>{ScheduleKind::kInterleaved, "interleaved"},
+    NamedValue<ScheduleKind>{ScheduleKind::kGPipe, "gpipe"},
+    NamedValue<ScheduleKind>{ScheduleKind::kLoopedBfs, "looped-bfs"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbH1, "zb-h1"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbH2, "zb-h2"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbV, "zb-v"},
+    NamedValue<ScheduleKind>{ScheduleKind::kVHalf, "v-half"},
+    NamedValue<ScheduleKind>{ScheduleKind::kVMin, "v-min"},
+    NamedValue<ScheduleKind>{ScheduleKind::kDualPipe, "dualpipe"},
+    NamedValue<ScheduleKind>{ScheduleKind::kDualPipeV, "dualpipev"},
+    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream, "pipedream"},
+    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"},
+    NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"}};
+inline constexpr std::array kRecomputeNames = {
+    NamedValue<Recompute>{Recompute::kNone, "none"},
+    NamedValue<Recompute>{Recompute::kSelective, "selective"},
+    NamedValue<Recompute>{Recompute::kFull, "full"}};
+inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::kFp16, "fp16"},
+                                               NamedValue<Precision>{Precision::kBf16, "bf16"},
+                                               NamedValue<Precision>{Precision::kFp32, "fp32"},
+                                               NamedValue<Precision>{Precision::kFp64, "fp64"}};
+inline constexpr std::array kRankOrderNames = {
+    NamedValue<RankOrder>{RankOrder::kTpCpEpDpPp, "tp-cp-ep-dp-pp"},
+    NamedValue<RankOrder>{RankOrder::kTpCpEpPpDp, "tp-cp-ep-pp-dp"}};
+inline constexpr std::array kOffloadNames = {
+    NamedValue<Offload>{Offload::kNone, "none"},
+    NamedValue<Offload>{Offload::kOptimizer, "optimizer"},
+    NamedValue<Offload>{Offload::kActivations, "activations"},
+    NamedValue<Offload>{Offload::kBoth, "optimizer+activations"}};
+inline constexpr std::array kCudaGraphsNames = {
+    NamedValue<CudaGraphs>{CudaGraphs::kNone, "none"},
+    NamedValue<CudaGraphs>{CudaGraphs::kRouter, "moe_router+moe_preprocess"},
+    NamedValue<CudaGraphs>{CudaGraphs::kAttentionAndRouter, "attn+moe_router+moe_preprocess"},
+    NamedValue<CudaGraphs>{CudaGraphs::kStep, "full_iteration"}};
+inline constexpr std::array kExpertDispatchNames = {
+    NamedValue<ExpertDispatch>{ExpertDispatch::kAllToAll, "all-to-all"},
+    NamedValue<ExpertDispatch>{ExpertDispatch::kAllGather, "all-gather"},
+    NamedValue<ExpertDispatch>{ExpertDispatch::kHierarchical, "hierarchical"}};
+inline constexpr std::array kContextParallelNames = {
+    NamedValue<ContextParallel>{ContextParallel::kRing, "ring"},
+    NamedValue<ContextParallel>{ContextParallel::kAllGather, "all-gather"},
+    NamedValue<ContextParallel>{ContextParallel::kAllToAll, "all-to-all"}};
+
+[[nodiscard]] constexpr bool offloads_optimizer(Offload offload) {
+  return offload == Offload::kOptimizer || offload == Offload::kBoth;
+}
+[[nodiscard]] constexpr bool offloads_activations(Offload offload) {
+  return offload == Offload::kActivations || offload == Offload::kBoth;
+}
+
+/// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
+/// method of training.
+[[nodiscard]] constexpr bool has_stale_weights(ScheduleKind schedule) {
+  return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2Bw;
+}
+
+[[nodiscard]] std::string_view name_of(ScheduleKind schedule);
+[[nodiscard]] std::string_view name_of(Recompute recompute);
+[[nodiscard]] std::string_view name_of(Precision precision);
+[[nodiscard]] std::string_view name_of(RankOrder order);
+[[nodiscard]] std::string_view name_of(Offload offload);
+[[nodiscard]] std::string_view name_of(ExpertDispatch dispatch);
+[[nodiscard]] std::string_view name_of(ContextParallel kind);
+
+/// Size of an element [B].
+[[nodiscard]] constexpr int element_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::kFp16:
+    case Precision::kBf16:
+      return 2;
+    case Precision::kFp32:
+      return 4;
+    case Precision::kFp64:
+      return 8;
+  }
+  return 0;
+}
+/// Of sums over elements: weight gradients, statistics of norms and of the loss. fp32, and fp64 for
+/// fp64.
+[[nodiscard]] constexpr int accumulator_bytes(Precision precision) {
+  return precision == Precision::kFp64 ? 8 : 4;
+}
+
+/// In the terms practitioners say aloud: TP8 PP64 DP6. Ordered field by field, so that plans of
+/// equal time have one order.
+struct ParallelConfig {
+  int tp = 1;                ///< Tensor-parallel size: GPUs that share every layer.
+  int pp = 1;                ///< Pipeline-parallel size: GPUs that each hold some of the layers.
+  int dp = 1;                ///< Data-parallel size: replicas of the model.
+  int cp = 1;                ///< Context-parallel size: GPUs that share a sequence.
+  int ep = 1;                ///< Expert-parallel size: GPUs that share the experts.
+  int etp = 1;               ///< Expert-tensor-parallel size: GPUs that share one expert.
+  int vpp = 1;               ///< Model chunks per GPU; above 1 the schedule interleaves them.
+  int micro_batch_size = 1;  ///< Sequences per microbatch.
+  ScheduleKind schedule = ScheduleKind::kOneFOneB;
+  Recompute recompute = Recompute::kNone;
+  RecomputeModules recompute_modules = kCoreAttentionAlone;    ///< Of selective recomputation.
+  RecomputeMethod recompute_method = RecomputeMethod::kBlock;  ///< Of full recomputation.
+  int recompute_num_layers = 0;                                ///< As the method says.
+  bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
+  /// Sharded over dp·cp / dp_replicate: 1 optimizer states, 2 gradients too, 3 weights too.
+  int zero_stage = 0;
+  /// Replicas of the shards (HSDP): dp = dp_replicate·(dp within a shard group).
+  int dp_replicate = 1;
+  /// Whether weights gathered for a forward pass are dropped, and gathered again for the backward
+  /// one (FSDP2's reshard_after_forward); of stage 3 without a pipeline.
+  bool reshard_after_forward = true;
+  RankOrder rank_order = RankOrder::kTpCpEpDpPp;
+  Offload offload = Offload::kNone;
+  int offload_num_layers = 0;  ///< Whose activations are offloaded, the first; 0: all but the last.
+  std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
+  /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within
+  /// it; else pp of them.
+  std::optional<int> memory_limit = {};
+
+  /// Whether full recomputation is of some layers only, or of several at a time.
+  [[nodiscard]] constexpr bool recomputes_by_layers() const { return recompute_num_layers > 0; }
+  /// GPUs in use: tp·pp·dp·cp (experts share the GPUs of a stage); at most the largest int64.
+  [[nodiscard]] std::int64_t world_size() const;
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+  // NOLINTNEXTLINE(readability-implicit-bool-conversion): clang-tidy 14 takes <=> of bool for one
+  friend std::strong_ordering operator<=>(const ParallelConfig&, const ParallelConfig&) = default;
+};
+
+/// Microbatches per replica and iteration, m = B/(b·d): gradient accumulation. `global_batch_size`
+/// [sequences] must be a multiple of dp·micro_batch_size. Source: SC21 section 2.2.
+[[nodiscard]] std::int64_t num_microbatches(std::int64_t global_batch_size,
+                                            const ParallelConfig& config);
+
+/// "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved recompute=full", for people; what is 1 or off beyond the
+/// first three degrees is left out, and Megatron-LM's default order of ranks; layers per stage as
+/// "layers=13,5x14,12" unless all are equal, recomputation as "recompute=selective
+/// modules=core_attn+mlp" or "recompute=full block=2" unless it is of the attention core, or of all
+/// layers.
+[[nodiscard]] std::string to_string(const ParallelConfig& config);
+
+/// The two directions of JSON, for ObjectReader and ObjectWriter.
+template <class Fields>
+void describe(Fields& fields, ParallelConfig& config);
+
+}  // namespace ptdp

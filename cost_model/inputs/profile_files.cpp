@@ -1,0 +1,171 @@
+#include "cost_model/inputs/profile_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+
+#include "cost_model/error.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct KindTraits {
+  ProfileKind kind;
+  const char* noun;
+  const char* directory;
+  const char* schema;
+};
+constexpr std::array kKinds = {
+    KindTraits{ProfileKind::kModel, "model", "models", "ptdp.model/1"},
+    KindTraits{ProfileKind::kCluster, "cluster", "clusters", "ptdp.cluster/1"},
+    KindTraits{ProfileKind::kStack, "stack", "stacks", "ptdp.stack/1"},
+    KindTraits{ProfileKind::kGpu, "GPU", "gpus", "ptdp.gpu/1"},
+    KindTraits{ProfileKind::kCurve, "curve", "curves", "ptdp.curves/1"}};
+
+constexpr const char* kAliasSchema = "ptdp.aliases/1";
+
+const KindTraits& traits_of(ProfileKind kind) {
+  return *std::find_if(kKinds.begin(), kKinds.end(),
+                       [kind](const KindTraits& traits) { return traits.kind == kind; });
+}
+
+bool is_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
+}
+
+/// Another name that a profile goes by.
+struct Alias {
+  std::string name;
+  std::string profile;
+};
+
+template <class Fields>
+void describe(Fields& fields, Alias& alias) {
+  fields.name("name", alias.name);
+  fields.name("profile", alias.profile);
+}
+
+/// The profile that goes by `name`, if any: profiles/aliases.json has a list for each kind.
+std::optional<std::string> find_alias(ProfileKind kind, const std::string& name) {
+  const fs::path path = profiles_directory() / "aliases.json";
+  if (!fs::is_regular_file(path)) {
+    return std::nullopt;
+  }
+  ObjectReader reader = ObjectReader::from_file(path);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != kAliasSchema) {
+    throw Error(reader.place_of("schema") + ": expected \"" + kAliasSchema + "\", got " +
+                in_quotes(schema));
+  }
+  std::optional<std::string> found;
+  for (const KindTraits& traits : kKinds) {
+    std::vector<Alias> aliases;
+    if (reader.optional(traits.directory, false)) {
+      reader.objects(traits.directory, aliases);
+    }
+    for (const Alias& alias : aliases) {
+      if (traits.kind == kind && alias.name == name) {
+        found = alias.profile;
+      }
+    }
+  }
+  reader.finish();
+  return found;
+}
+
+}  // namespace
+
+const char* schema_of(ProfileKind kind) {
+  return traits_of(kind).schema;
+}
+
+void check_schema(ObjectReader& reader, ProfileKind kind) {
+  const std::string expected = schema_of(kind);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != expected) {
+    throw Error(reader.place_of("schema") + ": expected \"" + expected + "\", got " +
+                in_quotes(schema));
+  }
+}
+
+ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
+  ObjectReader reader = ObjectReader::from_file(profile_file(kind, name_or_path));
+  check_schema(reader, kind);
+  return reader;
+}
+
+fs::path profiles_directory() {
+  // getenv races only with setenv, which no part of ptdp calls.
+  if (const char* chosen = std::getenv("PTDP_PROFILES")) {  // NOLINT(concurrency-mt-unsafe)
+    if (!fs::is_directory(chosen)) {
+      throw Error("PTDP_PROFILES: expected a directory, got " + in_quotes(chosen));
+    }
+    return chosen;
+  }
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  fs::path installed = program.parent_path().parent_path() / "share/ptdp/profiles";
+  if (!program.empty() && fs::is_directory(installed)) {
+    return installed;
+  }
+  if (fs::is_directory(PTDP_SOURCE_PROFILES)) {
+    return PTDP_SOURCE_PROFILES;
+  }
+  throw Error("no profiles found: neither " + installed.string() + " nor " +
+              std::string(PTDP_SOURCE_PROFILES) + " is a directory; set PTDP_PROFILES");
+}
+
+std::vector<std::string> list_profiles(ProfileKind kind) {
+  std::vector<std::string> names;
+  const fs::path directory = profiles_directory() / traits_of(kind).directory;
+  if (!fs::is_directory(directory)) {
+    throw Error(directory.string() + ": expected a directory of profiles");
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+    if (entry.path().extension() == ".json") {
+      names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+fs::path profile_file(ProfileKind kind, const std::string& name_or_path) {
+  const KindTraits& traits = traits_of(kind);
+  fs::path path = name_or_path;
+  if (!is_path(name_or_path)) {
+    const std::vector<std::string> known = list_profiles(kind);
+    const auto is_known = [&known](const std::string& name) {
+      return std::find(known.begin(), known.end(), name) != known.end();
+    };
+    const std::string name = is_known(name_or_path)
+                                 ? name_or_path
+                                 : find_alias(kind, name_or_path).value_or(name_or_path);
+    if (!is_known(name)) {
+      std::string message =
+          "unknown " + std::string(traits.noun) + ' ' + in_quotes(name) + did_you_mean(name, known);
+      if (kind == ProfileKind::kGpu || kind == ProfileKind::kCurve) {
+        message += " (profiles/" + std::string(traits.directory) + " holds all)";
+      } else {
+        message += " (`ptdp-plan list " + std::string(traits.directory) +
+                   "` shows all; a path to a "
+                   ".json file works too)";
+      }
+      throw Error(message);
+    }
+    path = profiles_directory() / traits.directory / (name + ".json");
+  }
+  std::error_code ignored;
+  return kind == ProfileKind::kModel && fs::is_directory(path, ignored) ? path / "config.json"
+                                                                        : path;
+}
+
+}  // namespace ptdp

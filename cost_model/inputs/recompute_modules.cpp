@@ -1,0 +1,56 @@
+#include "cost_model/inputs/recompute_modules.h"
+
+#include <cstddef>
+
+#include "cost_model/error.h"
+#include "cost_model/text/near_miss.h"
+
+namespace ptdp {
+
+std::vector<RecomputeModule> RecomputeModules::list() const {
+  std::vector<RecomputeModule> modules;
+  for (const NamedValue<RecomputeModule>& entry : kRecomputeModuleNames) {
+    if (has(entry.value)) {
+      modules.push_back(entry.value);
+    }
+  }
+  return modules;
+}
+
+std::string to_string(RecomputeModules modules) {
+  std::string text;
+  for (const RecomputeModule module : modules.list()) {
+    text += text.empty() ? "" : "+";
+    text += name_of(module, NamedValues<RecomputeModule>(kRecomputeModuleNames));
+  }
+  return text;
+}
+
+RecomputeModules parse_recompute_modules(std::string_view text, const std::string& place) {
+  const NamedValues<RecomputeModule> names(kRecomputeModuleNames);
+  RecomputeModules modules;
+  while (true) {
+    const std::size_t end = text.find_first_of("+, ");
+    const std::string_view word = text.substr(0, end);
+    const RecomputeModule module = names[find_choice(word, names_of(names), place)].value;
+    if (modules.has(module)) {
+      throw Error(place + ": " + std::string(word) + " is given twice");
+    }
+    modules.add(module);
+    if (end == std::string_view::npos) {
+      break;
+    }
+    text.remove_prefix(end + 1);
+  }
+  if (modules.has(RecomputeModule::kEverySecondProduct) &&
+      modules != RecomputeModules{RecomputeModule::kEverySecondProduct}) {
+    throw Error(place + ": expected op alone, which is of whole layers, got " + to_string(modules));
+  }
+  return modules;
+}
+
+std::string_view name_of(RecomputeMethod method) {
+  return name_of(method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
+}
+
+}  // namespace ptdp

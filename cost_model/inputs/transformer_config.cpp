@@ -1,0 +1,276 @@
+#include "cost_model/inputs/transformer_config.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/parameter_counts.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kExpertLoadRange = {1.0, 1000.0};
+
+using Refuse = std::function<void(const std::string& why)>;
+
+void check_latent_attention(const TransformerConfig& model, const Refuse& refuse) {
+  if (!has_latent_attention(model)) {
+    if (model.q_lora_rank != 0 || model.qk_head_dim != 0 || model.qk_pos_emb_head_dim != 0 ||
+        model.v_head_dim != 0) {
+      refuse(
+          "q_lora_rank, qk_head_dim, qk_pos_emb_head_dim and v_head_dim need kv_lora_rank, the "
+          "width of compressed keys and values");
+    }
+    return;
+  }
+  if (model.qk_head_dim == 0 || model.qk_pos_emb_head_dim == 0 || model.v_head_dim == 0) {
+    refuse("kv_lora_rank needs qk_head_dim, qk_pos_emb_head_dim and v_head_dim");
+  }
+}
+
+void check_router_groups(const TransformerConfig& model, const Refuse& refuse) {
+  const int groups = model.moe_router_num_groups;
+  const int visited = model.moe_router_group_topk;
+  if (groups == 0 && visited == 0) {
+    return;
+  }
+  if (groups == 0 || visited == 0 || visited > groups || model.num_experts % groups != 0) {
+    refuse("moe_router_group_topk " + std::to_string(visited) + " of moe_router_num_groups " +
+           std::to_string(groups) + " is no choice among groups of num_experts " +
+           std::to_string(model.num_experts));
+  }
+  if (model.moe_router_topk > visited * (model.num_experts / groups)) {
+    refuse("moe_router_topk " + std::to_string(model.moe_router_topk) +
+           " exceeds the experts of moe_router_group_topk " + std::to_string(visited) + " groups");
+  }
+}
+
+TransformerConfig with_experts_resolved(TransformerConfig model, const Refuse& refuse) {
+  if (model.num_experts == 0) {
+    if (model.moe_router_topk != 0 || model.moe_ffn_hidden_size != 0) {
+      refuse("moe_router_topk and moe_ffn_hidden_size need num_experts");
+    }
+    if (model.moe_shared_expert_intermediate_size != 0 || model.moe_shared_expert_gate ||
+        model.moe_router_enable_expert_bias || model.first_dense_layers != 0 ||
+        model.moe_layer_freq != 1 || model.moe_router_num_groups != 0 ||
+        model.moe_router_group_topk != 0 || model.moe_expert_capacity_factor != 0.0 ||
+        model.moe_load_imbalance != 1.0) {
+      refuse("keys of a mixture of experts need num_experts");
+    }
+    return model;
+  }
+  if (model.moe_router_topk == 0) {
+    refuse("num_experts needs moe_router_topk, the experts each token visits");
+  }
+  if (model.moe_router_topk > model.num_experts) {
+    refuse("moe_router_topk " + std::to_string(model.moe_router_topk) + " exceeds num_experts " +
+           std::to_string(model.num_experts));
+  }
+  if (num_expert_layers(model) == 0) {
+    refuse("first_dense_layers " + std::to_string(model.first_dense_layers) +
+           " and moe_layer_freq " + std::to_string(model.moe_layer_freq) + " leave none of the " +
+           std::to_string(model.num_layers) + " layers with experts");
+  }
+  check_router_groups(model, refuse);
+  if (model.moe_expert_capacity_factor != 0.0 && model.moe_load_imbalance != 1.0) {
+    refuse(
+        "moe_load_imbalance is for experts that take all tokens; with moe_expert_capacity_factor "
+        "all have as many");
+  }
+  if (model.moe_shared_expert_gate && model.moe_shared_expert_intermediate_size == 0) {
+    refuse("moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
+  }
+  if (model.moe_ffn_hidden_size == 0) {
+    model.moe_ffn_hidden_size = model.ffn_hidden_size;
+  }
+  return model;
+}
+
+}  // namespace
+
+TransformerConfig resolved(TransformerConfig model, const std::string& place) {
+  const Refuse refuse = [&place](const std::string& why) { throw Error(place + ": " + why); };
+  if (model.num_query_groups == 0) {
+    model.num_query_groups = model.num_attention_heads;
+  }
+  if (model.num_attention_heads % model.num_query_groups != 0) {
+    refuse("num_query_groups " + std::to_string(model.num_query_groups) +
+           " does not divide num_attention_heads " + std::to_string(model.num_attention_heads));
+  }
+  check_latent_attention(model, refuse);
+  if (model.kv_channels == 0 && has_latent_attention(model)) {
+    model.kv_channels = query_head_width(model);
+  }
+  if (model.kv_channels == 0) {
+    if (model.hidden_size % model.num_attention_heads != 0) {
+      refuse("num_attention_heads " + std::to_string(model.num_attention_heads) +
+             " does not divide hidden_size " + std::to_string(model.hidden_size) +
+             "; give kv_channels if that is meant");
+    }
+    model.kv_channels = model.hidden_size / model.num_attention_heads;
+  }
+  if (model.ffn_hidden_size == 0) {
+    if (model.hidden_size > kWidestMatrix / 4) {
+      refuse("hidden_size " + std::to_string(model.hidden_size) +
+             " is too wide for the usual ffn_hidden_size of four times that");
+    }
+    model.ffn_hidden_size = 4 * model.hidden_size;
+  }
+  if (model.window_size == 0 && model.first_window_layer != 0) {
+    refuse("first_window_layer needs window_size, the tokens that each attends to");
+  }
+  if (model.add_bias_linear &&
+      (model.add_qkv_bias || model.add_projection_bias || model.add_mlp_bias)) {
+    refuse(
+        "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with add_bias_linear "
+        "false, which stands for all of them");
+  }
+  if (!has_dropout(model) && model.dropout_rates != DropoutRates(kUsualDropout)) {
+    refuse(
+        "hidden_dropout, attention_dropout and embedding_dropout are for models with dropout, "
+        "which this one lacks");
+  }
+  model = with_experts_resolved(model, refuse);
+  if (!is_countable(model)) {
+    refuse("the model has more than 1e18 parameters");
+  }
+  return model;
+}
+
+int num_expert_layers(const TransformerConfig& model, int layers) {
+  if (model.num_experts == 0) {
+    return 0;
+  }
+  const int behind = std::max(layers - model.first_dense_layers, 0);
+  return (behind + model.moe_layer_freq - 1) / model.moe_layer_freq;
+}
+
+int num_expert_layers(const TransformerConfig& model) {
+  return num_expert_layers(model, model.num_layers);
+}
+
+namespace {
+
+/// What only the result of training depends on, as far as it is not GPT-2's.
+template <class Fields>
+void describe_numerics(Fields& fields, TransformerConfig& model) {
+  const auto optional_number = [&fields](const std::string& key, double& value, double usual,
+                                         const Range& range) {
+    if (fields.optional(key, value != usual)) {
+      fields.number(key, value, range);
+    }
+  };
+  const auto optional_flag = [&fields](const std::string& key, bool& value, bool usual) {
+    if (fields.optional(key, value != usual)) {
+      fields.flag(key, value);
+    }
+  };
+  DropoutRates& rates = model.dropout_rates;
+  optional_number("hidden_dropout", rates.hidden, kUsualDropout, kDropoutRange);
+  optional_number("attention_dropout", rates.attention, kUsualDropout, kDropoutRange);
+  optional_number("embedding_dropout", rates.embedding, kUsualDropout, kDropoutRange);
+  const TransformerConfig usual;
+  optional_number("layernorm_epsilon", model.layernorm_epsilon, usual.layernorm_epsilon,
+                  kEpsilonRange);
+  optional_number("init_method_std", model.init_method_std, usual.init_method_std, kDeviationRange);
+  if (fields.optional("activation_func", model.activation_func != usual.activation_func)) {
+    fields.choice("activation_func", model.activation_func,
+                  NamedValues<Activation>(kActivationNames));
+  }
+  optional_flag("scale_attn_weights", model.scale_attn_weights, true);
+  optional_flag("scale_attn_by_inverse_layer_idx", model.scale_attn_by_inverse_layer_idx, false);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, TransformerConfig& model) {
+  const auto optional_count = [&fields](const std::string& key, int& value, int most) {
+    if (fields.optional(key, value != 0)) {
+      fields.count(key, value, 1, most);
+    }
+  };
+  const auto optional_flag = [&fields](const std::string& key, bool& value, bool usual) {
+    if (fields.optional(key, value != usual)) {
+      fields.flag(key, value);
+    }
+  };
+  fields.count("num_layers", model.num_layers, 1, kMostModelLayers);
+  fields.count("hidden_size", model.hidden_size, 1, kWidestMatrix);
+  fields.count("num_attention_heads", model.num_attention_heads, 1, kWidestMatrix);
+  optional_count("num_query_groups", model.num_query_groups, kWidestMatrix);
+  optional_count("kv_channels", model.kv_channels, kWidestMatrix);
+  optional_count("ffn_hidden_size", model.ffn_hidden_size, kWidestMatrix);
+  fields.count("vocab_size", model.vocab_size, 1, kWidestMatrix);
+  fields.count("seq_length", model.seq_length, 1, kLongestSequence);
+  optional_flag("gated_linear_unit", model.gated_linear_unit, false);
+  optional_flag("add_bias_linear", model.add_bias_linear, true);
+  optional_flag("untied_embeddings", model.untied_embeddings, false);
+  if (fields.optional("position_embedding",
+                      model.position_embedding != PositionEmbedding::kLearned)) {
+    fields.choice("position_embedding", model.position_embedding,
+                  NamedValues<PositionEmbedding>(kPositionEmbeddingNames));
+  }
+  if (fields.optional("normalization", model.normalization != Normalization::kLayerNorm)) {
+    fields.choice("normalization", model.normalization,
+                  NamedValues<Normalization>(kNormalizationNames));
+  }
+  if (fields.optional("dropout", model.dropout.has_value())) {
+    bool dropout = has_dropout(model);
+    fields.flag("dropout", dropout);
+    model.dropout = dropout;
+  }
+  describe_numerics(fields, model);
+  optional_flag("add_qkv_bias", model.add_qkv_bias, false);
+  optional_flag("add_projection_bias", model.add_projection_bias, false);
+  optional_flag("add_mlp_bias", model.add_mlp_bias, false);
+  optional_flag("qk_layernorm", model.qk_layernorm, false);
+  optional_count("window_size", model.window_size, kLongestSequence);
+  optional_count("first_window_layer", model.first_window_layer, kMostModelLayers);
+  optional_count("q_lora_rank", model.q_lora_rank, kWidestMatrix);
+  optional_count("kv_lora_rank", model.kv_lora_rank, kWidestMatrix);
+  optional_count("qk_head_dim", model.qk_head_dim, kWidestMatrix);
+  optional_count("qk_pos_emb_head_dim", model.qk_pos_emb_head_dim, kWidestMatrix);
+  optional_count("v_head_dim", model.v_head_dim, kWidestMatrix);
+  optional_count("num_experts", model.num_experts, kMostExperts);
+  optional_count("moe_router_topk", model.moe_router_topk, kMostExperts);
+  optional_count("moe_ffn_hidden_size", model.moe_ffn_hidden_size, kWidestMatrix);
+  optional_count("moe_shared_expert_intermediate_size", model.moe_shared_expert_intermediate_size,
+                 kWidestMatrix);
+  optional_flag("moe_shared_expert_gate", model.moe_shared_expert_gate, false);
+  optional_flag("moe_router_enable_expert_bias", model.moe_router_enable_expert_bias, false);
+  optional_count("moe_router_num_groups", model.moe_router_num_groups, kMostExperts);
+  optional_count("moe_router_group_topk", model.moe_router_group_topk, kMostExperts);
+  optional_count("first_dense_layers", model.first_dense_layers, kMostModelLayers);
+  if (fields.optional("moe_layer_freq", model.moe_layer_freq != 1)) {
+    fields.count("moe_layer_freq", model.moe_layer_freq, 1, kMostModelLayers);
+  }
+  if (fields.optional("moe_expert_capacity_factor", model.moe_expert_capacity_factor != 0.0)) {
+    fields.number("moe_expert_capacity_factor", model.moe_expert_capacity_factor, kExpertLoadRange);
+  }
+  if (fields.optional("moe_load_imbalance", model.moe_load_imbalance != 1.0)) {
+    fields.number("moe_load_imbalance", model.moe_load_imbalance, kExpertLoadRange);
+  }
+  optional_count("mtp_num_layers", model.mtp_num_layers, kMostModelLayers);
+}
+template void describe(ObjectReader&, TransformerConfig&);
+template void describe(ObjectWriter&, TransformerConfig&);
+
+template <class Fields>
+void describe_dropout(Fields& fields, DropoutRates& rates) {
+  fields.number("dropout", rates.hidden, {0.0, 1.0, "a fraction"});
+  if constexpr (Fields::kIsReading) {
+    rates = rates.hidden;
+  }
+  if (fields.optional("attention_dropout", rates.attention != rates.hidden)) {
+    fields.number("attention_dropout", rates.attention, {0.0, 1.0, "a fraction"});
+  }
+  if (fields.optional("embedding_dropout", rates.embedding != rates.hidden)) {
+    fields.number("embedding_dropout", rates.embedding, {0.0, 1.0, "a fraction"});
+  }
+}
+template void describe_dropout(ObjectReader&, DropoutRates&);
+template void describe_dropout(ObjectWriter&, DropoutRates&);
+
+}  // namespace ptdp

@@ -1,0 +1,332 @@
+#include "cost_model/iteration/iteration.h"
+
+#include <algorithm>
+
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/iteration/simulated_step.h"
+#include "cost_model/iteration/step_terms.h"
+#include "cost_model/layer/context_parallel.h"
+#include "cost_model/layer/expert_layer.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/network/collectives.h"
+#include "cost_model/operations/core_sharing.h"
+#include "cost_model/operations/memory_bound.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/stage/recomputed_layers.h"
+
+namespace ptdp {
+namespace {
+
+/// Gradient reduction and parameter gathering that one microbatch's passes through a stage do not
+/// hide: all but what compute leaves room for, and at least the last bucket.
+Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
+                           const StageCosts& stage, const RankParameters& parameters) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  if (!has_replicas(groups, parameters)) {
+    return Seconds(0.0);
+  }
+  const StackSpec& stack = scenario.stack;
+  const double buckets = num_gradient_buckets(stack, config.pp, parameters.total());
+  const auto exposed = [&](Seconds of_bucket, Seconds compute) {
+    const Seconds all = of_bucket * buckets;
+    const Seconds hidden = std::min(all - of_bucket, compute);
+    return all - hidden + stack.overlap_slowdown * hidden;
+  };
+  const Seconds of_gather = gathering_time(scenario, config, groups, parameters, buckets);
+  const Seconds gathering = overlaps_gathering(stack, config.pp)
+                                ? exposed(of_gather, stage.forward.total())
+                                : buckets * of_gather;
+  const Seconds reduction = reduction_time(scenario, config, groups, parameters, buckets);
+  const bool is_hidden = overlaps_reduction(stack, config.pp);
+  const Bytes copied(parameters.total() * (is_hidden ? kBucketPasses * stack.gradient_bucket_bytes
+                                                     : stack.gradient_staging_traffic));
+  return gathering + memory_bound_time(copied, scenario.cluster.gpu) +
+         (is_hidden ? exposed(reduction, stage.backward.total() + stage.recompute.total())
+                    : reduction);
+}
+
+/// Messages between stages, of a configuration with several.
+void add_pipeline_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time,
+                          Traffic& traffic) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
+  const double elements = pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
+                                            (is_scattered ? config.tp : 1) * config.cp);
+  // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
+  // passes; the first and the last, which is all there are of two stages, one less in one of
+  // them, and of a V in both.
+  const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
+  const Bytes message(element_bytes(scenario.stack.precision) * microbatches * elements);
+  const double saved = is_v ? 2.0 : 1.0;
+  const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
+  traffic.pipeline = message * sent;
+  // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
+  // forth, and v − 1 times back between the last stage and the first; a V v times in all.
+  const double crossings = is_v ? 2.0 * config.vpp : 2.0 * (2.0 * config.vpp - 1.0);
+  traffic.pipeline_bisection = message * crossings * config.tp * config.cp * config.dp / time;
+}
+
+/// Reduction of gradients, and gathering of parameters from shards.
+void add_reduction_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time,
+                           Traffic& traffic) {
+  Bytes of_all_stages;  // of a rank of each
+  const Placements groups = place_groups(config, scenario.cluster);
+  const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
+    const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
+    return config.zero_stage >= 1
+               ? ring_reduce_scatter_volume(gradients, group.size) +
+                     ring_all_reduce_volume(gradients / static_cast<double>(group.size),
+                                            groups.shard_replicas.size) +
+                     ring_all_gather_volume(Bytes(weights), group.size)
+               : ring_all_reduce_volume(gradients, group.size);
+  };
+  if (shards_gradients(config)) {
+    traffic.data_parallel = of_all_stages = sharding_volume(scenario, config);
+  }
+  for (int stage = 0; stage < config.pp && !shards_gradients(config); ++stage) {
+    const RankParameters held = stage_parameters(scenario.job.model, config, stage);
+    const RankParameters weights = gathered_weights(scenario.stack, held);
+    const Bytes sent = sent_over(groups.data, held.dense, weights.dense) +
+                       sent_over(groups.expert_data, held.experts, weights.experts);
+    traffic.data_parallel = std::max(traffic.data_parallel, sent);
+    of_all_stages += sent;
+  }
+  traffic.data_parallel_total = of_all_stages * config.tp * config.cp * config.dp / time;
+}
+
+}  // namespace
+
+Seconds beyond_rounding(Seconds left, Seconds whole) {
+  constexpr double rounding = 1e-12;
+  return left > rounding * whole ? left : Seconds(0.0);
+}
+
+Seconds CostBreakdown::total() const {
+  Seconds sum;
+  for (const CostTerm& term : kCostTerms) {
+    sum += this->*term.time;
+  }
+  return sum;
+}
+
+namespace {
+
+/// What all microbatches take on the GPU that paces them, and what ends the step; without what
+/// waits for other stages.
+CostBreakdown cost_of_pacing_stage(const Scenario& scenario, const ParallelConfig& config,
+                                   const MicrobatchCosts& costs, const PipelineCosts& pipeline) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const StageCosts& stage = pipeline.slowest;
+  const PassTime passes = (stage.forward + stage.backward) * microbatches;
+  CostBreakdown cost;
+  cost.matmul = passes.matmul;
+  cost.attention = passes.attention;
+  // PipeDream applies the gradient of every microbatch for itself; none is added to another.
+  const double accumulations =
+      config.schedule == ScheduleKind::kPipeDream ? 0.0 : microbatches - 1.0;
+  cost.memory_bound =
+      passes.memory_bound + accumulations * share_accumulated(config) * stage.gradient_accumulation;
+  cost.launch = passes.launch + microbatches * stage.overhead;
+  cost.tensor_parallel = passes.tensor_parallel;
+  cost.context_parallel = passes.context_parallel;
+  cost.expert_parallel = passes.expert_parallel;
+  cost.recompute = microbatches * stage.recompute.total();
+  cost.embedding_and_logits = microbatches * stage.ends.total();
+  if (shards_gradients(config)) {
+    const ShardingTime each = sharding_time(scenario, config, costs);
+    cost.data_parallel = microbatches * (each.forward + each.backward);
+  }
+  if (offloads_activations(config.offload)) {
+    const OffloadTime each = activation_offload_time(scenario, config, costs);
+    cost.offload = microbatches * (each.forward + each.backward);
+  }
+  return cost;
+}
+
+/// What a step ends with, each as long as it takes alone.
+struct StepEnd {
+  Seconds tied;
+  Seconds optimizer;
+};
+StepEnd end_of_step(const Scenario& scenario, const ParallelConfig& config) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  const OptimizerTime optimizer =
+      optimizer_time(scenario, config, groups, most_parameters(scenario.job.model, config));
+  return {.tied = tied_reduction_time(scenario, config, groups),
+          .optimizer = optimizer.norm + optimizer.step};
+}
+
+/// Ranks that wait for a core while the others wait for nothing but their pipeline's `bubble`.
+Seconds core_sharing_of(const Scenario& scenario, const ParallelConfig& config,
+                        const PipelineCosts& pipeline, Seconds bubble, Seconds optimizer) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const StageCosts& stage = pipeline.slowest;
+  const Seconds collectives =
+      microbatches * ((stage.forward + stage.backward).collectives() +
+                      stage.recompute.collectives() + stage.ends.collectives());
+  return core_sharing_time(config, scenario.cluster,
+                           microbatches * pipeline.mean - collectives + optimizer,
+                           microbatches * stage.total() - collectives + optimizer + bubble);
+}
+
+/// An iteration that never fills or drains its pipeline.
+CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig& config,
+                                 const MicrobatchCosts& costs) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Placements groups = place_groups(config, scenario.cluster);
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  CostBreakdown cost = cost_of_pacing_stage(scenario, config, costs, pipeline);
+  const double updates = config.schedule == ScheduleKind::kPipeDream ? microbatches : 1.0;
+  const StepEnd end = end_of_step(scenario, config);
+  cost.expert_parallel += pipeline.slowest.hidden_dispatch;
+  cost.pipeline_messages = config.pp == 1
+                               ? Seconds(0.0)
+                               : microbatches * 2.0 * exchange_time(scenario, config, groups, 1.0);
+  cost.data_parallel = updates * data_parallel_time(scenario, config, pipeline.slowest,
+                                                    most_parameters(scenario.job.model, config));
+  cost.embedding_all_reduce = updates * end.tied;
+  cost.optimizer = updates * end.optimizer;
+  cost.core_sharing = core_sharing_of(scenario, config, pipeline, Seconds(0.0), cost.optimizer);
+  return cost;
+}
+
+/// Takes up to `most` of what is left.
+Seconds take(Seconds most, Seconds& left) {
+  const Seconds taken = std::clamp(most, Seconds(0.0), std::max(left, Seconds(0.0)));
+  left = left - taken;
+  return taken;
+}
+
+}  // namespace
+
+CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  if (!is_simulated(config)) {
+    return cost_without_flush(scenario, config, costs);
+  }
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  CostBreakdown cost = cost_of_pacing_stage(scenario, config, costs, pipeline);
+  StepSimulations simulations;
+  const StepParts parts = simulations.parts(scenario, config, costs);
+  Seconds waits = parts.passes - cost.total();
+  cost.expert_parallel +=
+      take(std::min<double>(config.pp, static_cast<double>(num_microbatches(
+                                           scenario.job.global_batch_size, config))) *
+               pipeline.slowest.hidden_dispatch,
+           waits);
+  cost.bubble = beyond_rounding(waits, parts.whole);
+  cost.pipeline_messages = parts.with_messages - parts.passes;
+  Seconds rest = parts.whole - parts.with_messages;
+  const StepEnd end = end_of_step(scenario, config);
+  cost.optimizer = take(end.optimizer, rest);
+  cost.embedding_all_reduce = take(end.tied, rest);
+  cost.data_parallel += beyond_rounding(rest, parts.whole);
+  cost.core_sharing = core_sharing_of(scenario, config, pipeline, cost.bubble, cost.optimizer);
+  return cost;
+}
+
+CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config) {
+  return iteration_cost(scenario, config, microbatch_costs(scenario, config));
+}
+
+Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                       const MicrobatchCosts& costs, StepSimulations& simulations) {
+  return is_simulated(config) && !shares_cores(config, scenario.cluster)
+             ? simulations.simulate(scenario, config, costs)
+             : iteration_cost(scenario, config, costs).total();
+}
+
+Seconds IterationTimes::find(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs) {
+  const auto found = times_.find(config);
+  return found != times_.end()
+             ? found->second
+             : times_.emplace(config, iteration_time(scenario, config, costs, simulations_))
+                   .first->second;
+}
+
+std::optional<Seconds> IterationTimes::find_known(const ParallelConfig& config) const {
+  const auto found = times_.find(config);
+  return found != times_.end() ? std::optional(found->second) : std::nullopt;
+}
+
+Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
+                             const MicrobatchCosts& costs, const LeastPasses& passes) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  Seconds least = passes.time(microbatches);
+  if (shards_gradients(config)) {
+    const ShardingTime each = sharding_time(scenario, config, costs);
+    least += microbatches * (each.forward + each.backward);
+  }
+  if (scenario.stack.optimizer_post_validation) {
+    return least;
+  }
+  const StepEnd end = end_of_step(scenario, config);
+  // Weight gradients that are put off may come after the tied embedding's all-reduce.
+  return least + end.optimizer + (splits_backward(config.schedule) ? Seconds(0.0) : end.tied);
+}
+
+Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time) {
+  const TransformerConfig& model = scenario.job.model;
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const int bytes = element_bytes(scenario.stack.precision);
+  const ContextParallelVolume shared = context_parallel_volume(
+      model, context_split(config, scenario.stack), scenario.stack.precision);
+  const double gathered = gathered_activation_bytes(scenario.stack) / bytes;
+  // What a layer that is recomputed sends once more than one that is not.
+  const auto repeats = [&](RecomputeModule module) {
+    return config.recompute == Recompute::kFull ||
+           (config.recompute == Recompute::kSelective && config.recompute_modules.has(module));
+  };
+  const bool repeats_attention = repeats(RecomputeModule::kCoreAttention);
+  const bool repeats_experts = repeats(RecomputeModule::kMoe);
+  ParallelConfig kept = config;
+  kept.recompute = Recompute::kNone;
+  Traffic traffic;
+  const Bytes to_experts = model.num_experts > 0 ? expert_volume(scenario, config) : Bytes(0.0);
+  for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
+    const LayerCounts layers = layers_of_stage(model, config, stage);
+    const LayerCounts recomputed = recomputed_of_stage(model, config, stage);
+    const double share = 1.0 / num_copies(config);
+    double elements = 0.0;
+    double expert_passes = 0.0;  // forward, backward, and forward again
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      const LayerKind of = kLayerKinds[kind];
+      const auto elements_of = [&](const ParallelConfig& as) {
+        return tensor_parallel_elements(model, as, of, gathered,
+                                        scenario.stack.keeps_gathered_inputs ? 0.0 : 1.0);
+      };
+      elements +=
+          share * (recomputed[kind] * (elements_of(config) -
+                                       unrepeated_elements(model, config, of, scenario.stack)) +
+                   (layers[kind] - recomputed[kind]) * elements_of(kept));
+      if (of.has_experts) {
+        expert_passes += share * (2.0 * layers[kind] + (repeats_experts ? recomputed[kind] : 0.0));
+      }
+    }
+    traffic.expert_parallel =
+        std::max(traffic.expert_parallel, microbatches * expert_passes * to_experts);
+    traffic.tensor_parallel =
+        std::max(traffic.tensor_parallel, Bytes(bytes * microbatches * elements));
+    const double again = repeats_attention ? total(recomputed) : 0.0;
+    traffic.context_parallel =
+        std::max(traffic.context_parallel,
+                 share * microbatches *
+                     ((total(layers) + again) * shared.forward + total(layers) * shared.backward));
+  }
+  if (config.pp > 1) {
+    add_pipeline_traffic(scenario, config, time, traffic);
+  }
+  add_reduction_traffic(scenario, config, time, traffic);
+  return traffic;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,227 @@
+#include "cost_model/iteration/simulated_step.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/iteration/step_builder.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
+#include "cost_model/simulation/turn_taking.h"
+
+namespace ptdp {
+namespace {
+
+// Rounds of p microbatches that are simulated at least; more where something runs beside compute,
+// whose effects reach further. And how many actions may be.
+constexpr std::int64_t kFewestRounds = 2;
+constexpr std::int64_t kFewestContendedRounds = 3;
+constexpr std::int64_t kCheapActions = 30'000;
+constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
+
+/// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.
+struct SimulatedPart {
+  std::int64_t num_microbatches = 0;
+  std::int64_t rhythm = 0;  ///< The last ones of them, which the others repeat; 0: all are there.
+};
+
+SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_microbatches,
+                             std::int64_t fewest_rounds) {
+  const std::int64_t pp = config.pp;
+  const auto per_round = static_cast<std::int64_t>(most_actions(config.pp, config.vpp, pp));
+  const std::int64_t rounds = std::max(fewest_rounds, kCheapActions / per_round);
+  // A second simulation, of what comes before the rhythm, costs one round less.
+  if (num_microbatches <= (2 * rounds - 1) * pp) {
+    return {.num_microbatches = num_microbatches};
+  }
+  return {.num_microbatches = rounds * pp + num_microbatches % pp, .rhythm = pp};
+}
+
+void leave_out_messages(StepTimes& times) {
+  times.within_node = times.across_nodes = {};
+  times.hops.clear();
+}
+
+void leave_out_ends(StepTimes& times) {
+  std::ranges::fill(times.reductions, TransferTime{});
+  std::ranges::fill(times.gathers, TransferTime{});
+  times.tied = {};
+  times.norm = Seconds(0.0);
+  std::ranges::fill(times.optimizer, Seconds(0.0));
+}
+
+}  // namespace
+
+bool is_simulated(const ParallelConfig& config) {
+  return !has_stale_weights(config.schedule);
+}
+
+StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
+  const StepBuckets buckets = step_buckets(scenario, config);
+  const auto is_cut = [](const std::vector<int>& counts) {
+    return std::ranges::any_of(counts, [](int count) { return count > 0; });
+  };
+  const bool is_reduced = is_cut(buckets.reductions);
+  const bool is_gathered = is_cut(buckets.gathers);
+  return {.gradient_buckets = is_reduced    ? buckets.reductions
+                              : is_gathered ? buckets.gathers
+                                            : std::vector<int>{},
+          .reduces_gradients = is_reduced,
+          .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
+          .gathers_parameters = is_gathered,
+          .ties_embeddings = !scenario.job.model.untied_embeddings};
+}
+
+bool is_contended(const StepTimes& times, const StepActions& actions) {
+  const bool has_data = actions.reduces_gradients || actions.gathers_parameters;
+  return (has_data && times.data != DataMode::kBlocking) ||
+         times.messages == MessageMode::kOverlapped;
+}
+
+Seconds step_of(const StackSpec& stack, const SimulatedTimes& times) {
+  return stack.optimizer_post_validation ? times.longest_span() : times.makespan();
+}
+
+double simulated_actions(const ParallelConfig& config, std::int64_t num_microbatches) {
+  const SimulatedPart part = simulated_part(config, num_microbatches, kFewestContendedRounds);
+  return most_actions(config.pp, config.vpp, part.num_microbatches);
+}
+
+/// A configuration's step, to be simulated with all of its times or some.
+class StepSimulations::Step {
+ public:
+  Step(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs,
+       StepSimulations& simulations)
+      : stack_(scenario.stack),
+        config_(config),
+        num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
+        times_(step_times(scenario, config, costs)),
+        actions_(step_actions(scenario, config)),
+        generator_(find_schedule_generator(name_of(config.schedule))),
+        shape_(schedule_shape(scenario, config, costs)),
+        simulations_(simulations) {
+    assert(generator_ != nullptr && is_simulated(config));
+    times_.shares_links = is_contended(times_, actions_);
+    takes_turns_ = !times_.shares_links && placement_of(config.schedule) == StagePlacement::kLooped;
+    part_ = simulated_part(config, num_microbatches_,
+                           takes_turns_ ? kFewestRounds : kFewestContendedRounds);
+  }
+
+  [[nodiscard]] const StepTimes& times() const { return times_; }
+
+  /// The step's time with other times in place of its own.
+  [[nodiscard]] Seconds simulate(const StepTimes& times) {
+    std::vector<StageDurations> durations;
+    if (takes_turns_) {
+      durations = durations_with_sends(times, config_.pp);
+      const auto passes = config_.schedule == ScheduleKind::kOneFOneB
+                              ? passes_paced_by_last_rank(durations, num_microbatches_)
+                              : std::nullopt;
+      if (passes) {
+        return step_of(stack_, with_ends(*passes, times, actions_));
+      }
+    }
+    const SimulatedTimes simulated = run(part_.num_microbatches, times, durations);
+    const Seconds whole = step_of(stack_, simulated);
+    if (part_.rhythm == 0) {
+      return whole;
+    }
+    const Seconds before =
+        step_of(stack_, run(part_.num_microbatches - part_.rhythm, times, durations));
+    const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
+                          static_cast<double>(part_.rhythm);
+    // What these hide of the reductions may make them look shorter than their work.
+    const Seconds work =
+        static_cast<double>(part_.rhythm) *
+        (takes_turns_ ? simulated.most_work() / static_cast<double>(part_.num_microbatches)
+                      : most_work());
+    return whole + others * std::max(whole - before, work);
+  }
+
+ private:
+  /// Passes of a microbatch on the busiest rank, with nothing beside them that slows them down.
+  [[nodiscard]] Seconds most_work() const {
+    Seconds most;
+    for (int rank = 0; rank < config_.pp; ++rank) {
+      Seconds work;
+      for_each_virtual_stage(config_, rank, [&](int stage) {
+        const StageDurations& of = times_.stages[static_cast<std::size_t>(stage)];
+        work += of.forward + of.backward;
+      });
+      most = std::max(most, work);
+    }
+    return most / num_copies(config_);
+  }
+
+  /// The step of so many microbatches; `durations` are those with sends, where it takes turns.
+  [[nodiscard]] SimulatedTimes run(std::int64_t microbatches, const StepTimes& times,
+                                   const std::vector<StageDurations>& durations) {
+    shape_.num_microbatches = static_cast<int>(microbatches);
+    const auto schedule =
+        simulations_.find_schedule(*generator_, shape_, takes_turns_ ? nullptr : &actions_);
+    return takes_turns_ ? with_ends(ptdp::simulate(*schedule, durations), times, actions_)
+                        : simulate_step_times(*schedule, times);
+  }
+
+  const StackSpec& stack_;
+  const ParallelConfig& config_;
+  std::int64_t num_microbatches_;
+  StepTimes times_;
+  StepActions actions_;
+  const ScheduleGenerator* generator_;
+  ScheduleShape shape_;
+  StepSimulations& simulations_;
+  bool takes_turns_ = false;  ///< All that is no compute with compute.
+  SimulatedPart part_;
+};
+
+Seconds StepSimulations::simulate(const Scenario& scenario, const ParallelConfig& config,
+                                  const MicrobatchCosts& costs) {
+  Step step(scenario, config, costs, *this);
+  return step.simulate(step.times());
+}
+
+StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig& config,
+                                 const MicrobatchCosts& costs) {
+  Step step(scenario, config, costs, *this);
+  const Seconds whole = step.simulate(step.times());
+  StepTimes times = step.times();
+  leave_out_ends(times);
+  times.overlap_slowdown = 0.0;
+  const Seconds with_messages = std::min(step.simulate(times), whole);
+  leave_out_messages(times);
+  times.shares_links = false;
+  return {.passes = std::min(step.simulate(times), with_messages),
+          .with_messages = with_messages,
+          .whole = whole};
+}
+
+std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleGenerator& generator,
+                                                               const ScheduleShape& shape,
+                                                               const StepActions* actions) {
+  const int flags =
+      actions == nullptr
+          ? -1
+          : (actions->reduces_gradients ? 1 : 0) + (actions->overlaps_reductions ? 2 : 0) +
+                (actions->gathers_parameters ? 4 : 0) + (actions->ties_embeddings ? 8 : 0);
+  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
+                shape.message_ticks, shape.memory_limit, shape.shortens_spans,
+                actions == nullptr ? std::vector<int>{} : actions->gradient_buckets, flags);
+  const auto found = schedules_.find(key);
+  if (found != schedules_.end()) {
+    return found->second;
+  }
+  Schedule compute = generator.generate(shape);
+  auto schedule = std::make_shared<const Schedule>(
+      actions == nullptr ? std::move(compute) : complete(compute, *actions));
+  num_actions_ += num_actions(*schedule);
+  if (num_actions_ > kMostActionsKept) {
+    schedules_.clear();
+    num_actions_ = num_actions(*schedule);
+  }
+  schedules_.emplace(key, schedule);
+  return schedule;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,211 @@
+#include "cost_model/iteration/step_builder.h"
+
+#include <algorithm>
+
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/iteration/step_terms.h"
+#include "cost_model/iteration/virtual_stage_durations.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/operations/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kSmallestBucket = 4.0;  // bytes
+
+/// Parameters of a GPU that belong to a virtual stage: what its GPUs hold, by the share of their
+/// layers; the embedding and the logits, and what else the ends of the model have, to these.
+std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig& model,
+                                                        const ParallelConfig& config) {
+  const int num_stages = config.pp * config.vpp;
+  // A pipeline with a GPU for every virtual stage.
+  ParallelConfig unfolded = config;
+  unfolded.pp = num_stages;
+  unfolded.vpp = 1;
+  unfolded.schedule = ScheduleKind::kOneFOneB;
+  std::vector<RankParameters> parameters;
+  parameters.reserve(static_cast<std::size_t>(num_stages));
+  for (int stage = 0; stage < num_stages; ++stage) {
+    parameters.push_back(stage_parameters(model, unfolded, stage));
+  }
+  return parameters;
+}
+
+/// The whole of `time` of a size, cut into what its smallest size takes and the rest.
+TransferTime split(Seconds time, Seconds smallest) {
+  const Seconds latency = std::min(time, smallest);
+  return {.latency = latency, .transfer = time - latency};
+}
+
+TransferTime message_over(const Scenario& scenario, const ParallelConfig& config,
+                          const Placements& groups) {
+  const Seconds latency = exchange_latency(scenario, groups);
+  return {.latency = latency,
+          .transfer = exchange_time(scenario, config, groups, /*messages=*/1.0) - latency};
+}
+
+/// Messages within a node and across nodes, which ranks lie on which node, and what a message takes
+/// between neighbours where the network has tiers.
+void add_messages(const Scenario& scenario, const ParallelConfig& config, const Placements& groups,
+                  StepTimes& times) {
+  const ClusterSpec& cluster = scenario.cluster;
+  Placements within = groups;
+  within.pipeline = {.size = 2, .ranks_per_node = 2};
+  times.within_node = message_over(scenario, config, within);
+  times.across_nodes = message_over(scenario, config, groups);
+  const RankGrid grid(config);
+  const std::int64_t stride = grid.stride(Dimension::kPipeline);
+  const std::int64_t node = gpus_taken_per_node(cluster, grid.world_size());
+  for (int rank = 0; rank < config.pp; ++rank) {
+    times.node_of.push_back(static_cast<int>(rank * stride / node));
+  }
+  if (cluster.network_tiers.empty()) {
+    return;
+  }
+  for (int rank = 0; rank < config.pp; ++rank) {
+    const int next = (rank + 1) % config.pp;
+    Placements hop = within;
+    if (rank * stride / node != next * stride / node) {
+      hop = groups;
+      hop.pipeline.oversubscription =
+          oversubscription_between(rank * stride, next * stride, cluster);
+    }
+    times.hops.push_back(message_over(scenario, config, hop));
+  }
+}
+
+}  // namespace
+
+StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  const std::vector<RankParameters> parameters =
+      parameters_by_virtual_stage(scenario.job.model, config);
+  const bool has_any = std::ranges::any_of(
+      parameters, [&](const RankParameters& held) { return has_replicas(groups, held); });
+  StepBuckets buckets;
+  for (const RankParameters& held : parameters) {
+    const int count =
+        has_any ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
+                : 0;
+    buckets.reductions.push_back(shards_gradients(config) ? 0 : count);
+    buckets.gathers.push_back(config.zero_stage >= 1 && !shards_weights(config) ? count : 0);
+  }
+  return buckets;
+}
+
+MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
+  // What overlaps at least where the stack overlaps this schedule.
+  PipelineOverlap least = PipelineOverlap::kSplitBackward;
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      least = PipelineOverlap::kAlways;
+      break;
+    case ScheduleKind::kInterleaved:
+    case ScheduleKind::kLoopedBfs:
+      least = PipelineOverlap::kInterleaved;
+      break;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+      break;
+  }
+  return stack.pipeline_overlap >= least ? MessageMode::kOverlapped : MessageMode::kBlocking;
+}
+
+DataMode data_mode(const StackSpec& stack, int pp) {
+  if (overlaps_gathering(stack, pp)) {
+    return DataMode::kOverlapped;
+  }
+  return overlaps_reduction(stack, pp) ? DataMode::kBlockingGathers : DataMode::kBlocking;
+}
+
+StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
+                     const MicrobatchCosts& costs) {
+  const StackSpec& stack = scenario.stack;
+  const ClusterSpec& cluster = scenario.cluster;
+  const TransformerConfig& model = scenario.job.model;
+  const Placements groups = place_groups(config, cluster);
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  StepTimes times{.stages = virtual_stage_durations(scenario, config, costs),
+                  .messages = message_mode(stack, config),
+                  .data = data_mode(stack, config.pp),
+                  .data_is_across_nodes =
+                      !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
+                  .tied = split(tied_reduction_time(scenario, config, groups), Seconds(0.0)),
+                  .overlap_slowdown = stack.overlap_slowdown};
+  times.ranks_meet = !stack.optimizer_post_validation;
+
+  // PipeDream adds no gradient to another.
+  const double accumulations =
+      config.schedule == ScheduleKind::kPipeDream ? 0.0 : (microbatches - 1.0) / microbatches;
+  const int num_stages = config.pp * config.vpp;
+  for (int stage = 0; stage < num_stages; ++stage) {
+    const Seconds ends =
+        (stage == 0 ? costs.embedding_accumulation : Seconds(0.0)) +
+        (stage == num_stages - 1 ? uses_at_the_end(model) * costs.embedding_accumulation
+                                 : Seconds(0.0));
+    const LayerCosts layers = sum_of(costs, layers_of_virtual_stage(model, config, stage));
+    StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
+    of = stage_durations(of.forward, of.input_gradient,
+                         of.weight_gradient + accumulations * share_accumulated(config) *
+                                                  (layers.gradient_accumulation + ends),
+                         of.alone);
+  }
+  if (shards_gradients(config)) {
+    const ShardingTime time = sharding_time(scenario, config, costs);
+    add_to_passes(time.forward, time.backward, times.stages);
+  }
+  if (offloads_activations(config.offload)) {
+    const OffloadTime time = activation_offload_time(scenario, config, costs);
+    add_to_passes(time.forward, time.backward, times.stages);
+  }
+
+  add_messages(scenario, config, groups, times);
+
+  const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, config);
+  for (const RankParameters& held : parameters) {
+    if (!has_replicas(groups, held)) {
+      times.reductions.emplace_back();
+      times.gathers.emplace_back();
+      continue;
+    }
+    const double count = held.total();
+    const double buckets = num_gradient_buckets(stack, config.pp, count);
+    const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
+    const double copies = overlaps_reduction(stack, config.pp)
+                              ? kBucketPasses * stack.gradient_bucket_bytes
+                              : stack.gradient_staging_traffic;
+    TransferTime reduction = split(reduction_time(scenario, config, groups, held, buckets),
+                                   reduction_time(scenario, config, groups, held,
+                                                  pieces_of(count * stack.reduced_gradient_bytes)));
+    reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
+    times.reductions.push_back(shards_gradients(config) ? TransferTime{} : reduction);
+    times.gathers.push_back(
+        shards_weights(config)
+            ? TransferTime{}
+            : split(gathering_time(scenario, config, groups, held, buckets),
+                    gathering_time(scenario, config, groups, held,
+                                   pieces_of(gathered_weights(stack, held).total()))));
+  }
+  for (int rank = 0; rank < config.pp; ++rank) {
+    const OptimizerTime optimizer =
+        optimizer_time(scenario, config, groups, stage_parameters(model, config, rank));
+    times.norm = optimizer.norm;
+    times.optimizer.push_back(optimizer.step);
+  }
+  return times;
+}
+
+}  // namespace ptdp

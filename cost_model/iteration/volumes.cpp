@@ -1,0 +1,266 @@
+#include "cost_model/iteration/volumes.h"
+
+#include <cmath>
+
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/stage/rank_parameters.h"
+#include "cost_model/stage/stage.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kScalarBytes = 8;  // of the norm and of the loss: fp64
+
+enum class Kind { kAllReduce, kReduceScatter, kAllGather, kSend };
+/// In the order of kVolumeGroups.
+enum class Group { kTensor, kPipelineForward, kPipelineBackward, kData, kTied, kModel, kLoss };
+
+/// The same operation of several groups, some times each.
+struct Operation {
+  Kind kind = Kind::kSend;
+  std::int64_t bytes = 0;  ///< Of the whole buffer; of a send, what all members send.
+  std::int64_t ranks = 2;  ///< Members of a group.
+  std::int64_t times = 1;  ///< Over all groups that have members on the stage.
+};
+
+/// Places of the pipeline that the members of a group lie on.
+struct Reach {
+  int places = 1;
+  bool begins_here = true;  ///< Where the group counts, so that it does once.
+};
+
+std::int64_t sent(const Operation& operation) {
+  const std::int64_t to_others = (operation.ranks - 1) * operation.bytes * operation.times;
+  switch (operation.kind) {
+    case Kind::kAllReduce:
+      return 2 * to_others;
+    case Kind::kReduceScatter:
+    case Kind::kAllGather:
+      return to_others;
+    case Kind::kSend:
+      return operation.bytes * operation.times;
+  }
+  return 0;
+}
+
+template <class Size>
+Size& entry_of(GroupVolumes<Size>& groups, Group group, Kind kind) {
+  KindVolumes<Size>& volumes = groups.*kVolumeGroups<Size>[static_cast<std::size_t>(group)].volumes;
+  switch (kind) {
+    case Kind::kAllReduce:
+      return volumes.all_reduce;
+    case Kind::kReduceScatter:
+      return volumes.reduce_scatter;
+    case Kind::kAllGather:
+      return volumes.all_gather;
+    case Kind::kSend:
+      break;
+  }
+  return volumes.send;
+}
+
+int rank_holding(const ParallelConfig& config, int virtual_stage) {
+  const bool is_coming_back =
+      placement_of(config.schedule) == StagePlacement::kV && virtual_stage >= config.pp;
+  return is_coming_back ? 2 * config.pp - 1 - virtual_stage : virtual_stage % config.pp;
+}
+
+/// Whether virtual stages k and k + 1 are on different ranks.
+bool crosses_ranks(const ParallelConfig& config, int k) {
+  return rank_holding(config, k) != rank_holding(config, k + 1);
+}
+
+/// Visits everything that the ranks of one stage take part in: visit(group, operation, reach).
+template <class Visit>
+class StageOperations {
+ public:
+  StageOperations(const Scenario& scenario, const ParallelConfig& config, int stage,
+                  const Visit& visit)
+      : model_(scenario.job.model),
+        config_(config),
+        stage_(stage),
+        visit_(visit),
+        element_(element_bytes(scenario.stack.precision)),
+        accumulator_(accumulator_bytes(scenario.stack.precision)),
+        tokens_(std::int64_t{1} * config.micro_batch_size * model_.seq_length),
+        is_scattered_(config.sequence_parallel || scenario.stack.scatter_gather),
+        passes_(num_microbatches(scenario.job.global_batch_size, config) * config.dp /
+                num_copies(config)) {}
+
+  void visit_all() const {
+    for_each_virtual_stage(config_, stage_, [&](int virtual_stage) {
+      visit_layers(virtual_stage);
+      visit_messages(virtual_stage);
+    });
+    visit_data();
+    visit_tied();
+    visit_scalars();
+  }
+
+ private:
+  [[nodiscard]] std::int64_t activations() const { return tokens_ * model_.hidden_size * element_; }
+  [[nodiscard]] int last_virtual_stage() const { return config_.pp * config_.vpp - 1; }
+
+  void tensor(Kind kind, std::int64_t bytes, std::int64_t times) const {
+    visit_(Group::kTensor,
+           Operation{.kind = kind, .bytes = bytes, .ranks = config_.tp, .times = times}, Reach{});
+  }
+  void exchange(std::int64_t all_reduces, std::int64_t all_gathers,
+                std::int64_t reduce_scatters) const {
+    if (config_.sequence_parallel) {
+      tensor(Kind::kAllGather, activations(), all_gathers * passes_);
+      tensor(Kind::kReduceScatter, activations(), reduce_scatters * passes_);
+    } else {
+      tensor(Kind::kAllReduce, activations(), all_reduces * passes_);
+    }
+  }
+
+  void visit_layers(int virtual_stage) const {
+    const auto layers =
+        std::llround(total(layers_of_virtual_stage(model_, config_, virtual_stage)));
+    const std::int64_t again = config_.recompute == Recompute::kFull ? 2 : 0;
+    exchange(layers * (4 + again), layers * (6 + again), layers * (4 + again));
+    const bool is_last = virtual_stage == last_virtual_stage();
+    if (virtual_stage == 0) {
+      exchange(1, 1, 1);
+    }
+    if (is_last) {
+      exchange(1, 1, 1);
+      tensor(Kind::kAllReduce, tokens_ * accumulator_, passes_);
+      tensor(Kind::kAllReduce, 2 * tokens_ * accumulator_, passes_);
+    }
+    if (config_.sequence_parallel) {
+      const std::int64_t h = model_.hidden_size;
+      const std::int64_t norm = model_.normalization == Normalization::kLayerNorm ? 2 * h : h;
+      const std::int64_t of_layer = layer_parameters(model_, /*has_experts=*/false).replicated;
+      tensor(Kind::kAllReduce, accumulator_ * (layers * of_layer + (is_last ? norm : 0)),
+             shards_gradients(config_) ? 1 : config_.dp);
+    }
+  }
+
+  void visit_messages(int virtual_stage) const {
+    const Operation message{.kind = Kind::kSend,
+                            .bytes = activations() * (is_scattered_ ? 1 : config_.tp),
+                            .times = passes_};
+    const auto gather = [&] {
+      if (is_scattered_ && !config_.sequence_parallel) {
+        tensor(Kind::kAllGather, activations(), passes_);
+      }
+    };
+    if (virtual_stage < last_virtual_stage() && crosses_ranks(config_, virtual_stage)) {
+      visit_(Group::kPipelineForward, message, Reach{});
+      gather();  // the gradient that comes back
+    }
+    if (virtual_stage > 0 && crosses_ranks(config_, virtual_stage - 1)) {
+      visit_(Group::kPipelineBackward, message, Reach{});
+      gather();
+    }
+  }
+
+  /// The ranks that hold what this one holds: where the pipeline is bidirectional, also those as
+  /// far from its other end.
+  [[nodiscard]] Reach copies() const {
+    const int places = num_copies(config_);
+    return {.places = places, .begins_here = places == 1 || stage_ < config_.pp - 1 - stage_};
+  }
+
+  void visit_data() const {
+    const auto parameters = std::llround(stage_parameters(model_, config_, stage_).dense);
+    const auto over_replicas = [&](Kind kind, std::int64_t bytes, std::int64_t times) {
+      visit_(Group::kData,
+             Operation{.kind = kind,
+                       .bytes = parameters * bytes,
+                       .ranks = std::int64_t{1} * config_.dp * num_copies(config_),
+                       .times = times * config_.tp},
+             copies());
+    };
+    const std::int64_t microbatches = passes_ / config_.dp;  // of a replica, where all is sharded
+    if (config_.zero_stage >= 1) {
+      over_replicas(Kind::kReduceScatter, accumulator_,
+                    shards_gradients(config_) ? microbatches : 1);
+      over_replicas(Kind::kAllGather, element_,
+                    shards_weights(config_) ? microbatches * (gathers_again(config_) ? 2 : 1) : 1);
+    } else {
+      over_replicas(Kind::kAllReduce, accumulator_, 1);
+    }
+  }
+
+  void visit_tied() const {
+    const bool is_end = stage_ == 0 || stage_ == config_.pp - 1;
+    if (config_.pp == 1 || !is_end || model_.untied_embeddings ||
+        placement_of(config_.schedule) != StagePlacement::kLooped) {
+      return;
+    }
+    const std::int64_t table =
+        padded_vocab_size(model_, config_.tp) / config_.tp * model_.hidden_size;
+    visit_(Group::kTied,
+           Operation{
+               .kind = Kind::kAllReduce,
+               .bytes = table * accumulator_,
+               .ranks = 2,
+               .times = std::int64_t{1} * config_.tp * (config_.zero_stage >= 1 ? 1 : config_.dp)},
+           Reach{.places = 2, .begins_here = stage_ == 0});
+  }
+
+  void visit_scalars() const {
+    const std::int64_t replica = std::int64_t{1} * config_.tp * config_.pp;
+    const bool is_sharded = config_.zero_stage >= 1;
+    visit_(Group::kModel,
+           Operation{.kind = Kind::kAllReduce,
+                     .bytes = kScalarBytes,
+                     .ranks = is_sharded ? replica * config_.dp : replica,
+                     .times = is_sharded ? 1 : config_.dp},
+           Reach{.places = config_.pp, .begins_here = stage_ == 0});
+    if (holds_logits(config_, stage_)) {
+      visit_(Group::kLoss,
+             Operation{.kind = Kind::kAllReduce,
+                       .bytes = kScalarBytes,
+                       .ranks = std::int64_t{1} * config_.dp * num_copies(config_),
+                       .times = config_.tp},
+             copies());
+    }
+  }
+
+  const TransformerConfig& model_;
+  const ParallelConfig& config_;
+  int stage_;
+  const Visit& visit_;
+  std::int64_t element_;
+  std::int64_t accumulator_;
+  std::int64_t tokens_;  ///< Of a microbatch.
+  bool is_scattered_;
+  std::int64_t passes_;  ///< Of microbatches through a virtual stage, in all replicas.
+};
+
+}  // namespace
+
+GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario, const ParallelConfig& config) {
+  GroupVolumes<std::int64_t> volumes;
+  for (int stage = 0; stage < config.pp; ++stage) {
+    const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
+      if (reach.begins_here) {
+        entry_of(volumes, group, operation.kind) += sent(operation);
+      }
+    };
+    StageOperations(scenario, config, stage, add).visit_all();
+  }
+  return volumes;
+}
+
+GroupVolumes<Bytes> mean_rank_volumes(const Scenario& scenario, const ParallelConfig& config,
+                                      int stage) {
+  GroupVolumes<Bytes> volumes;
+  const double ranks = 1.0 * config.tp * config.dp;
+  const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
+    entry_of(volumes, group, operation.kind) +=
+        Bytes(static_cast<double>(sent(operation)) / reach.places / ranks);
+  };
+  StageOperations(scenario, config, stage, add).visit_all();
+  return volumes;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,139 @@
+#include "cost_model/layer/layer_activations.h"
+
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/layer/expert_layer.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/layer/layer_parts.h"
+#include "cost_model/layer/runtime_buffers.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kDropoutMaskBytes = 1.0;  // per element
+
+// Of the router, kept in fp32: logits and probabilities.
+constexpr double kScores = 2.0;
+constexpr double kScoreBytes = 4.0;
+
+/// What a layer keeps whose every second product is recomputed, and all else but attention: its
+/// input, queries, values, what attention returns, and the MLP's first product; with sequence
+/// parallelism what the projection's reduce-scatter returns, too.
+Bytes kept_of_products(const TransformerConfig& model, const ParallelConfig& config,
+                       const ActivationStorage& storage) {
+  const double h = model.hidden_size;
+  const bool is_split = config.sequence_parallel;
+  const double whole = (is_split ? 2.0 : 1.0) * h / (is_split ? config.tp : 1);
+  const auto split = static_cast<double>(query_width(model) + key_width(model) +
+                                         context_width(model) + model.ffn_hidden_size);
+  return Bytes(storage.element_bytes * static_cast<double>(tokens_of_rank(model, config)) *
+               (whole + split / config.tp));
+}
+
+/// Bytes per channel of the inputs of column-parallel layers and of what norms give them.
+double input_bytes(const TransformerConfig& model, LayerKind kind, RecomputeModules dropped,
+                   const ActivationStorage& storage) {
+  const double input = storage.fp8_input_bytes.value_or(storage.element_bytes);
+  const bool drops_norms = dropped.has(RecomputeModule::kLayerNorm);
+  const double of_attention = drops_norms && has_latent_attention(model) ? 0.0 : input;
+  if (!kind.has_experts) {  // the norm in front of a dense MLP is part of it
+    return of_attention + (cover_mlp(dropped, kind.has_experts) ? 0.0 : input);
+  }
+  const bool keeps_another = model.moe_shared_expert_intermediate_size > 0 &&
+                             storage.fp8_input_bytes && !cover_mlp(dropped, kind.has_experts);
+  return of_attention + (drops_norms ? 0.0 : storage.element_bytes) + (keeps_another ? input : 0.0);
+}
+
+/// What routed experts and their router keep.
+double kept_by_experts(const TransformerConfig& model, const ParallelConfig& config,
+                       RecomputeModules dropped, const ActivationStorage& storage) {
+  const double bytes = storage.element_bytes;
+  const double input = storage.fp8_input_bytes.value_or(bytes);
+  const double width = 1.0 * model.moe_ffn_hidden_size / config.etp;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double activated = dropped.has(RecomputeModule::kMoeActivation) ? 0.0 : input;
+  const double outputs = storage.keeps_expert_outputs ? bytes : 0.0;
+  return expert_rows(model, config) *
+             ((input + outputs) * model.hidden_size + (bytes * gates + activated) * width) +
+         kScores * kScoreBytes * routed_tokens(model, config) * model.num_experts;
+}
+
+}  // namespace
+
+ActivationStorage activation_storage(const StackSpec& stack) {
+  const Fp8Recipe* recipe = fp8_recipe(stack);
+  return {.element_bytes = 1.0 * element_bytes(stack.precision),
+          .fp8_input_bytes = recipe != nullptr && recipe->keeps_inputs
+                                 ? std::optional(fp8_bytes(recipe->scaling))
+                                 : std::nullopt,
+          .stores_scores = stack.attention == "unfused",
+          .keeps_gathered_inputs = stack.keeps_gathered_inputs,
+          .keeps_expert_outputs = stack.keeps_expert_outputs};
+}
+
+Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
+                        Recompute recompute, bool is_sequence_parallel,
+                        const ActivationStorage& storage) {
+  return layer_activations(
+      model,
+      {.tp = tp, .micro_batch_size = micro_batch_size, .sequence_parallel = is_sequence_parallel},
+      recompute, LayerKind{}, storage);
+}
+
+Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& config,
+                        Recompute recompute, LayerKind kind, const ActivationStorage& storage) {
+  const double bytes = storage.element_bytes;
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+  const double h = model.hidden_size;
+  const double sharded = config.sequence_parallel ? config.tp : 1;  // along the sequence
+  if (recompute == Recompute::kFull) {
+    return Bytes(bytes * tokens * h / sharded);
+  }
+  const RecomputeModules dropped =
+      recompute == Recompute::kSelective ? config.recompute_modules : RecomputeModules{};
+  if (dropped.has(RecomputeModule::kEverySecondProduct)) {
+    return kept_of_products(model, config, storage);
+  }
+  const auto queries = static_cast<double>(query_width(model));
+  const auto context = static_cast<double>(context_width(model));
+  const bool is_latent = has_latent_attention(model);
+  const double keys = is_latent ? queries : static_cast<double>(key_width(model));
+  const double values = is_latent ? context : keys;
+  const double scores = !dropped.has(RecomputeModule::kCoreAttention) && storage.stores_scores
+                            ? (has_dropout(model) ? 2.0 * bytes + kDropoutMaskBytes : bytes) *
+                                  model.num_attention_heads * model.seq_length
+                            : 0.0;
+  // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
+  // rest.
+  const double input = storage.fp8_input_bytes.value_or(bytes);
+  // Beside inputs in 8 bits: what attention keeps of its output, and routers of theirs.
+  const double other_use = storage.fp8_input_bytes ? bytes : 0.0;
+  const double ranks = 1.0 * model.q_lora_rank + model.kv_lora_rank;
+  const bool drops_heads = is_latent && dropped.has(RecomputeModule::kMlaUpProjection);
+  const double compressed =
+      is_latent ? bytes * (ranks + model.qk_pos_emb_head_dim) + (drops_heads ? 0.0 : input * ranks)
+                : 0.0;
+  const double inputs = input_bytes(model, kind, dropped, storage);
+  const double whole =
+      (2.0 * bytes + inputs + (has_dropout(model) ? 2.0 * kDropoutMaskBytes : 0.0)) * h +
+      compressed;
+  const double normed = model.qk_layernorm ? bytes * (queries + keys) : 0.0;
+  const double heads = drops_heads ? 0.0 : bytes * (queries + keys + values) + normed;
+  const double gates = model.gated_linear_unit ? 2.0 : 1.0;
+  const double mlp = cover_mlp(dropped, kind.has_experts) ? 0.0 : dense_mlp_width(model, kind);
+  const double split =
+      heads + (input + other_use) * context + bytes * gates * mlp + input * mlp + scores;
+  const double gathered = storage.keeps_gathered_inputs ? inputs * h * (1.0 - 1.0 / sharded) : 0.0;
+  const double kept = tokens * (whole / sharded + gathered + split / config.tp);
+  const bool keeps_experts = kind.has_experts && !dropped.has(RecomputeModule::kMoe);
+  return Bytes(kept + (keeps_experts ? kept_by_experts(model, config, dropped, storage) : 0.0));
+}
+
+Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config, LayerKind kind) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return layer_memory(scenario, config).kept;
+  }
+  return layer_activations(scenario.job.model, config, config.recompute, kind,
+                           activation_storage(scenario.stack));
+}
+
+}  // namespace ptdp

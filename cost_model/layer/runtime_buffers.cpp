@@ -1,0 +1,91 @@
+#include "cost_model/layer/runtime_buffers.h"
+
+#include "cost_model/inputs/rank_sizes.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kTokenBytes = 4.0;  // of an id, for the embedding and for the loss
+
+/// What a host's operations take.
+void add_host_scratch(const TransformerConfig& model, const ParallelConfig& config,
+                      std::int64_t tokens, Precision precision, RuntimeBuffers& buffers) {
+  const std::int64_t h = model.hidden_size;
+  const int t = config.tp;
+  const auto scratch = [&](std::int64_t outputs, std::int64_t inputs) {
+    return host_linear_scratch(tokens, outputs, inputs, precision);
+  };
+  buffers.attending = host_attention_scratch(model.seq_length, model.kv_channels, precision);
+  buffers.qkv_products = scratch((query_width(model) + 2 * key_width(model)) / t, h);
+  buffers.projection = scratch(h, context_width(model) / t);
+  buffers.fc1 = scratch(mlp_up_width(model) / t, h);
+  buffers.fc2 = scratch(h, model.ffn_hidden_size / t);
+  buffers.output = scratch(padded_vocab_size(model, t) / t, h);
+  buffers.norming = Bytes(4.0 * accumulator_bytes(precision) * static_cast<double>(h));
+}
+
+}  // namespace
+
+RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const Precision precision = scenario.stack.precision;
+  const double t = config.tp;
+  const std::int64_t tokens = std::int64_t{1} * model.seq_length * config.micro_batch_size;
+  const auto n = static_cast<double>(tokens);
+  const double element = element_bytes(precision);
+  const double accumulator = accumulator_bytes(precision);
+  RuntimeBuffers buffers;
+  buffers.is_scattered = config.sequence_parallel && config.tp > 1;
+  const double r = buffers.is_scattered ? n / t : n;
+  buffers.rows = Bytes(r * model.hidden_size * element);
+  buffers.all_rows = Bytes(n * model.hidden_size * element);
+  buffers.attention = Bytes(n * static_cast<double>(query_width(model)) / t * element);
+  buffers.qkv =
+      buffers.attention + Bytes(2.0 * n * static_cast<double>(key_width(model)) / t * element);
+  buffers.log_sums = Bytes(n * model.num_attention_heads / t * accumulator);
+  buffers.statistics = Bytes(2.0 * r * accumulator);
+  buffers.up = Bytes(n * static_cast<double>(mlp_up_width(model)) / t * element);
+  buffers.activated = Bytes(n * model.ffn_hidden_size / t * element);
+  buffers.logits =
+      Bytes(n * static_cast<double>(padded_vocab_size(model, config.tp)) / t * element);
+  buffers.loss = Bytes(3.0 * n * accumulator);
+  buffers.tokens = Bytes(n * kTokenBytes);
+  // A GPU's attention takes less than the results of the MLP, which is not there at the same time.
+  if (scenario.stack.workspace.value() == 0.0) {
+    add_host_scratch(model, config, tokens, precision, buffers);
+  }
+  buffers.summing = reduction_scratch(static_cast<std::int64_t>(buffers.all_rows.value()),
+                                      config.tp, element_bytes(precision));
+  buffers.scattered = buffers.is_scattered ? buffers.rows : Bytes(0.0);
+  buffers.is_behind = config.tp > 1 && scenario.stack.tensor_parallel_overlap;
+  if (buffers.is_scattered && buffers.is_behind) {
+    buffers.gathered_behind = buffers.all_rows - buffers.rows;
+  }
+  return buffers;
+}
+
+LayerMemory layer_memory(const RuntimeBuffers& b, Recompute recompute) {
+  const Bytes norms = 4.0 * b.rows + 2.0 * b.statistics;
+  const Bytes core = b.attention + b.log_sums;
+  LayerMemory layer{
+      .most = norms + b.qkv + core + b.up + b.activated,
+      .deferred = 2.0 * b.rows + 2.0 * b.all_rows + b.qkv + b.attention + b.up + b.activated};
+  switch (recompute) {
+    case Recompute::kNone:
+      layer.kept = layer.most;
+      break;
+    case Recompute::kSelective:
+      layer.kept = layer.most - core;
+      break;
+    case Recompute::kFull:
+      layer.kept = b.rows;
+      break;
+  }
+  return layer;
+}
+
+LayerMemory layer_memory(const Scenario& scenario, const ParallelConfig& config) {
+  return layer_memory(runtime_buffers(scenario, config), config.recompute);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,362 @@
+#include "cost_model/measured/measured_run.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "cost_model/contains.h"
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/measured/run_fields.h"
+#include "cost_model/stage/rank_parameters.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+
+namespace ptdp {
+namespace {
+
+/// The shipped profile of the row's model, which the row must agree with.
+TransformerConfig read_expert_model(const RunFields& row) {
+  std::string name = row.text("model");
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  if (!contains(list_profiles(ProfileKind::kModel), name)) {
+    throw SkipRow{"a model with experts that no profile describes"};
+  }
+  TransformerConfig model = find_model(name).config;
+  const auto agree = [&](std::string_view column, int expected) {
+    if (row.is_given(column) && row.count(column, 0) != expected) {
+      throw SkipRow{std::string(column) + " is not that of the profile " + name};
+    }
+  };
+  agree("layers", model.num_layers);
+  agree("hidden", model.hidden_size);
+  agree("heads", model.num_attention_heads);
+  agree("kv_heads", model.num_query_groups);
+  agree("vocab", model.vocab_size);
+  agree("n_experts", model.num_experts);
+  agree("topk", model.moe_router_topk);
+  agree("moe_ffn", model.moe_ffn_hidden_size);
+  model.seq_length = row.count("seq", 1);
+  model.mtp_num_layers = row.count_or("mtp_num_layers", 0);
+  if (const std::optional<bool> dropout = row.flag("dropout")) {
+    model.dropout = dropout;
+  }
+  return model;
+}
+
+TransformerConfig read_model(const RunFields& row, const std::string& place) {
+  if (row.count_or("n_experts", 0) > 0) {
+    return read_expert_model(row);
+  }
+  TransformerConfig model;
+  model.num_layers = row.count("layers", 1);
+  if (model.num_layers > kMostModelLayers) {
+    throw SkipRow{"more than " + std::to_string(kMostModelLayers) + " layers"};
+  }
+  model.hidden_size = row.count("hidden", 1);
+  model.num_attention_heads = row.count("heads", 1);
+  model.num_query_groups = row.count_or("kv_heads", 0);
+  model.kv_channels = row.count_or("head_dim", 0);
+  model.ffn_hidden_size = row.count_or("ffn", 0);
+  model.vocab_size = row.count("vocab", 1);
+  model.seq_length = row.count("seq", 1);
+  model.gated_linear_unit = row.flag("gated").value_or(false);
+  if (model.gated_linear_unit) {
+    // The columns do not say it: those that gate are of Llama's kind throughout.
+    model.add_bias_linear = false;
+    model.untied_embeddings = true;
+    model.position_embedding = PositionEmbedding::kRope;
+    model.normalization = Normalization::kRmsNorm;
+  }
+  model.untied_embeddings = row.flag("untied").value_or(model.untied_embeddings);
+  model.dropout = row.flag("dropout");
+  try {
+    model = resolved(model, place);
+  } catch (const Error& error) {
+    throw SkipRow{error.what()};
+  }
+  return model;
+}
+
+/// Nothing where the source does not say.
+template <class Value>
+std::optional<Value> read_choice(const RunFields& row, std::string_view column,
+                                 NamedValues<Value> values) {
+  if (row.text(column) == "?" || !row.is_given(column)) {
+    return std::nullopt;
+  }
+  return values[find_choice(row.text(column), names_of(values), row.place_of(column))].value;
+}
+
+Recompute read_recompute(const std::string& text) {
+  if (text == "selective-op") {  // torchtitan's
+    return Recompute::kSelective;
+  }
+  for (const auto& entry : kRecomputeNames) {
+    if (text == entry.name) {
+      return entry.value;
+    }
+  }
+  throw SkipRow{"recompute " + in_quotes(text) + " is not covered"};
+}
+
+/// The recipe of 8 bits that a precision stands for under the spellings that sources use, of two
+/// the first, whose figure Megatron-Bridge's tables put first; empty: none.
+std::string read_fp8(const std::string& precision) {
+  static const std::map<std::string, std::string> recipes = {{"fp8", "fp8"},
+                                                             {"fp8-ds", "fp8-delayed"},
+                                                             {"fp8-cs", "fp8-current"},
+                                                             {"fp8-sc", "fp8-block"},
+                                                             {"fp8-mx", "fp8-mx"},
+                                                             {"fp8-tensorwise", "fp8-current"},
+                                                             {"mxfp8", "fp8-mx"},
+                                                             {"fp8-cs (fp8-mx)", "fp8-current"}};
+  const auto found = recipes.find(precision);
+  return found != recipes.end() ? found->second : std::string();
+}
+
+/// What recomputation is of; throws Error for modules or layers that no stack has, and for what
+/// contradicts `recompute`.
+void read_recomputation(const RunFields& row, ParallelConfig& config) {
+  const std::string& kind = row.text("recompute");
+  config.recompute = read_recompute(kind);
+  const auto expect = [&](const char* column, bool is_meant, const std::string& beside) {
+    if (!is_meant && row.is_given(column)) {
+      throw Error(row.place_of(column) + ": expected " + beside + " beside it");
+    }
+  };
+  expect("recompute_modules", kind == "selective", "recompute selective");
+  expect("recompute_num_layers", config.recompute == Recompute::kFull, "recompute full");
+  expect("recompute_method", row.is_given("recompute_num_layers"), "recompute_num_layers");
+  if (kind == "selective-op") {
+    config.recompute_modules = {RecomputeModule::kEverySecondProduct};
+  } else if (row.is_given("recompute_modules")) {
+    config.recompute_modules =
+        parse_recompute_modules(row.text("recompute_modules"), row.place_of("recompute_modules"));
+  }
+  if (row.is_given("recompute_num_layers")) {
+    config.recompute_num_layers = row.count("recompute_num_layers", 1);
+    if (row.is_given("recompute_method")) {
+      const NamedValues<RecomputeMethod> methods(kRecomputeMethodNames);
+      config.recompute_method = methods[find_choice(row.text("recompute_method"), names_of(methods),
+                                                    row.place_of("recompute_method"))]
+                                    .value;
+    }
+  }
+}
+
+/// Of a run that keeps activations of some of its `num_layers` in its hosts.
+void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) {
+  if (!row.is_given("offload_num_layers")) {
+    return;
+  }
+  config.offload = Offload::kActivations;
+  config.offload_num_layers = row.count("offload_num_layers", 1);
+  if (config.offload_num_layers >= num_layers) {
+    throw Error(row.place_of("offload_num_layers") + ": expected fewer than the " +
+                std::to_string(num_layers) + " layers, got " +
+                std::to_string(config.offload_num_layers));
+  }
+  if (config.pp > 1 || config.recompute != Recompute::kNone) {
+    throw SkipRow{"activations offloaded with a pipeline or with recomputation"};
+  }
+}
+
+/// Of the schedules of arXiv:2401.10241 that are searched within a memory limit (its section 3):
+/// how many times as many activations as there are stages.
+std::optional<int> stages_of_memory(const std::string& schedule) {
+  static const std::map<std::string, int> papers_names = {{"ZB-1p", 1}, {"ZB-2p", 2}};
+  const auto found = papers_names.find(schedule);
+  return found != papers_names.end() ? std::optional(found->second) : std::nullopt;
+}
+
+/// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
+/// form, and "none", "fsdp" or "dp" where there is no pipeline.
+ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
+  static const std::set<std::string> one_forward_one_backward = {
+      "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved",
+      // Llama 3's: groups of any size, which the stack's batches do not need.
+      "1f1b-interleaved (modified)"};
+  static const std::set<std::string> without_pipeline = {"none", "fsdp", "dp"};
+  if (one_forward_one_backward.contains(text) || (without_pipeline.contains(text) && pp == 1)) {
+    return vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB;
+  }
+  if (vpp == 1 && stages_of_memory(text)) {
+    return ScheduleKind::kZbAuto;
+  }
+  throw SkipRow{"schedule " + in_quotes(text) + " is not covered"};
+}
+
+/// "4+4+3": the layers of each virtual stage, as the row has them.
+std::vector<int> read_layers_per_stage(const RunFields& row) {
+  std::vector<int> layers;
+  const std::string& text = row.text("layers_per_stage");
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    int count = 0;
+    const auto [rest, fault] = std::from_chars(text.data() + begin, text.data() + end, count);
+    if (fault != std::errc() || rest != text.data() + end || count < 0) {
+      throw Error(row.place_of("layers_per_stage") +
+                  ": expected numbers with + between them, got " + in_quotes(text));
+    }
+    layers.push_back(count);
+    begin = end + 1;
+  }
+  return layers;
+}
+
+/// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot
+/// if that comes out even (Megatron-LM and DeepSpeed count them so where they are told to), else
+/// the first stages hold one layer more.
+std::vector<int> spread_layers(int layers, int virtual_stages) {
+  std::vector<int> spread;
+  if (layers % virtual_stages == 0) {
+    return spread;
+  }
+  const bool has_slots = (layers + 2) % virtual_stages == 0;
+  const int slots = has_slots ? layers + 2 : layers;
+  spread.assign(static_cast<std::size_t>(virtual_stages), slots / virtual_stages);
+  if (has_slots) {
+    --spread.front();
+    --spread.back();
+  }
+  for (int stage = 0; stage < slots % virtual_stages; ++stage) {
+    ++spread[static_cast<std::size_t>(stage)];
+  }
+  return spread;
+}
+
+ParallelConfig read_config(const RunFields& row, const TransformerConfig& model) {
+  const int num_layers = model.num_layers;
+  const bool has_experts = model.num_experts > 0;
+  ParallelConfig config;
+  config.tp = row.count("tp", 1);
+  config.pp = row.count("pp", 1);
+  config.dp = row.count("dp", 1);
+  config.cp = row.count_or("cp", 1);
+  config.ep = row.count_or("ep", 1);
+  config.vpp = row.count("vpp", 1);
+  config.micro_batch_size = row.count("mbs", 1);
+  if (!has_experts && config.ep > 1) {
+    throw SkipRow{"ep of a model without experts"};
+  }
+  if (has_experts && config.tp > 1 && !row.is_given("etp")) {
+    throw SkipRow{"etp is not given"};  // Megatron-Core's default is tp, its recipes' is 1
+  }
+  config.etp = row.count_or("etp", 1);
+  config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
+  if (config.schedule == ScheduleKind::kZbAuto) {
+    config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
+  }
+  read_recomputation(row, config);
+  read_offload(row, num_layers, config);
+  config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
+  const int zero_stage = row.count_or("zero", 0);
+  config.zero_stage = has_replicas(model, config) ? zero_stage : 0;
+  if (config.zero_stage > kHighestZeroStage) {
+    throw SkipRow{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
+  }
+  config.dp_replicate = row.count_or("dp_replicate", 1);
+  if (config.dp % config.dp_replicate != 0 || (config.dp_replicate > 1 && config.zero_stage == 0)) {
+    throw SkipRow{"dp_replicate " + std::to_string(config.dp_replicate) +
+                  " does not divide dp, or " + "nothing is sharded"};
+  }
+  config.reshard_after_forward =
+      !shards_weights(config) || row.flag("reshard_after_forward").value_or(true);
+  if (config.vpp > 1 && config.pp == 1) {
+    throw SkipRow{"vpp " + std::to_string(config.vpp) + " without a pipeline"};
+  }
+  const std::int64_t virtual_stages = std::int64_t{config.pp} * config.vpp;
+  if (virtual_stages > num_layers && virtual_stages != num_layers + 2) {
+    throw SkipRow{"fewer layers than stages"};
+  }
+  config.layers_per_stage = row.is_given("layers_per_stage")
+                                ? read_layers_per_stage(row)
+                                : spread_layers(num_layers, static_cast<int>(virtual_stages));
+  if (!config.layers_per_stage.empty() &&
+      (std::ssize(config.layers_per_stage) != virtual_stages ||
+       std::accumulate(config.layers_per_stage.begin(), config.layers_per_stage.end(), 0) !=
+           num_layers)) {
+    throw SkipRow{"layers_per_stage is not " + std::to_string(virtual_stages) +
+                  " numbers that add up to " + std::to_string(num_layers)};
+  }
+  return config;
+}
+
+/// Skips a row whose number of microbatches contradicts its batch.
+void check_microbatches(const RunFields& row, const MeasuredRun& run) {
+  const int given = row.check("n_microbatches");
+  const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;
+  if (given != 0 && run.global_batch_size % slots == 0 && run.global_batch_size / slots != given) {
+    throw SkipRow{"gbs, dp and mbs make " + std::to_string(run.global_batch_size / slots) +
+                  " microbatches, n_microbatches is " + std::to_string(given)};
+  }
+}
+
+MeasuredRun read_run(const RunFields& row, const std::string& place) {
+  MeasuredRun run;
+  run.id = row.line("id");
+  run.group = row.line("holdout_group");
+  run.source = row.text("source");
+  if (!row.text("source_ref").empty()) {
+    run.source += ", " + row.text("source_ref");
+  }
+  run.cluster = row.profile("cluster_key");
+  run.stack = row.profile("stack_key");
+  run.model = read_model(row, place);
+  run.global_batch_size = row.count("gbs", 1);
+  run.config = read_config(row, run.model);
+  const std::string& precision = row.text("precision");
+  run.fp8 = read_fp8(precision);
+  if (precision == "bf16" || !run.fp8.empty()) {
+    run.precision = Precision::kBf16;
+  } else if (precision != "fp16" && !precision.empty()) {
+    throw SkipRow{"precision " + in_quotes(precision) + " is not covered"};
+  }
+  const std::int64_t gpus = row.check("gpu_count");
+  if (gpus != 0 && gpus != run.config.world_size()) {
+    throw SkipRow{"tp, pp, dp and cp make " + std::to_string(run.config.world_size()) +
+                  " GPUs, gpu_count is " + std::to_string(gpus)};
+  }
+  if (row.text("dp_overlap") != "?") {
+    run.data_parallel_overlap = row.flag("dp_overlap");
+  }
+  if (row.text("tp_overlap") != "?") {
+    run.tp_comm_overlap = row.flag("tp_overlap");
+  }
+  run.expert_dispatch =
+      read_choice(row, "expert_dispatch", NamedValues<ExpertDispatch>(kExpertDispatchNames));
+  run.cuda_graphs = read_choice(row, "cuda_graphs", NamedValues<CudaGraphs>(kCudaGraphsNames));
+  if (row.text("expert_overlap") != "?") {
+    run.expert_overlap = row.flag("expert_overlap");
+  }
+  check_microbatches(row, run);
+  run.iteration_time = Seconds(row.seconds("iter_time_best_s"));
+  run.memory = row.memory("memory_GB");
+  return run;
+}
+
+}  // namespace
+
+MeasuredRuns read_measured_runs(const CsvTable& table) {
+  check_columns(table);
+  MeasuredRuns result;
+  for (std::size_t row = 0; row < table.num_rows(); ++row) {
+    const RunFields reader(table, row);
+    try {
+      result.runs.push_back(read_run(reader, table.place_of(row, reader.text("id"))));
+    } catch (const SkipRow& skip) {
+      result.skipped.push_back({reader.text("id"), reader.text("holdout_group"), skip.reason,
+                                std::make_shared<const CsvTable>(table.variations(row, {{}}))});
+    }
+  }
+  return result;
+}
+
+}  // namespace ptdp

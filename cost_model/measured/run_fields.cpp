@@ -1,0 +1,194 @@
+#include "cost_model/measured/run_fields.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "cost_model/contains.h"
+#include "cost_model/error.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kLargestCount = 1'000'000'000;
+constexpr double kLongestIteration = 1e6;  // seconds
+constexpr double kLeastMemory = 1e-3;      // GiB
+constexpr double kMostMemory = 1e5;
+
+const std::vector<std::string>& required_columns() {
+  static const std::vector<std::string> columns = {
+      "id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
+      "tp", "pp",     "dp",     "vpp",   "mbs",   "gbs", "recompute",   "iter_time_best_s"};
+  return columns;
+}
+
+const std::vector<std::string>& optional_columns() {
+  static const std::vector<std::string> columns = {"kv_heads",
+                                                   "head_dim",
+                                                   "ffn",
+                                                   "gated",
+                                                   "n_experts",
+                                                   "cp",
+                                                   "ep",
+                                                   "etp",
+                                                   "topk",
+                                                   "moe_ffn",
+                                                   "mtp_num_layers",
+                                                   "layers_per_stage",
+                                                   "schedule",
+                                                   "seq_parallel",
+                                                   "zero",
+                                                   "dp_overlap",
+                                                   "holdout_group",
+                                                   "source",
+                                                   "precision",
+                                                   "gpu_count",
+                                                   "source_ref",
+                                                   "tp_overlap",
+                                                   "expert_dispatch",
+                                                   "expert_overlap",
+                                                   "cuda_graphs",
+                                                   "n_microbatches",
+                                                   "memory_GB",
+                                                   "untied",
+                                                   "dropout",
+                                                   "recompute_modules",
+                                                   "recompute_method",
+                                                   "recompute_num_layers",
+                                                   "offload_num_layers",
+                                                   "dp_replicate",
+                                                   "reshard_after_forward"};
+  return columns;
+}
+
+/// Columns that collections of runs have and costing does not use.
+const std::vector<std::string>& other_columns() {
+  static const std::vector<std::string> columns = {"confidence",
+                                                   "framework",
+                                                   "model",
+                                                   "params_B",
+                                                   "gpu",
+                                                   "gpus_per_node",
+                                                   "cluster",
+                                                   "iter_time_s",
+                                                   "tflops_per_gpu",
+                                                   "flop_convention",
+                                                   "tokens_s_gpu",
+                                                   "samples_s",
+                                                   "mfu_pct",
+                                                   "hfu_pct",
+                                                   "iter_time_origin",
+                                                   "hw_tflops_calc",
+                                                   "check_ratio",
+                                                   "check_note",
+                                                   "fully_specified",
+                                                   "assumed",
+                                                   "missing",
+                                                   "notes",
+                                                   "model_tflops_calc",
+                                                   "model_tflops_calc_causal"};
+  return columns;
+}
+
+/// A column of an unknown name is ignored, unless it looks like one that would change the cost.
+void refuse_misspelt_columns(const CsvTable& table) {
+  for (const std::string& column : table.columns()) {
+    const bool is_known = contains(required_columns(), column) ||
+                          contains(optional_columns(), column) || contains(other_columns(), column);
+    const std::optional<std::string> meant =
+        is_known ? std::nullopt : nearest(column, optional_columns());
+    if (meant.has_value() && !table.has_column(*meant)) {
+      throw Error(table.place() + ": line 1: unknown column " + in_quotes(column) +
+                  "; did you mean " + in_quotes(*meant) + "?");
+    }
+  }
+}
+
+}  // namespace
+
+void check_columns(const CsvTable& table) {
+  table.require(required_columns());
+  refuse_misspelt_columns(table);
+}
+
+const std::string& RunFields::text(std::string_view column) const {
+  return table_.text(row_, column);
+}
+
+bool RunFields::is_given(std::string_view column) const {
+  if (text(column) == "?") {
+    throw SkipRow{std::string(column) + " is not given"};
+  }
+  return !text(column).empty();
+}
+
+std::string RunFields::place_of(std::string_view column) const {
+  return table_.place_of(row_, column);
+}
+
+const std::string& RunFields::line(std::string_view column) const {
+  const std::string& value = text(column);
+  const bool has_controls = std::any_of(
+      value.begin(), value.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+  if (has_controls) {
+    throw Error(table_.place_of(row_, column) + ": expected printable text, got " +
+                in_quotes(value));
+  }
+  return value;
+}
+
+const std::string& RunFields::required_text(std::string_view column) const {
+  if (!is_given(column)) {
+    throw SkipRow{std::string(column) + " is not given"};
+  }
+  return line(column);
+}
+
+const std::string& RunFields::profile(std::string_view column) const {
+  const std::string& name = required_text(column);
+  if (name.find('/') != std::string::npos || name.ends_with(".json")) {
+    throw SkipRow{std::string(column) + " is no name of a profile"};
+  }
+  return name;
+}
+
+int RunFields::count(std::string_view column, std::int64_t low) const {
+  return static_cast<int>(
+      parse_count(required_text(column), low, kLargestCount, table_.place_of(row_, column)));
+}
+
+int RunFields::count_or(std::string_view column, int otherwise) const {
+  return is_given(column) ? count(column, otherwise) : otherwise;
+}
+
+int RunFields::check(std::string_view column) const {
+  return text(column) == "?" ? 0 : count_or(column, 0);
+}
+
+double RunFields::seconds(std::string_view column) const {
+  return parse_number(required_text(column), 1e-6, kLongestIteration,
+                      table_.place_of(row_, column));
+}
+
+std::optional<Bytes> RunFields::memory(std::string_view column) const {
+  if (text(column).empty() || text(column) == "?") {
+    return std::nullopt;
+  }
+  return Bytes(
+      parse_number(line(column), kLeastMemory, kMostMemory, table_.place_of(row_, column)) * kGibi);
+}
+
+std::optional<bool> RunFields::flag(std::string_view column) const {
+  if (!is_given(column)) {
+    return std::nullopt;
+  }
+  if (text(column) != "y" && text(column) != "n") {
+    throw Error(table_.place_of(row_, column) + R"(: expected "y" or "n", got )" +
+                in_quotes(text(column)));
+  }
+  return text(column) == "y";
+}
+
+}  // namespace ptdp

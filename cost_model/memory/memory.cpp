@@ -1,0 +1,314 @@
+#include "cost_model/memory/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/layer/product_overlap.h"
+#include "cost_model/memory/runtime_memory.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/passes/communication.h"
+#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/stage/stage.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Bytes kLargestMeasured(80.0 * kGibi);  // of the GPUs that reserves were read off
+constexpr std::size_t kWholeChunks = 2;          // one accumulates, one is being reduced
+constexpr double kMostActions = 4e6;             // that are walked through for their memory: 0.1 s
+
+/// Of the tokens of a rank.
+double sbh(const TransformerConfig& model, const ParallelConfig& config) {
+  return static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size;
+}
+
+/// Of messages between stages and of tensor parallelism within products.
+Bytes message_buffers(const Scenario& scenario, const ParallelConfig& config) {
+  Bytes total;
+  if (config.pp > 1) {
+    // One message received and one sent, in each direction at once in the steady state.
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
+                   shards);
+  }
+  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  if (runs_within_products(scenario.stack, config, group)) {
+    const TransformerConfig& model = scenario.job.model;
+    total += overlap_buffers(scenario.stack, static_cast<double>(tokens_of_rank(model, config)),
+                             model.hidden_size);
+  }
+  return total;
+}
+
+int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
+  const auto heaviest = std::max_element(
+      stages.begin(), stages.end(),
+      [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
+  return static_cast<int>(heaviest - stages.begin());
+}
+
+/// Of the weights on a rank: with 8 bits, copies of those that it has whole.
+Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
+                 const GpuSpec& gpu) {
+  return Bytes(shards_weights(config) ? shard_of(weights_in_shards(stack, held), config)
+                                      : stored_weights(stack, gpu, held).total());
+}
+
+HeldGradients whole_or_sharded(const ParallelConfig& config, const RankParameters& held) {
+  return shards_gradients(config) ? HeldGradients{.sharded = held} : HeldGradients{.whole = held};
+}
+
+/// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
+                   const RankParameters& held) {
+  return Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config));
+}
+
+/// Versions of its weights that a stage keeps.
+double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  if (!has_stale_weights(config.schedule)) {
+    return 1.0;
+  }
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  return generator->weight_versions(
+      {.pp = config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
+}
+
+}  // namespace
+
+void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack) {
+  memory.activations = peak.kept;
+  memory.working_set = peak.working + stack.workspace;
+  memory.buffers = peak.waiting;
+}
+
+Bytes MemoryBreakdown::total() const {
+  Bytes sum;
+  for (const MemoryTerm& term : kMemoryTerms) {
+    sum += this->*term.size;
+  }
+  return sum;
+}
+
+Bytes model_state(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
+                  const GpuSpec& gpu) {
+  return weights_of(stack, config, held, gpu) +
+         gradient_memory(stack, config, whole_or_sharded(config, held)) +
+         optimizer_of(stack, config, held);
+}
+
+Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
+                      const HeldGradients& held) {
+  return stack.gradient_bytes * Bytes(held.whole.total() + shard_of(held.sharded, config));
+}
+
+StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& config)
+    : scenario_(scenario),
+      kept_(scenario, config),
+      storage_(activation_storage(scenario.stack)),
+      messages_(message_buffers(scenario, config)) {
+  const TransformerConfig& model = scenario.job.model;
+  for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
+    of_layer_[kind] = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
+    if (config.recompute != Recompute::kNone) {
+      activations_[kind] =
+          layer_activations(model, config, Recompute::kNone, kLayerKinds[kind], storage_);
+    }
+  });
+}
+
+MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
+                                        int stage) const {
+  MemoryBreakdown memory = state_of_stage(config, layers, stage);
+  if (scenario_.stack.memory_model == MemoryModel::kPtdp) {
+    set_activations(memory, activation_bound(scenario_, config, stage), scenario_.stack);
+    return memory;
+  }
+  memory.activations = kept_.of_stage(config, layers, stage);
+  memory.working_set = working_set(config, layers, stage);
+  memory.buffers = buffers(config, held(config, layers, stage));
+  return memory;
+}
+
+MemoryBreakdown StageMemories::state_of_stage(const ParallelConfig& config,
+                                              const LayersOfStages& layers, int stage) const {
+  const StackSpec& stack = scenario_.stack;
+  const RankParameters parameters = held(config, layers, stage);
+  const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
+  return {.weights = weight_versions(scenario_, config, stage) * weights,
+          .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
+          .optimizer = optimizer_of(stack, config, parameters),
+          .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
+}
+
+RankParameters StageMemories::held(const ParallelConfig& config, const LayersOfStages& layers,
+                                   int stage) const {
+  RankParameters parameters = {.dense = end_parameters(scenario_.job.model, config, stage)};
+  for_each_kind(layers.of_stage(stage),
+                [&](std::size_t kind, double count) { parameters += of_layer_[kind] * count; });
+  return parameters;
+}
+
+HeldGradients StageMemories::gradients(const ParallelConfig& config, const LayersOfStages& layers,
+                                       int stage, const RankParameters& held) const {
+  const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config);
+  if (!reduces_by_chunk(config, microbatches) ||
+      scenario_.stack.memory_model == MemoryModel::kPtdp) {
+    return whole_or_sharded(config, held);
+  }
+  std::vector<RankParameters> chunks;  // those with most parameters first
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    RankParameters& chunk = chunks.emplace_back();
+    for_each_kind(layers.of_virtual_stage(virtual_stage),
+                  [&](std::size_t kind, double count) { chunk += of_layer_[kind] * count; });
+  });
+  std::ranges::sort(chunks, std::greater<>(), &RankParameters::total);
+  HeldGradients result{.whole = {.dense = end_parameters(scenario_.job.model, config, stage)}};
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    (i < kWholeChunks ? result.whole : result.sharded) += chunks[i];
+  }
+  return result;
+}
+
+/// The largest set of tensors that live only during one pass.
+Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfStages& layers,
+                                 int stage) const {
+  const TransformerConfig& model = scenario_.job.model;
+  Bytes largest;
+  if (config.recompute != Recompute::kNone) {
+    const LayerCounts recomputed = recomputes_some(config)
+                                       ? recomputed_of_stage(model, config, stage)
+                                       : layers.of_stage(stage);
+    for_each_kind(recomputed, [&](std::size_t kind, double count) {
+      const double at_once = std::min(1.0 * layers_at_once(config), count);
+      largest = std::max(largest, at_once * activations_[kind] - kept_.of_layer(kind));
+    });
+  }
+  if (holds_logits(config, stage)) {
+    const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+    const double logits = (1 + model.mtp_num_layers) * tokens *
+                          static_cast<double>(padded_vocab_size(model, config.tp)) / config.tp;
+    // The inputs of the final norm and of the logits are kept beside the loss.
+    const double shards = config.sequence_parallel ? config.tp : 1.0;
+    const double inputs = 2.0 * sbh(model, config) / shards;
+    largest =
+        std::max(largest, Bytes((storage_.element_bytes + scenario_.stack.loss_bytes) * logits +
+                                storage_.element_bytes * inputs));
+  }
+  return largest;
+}
+
+Bytes StageMemories::buffers(const ParallelConfig& config, const RankParameters& held) const {
+  Bytes total = messages_;
+  const bool has_others = has_replicas(scenario_.job.model, config);
+  if (has_others && shards_gradients(config)) {
+    total += sharding_buffers(scenario_, config);
+  } else if (has_others && overlaps_reduction(scenario_.stack, config.pp)) {
+    total += Bytes(held.total() * scenario_.stack.gradient_bucket_bytes);
+  }
+  return total;
+}
+
+Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
+  return std::min(gpu.memory, kLargestMeasured) * stack.reserve_fraction;
+}
+
+MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const LayersOfStages layers(scenario.job.model, config);
+  return StageMemories(scenario, config).of_stage(config, layers, stage);
+}
+
+double num_actions_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+  return most_actions(config.pp, config.vpp,
+                      num_microbatches(scenario.job.global_batch_size, config));
+}
+
+Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config) {
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  const ScheduleShape shape =
+      config.schedule == ScheduleKind::kZbAuto
+          ? schedule_shape(scenario, config, microbatch_costs(scenario, config))
+          : schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
+  return generator->generate(shape);
+}
+
+Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {
+  return insert_messages(compute_schedule(scenario, config));
+}
+
+std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
+                                             const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp && config.pp > 1 &&
+      num_actions_with_messages(scenario, config) <= kMostActions) {
+    return memory_by_stage(scenario, config, schedule_with_messages(scenario, config));
+  }
+  const LayersOfStages layers(scenario.job.model, config);
+  const StageMemories memories(scenario, config);
+  std::vector<MemoryBreakdown> stages;
+  stages.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    stages.push_back(memories.of_stage(config, layers, stage));
+  }
+  return stages;
+}
+
+std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const ParallelConfig& config,
+                                             const Schedule& schedule) {
+  const LayersOfStages layers(scenario.job.model, config);
+  const StageMemories memories(scenario, config);
+  const bool is_walked = scenario.stack.memory_model == MemoryModel::kPtdp;
+  std::optional<RankMemories> ranks;
+  if (is_walked) {
+    ranks.emplace(scenario, config);
+  }
+  std::vector<MemoryBreakdown> stages;
+  stages.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    stages.push_back(is_walked ? memories.state_of_stage(config, layers, stage)
+                               : memories.of_stage(config, layers, stage));
+    if (is_walked) {
+      set_activations(stages.back(), ranks->peak(schedule, stage), scenario.stack);
+    }
+  }
+  return stages;
+}
+
+int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return heaviest_of(memory_by_stage(scenario, config));
+  }
+  const LayersOfStages layers(scenario.job.model, config);
+  const StageMemories memories(scenario, config);
+  int heaviest = 0;
+  Bytes most;
+  for (int stage = 0; stage < config.pp; stage += stage_step(scenario.job.model, config)) {
+    const Bytes memory = memories.of_stage(config, layers, stage).total();
+    if (memory > most) {
+      heaviest = stage;
+      most = memory;
+    }
+  }
+  return heaviest;
+}
+
+Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    const std::vector<MemoryBreakdown> stages = memory_by_stage(scenario, config);
+    return stages[static_cast<std::size_t>(heaviest_of(stages))].total();
+  }
+  return stage_memory(scenario, config, heaviest_stage(scenario, config)).total();
+}
+
+}  // namespace ptdp

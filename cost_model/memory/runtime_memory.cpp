@@ -1,0 +1,353 @@
+#include "cost_model/memory/runtime_memory.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/memory/unit_memory.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/stage/stage.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMessages = 4.0;  // received and sent, in both directions
+
+/// The passes of a stage's layers, one after the other: what others of them keep meanwhile, and
+/// what the one at work takes.
+class LayerPasses {
+ public:
+  LayerPasses(const RuntimeBuffers& buffers, Recompute recompute, double layers)
+      : b_(buffers),
+        layer_(layer_memory(buffers, recompute)),
+        layers_(layers),
+        recompute_(recompute) {}
+
+  [[nodiscard]] Bytes kept() const { return layers_ * layer_.kept; }
+  [[nodiscard]] Bytes deferred() const { return layers_ * layer_.deferred; }
+
+  [[nodiscard]] Bytes forward() const { return before_last() + computing(); }
+  [[nodiscard]] Bytes backward() const {
+    const Bytes gradients = b_.rows + b_.all_rows;
+    const Bytes up = mlp() - b_.activated + b_.rows;
+    const Bytes core = attention() + b_.attention;
+    const Bytes qkv = attention() - b_.attention - b_.log_sums + b_.rows;
+    return before_last() +
+           std::max({recomputing(), mlp() + gradients + std::max(b_.fc2.input, b_.fc2.weight),
+                     up + both_gradients(b_.fc1),
+                     core + gradients + std::max(b_.projection.input, b_.projection.weight),
+                     core + b_.rows + b_.attending.backward,
+                     qkv + both_gradients(b_.qkv_products)});
+  }
+  /// The last layer once its gradients are made.
+  [[nodiscard]] Bytes reducing() const { return before_last() + b_.rows; }
+  /// `after` is what the end of the model keeps meanwhile. Of layers that keep and layers that
+  /// wait, all before the one at work are the former, all behind it the latter: most at one end.
+  [[nodiscard]] Bytes input_gradient(Bytes after) const {
+    const Bytes without_norm = layer_.most - b_.rows - b_.statistics + b_.rows + 2.0 * b_.all_rows;
+    const Bytes at_work = std::max(
+        {recomputing(), mlp() + b_.rows + b_.all_rows + b_.activated + b_.fc2.input,
+         mlp() + b_.rows + 2.0 * b_.all_rows + std::max(b_.summing, b_.fc1.input),
+         without_norm + b_.attention + std::max(b_.attending.backward, b_.projection.input),
+         without_norm - b_.log_sums + b_.all_rows + std::max(b_.summing, b_.qkv_products.input)});
+    return after + (layers_ - 1.0) * std::max(layer_.kept, layer_.deferred) + at_work;
+  }
+
+ private:
+  [[nodiscard]] Bytes before_last() const { return (layers_ - 1.0) * layer_.kept; }
+  /// What a layer has left at the time of its MLP.
+  [[nodiscard]] Bytes mlp() const {
+    return recompute_ == Recompute::kSelective ? layer_.kept : layer_.most;
+  }
+  /// The same at the time of attention's backward pass.
+  [[nodiscard]] Bytes attention() const {
+    return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
+  }
+  [[nodiscard]] Bytes recomputing() const {
+    return recompute_ == Recompute::kFull ? b_.rows + computing() : Bytes(0.0);
+  }
+  /// A layer's forward pass: its linear layers, which may gather or sum, and attention.
+  [[nodiscard]] Bytes computing() const {
+    return std::max({mlp() - b_.activated + gathered() + b_.fc1.forward,
+                     mlp() + summed_rows(b_.fc2), attention() + b_.attending.forward,
+                     attention() + summed_rows(b_.projection)});
+  }
+  /// The result of a row-parallel layer while it is made.
+  [[nodiscard]] Bytes summed_rows(const LinearScratch& linear) const {
+    return b_.all_rows + std::max({b_.summing, b_.scattered, linear.forward});
+  }
+  [[nodiscard]] Bytes gathered() const { return b_.is_scattered ? b_.all_rows : Bytes(0.0); }
+  /// What a column-parallel layer's gradients take beside its input: the weight gradient's rows,
+  /// then, in place of the input, the input gradient; or both at once.
+  [[nodiscard]] Bytes both_gradients(const LinearScratch& linear) const {
+    const Bytes summing = std::max(b_.summing, linear.input);
+    return b_.is_behind ? b_.all_rows + b_.gathered_behind + std::max(summing, linear.weight)
+                        : std::max(gathered() + linear.weight, b_.all_rows - b_.rows + summing);
+  }
+
+  const RuntimeBuffers& b_;
+  LayerMemory layer_;
+  double layers_;
+  Recompute recompute_;
+};
+
+/// Adds to the passes of a stage the units that a sharded model, which is one stage, has whole.
+StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, double layers,
+                            bool begins, bool ends, const UnitMemory& units) {
+  const Bytes none;
+  const Bytes end_deferred = ends ? b.all_rows + b.logits : none;
+  StageMemory stage{
+      .kept = passes.kept(), .deferred = passes.deferred() + end_deferred, .result = b.rows};
+  if (layers > 0.0) {
+    stage.forward = passes.forward() + units.forward;
+    stage.backward =
+        std::max(passes.backward() + units.backward, passes.reducing() + units.reducing_layer);
+    stage.input_gradient = passes.input_gradient(end_deferred);
+  }
+  stage.weight_gradient = stage.deferred + (layers > 0.0 ? b.fc2.weight : none);
+  if (ends) {
+    stage.weight_gradient = std::max(stage.weight_gradient, end_deferred + b.output.weight);
+  }
+  if (begins) {
+    const Bytes gathered = b.is_scattered ? b.all_rows : none;
+    stage.forward =
+        std::max(stage.forward, b.all_rows + std::max(b.summing, b.scattered) + units.embedding);
+    stage.backward =
+        std::max({stage.backward, b.rows + gathered + units.ends, b.rows + units.reducing_ends});
+    stage.deferred += b.rows;
+    stage.weight_gradient = std::max(stage.weight_gradient + b.rows, b.rows + gathered);
+  }
+  if (ends) {
+    const Bytes end = b.rows + b.statistics + b.all_rows + b.logits + b.loss;
+    const Bytes all = passes.kept() + end;
+    const Bytes logits = all - b.loss;
+    // The input gradient of the logits takes the place of their normed input in a whole pass.
+    const Bytes summing = logits + std::max(b.output.input, b.summing);
+    stage.kept += end;
+    stage.forward =
+        std::max({stage.forward, all + units.logits, logits + b.output.forward + units.logits});
+    const Bytes norm = passes.kept() + 2.0 * b.rows + b.statistics + b.all_rows + b.norming;
+    stage.backward = std::max({stage.backward, all + units.end, summing + units.end,
+                               logits + b.output.weight + units.end, norm + units.end});
+    stage.input_gradient = std::max({stage.input_gradient, all, summing + b.all_rows,
+                                     logits + b.all_rows + b.rows + b.norming});
+  }
+  // Ids of tokens stay until the last gradient that needs them.
+  const Bytes ids = ((begins ? 1.0 : 0.0) + (ends ? 1.0 : 0.0)) * b.tokens;
+  for (Bytes StageMemory::*size :
+       {&StageMemory::kept, &StageMemory::deferred, &StageMemory::forward, &StageMemory::backward,
+        &StageMemory::input_gradient, &StageMemory::weight_gradient}) {
+    stage.*size += ids;
+  }
+  return stage;
+}
+
+/// What passes of the whole model need, once for all its stages.
+struct PassNeeds {
+  PassNeeds(const Scenario& scenario, const ParallelConfig& config)
+      : buffers(runtime_buffers(scenario, config)), units(unit_memory(scenario, config)) {}
+
+  RuntimeBuffers buffers;
+  UnitMemory units;
+};
+
+StageMemory virtual_stage_memory(const PassNeeds& needs, const TransformerConfig& model,
+                                 const ParallelConfig& config, int virtual_stage) {
+  const double layers = total(layers_of_virtual_stage(model, config, virtual_stage));
+  StageMemory stage =
+      stage_memory_of(needs.buffers, {needs.buffers, config.recompute, layers}, layers,
+                      virtual_stage == 0, virtual_stage == config.pp * config.vpp - 1, needs.units);
+  stage.input_gradient += needs.units.forward + needs.units.put_off;
+  stage.weight_gradient += needs.units.put_off;
+  return stage;
+}
+
+/// A rank's memory while its list is walked through.
+class StepWalk {
+ public:
+  StepWalk(RankMemories& stages, int num_stages, bool has_messages)
+      : stages_(stages), num_stages_(num_stages), has_messages_(has_messages) {}
+
+  void run(const Action& action) {
+    const StageMemory& stage = stages_.of_virtual_stage(action.stage);
+    const bool begins = action.stage == 0;
+    const bool ends = action.stage + 1 == num_stages_;
+    const Bytes result = stage.result;
+    switch (action.kind) {
+      case ActionKind::kReceiveForward:
+      case ActionKind::kReceiveBackward:
+        waiting_ += result;
+        note(Bytes(0.0));
+        break;
+      case ActionKind::kSendForward:
+      case ActionKind::kSendBackward:
+        waiting_ -= result;
+        break;
+      case ActionKind::kForward:
+        take(result, !begins);
+        kept_ += stage.kept;
+        note(stage.forward - stage.kept);
+        make(result, !ends);
+        break;
+      case ActionKind::kBackward:
+        take(result, !ends);
+        note(stage.backward - stage.kept);
+        kept_ -= stage.kept;
+        make(result, !begins);
+        break;
+      case ActionKind::kInputGradient:
+        take(result, !ends);
+        note(stage.input_gradient - stage.kept);
+        kept_ += stage.deferred - stage.kept;
+        make(result, !begins);
+        break;
+      case ActionKind::kWeightGradient:
+        note(stage.weight_gradient - stage.deferred);
+        kept_ -= stage.deferred;
+        break;
+      case ActionKind::kRecompute:
+      case ActionKind::kCopyForward:
+      case ActionKind::kCopyBackward:
+      case ActionKind::kReduceGradients:
+      case ActionKind::kGatherParameters:
+      case ActionKind::kReduceTied:
+      case ActionKind::kReduceNorm:
+      case ActionKind::kOptimizer:
+        break;
+    }
+  }
+
+  [[nodiscard]] const ActivationPeak& peak() const { return peak_; }
+
+ private:
+  void take(Bytes message, bool is_there) {
+    waiting_ -= is_there && has_messages_ ? message : Bytes(0.0);
+  }
+  void make(Bytes message, bool is_there) {
+    waiting_ += is_there && has_messages_ ? message : Bytes(0.0);
+  }
+  void note(Bytes working) {
+    const ActivationPeak here{.kept = kept_, .working = working, .waiting = waiting_};
+    if (here.total() > peak_.total()) {
+      peak_ = here;
+    }
+  }
+
+  RankMemories& stages_;
+  int num_stages_;
+  bool has_messages_;
+  Bytes kept_;
+  Bytes waiting_;
+  ActivationPeak peak_;
+};
+
+}  // namespace
+
+StageMemory virtual_stage_memory(const Scenario& scenario, const ParallelConfig& config,
+                                 int virtual_stage) {
+  return virtual_stage_memory(PassNeeds(scenario, config), scenario.job.model, config,
+                              virtual_stage);
+}
+
+struct RankMemories::Needs : PassNeeds {
+  using PassNeeds::PassNeeds;
+};
+
+RankMemories::RankMemories(const Scenario& scenario, const ParallelConfig& config)
+    : scenario_(scenario),
+      config_(config),
+      needs_(std::make_shared<const Needs>(scenario, config)),
+      stages_(static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp)) {}
+
+const StageMemory& RankMemories::of_virtual_stage(int virtual_stage) {
+  std::optional<StageMemory>& stage = stages_[static_cast<std::size_t>(virtual_stage)];
+  if (!stage) {
+    stage = virtual_stage_memory(*needs_, scenario_.job.model, config_, virtual_stage);
+  }
+  return *stage;
+}
+
+ActivationPeak RankMemories::peak(const Schedule& schedule, int rank) {
+  return walked(schedule, rank, /*has_messages=*/true);
+}
+
+ActivationPeak RankMemories::peak_of_compute(const Schedule& compute, int rank) {
+  return walked(compute, rank, /*has_messages=*/false);
+}
+
+ActivationPeak RankMemories::walked(const Schedule& schedule, int rank, bool has_messages) {
+  const auto count = static_cast<std::size_t>(num_stages(schedule));
+  stages_.resize(std::max(stages_.size(), count));
+  StepWalk walk(*this, num_stages(schedule), has_messages);
+  for (const Action& action : schedule.orders[static_cast<std::size_t>(rank)]) {
+    walk.run(action);
+  }
+  return walk.peak();
+}
+
+Bytes RankMemories::least(int rank) {
+  Bytes most;
+  for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
+    const StageMemory& stage = of_virtual_stage(virtual_stage);
+    most = std::max({most, stage.forward, stage.kept});
+  });
+  return most;
+}
+
+ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
+                               const Schedule& schedule, int rank) {
+  return RankMemories(scenario, config).peak(schedule, rank);
+}
+
+ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
+  return RankMemories(scenario, config).bound(rank);
+}
+
+Bytes RankMemories::waiting() {
+  if (config_.pp == 1) {
+    return Bytes(0.0);
+  }
+  const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config_);
+  const double group = default_microbatch_group_size(config_.pp, static_cast<int>(microbatches));
+  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  return (takes_turns ? std::max(kMessages, group) : kMessages) * of_virtual_stage(0).result;
+}
+
+ActivationPeak RankMemories::bound(int rank) {
+  const bool splits = splits_backward(config_.schedule);
+  const ScheduleShape shape =
+      schedule_sizes(config_, num_microbatches(scenario_.job.global_batch_size, config_));
+  double chunks = find_schedule_generator(name_of(config_.schedule))->peak_activations(shape, rank);
+  // Of one virtual stage; interleaved, groups of N microbatches take turns, and the end of the
+  // model goes back as soon as it is reached.
+  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  const double group = default_microbatch_group_size(config_.pp, shape.num_microbatches);
+  const double most_of_one =
+      takes_turns ? std::min<double>(2.0 * group, shape.num_microbatches) : shape.num_microbatches;
+  const int end = config_.pp * config_.vpp - 1;
+
+  std::vector<std::pair<Bytes, double>> held;  // of one microbatch, and how many at most
+  ActivationPeak peak;
+  for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
+    const StageMemory& stage = of_virtual_stage(virtual_stage);
+    const Bytes kept = splits ? std::max(stage.kept, stage.deferred) : stage.kept;
+    const Bytes whole = std::max(stage.forward, stage.backward);
+    const Bytes most =
+        splits ? std::max({whole, stage.input_gradient, stage.weight_gradient}) : whole;
+    held.emplace_back(kept, virtual_stage == end && takes_turns ? 1.0 : most_of_one);
+    peak.working = std::max(peak.working, most - kept);
+  });
+  peak.waiting = waiting();
+  std::sort(held.begin(), held.end(), std::greater<>());
+  for (const auto& [of_one, most] : held) {
+    const double count = std::min(chunks, most);
+    peak.kept += count * of_one;
+    chunks -= count;
+  }
+  return peak;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,52 @@
+#include "cost_model/memory/unit_memory.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/operations/host_scratch.h"
+#include "cost_model/stage/rank_parameters.h"
+
+namespace ptdp {
+namespace {
+
+/// Returns what a sum of gradients over the replicas takes beside them: nothing of ours on a GPU.
+Bytes scratch_of(Bytes gradients, const Scenario& scenario, const ParallelConfig& config) {
+  return scenario.stack.workspace.value() > 0.0
+             ? Bytes(0.0)
+             : reduction_scratch(std::llround(gradients.value()), config.dp,
+                                 accumulator_bytes(scenario.stack.precision));
+}
+
+}  // namespace
+
+UnitMemory unit_memory(const Scenario& scenario, const ParallelConfig& config) {
+  if (!shards_gradients(config) || config.dp == 1) {
+    return {};
+  }
+  const TransformerConfig& model = scenario.job.model;
+  const double layers = model.num_layers;
+  const double of_ends = end_parameters(model, config, 0);
+  const double of_layer = (stage_parameters(model, config, 0).total() - of_ends) / layers;
+  const double element = shards_weights(config) ? element_bytes(scenario.stack.precision) : 0.0;
+  const double accumulator = accumulator_bytes(scenario.stack.precision);
+  const Bytes weights(of_layer * element);
+  const Bytes end_weights(of_ends * element);
+  const Bytes gradients(of_layer * accumulator);
+  const Bytes end_gradients(of_ends * accumulator);
+  const bool keeps = !gathers_again(config);
+  const Bytes kept = keeps ? layers * weights : Bytes(0.0);
+  const Bytes at_work = keeps ? kept : weights;
+  return {.forward = end_weights + at_work,
+          .embedding = end_weights,
+          .logits = end_weights + kept,
+          .end = end_weights + kept + end_gradients,
+          .backward = at_work + gradients + end_gradients,
+          .reducing_layer = (keeps ? kept - weights : Bytes(0.0)) + gradients + end_gradients +
+                            scratch_of(gradients, scenario, config),
+          .ends = end_gradients,
+          .reducing_ends = end_gradients + scratch_of(end_gradients, scenario, config),
+          .put_off = layers * gradients + end_gradients};
+}
+
+}  // namespace ptdp

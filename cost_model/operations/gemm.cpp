@@ -1,0 +1,123 @@
+#include "cost_model/operations/gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace ptdp {
+namespace {
+
+/// A block of the result that one multiprocessor computes.
+struct Tile {
+  double rows = 0.0;
+  double columns = 0.0;
+  double rate = 0.0;  ///< Of that of the largest; smaller tiles reload their operands more often.
+};
+
+constexpr std::array<Tile, 3> kTiles = {Tile{256.0, 128.0, 1.0}, Tile{128.0, 256.0, 1.0},
+                                        Tile{128.0, 128.0, 0.8}};
+constexpr int kMostSplits = 4;
+constexpr double kShortestSplit = 8192.0;   // inner-dimension steps; cuBLAS makes no shorter parts
+constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
+
+// Times slower where dimensions are no multiples of 8 elements: single products lose the tensor
+// cores' fast path, batched ones the tensor cores (an A100's plain fp32 rate is 1/16).
+constexpr double kUnaligned = 2.0;
+constexpr double kUnalignedBatch = 16.0;
+// And for batches (attention) with a dimension below 64, for which cuBLAS has no good tile.
+constexpr double kNarrowBatch = 3.0;
+constexpr std::int64_t kNarrow = 64;
+
+/// Times that the product takes what its tiles say.
+double slowdown(const MatmulShape& shape) {
+  if (shape.is_grouped) {
+    return 1.0;
+  }
+  const bool is_aligned = shape.m % 8 == 0 && shape.n % 8 == 0 && shape.k % 8 == 0;
+  if (shape.batch == 1) {
+    return is_aligned ? 1.0 : kUnaligned;
+  }
+  if (!is_aligned) {
+    return kUnalignedBatch;
+  }
+  return std::min({shape.m, shape.n, shape.k}) < kNarrow ? kNarrowBatch : 1.0;
+}
+
+/// Rounds of `tiles` tiles over the GPU, of which the last costs less where it is not full.
+double waves(double tiles, const GpuSpec& gpu) {
+  const double exact = tiles / gpu.num_multiprocessors;
+  const double rounded = std::ceil(exact);
+  return std::max(1.0, rounded - gpu.matmul_wave_overlap * (rounded - exact));
+}
+
+}  // namespace
+
+Flops matmul_flops(const MatmulShape& shape) {
+  return Flops(2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+               static_cast<double>(shape.k) * static_cast<double>(shape.batch));
+}
+
+Bytes matmul_bytes(const MatmulShape& shape) {
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const double result_passes = shape.accumulate ? 2.0 : 1.0;
+  return Bytes(static_cast<double>(shape.batch) * (shape.element_bytes * (m * k + k * n) +
+                                                   m * n * shape.output_bytes * result_passes));
+}
+
+Seconds matmul_time(const MatmulShape& shape, const GpuSpec& gpu, FlopsPerSecond peak) {
+  const double rate = gpu.matmul_efficiency * peak.value() / gpu.num_multiprocessors;
+  const double bandwidth = gpu.matmul_memory_efficiency * gpu.memory_bandwidth.value();
+  const double bytes = matmul_bytes(shape).value();
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const auto batch = static_cast<double>(shape.batch);
+  const double partial_sums = kPartialSumTraffic * m * n * batch;
+  const double output_passes = shape.accumulate ? 2.0 : 1.0;
+  const double startup_depth =
+      gpu.matmul_startup_depth + gpu.matmul_output_depth * shape.output_bytes * output_passes;
+
+  double best = std::numeric_limits<double>::infinity();
+  const Tile own = gpu.matmul_tile
+                       ? Tile{1.0 * gpu.matmul_tile->rows, 1.0 * gpu.matmul_tile->columns, 1.0}
+                       : Tile{};
+  for (const Tile& tile : gpu.matmul_tile ? std::span(&own, 1) : std::span(kTiles)) {
+    const double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
+    const double flops_per_step = 2.0 * tile.rows * tile.columns / tile.rate;
+    for (int split = 1; split <= kMostSplits; ++split) {
+      if (split > 1 && k / split < kShortestSplit) {
+        break;
+      }
+      const double compute =
+          waves(tiles * split, gpu) * flops_per_step * (k / split + startup_depth) / rate;
+      const double memory = (bytes + partial_sums * (split - 1)) / bandwidth;
+      best = std::min(best, std::max(compute, memory));
+    }
+  }
+  return Seconds((gpu.matmul_tile ? 1.0 : slowdown(shape)) * best);
+}
+
+Seconds product_time(DeviceOperation operation, const MatmulShape& shape, const GpuSpec& gpu,
+                     Precision precision) {
+  const FlopsPerSecond peak = gpu.peak(precision);
+  const Seconds modelled = matmul_time(shape, gpu, peak);
+  const MeasuredOperation* measured = find_measured(gpu.measured_operations, operation, precision);
+  if (measured == nullptr) {
+    return modelled;
+  }
+  const OperationSizes sizes = {static_cast<double>(shape.m), static_cast<double>(shape.n),
+                                static_cast<double>(shape.k)};
+  return modelled * measured->correction(sizes, [&](const OperationSizes& at) {
+    MatmulShape other = shape;
+    other.m = std::llround(at[0]);
+    other.n = std::llround(at[1]);
+    other.k = std::llround(at[2]);
+    return matmul_time(other, gpu, peak);
+  });
+}
+
+}  // namespace ptdp

@@ -1,0 +1,76 @@
+#include "cost_model/operations/linear_layer.h"
+
+#include "cost_model/operations/gemm.h"
+#include "cost_model/operations/memory_bound.h"
+
+namespace ptdp {
+namespace {
+
+/// The three, each timed by `time(operation, shape)`.
+template <class ProductTime>
+LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                          const StackSpec& stack, bool in_fp8, const ProductTime& time) {
+  const bool is_fused = stack.fused_gradient_accumulation;
+  const int bytes = element_bytes(stack.precision);
+  const int factor_bytes = in_fp8 ? 1 : bytes;
+  const int gradient_bytes =
+      stack.gradient_bytes > bytes ? accumulator_bytes(stack.precision) : bytes;
+  const auto product = [&](DeviceOperation operation, std::int64_t n, std::int64_t k) {
+    return time(
+        operation,
+        MatmulShape{
+            .m = tokens, .n = n, .k = k, .element_bytes = factor_bytes, .output_bytes = bytes});
+  };
+  return {.forward = product(DeviceOperation::kForwardProduct, outputs, inputs),
+          .input_gradient = product(DeviceOperation::kInputGradientProduct, inputs, outputs),
+          .weight_gradient = time(DeviceOperation::kWeightGradientProduct,
+                                  MatmulShape{.m = outputs,
+                                              .n = inputs,
+                                              .k = tokens,
+                                              .element_bytes = factor_bytes,
+                                              .output_bytes = is_fused ? gradient_bytes : bytes,
+                                              .accumulate = is_fused})};
+}
+
+}  // namespace
+
+LinearTime& LinearTime::operator+=(const LinearTime& other) {
+  forward += other.forward;
+  input_gradient += other.input_gradient;
+  weight_gradient += other.weight_gradient;
+  return *this;
+}
+
+LinearTime operator*(const LinearTime& time, double factor) {
+  return {.forward = time.forward * factor,
+          .input_gradient = time.input_gradient * factor,
+          .weight_gradient = time.weight_gradient * factor};
+}
+
+LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
+                       const GpuSpec& gpu, const StackSpec& stack, Fp8Use use) {
+  const bool in_fp8 = use == Fp8Use::kByRecipe && stack.fp8;
+  return three_products(tokens, outputs, inputs, stack, in_fp8,
+                        [&](DeviceOperation operation, const MatmulShape& shape) {
+                          return in_fp8 ? matmul_time(shape, gpu, gpu.fp8_rate())
+                                        : product_time(operation, shape, gpu, stack.precision);
+                        });
+}
+
+LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens, std::int64_t outputs,
+                               std::int64_t inputs, const GpuSpec& gpu, const StackSpec& stack) {
+  const FlopsPerSecond peak = stack.fp8 ? gpu.fp8_rate() : gpu.peak(stack.precision);
+  return three_products(tokens, outputs, inputs, stack, stack.fp8.has_value(),
+                        [&](DeviceOperation /*operation*/, MatmulShape shape) {
+                          shape.batch = count;
+                          shape.is_grouped = true;
+                          return matmul_time(shape, gpu, peak);
+                        });
+}
+
+Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu, const StackSpec& stack) {
+  return memory_bound_time(
+      Bytes(weights * (element_bytes(stack.precision) + 2.0 * stack.gradient_bytes)), gpu);
+}
+
+}  // namespace ptdp

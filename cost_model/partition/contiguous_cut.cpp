@@ -1,0 +1,216 @@
+// Cuts a list of layers into as many parts as there are ranks: bisection for the slowest part, a
+// dynamic program for the rest.
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+
+#include "cost_model/partition/layer_ticks.h"
+
+namespace ptdp {
+namespace {
+
+__extension__ using Wide = __int128;  // the square of a sum of ticks has up to 124 bits
+
+constexpr std::int64_t kLargestWindowTable = std::int64_t{1} << 25;
+
+/// Positions that a cut may have, both inclusive.
+struct Window {
+  int first = 0;
+  int last = 0;
+
+  [[nodiscard]] int size() const { return last - first + 1; }
+};
+
+class ContiguousCut {
+ public:
+  ContiguousCut(const LayerTicks& ticks, int parts) : ticks_(ticks), parts_(parts) {}
+
+  std::optional<std::vector<int>> run() {
+    cap_ = ticks_.total();
+    of_several_ = cap_;
+    if (!is_feasible()) {
+      return std::nullopt;
+    }
+    minimize(cap_, std::max(ticks_.longest(), divided_up(ticks_.total(), parts_)));
+    find_windows();
+    if (table_size() > kLargestWindowTable) {
+      // A layer that outweighs whole parts leaves all others free; those are evened out apart.
+      of_several_ = cap_;
+      minimize(of_several_, 0);
+      find_windows();
+    }
+    return sizes_of(table_size() <= kLargestWindowTable ? least_squares() : nearest_to_equal());
+  }
+
+ private:
+  [[nodiscard]] int num_layers() const { return ticks_.num_layers(); }
+
+  /// Lowers a cap to the least value, `low` or more, that is feasible.
+  void minimize(std::int64_t& cap, std::int64_t low) {
+    std::int64_t high = cap;
+    while (low < high) {
+      cap = low + (high - low) / 2;
+      if (is_feasible()) {
+        high = cap;
+      } else {
+        low = cap + 1;
+      }
+    }
+    cap = high;
+  }
+
+  [[nodiscard]] std::int64_t table_size() const {
+    std::int64_t size = 0;
+    for (const Window& window : windows_) {
+      size += window.size();
+    }
+    return size;
+  }
+
+  /// The furthest end of a part that starts before layer `start`.
+  [[nodiscard]] int furthest_end(int start) const {
+    const auto within = [start](const std::vector<std::int64_t>& sums, std::int64_t most) {
+      const std::int64_t bound =
+          most > sums.back() - sums[start] ? sums.back() : sums[start] + most;
+      return static_cast<int>(std::upper_bound(sums.begin() + start, sums.end(), bound) -
+                              sums.begin()) -
+             1;
+    };
+    const int of_several = within(ticks_.time, std::min(cap_, of_several_));
+    const int of_one = std::min(within(ticks_.time, cap_), start + 1);
+    return std::min(std::max(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
+  }
+
+  /// The earliest start of a part that ends before layer `end`.
+  [[nodiscard]] int earliest_start(int end) const {
+    const auto within = [end](const std::vector<std::int64_t>& sums, std::int64_t most) {
+      return static_cast<int>(std::lower_bound(sums.begin(), sums.begin() + end, sums[end] - most) -
+                              sums.begin());
+    };
+    const int of_several = within(ticks_.time, std::min(cap_, of_several_));
+    const int of_one = std::max(within(ticks_.time, cap_), end - 1);
+    return std::max(std::min(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
+  }
+
+  /// Whether parts within the cap, each as long as it may be, reach the end.
+  [[nodiscard]] bool is_feasible() const {
+    int end = 0;
+    for (int part = 0; part < parts_; ++part) {
+      const int start = end;
+      end = std::min(furthest_end(start), num_layers() - (parts_ - 1 - part));
+      if (end == start) {
+        return false;
+      }
+    }
+    return end == num_layers();
+  }
+
+  /// Where each cut can be: from both sides the parts as long as they may be. All positions between
+  /// are possible too, since a part may always be shorter.
+  void find_windows() {
+    windows_.assign(static_cast<std::size_t>(parts_) + 1, {});
+    for (int cut = 1; cut <= parts_; ++cut) {
+      windows_[cut].last =
+          std::min(furthest_end(windows_[cut - 1].last), num_layers() - (parts_ - cut));
+    }
+    windows_[parts_].first = num_layers();
+    for (int cut = parts_ - 1; cut > 0; --cut) {
+      windows_[cut].first = std::max(earliest_start(windows_[cut + 1].first), cut);
+    }
+  }
+
+  [[nodiscard]] Wide square(int start, int end) const {
+    const Wide time = ticks_.time[end] - ticks_.time[start];
+    return time * time;
+  }
+
+  /// The cuts with the least sum of squares; of equal ones the earliest, which exist for all cuts
+  /// at once since the squares of sums satisfy the quadrangle inequality.
+  std::vector<int> least_squares() {
+    before_.assign(1, 0);
+    std::vector<std::vector<int>> chosen(static_cast<std::size_t>(parts_) + 1);
+    for (int cut = 1; cut <= parts_; ++cut) {
+      const auto size = static_cast<std::size_t>(windows_[cut].size());
+      after_.assign(size, 0);
+      chosen_.assign(size, 0);
+      choose(cut, windows_[cut], windows_[cut - 1]);
+      chosen[cut].swap(chosen_);
+      before_.swap(after_);
+    }
+    std::vector<int> cuts(static_cast<std::size_t>(parts_) + 1, num_layers());
+    for (int cut = parts_; cut > 0; --cut) {
+      cuts[cut - 1] = chosen[cut][cuts[cut] - windows_[cut].first];
+    }
+    return cuts;
+  }
+
+  /// Finds the best position of the cut before for each position of `cut` in `ends`, all of which
+  /// lie in `starts`: divide and conquer, for later ends have later starts.
+  // NOLINTNEXTLINE(misc-no-recursion): as deep as the logarithm of the number of layers
+  void choose(int cut, Window ends, Window starts) {
+    if (ends.first > ends.last) {
+      return;
+    }
+    const int end = ends.first + (ends.last - ends.first) / 2;
+    const int first = std::max(starts.first, earliest_start(end));
+    const int last = std::min(starts.last, end - 1);
+    assert(first <= last);
+    int best = first;
+    Wide least = 0;
+    for (int start = first; start <= last; ++start) {
+      const Wide sum = before_[start - windows_[cut - 1].first] + square(start, end);
+      if (start == first || sum < least) {
+        best = start;
+        least = sum;
+      }
+    }
+    after_[end - windows_[cut].first] = least;
+    chosen_[end - windows_[cut].first] = best;
+    choose(cut, {ends.first, end - 1}, {starts.first, best});
+    choose(cut, {end + 1, ends.last}, {best, starts.last});
+  }
+
+  /// Each cut in turn as close to an equal share of what is left as the windows allow.
+  [[nodiscard]] std::vector<int> nearest_to_equal() const {
+    std::vector<int> cuts = {0};
+    for (int cut = 1; cut < parts_; ++cut) {
+      const int start = cuts.back();
+      const int first = std::max(windows_[cut].first, start + 1);
+      const int last = std::min(windows_[cut].last, furthest_end(start));
+      const std::int64_t share =
+          ticks_.time[start] + (ticks_.total() - ticks_.time[start]) / (parts_ - cut + 1);
+      const auto begin = ticks_.time.begin();
+      const auto above = std::lower_bound(begin + first, begin + last, share) - begin;
+      const bool is_nearer_before =
+          above > first && share - ticks_.time[above - 1] <= ticks_.time[above] - share;
+      cuts.push_back(static_cast<int>(is_nearer_before ? above - 1 : above));
+    }
+    cuts.push_back(num_layers());
+    return cuts;
+  }
+
+  [[nodiscard]] static std::vector<int> sizes_of(const std::vector<int>& cuts) {
+    std::vector<int> sizes;
+    for (std::size_t cut = 1; cut < cuts.size(); ++cut) {
+      sizes.push_back(cuts[cut] - cuts[cut - 1]);
+    }
+    return sizes;
+  }
+
+  const LayerTicks& ticks_;
+  int parts_;
+  std::int64_t cap_ = 0;         // of a part
+  std::int64_t of_several_ = 0;  // and of one with two layers or more
+  std::vector<Window> windows_;  // of cut 0, which is 0, to cut parts_, the end
+  std::vector<Wide> before_;     // least sum of squares up to each position of the cut before
+  std::vector<Wide> after_;      // and up to this one's
+  std::vector<int> chosen_;      // the position of the cut before that it comes from
+};
+
+}  // namespace
+
+std::optional<std::vector<int>> cut_contiguously(const LayerTicks& ticks, int parts) {
+  return ContiguousCut(ticks, parts).run();
+}
+
+}  // namespace ptdp

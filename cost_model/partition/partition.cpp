@@ -1,0 +1,184 @@
+#include "cost_model/partition/partition.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "cost_model/partition/layer_ticks.h"
+#include "cost_model/partition/spread.h"
+
+namespace ptdp {
+namespace {
+
+constexpr int kTickBits = 62;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+/// The power of two that takes the sum of all times just below 2^62.
+int tick_exponent(std::span<const LayerCost> layers) {
+  double total = 0.0;
+  for (const LayerCost& layer : layers) {
+    total += layer.time.value();
+  }
+  int exponent = 0;
+  (void)std::frexp(total, &exponent);
+  return kTickBits - exponent;
+}
+
+std::int64_t whole_bytes(Bytes memory) {
+  return std::llround(std::min(memory.value(), 0x1p62));
+}
+
+LayerTicks to_ticks(std::span<const LayerCost> layers, std::optional<Bytes> memory_limit) {
+  const int exponent = tick_exponent(layers);
+  LayerTicks ticks{.time = {0}, .memory = {0}};
+  for (const LayerCost& layer : layers) {
+    assert(layer.time >= Seconds(0.0) && layer.memory >= Bytes(0.0));
+    const std::int64_t time = std::llround(std::ldexp(layer.time.value(), exponent));
+    ticks.time.push_back(ticks.time.back() + time);
+    ticks.memory.push_back(ticks.memory.back() + whole_bytes(layer.memory));
+  }
+  ticks.memory_limit = memory_limit ? whole_bytes(*memory_limit) : kNoLimit;
+  return ticks;
+}
+
+std::int64_t time_of(const LayerTicks& ticks, int layer) {
+  return ticks.time[layer + 1] - ticks.time[layer];
+}
+
+std::int64_t memory_of(const LayerTicks& ticks, int layer) {
+  return ticks.memory[layer + 1] - ticks.memory[layer];
+}
+
+/// Whether all layers but the first and the last cost the same.
+bool is_even_inside(const LayerTicks& ticks) {
+  for (int layer = 2; layer + 1 < ticks.num_layers(); ++layer) {
+    if (time_of(ticks, layer) != time_of(ticks, 1) ||
+        memory_of(ticks, layer) != memory_of(ticks, 1)) {
+      return false;
+    }
+  }
+  return ticks.num_layers() >= 3;
+}
+
+/// Equal layers between two ends, which balanced_layers counts apart.
+std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
+                                           const PartitionRequest& request) {
+  const int last = ticks.num_layers() - 1;
+  const auto as_time = [&](int layer) {
+    return Seconds(static_cast<double>(time_of(ticks, layer)));
+  };
+  TransformerTimes times{.num_layers = ticks.num_layers() - 2,
+                         .layer = as_time(1),
+                         .embedding = as_time(0),
+                         .logits = as_time(last)};
+  if (times.layer == Seconds(0.0)) {  // where the ends alone take time, any spread is as fast
+    times.layer = Seconds(1.0);
+    times.embedding = times.logits = Seconds(0.0);
+  }
+  const std::int64_t memory = memory_of(ticks, 1);
+  std::vector<int> most(static_cast<std::size_t>(request.pp));
+  for (int rank = 0; rank < request.pp; ++rank) {
+    std::int64_t room = ticks.memory_limit;
+    room -= rank == 0 ? memory_of(ticks, 0) : 0;
+    room -=
+        rank == rank_of_stage(request, request.pp * request.vpp - 1) ? memory_of(ticks, last) : 0;
+    if (room < 0) {
+      return std::nullopt;
+    }
+    most[rank] = memory == 0
+                     ? times.num_layers
+                     : static_cast<int>(std::min<std::int64_t>(room / memory, times.num_layers));
+  }
+  auto result = balanced_layers(times, request.pp, request.vpp, request.placement, most);
+  if (result) {
+    ++result->front();
+    ++result->back();
+  }
+  return result;
+}
+
+/// A single rank holds everything; its chunks are cut as if they were ranks.
+std::optional<std::vector<int>> cut_single_rank(LayerTicks ticks, int vpp) {
+  if (ticks.memory.back() > ticks.memory_limit) {
+    return std::nullopt;
+  }
+  ticks.memory_limit = kNoLimit;
+  return cut_contiguously(ticks, vpp);
+}
+
+std::optional<std::vector<int>> cut(const LayerTicks& ticks, const PartitionRequest& request) {
+  if (std::int64_t{request.pp} * request.vpp > ticks.num_layers()) {
+    return std::nullopt;
+  }
+  if (request.vpp == 1) {
+    return cut_contiguously(ticks, request.pp);
+  }
+  if (request.pp == 1) {
+    return cut_single_rank(ticks, request.vpp);
+  }
+  return is_even_inside(ticks) ? cut_evenly(ticks, request) : cut_by_search(ticks, request);
+}
+
+}  // namespace
+
+std::int64_t LayerTicks::longest() const {
+  std::int64_t most = 0;
+  for (int layer = 0; layer < num_layers(); ++layer) {
+    most = std::max(most, time_of(*this, layer));
+  }
+  return most;
+}
+
+int rank_of_stage(const PartitionRequest& request, int stage) {
+  const bool is_upward = request.placement == StagePlacement::kV && stage >= request.pp;
+  return is_upward ? 2 * request.pp - 1 - stage : stage % request.pp;
+}
+
+std::optional<std::vector<int>> partition_layers(std::span<const LayerCost> layers,
+                                                 const PartitionRequest& request) {
+  assert(request.pp >= 1 && request.vpp >= 1);
+  assert(request.placement == StagePlacement::kLooped ||
+         (request.placement == StagePlacement::kV && request.vpp == 2));
+  return cut(to_ticks(layers, request.memory), request);
+}
+
+Bytes least_memory(std::span<const LayerCost> layers, const PartitionRequest& request) {
+  LayerTicks ticks = to_ticks(layers, std::nullopt);
+  ticks.time = ticks.memory;
+  std::fill(ticks.memory.begin(), ticks.memory.end(), 0);
+  const auto sizes = cut(ticks, request);
+  assert(sizes.has_value());
+  Bytes most;
+  for (const LayerCost& load : loads_of_ranks(layers, request, *sizes)) {
+    most = std::max(most, load.memory);
+  }
+  return most;
+}
+
+std::vector<LayerCost> loads_of_ranks(std::span<const LayerCost> layers,
+                                      const PartitionRequest& request,
+                                      std::span<const int> layers_per_stage) {
+  std::vector<LayerCost> loads(static_cast<std::size_t>(request.pp));
+  std::size_t layer = 0;
+  for (std::size_t stage = 0; stage < layers_per_stage.size(); ++stage) {
+    LayerCost& load = loads[rank_of_stage(request, static_cast<int>(stage))];
+    for (int i = 0; i < layers_per_stage[stage]; ++i, ++layer) {
+      load.time += layers[layer].time;
+      load.memory += layers[layer].memory;
+    }
+  }
+  return loads;
+}
+
+std::vector<int> even_split(int num_layers, int num_stages) {
+  std::vector<int> result(static_cast<std::size_t>(num_stages), num_layers / num_stages);
+  for (int stage = 0; stage < num_layers % num_stages; ++stage) {
+    ++result[stage];
+  }
+  return result;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,391 @@
+#include "cost_model/partition/spread.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/stage/recomputed_layers.h"
+
+namespace ptdp {
+namespace {
+
+/// Layers that fit below `level` in each member of a bin, within its bounds.
+int layers_below(const SpreadBin& bin, Seconds level, Seconds layer) {
+  const double layers = std::floor((level - bin.extra) / layer);
+  return layers <= bin.least ? bin.least : layers >= bin.most ? bin.most : static_cast<int>(layers);
+}
+
+/// A bin that is being filled: its last `ahead` members hold one layer more than the others.
+struct Filling {
+  const SpreadBin* bin = nullptr;
+  int layers = 0;
+  int ahead = 0;
+
+  [[nodiscard]] bool has_room() const { return layers < bin->most; }
+  [[nodiscard]] Seconds next_level(Seconds layer) const {
+    return bin->extra + (layers + 1.0) * layer;
+  }
+  /// Gives one layer each to at most `available` members; returns how many.
+  int raise(std::int64_t available) {
+    const auto given = static_cast<int>(std::min<std::int64_t>(available, bin->count - ahead));
+    ahead += given;
+    if (ahead == bin->count) {
+      ++layers;
+      ahead = 0;
+    }
+    return given;
+  }
+};
+
+std::int64_t total_below(std::span<const SpreadBin> bins, Seconds level, Seconds layer) {
+  std::int64_t total = 0;
+  for (const SpreadBin& bin : bins) {
+    total += std::int64_t{bin.count} * layers_below(bin, level, layer);
+  }
+  return total;
+}
+
+/// A level below which no more than `num_layers` fit, and at most a layer below the one where more
+/// do: where to begin giving out layers.
+Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds layer) {
+  Seconds low = bins.front().extra;
+  Seconds high = low;
+  for (const SpreadBin& bin : bins) {
+    low = std::min(low, bin.extra);
+    high = std::max(high, bin.extra + (num_layers + 1.0) * layer);
+  }
+  while (high - low > layer) {
+    const Seconds middle = low + (high - low) / 2.0;
+    if (middle == low || middle == high) {
+      break;  // neighbouring numbers: the ends outweigh a layer by 2^52
+    }
+    (total_below(bins, middle, layer) <= num_layers ? low : high) = middle;
+  }
+  return low;
+}
+
+/// The chunks of a rank as bins: alike but for the model's ends.
+std::vector<SpreadBin> chunk_bins(const TransformerTimes& times, int vpp, bool holds_first,
+                                  bool holds_last) {
+  std::vector<SpreadBin> bins;
+  if (holds_first) {
+    bins.push_back({.extra = times.embedding});
+  }
+  if (const int between = vpp - static_cast<int>(holds_first) - static_cast<int>(holds_last);
+      between > 0) {
+    bins.push_back({.count = between, .least = 1});
+  }
+  if (holds_last) {
+    bins.push_back({.extra = times.logits});
+  }
+  return bins;
+}
+
+/// A rank as a bin. Every chunk needs a layer but those with an end of the model.
+SpreadBin rank_bin(const TransformerTimes& times, int vpp, bool holds_first, bool holds_last) {
+  const int ends = static_cast<int>(holds_first) + static_cast<int>(holds_last);
+  return {.extra = (holds_first ? times.embedding : Seconds(0.0)) +
+                   (holds_last ? times.logits : Seconds(0.0)),
+          .least = std::max(vpp - ends, 0)};
+}
+
+/// All ranks, those alike in one bin unless each has a limit of its own.
+std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp, int last_rank,
+                                 std::span<const int> most_of_ranks) {
+  std::vector<SpreadBin> bins;
+  for (int rank = 0; rank < pp; ++rank) {
+    const bool is_like_before = most_of_ranks.empty() && rank > 1 && rank != last_rank;
+    if (is_like_before) {
+      ++bins.back().count;
+      continue;
+    }
+    bins.push_back(rank_bin(times, vpp, rank == 0, rank == last_rank));
+    if (!most_of_ranks.empty()) {
+      bins.back().most = most_of_ranks[rank];
+    }
+  }
+  return bins;
+}
+
+/// Layers in a row that take as long as each other.
+struct LayerRun {
+  Seconds time;
+  int count = 1;
+};
+
+/// The embedding, the layers and the logits in model order.
+std::vector<LayerRun> runs_in_order(const Scenario& scenario, const ParallelConfig& config,
+                                    const MicrobatchCosts& costs) {
+  const TransformerConfig& model = scenario.job.model;
+  // Which layers of a stage are recomputed where some are is known once they are spread: a share of
+  // each until then.
+  const double num_stages = 1.0 * config.pp * config.vpp;
+  const double share =
+      !recomputes_some(config) ? 1.0
+      : config.recompute_method == RecomputeMethod::kEvery
+          ? 1.0 / config.recompute_num_layers
+          : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
+  std::vector<LayerRun> runs;
+  runs.reserve(kLayerKinds.size() + 2);  // mostly no kind comes twice
+  runs.push_back({.time = costs.embedding.total()});
+  for (int layer = 0; layer < model.num_layers;) {
+    const LayerCosts& kind = costs.layers[index_of(kind_of_layer(model, layer))];
+    const int end = end_of_run(model, layer);
+    runs.push_back({.time = kind.forward.total() + kind.backward.total() +
+                            share * kind.recompute(config.recompute).total(),
+                    .count = end - layer});
+    layer = end;
+  }
+  runs.push_back({.time = costs.logits.total() + model.mtp_num_layers * runs.back().time});
+  return runs;
+}
+
+std::vector<Seconds> one_by_one(std::span<const LayerRun> runs) {
+  int count = 0;
+  for (const LayerRun& run : runs) {
+    count += run.count;
+  }
+  std::vector<Seconds> times(static_cast<std::size_t>(count));
+  auto next = times.begin();
+  for (const LayerRun& run : runs) {
+    next = std::fill_n(next, run.count, run.time);
+  }
+  return times;
+}
+
+/// A walk that fills stages up to `most`, one after the other.
+struct GreedyWalk {
+  bool is_enough = false;  ///< Whether the stages hold all layers.
+  Seconds longest;         ///< Of them.
+  Seconds next_longer;     ///< The least that a stage would have taken with one layer more.
+};
+GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds most) {
+  const Seconds room = most * (1.0 + 1e-13);  // more than sums in another order are off
+  GreedyWalk walk{.next_longer = Seconds(std::numeric_limits<double>::infinity())};
+  auto run = runs.begin();
+  int left = run->count;
+  int stages = num_stages;
+  while (stages > 0 && run != runs.end()) {
+    const auto first = run;
+    Seconds sum = run->time;
+    int count = 1;
+    for (--left;; left = run->count) {
+      const double fit = (room - sum) / run->time;
+      const int added = fit < left ? std::max(static_cast<int>(fit), 0) : left;
+      sum += added * run->time;
+      count += added;
+      left -= added;
+      if (left > 0) {
+        walk.next_longer = std::min(walk.next_longer, sum + run->time);
+        break;
+      }
+      if (++run == runs.end()) {
+        break;
+      }
+    }
+    walk.longest = std::max(walk.longest, sum);
+    --stages;
+    if (run == first) {  // as do those behind it, as long as they end within the run
+      const int alike = std::min(stages, (left - 1) / count);
+      stages -= alike;
+      left -= alike * count;
+    }
+  }
+  walk.is_enough = run == runs.end();
+  return walk;
+}
+
+/// The least possible time of the longest of so many stages, and a little more, so that sums in
+/// another order stay below. Stages that do not hold all layers take one layer more at least, or as
+/// many: mostly one of the next sums does. Then each step halves what is left, too.
+Seconds least_longest(std::span<const LayerRun> runs, int num_stages, Seconds total) {
+  constexpr double above_rounding = 1.0 + 1e-12;
+  constexpr int steps_up = 3;
+  const Seconds largest = std::ranges::max_element(runs, {}, &LayerRun::time)->time;
+  Seconds low = std::max(largest, total / static_cast<double>(num_stages));
+  // A stage that another layer would not fit into is longer than low: so many are enough.
+  Seconds high = (low + largest) * above_rounding;
+  for (int step = 0; low < high; ++step) {
+    const GreedyWalk walk = fill_stages(runs, num_stages, low);
+    if (walk.is_enough) {
+      high = walk.longest;
+      break;
+    }
+    low = walk.next_longer;
+    if (step < steps_up) {
+      continue;
+    }
+    const GreedyWalk half = fill_stages(runs, num_stages, low + 0.5 * (high - low));
+    if (half.is_enough) {
+      high = half.longest;
+    } else {
+      low = half.next_longer;
+    }
+  }
+  return high * above_rounding;
+}
+
+/// By number of stages the first layer from which on so many hold all, none longer than `most`.
+std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stages, Seconds most) {
+  std::vector<std::size_t> first(static_cast<std::size_t>(num_stages) + 1);
+  std::size_t layer = times.size();
+  first[0] = layer;
+  for (std::size_t stages = 1; stages < first.size(); ++stages) {
+    Seconds sum;
+    while (layer > 0 && sum + times[layer - 1] <= most) {
+      sum += times[--layer];
+    }
+    first[stages] = layer;
+  }
+  return first;
+}
+
+/// Layers of each stage, as near to its share of what is left as none longer than `longest` and
+/// none behind that may not hold its layers (`held_from`, as first_held; empty: not looked at)
+/// leave it. Together fewer than there are where those behind could not.
+std::vector<int> fill_by_share(std::span<const Seconds> times, int num_stages, Seconds longest,
+                               Seconds total, std::span<const std::size_t> held_from) {
+  std::vector<int> sizes;
+  sizes.reserve(static_cast<std::size_t>(num_stages));
+  Seconds left = total;
+  std::size_t layer = 0;
+  for (auto stages = static_cast<std::size_t>(num_stages); stages > 0; --stages) {
+    const std::size_t begin = layer;
+    const std::size_t held = held_from.empty() ? 0 : held_from[stages - 1];
+    const Seconds share = left / static_cast<double>(stages);
+    Seconds sum = times[layer++];
+    // Another layer where the share wants it or the stages behind could not hold it.
+    while (times.size() - layer >= stages && (sum + 0.5 * times[layer] <= share || layer < held) &&
+           sum + times[layer] <= longest) {
+      sum += times[layer++];
+    }
+    left = left - sum;
+    sizes.push_back(static_cast<int>(layer - begin));
+  }
+  return sizes;
+}
+
+/// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
+/// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
+/// meets a million of these: partition_layers has the exact tie-breaks.
+std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, int num_stages) {
+  const std::vector<Seconds> times = one_by_one(runs);
+  if (std::ssize(times) < num_stages) {
+    return std::nullopt;
+  }
+  Seconds total;
+  for (const LayerRun& run : runs) {
+    total += run.count * run.time;
+  }
+  const Seconds longest = least_longest(runs, num_stages, total);
+  // Mostly the shares alone leave no layer over: then no stage had to take more for those behind.
+  std::vector<int> sizes = fill_by_share(times, num_stages, longest, total, {});
+  if (std::reduce(sizes.begin(), sizes.end()) < std::ssize(times)) {
+    sizes =
+        fill_by_share(times, num_stages, longest, total, first_held(times, num_stages, longest));
+  }
+  --sizes.front();
+  --sizes.back();
+  return sizes;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> spread_layers(int num_layers, Seconds layer,
+                                              std::span<const SpreadBin> bins) {
+  assert(layer > Seconds(0.0));
+  std::int64_t least = 0;
+  for (const SpreadBin& bin : bins) {
+    least += std::int64_t{bin.count} * bin.least;
+    if (bin.least > bin.most) {
+      return std::nullopt;
+    }
+  }
+  if (bins.empty() || num_layers < least) {
+    return std::nullopt;
+  }
+  const Seconds level = find_level(bins, num_layers, layer);
+  std::vector<Filling> fillings;
+  std::int64_t left = num_layers;
+  for (const SpreadBin& bin : bins) {
+    fillings.push_back({.bin = &bin, .layers = layers_below(bin, level, layer)});
+    left -= std::int64_t{bin.count} * fillings.back().layers;
+  }
+  while (left > 0) {
+    Filling* lowest = nullptr;
+    for (Filling& filling : fillings) {
+      if (filling.has_room() &&
+          (lowest == nullptr || filling.next_level(layer) <= lowest->next_level(layer))) {
+        lowest = &filling;
+      }
+    }
+    if (lowest == nullptr) {
+      return std::nullopt;  // all are full
+    }
+    left -= lowest->raise(left);
+  }
+  std::vector<int> result;
+  for (const Filling& filling : fillings) {
+    result.insert(result.end(), filling.bin->count - filling.ahead, filling.layers);
+    result.insert(result.end(), filling.ahead, filling.layers + 1);
+  }
+  return result;
+}
+
+std::optional<std::vector<int>> balanced_layers(const TransformerTimes& times, int pp, int vpp,
+                                                StagePlacement placement,
+                                                std::span<const int> most_of_ranks) {
+  const bool is_v = placement == StagePlacement::kV;
+  assert(is_v ? vpp == 2 : placement == StagePlacement::kLooped);
+  const int last_rank = is_v ? 0 : pp - 1;
+  auto of_ranks = spread_layers(times.num_layers, times.layer,
+                                rank_bins(times, pp, vpp, last_rank, most_of_ranks));
+  if (!of_ranks || vpp == 1) {
+    return of_ranks;
+  }
+  std::vector<int> result(static_cast<std::size_t>(pp) * vpp);
+  for (int rank = 0; rank < pp; ++rank) {
+    const auto of_chunks = spread_layers((*of_ranks)[rank], times.layer,
+                                         chunk_bins(times, vpp, rank == 0, rank == last_rank));
+    for (int chunk = 0; chunk < vpp; ++chunk) {
+      const int stage = is_v && chunk == 1 ? 2 * pp - 1 - rank : chunk * pp + rank;
+      result[stage] = (*of_chunks)[chunk];
+    }
+  }
+  return result;
+}
+
+TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfig& config,
+                                   const MicrobatchCosts& costs) {
+  const std::vector<LayerRun> runs = runs_in_order(scenario, config, costs);
+  return {.num_layers = scenario.job.model.num_layers,
+          .layer = runs[1].time,
+          .embedding = runs.front().time,
+          .logits = runs.back().time};
+}
+
+std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConfig& config,
+                                    const MicrobatchCosts& costs) {
+  return one_by_one(runs_in_order(scenario, config, costs));
+}
+
+std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
+                                                const ParallelConfig& config,
+                                                const MicrobatchCosts& costs) {
+  const StagePlacement placement = placement_of(config.schedule);
+  if (placement == StagePlacement::kBidirectional) {
+    return std::nullopt;
+  }
+  if (!has_one_kind(scenario.job.model)) {
+    return balanced_kinds(runs_in_order(scenario, config, costs), config.pp * config.vpp);
+  }
+  return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
+                         placement);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "cost_model/schedule/generators/generators.h"
+
+namespace ptdp {
+namespace {
+
+/// A stage of a rank, counted from its first, and a microbatch.
+struct Step {
+  int chunk = 0;
+  int microbatch = 0;
+};
+
+/// The forward passes of any rank in order: group by group, in a group chunk by chunk. The backward
+/// passes are the same with the chunks counted from the last.
+std::vector<Step> forward_steps(const ScheduleShape& shape, int group_size) {
+  std::vector<Step> steps;
+  steps.reserve(static_cast<std::size_t>(shape.vpp) * shape.num_microbatches);
+  for (int first = 0; first < shape.num_microbatches; first += group_size) {
+    const int end = std::min(first + group_size, shape.num_microbatches);
+    for (int chunk = 0; chunk < shape.vpp; ++chunk) {
+      for (int microbatch = first; microbatch < end; ++microbatch) {
+        steps.push_back({chunk, microbatch});
+      }
+    }
+  }
+  return steps;
+}
+
+}  // namespace
+
+Schedule interleaved(const ScheduleShape& shape) {
+  const int group_size = shape.microbatch_group_size != 0
+                             ? shape.microbatch_group_size
+                             : default_microbatch_group_size(shape.pp, shape.num_microbatches);
+  const std::vector<Step> steps = forward_steps(shape, group_size);
+  Schedule schedule{.name = "interleaved",
+                    .pp = shape.pp,
+                    .vpp = shape.vpp,
+                    .num_microbatches = shape.num_microbatches,
+                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    std::vector<Action>& order = schedule.orders[rank];
+    order.reserve(2 * steps.size());
+    const auto backward = [&](const Step& step) {
+      const int chunk = shape.vpp - 1 - step.chunk;
+      order.push_back({ActionKind::kBackward, chunk * shape.pp + rank, step.microbatch});
+    };
+    const std::size_t warm_up =
+        std::min(steps.size(), (shape.vpp - 1) * static_cast<std::size_t>(group_size) +
+                                   2 * static_cast<std::size_t>(shape.pp - 1 - rank));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      order.push_back(
+          {ActionKind::kForward, steps[i].chunk * shape.pp + rank, steps[i].microbatch});
+      if (i >= warm_up) {
+        backward(steps[i - warm_up]);
+      }
+    }
+    for (std::size_t i = steps.size() - warm_up; i < steps.size(); ++i) {
+      backward(steps[i]);
+    }
+  }
+  return schedule;
+}
+
+}  // namespace ptdp

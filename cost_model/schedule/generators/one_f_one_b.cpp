@@ -1,0 +1,49 @@
+// The schedules in which one forward pass and one backward pass take turns.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cost_model/schedule/generators/generators.h"
+
+namespace ptdp {
+
+namespace {
+
+Schedule in_its_order(const ScheduleShape& shape, std::string name) {
+  const int microbatches = shape.num_microbatches;
+  Schedule schedule{.name = std::move(name),
+                    .pp = shape.pp,
+                    .num_microbatches = microbatches,
+                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  for (int rank = 0; rank < shape.pp; ++rank) {
+    std::vector<Action>& order = schedule.orders[rank];
+    order.reserve(2 * static_cast<std::size_t>(microbatches));
+    const int warm_up = std::min(shape.pp - 1 - rank, microbatches);
+    for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
+      order.push_back({ActionKind::kForward, rank, microbatch});
+      if (microbatch >= warm_up) {
+        order.push_back({ActionKind::kBackward, rank, microbatch - warm_up});
+      }
+    }
+    for (int microbatch = microbatches - warm_up; microbatch < microbatches; ++microbatch) {
+      order.push_back({ActionKind::kBackward, rank, microbatch});
+    }
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule one_f_one_b(const ScheduleShape& shape) {
+  return in_its_order(shape, "1f1b");
+}
+
+Schedule pipedream(const ScheduleShape& shape) {
+  return in_its_order(shape, "pipedream");
+}
+
+Schedule pipedream_2bw(const ScheduleShape& shape) {
+  return in_its_order(shape, "pipedream-2bw");
+}
+
+}  // namespace ptdp

@@ -1,0 +1,95 @@
+#include "cost_model/simulation/engine/action_durations.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace ptdp {
+
+namespace {
+
+/// One step of splitmix64. Source: Steele, Lea & Flood, OOPSLA 2014; constants of
+/// https://prng.di.unimi.it/splitmix64.c.
+std::uint64_t splitmix64(std::uint64_t state) {
+  std::uint64_t mixed = state + 0x9e3779b97f4a7c15U;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
+
+/// In (0, 1], of 53 bits.
+double uniform_of(std::uint64_t bits) {
+  return static_cast<double>((bits >> 11U) + 1) * 0x1.0p-53;
+}
+
+template <class T>
+const T& one_or_each(const std::vector<T>& values, int index) {
+  return values[values.size() == 1 ? 0 : static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+double jitter_factor(const Jitter& jitter, int rank, std::size_t position) {
+  if (jitter.sigma == 0.0) {
+    return 1.0;
+  }
+  const std::uint64_t key =
+      splitmix64(splitmix64(splitmix64(jitter.seed) ^ static_cast<std::uint64_t>(rank)) ^ position);
+  const double radius = std::sqrt(-2.0 * std::log(uniform_of(key)));
+  const double angle = 2.0 * std::numbers::pi * uniform_of(splitmix64(key));
+  return std::exp(jitter.sigma * radius * std::cos(angle));
+}
+
+ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& times)
+    : times_(times),
+      has_alone_(std::ranges::any_of(
+          times.stages, [](const StageDurations& of) { return of.alone > Seconds(0.0); })),
+      depends_on_position_(has_alone_ || times.jitter.sigma != 0.0),
+      slowdown_(schedule.pp, 1.0) {
+  assert(times.stages.size() == 1 || std::ssize(times.stages) == num_stages(schedule));
+  assert(times.node_of.empty() || std::ssize(times.node_of) == schedule.pp);
+  by_stage_.reserve(static_cast<std::size_t>(num_stages(schedule)));
+  for (int stage = 0; stage < num_stages(schedule); ++stage) {
+    const StageDurations& of = one_or_each(times.stages, stage);
+    by_stage_.push_back({of.forward.value(), of.backward.value(), of.input_gradient.value(),
+                         of.weight_gradient.value(), of.recompute.value(), of.alone.value()});
+  }
+  if (has_alone_) {
+    const auto is_of = [](ActionKind kind) {
+      return [kind](const Action& action) { return action.kind == kind; };
+    };
+    for (const std::vector<Action>& order : schedule.orders) {
+      const auto backward = std::ranges::find_if(order, is_of(ActionKind::kBackward));
+      const auto forward = std::find_if(order.rbegin(), order.rend(), is_of(ActionKind::kForward));
+      first_backward_.push_back(static_cast<std::size_t>(backward - order.begin()));
+      last_forward_.push_back(static_cast<std::size_t>(order.rend() - forward) - 1);
+    }
+  }
+  for (const Straggler& straggler : times.stragglers) {
+    slowdown_.at(straggler.rank) *= straggler.factor;
+  }
+}
+
+double ActionDurations::at_position(const Action& action, int rank, std::size_t position) const {
+  const auto& of_stage = by_stage_[action.stage];
+  double duration = of_stage[static_cast<std::size_t>(action.kind)];
+  if (has_alone_ && ((action.kind == ActionKind::kForward && position < first_backward_[rank]) ||
+                     (action.kind == ActionKind::kBackward && position > last_forward_[rank]))) {
+    duration += of_stage[kAlone];  // no pass of the other kind is beside it (StageDurations)
+  }
+  return duration * slowdown_[rank] * jitter_factor(times_.jitter, rank, position);
+}
+
+const TransferTime& ActionDurations::collective(const Action& action) const {
+  return one_or_each(
+      action.kind == ActionKind::kGatherParameters ? times_.gathers : times_.reductions,
+      action.stage);
+}
+
+Seconds ActionDurations::optimizer(int rank) const {
+  return one_or_each(times_.optimizer, rank);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,126 @@
+// The engine without a clock: its state, how far every rank has come.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "cost_model/schedule/lane.h"
+#include "cost_model/simulation/engine/action_durations.h"
+#include "cost_model/simulation/engine/step_engines.h"
+#include "cost_model/simulation/engine/step_layout.h"
+
+namespace ptdp {
+
+/// One simulation of a step in which nothing shares anything. Every rank goes on as far as it gets,
+/// each at its own time; what comes to depend on another rank is noted in tables of results. What
+/// happens once per step is in uncontended_collectives.cpp, the rest in uncontended_engine.cpp.
+class UncontendedRun {
+ public:
+  UncontendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans);
+
+  /// Throws Error at a deadlock.
+  SimulatedTimes run();
+
+ private:
+  /// When results are there [s]. Of one that is not there the sign is set: −0 where a rank waits
+  /// for it, else not a number.
+  using Table = std::vector<double>;
+  static constexpr double kNotThere = -std::numeric_limits<double>::quiet_NaN();
+  static bool is_there(double result) { return !std::signbit(result); }
+  /// Asked of what is not there.
+  static bool is_awaited(double result) { return result == 0.0; }
+  static constexpr double kAwaited = -0.0;
+
+  struct Lane {
+    std::size_t position = 0;  ///< Of the next action on it, or one before that.
+    double free = 0.0;         ///< End of the last [s].
+    bool is_waiting = false;   ///< For other ranks, one of which will move the position on.
+  };
+  struct Rank {
+    Lane compute;
+    std::array<Lane, kNumDirections> messages;  ///< Unused where messages block.
+    double data_free = 0.0;
+    std::optional<double> start;
+    double compute_end = 0.0;
+    double gathers = 0.0;  ///< Before it could begin.
+    double work = 0.0;
+    int live = 0;  ///< Activations held.
+    int peak = 0;
+    bool is_queued = false;
+  };
+  /// One of a rank's stages.
+  struct Chunk {
+    double first_gathered = 0.0;  ///< When the first bucket of its parameters is there,
+    double gathered = 0.0;        ///< and the last.
+    int num_gathers = 0;
+    Span last_weight_gradient;  ///< Of what has run.
+    int num_buckets = 0;        ///< Once the first was met.
+  };
+  /// Ranks that wait for others to come to the same action.
+  struct Meeting {
+    std::vector<int> ranks = {};
+    double latest = 0.0;
+  };
+
+  void wake(int rank) {
+    if (!ranks_[rank].is_queued) {
+      ranks_[rank].is_queued = true;
+      runnable_.push_back(rank);
+    }
+  }
+
+  void record(int rank, std::size_t position, double start, double end) {
+    if (spans_ != nullptr) {
+      (*spans_)[rank][position] = {Seconds(start), Seconds(end)};
+    }
+  }
+
+  Table& made(Direction direction) { return made_[static_cast<std::size_t>(direction)]; }
+  Table& arrived(Direction direction) { return arrived_[static_cast<std::size_t>(direction)]; }
+
+  // The compute lane and the lanes of messages.
+  void advance(int rank);
+  void advance_compute(int rank);
+  void advance_messages(int rank, Direction direction);
+  std::optional<double> input_time(const Action& action, int rank);
+  bool compute(const Action& action, int rank, Rank& state);
+  [[nodiscard]] double gathered_time(const Action& action, int rank) const;
+  double gather_stall(const Action& action, int rank, double start, double duration);
+  void finish(const Action& action, int rank, Rank& state, Span span);
+  void make(const Action& action, int rank, Direction direction, double end);
+  bool send(const Action& action, int rank, Lane& lane);
+  void deliver(Direction direction, int stage, int microbatch, double time);
+  bool copy(const Action& action, int rank, Lane& lane);
+
+  // What happens once per step.
+  void collect(const Action& action, int rank, Rank& state);
+  void count_buckets(int rank, std::size_t position);
+  bool meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank);
+  void optimize(int rank, Rank& state);
+  [[nodiscard]] RankTimes times_of(int rank) const;
+
+  const Schedule& schedule_;
+  StepLayout layout_;
+  ActionDurations durations_;
+  bool is_blocking_;
+  bool is_implied_;
+  bool has_message_lanes_;
+  DataMode data_;
+  SpansOut spans_;
+  // By direction, stage and microbatch: when F or the input gradient of a stage is done, and when a
+  // stage has its activations or the gradient [s].
+  std::array<Table, kNumDirections> made_;
+  std::array<Table, kNumDirections> arrived_;
+  std::array<Table, kNumDirections> sent_;  ///< When the message began; where spans are wanted.
+  std::vector<Rank> ranks_;
+  std::vector<Chunk> chunks_;
+  std::vector<int> runnable_;
+  Meeting tied_;
+  Meeting norm_;
+};
+
+}  // namespace ptdp

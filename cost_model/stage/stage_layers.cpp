@@ -1,0 +1,122 @@
+#include "cost_model/stage/stage_layers.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ptdp {
+namespace {
+
+/// Layers of a virtual stage that holds those of a range, but where all have equally many, which
+/// need not be whole.
+LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig& config,
+                            int virtual_stage, std::pair<int, int> range) {
+  const auto [begin, end] = range;
+  LayerCounts counts = !has_one_kind(model) ? count_layers(model, begin, end)
+                       : config.layers_per_stage.empty()
+                           ? of_one_kind(model, 1.0 * model.num_layers / config.pp / config.vpp)
+                           : of_one_kind(model, end - begin);
+  if (virtual_stage == config.pp * config.vpp - 1) {
+    counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
+  }
+  return counts;
+}
+
+/// Layers of a stage out of those of its virtual stages.
+template <class LayersOf>
+LayerCounts sum_of_chunks(const TransformerConfig& model, const ParallelConfig& config, int stage,
+                          const LayersOf& layers_of) {
+  if (config.layers_per_stage.empty() && has_one_kind(model)) {
+    LayerCounts counts =
+        of_one_kind(model, 1.0 * model.num_layers * num_copies(config) / config.pp);
+    if (model.mtp_num_layers > 0 && holds_logits(config, stage)) {
+      counts += of_one_kind(model, model.mtp_num_layers);
+    }
+    return counts;
+  }
+  LayerCounts counts{};
+  for_each_virtual_stage(config, stage,
+                         [&](int virtual_stage) { counts += layers_of(virtual_stage); });
+  return counts;
+}
+
+}  // namespace
+
+int num_copies(const ParallelConfig& config) {
+  return placement_of(config.schedule) == StagePlacement::kBidirectional ? 2 : 1;
+}
+
+bool holds_embedding(const ParallelConfig& config, int stage) {
+  return stage == 0 || (stage == config.pp - 1 && num_copies(config) == 2);
+}
+
+bool holds_logits(const ParallelConfig& config, int stage) {
+  switch (placement_of(config.schedule)) {
+    case StagePlacement::kLooped:
+      return stage == config.pp - 1;
+    case StagePlacement::kV:
+      return stage == 0;
+    case StagePlacement::kBidirectional:
+      return stage == 0 || stage == config.pp - 1;
+  }
+  return false;
+}
+
+std::pair<int, int> layer_range(const TransformerConfig& model, const ParallelConfig& config,
+                                int virtual_stage) {
+  const std::vector<int>& given = config.layers_per_stage;
+  if (given.empty()) {
+    const int even = model.num_layers / config.pp / config.vpp;
+    return {virtual_stage * even, (virtual_stage + 1) * even};
+  }
+  const auto own = given.begin() + virtual_stage;
+  const int begin = std::reduce(given.begin(), own);
+  return {begin, begin + *own};
+}
+
+int longest_layer_range(const TransformerConfig& model, const ParallelConfig& config) {
+  const std::vector<int>& given = config.layers_per_stage;
+  return given.empty() ? model.num_layers / config.pp / config.vpp
+                       : *std::max_element(given.begin(), given.end());
+}
+
+LayerCounts layers_of_virtual_stage(const TransformerConfig& model, const ParallelConfig& config,
+                                    int virtual_stage) {
+  return layers_in_range(model, config, virtual_stage, layer_range(model, config, virtual_stage));
+}
+
+LayerCounts layers_of_stage(const TransformerConfig& model, const ParallelConfig& config,
+                            int stage) {
+  return sum_of_chunks(model, config, stage, [&](int virtual_stage) {
+    return layers_of_virtual_stage(model, config, virtual_stage);
+  });
+}
+
+LayersOfStages::LayersOfStages(const TransformerConfig& model, const ParallelConfig& config) {
+  const int num_virtual_stages = config.pp * config.vpp;
+  of_virtual_stages_.reserve(static_cast<std::size_t>(num_virtual_stages));
+  const int even = model.num_layers / num_virtual_stages;
+  int begin = 0;
+  for (int stage = 0; stage < num_virtual_stages; ++stage) {
+    const std::vector<int>& given = config.layers_per_stage;
+    const int end = begin + (given.empty() ? even : given[static_cast<std::size_t>(stage)]);
+    of_virtual_stages_.push_back(layers_in_range(model, config, stage, {begin, end}));
+    begin = end;
+  }
+  of_stages_.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    of_stages_.push_back(sum_of_chunks(
+        model, config, stage, [&](int virtual_stage) { return of_virtual_stage(virtual_stage); }));
+  }
+}
+
+LayerCounts layers_of_model(const TransformerConfig& model) {
+  LayerCounts counts = count_layers(model, 0, model.num_layers);
+  counts[index_of(kind_of_layer(model, model.num_layers - 1))] += model.mtp_num_layers;
+  return counts;
+}
+
+int stage_step(const TransformerConfig& model, const ParallelConfig& config) {
+  return config.layers_per_stage.empty() && has_one_kind(model) ? std::max(config.pp - 1, 1) : 1;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,275 @@
+#include "planner/answer/planning.h"
+
+#include <fmt/format.h>
+
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/text/object_writer.h"
+#include "planner/answer/plan_list.h"
+#include "planner/formatting.h"
+#include "planner/search/derived_search.h"
+#include "planner/validation/validation.h"
+
+namespace ptdp {
+namespace {
+
+// The share of what the limit leaves; derived plans and rules of thumb have the rest.
+constexpr double kShareOfSearch = 0.9;
+
+ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
+  ObjectWriter json;
+  json.number("tokens", *budget.tokens);
+  json.number("time_s", run.time.value.value());
+  json.numbers("interval_s", {run.time.low.value(), run.time.high.value()});
+  json.number("gpu_hours", run.gpu_hours.value);
+  json.numbers("gpu_hours_interval", {run.gpu_hours.low, run.gpu_hours.high});
+  if (run.cost.has_value()) {
+    json.number("cost", run.cost->value);
+    json.numbers("cost_interval", {run.cost->low, run.cost->high});
+  }
+  return json;
+}
+
+ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
+  Plan copy = plan;  // describe() takes references that it could write to
+  ObjectWriter json;
+  json.object("config", copy.config);
+  json.count("gpus_used", copy.config.world_size());
+  json.flag("run_by_stack", is_run_by_stack(plan.scenario.stack, plan.config));
+  json.flag("changes_semantics", has_stale_weights(plan.config.schedule));
+  json.object("predicted", copy.predicted);
+  json.object("memory", copy.memory);
+  if (budget.tokens.has_value()) {
+    json.child("training", training_json(plan, budget));
+  }
+  return json;
+}
+
+std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
+  std::vector<ObjectWriter> baselines;
+  for (const Baseline& baseline : result.baselines) {
+    ObjectWriter json;
+    json.text("name", baseline.name);
+    json.text("source", baseline.source);
+    json.flag("fits", baseline.choice.has_value());
+    if (baseline.choice.has_value()) {
+      json.child("choice", candidate_json(*baseline.choice, result.calibration.factor));
+      if (!result.search.best.empty()) {
+        json.number("loss",
+                    loss(*baseline.choice, result.search.best.front(), result.options.objective));
+      }
+    }
+    baselines.push_back(std::move(json));
+  }
+  return baselines;
+}
+
+std::vector<ObjectWriter> published_json(const PlanningResult& result) {
+  std::vector<ObjectWriter> published;
+  for (const PublishedComparison& comparison : result.published) {
+    ParallelConfig config = comparison.run.config;
+    Prediction predicted = comparison.predicted;
+    ObjectWriter json;
+    json.text("id", comparison.run.id);
+    json.text("source", comparison.run.source);
+    json.name("cluster", comparison.run.cluster);
+    json.name("stack", comparison.run.stack);
+    json.object("config", config);
+    json.number("measured_iteration_time_s", comparison.run.iteration_time.value());
+    json.object("predicted", predicted);
+    published.push_back(std::move(json));
+  }
+  return published;
+}
+
+}  // namespace
+
+PlanningResult plan_training(const Scenario& scenario, const SearchOptions& options,
+                             const CalibrationSource& calibration) {
+  check(scenario);
+  PlanningResult result{.scenario = scenario, .options = options};
+  const MeasuredRuns published = read_published_runs();
+  result.calibration = calibration.fit(scenario, options.gpus, published);
+  result.leaves_out_published_runs = calibration.leaves_out_published_runs();
+  SearchOptions searched = options;
+  searched.limit = options.limit.share(kShareOfSearch);
+  if (options.on_progress) {
+    searched.on_progress = [&](SearchProgress progress) {
+      progress.least_time = progress.least_time * result.calibration.factor;
+      if (progress.best) {
+        progress.best = *progress.best * result.calibration.factor;
+      }
+      options.on_progress(progress);
+    };
+  }
+  IterationTimes times;
+  result.search = search(scenario, searched, times);
+  add_derived_plans(scenario, options, result.search);
+  for (const Candidate& candidate : result.search.best) {
+    result.plans.push_back(
+        make_plan(scenario, options.gpus, options.memory_headroom, candidate.config,
+                  result.calibration.at(run_point(scenario.job.model, candidate.config))));
+  }
+  if (!result.search.best.empty()) {
+    result.baselines = rules_of_thumb(scenario, options, times);
+    if (options.limit.is_over()) {
+      result.baselines.clear();  // those that were cut off would seem to have nothing that fits
+    }
+  }
+  for (const MeasuredRun& run : find_published_runs(published, scenario, options.gpus)) {
+    const Scenario as_run = scenario_of(run);
+    const bool is_same_stack = is_run_on(run, scenario);
+    const CalibrationFit fit = is_same_stack
+                                   ? result.calibration
+                                   : calibration.fit_if_known(as_run, options.gpus, published);
+    result.published.push_back(
+        {.run = run,
+         .predicted = predict(as_run, run.config, fit.at(run_point(run.model, run.config))),
+         .is_same_stack = is_same_stack});
+  }
+  return result;
+}
+
+ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options) {
+  TransformerConfig model = scenario.job.model;
+  ObjectWriter model_json;
+  model_json.name("name", scenario.job.model_name);
+  model_json.count("parameters", parameter_count(model));
+  describe(model_json, model);
+
+  ObjectWriter inputs;
+  inputs.count("gpus", options.gpus);
+  inputs.child("model", std::move(model_json));
+  inputs.count("global_batch_size", scenario.job.global_batch_size);
+  inputs.name("cluster", scenario.cluster.name);
+  inputs.name("gpu", scenario.cluster.gpu.name);
+  inputs.name("stack", scenario.stack.name);
+  inputs.name("objective", options.objective == Objective::kTime ? "time" : "cost");
+  inputs.number("memory_headroom", options.memory_headroom);
+  return inputs;
+}
+
+ObjectWriter candidates_json(const SearchResult& search, double calibration_factor) {
+  ObjectWriter violations;
+  for (const ConstraintText& text : kConstraints) {
+    const auto found = search.violations.find(text.constraint);
+    violations.count(std::string(text.name), found == search.violations.end() ? 0 : found->second);
+  }
+  ObjectWriter candidates;
+  candidates.count("enumerated", search.enumerated);
+  candidates.count("feasible", search.feasible);
+  candidates.child("violations", std::move(violations));
+  if (search.shortfall.has_value()) {
+    candidates.number("smallest_shortfall_bytes", search.shortfall->missing.value());
+  }
+  candidates.flag("proven", search.is_proven);
+  candidates.flag("complete", !search.unseen.has_value());
+  if (search.unseen.has_value()) {
+    candidates.number("least_unseen_s", search.unseen->least_time.value() * calibration_factor);
+  }
+  return candidates;
+}
+
+std::string unproven_remark(const SearchResult& search, const SearchOptions& options,
+                            double calibration_factor) {
+  if (!search.unseen.has_value()) {
+    return "";
+  }
+  const std::string least =
+      options.objective == Objective::kCost
+          ? fmt::format("{:.4g} GPU-seconds", search.unseen->least_score * calibration_factor)
+          : duration(search.unseen->least_time * calibration_factor);
+  return search.is_proven
+             ? fmt::format(
+                   "\nProven, not counted to the end\n  the search was ended; what it did not look "
+                   "at "
+                   "takes {} an iteration at least\n",
+                   least)
+             : fmt::format(
+                   "\nNot proven\n  the search was ended before it had looked at everything; what "
+                   "is "
+                   "left may be better,\n  but takes {} an iteration at least. With more time, "
+                   "--time-limit, the answer may be another.\n",
+                   least);
+}
+
+ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
+  ParallelConfig config = candidate.config;
+  ObjectWriter json;
+  json.object("config", config);
+  json.number("iteration_time_s", candidate.time.value() * calibration_factor);
+  json.number("peak_GiB", candidate.memory.value() / kGibi);
+  return json;
+}
+
+std::string to_json(const PlanningResult& result, const RunBudget& budget) {
+  std::vector<ObjectWriter> plans;
+  for (const Plan& plan : result.plans) {
+    plans.push_back(plan_json(plan, budget));
+  }
+  std::vector<ObjectWriter> pareto;
+  for (const Candidate& candidate : result.search.pareto) {
+    pareto.push_back(candidate_json(candidate, result.calibration.factor));
+  }
+  ObjectWriter json;
+  json.text("schema", kPlansSchema);
+  json.text("tool_version", PTDP_VERSION);
+  json.child("inputs", inputs_json(result.scenario, result.options));
+  json.child("candidates", candidates_json(result.search, result.calibration.factor));
+  json.children("plans", std::move(plans));
+  json.children("pareto", std::move(pareto));
+  json.children("baselines", baselines_json(result));
+  json.children("published", published_json(result));
+  // What it takes to search again: plan_list.h.
+  SearchOptions options = result.options;
+  ClusterSpec cluster = result.scenario.cluster;
+  StackSpec stack = result.scenario.stack;
+  json.object("search", options);
+  json.object("cluster", cluster);
+  json.object("stack", stack);
+  return json.dump();
+}
+
+std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
+  std::string text =
+      "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
+      "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
+      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp,"
+      "dp_replicate,reshard_after_forward,recompute_modules,recompute_method,"
+      "recompute_num_layers,offload,offload_num_layers,proven\n";
+  for (const Plan& plan : result.plans) {
+    const ParallelConfig& config = plan.config;
+    const Prediction& predicted = plan.predicted;
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},",
+        config.tp, config.pp, config.dp, config.vpp, config.micro_batch_size,
+        name_of(config.schedule), name_of(config.recompute), config.sequence_parallel ? 1 : 0,
+        config.zero_stage, config.world_size(), predicted.iteration_time.value.value(),
+        predicted.iteration_time.low.value(), predicted.iteration_time.high.value(),
+        predicted.per_gpu.value.value() / kTera, predicted.mfu.value, predicted.hfu.value,
+        predicted.tokens_per_second.value, plan.memory.peak().value() / kGibi);
+    if (budget.tokens.has_value()) {
+      const TrainingRun run =
+          training_run(predicted, config.world_size(), *budget.tokens, budget.price_per_gpu_hour);
+      text += fmt::format("{:.6g},{:.6g},", run.time.value.value(), run.gpu_hours.value);
+      text += run.cost.has_value() ? fmt::format("{:.6g}", run.cost->value) : "";
+    } else {
+      text += ",,";
+    }
+    const bool is_selective = config.recompute == Recompute::kSelective;
+    const bool is_by_layers = config.recomputes_by_layers();
+    text += fmt::format(
+        ",{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        is_run_by_stack(plan.scenario.stack, config) ? 1 : 0, config.ep, config.etp, config.cp,
+        config.dp_replicate, config.reshard_after_forward ? 1 : 0,
+        is_selective ? to_string(config.recompute_modules) : "",
+        is_by_layers ? name_of(config.recompute_method) : "",
+        is_by_layers ? std::to_string(config.recompute_num_layers) : "", name_of(config.offload),
+        config.offload_num_layers > 0 ? std::to_string(config.offload_num_layers) : "",
+        result.search.is_proven ? 1 : 0);
+  }
+  return text;
+}
+
+}  // namespace ptdp

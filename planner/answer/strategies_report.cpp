@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include "cost_model/text/object_writer.h"
+#include "planner/answer/planning.h"
+#include "planner/answer/strategies.h"
+#include "planner/explain/explain.h"
+#include "planner/formatting.h"
+
+namespace ptdp {
+namespace {
+
+CostBreakdown cost_of(const StrategyComparison& comparison, const StrategyResult& result) {
+  return counted(result.plan->predicted.breakdown, result.plan->config,
+                 comparison.options.objective);
+}
+
+/// What a person would otherwise wonder about: GPUs that do nothing, and a batch that is why.
+std::string remark(const StrategyComparison& comparison, const StrategyResult& result) {
+  const std::int64_t batch = comparison.scenario.job.global_batch_size;
+  const std::int64_t gpus = comparison.options.gpus;
+  const bool is_dp_only = result.name.strategy == Strategy::kZero3;
+  if (is_dp_only && batch < gpus) {
+    return fmt::format("a batch of {} keeps no more than {} GPUs busy", batch, batch);
+  }
+  if (result.plan.has_value() && result.plan->config.world_size() < gpus) {
+    return fmt::format("{} GPUs idle", gpus - result.plan->config.world_size());
+  }
+  return "";
+}
+
+std::string figures(const StrategyComparison& comparison, const StrategyResult& result) {
+  const Plan& plan = *result.plan;
+  const double lost = loss(comparison, result);
+  return fmt::format(
+      "{:>10} {:>8.4g} {:>8} {:>10} {:>7} {:>9}", duration(plan.predicted.iteration_time.value),
+      plan.predicted.per_gpu.value.value() / kTera, percent(plan.predicted.mfu.value),
+      fmt::format("{:.1f} GiB", plan.memory.peak().value() / kGibi), plan.config.world_size(),
+      &result == comparison.best() ? "best" : signed_percent(lost));
+}
+
+std::string block(const StrategyComparison& comparison, const StrategyResult& result) {
+  const std::string not_run =
+      result.is_run_by_stack ? "" : fmt::format(" (not run by {})", comparison.scenario.stack.name);
+  const std::string remarked = remark(comparison, result);
+  const std::string note = remarked.empty() ? "" : "    " + remarked + "\n";
+  if (!result.plan.has_value()) {
+    return fmt::format("  {:<12} none{}\n    {}\n{}", result.name.name, not_run, result.reason,
+                       note);
+  }
+  std::string text =
+      fmt::format("  {:<12} {}\n    {}{}\n{}", result.name.name, figures(comparison, result),
+                  to_string(result.plan->config), not_run, note);
+  if (!result.search.is_proven) {
+    text += fmt::format("    not proven: what was not looked at takes {} at least\n",
+                        duration(result.search.unseen->least_time * comparison.calibration.factor));
+  }
+  const StrategyResult& best = *comparison.best();
+  if (&result != &best && loss(comparison, result) > 0.0) {
+    text += fmt::format("    {}\n",
+                        describe_differences(cost_of(comparison, result), cost_of(comparison, best),
+                                             unit_of(comparison.options.objective)));
+  }
+  return text;
+}
+
+ObjectWriter result_json(const StrategyComparison& comparison, const StrategyResult& result) {
+  ObjectWriter json;
+  json.name("strategy", std::string(result.name.key));
+  json.flag("run_by_stack", result.is_run_by_stack);
+  json.flag("fits", result.plan.has_value());
+  json.child("candidates", candidates_json(result.search, comparison.calibration.factor));
+  if (!result.plan.has_value()) {
+    json.text("reason", result.reason);
+    return json;
+  }
+  Plan plan = *result.plan;  // describe() takes references that it could write to
+  json.object("config", plan.config);
+  json.count("gpus_used", plan.config.world_size());
+  json.object("predicted", plan.predicted);
+  json.object("memory", plan.memory);
+  json.number("loss", loss(comparison, result));
+  ObjectWriter terms;
+  for (const TermDifference& term :
+       differences(cost_of(comparison, result), cost_of(comparison, *comparison.best()))) {
+    terms.number(std::string(term.term), term.difference.value());
+  }
+  json.child(
+      comparison.options.objective == Objective::kCost ? "differences_gpu_s" : "differences_s",
+      std::move(terms));
+  return json;
+}
+
+/// As a field of a CSV file (RFC 4180).
+std::string csv_field(const std::string& text) {
+  std::string field = "\"";
+  for (const char c : text) {
+    field += c == '"' ? "\"\"" : std::string(1, c);
+  }
+  return field + '"';
+}
+
+}  // namespace
+
+std::string summarize(const StrategyComparison& comparison,
+                      const std::vector<std::string>& assumptions) {
+  const Scenario& scenario = comparison.scenario;
+  std::string text = fmt::format(
+      "Train {} on {} GPUs ({} with {}), batch {}: each strategy at its best\n\n"
+      "  {:<12} {:>10} {:>8} {:>8} {:>10} {:>7} {:>9}\n",
+      scenario.job.model_name, comparison.options.gpus, scenario.cluster.name, scenario.stack.name,
+      scenario.job.global_batch_size, "strategy", "time", "TFLOP/s", "MFU", "memory", "GPUs",
+      comparison.options.objective == Objective::kCost ? "cost" : "loss");
+  for (const StrategyResult& result : comparison.results) {
+    text += block(comparison, result);
+  }
+  text += comparison.calibration.is_calibrated()
+              ? fmt::format(
+                    "\nAll times are calibrated with one factor, of {} runs of this cluster "
+                    "and stack.\n",
+                    comparison.calibration.num_runs())
+              : "\nNot calibrated.\n";
+  if (!assumptions.empty()) {
+    text += "\nAssumed\n";
+  }
+  for (const std::string& assumption : assumptions) {
+    text += "  " + assumption + "\n";
+  }
+  return text;
+}
+
+std::string to_json(const StrategyComparison& comparison) {
+  std::vector<ObjectWriter> strategies;
+  for (const StrategyResult& result : comparison.results) {
+    strategies.push_back(result_json(comparison, result));
+  }
+  ObjectWriter json;
+  json.text("schema", "ptdp.strategies/1");
+  json.text("tool_version", PTDP_VERSION);
+  json.child("inputs", inputs_json(comparison.scenario, comparison.options));
+  json.children("strategies", std::move(strategies));
+  return json.dump();
+}
+
+std::string to_csv(const StrategyComparison& comparison) {
+  std::string text =
+      "strategy,run_by_stack,fits,iteration_time_s,tflops_per_gpu,mfu,peak_GiB,loss,gpus_used,"
+      "config,reason\n";
+  for (const StrategyResult& result : comparison.results) {
+    text += fmt::format("{},{},{},", result.name.key, result.is_run_by_stack ? 1 : 0,
+                        result.plan.has_value() ? 1 : 0);
+    if (result.plan.has_value()) {
+      const Prediction& predicted = result.plan->predicted;
+      text += fmt::format(
+          "{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},\n", predicted.iteration_time.value.value(),
+          predicted.per_gpu.value.value() / kTera, predicted.mfu.value,
+          result.plan->memory.peak().value() / kGibi, loss(comparison, result),
+          result.plan->config.world_size(), csv_field(to_string(result.plan->config)));
+    } else {
+      text += ",,,,,,," + csv_field(result.reason) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,344 @@
+#include "planner/answer/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/stage/rank_parameters.h"
+#include "planner/explain/nothing_fits.h"
+#include "planner/formatting.h"
+#include "planner/validation/validation.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kShownShare = 0.0005;
+
+template <class Value, class Show>
+std::string with_interval(const Estimate<Value>& estimate, Show show) {
+  return fmt::format("{:<18} {} .. {}", show(estimate.value), show(estimate.low),
+                     show(estimate.high));
+}
+
+std::string lines(std::string_view title, const std::vector<std::string>& items) {
+  if (items.empty()) {
+    return "";
+  }
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& item : items) {
+    text += "  " + item + "\n";
+  }
+  return text;
+}
+
+std::string headline(const Plan& plan) {
+  const Scenario& scenario = plan.scenario;
+  const Prediction& predicted = plan.predicted;
+  return fmt::format(
+      "Train {} on {} GPUs ({} with {}) with {}{}: {} per iteration of {} sequences, {:.4g} "
+      "TFLOP/s per GPU, {} of peak.\n",
+      scenario.job.model_name, plan.gpus, scenario.cluster.name, scenario.stack.name,
+      to_string(plan.config), stack_remark(scenario.stack, plan.config),
+      duration(predicted.iteration_time.value), scenario.job.global_batch_size,
+      predicted.per_gpu.value.value() / kTera, percent(predicted.hfu.value));
+}
+
+std::string fp8_row(const StackSpec& stack) {
+  return stack.fp8 ? row("linear layers", fmt::format("{}, the rest {}", name_of(*stack.fp8),
+                                                      name_of(stack.precision)))
+                   : "";
+}
+
+/// "selective: core_attn+mlp", "full: block of 2 layers"; the kind alone where it says all.
+std::string recomputation(const ParallelConfig& config) {
+  std::string text(name_of(config.recompute));
+  if (config.recompute == Recompute::kSelective &&
+      config.recompute_modules != kCoreAttentionAlone) {
+    text += ": " + to_string(config.recompute_modules);
+  }
+  if (config.recomputes_by_layers()) {
+    text += fmt::format(": {} {}", name_of(config.recompute_method), config.recompute_num_layers);
+  }
+  return text;
+}
+
+/// "optimizer+activations", "activations: first 40 layers".
+std::string in_host_memory(const ParallelConfig& config) {
+  std::string text(name_of(config.offload));
+  if (config.offload_num_layers > 0) {
+    text += fmt::format(": first {} layers", config.offload_num_layers);
+  }
+  return text;
+}
+
+std::string configuration(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  const std::string stages = config.vpp == 1
+                                 ? fmt::format("{}", config.pp)
+                                 : fmt::format("{}, {} chunks each", config.pp, config.vpp);
+  const std::string shared =
+      config.cp > 1 ? row("context parallel", fmt::format("{}", config.cp)) : "";
+  return "\nConfiguration\n" + row("tensor parallel", fmt::format("{}", config.tp)) +
+         row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
+         shared + (config.ep > 1 ? row("expert parallel", fmt::format("{}", config.ep)) : "") +
+         (config.etp > 1 ? row("of each expert", fmt::format("{}", config.etp)) : "") +
+         row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
+                                       plan.schedule.num_microbatches)) +
+         row("schedule",
+             std::string(name_of(config.schedule)) + stack_remark(plan.scenario.stack, config)) +
+         fp8_row(plan.scenario.stack) + row("recomputation", recomputation(config)) +
+         row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
+         row("ZeRO stage", fmt::format("{}{}", config.zero_stage, zero_remark(config))) +
+         (config.dp_replicate > 1
+              ? row("replicas of shards", fmt::format("{}", config.dp_replicate))
+              : "") +
+         (config.reshard_after_forward ? ""
+                                       : row("gathered weights", "kept after forward passes")) +
+         (config.offload != Offload::kNone ? row("in host memory", in_host_memory(config)) : "") +
+         (config.rank_order != RankOrder{} ? row("order of ranks", name_of(config.rank_order))
+                                           : "") +
+         row("GPUs",
+             fmt::format("{} used, {} idle", config.world_size(), plan.gpus - config.world_size()));
+}
+
+std::string budget_rows(const Plan& plan, const RunBudget& budget) {
+  if (!budget.tokens.has_value()) {
+    return "";
+  }
+  const TrainingRun run = training_run(plan.predicted, plan.config.world_size(), *budget.tokens,
+                                       budget.price_per_gpu_hour);
+  const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
+  std::string text = row(fmt::format("{:.4g} B tokens", *budget.tokens / kGiga),
+                         with_interval(run.time, duration)) +
+                     row("GPU-hours", with_interval(run.gpu_hours, plain));
+  if (run.cost.has_value()) {
+    text += row(fmt::format("cost at {:.4g} per GPU-hour", *budget.price_per_gpu_hour),
+                with_interval(*run.cost, plain));
+  }
+  return text;
+}
+
+/// Which peak MFU and HFU are of, where a GPU has several that the plan uses.
+std::string peak_remark(const Scenario& scenario) {
+  return scenario.stack.fp8
+             ? fmt::format(
+                   " Both are of fp8's peak, {:.4g} TFLOP/s; of {}'s they are {:.3g} times "
+                   "as much.",
+                   matmul_peak(scenario).value() / kTera, name_of(scenario.stack.precision),
+                   matmul_peak(scenario) / scenario.cluster.gpu.peak(scenario.stack.precision))
+             : "";
+}
+
+std::string predictions(const Plan& plan, const RunBudget& budget) {
+  const Prediction& predicted = plan.predicted;
+  const auto gpus = static_cast<double>(plan.config.world_size());
+  const auto tera = [](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} TFLOP/s", rate.value() / kTera);
+  };
+  const auto peta = [gpus](FlopsPerSecond rate) {
+    return fmt::format("{:.4g} PFLOP/s", rate.value() * gpus / kPeta);
+  };
+  const auto plain = [](double rate) { return fmt::format("{:.5g}", rate); };
+  return fmt::format("\nPredicted (90 % interval; {})\n", predicted.basis(plan.scenario)) +
+         row("time per iteration", with_interval(predicted.iteration_time, duration)) +
+         row("per GPU", with_interval(predicted.per_gpu, tera)) +
+         row("all GPUs", with_interval(predicted.per_gpu, peta)) +
+         row("of peak (HFU)", with_interval(predicted.hfu, percent)) +
+         row("MFU", with_interval(predicted.mfu, percent)) +
+         row("tokens/s", with_interval(predicted.tokens_per_second, plain)) +
+         budget_rows(plan, budget) +
+         "  FLOP/s and HFU count what the hardware executes, recomputation included (SC21 eq. 3);\n"
+         "  MFU counts the model's FLOPs only." +
+         peak_remark(plan.scenario) + "\n";
+}
+
+std::string time_breakdown(const Plan& plan) {
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  const Seconds total = cost.total();
+  std::vector<CostTerm> terms(kCostTerms.begin(), kCostTerms.end());
+  std::stable_sort(terms.begin(), terms.end(), [&](const CostTerm& a, const CostTerm& b) {
+    return cost.*a.time > cost.*b.time;
+  });
+  std::string text = "\nWhere the time goes\n";
+  for (const CostTerm& term : terms) {
+    if (cost.*term.time / total >= kShownShare) {
+      text += share_row(term.name, cost.*term.time, total);
+    }
+  }
+  return text;
+}
+
+std::string memory_breakdown(const Plan& plan) {
+  const int heaviest = plan.memory.heaviest_stage;
+  const MemoryBreakdown& memory = plan.memory.stages[static_cast<std::size_t>(heaviest)];
+  const double capacity = plan.scenario.cluster.gpu.memory.value() / kGibi;
+  std::string text =
+      fmt::format("\nMemory of the heaviest stage, {} of {}: {:.2f} of {:.2f} GiB{}\n",
+                  heaviest + 1, plan.config.pp, memory.total().value() / kGibi, capacity,
+                  plan.memory_headroom == 0.0
+                      ? ""
+                      : fmt::format(", {:.2f} of them left free", plan.memory_headroom * capacity));
+  for (const MemoryTerm& term : kMemoryTerms) {
+    text += row(term.name, fmt::format("{:>6.2f} GiB", (memory.*term.size).value() / kGibi));
+  }
+  return text;
+}
+
+std::string traffic(const Plan& plan) {
+  const Traffic& sent = plan.predicted.traffic;
+  const auto rate = [](BytesPerSecond value) { return bytes(Bytes(value.value())) + "/s"; };
+  std::string text = "\nSent by each GPU per iteration\n";
+  if (plan.config.tp > 1) {
+    text += row("tensor parallel", bytes(sent.tensor_parallel));
+  }
+  if (plan.config.cp > 1) {
+    text += row("context parallel", bytes(sent.context_parallel));
+  }
+  if (plan.config.pp > 1) {
+    text += row("pipeline", fmt::format("{}; {} through the pipeline's bisection, on average",
+                                        bytes(sent.pipeline), rate(sent.pipeline_bisection)));
+  }
+  if (has_replicas(plan.scenario.job.model, plan.config)) {
+    text += row("data parallel",
+                fmt::format("{}; {} over all GPUs, on average", bytes(sent.data_parallel),
+                            rate(sent.data_parallel_total)));
+  }
+  if (sent.expert_parallel > Bytes(0.0)) {
+    text += row("expert parallel", bytes(sent.expert_parallel));
+  }
+  return plan.config.world_size() > 1 ? text : "";
+}
+
+/// The breakdown in what the objective counts: seconds, or GPU-seconds.
+CostBreakdown cost_of(const Plan& plan, Objective objective) {
+  return counted(plan.predicted.breakdown, plan.config, objective);
+}
+
+std::string runners_up(const PlanningResult& result) {
+  if (result.plans.size() < 2) {
+    return "";
+  }
+  const Objective objective = result.options.objective;
+  const Plan& best = result.plans.front();
+  const double widest = best.predicted.iteration_time.high / best.predicted.iteration_time.value;
+  std::string text = "\nRunners-up\n";
+  for (std::size_t i = 1; i < result.plans.size(); ++i) {
+    const Plan& plan = result.plans[i];
+    const Seconds time = plan.predicted.iteration_time.value;
+    const double loss = score(time, plan.config, objective) /
+                            score(best.predicted.iteration_time.value, best.config, objective) -
+                        1.0;
+    text += fmt::format("  {}. {}{}: {} ({:+.1f} %{}{}), {:.1f} GiB; {}\n", i + 1,
+                        to_string(plan.config), stack_remark(plan.scenario.stack, plan.config),
+                        duration(time), 100.0 * loss, objective == Objective::kCost ? " cost" : "",
+                        1.0 + loss <= widest ? ", a tie within the interval" : "",
+                        plan.memory.peak().value() / kGibi,
+                        describe_differences(cost_of(plan, objective), cost_of(best, objective),
+                                             unit_of(objective)));
+  }
+  return text;
+}
+
+/// The front as far as a person would follow it: up to twice the best time.
+std::string pareto(const PlanningResult& result) {
+  const std::vector<Candidate>& front = result.search.pareto;
+  std::string text;
+  for (const Candidate& candidate : front) {
+    if (candidate.time <= 2.0 * front.front().time) {
+      text += fmt::format("  {:>6.1f} GiB  {:>10}  {}{}\n", candidate.memory.value() / kGibi,
+                          duration(candidate.time * result.calibration.factor),
+                          to_string(candidate.config),
+                          stack_remark(result.scenario.stack, candidate.config));
+    }
+  }
+  return front.size() < 2 ? "" : "\nLess memory for more time (Pareto front)\n" + text;
+}
+
+std::string baselines(const PlanningResult& result) {
+  std::string text = "\nRules of thumb\n";
+  if (result.baselines.empty()) {
+    return text + "  not looked at: the search was ended\n";
+  }
+  for (const Baseline& baseline : result.baselines) {
+    if (!baseline.choice.has_value()) {
+      text += fmt::format("  {}: nothing that follows it fits\n", baseline.name);
+      continue;
+    }
+    text += fmt::format(
+        "  {}: {}{}: {:+.1f} %{}\n", baseline.name, to_string(baseline.choice->config),
+        stack_remark(result.scenario.stack, baseline.choice->config),
+        100.0 * loss(*baseline.choice, result.search.best.front(), result.options.objective),
+        result.options.objective == Objective::kCost ? " cost" : "");
+  }
+  return text;
+}
+
+std::string published(const PlanningResult& result) {
+  if (result.published.empty()) {
+    return "\nPublished\n  no run of this model, batch and number of GPUs is known to us\n";
+  }
+  const Plan& best = result.plans.front();
+  std::string text = result.leaves_out_published_runs
+                         ? "\nPublished (left out of the calibration)\n"
+                         : "\nPublished\n";
+  for (const PublishedComparison& comparison : result.published) {
+    const MeasuredRun& run = comparison.run;
+    const Prediction& predicted = comparison.predicted;
+    text += fmt::format(
+        "  {} ({}, {}): {}: measured {}, {:.4g} TFLOP/s per GPU; predicted {} ({:+.1f} %)\n",
+        run.id, run.source, run.stack, to_string(run.config), duration(run.iteration_time),
+        tflops_per_gpu(run, run.iteration_time), duration(predicted.iteration_time.value),
+        100.0 * (predicted.iteration_time.value / run.iteration_time - 1.0));
+    if (!comparison.is_same_stack) {
+      text += "    on another cluster or stack than planned for here\n";
+    } else if (run.config == best.config) {
+      text += "    the same configuration as ours\n";
+    } else {
+      text += fmt::format("    ours differs: the published one spends {}\n",
+                          describe_differences(predicted.breakdown, best.predicted.breakdown));
+    }
+  }
+  return text;
+}
+
+std::string tally(const SearchResult& result) {
+  std::string text =
+      fmt::format("\nCandidates: {} enumerated, {} fit\n", result.enumerated, result.feasible);
+  for (const ConstraintText& constraint : kConstraints) {
+    const auto found = result.violations.find(constraint.constraint);
+    if (found != result.violations.end()) {
+      text += fmt::format("  {:>9}  {}\n", found->second, constraint.description);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string summarize(const Plan& plan, const RunBudget& budget) {
+  return headline(plan) + configuration(plan) + predictions(plan, budget) + time_breakdown(plan) +
+         memory_breakdown(plan) + traffic(plan) +
+         lines("Extrapolated", plan.predicted.extrapolations);
+}
+
+std::string summarize(const PlanningResult& result, const RunBudget& budget,
+                      const std::vector<std::string>& assumptions, const std::string& next) {
+  return summarize(result.plans.front(), budget) +
+         unproven_remark(result.search, result.options, result.calibration.factor) +
+         runners_up(result) + pareto(result) + baselines(result) + published(result) +
+         tally(result.search) + lines("Assumed", assumptions) + lines("Next", {next});
+}
+
+std::string summarize_failure(const PlanningResult& result) {
+  std::string text = fmt::format(
+      "nothing fits: {} on {} GPUs of {} with {} and batch {}: {} candidates, none can run\n",
+      result.scenario.job.model_name, result.options.gpus, result.scenario.cluster.name,
+      result.scenario.stack.name, result.scenario.job.global_batch_size, result.search.enumerated);
+  text += why_nothing_fits(result.scenario, result.options, result.search);
+  if (const auto larger = gpus_that_would_do(result.scenario, result.options)) {
+    text += fmt::format("  {} GPUs would do: {}\n", larger->gpus, to_string(larger->config));
+  }
+  return text;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,264 @@
+#include "planner/explain/nothing_fits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_model/contains.h"
+#include "cost_model/layer/context_parallel.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kMostValues = 24;
+constexpr std::int64_t kMostGpusToTry = 1 << 24;        // more than any cluster has
+constexpr std::int64_t kMostCandidatesToTry = 200'000;  // tens of milliseconds
+
+std::string join(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), kMostValues); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return values.size() > kMostValues ? text + ", ..." : text;
+}
+
+/// The batch nearest to the scenario's that a pinned dp and a pinned microbatch size divide.
+std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
+  const auto pinned = [](const IntegerRanges& pin) {
+    return pin.numbers().empty() ? std::vector<std::int64_t>{1} : pin.numbers();
+  };
+  const std::int64_t batch = scenario.job.global_batch_size;
+  std::int64_t nearest = 0;
+  for (const std::int64_t dp : pinned(pins.dp)) {
+    for (const std::int64_t size : pinned(pins.micro_batch_size)) {
+      const std::int64_t step = dp * size;
+      for (const std::int64_t multiple : {batch / step * step, batch / step * step + step}) {
+        if (multiple > 0 &&
+            (nearest == 0 || std::abs(multiple - batch) < std::abs(nearest - batch))) {
+          nearest = multiple;
+        }
+      }
+    }
+  }
+  return nearest;
+}
+
+/// The microbatch sizes times dp that divide the batch, and where other pins stand in the way, the
+/// batch that they would divide.
+std::string batches(const Scenario& scenario, const Pins& pins) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  const std::int64_t nearest = nearest_batch_size(scenario, pins);
+  return fmt::format("dp * micro_batch_size can be {}", join(divisors(batch))) +
+         (nearest == batch ? "" : fmt::format("; the nearest batch that would do is {}", nearest));
+}
+
+/// "1f1b, recompute none or full, ZeRO 0, no sequence parallelism".
+std::string capabilities(const StackCapabilities& can_run) {
+  const auto one_of = [](const auto& values, const auto& name) {
+    std::string text;
+    for (const auto& value : values) {
+      text += (text.empty() ? "" : " or ") + std::string(name(value));
+    }
+    return text;
+  };
+  return (can_run.schedules.empty()
+              ? "no pipeline"
+              : one_of(can_run.schedules,
+                       [](ScheduleKind schedule) { return name_of(schedule); })) +
+         ", recompute " +
+         one_of(can_run.recompute, [](Recompute recompute) { return name_of(recompute); }) +
+         (can_run.recompute_modules == kCoreAttentionAlone
+              ? ""
+              : " of " + to_string(can_run.recompute_modules)) +
+         (can_run.recompute_methods.empty()
+              ? ""
+              : " by " + one_of(can_run.recompute_methods,
+                                [](RecomputeMethod method) { return name_of(method); })) +
+         ", ZeRO " + one_of(can_run.zero_stages, [](int stage) { return std::to_string(stage); }) +
+         ", ranks as " + std::string(name_of(RankOrder{})) +
+         (can_run.rank_orders.empty() ? "" : " or ") +
+         one_of(can_run.rank_orders, [](RankOrder order) { return name_of(order); }) +
+         (can_run.offload.empty() ? ", no offload" : ", offload ") +
+         one_of(can_run.offload, [](Offload offload) { return name_of(offload); }) +
+         (can_run.sequence_parallel ? ", sequence parallelism" : ", no sequence parallelism") +
+         (can_run.expert_parallel ? ", experts" : ", no experts") +
+         (can_run.context_parallel ? ", context parallelism" : ", no context parallelism") +
+         (can_run.hybrid_sharding ? ", dp_replicate" : ", no dp_replicate") +
+         (!contains(can_run.zero_stages, 3) ? ""
+          : can_run.kept_weights            ? ", reshard_after_forward on or off"
+                                            : ", reshard_after_forward on");
+}
+
+/// The sizes of groups that can share a sequence, whatever its heads.
+std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
+  std::vector<std::int64_t> sizes = divisors(model.seq_length);
+  std::erase_if(sizes, [&](std::int64_t cp) {
+    return !divides_sequence(model, {.cp = static_cast<int>(cp)});
+  });
+  return sizes;
+}
+
+/// Why no configuration can match the pins, whatever the model; empty where some can.
+std::string contradiction(const SearchOptions& options) {
+  const Pins& pins = options.pins;
+  if (!pins.schedules.empty() && !pins.allow_stale_weights &&
+      std::all_of(pins.schedules.begin(), pins.schedules.end(), has_stale_weights)) {
+    return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
+                       name_of(pins.schedules.front()));
+  }
+  const bool wants_interleaving =
+      pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kInterleaved};
+  const bool wants_one_chunk = pins.schedules == std::vector<ScheduleKind>{ScheduleKind::kOneFOneB};
+  if ((wants_one_chunk && !pins.vpp.contains(1)) ||
+      (wants_interleaving && pins.vpp == IntegerRanges(1))) {
+    return "schedule and vpp contradict each other: 1f1b has vpp=1, interleaved more";
+  }
+  if (wants_interleaving && pins.pp == IntegerRanges(1)) {
+    return "schedule interleaved and pp=1 contradict each other: there is nothing to interleave";
+  }
+  if (pins.sequence_parallel.value_or(false) && pins.tp == IntegerRanges(1)) {
+    return "sequence parallelism and tp=1 contradict each other: it splits over tp";
+  }
+  const std::int64_t tp = pins.tp.smallest();
+  const std::int64_t pp = pins.pp.smallest();
+  const std::int64_t dp = pins.dp.smallest();
+  const std::int64_t cp = pins.cp.smallest();
+  if (tp > options.gpus / pp / dp / cp) {
+    return fmt::format("tp={} pp={} dp={}{}, the smallest asked for, need more than {} GPUs", tp,
+                       pp, dp, cp > 1 ? fmt::format(" cp={}", cp) : "", options.gpus);
+  }
+  return "";
+}
+
+/// The nearest values that do not violate the constraint.
+std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
+                             const SearchOptions& options, const SearchResult& result) {
+  const TransformerConfig& model = scenario.job.model;
+  switch (constraint) {
+    case Constraint::kHeadsByTp:
+      return fmt::format("tp can be {}", join(divisors(model.num_attention_heads)));
+    case Constraint::kFfnByTp:
+      return model.moe_shared_expert_intermediate_size == 0
+                 ? fmt::format("tp must divide {}", model.ffn_hidden_size)
+                 : fmt::format("tp must divide {} and {}", model.ffn_hidden_size,
+                               model.moe_shared_expert_intermediate_size);
+    case Constraint::kGroupsByTp:
+      return fmt::format("tp can be {}", join(divisors(model.num_query_groups)));
+    case Constraint::kLayersByPp:
+    case Constraint::kLayersByPpVpp:
+      return fmt::format("{} can be {}", constraint == Constraint::kLayersByPp ? "pp" : "pp * vpp",
+                         join(divisors(model.num_layers)));
+    case Constraint::kOffloadedActivations:
+      return "pp must be 1, recompute none and offload_num_layers below the model's layers where "
+             "activations are offloaded";
+    case Constraint::kOffloadedOptimizer:
+      return "zero_stage must be at least 1 where the optimizer is offloaded";
+    case Constraint::kHostMemory:
+      return scenario.cluster.host.has_value()
+                 ? fmt::format("a GPU's share of its host is {:.0f} GiB",
+                               scenario.cluster.host->memory.value() / kGibi)
+                 : fmt::format("cluster {} says nothing of its hosts: give it a \"host\"",
+                               scenario.cluster.name);
+    case Constraint::kExpertsByRankOrder:
+      return "ep * etp must be tp * cp, or the order of ranks tp-cp-ep-dp-pp";
+    case Constraint::kSequenceByCp:
+      return fmt::format("cp can be {}", join(context_sizes(model)));
+    case Constraint::kHeadsByTpCp:
+      return model.num_query_groups == model.num_attention_heads
+                 ? fmt::format("tp * cp must divide {}", model.num_attention_heads)
+                 : fmt::format("tp * cp must divide {}, and cp {} / tp or the other way round",
+                               model.num_attention_heads, model.num_query_groups);
+    case Constraint::kLayersPerStage:
+      return fmt::format("the numbers must add up to {}", model.num_layers);
+    case Constraint::kDpBeyondBatch:
+    case Constraint::kBatchByDp:
+      return batches(scenario, options.pins);
+    case Constraint::kNotRunByStack:
+      return "stack " + scenario.stack.name + " runs " + capabilities(scenario.stack.can_run) +
+             (has_delayed_scaling(scenario.stack)
+                  ? ", with fp8-delayed neither moe_act nor layernorm"
+                  : "");
+    case Constraint::kSequenceByTp:
+      return options.pins.cp.is_any() && !scenario.stack.can_run.context_parallel
+                 ? fmt::format("tp must divide {}", model.seq_length)
+                 : fmt::format("tp * cp must divide {}", model.seq_length);
+    case Constraint::kReplicasOfShards:
+      return "both are of --zero-stage 3, dp_replicate of 1 and 2 too";
+    case Constraint::kDpByReplicas:
+      return "dp_replicate can be a divisor of dp";
+    case Constraint::kExpertsByEp:
+      return model.num_experts == 0
+                 ? "the model has no experts"
+                 : fmt::format("ep can be {}", join(divisors(model.num_experts)));
+    case Constraint::kExpertFfnByEtp:
+      return fmt::format("etp must divide {}", model.moe_ffn_hidden_size);
+    case Constraint::kExpertsWholeSequences:
+      return "with --sequence-parallel on they can have tp";
+    case Constraint::kRanksByExperts:
+      return "ep * etp must divide tp * cp * dp / dp_replicate";
+    case Constraint::kInterleavedMinStages:
+      return fmt::format("it needs pp >= {}", scenario.stack.can_run.interleaved_min_stages);
+    case Constraint::kScheduleByPp:
+      return "dualpipe needs an even pp";
+    case Constraint::kRecomputedLayers:
+      return "a virtual stage has num_layers / (pp * vpp) layers";
+    case Constraint::kScheduleByMicrobatches:
+      return "batch / (dp * micro_batch_size) must be at least 2 pp, and even for dualpipe";
+    case Constraint::kScheduleTooLong:
+      return "fewer stages have shorter ones";
+    case Constraint::kMicrobatchesByPp:
+      return "batch / (dp * micro_batch_size) must be a multiple of pp";
+    case Constraint::kMemoryFirstStage:
+    case Constraint::kMemoryLastStage:
+    case Constraint::kMemoryMiddleStage:
+      return fmt::format(
+          "{} misses the least, by {:.0f} bytes ({:.2f} GiB)", to_string(result.shortfall->config),
+          std::ceil(result.shortfall->missing.value()), result.shortfall->missing.value() / kGibi);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
+                             const SearchResult& result) {
+  const std::string contradicted = contradiction(options);
+  if (!contradicted.empty()) {
+    return "  " + contradicted + "\n";
+  }
+  if (result.enumerated == 0) {
+    return fmt::format("  no degrees that are asked for match a model of {} layers and {} heads\n",
+                       scenario.job.model.num_layers, scenario.job.model.num_attention_heads);
+  }
+  std::vector<std::pair<Constraint, std::int64_t>> violated(result.violations.begin(),
+                                                            result.violations.end());
+  std::stable_sort(violated.begin(), violated.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [constraint, count] : violated) {
+    text += fmt::format("  {}: {}; {}\n", text_of(constraint).description, count,
+                        nearest_feasible(constraint, scenario, options, result));
+  }
+  return text;
+}
+
+std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario, SearchOptions options) {
+  const std::int64_t cluster_size = scenario.cluster.max_gpus();
+  const std::int64_t most = cluster_size > 0 ? cluster_size : kMostGpusToTry;
+  options.num_best = 1;
+  options.wants_front = false;
+  std::int64_t enumerated = 0;
+  while (options.gpus <= most / 2 && enumerated < kMostCandidatesToTry &&
+         !options.limit.is_over()) {
+    options.gpus *= 2;
+    const SearchResult result = search(scenario, options);
+    if (!result.best.empty()) {
+      return LargerCluster{.gpus = options.gpus, .config = result.best.front().config};
+    }
+    enumerated += result.enumerated;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,289 @@
+#include "planner/plan/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kSecondsRange = {0.0, 1e15, "seconds"};
+constexpr Range kRateRange = {0.0, 1e30};
+constexpr Range kGibiRange = {0.0, 1e15, "GiB"};
+constexpr std::int64_t kMostGpus = 100'000'000;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+constexpr double kWidestInterval = 1e3;
+constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
+
+/// An estimate as `key` and `interval_key`: [low, high].
+template <class Fields, class Value, class Unit>
+void estimate(Fields& fields, const std::string& key, const std::string& interval_key,
+              Estimate<Value>& value, Unit to_number) {
+  double number = to_number(value.value);
+  std::vector<double> interval = {to_number(value.low), to_number(value.high)};
+  fields.number(key, number, kRateRange);
+  fields.numbers(interval_key, interval, kRateRange);
+  if constexpr (Fields::kIsReading) {
+    if (interval.size() != 2) {
+      throw Error(fields.place_of(interval_key) + ": expected two numbers, got " +
+                  std::to_string(interval.size()));
+    }
+    const double unit = 1.0 / to_number(Value(1.0));
+    if (!(number > 0.0 && number / kWidestInterval <= interval[0] && interval[0] <= number &&
+          number <= interval[1] && interval[1] <= number * kWidestInterval)) {
+      throw Error(fields.place_of(interval_key) + ": expected an interval around " + key +
+                  ", which is above 0, and no wider than a factor of 1000 either way");
+    }
+    value = {.value = Value(number * unit),
+             .low = Value(interval[0] * unit),
+             .high = Value(interval[1] * unit)};
+  }
+}
+
+template <class Fields>
+void describe_traffic(Fields& fields, Traffic& traffic) {
+  fields.quantity("tensor_parallel_bytes", traffic.tensor_parallel, 1.0, kRateRange);
+  if (fields.optional("context_parallel_bytes", traffic.context_parallel > Bytes(0.0))) {
+    fields.quantity("context_parallel_bytes", traffic.context_parallel, 1.0, kRateRange);
+  }
+  fields.quantity("pipeline_bytes", traffic.pipeline, 1.0, kRateRange);
+  fields.quantity("data_parallel_bytes", traffic.data_parallel, 1.0, kRateRange);
+  if (fields.optional("expert_parallel_bytes", traffic.expert_parallel > Bytes(0.0))) {
+    fields.quantity("expert_parallel_bytes", traffic.expert_parallel, 1.0, kRateRange);
+  }
+  fields.quantity("pipeline_bisection_GBps", traffic.pipeline_bisection, kGiga, kRateRange);
+  fields.quantity("data_parallel_total_GBps", traffic.data_parallel_total, kGiga, kRateRange);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, Traffic& traffic) {
+  describe_traffic(fields, traffic);
+}
+
+template <class Fields>
+void describe(Fields& fields, CostBreakdown& cost) {
+  for (const CostTerm& term : kCostTerms) {
+    const std::string name(term.name);
+    if (!term.is_optional || fields.optional(name, cost.*term.time > Seconds(0.0))) {
+      fields.quantity(name, cost.*term.time, 1.0, kSecondsRange);
+    }
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, Prediction& prediction) {
+  const auto seconds = [](Seconds value) { return value.value(); };
+  const auto tera = [](FlopsPerSecond value) { return value.value() / kTera; };
+  const auto plain = [](double value) { return value; };
+  estimate(fields, "iteration_time_s", "interval_s", prediction.iteration_time, seconds);
+  fields.number("calibration_factor", prediction.calibration_factor, {1e-3, 1e3});
+  fields.count("calibration_runs", prediction.calibration_runs, 0, 1'000'000);
+  estimate(fields, "tflops_per_gpu", "tflops_per_gpu_interval", prediction.per_gpu, tera);
+  fields.quantity("model_flops", prediction.model_flops, 1.0, kRateRange);
+  fields.quantity("hardware_flops", prediction.hardware_flops, 1.0, kRateRange);
+  estimate(fields, "mfu", "mfu_interval", prediction.mfu, plain);
+  estimate(fields, "hfu", "hfu_interval", prediction.hfu, plain);
+  estimate(fields, "tokens_per_s", "tokens_per_s_interval", prediction.tokens_per_second, plain);
+  fields.object("breakdown_s", prediction.breakdown);
+  fields.object("traffic", prediction.traffic);
+  fields.texts("extrapolations", prediction.extrapolations);
+}
+
+template <class Fields>
+void describe(Fields& fields, MemoryBreakdown& memory) {
+  for (const MemoryTerm& term : kMemoryTerms) {
+    fields.quantity(std::string(term.name) + "_GiB", memory.*term.size, kGibi, kGibiRange);
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, PlanMemory& memory) {
+  // The sum of what the file says, which is the same when the plan is read back.
+  double peak = 0.0;
+  if (!memory.stages.empty()) {
+    for (const MemoryTerm& term : kMemoryTerms) {
+      const MemoryBreakdown& heaviest =
+          memory.stages[static_cast<std::size_t>(memory.heaviest_stage)];
+      peak += as_written((heaviest.*term.size).value() / kGibi);
+    }
+  }
+  fields.number("peak_GiB", peak, kGibiRange);
+  fields.count("heaviest_stage", memory.heaviest_stage, 0, kMostGpus);
+  fields.objects("stages", memory.stages);
+  if constexpr (Fields::kIsReading) {
+    if (static_cast<std::size_t>(memory.heaviest_stage) >= memory.stages.size()) {
+      throw Error(fields.place_of("heaviest_stage") + ": there is no stage " +
+                  std::to_string(memory.heaviest_stage));
+    }
+    if (!is_close(peak, memory.peak().value() / kGibi)) {
+      throw Error(fields.place_of("peak_GiB") + ": is not the sum of its stage");
+    }
+  }
+}
+
+template <class Fields>
+void describe(Fields& fields, StageTicks& ticks) {
+  fields.count("forward", ticks.forward, 1, kMostTicks);
+  fields.count("input_gradient", ticks.input_gradient, 1, kMostTicks);
+  fields.count("weight_gradient", ticks.weight_gradient, 1, kMostTicks);
+}
+
+template <class Fields>
+void describe(Fields& fields, ScheduleRecipe& schedule) {
+  fields.name("generator", schedule.generator);
+  fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
+  fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
+  fields.counts("layers_per_stage", schedule.layers_per_stage, 0, kMostGpus);
+  if (schedule.generator == name_of(ScheduleKind::kZbAuto)) {
+    int limit = schedule.memory_limit.value_or(1);
+    fields.objects("ticks", schedule.ticks);
+    fields.count("message_ticks", schedule.message_ticks, 0, kMostTicks);
+    fields.count("memory_limit", limit, 1, kMostGpus);
+    schedule.memory_limit = limit;
+    fields.flag("shortens_spans", schedule.shortens_spans);
+  }
+}
+
+/// The inputs, by value.
+template <class Fields>
+void describe(Fields& fields, Plan& plan) {
+  fields.count("gpus", plan.gpus, 1, kMostGpus);
+  fields.number("memory_headroom", plan.memory_headroom, {0.0, 0.9999, "a fraction"});
+  fields.name("model_name", plan.scenario.job.model_name);
+  fields.object("model", plan.scenario.job.model);
+  fields.count("global_batch_size", plan.scenario.job.global_batch_size, 1, kLargestBatch);
+  fields.object("cluster", plan.scenario.cluster);
+  fields.object("stack", plan.scenario.stack);
+}
+
+namespace {
+
+template <class Fields>
+void describe_document(Fields& fields, Plan& plan, std::string& schema) {
+  fields.text("schema", schema);
+  if constexpr (Fields::kIsReading) {
+    if (schema != kPlanSchema) {
+      throw Error(fields.place_of("schema") + ": expected \"" + kPlanSchema + "\", got " +
+                  in_quotes(schema) + "; make the plan again with this version of ptdp-plan");
+    }
+  }
+  fields.name("tool_version", plan.tool_version);
+  fields.object("inputs", plan);
+  fields.object("config", plan.config);
+  fields.object("schedule", plan.schedule);
+  fields.object("predicted", plan.predicted);
+  fields.object("memory", plan.memory);
+}
+
+int group_size(const Scenario& scenario, const ParallelConfig& config) {
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  return config.schedule == ScheduleKind::kInterleaved
+             ? default_microbatch_group_size(config.pp, static_cast<int>(microbatches))
+             : config.pp;
+}
+
+}  // namespace
+
+ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& config) {
+  const int virtual_stages = config.pp * config.vpp;
+  const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
+                               scenario.job.model.num_layers / virtual_stages);
+  ScheduleShape shape;
+  if (config.schedule == ScheduleKind::kZbAuto) {
+    shape = schedule_shape(scenario, config, microbatch_costs(scenario, config));
+  }
+  return {.generator = std::string(name_of(config.schedule)),
+          .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
+          .microbatch_group_size = group_size(scenario, config),
+          .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage,
+          .ticks = std::move(shape.ticks),
+          .message_ticks = shape.message_ticks,
+          .memory_limit = shape.memory_limit,
+          .shortens_spans = shape.shortens_spans};
+}
+
+Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
+  const ScheduleGenerator* generator = find_schedule_generator(recipe.generator);
+  if (generator == nullptr) {
+    throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
+  }
+  const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
+  const ScheduleShape shape{
+      .pp = pp,
+      .vpp = vpp,
+      .num_microbatches = static_cast<int>(std::min(recipe.num_microbatches, kMostMicrobatches)),
+      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0,
+      .ticks = recipe.ticks,
+      .message_ticks = recipe.message_ticks,
+      .memory_limit = recipe.memory_limit,
+      .shortens_spans = recipe.shortens_spans};
+  if (const auto conflict = generator->find_conflict(shape)) {
+    throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
+                ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));
+  }
+  return generator->generate(shape);
+}
+
+PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config) {
+  return {.heaviest_stage = heaviest_stage(scenario, config),
+          .stages = memory_by_stage(scenario, config)};
+}
+
+Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
+               const ParallelConfig& config, const Calibration& calibration) {
+  return {.scenario = scenario,
+          .gpus = gpus,
+          .memory_headroom = memory_headroom,
+          .config = config,
+          .schedule = schedule_recipe(scenario, config),
+          .predicted = predict(scenario, config, calibration),
+          .memory = plan_memory(scenario, config)};
+}
+
+template <class Fields>
+void describe(Fields& fields, PlanDocument& document) {
+  std::string schema = kPlanSchema;
+  describe_document(fields, document.plan, schema);
+}
+
+std::string to_json(const Plan& plan) {
+  PlanDocument document{plan};  // describe() takes references that it could write to
+  ObjectWriter writer;
+  describe(writer, document);
+  return writer.dump();
+}
+
+Plan parse_plan(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  PlanDocument document;
+  describe(reader, document);
+  reader.finish();
+  return checked(std::move(document.plan), place);
+}
+
+Plan read_plan(const std::filesystem::path& path) {
+  return parse_plan(read_file(path), path.string());
+}
+
+void write_plan(const std::filesystem::path& path, const Plan& plan) {
+  write_file_atomically(path, to_json(plan));
+}
+
+template void describe(ObjectReader&, PlanDocument&);
+template void describe(ObjectWriter&, PlanDocument&);
+template void describe(ObjectReader&, Prediction&);
+template void describe(ObjectWriter&, Prediction&);
+template void describe(ObjectWriter&, PlanMemory&);
+
+}  // namespace ptdp

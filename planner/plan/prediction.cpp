@@ -1,0 +1,163 @@
+#include "planner/plan/prediction.h"
+
+#include <fmt/format.h>
+
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/iteration/flops.h"
+#include "cost_model/layer/element_wise.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/network/collectives.h"
+
+namespace ptdp {
+namespace {
+
+/// A line for a collective whose size lies beyond the measured curve that times it.
+void note_extrapolation(std::vector<std::string>& notes, std::string_view what, Bytes size,
+                        const GroupPlacement& group, const ClusterSpec& cluster) {
+  const MeasuredCurve* curve = group.size > 1 ? measured_curve(group, cluster) : nullptr;
+  if (curve != nullptr && !curve->covers(size)) {
+    notes.push_back(fmt::format(
+        "{} all-reduces of {:.4g} MB lie outside the measured {:.4g} to {:.4g} MB of {}", what,
+        size.value() / 1e6, curve->points().front().size.value() / 1e6,
+        curve->points().back().size.value() / 1e6, cluster.name));
+  }
+}
+
+/// A line for an operation that is measured, but at no size near this one.
+void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operation,
+                        const OperationSizes& sizes, const Scenario& scenario) {
+  const GpuSpec& gpu = scenario.cluster.gpu;
+  const MeasuredOperation* measured =
+      find_measured(gpu.measured_operations, operation, scenario.stack.precision);
+  if (measured != nullptr && !measured->covers(sizes)) {
+    const std::vector<std::string> names = size_names(operation);
+    notes.push_back(fmt::format(
+        "{} of {} {:.0f}, {} {:.0f}, {} {:.0f} lies beyond a factor of 4 of all that is measured "
+        "of {}",
+        name_of(operation), names[0], sizes[0], names[1], sizes[1], names[2], sizes[2], gpu.name));
+  }
+}
+
+/// The same for the products and the attention of a dense layer; of latent attention and experts
+/// nothing is measured.
+void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
+                     const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (has_latent_attention(model) || model.num_experts > 0) {
+    return;
+  }
+  const auto tokens = static_cast<double>(tokens_of_rank(model, config));
+  const double h = model.hidden_size;
+  const double queries = static_cast<double>(query_width(model)) / config.tp;
+  const double keys = static_cast<double>(key_width(model)) / config.tp;
+  const double ffn = 1.0 * model.ffn_hidden_size / config.tp;
+  const auto product = [&](double outputs, double inputs) {
+    note_extrapolation(notes, DeviceOperation::kForwardProduct, {tokens, outputs, inputs},
+                       scenario);
+  };
+  product(queries + 2.0 * keys, h);
+  product(h, queries);
+  product(ffn, h);
+  product(h, ffn);
+  // What the GPUs that share a sequence call the kernel with.
+  const ContextParallel kind = scenario.stack.context_parallel_kind;
+  const int sharers = kind == ContextParallel::kAllToAll ? config.cp : 1;
+  const int blocks = kind == ContextParallel::kRing ? config.cp : 1;
+  note_extrapolation(
+      notes, has_dropout(model) ? DeviceOperation::kDropoutAttention : DeviceOperation::kAttention,
+      {1.0 * config.micro_batch_size * model.num_attention_heads / config.tp / sharers,
+       1.0 * model.seq_length / blocks, 1.0 * model.kv_channels},
+      scenario);
+}
+
+std::vector<std::string> find_extrapolations(const Scenario& scenario,
+                                             const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  const RankGrid grid(config);
+  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, config)) *
+                          model.hidden_size);
+  const Bytes gradients(stage_parameters(model, config, 0).dense *
+                        scenario.stack.reduced_gradient_bytes);
+  std::vector<std::string> notes;
+  note_extrapolation(notes, "tensor-parallel", activations,
+                     place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);
+  note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, scenario.cluster),
+                     scenario.cluster);
+  note_operations(notes, scenario, config);
+  return notes;
+}
+
+}  // namespace
+
+std::string Prediction::basis(const Scenario& scenario) const {
+  if (calibration_runs > 0) {
+    return "calibrated on " + std::to_string(calibration_runs) + " runs";
+  }
+  return has_measured_operations(scenario)
+             ? "not calibrated: operations and messages measured on that machine"
+             : "not calibrated: data sheets and published measurements of parts";
+}
+
+Prediction predict(const Scenario& scenario, const ParallelConfig& config,
+                   const Calibration& calibration) {
+  const TrainingJob& job = scenario.job;
+  Prediction prediction;
+  prediction.breakdown = iteration_cost(scenario, config);
+  for (const CostTerm& term : kCostTerms) {
+    prediction.breakdown.*term.time = prediction.breakdown.*term.time * calibration.factor;
+  }
+  const Seconds time = prediction.breakdown.total();
+  prediction.iteration_time = {.value = time,
+                               .low = time * calibration.interval.low,
+                               .high = time * calibration.interval.high};
+  prediction.calibration_factor = calibration.factor;
+  prediction.calibration_runs = calibration.support.num_runs;
+  prediction.model_flops = model_flops(job.model, job.global_batch_size);
+  prediction.hardware_flops = hardware_flops(job.model, job.global_batch_size, config);
+
+  const std::int64_t gpus = config.world_size();
+  const FlopsPerSecond peak = matmul_peak(scenario);
+  const double tokens = static_cast<double>(job.global_batch_size) * job.model.seq_length;
+  // Rates fall as the time grows, so the ends change places.
+  const auto over_time = [&](auto rate) {
+    const Estimate<Seconds>& interval = prediction.iteration_time;
+    using Rate = decltype(rate(interval.value));
+    return Estimate<Rate>{
+        .value = rate(interval.value), .low = rate(interval.high), .high = rate(interval.low)};
+  };
+  prediction.per_gpu = over_time(
+      [&](Seconds t) { return prediction.hardware_flops / t / static_cast<double>(gpus); });
+  prediction.mfu =
+      over_time([&](Seconds t) { return utilization(prediction.model_flops, t, gpus, peak); });
+  prediction.hfu =
+      over_time([&](Seconds t) { return utilization(prediction.hardware_flops, t, gpus, peak); });
+  prediction.tokens_per_second = over_time([&](Seconds t) { return tokens / t.value(); });
+  prediction.traffic = iteration_traffic(scenario, config, time);
+  prediction.extrapolations = find_extrapolations(scenario, config);
+  return prediction;
+}
+
+TrainingRun training_run(const Prediction& prediction, std::int64_t gpus, double tokens,
+                         std::optional<double> price_per_gpu_hour) {
+  const Estimate<double>& rate = prediction.tokens_per_second;
+  const auto seconds_at = [&](double tokens_per_second) {
+    return Seconds(tokens / tokens_per_second);
+  };
+  const auto hours_at = [&](double tokens_per_second) {
+    return seconds_at(tokens_per_second).value() / 3600.0 * static_cast<double>(gpus);
+  };
+  TrainingRun run{
+      .time = {.value = seconds_at(rate.value),
+               .low = seconds_at(rate.high),
+               .high = seconds_at(rate.low)},
+      .gpu_hours = {
+          .value = hours_at(rate.value), .low = hours_at(rate.high), .high = hours_at(rate.low)}};
+  if (price_per_gpu_hour.has_value()) {
+    run.cost = {.value = run.gpu_hours.value * *price_per_gpu_hour,
+                .low = run.gpu_hours.low * *price_per_gpu_hour,
+                .high = run.gpu_hours.high * *price_per_gpu_hour};
+  }
+  return run;
+}
+
+}  // namespace ptdp

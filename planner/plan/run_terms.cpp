@@ -1,0 +1,117 @@
+#include "planner/plan/run_terms.h"
+
+#include <algorithm>
+
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/iteration/step_builder.h"
+#include "cost_model/iteration/step_terms.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/network/collectives.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/stage/stage.h"
+
+namespace ptdp {
+namespace {
+
+/// Messages that a rank of `stage` sends in an iteration, over both ways.
+double num_sends(const ParallelConfig& config, int stage, double microbatches) {
+  const int last = config.pp * config.vpp - 1;
+  double passes = 0.0;
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    // In a V the middle of the model is handed over on one rank.
+    const bool turns = placement_of(config.schedule) == StagePlacement::kV;
+    const auto is_sent = [&](int other) {
+      const int low = std::min(virtual_stage, other);
+      return other >= 0 && other <= last && config.pp > 1 && !(turns && low == config.pp - 1);
+    };
+    passes += (is_sent(virtual_stage + 1) ? 1.0 : 0.0) + (is_sent(virtual_stage - 1) ? 1.0 : 0.0);
+  });
+  return passes * microbatches / num_copies(config);
+}
+
+/// Reductions and gathers of an iteration, in full.
+Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
+                           const RankParameters& parameters) {
+  const Placements groups = place_groups(config, scenario.cluster);
+  const Seconds gathering = gathering_time(scenario, config, groups, parameters, /*pieces=*/1.0);
+  if (!shards_gradients(config)) {
+    return reduction_time(scenario, config, groups, parameters, /*pieces=*/1.0) + gathering;
+  }
+  Scenario blocking = scenario;
+  blocking.stack.data_parallel_overlap = DataParallelOverlap::kNever;
+  const ShardingTime each = sharding_time(blocking, config, microbatch_costs(blocking, config));
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  return microbatches * (each.forward + each.backward) +
+         (shards_weights(config) ? Seconds(0.0) : gathering);
+}
+
+}  // namespace
+
+Seconds RunTerms::own() const {
+  Seconds sum;
+  for (const Seconds time : times_) {
+    sum += time;
+  }
+  return sum - (*this)[RunTerm::kBubble];
+}
+
+Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
+  const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
+  const Bytes message(element_bytes(scenario.stack.precision) *
+                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
+                                        (is_scattered ? config.tp : 1) * config.cp));
+  const Placements groups = place_groups(config, scenario.cluster);
+  return exchange_latency(scenario, groups) +
+         message_time(message, groups.pipeline, scenario.cluster);
+}
+
+RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, int stage) {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const Placements groups = place_groups(config, scenario.cluster);
+  const StageCosts costs = stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
+  const PassTime passes =
+      (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
+  const RankParameters parameters = stage_parameters(scenario.job.model, config, stage);
+  RunTerms terms;
+  terms[RunTerm::kMatmul] = passes.matmul;
+  terms[RunTerm::kAttention] = passes.attention;
+  terms[RunTerm::kMemoryBound] =
+      passes.memory_bound + passes.launch + microbatches * costs.overhead +
+      (microbatches - 1.0) * share_accumulated(config) * costs.gradient_accumulation;
+  terms[RunTerm::kTensorParallel] = passes.collectives();
+  terms[RunTerm::kPipelineMessages] =
+      config.pp == 1 ? Seconds(0.0)
+                     : num_sends(config, stage, microbatches) *
+                           exchange_time(scenario, config, groups, /*messages=*/1.0);
+  if (has_replicas(groups, parameters)) {
+    terms[RunTerm::kDataParallel] = data_parallel_time(scenario, config, parameters);
+  }
+  terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(scenario, config, groups);
+  const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
+  terms[RunTerm::kOptimizer] = optimizer.norm + optimizer.step;
+  return terms;
+}
+
+RunTerms predicted_run_terms(const Plan& plan, int stage) {
+  const RunTerms uncalibrated = own_run_terms(plan.scenario, plan.config, stage);
+  RunTerms terms;
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    terms[RunTerm(term)] = uncalibrated[RunTerm(term)] * plan.predicted.calibration_factor;
+  }
+  const CostBreakdown& cost = plan.predicted.breakdown;
+  if (message_mode(plan.scenario.stack, plan.config) == MessageMode::kOverlapped) {
+    terms[RunTerm::kPipelineMessages] = cost.pipeline_messages;
+  }
+  if (overlaps_reduction(plan.scenario.stack, plan.config.pp)) {
+    terms[RunTerm::kDataParallel] = cost.data_parallel;
+  }
+  const Seconds whole = plan.predicted.iteration_time.value;
+  terms[RunTerm::kBubble] = beyond_rounding(whole - terms.own(), whole);
+  return terms;
+}
+
+}  // namespace ptdp

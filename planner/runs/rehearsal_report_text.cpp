@@ -1,0 +1,145 @@
+// A rehearsal for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "planner/formatting.h"
+#include "planner/runs/rehearsal_report.h"
+
+namespace ptdp {
+namespace {
+
+std::string rehearsal_line(std::string_view name, std::string_view predicted,
+                           std::string_view found, std::string_view difference) {
+  std::string text = fmt::format("  {:<26}{:>16}{:>16}{:>11}", name, predicted, found, difference);
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + '\n';
+}
+
+std::string time_or_dash(Seconds time) {
+  return time > Seconds(0.0) ? duration(time) : "-";
+}
+
+std::string rehearsal_time_line(std::string_view name, Seconds predicted, Seconds found) {
+  return rehearsal_line(name, time_or_dash(predicted), time_or_dash(found),
+                        error_of(predicted, found));
+}
+
+std::string rehearsal_heading(const RehearsalReport& report) {
+  const RehearsalExecution& run = report.execution;
+  std::string text = fmt::format(
+      "Rehearsal of {} with {}: {} of {} ranks of the pipeline, one after the other, {} steps each "
+      "in {} on {}\n{}\n{}\n",
+      report.plan.scenario.job.model_name, to_string(report.plan.config), report.ranks.size(),
+      report.plan.config.pp, run.steps, name_of(run.precision), run.device, report.basis.rates,
+      report.basis.predicted);
+  for (const std::string& note : report.basis.notes) {
+    text += note + '\n';
+  }
+  if (run.memory_of_others > Bytes(0.0)) {
+    text += fmt::format(
+        "Ranks take turns on cores: while one waited for a message, {} of other memory were used: "
+        "caches then hold what belongs to others\n",
+        bytes(run.memory_of_others));
+  }
+  return text;
+}
+
+std::string composed_iteration_text(const RehearsalReport& report) {
+  const auto devices = static_cast<double>(report.plan.config.world_size());
+  const auto rate_in = [&](Seconds time) { return rate(report.hardware_flops / devices / time); };
+  const auto mfu_in = [&](Seconds time) {
+    return report.peak.value() > 0.0 ? percent(report.model_flops / time / report.peak)
+                                     : std::string("-");
+  };
+  const Seconds predicted = report.predicted_time.value;
+  std::string text = rehearsal_line("", "predicted", "composed", "pred/comp");
+  text += rehearsal_time_line("time per iteration", predicted, report.composed_time);
+  text += rehearsal_time_line("  by simulation", report.simulated_time, report.composed_time);
+  text += rehearsal_line("per device", rate_in(predicted), rate_in(report.composed_time), "");
+  text += rehearsal_line("MFU", mfu_in(predicted), mfu_in(report.composed_time), "");
+  if (report.core_sharing > Seconds(0.0)) {
+    text += rehearsal_line("of it sharing cores", "", duration(report.core_sharing), "");
+  }
+  text += fmt::format("  predicted {} to {}", duration(report.predicted_time.low),
+                      duration(report.predicted_time.high));
+  if (report.planned_time != predicted) {
+    text += fmt::format("; the plan says {}", duration(report.planned_time));
+  }
+  return text + '\n';
+}
+
+std::string composed_terms_text(const RehearsalReport& report) {
+  std::string text =
+      fmt::format("Where the time goes, on rank {} of the pipeline, which computes longest\n",
+                  report.terms_stage);
+  for (const RehearsedTerm& term : report.terms) {
+    if (term.predicted > Seconds(0.0) || term.composed > Seconds(0.0)) {
+      text += rehearsal_time_line(term.name, term.predicted, term.composed);
+    }
+  }
+  return text;
+}
+
+/// The ranks that have the times of this one besides itself: "1 to 2, 5".
+std::string stands_for(const std::vector<int>& sources, int rank) {
+  std::string text;
+  for (std::size_t first = 0; first < sources.size(); ++first) {
+    if (sources[first] != rank || static_cast<int>(first) == rank) {
+      continue;
+    }
+    std::size_t last = first;
+    while (last + 1 < sources.size() && sources[last + 1] == rank &&
+           static_cast<int>(last + 1) != rank) {
+      ++last;
+    }
+    text += (text.empty() ? "" : ", ") +
+            (first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last));
+    first = last;
+  }
+  return text;
+}
+
+std::string rehearsed_rank_text(const RehearsalReport& report, const RehearsedRank& rank) {
+  const std::string others = stands_for(report.sources, rank.pipeline_rank);
+  std::string text = fmt::format(
+      "Rank {} of the pipeline (rank {} of {}), {} microbatches a step, {} in flight{}\n",
+      rank.pipeline_rank, rank.rank, report.plan.config.world_size(), rank.microbatches,
+      rank.measured_activations, others.empty() ? "" : "; stands for " + others);
+  text += rehearsal_line("alone, no collectives", "predicted", "measured", "pred/meas");
+  text +=
+      rehearsal_time_line("compute of an iteration", rank.predicted_compute, rank.measured_compute);
+  for (const RehearsedAction& action : rank.actions) {
+    const bool is_of_rank = action.kind == "NORM" || action.kind == "OPTIMIZER";
+    text +=
+        rehearsal_time_line(fmt::format("{}{} x{}", is_of_rank ? "" : std::to_string(action.stage),
+                                        action.kind, action.count),
+                            action.predicted, action.measured);
+  }
+  for (const RehearsedMemory& memory : rank.memory) {
+    text += rehearsal_line(memory.category == "peak" ? "peak memory" : memory.category,
+                           memory.predicted.value() > 0.0 ? bytes(memory.predicted) : "-",
+                           bytes(memory.measured), error_of(memory.predicted, memory.measured));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string rehearsal_text(const RehearsalReport& report) {
+  std::string text = rehearsal_heading(report);
+  text += '\n' + composed_iteration_text(report);
+  text += '\n' + composed_terms_text(report);
+  for (const RehearsedRank& rank : report.ranks) {
+    text += '\n' + rehearsed_rank_text(report, rank);
+  }
+  text += "\nModelled, not measured\n";
+  for (const std::string& line : report.modelled) {
+    text += "  " + line + '\n';
+  }
+  return text;
+}
+
+}  // namespace ptdp

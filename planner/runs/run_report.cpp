@@ -1,0 +1,201 @@
+#include "planner/runs/run_report.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cost_model/error.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostSmall = 1'000'000'000;
+constexpr Range kSeconds = {0.0, 1e15, "seconds"};
+/// Of an iteration that ran: what clocks resolve, at least.
+constexpr Range kIteration = {1e-9, 1e15, "seconds"};
+constexpr Range kAny = {-1e300, 1e300};
+constexpr Range kLarge = {0.0, 1e30};
+constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, RunStraggler& straggler) {
+  fields.count("rank", straggler.rank, 0, kMostSmall);
+  fields.number("factor", straggler.factor, {1.0, 1e15});
+  fields.quantity("lost_s", straggler.lost, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, RunExecution& run) {
+  fields.name("transport", run.transport);
+  if (fields.optional("hosts", !run.hosts.empty())) {
+    fields.texts("hosts", run.hosts);
+  }
+  fields.count("ranks", run.ranks, 1, kMostSmall);
+  if (fields.optional("device", true)) {  // files of before ran on hosts
+    fields.text("device", run.device);
+  }
+  fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
+  fields.count("first_step", run.first_step, 0, kAnyCount);
+  fields.count("steps", run.steps, 1, kAnyCount);
+  if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
+    fields.count("requested_steps", run.requested_steps, run.steps, kAnyCount);
+  } else {
+    run.requested_steps = run.steps;
+  }
+  fields.count("warm_up", run.warm_up, 0, kAnyCount);
+  auto seed = static_cast<std::int64_t>(run.seed);
+  fields.count("seed", seed, 0, kAnyCount);
+  run.seed = static_cast<std::uint64_t>(seed);
+  fields.text("data", run.data);
+  fields.text("basis", run.basis);
+  describe_dropout(fields, run.dropout);
+  fields.flag("reproducible", run.is_reproducible);
+  fields.flag("shrunk", run.is_shrunk);
+  if (fields.optional("straggler", run.straggler.rank >= 0)) {
+    fields.object("straggler", run.straggler);
+  }
+  fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
+  fields.object("model", run.model);
+  fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);
+  fields.count("dp", run.dp, 1, kMostSmall);
+}
+
+template <class Fields>
+void describe(Fields& fields, TermComparison& term) {
+  fields.name("term", term.name);
+  fields.quantity("predicted_s", term.predicted, 1.0, kSeconds);
+  fields.quantity("measured_s", term.measured, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, ActionComparison& action) {
+  fields.name("kind", action.kind);
+  fields.count("stage", action.stage, 0, kMostSmall);
+  fields.count("count", action.count, 1, kAnyCount);
+  fields.quantity("predicted_s", action.predicted, 1.0, kSeconds);
+  fields.quantity("measured_s", action.measured, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, MemoryComparison& memory) {
+  fields.quantity("predicted_bytes", memory.predicted, 1.0, kLarge);
+  fields.quantity("measured_bytes", memory.measured, 1.0, kLarge);
+  fields.count("predicted_activations", memory.predicted_activations, 0, kMostSmall);
+  fields.count("measured_activations", memory.measured_activations, 0, kMostSmall);
+}
+
+template <class Fields>
+void describe(Fields& fields, TrafficComparison& traffic) {
+  fields.name("group", traffic.group);
+  fields.name("collective", traffic.collective);
+  fields.count("predicted_bytes", traffic.predicted, 0, kAnyCount);
+  fields.count("measured_bytes", traffic.measured, 0, kAnyCount);
+}
+
+template <class Fields>
+void describe(Fields& fields, CallComparison& call) {
+  fields.name("group", call.group);
+  fields.name("collective", call.collective);
+  fields.quantity("size_bytes", call.size, 1.0, kLarge);
+  fields.quantity("predicted_s", call.predicted, 1.0, kSeconds);
+  fields.quantity("estimated_s", call.estimated, 1.0, kSeconds);
+  fields.quantity("measured_s", call.measured, 1.0, kSeconds);
+}
+
+namespace {
+
+/// "predicted": what was to be expected of the run.
+struct PredictedPart {
+  Estimate<Seconds>* time;
+};
+/// "measured": what came of it.
+struct MeasuredPart {
+  RunReport* report;
+};
+
+template <class Fields>
+void describe(Fields& fields, PredictedPart& part) {
+  fields.quantity("iteration_time_s", part.time->value, 1.0, kSeconds);
+  fields.quantity("low_s", part.time->low, 1.0, kSeconds);
+  fields.quantity("high_s", part.time->high, 1.0, kSeconds);
+}
+
+template <class Fields>
+void describe(Fields& fields, MeasuredPart& part) {
+  RunReport& report = *part.report;
+  fields.quantity("iteration_time_s", report.measured_time, 1.0, kIteration);
+  fields.quantity("fastest_s", report.fastest, 1.0, kIteration);
+  fields.quantity("slowest_s", report.slowest, 1.0, kIteration);
+}
+
+template <class Fields>
+void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
+  std::string schema = kRunSchema;
+  fields.text("schema", schema);
+  if constexpr (Fields::kIsReading) {
+    if (schema != kRunSchema) {
+      throw Error(fields.place_of("schema") + ": expected \"" + kRunSchema + "\", got " +
+                  in_quotes(schema));
+    }
+  }
+  fields.name("tool_version", report.tool_version);
+  fields.object("plan", plan);
+  fields.object("execution", report.execution);
+  PredictedPart predicted{&report.predicted_time};
+  fields.object("predicted", predicted);
+  MeasuredPart measured{&report};
+  fields.object("measured", measured);
+  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kLarge);
+  fields.objects("terms", report.terms);
+  if constexpr (Fields::kIsReading) {
+    if (report.terms.empty() && report.predicted_time.value > Seconds(0.0)) {
+      throw Error(fields.place_of("terms") +
+                  ": expected the terms of the iteration, as it is predicted, got none");
+    }
+  }
+  fields.objects("actions", report.actions);
+  fields.objects("memory", report.memory);
+  fields.objects("traffic", report.traffic);
+  if (fields.optional("calls", !report.calls.empty())) {
+    fields.objects("calls", report.calls);
+  }
+  fields.numbers("losses", report.losses, kAny);
+  fields.numbers("gradient_norms", report.gradient_norms, kAny);
+  fields.count("skipped_steps", report.skipped_steps, 0, kAnyCount);
+  if (fields.optional("differences", !report.differences.empty())) {
+    fields.texts("differences", report.differences);
+  }
+  fields.texts("warnings", report.warnings);
+}
+
+}  // namespace
+
+std::string to_json(const RunReport& report) {
+  RunReport copy = report;
+  PlanDocument plan{report.plan};
+  ObjectWriter writer;
+  describe_document(writer, copy, plan);
+  return writer.dump();
+}
+
+RunReport parse_run(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  RunReport report;
+  PlanDocument plan;
+  describe_document(reader, report, plan);
+  reader.finish();
+  report.plan = checked(std::move(plan.plan), place + ": plan");
+  return report;
+}
+
+RunReport read_run(const std::filesystem::path& path) {
+  return parse_run(read_file(path, kLargestRun), path.string());
+}
+
+}  // namespace ptdp

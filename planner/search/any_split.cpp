@@ -1,0 +1,104 @@
+#include "planner/search/any_split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/memory/kept_activations.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/memory/pipeline.h"
+#include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/stage/stage.h"
+#include "planner/search/memory_fit.h"
+
+namespace ptdp {
+namespace {
+
+/// Microbatches whose activations each stage keeps at least where there are many, in chunks of it
+/// all together: no more than the stage before. However chunks differ in layers, those that are
+/// kept are the heaviest (stage_memory).
+std::vector<double> least_in_flight(const Scenario& scenario, const ParallelConfig& config) {
+  const bool is_counted = (config.schedule == ScheduleKind::kOneFOneB ||
+                           config.schedule == ScheduleKind::kInterleaved) &&
+                          scenario.stack.memory_model != MemoryModel::kPtdp;
+  constexpr double many = 1e9;
+  std::vector<double> in_flight;
+  in_flight.reserve(static_cast<std::size_t>(config.pp));
+  for (int stage = 0; stage < config.pp; ++stage) {
+    const double chunks = is_counted ? chunks_in_flight(config.pp, config.vpp, stage, many) : 1.0;
+    in_flight.push_back(chunks / config.vpp);
+  }
+  return in_flight;
+}
+
+}  // namespace
+
+AnySplit::AnySplit(const Scenario& scenario, const ParallelConfig& config)
+    : scenario_(scenario),
+      counts_(layers_of_model(scenario.job.model)),
+      in_flight_(least_in_flight(scenario, config)) {
+  ParallelConfig of_one = config;
+  of_one.micro_batch_size = 1;
+  for_each_kind(counts_, [&](std::size_t kind, double /*count*/) {
+    const LayerWeights weights = layer_matrices(scenario.job.model, kLayerKinds[kind].has_experts);
+    layers_[kind] = {
+        .matrices = {.dense = weights.split / config.tp,
+                     .experts = weights.experts / config.ep / config.etp,
+                     .matrices = weights.split / config.tp},
+        .kept = kept_by_layer(scenario, of_one, kLayerKinds[kind]) / layers_at_once(config)};
+  });
+}
+
+Bytes AnySplit::least_memory(const ParallelConfig& config) const {
+  const double layers = std::ceil(1.0 * scenario_.job.model.num_layers / config.pp);
+  Bytes least(std::numeric_limits<double>::infinity());
+  for_each_kind(counts_, [&](std::size_t kind, double /*count*/) {
+    least = std::min(least, state_of(layers_[kind], config) +
+                                config.micro_batch_size * layers_[kind].kept / config.vpp);
+  });
+  return layers * least + reserved_memory(scenario_.cluster.gpu, scenario_.stack);
+}
+
+bool AnySplit::fits_none(const ParallelConfig& config, Bytes capacity) const {
+  const Bytes room = (capacity - reserved_memory(scenario_.cluster.gpu, scenario_.stack)) *
+                     (1.0 + kMemoryRounding);
+  const double microbatches =
+      static_cast<double>(scenario_.job.global_batch_size) / config.dp / config.micro_batch_size;
+  bool fits = true;
+  for_each_kind(counts_, [&](std::size_t kind, double count) {
+    const Bytes state = state_of(layers_[kind], config);
+    const Bytes kept = config.micro_batch_size * layers_[kind].kept;
+    const auto held_by = [&](double in_flight) {  // whole layers
+      return static_cast<double>(
+          static_cast<std::int64_t>(room / (state + kept * std::min(microbatches, in_flight))));
+    };
+    // Mostly the stages at the ends decide: the first holds fewest, the last most.
+    if (!fits || config.pp * held_by(in_flight_.front()) >= count) {
+      return;
+    }
+    double held = 0.0;
+    if (config.pp * held_by(in_flight_.back()) >= count) {
+      for (auto stage = in_flight_.begin(); stage != in_flight_.end() && held < count; ++stage) {
+        held += held_by(*stage);
+      }
+    }
+    fits = held >= count;
+  });
+  return !fits;
+}
+
+Bytes AnySplit::state_of(const LayerLoad& layer, const ParallelConfig& config) const {
+  const Bytes state = model_state(scenario_.stack, config, layer.matrices, scenario_.cluster.gpu);
+  if (!may_reduce_by_chunk(config)) {
+    return state;
+  }
+  // However many microbatches there are, no less than a shard.
+  return state - gradient_memory(scenario_.stack, config, {.whole = layer.matrices}) +
+         gradient_memory(scenario_.stack, config, {.sharded = layer.matrices});
+}
+
+}  // namespace ptdp

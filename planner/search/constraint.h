@@ -1,0 +1,176 @@
+// Why a configuration cannot run.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/scenario.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/units.h"
+
+namespace ptdp {
+
+/// Constraints in the order in which they are checked; a configuration is counted under the first
+/// that it violates.
+enum class Constraint {
+  kHeadsByTp,
+  kFfnByTp,
+  kGroupsByTp,
+  kLayersByPp,
+  kSequenceByCp,
+  kHeadsByTpCp,
+  kNotRunByStack,
+  kSequenceByTp,
+  kReplicasOfShards,
+  kExpertsByEp,
+  kExpertFfnByEtp,
+  kExpertsWholeSequences,
+  kExpertsByRankOrder,
+  kOffloadedActivations,
+  kOffloadedOptimizer,
+  kLayersByPpVpp,
+  kLayersPerStage,
+  kInterleavedMinStages,
+  kScheduleByPp,
+  kRecomputedLayers,
+  kDpBeyondBatch,
+  kBatchByDp,
+  kDpByReplicas,
+  kRanksByExperts,
+  kMicrobatchesByPp,
+  kHostMemory,
+  kScheduleByMicrobatches,
+  kScheduleTooLong,
+  kMemoryFirstStage,
+  kMemoryLastStage,
+  kMemoryMiddleStage
+};
+
+/// A constraint as it is named in files and described to people.
+struct ConstraintText {
+  Constraint constraint;
+  std::string_view name;
+  std::string_view description;
+};
+inline constexpr std::array kConstraints = {
+    ConstraintText{Constraint::kHeadsByTp, "heads_by_tp", "attention heads not divisible by tp"},
+    ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
+    ConstraintText{Constraint::kGroupsByTp, "groups_by_tp", "query groups not divisible by tp"},
+    ConstraintText{Constraint::kLayersByPp, "layers_by_pp", "layers not divisible by pp"},
+    ConstraintText{Constraint::kSequenceByCp, "sequence_by_cp",
+                   "sequence length not divisible by cp, in two chunks per GPU"},
+    ConstraintText{Constraint::kHeadsByTpCp, "heads_by_tp_cp",
+                   "attention heads or query groups not divisible by tp * cp (all-to-all)"},
+    ConstraintText{Constraint::kNotRunByStack, "not_run_by_stack", "not run by this stack"},
+    ConstraintText{Constraint::kSequenceByTp, "sequence_by_tp",
+                   "a GPU's part of a sequence not divisible by tp (sequence parallelism)"},
+    ConstraintText{Constraint::kReplicasOfShards, "replicas_of_shards",
+                   "dp_replicate without ZeRO, or reshard_after_forward off where no weights are "
+                   "gathered for a pass"},
+    ConstraintText{Constraint::kExpertsByEp, "experts_by_ep", "experts not divisible by ep"},
+    ConstraintText{Constraint::kExpertFfnByEtp, "expert_ffn_by_etp",
+                   "width of an expert not divisible by etp"},
+    ConstraintText{Constraint::kExpertsWholeSequences, "experts_whole_sequences",
+                   "experts and tp without sequence parallelism"},
+    ConstraintText{Constraint::kExpertsByRankOrder, "experts_by_rank_order",
+                   "experts without as many replicas as the rest, in an order of ranks with "
+                   "replicas farthest apart"},
+    ConstraintText{Constraint::kOffloadedActivations, "offloaded_activations",
+                   "activations offloaded with a pipeline, with recomputation or of all layers"},
+    ConstraintText{Constraint::kOffloadedOptimizer, "offloaded_optimizer",
+                   "optimizer states offloaded that ZeRO does not shard"},
+    ConstraintText{Constraint::kLayersByPpVpp, "layers_by_pp_vpp",
+                   "layers not divisible by pp * vpp"},
+    ConstraintText{Constraint::kLayersPerStage, "layers_per_stage",
+                   "layers_per_stage is not one number per virtual stage, adding up to the layers"},
+    ConstraintText{Constraint::kInterleavedMinStages, "interleaved_min_stages",
+                   "too few stages for the stack's interleaved schedule"},
+    ConstraintText{Constraint::kScheduleByPp, "schedule_by_pp",
+                   "stages or chunks that the schedule does not exist for"},
+    ConstraintText{Constraint::kRecomputedLayers, "recomputed_layers",
+                   "recompute_num_layers exceeds the layers of every virtual stage"},
+    ConstraintText{Constraint::kDpBeyondBatch, "dp_beyond_batch",
+                   "more replicas than sequences in the batch"},
+    ConstraintText{Constraint::kBatchByDp, "batch_by_dp_b",
+                   "batch not divisible by dp * micro_batch_size"},
+    ConstraintText{Constraint::kDpByReplicas, "dp_by_dp_replicate",
+                   "dp not divisible by dp_replicate"},
+    ConstraintText{Constraint::kRanksByExperts, "ranks_by_experts",
+                   "GPUs of a stage, tp * cp * dp / dp_replicate, not divisible by ep * etp"},
+    ConstraintText{Constraint::kMicrobatchesByPp, "microbatches_by_pp",
+                   "microbatches not divisible by pp (interleaved schedule)"},
+    ConstraintText{Constraint::kHostMemory, "host_memory",
+                   "more offloaded than the hosts hold, or hosts of which nothing is known"},
+    ConstraintText{Constraint::kScheduleByMicrobatches, "schedule_by_microbatches",
+                   "microbatches that the schedule does not exist for"},
+    ConstraintText{Constraint::kScheduleTooLong, "schedule_too_long",
+                   "a schedule of more actions than are simulated"},
+    ConstraintText{Constraint::kMemoryFirstStage, "memory_first_stage",
+                   "out of memory on the first stage"},
+    ConstraintText{Constraint::kMemoryLastStage, "memory_last_stage",
+                   "out of memory on the last stage"},
+    ConstraintText{Constraint::kMemoryMiddleStage, "memory_middle_stage",
+                   "out of memory on a stage between the first and the last"}};
+
+[[nodiscard]] const ConstraintText& text_of(Constraint constraint);
+
+/// Checks that depend on tp only.
+[[nodiscard]] std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp);
+/// Checks that depend on tp, pp and cp only, tp's first.
+[[nodiscard]] std::optional<Constraint> find_split_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
+/// Checks that neither dp nor the microbatch size touch; the split must pass.
+[[nodiscard]] std::optional<Constraint> find_variant_violation(const Scenario& scenario,
+                                                               const ParallelConfig& config);
+/// Checks of dp and the microbatch size, without memory; split and variant must pass.
+[[nodiscard]] std::optional<Constraint> find_batch_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
+/// Whether the GPUs of a stage are a multiple of those that share experts: kRanksByExperts.
+[[nodiscard]] bool experts_divide_ranks(const ParallelConfig& config);
+/// Whether find_batch_violation looks at the constraint, one of its own, before that one.
+[[nodiscard]] constexpr bool comes_before_experts(Constraint constraint) {
+  return constraint < Constraint::kRanksByExperts;
+}
+/// What of these concerns numbers only, whatever the stack can run: whether a configuration that
+/// somebody did run can be costed.
+[[nodiscard]] std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
+                                                                    const ParallelConfig& config);
+/// All of the three above: whether the configuration can be planned.
+[[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
+                                                             const ParallelConfig& config);
+
+/// The scenario with a stack that runs every schedule which the cost model covers: what the search
+/// looks at where it is asked what a schedule would bring.
+[[nodiscard]] Scenario with_every_schedule(Scenario scenario);
+/// The same with what it runs and those that have stale weights.
+[[nodiscard]] Scenario with_stale_weights(Scenario scenario);
+/// Whether the stack runs the configuration's schedule; every stack runs what has no pipeline.
+[[nodiscard]] bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config);
+/// " (not run by megatron-lm-2021)" behind a configuration whose schedule the stack does not run,
+/// or " (stale weights: another optimizer)", else nothing.
+[[nodiscard]] std::string stack_remark(const StackSpec& stack, const ParallelConfig& config);
+/// Whether a schedule has so many chunks per GPU.
+[[nodiscard]] bool has_chunks(ScheduleKind schedule, std::int64_t vpp);
+
+/// Device memory that plans may use: the GPU's, less a fraction `headroom` of it.
+[[nodiscard]] Bytes usable_memory(const GpuSpec& gpu, double headroom);
+
+/// The first constraint that the configuration violates, memory last; a plan of exactly `capacity`
+/// bytes fits.
+[[nodiscard]] std::optional<Constraint> find_violation(const Scenario& scenario,
+                                                       const ParallelConfig& config,
+                                                       Bytes capacity);
+/// The memory alone, of a configuration whose numbers divide: what searches, validation and plans
+/// judge by.
+[[nodiscard]] std::optional<Constraint> find_memory_violation(const Scenario& scenario,
+                                                              const ParallelConfig& config,
+                                                              Bytes capacity);
+/// The same of stages whose memory is known, in order.
+[[nodiscard]] std::optional<Constraint> find_memory_violation(
+    std::span<const MemoryBreakdown> stages, Bytes capacity);
+
+}  // namespace ptdp

@@ -1,0 +1,209 @@
+#include "planner/search/derived_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "planner/search/costs_cache.h"
+#include "planner/search/finalists.h"
+
+namespace ptdp {
+namespace {
+
+bool is_pinned(const Pins& pins) {
+  return !pins.recompute.empty() || pins.recompute_modules.has_value() ||
+         pins.recompute_num_layers.has_value();
+}
+
+/// The modules that the stack recomputes and that save something of a layer of the model.
+std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
+  const TransformerConfig& model = scenario.job.model;
+  const bool is_latent = has_latent_attention(model);
+  const bool has_experts = model.num_experts > 0;
+  const auto saves = [&](RecomputeModule module) {
+    switch (module) {
+      case RecomputeModule::kCoreAttention:
+        return activation_storage(scenario.stack).stores_scores;
+      case RecomputeModule::kMoeActivation:
+      case RecomputeModule::kMoe:
+        return has_experts;
+      case RecomputeModule::kLayerNorm:
+        return is_latent || has_experts;
+      case RecomputeModule::kMlaUpProjection:
+        return is_latent;
+      case RecomputeModule::kMlp:
+        return num_expert_layers(model) < model.num_layers;
+      case RecomputeModule::kSharedExperts:
+        return model.moe_shared_expert_intermediate_size > 0;
+      case RecomputeModule::kEverySecondProduct:
+        return false;  // whole layers: searched by itself
+    }
+    return false;
+  };
+  std::vector<RecomputeModule> modules = scenario.stack.can_run.recompute_modules.list();
+  std::erase_if(modules, [&](RecomputeModule module) { return !saves(module); });
+  return modules;
+}
+
+/// Every set of them that says nothing twice.
+std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
+  const std::vector<RecomputeModule> modules = useful_modules(scenario);
+  std::vector<RecomputeModules> sets;
+  for (unsigned bits = 1; bits < 1U << modules.size(); ++bits) {
+    RecomputeModules set;
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if ((bits >> i & 1U) != 0) {
+        set.add(modules[i]);
+      }
+    }
+    const bool is_redundant =
+        set.has(RecomputeModule::kMoe) &&
+        (set.has(RecomputeModule::kMoeActivation) || set.has(RecomputeModule::kSharedExperts));
+    if (!is_redundant && set != usual_modules(scenario.stack.can_run)) {
+      sets.push_back(set);
+    }
+  }
+  return sets;
+}
+
+class Derivation {
+ public:
+  Derivation(const Scenario& scenario, const SearchOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        capacity_(usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+        costs_(scenario),
+        sets_(module_sets(scenario)) {}
+
+  /// The best that recomputes less than `base` does, better than `worst`; nothing where there is
+  /// none, or nothing has to be recomputed.
+  [[nodiscard]] std::optional<Candidate> best_of(const ParallelConfig& base, double worst) {
+    best_.reset();
+    worst_ = worst;
+    ParallelConfig config = with(base, Recompute::kNone);
+    if (fits(config) || bound_of(config) >= worst_) {
+      return std::nullopt;
+    }
+    for (const RecomputeModules& modules : sets_) {
+      config = with(base, Recompute::kSelective);
+      config.recompute_modules = modules;
+      consider(config);
+    }
+    for (const RecomputeMethod method : scenario_.stack.can_run.recompute_methods) {
+      consider_layers(with(base, Recompute::kFull), method);
+    }
+    return best_;
+  }
+
+ private:
+  static ParallelConfig with(ParallelConfig config, Recompute recompute) {
+    config.recompute = recompute;
+    config.recompute_modules = kCoreAttentionAlone;
+    config.recompute_num_layers = 0;
+    return config;
+  }
+
+  [[nodiscard]] bool fits(const ParallelConfig& config) const {
+    return !find_violation(scenario_, config, capacity_).has_value();
+  }
+
+  /// No more than its score.
+  [[nodiscard]] double bound_of(const ParallelConfig& config) {
+    const MicrobatchCosts& costs = costs_.find(config);
+    const Seconds time = is_simulated(config) ? least_step_time(scenario_, config, costs)
+                                              : iteration_cost(scenario_, config, costs).total();
+    return score(time, config, options_.objective);
+  }
+
+  void consider(const ParallelConfig& config) {
+    if (bound_of(config) >= worst_ || !fits(config)) {
+      return;
+    }
+    const Seconds time = times_.find(scenario_, config, costs_.find(config));
+    const double value = score(time, config, options_.objective);
+    if (value < worst_) {
+      worst_ = value;
+      best_ = Candidate{config, time, peak_memory(scenario_, config)};
+    }
+  }
+
+  /// The fewest layers that fit: fewer are faster. Uniform recomputation is of all of them.
+  void consider_layers(ParallelConfig config, RecomputeMethod method) {
+    if (method == RecomputeMethod::kUniform) {
+      return;
+    }
+    config.recompute_method = method;
+    const int most = longest_layer_range(scenario_.job.model, config);
+    for (int fewest = 1; fewest < most; ++fewest) {
+      config.recompute_num_layers = method == RecomputeMethod::kEvery ? most - fewest + 1 : fewest;
+      if (fits(config)) {
+        consider(config);
+        return;
+      }
+    }
+  }
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  Bytes capacity_;
+  CostsCache costs_;
+  IterationTimes times_;
+  std::vector<RecomputeModules> sets_;
+  double worst_ = 0.0;  ///< What has to be beaten.
+  std::optional<Candidate> best_;
+};
+
+}  // namespace
+
+void add_derived_plans(const Scenario& scenario, const SearchOptions& options,
+                       SearchResult& found) {
+  if (is_pinned(options.pins) || found.best.empty()) {
+    return;
+  }
+  const auto score_of = [&](const Candidate& candidate) {
+    return score(candidate.time, candidate.config, options.objective);
+  };
+  const auto num_best = static_cast<std::size_t>(options.num_best);
+  const double worst = found.best.size() < num_best ? std::numeric_limits<double>::infinity()
+                                                    : score_of(found.best.back());
+  std::set<ParallelConfig> seen;
+  Derivation derivation(scenario, options);
+  const auto derive = [&](const ParallelConfig& base, double to_beat) -> std::optional<Candidate> {
+    if (options.limit.is_over()) {
+      found.unseen = found.unseen.value_or(Unseen{});
+      found.is_proven = false;
+      return std::nullopt;
+    }
+    ParallelConfig but_recompute = base;
+    but_recompute.recompute = Recompute::kNone;
+    but_recompute.recompute_modules = kCoreAttentionAlone;
+    return seen.insert(but_recompute).second ? derivation.best_of(base, to_beat) : std::nullopt;
+  };
+  std::vector<Candidate> bases = found.best;
+  bases.insert(bases.end(), found.pareto.begin(), found.pareto.end());
+  for (const Candidate& base : bases) {
+    if (const auto derived = derive(base.config, std::min(worst, score_of(base)))) {
+      found.best.push_back(*derived);
+    }
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : found.best) {
+    best = std::min(best, score_of(candidate));
+  }
+  for (const ParallelConfig& base : found.recomputing) {
+    if (const auto derived = derive(base, best)) {
+      best = score_of(*derived);
+      found.best.push_back(*derived);
+    }
+  }
+  std::sort(found.best.begin(), found.best.end(), [&](const Candidate& a, const Candidate& b) {
+    return score_of(a) != score_of(b) ? score_of(a) < score_of(b) : a.config < b.config;
+  });
+  found.best.resize(std::min(found.best.size(), num_best));
+}
+
+}  // namespace ptdp

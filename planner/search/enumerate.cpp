@@ -1,0 +1,429 @@
+#include "planner/search/enumerate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+
+#include "cost_model/contains.h"
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/partition/partition.h"
+#include "cost_model/stage/rank_parameters.h"
+#include "planner/search/constraint.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kFewestTokens = 2048;  // of a sequence that GPUs share, unless asked for
+
+/// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
+/// types a number wants to hear about it. Ascending.
+std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
+  std::vector<std::int64_t> result = set.numbers();
+  for (const std::int64_t divisor : divisors(number)) {
+    if (set.contains(divisor)) {
+      result.push_back(divisor);
+    }
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+/// With a pipeline stages 2 and 3 are no other than 1 (sharding.h).
+std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp) {
+  const std::vector<int>& can_run = scenario.stack.can_run.zero_stages;
+  std::vector<int> stages;
+  if (pins.zero_stage.is_any()) {
+    std::copy_if(can_run.begin(), can_run.end(), std::back_inserter(stages),
+                 [&](int stage) { return stage <= 1 || pp == 1 || !contains(can_run, 1); });
+    return stages;
+  }
+  for (int stage = 0; stage <= kHighestZeroStage; ++stage) {
+    if (pins.zero_stage.contains(stage) &&
+        (stage <= 1 || pp == 1 || stages.empty() || stages.back() == 0)) {
+      stages.push_back(stage);
+    }
+  }
+  return stages;
+}
+
+/// Without a pipeline all orders are one.
+std::vector<RankOrder> rank_orders(const Pins& pins, int pp) {
+  if (pins.rank_orders.empty()) {
+    return {RankOrder{}};
+  }
+  return pp > 1 ? pins.rank_orders : std::vector(1, pins.rank_orders.front());
+}
+
+/// How often a shard is held.
+std::vector<std::int64_t> shard_replicas(const Scenario& scenario, const Pins& pins,
+                                         const ParallelConfig& config) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  if (!pins.dp_replicate.is_any()) {
+    return divisors_in(batch, pins.dp_replicate);
+  }
+  std::vector<std::int64_t> replicas = {1};
+  if (scenario.stack.can_run.hybrid_sharding && shards_gradients(config)) {
+    while (batch % (2 * replicas.back()) == 0) {
+      replicas.push_back(2 * replicas.back());
+    }
+  }
+  return replicas;
+}
+
+/// Means something only where weights are gathered for every pass; who asks for it elsewhere hears
+/// that by the constraint.
+std::vector<bool> reshard_choices(const Scenario& scenario, const Pins& pins,
+                                  const ParallelConfig& config) {
+  if (pins.reshard_after_forward.has_value()) {
+    return {*pins.reshard_after_forward};
+  }
+  return shards_weights(config) && scenario.stack.can_run.kept_weights ? std::vector{true, false}
+                                                                       : std::vector{true};
+}
+
+void add_shardings(const Scenario& scenario, const Pins& pins, ParallelConfig config,
+                   std::vector<ParallelConfig>& result) {
+  for (const std::int64_t replicas : shard_replicas(scenario, pins, config)) {
+    config.dp_replicate = static_cast<int>(replicas);
+    for (const bool reshards : reshard_choices(scenario, pins, config)) {
+      config.reshard_after_forward = reshards;
+      result.push_back(config);
+    }
+  }
+}
+
+std::vector<Offload> offloads(const Pins& pins) {
+  return pins.offload.empty() ? std::vector(1, Offload::kNone) : pins.offload;
+}
+
+/// The layers whose activations are offloaded: what is pinned, else each eighth of them and all but
+/// the last, which takes the longest and leaves the least on the GPU.
+std::vector<int> numbers_of_offloaded_layers(const TransformerConfig& model, const Pins& pins,
+                                             Offload offload) {
+  if (!offloads_activations(offload)) {
+    return {0};
+  }
+  if (pins.offload_num_layers.has_value()) {
+    return {*pins.offload_num_layers};
+  }
+  std::vector<int> result;
+  constexpr int parts = 8;
+  for (int part = 1; part < parts; ++part) {
+    const auto layers = static_cast<int>(std::int64_t{model.num_layers} * part / parts);
+    if (layers > 0 && layers < model.num_layers - 1 && !contains(result, layers)) {
+      result.push_back(layers);
+    }
+  }
+  result.push_back(0);
+  return result;
+}
+
+/// Every ZeRO stage, order of ranks and offloading of a configuration whose rest is chosen.
+void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig config,
+                    std::vector<ParallelConfig>& result) {
+  for (const int zero_stage : zero_stages(scenario, pins, config.pp)) {
+    config.zero_stage = zero_stage;
+    for (const RankOrder order : rank_orders(pins, config.pp)) {
+      config.rank_order = order;
+      for (const Offload offload : offloads(pins)) {
+        config.offload = offload;
+        for (const int layers : numbers_of_offloaded_layers(scenario.job.model, pins, offload)) {
+          config.offload_num_layers = layers;
+          add_shardings(scenario, pins, config, result);
+        }
+      }
+    }
+  }
+}
+
+/// Gives `config` what add_placements chose.
+void place_as(ParallelConfig& config, const ParallelConfig& placement) {
+  config.zero_stage = placement.zero_stage;
+  config.rank_order = placement.rank_order;
+  config.offload = placement.offload;
+  config.offload_num_layers = placement.offload_num_layers;
+  config.dp_replicate = placement.dp_replicate;
+  config.reshard_after_forward = placement.reshard_after_forward;
+}
+
+std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins& pins, int tp) {
+  if (pins.sequence_parallel.has_value()) {
+    return {*pins.sequence_parallel};
+  }
+  if (tp > 1 && scenario.stack.can_run.sequence_parallel) {
+    return {false, true};
+  }
+  return {false};
+}
+
+/// The schedules that a search looks at, in the order of their kinds.
+std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pins) {
+  std::vector<ScheduleKind> schedules;
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    const bool is_usual = schedule.value == ScheduleKind::kOneFOneB ||
+                          schedule.value == ScheduleKind::kInterleaved ||
+                          contains(scenario.stack.can_run.schedules, schedule.value);
+    if (has_stale_weights(schedule.value) && !pins.allow_stale_weights) {
+      continue;
+    }
+    if (pins.schedules.empty() ? is_usual : contains(pins.schedules, schedule.value)) {
+      schedules.push_back(schedule.value);
+    }
+  }
+  return schedules;
+}
+
+/// Some split of layers that so many stages do not divide, where the stack runs any: the search
+/// puts the balanced one in its place once it knows what layers cost. Else none: all equal. What is
+/// pinned is as it is.
+std::vector<int> uneven_layers(const Scenario& scenario, const Pins& pins, int num_stages) {
+  if (const std::vector<int>& pinned = pins.layers_per_stage; !pinned.empty()) {
+    const bool are_equal =
+        std::ssize(pinned) == num_stages &&
+        pinned.front() * std::int64_t{num_stages} == scenario.job.model.num_layers &&
+        std::ranges::count(pinned, pinned.front()) == num_stages;
+    return are_equal ? std::vector<int>() : pinned;
+  }
+  const int num_layers = scenario.job.model.num_layers;
+  // The embedding and the logits may be stages of their own; all others hold a layer.
+  const bool is_uneven = scenario.stack.can_run.uneven_layers && num_layers % num_stages != 0 &&
+                         num_layers >= num_stages - 2;
+  return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
+}
+
+/// The sizes of groups of at most `gpus` that share a sequence, ascending.
+std::vector<std::int64_t> context_sizes(const Scenario& scenario, std::int64_t gpus,
+                                        const Pins& pins) {
+  const std::int64_t tokens = scenario.job.model.seq_length;
+  if (!pins.cp.is_any()) {
+    return pins.cp.values(std::min(gpus, tokens));
+  }
+  std::vector<std::int64_t> sizes = {1};
+  if (scenario.stack.can_run.context_parallel) {
+    for (std::int64_t cp = 2; cp <= std::min(gpus, tokens / kFewestTokens); cp *= 2) {
+      if (tokens % cp == 0) {
+        sizes.push_back(cp);
+      }
+    }
+  }
+  return sizes;
+}
+
+/// How a model's experts may be split: (ep, etp).
+std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const Pins& pins, int tp) {
+  const int num_experts = scenario.job.model.num_experts;
+  if (num_experts == 0 && pins.ep.is_any() && pins.etp.is_any()) {
+    return {{1, 1}};
+  }
+  std::vector<std::int64_t> widths = {1};
+  if (!pins.etp.is_any()) {
+    widths = pins.etp.values(std::max(scenario.job.model.moe_ffn_hidden_size, 1));
+  } else if (tp > 1 && scenario.stack.can_run.expert_parallel) {
+    widths.push_back(tp);
+  }
+  const bool is_split = scenario.stack.can_run.expert_parallel || !pins.ep.is_any();
+  std::vector<std::pair<int, int>> result;
+  for (const std::int64_t ep : divisors_in(is_split ? std::max(num_experts, 1) : 1, pins.ep)) {
+    for (const std::int64_t etp : widths) {
+      result.emplace_back(static_cast<int>(ep), static_cast<int>(etp));
+    }
+  }
+  if (result.empty()) {  // for the search to say why
+    result.emplace_back(pins.ep.smallest(), pins.etp.smallest());
+  }
+  return result;
+}
+
+/// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
+std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelConfig& config) {
+  if (config.schedule != ScheduleKind::kZbAuto) {
+    return {std::nullopt};
+  }
+  if (pins.memory_limit.has_value()) {
+    return {pins.memory_limit};
+  }
+  return {config.pp, 2 * config.pp - 1};
+}
+
+/// Virtual stages that a GPU may have: the first may be the embedding alone, and the last the
+/// logits.
+std::int64_t most_chunks(const Scenario& scenario, int pp) {
+  const int ends = scenario.stack.can_run.uneven_layers ? 2 : 0;
+  return (scenario.job.model.num_layers + ends) / pp;
+}
+
+/// Whether each replica of the shards has at least a node.
+bool is_candidate_of_replicas(const Scenario& scenario, const ParallelConfig& config,
+                              const Pins& pins) {
+  if (config.dp_replicate == 1 ||
+      contains(pins.dp_replicate.numbers(), std::int64_t{config.dp_replicate})) {
+    return true;  // of a number that was typed the search says what is wrong
+  }
+  const std::int64_t gpus = std::int64_t{1} * config.tp * config.cp * config.dp;
+  return config.dp % config.dp_replicate == 0 &&
+         gpus / config.dp_replicate >= scenario.cluster.gpus_per_node;
+}
+
+/// What is pinned, or what the pinned modules or layers are of.
+std::vector<Recompute> recomputations(const StackCapabilities& can_run, const Pins& pins) {
+  if (!pins.recompute.empty()) {
+    return pins.recompute;
+  }
+  if (pins.recompute_modules.has_value()) {
+    return {Recompute::kSelective};
+  }
+  if (pins.recompute_num_layers.has_value()) {
+    return {Recompute::kFull};
+  }
+  return can_run.recompute;
+}
+
+void set_recomputation(ParallelConfig& config, Recompute recompute,
+                       const StackCapabilities& can_run, const Pins& pins) {
+  config.recompute = recompute;
+  if (recompute == Recompute::kSelective) {
+    config.recompute_modules = pins.recompute_modules.value_or(usual_modules(can_run));
+  }
+  if (recompute == Recompute::kFull && pins.recompute_num_layers.has_value()) {
+    config.recompute_num_layers = *pins.recompute_num_layers;
+    config.recompute_method = pins.recompute_method.value_or(RecomputeMethod::kBlock);
+  }
+}
+
+}  // namespace
+
+bool offloads_activations(const Pins& pins) {
+  return std::any_of(pins.offload.begin(), pins.offload.end(),
+                     [](Offload offload) { return offloads_activations(offload); });
+}
+
+std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
+  std::vector<int> result;
+  const std::int64_t heads = scenario.job.model.num_attention_heads;
+  for (const std::int64_t tp : pins.tp.values(std::min(gpus, heads))) {
+    // One GPU has no sequence to split: asked for sequence parallelism, it is no candidate.
+    if (tp <= gpus && (tp > 1 || !pins.sequence_parallel.value_or(false))) {
+      result.push_back(static_cast<int>(tp));
+    }
+  }
+  return result;
+}
+
+std::vector<ModelSplit> enumerate_splits(const Scenario& scenario, std::int64_t gpus,
+                                         const Pins& pins, int tp) {
+  std::vector<ModelSplit> result;
+  const std::vector<std::int64_t> cps = context_sizes(scenario, gpus / tp, pins);
+  const std::int64_t layers = scenario.job.model.num_layers;
+  for (const std::int64_t pp : pins.pp.values(std::min(gpus / tp, layers))) {
+    for (const std::int64_t cp : cps) {
+      if (tp * pp * cp <= gpus) {
+        result.push_back({.tp = tp, .pp = static_cast<int>(pp), .cp = static_cast<int>(cp)});
+      }
+    }
+  }
+  return result;
+}
+
+ParallelConfig split_config(const Scenario& scenario, const Pins& pins, const ModelSplit& split) {
+  return {.tp = split.tp,
+          .pp = split.pp,
+          .cp = split.cp,
+          .layers_per_stage = uneven_layers(scenario, pins, split.pp)};
+}
+
+std::vector<ParallelConfig> enumerate_variants(const Scenario& scenario, const Pins& pins,
+                                               const ParallelConfig& split) {
+  const Variants variants(scenario, pins, split);
+  std::vector<ParallelConfig> result;
+  for (const std::int64_t vpp : variants.chunks()) {
+    std::ranges::move(variants.with_chunks(vpp), std::back_inserter(result));
+  }
+  return result;
+}
+
+Variants::Variants(const Scenario& scenario, const Pins& pins, ParallelConfig split)
+    : scenario_(scenario),
+      pins_(pins),
+      split_(std::move(split)),
+      chunks_(pins.vpp.values(split_.pp == 1 ? 1 : most_chunks(scenario, split_.pp))),
+      schedules_(schedules_of(scenario, pins)),
+      recomputes_(recomputations(scenario.stack.can_run, pins)),
+      experts_(expert_splits(scenario, pins, split_.tp)),
+      sequences_(sequence_parallel_choices(scenario, pins, split_.tp)) {
+  split_.layers_per_stage.clear();  // each number of chunks has its own
+  add_placements(scenario, pins, split_, placements_);
+}
+
+std::vector<ParallelConfig> Variants::interleavings(std::int64_t vpp) const {
+  std::vector<ParallelConfig> result;
+  ParallelConfig config = split_;
+  config.vpp = static_cast<int>(vpp);
+  config.layers_per_stage = uneven_layers(scenario_, pins_, config.pp * config.vpp);
+  for (const ScheduleKind schedule : schedules_) {
+    const bool is_usual =
+        schedule == ScheduleKind::kOneFOneB || schedule == ScheduleKind::kInterleaved;
+    if (has_chunks(schedule, vpp) && (config.pp > 1 || is_usual)) {
+      config.schedule = schedule;
+      for (const std::optional<int> limit : memory_limits(pins_, config)) {
+        config.memory_limit = limit;
+        result.push_back(config);
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<ParallelConfig> Variants::with_chunks(std::int64_t vpp) const {
+  const std::vector<ParallelConfig> chunks = interleavings(vpp);
+  std::vector<ParallelConfig> result;
+  result.reserve(chunks.size() * recomputes_.size() * sequences_.size() * experts_.size() *
+                 placements_.size());
+  for (const ParallelConfig& interleaving : chunks) {
+    for (const Recompute recompute : recomputes_) {
+      for (const bool is_sequence_parallel : sequences_) {
+        for (const auto& [ep, etp] : experts_) {
+          ParallelConfig config = interleaving;
+          set_recomputation(config, recompute, scenario_.stack.can_run, pins_);
+          config.sequence_parallel = is_sequence_parallel;
+          config.ep = ep;
+          config.etp = etp;
+          for (const ParallelConfig& placement : placements_) {
+            place_as(config, placement);
+            result.push_back(config);
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<Replicas> enumerate_replicas(const Scenario& scenario, std::int64_t gpus,
+                                         const Pins& pins) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  std::vector<Replicas> result;
+  for (const std::int64_t dp : divisors_in(batch, pins.dp)) {
+    if (dp > gpus) {
+      break;
+    }
+    Replicas& replicas = result.emplace_back(Replicas{.dp = static_cast<int>(dp)});
+    const std::int64_t batch_per_replica = std::max<std::int64_t>(batch / dp, 1);
+    for (const std::int64_t size : divisors_in(batch_per_replica, pins.micro_batch_size)) {
+      replicas.micro_batch_sizes.push_back(static_cast<int>(size));
+    }
+  }
+  return result;
+}
+
+bool is_candidate(const Scenario& scenario, const ParallelConfig& config, std::int64_t gpus,
+                  const Pins& pins) {
+  const std::vector<int>& stages = scenario.stack.can_run.zero_stages;
+  const bool can_leave_whole = pins.zero_stage.is_any() && contains(stages, 0);
+  return config.world_size() <= gpus && is_candidate_of_replicas(scenario, config, pins) &&
+         (config.zero_stage == 0 || !can_leave_whole || has_replicas(scenario.job.model, config));
+}
+
+}  // namespace ptdp

@@ -1,0 +1,178 @@
+#include "planner/search/family_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/stage/rank_parameters.h"
+#include "cost_model/stage/stage.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kMostKeptStages = 500'000;  // virtual ones, of all splits: some 30 MB
+
+/// The stages between the first and the last one of which is the heaviest of those: of stages with
+/// the same layers in the same chunks the first keeps most microbatches, for others all.
+std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
+                               const LayersOfStages& layers) {
+  std::vector<int> stages;
+  const int step = stage_step(model, config);
+  if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
+    for (int stage = step; stage < config.pp - 1; stage += step) {
+      stages.push_back(stage);
+    }
+    return stages;
+  }
+  if (step > 1) {
+    return stages;  // all have equal layers
+  }
+  const auto is_like = [&](int stage, int other) {
+    for (int chunk = 0; chunk < config.vpp; ++chunk) {
+      if (layers.of_virtual_stage(chunk * config.pp + stage) !=
+          layers.of_virtual_stage(chunk * config.pp + other)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (int stage = 1; stage < config.pp - 1; ++stage) {
+    if (std::ranges::none_of(stages, [&](int other) { return is_like(stage, other); })) {
+      stages.push_back(stage);
+    }
+  }
+  return stages;
+}
+
+}  // namespace
+
+void FamilyMemory::begin_family(const ParallelConfig& config) {
+  const std::size_t stages =
+      static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp);
+  if (config.pp != family_.pp || config.vpp != family_.vpp || config.schedule != family_.schedule ||
+      splits_.size() * stages > kMostKeptStages) {
+    splits_.clear();
+  }
+  for (Split& split : splits_) {
+    split.lines.clear();
+  }
+  memories_.reset();
+  family_ = config;
+}
+
+std::size_t FamilyMemory::number_of(const std::vector<int>& layers_per_stage) {
+  auto found = std::ranges::find(splits_, layers_per_stage, &Split::layers_per_stage);
+  if (found == splits_.end()) {
+    found = splits_.insert(found, Split{.layers_per_stage = layers_per_stage});
+  }
+  return static_cast<std::size_t>(found - splits_.begin());
+}
+
+MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t split,
+                                  bool has_replicas) {
+  if (fit_.walks_orders()) {
+    return fit_.judge(config);
+  }
+  Split& own = splits_[split];
+  Lines& lines = lines_of(config, own, has_replicas);
+  const double most = fit_.capacity().value();
+  const double share = 1.0 / config.dp;
+  const bool is_sharded = config.zero_stage >= 1;
+  double margin = std::numeric_limits<double>::infinity();
+  double largest = 0.0;
+  const auto fits = [&](const Line& line) {
+    const double memory = line.fixed + line.per_sequence * config.micro_batch_size +
+                          (is_sharded ? line.sharded * share : line.whole);
+    margin = std::min(margin, std::abs(memory - most));
+    largest = std::max(largest, memory);
+    return memory <= most;
+  };
+  const std::optional<Constraint> violation = find_violation(config, own, lines, fits);
+  if (margin < kMemoryRounding * most) {
+    return fit_.judge(config);
+  }
+  return {Bytes(largest), violation};
+}
+
+template <class Fits>
+std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& config, Split& split,
+                                                       Lines& lines, const Fits& fits) {
+  if (lines.ends.empty()) {
+    lines.ends.reserve(2);
+    lines.ends.push_back(line_of(config, split, 0));
+  }
+  if (!fits(lines.ends.front())) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (lines.ends.size() == 1) {
+    lines.ends.push_back(line_of(config, split, config.pp - 1));
+  }
+  if (!fits(lines.ends.back())) {
+    return Constraint::kMemoryLastStage;
+  }
+  if (!lines.has_between) {
+    lines.has_between = true;
+    for (const int stage : split.unlike_stages) {
+      lines.between.push_back(line_of(config, split, stage));
+    }
+  }
+  bool all_fit = true;
+  for (const Line& line : lines.between) {
+    all_fit = fits(line) && all_fit;  // each is looked at: the largest counts
+  }
+  return all_fit ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
+}
+
+FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
+                                            bool has_replicas) {
+  const std::int64_t kept = microbatches_kept(scenario_, config);
+  const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;
+  for (Lines& lines : split.lines) {
+    if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
+        lines.sharding == sharding) {
+      return lines;
+    }
+  }
+  return split.lines.emplace_back(
+      Lines{.microbatches_kept = kept, .has_replicas = has_replicas, .sharding = sharding});
+}
+
+FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config, Split& split, int stage) {
+  if (!memories_ || size_ != config.micro_batch_size) {
+    memories_.emplace(scenario_, config);
+    size_ = config.micro_batch_size;
+  }
+  if (!split.layers) {
+    split.layers.emplace(scenario_.job.model, config);
+    split.unlike_stages = unlike_stages(scenario_.job.model, config, *split.layers);
+  }
+  const MemoryBreakdown memory = memories_->of_stage(config, *split.layers, stage);
+  const Bytes proportional = memories_->proportional_to_size(memory);
+  const RankParameters held = memories_->held(config, *split.layers, stage);
+  const RankParameters gradients = memories_->gradients(config, *split.layers, stage, held).sharded;
+  const Bytes shards = (shards_weights(config) ? memory.weights : Bytes(0.0)) +
+                       gradient_memory(scenario_.stack, config, {.sharded = gradients});
+  const RankParameters optimizer = held * optimizer_bytes_on_gpu(scenario_.stack, config);
+  return {.fixed = (memory.total() - memory.optimizer - proportional - shards).value(),
+          .per_sequence = proportional.value() / config.micro_batch_size,
+          .whole = optimizer.total(),
+          .sharded = (shards.value() + shard_of(optimizer, config)) * config.dp};
+}
+
+std::int64_t microbatches_kept(const Scenario& scenario, const ParallelConfig& config) {
+  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:  // as many as there are stages are in flight (pipeline.h)
+      return std::min<std::int64_t>(microbatches, config.pp);
+    case ScheduleKind::kInterleaved:  // of one chunk 2·pp
+      return std::min<std::int64_t>(microbatches, std::int64_t{2} * config.pp);
+    default:
+      return microbatches;
+  }
+}
+
+}  // namespace ptdp

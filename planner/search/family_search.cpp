@@ -1,0 +1,359 @@
+#include "planner/search/family_search.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <utility>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/layer/fp8_casts.h"
+#include "cost_model/partition/partition.h"
+#include "cost_model/partition/spread.h"
+#include "cost_model/stage/rank_parameters.h"
+#include "planner/search/finalists.h"
+
+namespace ptdp {
+namespace {
+
+constexpr int kUnknown = -1;
+constexpr unsigned kLooks = 64;              // at candidates between two at the limit
+constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
+// What a step may take over its bound for it to be worth simulating before others.
+constexpr double kLikelyAbove = 1.6;
+// What is left where nothing is recomputed: of passes F, F and 2F the last two, and some messages.
+constexpr double kWithoutRecomputation = 0.7;
+
+/// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
+/// is cast to 8 bits on whether it shards weights.
+bool is_same_family(const StackSpec& stack, const ParallelConfig& a, const ParallelConfig& b) {
+  if (a.offload != Offload::kNone) {
+    return a == b;
+  }
+  if (casts_shards(stack, a) != casts_shards(stack, b)) {
+    return false;
+  }
+  ParallelConfig other = b;
+  other.zero_stage = a.zero_stage;
+  return a == other;
+}
+
+/// All sizes of the replicas, ascending.
+std::vector<int> all_sizes(const std::vector<Replicas>& replicas) {
+  std::vector<int> sizes;
+  for (const Replicas& one : replicas) {
+    sizes.insert(sizes.end(), one.micro_batch_sizes.begin(), one.micro_batch_sizes.end());
+  }
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+}  // namespace
+
+bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b) {
+  return std::tie(a.missing, a.config) < std::tie(b.missing, b.config);
+}
+
+FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& options,
+                           const std::vector<Replicas>& replicas)
+    : scenario_(scenario),
+      options_(options),
+      replicas_(replicas),
+      sizes_(all_sizes(replicas)),
+      batches_(scenario, replicas),
+      memory_(scenario, usable_memory(scenario.cluster.gpu, options.memory_headroom)),
+      family_memory_(scenario, memory_),
+      costs_(scenario),
+      findings_(options) {}
+
+bool FamilySearch::search_split(const ParallelConfig& split) {
+  if (const auto violation = find_split_violation(scenario_, split)) {
+    reject(*violation);
+    return !is_over();
+  }
+  const Variants variants(scenario_, options_.pins, split);
+  for (const std::int64_t vpp : variants.chunks()) {
+    if (is_over()) {
+      return false;
+    }
+    search_chunks(variants.with_chunks(vpp));
+  }
+  return !is_over_;
+}
+
+bool FamilySearch::is_over() {
+  const bool is_slow = memory_.walks_orders();
+  if (!is_over_ && (++looks_ >= kLooks || is_slow)) {
+    looks_ = 0;
+    is_over_ = options_.limit.is_over();
+    if (on_progress_) {
+      on_progress_();
+    }
+  }
+  return is_over_;
+}
+
+/// Variants of as many chunks.
+void FamilySearch::search_chunks(const std::vector<ParallelConfig>& variants) {
+  std::vector<int> zero_stages;
+  for (auto first = variants.begin(); first != variants.end() && !is_over_;) {
+    zero_stages.clear();
+    auto variant = first;
+    for (; variant != variants.end() && is_same_family(scenario_.stack, *first, *variant);
+         ++variant) {
+      if (const auto violation = find_variant_violation(scenario_, *variant)) {
+        reject(*violation);
+      } else {
+        zero_stages.push_back(variant->zero_stage);
+      }
+    }
+    if (!zero_stages.empty()) {
+      search_family(*first, zero_stages);
+    }
+    first = variant;
+  }
+}
+
+void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& zero_stages) {
+  is_uneven_ = !config.layers_per_stage.empty();
+  any_split_.reset();
+  family_memory_.begin_family(config);
+  split_ = family_memory_.number_of(config.layers_per_stage);
+  enter(config, zero_stages);
+  for (const int size : sizes_) {
+    if (entries_.empty() || is_over()) {
+      break;
+    }
+    search_size(config, size);
+    std::erase_if(entries_, [](const Entry& entry) { return entry.is_done(); });
+  }
+}
+
+/// Fills the entries; what fails for dp or its batch is counted here.
+void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_stages) {
+  entries_.clear();
+  classes_.assign(replicas_.size(), kUnknown);
+  const std::vector<BatchSizes>& batches = batches_.find(config);
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    config.dp = replicas_[i].dp;
+    if (config.world_size() > options_.gpus) {
+      break;
+    }
+    const bool has_experts_placed = experts_divide_ranks(config);
+    for (const int zero_stage : zero_stages) {
+      config.zero_stage = zero_stage;
+      if (!is_candidate(scenario_, config, options_.gpus, options_.pins)) {
+        continue;
+      }
+      for (const auto& [constraint, number] :
+           has_experts_placed ? batches[i].violations : batches[i].without_experts) {
+        reject(constraint, number);
+      }
+      if (!has_experts_placed || batches[i].allowed.empty()) {
+        continue;
+      }
+      entries_.push_back({.dp = config.dp,
+                          .zero_stage = zero_stage,
+                          .replicas = i,
+                          .has_replicas = has_replicas(scenario_.job.model, config),
+                          .sizes = &batches[i].allowed});
+    }
+  }
+}
+
+void FamilySearch::search_size(ParallelConfig& config, int size) {
+  config.micro_batch_size = size;
+  size_costs_.clear();
+  beyond_ = {};
+  hopeless_ = {};
+  if (is_uneven_ && rejects_all(config)) {
+    return;
+  }
+  // From the largest dp down: what no split fits there, none fits with fewer replicas.
+  for (std::size_t i = entries_.size(); i-- > 0 && !is_over();) {
+    Entry& entry = entries_[i];
+    if (!entry.is_done() && (*entry.sizes)[entry.next] == size) {
+      ++entry.next;
+      config.dp = entry.dp;
+      config.zero_stage = entry.zero_stage;
+      look_at(config, entry);
+    }
+  }
+  if (recomputing_at_size_) {
+    recomputing_.push_back(*std::exchange(recomputing_at_size_, std::nullopt));
+  }
+}
+
+/// Counts what is left of the family where not even most replicas and sharding leave a split that
+/// fits, nor one that comes nearer than what was met so far.
+bool FamilySearch::rejects_all(ParallelConfig& config) {
+  config.dp = entries_.back().dp;
+  config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
+  if (!tally_.shortfall ||
+      !any_split(config).fits_none(config, memory_.capacity() + tally_.shortfall->missing)) {
+    return false;
+  }
+  for (const Entry& entry : entries_) {
+    reject(Constraint::kMemoryFirstStage,
+           static_cast<std::int64_t>(entry.sizes->size() - entry.next));
+  }
+  entries_.clear();
+  return true;
+}
+
+void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
+  SizeCosts& shared = costs_of(config, entry);
+  const MemoryVerdict verdict = family_memory_.judge(config, split_, entry.has_replicas);
+  if (verdict.violation) {
+    count_misfit(config, entry, verdict);
+    return;
+  }
+  ++tally_.enumerated;
+  ++tally_.feasible;
+  consider(config, shared, verdict.largest);
+}
+
+/// Counts the size, and the larger ones too where none of them fits.
+void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
+                                const MemoryVerdict& verdict) {
+  note_shortfall(config, verdict.largest);
+  const bool has_no_split = is_uneven_ && is_hopeless(config);
+  const Constraint violation = has_no_split ? Constraint::kMemoryFirstStage : *verdict.violation;
+  reject(violation);
+  if (has_no_split || is_beyond(config, violation)) {
+    reject(violation, static_cast<std::int64_t>(entry.sizes->size() - entry.next));
+    entry.is_over = true;
+  }
+}
+
+/// Looks closer at a candidate that fits as long as a lower bound says that it may matter. What
+/// would matter even if it took some longer than that is simulated at once, so that there is
+/// something to beat; the rest waits for the finalists.
+void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
+  const Bytes least_memory = memory * kSurelyBelow;
+  const auto may_matter = [&](Seconds least) {
+    return findings_.may_matter(config, least * kSurelyBelow, least_memory);
+  };
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
+  if (config.recompute == Recompute::kFull && config.recompute_num_layers == 0) {
+    note_recomputing(config, kWithoutRecomputation * microbatches * shared.mean_stage, memory);
+  }
+  if (!may_matter(microbatches * shared.mean_stage)) {
+    return;
+  }
+  if (!shared.passes) {
+    shared.passes.emplace(scenario_, config, *shared.costs);
+  }
+  if (!may_matter(shared.passes->time(microbatches))) {
+    return;
+  }
+  const Seconds least = least_iteration_time(scenario_, config, *shared.costs, *shared.passes);
+  if (!may_matter(least)) {
+    return;
+  }
+  const Bytes exact = memory_.largest(config);
+  if (may_matter(kLikelyAbove * least)) {
+    findings_.keep({config, times_.find(scenario_, config, *shared.costs), exact});
+    looks_ = kLooks;  // a simulation may take as long as many looks
+  } else {
+    findings_.keep_bounded({config, least * kSurelyBelow, exact});
+  }
+}
+
+void FamilySearch::note_recomputing(const ParallelConfig& config, Seconds least, Bytes memory) {
+  std::optional<Candidate>& known = recomputing_at_size_;
+  if (findings_.may_be_best(config, least) &&
+      (!known ||
+       std::tie(least, memory, config) < std::tie(known->time, known->memory, known->config))) {
+    known = Candidate{config, least, memory};
+  }
+}
+
+/// Gives the configuration its layers per stage, too: the balanced split, which neither dp nor the
+/// ZeRO stage changes; an even one where there is no balanced one.
+FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& entry) {
+  int& costs_class = classes_[entry.replicas];
+  if (costs_class == kUnknown) {
+    costs_class = costs_.class_of(config);
+  }
+  auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
+  const bool is_new = found == size_costs_.end();
+  if (is_new) {
+    const MicrobatchCosts& costs = costs_.find(costs_class, config);
+    found = size_costs_.insert(
+        found, {.costs_class = costs_class, .costs = &costs, .split = find_split(config, costs)});
+  }
+  if (found->split != split_) {
+    split_ = found->split;
+    config.layers_per_stage = family_memory_.layers_per_stage(split_);
+  }
+  if (is_new) {
+    found->mean_stage = mean_stage_time(scenario_, config, *found->costs);
+  }
+  return *found;
+}
+
+std::size_t FamilySearch::find_split(const ParallelConfig& config, const MicrobatchCosts& costs) {
+  if (!is_uneven_ || !options_.pins.layers_per_stage.empty()) {
+    return split_;
+  }
+  const auto balanced = balanced_layers(scenario_, config, costs);
+  return family_memory_.number_of(
+      balanced ? *balanced : even_split(scenario_.job.model.num_layers, config.pp * config.vpp));
+}
+
+bool FamilySearch::is_beyond(ParallelConfig& config, Constraint violation) {
+  if (memory_.grows_with_size(config)) {
+    return violation == Constraint::kMemoryFirstStage;
+  }
+  return holds_for(config, beyond_[static_cast<std::size_t>(config.zero_stage)],
+                   [&] { return any_split(config).least_memory(config) > memory_.capacity(); });
+}
+
+bool FamilySearch::is_hopeless(ParallelConfig& config) {
+  return holds_for(config, hopeless_[static_cast<std::size_t>(config.zero_stage)],
+                   [&] { return any_split(config).fits_none(config, memory_.capacity()); });
+}
+
+const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
+  if (!any_split_) {
+    any_split_.emplace(scenario_, config);
+  }
+  return *any_split_;
+}
+
+/// Asks for the fewest replicas first: mostly it does not even hold for these.
+template <class Holds>
+bool FamilySearch::holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds) {
+  if (!few.is_asked) {
+    const int dp = std::exchange(config.dp, entries_.front().dp);
+    few = {.is_asked = true, .is_ever = holds()};
+    config.dp = dp;
+  }
+  if (few.is_ever && config.dp > few.most && holds()) {
+    few.most = config.dp;
+  }
+  return config.dp <= few.most;
+}
+
+void FamilySearch::reject(Constraint constraint, std::int64_t count) {
+  if (count > 0) {
+    tally_.enumerated += count;
+    tally_.violations[constraint] += count;
+  }
+}
+
+/// `largest` is that of some stages, and may be rounded.
+void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
+  std::optional<MemoryShortfall>& smallest = tally_.shortfall;
+  if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {
+    return;
+  }
+  const MemoryShortfall exact{config, memory_.largest(config) - memory_.capacity()};
+  if (!smallest || is_smaller(exact, *smallest)) {
+    smallest = exact;
+  }
+}
+
+}  // namespace ptdp

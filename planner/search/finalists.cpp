@@ -1,0 +1,213 @@
+#include "planner/search/finalists.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cost_model/iteration/iteration.h"
+#include "planner/search/costs_cache.h"
+#include "planner/search/parallel_tasks.h"
+
+namespace ptdp {
+namespace {
+
+/// How closely a candidate's time is bounded.
+enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep };
+
+struct Contender {
+  Candidate candidate;
+  double score = 0.0;
+  Knowledge knowledge = Knowledge::kLeastTime;
+};
+
+/// Whether `a` is looked at after `b`.
+bool is_later(const Contender& a, const Contender& b) {
+  return std::tie(a.score, a.knowledge, a.candidate.config) >
+         std::tie(b.score, b.knowledge, b.candidate.config);
+}
+
+class Finalists {
+ public:
+  Finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
+            IterationTimes& times)
+      : scenario_(scenario),
+        options_(options),
+        findings_(findings),
+        costs_(scenario),
+        num_workers_(static_cast<std::size_t>(std::max(options.num_threads, 1))),
+        batch_size_(num_workers_ > 1 ? kBatchOfAWorker * num_workers_ : 1),
+        times_of_others_(num_workers_ - 1) {
+    times_.push_back(&times);
+    for (IterationTimes& other : times_of_others_) {
+      times_.push_back(&other);
+    }
+  }
+
+  /// Returns what the limit left.
+  [[nodiscard]] std::optional<Unseen> run(std::vector<Candidate> bounded) {
+    std::vector<Contender> heap;
+    heap.reserve(bounded.size());
+    for (Candidate& candidate : bounded) {
+      const double score = score_of(candidate);
+      heap.push_back({std::move(candidate), score, Knowledge::kLeastTime});
+    }
+    std::ranges::make_heap(heap, is_later);
+    while (may_be_best(heap)) {
+      std::vector<Contender> batch = take_next(heap);
+      if (batch.empty() && may_be_best(heap)) {
+        return unseen(heap);
+      }
+      simulate(std::move(batch));
+    }
+    return options_.wants_front ? find_front(std::move(heap)) : std::nullopt;
+  }
+
+ private:
+  // Simulations of a thread that is started for a batch: they take some ten times as long as it.
+  static constexpr std::size_t kBatchOfAWorker = 4;
+
+  /// Contenders of the next batch: one alone where the limit is over already.
+  [[nodiscard]] std::size_t next_batch_size() const {
+    return options_.limit.is_over() ? 1 : batch_size_;
+  }
+
+  [[nodiscard]] bool may_be_best(const std::vector<Contender>& heap) const {
+    return !heap.empty() &&
+           findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time);
+  }
+
+  /// One batch is simulated, whatever the limit.
+  [[nodiscard]] bool is_over() const { return has_simulated_ && options_.limit.is_over(); }
+
+  /// What the rest takes at least.
+  [[nodiscard]] static Unseen unseen(std::span<const Contender> rest) {
+    Unseen least{.least_time = rest.front().candidate.time, .least_score = rest.front().score};
+    for (const Contender& contender : rest) {
+      least.least_time = std::min(least.least_time, contender.candidate.time);
+      least.least_score = std::min(least.least_score, contender.score);
+    }
+    return least;
+  }
+
+  [[nodiscard]] double score_of(const Candidate& candidate) const {
+    return score(candidate.time, candidate.config, options_.objective);
+  }
+
+  /// Takes those with the lowest bounds off the heap; none, or fewer, where the limit is over.
+  [[nodiscard]] std::vector<Contender> take_next(std::vector<Contender>& heap) {
+    std::vector<Contender> batch;
+    const std::size_t size = next_batch_size();
+    while (batch.size() < size && may_be_best(heap) && !is_over()) {
+      std::ranges::pop_heap(heap, is_later);
+      if (heap.back().knowledge == Knowledge::kLeastTime && is_simulated(heap.back())) {
+        bound_closer(heap.back());
+        std::ranges::push_heap(heap, is_later);
+      } else {
+        batch.push_back(std::move(heap.back()));
+        heap.pop_back();
+      }
+    }
+    return batch;
+  }
+
+  /// Simulates what of the rest may be on the front; returns what the limit left.
+  [[nodiscard]] std::optional<Unseen> find_front(std::vector<Contender> rest) {
+    std::ranges::sort(rest, [](const Contender& a, const Contender& b) {
+      return std::tie(a.candidate.time, a.candidate.config) <
+             std::tie(b.candidate.time, b.candidate.config);
+    });
+    for (std::size_t next = 0; next < rest.size();) {
+      const std::size_t first = next;
+      const std::size_t size = next_batch_size();
+      std::vector<Contender> batch;
+      for (; next < rest.size() && batch.size() < size; ++next) {
+        Contender& contender = rest[next];
+        if (!may_be_on_front(contender)) {
+          continue;
+        }
+        if (is_over()) {
+          return unseen(std::span(rest).subspan(first));
+        }
+        if (is_simulated(contender)) {
+          bound_closer(contender);
+        }
+        if (may_be_on_front(contender)) {
+          batch.push_back(contender);
+        }
+      }
+      simulate(std::move(batch));
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool may_be_on_front(const Contender& contender) const {
+    return findings_.may_be_on_front(contender.candidate.time, contender.candidate.memory);
+  }
+  [[nodiscard]] static bool is_simulated(const Contender& contender) {
+    return ptdp::is_simulated(contender.candidate.config);
+  }
+
+  /// Takes the closer bound of the contender's step for its time.
+  void bound_closer(Contender& contender) {
+    Candidate& candidate = contender.candidate;
+    if (contender.knowledge == Knowledge::kLeastTime) {
+      const MicrobatchCosts& costs = costs_.find(candidate.config);
+      candidate.time =
+          std::max(candidate.time, least_step_time(scenario_, candidate.config, costs));
+      contender.score = score_of(candidate);
+      contender.knowledge = Knowledge::kLeastStep;
+    }
+  }
+
+  /// Finds the times of a batch, and keeps it.
+  void simulate(std::vector<Contender> batch) {
+    IterationTimes& known = *times_.front();
+    std::vector<Candidate*> unknown;
+    std::vector<const MicrobatchCosts*> costs;
+    unknown.reserve(batch.size());
+    costs.reserve(batch.size());
+    for (Contender& contender : batch) {
+      Candidate& candidate = contender.candidate;
+      if (const auto time = known.find_known(candidate.config)) {
+        candidate.time = *time;
+      } else {
+        unknown.push_back(&candidate);
+        costs.push_back(&costs_.find(candidate.config));
+      }
+    }
+    run_tasks(unknown.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
+      unknown[i]->time = times_[worker]->find(scenario_, unknown[i]->config, *costs[i]);
+    });
+    for (const Candidate* candidate : unknown) {
+      known.keep(candidate->config, candidate->time);
+    }
+    for (Contender& contender : batch) {
+      findings_.keep(std::move(contender.candidate));
+      has_simulated_ = true;
+    }
+  }
+
+  const Scenario& scenario_;
+  const SearchOptions& options_;
+  Findings& findings_;
+  CostsCache costs_;
+  std::size_t num_workers_;
+  std::size_t batch_size_;
+  std::vector<IterationTimes> times_of_others_;
+  std::vector<IterationTimes*> times_;  ///< By worker: those of the caller, and of the others.
+  bool has_simulated_ = false;
+};
+
+}  // namespace
+
+std::optional<Unseen> simulate_finalists(const Scenario& scenario, const SearchOptions& options,
+                                         Findings& findings, IterationTimes& times) {
+  std::vector<Candidate> bounded = findings.take_bounded();
+  return bounded.empty() ? std::nullopt
+                         : Finalists(scenario, options, findings, times).run(std::move(bounded));
+}
+
+}  // namespace ptdp

@@ -1,0 +1,183 @@
+#include "planner/search/search.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "planner/search/family_search.h"
+#include "planner/search/finalists.h"
+#include "planner/search/findings.h"
+#include "planner/search/parallel_tasks.h"
+#include "planner/search/split_order.h"
+
+namespace ptdp {
+namespace {
+
+// The share of what the limit leaves; finalists have the rest.
+constexpr double kShareOfCandidates = 0.75;
+
+void merge(SearchResult& total, const SearchResult& part) {
+  total.enumerated += part.enumerated;
+  total.feasible += part.feasible;
+  for (const auto& [constraint, count] : part.violations) {
+    total.violations[constraint] += count;
+  }
+  if (part.shortfall.has_value() &&
+      (!total.shortfall.has_value() || is_smaller(*part.shortfall, *total.shortfall))) {
+    total.shortfall = part.shortfall;
+  }
+}
+
+/// Makes `value` no more than `other`.
+void lower(std::atomic<std::size_t>& value, std::size_t other) {
+  std::size_t known = value;
+  while (other < known && !value.compare_exchange_weak(known, other)) {
+  }
+}
+
+/// Those that tp does not rule out, in their order; the others are counted in the tally. A split
+/// counts once.
+std::vector<ModelSplit> splits_in_order(const Scenario& scenario, const SearchOptions& options,
+                                        const ComputeFloor& floor, SearchResult& tally) {
+  std::vector<ModelSplit> all;
+  for (const int tp : enumerate_tp(scenario, options.gpus, options.pins)) {
+    const std::vector<ModelSplit> splits =
+        enumerate_splits(scenario, options.gpus, options.pins, tp);
+    const auto violation = find_tp_violation(scenario.job.model, tp);
+    if (violation && !splits.empty()) {
+      tally.enumerated += std::ssize(splits);
+      tally.violations[*violation] += std::ssize(splits);
+    } else {
+      all.insert(all.end(), splits.begin(), splits.end());
+    }
+  }
+  order_splits(all, floor);
+  return all;
+}
+
+void add_unseen(SearchResult& result, const Unseen& other) {
+  if (!result.unseen) {
+    result.unseen = other;
+    return;
+  }
+  result.unseen->least_time = std::min(result.unseen->least_time, other.least_time);
+  result.unseen->least_score = std::min(result.unseen->least_score, other.least_score);
+}
+
+/// Whether nothing unseen can be among the best: it must be worse, since configurations decide
+/// between equal scores.
+bool is_proven(const SearchResult& result, const SearchOptions& options) {
+  if (!result.unseen) {
+    return true;
+  }
+  return std::ssize(result.best) == options.num_best && !result.best.empty() &&
+         result.unseen->least_score >
+             score(result.best.back().time, result.best.back().config, options.objective);
+}
+
+// Deriving plans of one takes as long as some simulations.
+constexpr std::size_t kMostRecomputing = 128;
+
+/// Fastest first, kMostRecomputing at most.
+std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candidates,
+                                                   const Findings& findings) {
+  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.time, a.config) < std::tie(b.time, b.config);
+  });
+  std::vector<ParallelConfig> configs;
+  for (Candidate& candidate : candidates) {
+    if (configs.size() < kMostRecomputing &&
+        findings.may_be_best(candidate.config, candidate.time)) {
+      configs.push_back(std::move(candidate.config));
+    }
+  }
+  return configs;
+}
+
+}  // namespace
+
+double score(Seconds time, const ParallelConfig& config, Objective objective) {
+  const bool counts_gpus = objective == Objective::kCost;
+  return time.value() * (counts_gpus ? static_cast<double>(config.world_size()) : 1.0);
+}
+
+double loss(const Candidate& candidate, const Candidate& best, Objective objective) {
+  return score(candidate.time, candidate.config, objective) /
+             score(best.time, best.config, objective) -
+         1.0;
+}
+
+SearchResult search(const Scenario& scenario, const SearchOptions& options) {
+  IterationTimes times;
+  return search(scenario, options, times);
+}
+
+SearchResult search(const Scenario& scenario, const SearchOptions& options, IterationTimes& times) {
+  const Pins& pins = options.pins;
+  const Scenario widened = pins.any_stack             ? with_every_schedule(scenario)
+                           : pins.allow_stale_weights ? with_stale_weights(scenario)
+                                                      : scenario;
+  const std::vector<Replicas> replicas = enumerate_replicas(widened, options.gpus, pins);
+  const ComputeFloor floor(widened, options.gpus, replicas);
+  SearchResult result;
+  const std::vector<ModelSplit> splits = splits_in_order(widened, options, floor, result);
+  SearchOptions of_candidates = options;
+  of_candidates.limit = options.limit.share(kShareOfCandidates);
+  // What a worker finds does not depend on what it looked at before, only how fast it does: the
+  // number of threads leaves no trace.
+  std::vector<std::unique_ptr<FamilySearch>> workers(
+      static_cast<std::size_t>(std::max(options.num_threads, 1)));
+  std::atomic<std::size_t> first_unseen = splits.size();
+  run_tasks(splits.size(), workers.size(), [&](std::size_t worker, std::size_t split) {
+    if (split > first_unseen) {
+      return;
+    }
+    if (workers[worker] == nullptr) {
+      workers[worker] = std::make_unique<FamilySearch>(widened, of_candidates, replicas);
+    }
+    FamilySearch& search = *workers[worker];
+    if (worker == 0 && options.on_progress) {
+      search.report_to([&, split] {
+        options.on_progress(
+            {.done = static_cast<double>(split) / static_cast<double>(splits.size()),
+             .best = search.best_time(),
+             .least_time = floor.of(splits[split])});
+      });
+    }
+    if (!search.search_split(split_config(widened, pins, splits[split]))) {
+      lower(first_unseen, split);
+    }
+  });
+
+  std::vector<Candidate> recomputing;
+  Findings findings(options);
+  for (const std::unique_ptr<FamilySearch>& worker : workers) {
+    if (worker != nullptr) {
+      merge(result, worker->tally());
+      recomputing.insert(recomputing.end(), worker->recomputing().begin(),
+                         worker->recomputing().end());
+      findings.merge(worker->take_findings());
+    }
+  }
+  if (first_unseen < splits.size()) {
+    const Seconds least = floor.of(splits[first_unseen]);
+    result.unseen = {.least_time = least,
+                     .least_score = options.objective == Objective::kCost
+                                        ? floor.gpu_seconds().value()
+                                        : least.value()};
+  }
+  if (const auto left = simulate_finalists(widened, options, findings, times)) {
+    add_unseen(result, *left);
+  }
+  result.best = findings.best();
+  result.recomputing = those_that_may_be_best(std::move(recomputing), findings);
+  if (options.wants_front) {
+    result.pareto = findings.front();
+  }
+  result.is_proven = is_proven(result, options);
+  return result;
+}
+
+}  // namespace ptdp

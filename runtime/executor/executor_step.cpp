@@ -1,0 +1,276 @@
+// How a rank walks through its list in a step: lanes, their order, and when everything ran.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "cost_model/schedule/lane.h"
+#include "cost_model/simulation/engine/step_layout.h"
+#include "runtime/executor/executor.h"
+
+namespace ptdp {
+namespace {
+
+static_assert(kNumLanes <= kNumBackendLanes);
+
+/// Of lanes, by Lane.
+constexpr std::array<std::string_view, kNumLanes> kThreadNames = {"compute", "forward", "backward",
+                                                                  "data"};
+
+bool is_aborted(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Aborted&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// What a job that ends by it ends with.
+ExitStatus status_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.status();
+  } catch (...) {
+    return ExitStatus::kRuntimeFault;
+  }
+}
+
+}  // namespace
+
+/// Whether the settings put anything on a lane beside compute.
+bool Executor::is_used(Lane lane) const {
+  const bool has_messages =
+      settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
+  const bool has_reductions = settings_.data != DataMode::kBlocking && !reductions_.empty();
+  const bool has_gathers = settings_.data == DataMode::kOverlapped && !gathers_.empty();
+  return lane == Lane::kData ? has_reductions || has_gathers
+                             : lane != Lane::kCompute && has_messages;
+}
+
+/// With a thread of its own where calls on it wait for others.
+WorkLane Executor::make_lane(Lane lane) {
+  if (!is_used(lane) || is_queued_) {
+    return {};
+  }
+  return WorkLane::beside(
+      fmt::format("{} of {}", kThreadNames[static_cast<std::size_t>(lane)], groups_.world->rank()),
+      [this](const std::exception_ptr& failure) { groups_.world->abort(status_of(failure)); });
+}
+
+StepRecord Executor::run_step() {
+  record_ = StepRecord{};
+  events_.assign(order_.size(), ActionEvents{});
+  collectives_.clear();
+  last_posted_ = {};
+  weight_gradients_left_.clear();
+  for (const Action& action : order_) {
+    if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) {
+      ++weight_gradients_left_[action.stage];
+    }
+  }
+  for (auto& [number, buckets] : reductions_) {
+    buckets.posted.clear();
+  }
+  for (const auto& [number, stage] : stages_) {
+    if (!stage->loss_total().empty()) {
+      backend_.fill(stage->loss_total(), 0.0);
+    }
+  }
+  static_cast<void>(tensor_->take());
+  clock_.restart();
+  const Event start = backend_.record();
+  try {
+    run_actions();
+    wait_for_lanes();
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  add_times(start, backend_.record());
+  ++state_.step;
+  state_.next_sample += settings_.global_batch_size;
+  state_.loss_scaler = loss_scaler_.state();
+  return std::move(record_);
+}
+
+/// When everything ran, which a device knows once it is done.
+void Executor::add_times(const Event& start, const Event& end) {
+  read_from_device([this] { backend_.synchronize(); });
+  const double origin = static_cast<double>(start.nanoseconds) * 1e-9;
+  const auto span = [&](const Event& from, const Event& to) {
+    return Span{.start = Seconds(origin + backend_.seconds_between(start, from)),
+                .end = Seconds(origin + backend_.seconds_between(start, to))};
+  };
+  record_.step = span(start, end);
+  record_.actions.reserve(events_.size());
+  for (const ActionEvents& action : events_) {
+    record_.actions.push_back(action.is_known ? span(action.start, action.end) : Span{});
+  }
+  for (const auto& [action, group, collective] : collectives_) {
+    record_.sub_spans.push_back({.action = action,
+                                 .group = group,
+                                 .kind = collective.kind,
+                                 .span = span(collective.start, collective.end),
+                                 .bytes = collective.bytes,
+                                 .hidden = span(collective.begun, collective.waited).length()});
+  }
+  std::stable_sort(record_.sub_spans.begin(), record_.sub_spans.end(),
+                   [](const SubSpan& a, const SubSpan& b) { return a.span.start < b.span.start; });
+  record_.operations = clock_.take();
+}
+
+/// Runs an action, or its part on this lane, and tells of it.
+template <class Work>
+void Executor::run_told(const Action& action, Lane lane, const Work& work) {
+  try {
+    if (hooks_.before) {
+      hooks_.before(state_.step, action, lane);
+    }
+    work();
+    if (hooks_.after) {
+      hooks_.after(lane);
+    }
+  } catch (...) {
+    if (hooks_.failed) {
+      hooks_.failed(lane);
+    }
+    throw;
+  }
+}
+
+void Executor::run_actions() {
+  for (std::size_t index = 0; index < order_.size();) {
+    const std::size_t next = is_queued_ ? post_receives_behind(index) : index + 1;
+    run_at(index);
+    index = next;
+  }
+}
+
+void Executor::run_at(std::size_t index) {
+  const Action& action = order_[index];
+  compute_start_ = backend_.record();
+  if (is_send(action.kind) || is_collective(action.kind)) {
+    run(action, index);  // which posts it on its lane
+    return;
+  }
+  run_told(action, Lane::kCompute, [&] { run(action, index); });
+  if (occupies_lane(action.kind)) {
+    events_[index] = {.start = compute_start_, .end = backend_.record(), .is_known = true};
+  }
+  take_collectives(index);
+}
+
+/// Those of the action at `index`.
+void Executor::take_collectives(std::size_t index) {
+  for (TimedCollective& call : tensor_->take()) {
+    collectives_.push_back({.action = index, .group = CallGroup::kTensor, .call = std::move(call)});
+  }
+  if (shards_ != nullptr) {
+    for (TimedCollective& call : shards_->take()) {
+      collectives_.push_back({.action = index, .group = CallGroup::kData, .call = std::move(call)});
+    }
+  }
+}
+
+/// A receive stands behind the action that its rank is in when the message is sent. Where a send
+/// needs its receiver it must be there by then: it is posted in front of that action, into memory
+/// that is free once what was asked for so far is done. The order of messages stays. Returns the
+/// place behind those that are posted.
+std::size_t Executor::post_receives_behind(std::size_t index) {
+  std::size_t next = index + 1;
+  if (is_compute(order_[index].kind)) {
+    for (; next < order_.size() && !occupies_lane(order_[next].kind); ++next) {
+      run_at(next);
+    }
+  }
+  return next;
+}
+
+/// On a device that waits for other ranks by itself, so do numbers that are read from it.
+void Executor::read_from_device(const std::function<void()>& read) const {
+  if (!is_queued_) {
+    return read();
+  }
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/true);
+  }
+  read();
+  groups_.world->check();
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/false);
+  }
+}
+
+void Executor::fail(std::exception_ptr failure) {
+  groups_.world->abort(status_of(failure));
+  // What this rank merely heard of may have begun on one of its lanes.
+  for (const WorkLane& lane : lanes_) {
+    const std::exception_ptr cause = lane.failure();
+    if (cause != nullptr && is_aborted(failure)) {
+      failure = cause;
+    }
+  }
+  std::rethrow_exception(failure);
+}
+
+/// Runs what an action does on its lane, behind what was asked for so far.
+Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
+  const Lane on = lane_of(order_[index].kind);
+  WorkLane& worker = lane(on);
+  const bool is_beside = is_used(on);
+  Event asked;
+  if (is_beside) {
+    asked = backend_.record();
+  }
+  const WorkLane::Ticket ticket =
+      worker.post([this, index, on, is_beside, asked, work = std::move(work)] {
+        if (is_beside) {
+          backend_.use_lane(static_cast<int>(on));
+          backend_.wait(asked);
+        }
+        const Event start = backend_.record();
+        run_told(order_[index], on, work);
+        events_[index] = {.start = start, .end = backend_.record(), .is_known = true};
+        if (is_beside && is_queued_) {
+          backend_.use_lane(static_cast<int>(Lane::kCompute));
+        }
+      });
+  const Posted posted{.lane = on, .ticket = ticket, .action = index};
+  last_posted_[static_cast<std::size_t>(on)] = posted;
+  return posted;
+}
+
+/// Until that work is done: what is asked for from here on comes behind it.
+void Executor::wait_for(const Posted& posted) {
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/true);
+  }
+  lane(posted.lane).wait(posted.ticket);
+  if (is_used(posted.lane)) {
+    backend_.wait(events_[posted.action].end);
+  }
+  if (hooks_.waits) {
+    hooks_.waits(/*begins=*/false);
+  }
+}
+
+void Executor::wait_for_all(Lane lane) {
+  if (const std::optional<Posted>& last = last_posted_[static_cast<std::size_t>(lane)]) {
+    wait_for(*last);
+  }
+}
+
+void Executor::wait_for_lanes() {
+  for (const std::optional<Posted>& last : last_posted_) {
+    if (last) {
+      lane(last->lane).wait(last->ticket);
+      backend_.wait(events_[last->action].end);
+    }
+  }
+}
+
+}  // namespace ptdp

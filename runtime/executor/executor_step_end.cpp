@@ -1,0 +1,157 @@
+// What a step of a rank does with whole stages: gathers, reductions, the norm, the optimizer.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "runtime/executor/executor.h"
+
+namespace ptdp {
+namespace {
+
+/// Where a part of a store that is reduced and gathered by itself begins; behind the end where it
+/// is empty.
+std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts) {
+  const std::vector<Part> ranges = reduction_ranges(store, part, num_parts);
+  return ranges.empty() ? store.size() : ranges.front().first;
+}
+
+}  // namespace
+
+int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) {
+  const auto found = buckets.find(stage);
+  return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
+}
+
+/// Posts, of the buckets that were not, those whose gradients lie behind `complete_from`. The flat
+/// buffers are cut into parts in the order of the layers; backward passes complete the last first.
+void Executor::post_reductions(int stage, std::int64_t complete_from) {
+  Buckets& buckets = reductions_.at(stage);
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  const int count = num_buckets(reductions_, stage);
+  while (std::ssize(buckets.posted) < count) {
+    const auto posted = static_cast<int>(buckets.posted.size());
+    const int part = count - 1 - posted;
+    if (first_of_part(store, part, count) < complete_from) {
+      return;
+    }
+    buckets.posted.push_back(post(buckets.actions[static_cast<std::size_t>(posted)],
+                                  [this, stage, part] { reduce_bucket(stage, part); }));
+  }
+}
+
+void Executor::reduce_bucket(int stage, int part) {
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  Communicator& group = *groups_.stage_data[static_cast<std::size_t>(stage)];
+  for (const Part& range : reduction_ranges(store, part, num_buckets(reductions_, stage))) {
+    const Buffer gradients = store.all_gradients().slice(range.first, range.count);
+    if (is_sharded()) {
+      group.reduce_scatter(gradients);
+    } else {
+      group.all_reduce(gradients, Reduction::kSum);
+    }
+  }
+}
+
+void Executor::post_gather(const Action& action, std::size_t index) {
+  gathers_.at(action.stage)
+      .posted.push_back(post(index, [this, stage = action.stage, bucket = action.microbatch] {
+        gather_bucket(stage, bucket);
+      }));
+}
+
+/// Until the parameters in front of `end` are there.
+void Executor::wait_for_parameters(int stage, std::int64_t end) {
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  const Buckets& gathers = gathers_.at(stage);
+  const int count = num_buckets(gathers_, stage);
+  for (std::size_t bucket = 0; bucket < gathers.posted.size(); ++bucket) {
+    if (first_of_part(store, static_cast<int>(bucket), count) < end) {
+      wait_for(gathers.posted[bucket]);
+    }
+  }
+}
+
+void Executor::gather_bucket(int stage, int bucket) {
+  const ParameterStore& store = stages_.at(stage)->parameters();
+  for (const Part& range : reduction_ranges(store, bucket, num_buckets(gathers_, stage))) {
+    groups_.stage_data[static_cast<std::size_t>(stage)]->all_gather(
+        store.all_weights().slice(range.first, range.count));
+  }
+}
+
+void Executor::reduce_tied(const Action& action) {
+  wait_for_all(Lane::kData);
+  const ParameterStore& store = stages_.at(action.stage)->parameters();
+  Part range{.first = store.first_of(GradientGroup::kTied),
+             .count = store.count_of(GradientGroup::kTied)};
+  if (is_sharded()) {  // the rest is another replica's
+    const Communicator& data = *groups_.stage_data[static_cast<std::size_t>(action.stage)];
+    const Part own = part_of(range.count, data.size(), data.rank());
+    range = {.first = range.first + own.first, .count = own.count};
+  }
+  groups_.tied->all_reduce(store.all_gradients().slice(range.first, range.count), Reduction::kSum);
+}
+
+void Executor::reduce_norm() {
+  wait_for_all(Lane::kData);
+  backend_.fill(total_, 0.0);
+  optimizer_->add_squares(total_);
+  (is_sharded() ? groups_.world : groups_.model)->all_reduce(total_, Reduction::kSum);
+  read_from_device([this] { backend_.copy_out(total_, &squares_); });
+
+  const int last = num_stages(settings_.schedule) - 1;
+  const auto found = stages_.find(last);
+  if (found != stages_.end()) {
+    const Buffer loss = found->second->loss_total();
+    groups_.stage_data[static_cast<std::size_t>(last)]->all_reduce(loss, Reduction::kSum);
+    double total = 0.0;
+    read_from_device([&] { backend_.copy_out(loss, &total); });
+    record_.loss =
+        total / (static_cast<double>(settings_.global_batch_size) * settings_.model.seq_length);
+    if (!std::isfinite(*record_.loss)) {
+      throw Error(fmt::format("the loss is {}; expected a finite one (a smaller --lr, or longer "
+                              "--lr-warm-up)",
+                              *record_.loss),
+                  ExitStatus::kRuntimeFault);
+    }
+  }
+}
+
+void Executor::step_optimizer(const Action& action) {
+  record_.loss_scale = loss_scale();
+  record_.is_skipped = !std::isfinite(squares_);
+  record_.gradient_norm = record_.is_skipped ? 0.0 : std::sqrt(squares_) / loss_scale();
+  if (record_.is_skipped) {
+    const bool may_shrink =
+        settings_.type == DataType::kFloat16 && loss_scaler_.scale() > LossScaler::kSmallestScale;
+    if (!may_shrink) {
+      throw Error(fmt::format("the norm of the gradients is {}; expected a finite one (a smaller "
+                              "--lr, or longer --lr-warm-up)",
+                              squares_),
+                  ExitStatus::kRuntimeFault);
+    }
+    optimizer_->zero_gradients();
+  } else {
+    ++state_.optimizer_steps;
+    const AdamW step = {
+        .learning_rate = learning_rate(settings_.learning_rate, state_.step + 1),
+        .beta1 = settings_.beta1,
+        .beta2 = settings_.beta2,
+        .epsilon = settings_.epsilon,
+        .weight_decay = settings_.weight_decay,
+        .step = state_.optimizer_steps,
+        .gradient_scale = gradient_scale(squares_, settings_.gradient_clip, loss_scale())};
+    issue(action, /*posts=*/false, [&] { optimizer_->step(step); });
+  }
+  if (settings_.type == DataType::kFloat16) {
+    loss_scaler_.update(record_.is_skipped);
+  }
+}
+
+double Executor::loss_scale() const {
+  return settings_.type == DataType::kFloat16 ? loss_scaler_.scale() : 1.0;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,165 @@
+#include "runtime/model/executed_fields.h"
+
+#include <algorithm>
+
+namespace ptdp {
+namespace {
+
+constexpr std::string_view kAny = "any";
+
+ExecutedField any(std::string_view key) {
+  return {.key = key, .executes = kAny};
+}
+
+ExecutedField only(std::string_view key, std::string_view executes, bool is_executed,
+                   std::string found) {
+  return {.key = key,
+          .executes = executes,
+          .is_executed = is_executed,
+          .found = is_executed ? "" : std::move(found)};
+}
+
+/// The first row that is not executed; null where all are.
+const ExecutedField* first_unexecuted(const std::vector<ExecutedField>& fields) {
+  const auto found = std::find_if_not(fields.begin(), fields.end(),
+                                      [](const ExecutedField& field) { return field.is_executed; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+std::string number(int value) {
+  return std::to_string(value);
+}
+
+}  // namespace
+
+std::vector<ExecutedField> executed_fields(const ParallelConfig& config) {
+  // Binds every field by name: one that is added does not compile before it has its row here.
+  const auto& [tp, pp, dp, cp, ep, etp, vpp, micro_batch_size, schedule, recompute,
+               recompute_modules, recompute_method, recompute_num_layers, sequence_parallel,
+               zero_stage, dp_replicate, reshard_after_forward, rank_order, offload,
+               offload_num_layers, layers_per_stage, memory_limit] = config;
+  return {
+      any("tp"),
+      any("pp"),
+      any("dp"),
+      only("cp", "1", cp == 1, number(cp)),
+      only("ep", "1", ep == 1, number(ep)),
+      only("etp", "1", etp == 1, number(etp)),
+      any("vpp"),
+      any("micro_batch_size"),
+      only("schedule", "synchronous schedules", !has_stale_weights(schedule),
+           std::string(name_of(schedule)) + ", which trains with stale weights"),
+      any("recompute"),
+      only("recompute_modules", "core_attn alone", recompute_modules == kCoreAttentionAlone,
+           to_string(recompute_modules)),
+      any("recompute_method"),  // means nothing where all layers are recomputed
+      only("recompute_num_layers", "all layers, one at a time", recompute_num_layers == 0,
+           number(recompute_num_layers)),
+      any("sequence_parallel"),
+      any("zero_stage"),
+      only("dp_replicate", "1", dp_replicate == 1, number(dp_replicate)),
+      any("reshard_after_forward"),
+      only("rank_order", "tp-cp-ep-dp-pp", rank_order == RankOrder::kTpCpEpDpPp,
+           std::string(name_of(rank_order))),
+      only("offload", "none", offload == Offload::kNone, std::string(name_of(offload))),
+      only("offload_num_layers", "0", offload_num_layers == 0, number(offload_num_layers)),
+      any("layers_per_stage"),
+      any("memory_limit"),
+  };
+}
+
+std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
+  // As above: a field that is added does not compile before it has its row here.
+  const auto& [num_layers, hidden_size, num_attention_heads, num_query_groups, kv_channels,
+               ffn_hidden_size, vocab_size, seq_length, gated_linear_unit, add_bias_linear,
+               untied_embeddings, position_embedding, normalization, dropout, dropout_rates,
+               layernorm_epsilon, init_method_std, activation_func, scale_attn_weights,
+               scale_attn_by_inverse_layer_idx, add_qkv_bias, add_projection_bias, add_mlp_bias,
+               qk_layernorm, window_size, first_window_layer, q_lora_rank, kv_lora_rank,
+               qk_head_dim, qk_pos_emb_head_dim, v_head_dim, num_experts, moe_router_topk,
+               moe_ffn_hidden_size, moe_shared_expert_intermediate_size, moe_shared_expert_gate,
+               moe_router_enable_expert_bias, moe_router_num_groups, moe_router_group_topk,
+               first_dense_layers, moe_layer_freq, moe_expert_capacity_factor, moe_load_imbalance,
+               mtp_num_layers] = model;
+  const bool has_own_groups = num_query_groups == 0 || num_query_groups == num_attention_heads;
+  const bool is_dense = num_experts == 0;  // what else is of experts means nothing then
+  const bool is_latent = has_latent_attention(model);
+  const std::string experts = "has " + number(num_experts) + " experts";
+  const std::string latent = "has latent attention";
+  const std::string biases = "has biases on some of its linear layers";
+  const std::string window = "attends to a window of " + number(window_size) + " tokens";
+  return {
+      any("num_layers"),
+      any("hidden_size"),
+      any("num_attention_heads"),
+      only("num_query_groups", "one for each head", has_own_groups,
+           "has " + number(num_query_groups) + " query groups for " + number(num_attention_heads) +
+               " heads"),
+      any("kv_channels"),
+      any("ffn_hidden_size"),
+      any("vocab_size"),
+      any("seq_length"),
+      only("gated_linear_unit", "false", !gated_linear_unit, "has a gated MLP"),
+      any("add_bias_linear"),
+      any("untied_embeddings"),
+      only("position_embedding", "learned and none", position_embedding != PositionEmbedding::kRope,
+           "has rotary positions"),
+      only("normalization", "layer-norm", normalization == Normalization::kLayerNorm,
+           "has RMS norms"),
+      any("dropout"),
+      any("hidden_dropout"),
+      any("attention_dropout"),
+      any("embedding_dropout"),
+      any("layernorm_epsilon"),
+      any("init_method_std"),
+      only("activation_func", "gelu_new", activation_func == Activation::kTanhGelu,
+           "has the activation " +
+               std::string(name_of(activation_func, NamedValues<Activation>(kActivationNames))) +
+               ", not the tanh form of GELU, gelu_new"),
+      only("scale_attn_weights", "true", scale_attn_weights,
+           "does not scale attention by the root of a head's width: scale_attn_weights is false"),
+      only("scale_attn_by_inverse_layer_idx", "false", !scale_attn_by_inverse_layer_idx,
+           "scales attention by the number of a layer: scale_attn_by_inverse_layer_idx is true"),
+      only("add_qkv_bias", "false", !add_qkv_bias, biases),
+      only("add_projection_bias", "false", !add_projection_bias, biases),
+      only("add_mlp_bias", "false", !add_mlp_bias, biases),
+      only("qk_layernorm", "false", !qk_layernorm, "has norms of queries and keys"),
+      only("window_size", "none, or no less than the sequence", !has_window(model), window),
+      only("first_window_layer", "without a window, any", !has_window(model), window),
+      only("q_lora_rank", "0", !is_latent, latent),
+      only("kv_lora_rank", "0", !is_latent, latent),
+      only("qk_head_dim", "0", !is_latent, latent),
+      only("qk_pos_emb_head_dim", "0", !is_latent, latent),
+      only("v_head_dim", "0", !is_latent, latent),
+      only("num_experts", "0", is_dense, experts),
+      only("moe_router_topk", "0", is_dense, experts),
+      only("moe_ffn_hidden_size", "0", is_dense, experts),
+      only("moe_shared_expert_intermediate_size", "0", is_dense, experts),
+      only("moe_shared_expert_gate", "false", is_dense, experts),
+      only("moe_router_enable_expert_bias", "false", is_dense, experts),
+      only("moe_router_num_groups", "0", is_dense, experts),
+      only("moe_router_group_topk", "0", is_dense, experts),
+      only("first_dense_layers", "without experts, any", is_dense, experts),
+      only("moe_layer_freq", "without experts, any", is_dense, experts),
+      only("moe_expert_capacity_factor", "0", is_dense, experts),
+      only("moe_load_imbalance", "without experts, any", is_dense, experts),
+      only("mtp_num_layers", "0", mtp_num_layers == 0,
+           "predicts " + number(mtp_num_layers) + " more tokens"),
+  };
+}
+
+std::string find_unexecuted(const ParallelConfig& config) {
+  const std::vector<ExecutedField> fields = executed_fields(config);
+  const ExecutedField* const field = first_unexecuted(fields);
+  return field == nullptr ? ""
+                          : "config." + std::string(field->key) + ": ptdp-run executes " +
+                                std::string(field->executes) + ", got " + field->found;
+}
+
+std::string find_unsupported_feature(const TransformerConfig& model) {
+  const std::vector<ExecutedField> fields = executed_fields(model);
+  const ExecutedField* const field = first_unexecuted(fields);
+  return field == nullptr ? "" : field->found;
+}
+
+}  // namespace ptdp

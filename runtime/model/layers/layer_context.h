@@ -1,0 +1,84 @@
+// What all layers of a stage work with: devices, sizes, keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/model/layers/stage_settings.h"
+#include "runtime/parameters/parameter_store.h"
+#include "runtime/transport/communicator.h"
+
+namespace ptdp {
+
+/// A parameter in its store.
+struct StoredParameter {
+  ParameterStore* store = nullptr;
+  ParameterId id = 0;
+
+  [[nodiscard]] Buffer weights() const { return store->weights(id); }
+  [[nodiscard]] Buffer gradient() const { return store->gradient(id); }
+};
+
+/// Where in a layer elements are dropped.
+enum class DropoutSite : std::uint8_t { kEmbedding, kAttention, kProjection, kMlp };
+
+/// When weight gradients are formed: directly after each input gradient, or in a pass of their own.
+enum class WeightGradients : std::uint8_t { kAtOnce, kLater };
+
+/// One per stage; its layers refer to it. Rows are tokens, n = s·b of them.
+class LayerContext {
+ public:
+  /// Borrows all but the settings.
+  LayerContext(Backend& backend, Communicator& tensor_group, ParameterStore& parameters,
+               const StageSettings& settings);
+
+  [[nodiscard]] Backend& backend() const { return backend_; }
+  [[nodiscard]] Communicator& tensor_group() const { return tensor_group_; }
+  [[nodiscard]] const StageSettings& settings() const { return settings_; }
+  [[nodiscard]] const TransformerConfig& model() const { return settings_.model; }
+  [[nodiscard]] int tp() const { return tensor_group_.size(); }
+  [[nodiscard]] int tensor_rank() const { return tensor_group_.rank(); }
+  /// Sequence parallelism among more than one rank.
+  [[nodiscard]] bool scatters_sequence() const { return settings_.sequence_parallel && tp() > 1; }
+  /// Whether collectives of a backward pass run behind products.
+  [[nodiscard]] bool overlaps_tensor() const { return settings_.overlaps_tensor && tp() > 1; }
+
+  /// Runs `operation`, timed where that is asked for.
+  template <class Operation>
+  void timed(OperationKind kind, const Operation& operation) const {
+    if (settings_.clock == nullptr) {
+      operation();
+    } else {
+      settings_.clock->time(kind, operation);
+    }
+  }
+
+  /// n, and those that are this rank's: n/t where the sequence is scattered, else n.
+  [[nodiscard]] std::int64_t rows() const;
+  [[nodiscard]] std::int64_t own_rows() const;
+  [[nodiscard]] std::int64_t hidden_size() const { return settings_.model.hidden_size; }
+
+  /// Memory of the working type, and of its accumulator type.
+  [[nodiscard]] Tensor tensor(std::int64_t size) const;
+  [[nodiscard]] Tensor accumulator(std::int64_t size) const;
+
+  /// This rank's rows in the global batch.
+  [[nodiscard]] TokenRange range(const Microbatch& microbatch) const;
+  /// Dropout of a site in `layer`, counted over the model; the embedding's layer is 0.
+  [[nodiscard]] Dropout dropout(const Microbatch& microbatch, int layer, DropoutSite site) const;
+
+  /// Declares a parameter of the stage.
+  [[nodiscard]] StoredParameter declare(Parameter parameter) const;
+  /// Declares a vector that every tensor-parallel rank holds, of gradients summed over this rank's
+  /// rows.
+  [[nodiscard]] StoredParameter declare_replicated(const std::string& name, std::int64_t size,
+                                                   double value) const;
+
+ private:
+  Backend& backend_;
+  Communicator& tensor_group_;
+  ParameterStore& parameters_;
+  StageSettings settings_;
+};
+
+}  // namespace ptdp

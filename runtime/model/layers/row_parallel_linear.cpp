@@ -1,0 +1,76 @@
+#include "runtime/model/layers/row_parallel_linear.h"
+
+#include <cassert>
+#include <cmath>
+
+#include "runtime/model/layers/sequence_parallel.h"
+
+namespace ptdp {
+namespace {
+
+Linear declare_columns(const LayerContext& context, const std::string& name, std::int64_t inputs) {
+  assert(inputs % context.tp() == 0);
+  const std::int64_t outputs = context.hidden_size();
+  const std::int64_t own = inputs / context.tp();
+  const StoredParameter weight = context.declare(
+      {.name = name + ".weight",
+       .block = {.first_column = context.tensor_rank() * own,
+                 .rows = outputs,
+                 .columns = own,
+                 .total_columns = inputs},
+       .total_rows = outputs,
+       .decays = true,
+       // Two branches end in each layer: their sum keeps the variance that one has.
+       .deviation = context.model().init_method_std / std::sqrt(2.0 * context.model().num_layers)});
+  return {context, weight, own, outputs};
+}
+
+}  // namespace
+
+RowParallelLinear::RowParallelLinear(const LayerContext& context, const std::string& name,
+                                     std::int64_t inputs)
+    : context_(context), linear_(declare_columns(context, name, inputs)) {
+  if (context.model().add_bias_linear) {
+    bias_ = context.declare_replicated(name + ".bias", linear_.outputs(), 0.0);
+  }
+}
+
+Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& dropout,
+                                  const TokenRange& range) const {
+  Tensor sum = context_.tensor(context_.rows() * linear_.outputs());
+  linear_.forward(input, sum);
+  sum_rows(context_, sum);
+  const Buffer rows = own_rows(context_, sum);
+  const Buffer bias = bias_.store == nullptr ? Buffer{} : bias_.weights();
+  Tensor scattered;
+  if (context_.scatters_sequence()) {
+    scattered = context_.tensor(rows.size);
+  }
+  context_.backend().bias_dropout_add(rows, bias, residual, dropout, range,
+                                      scattered.empty() ? rows : scattered.buffer(),
+                                      context_.own_rows());
+  return scattered.empty() ? std::move(sum) : std::move(scattered);
+}
+
+Tensor RowParallelLinear::output_gradient(Buffer dy, const Dropout& dropout,
+                                          const TokenRange& range) const {
+  Tensor gradient = context_.tensor(context_.rows() * linear_.outputs());
+  context_.backend().dropout_backward(dy, dropout, range, own_rows(context_, gradient),
+                                      context_.own_rows());
+  gather_rows(context_, gradient);
+  return gradient;
+}
+
+void RowParallelLinear::input_gradient(Buffer output_gradient, Buffer dx) const {
+  linear_.input_gradient(output_gradient, dx);
+}
+
+void RowParallelLinear::weight_gradient(Buffer input, Buffer output_gradient) const {
+  linear_.weight_gradient(input, output_gradient);
+  if (bias_.store != nullptr) {
+    context_.backend().bias_gradient(own_rows(context_, output_gradient), bias_.gradient(),
+                                     context_.own_rows());
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,233 @@
+#include "runtime/optimizer/optimizer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "runtime/parameters/block_range.h"
+
+namespace ptdp {
+namespace {
+
+Part part_of_range(const Part& range, int n, int i) {
+  const Part part = part_of(range.count, n, i);
+  return {range.first + part.first, part.count};
+}
+
+/// The group's i-th rank's part of every range, ascending and not empty.
+std::vector<Part> parts_of_rank(const StoreShare& share, int n, int i) {
+  std::vector<Part> parts;
+  for (int bucket = 0; bucket < share.num_buckets; ++bucket) {
+    for (const Part& range : reduction_ranges(*share.store, bucket, share.num_buckets)) {
+      const Part part = part_of_range(range, n, i);
+      if (part.count > 0) {
+        parts.push_back(part);
+      }
+    }
+  }
+  return parts;
+}
+
+/// What this rank updates.
+std::vector<Part> updated_parts(const StoreShare& share) {
+  return share.shards_states ? parts_of_rank(share, share.group_size, share.group_rank)
+                             : parts_of_rank(share, 1, 0);
+}
+
+/// Calls visit(id, range) for every parameter that lies in one of `parts`, with what does, in the
+/// order of the flat coordinates.
+template <class Visit>
+void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
+                    const Visit& visit) {
+  const auto parameters = store.parameters();
+  std::vector<ParameterId> order(parameters.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<ParameterId>(i);
+  }
+  std::ranges::sort(order, {}, [&](ParameterId id) { return parameters[id].first; });
+  for (const Part& part : parts) {
+    for (const ParameterId id : order) {
+      const Part range = intersection(part, {parameters[id].first, parameters[id].size()});
+      if (range.count > 0) {
+        visit(id, range);
+      }
+    }
+  }
+}
+
+/// The part of a slice that lies in `range`.
+OwnedSlice narrowed(const OwnedSlice& slice, const Part& range) {
+  const auto part = [&](const Buffer& all) {
+    return all.slice(range.first - slice.range.first, range.count);
+  };
+  return {.parameter = slice.parameter,
+          .range = range,
+          .weights = part(slice.weights),
+          .gradient = part(slice.gradient),
+          .master = part(slice.master),
+          .moment1 = part(slice.moment1),
+          .moment2 = part(slice.moment2)};
+}
+
+bool counts(const StoreShare& share, const Parameter& parameter) {
+  return (share.counts_tied || parameter.group != GradientGroup::kTied) &&
+         (share.counts_replicated || !parameter.is_replicated);
+}
+
+/// What of some parts counts, neighbours joined.
+std::vector<Part> counted_of(const StoreShare& share, const std::vector<Part>& parts) {
+  std::vector<Part> counted;
+  for_each_slice(*share.store, parts, [&](ParameterId id, const Part& range) {
+    if (!counts(share, share.store->parameters()[id])) {
+      return;
+    }
+    if (!counted.empty() && counted.back().first + counted.back().count == range.first) {
+      counted.back().count += range.count;
+    } else {
+      counted.push_back(range);
+    }
+  });
+  return counted;
+}
+
+}  // namespace
+
+std::vector<Part> reduction_ranges(const ParameterStore& store, int bucket, int num_buckets) {
+  assert(bucket >= 0 && bucket < num_buckets);
+  std::vector<Part> ranges;
+  if (const auto units = store.units(); !units.empty()) {
+    const Part part = part_of(std::ssize(units), num_buckets, bucket);
+    for (const ParameterUnit& unit : units.subspan(part.first, part.count)) {
+      ranges.push_back(unit.range);
+    }
+    return ranges;
+  }
+  const Part tied{store.first_of(GradientGroup::kTied), store.count_of(GradientGroup::kTied)};
+  assert(tied.first == 0);
+  const Part rest{tied.count, store.size() - tied.count};
+  if (bucket == 0 && tied.count > 0) {
+    ranges.push_back(tied);
+  }
+  const Part range = part_of_range(rest, num_buckets, bucket);
+  if (range.count > 0) {
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+Optimizer::Optimizer(Backend& backend, std::vector<StoreShare> shares)
+    : backend_(&backend), shares_(std::move(shares)) {
+  states_.reserve(shares_.size());
+  for (const StoreShare& share : shares_) {
+    states_.push_back(make_states(share));
+  }
+  round_masters();  // weights are their masters rounded from the first step on, as after a resume
+}
+
+Optimizer::States Optimizer::make_states(const StoreShare& share) {
+  const ParameterStore& store = *share.store;
+  const std::vector<Part> parts = updated_parts(share);
+  std::int64_t count = 0;
+  for (const Part& part : parts) {
+    count += part.count;
+  }
+
+  const DataType type = store.all_gradients().type;
+  const bool has_masters = store.all_weights().type != type;
+  States states{
+      .masters = has_masters ? Tensor(*backend_, type, count) : Tensor(),
+      .moments1 = Tensor(*backend_, type, count),
+      .moments2 = Tensor(*backend_, type, count),
+      .counted = share.counts ? counted_of(share, parts) : std::vector<Part>{},
+      .saved = counted_of(share, parts_of_rank(share, share.group_size, share.group_rank))};
+  backend_->fill(states.moments1, 0.0);
+  backend_->fill(states.moments2, 0.0);
+
+  std::int64_t first = 0;
+  for_each_slice(store, parts, [&](ParameterId id, const Part& range) {
+    const Buffer weights = store.kept_weights(range);
+    const auto state = [&](const Tensor& all) { return all.buffer().slice(first, range.count); };
+    states.slices.push_back({.parameter = id,
+                             .range = range,
+                             .weights = weights,
+                             .gradient = store.kept_gradients(range),
+                             .master = has_masters ? state(states.masters) : weights,
+                             .moment1 = state(states.moments1),
+                             .moment2 = state(states.moments2)});
+    first += range.count;
+    if (has_masters) {
+      store.fill_initial(*backend_, range.first, states.slices.back().master);
+    }
+  });
+  assert(first == count);
+  return states;
+}
+
+void Optimizer::add_squares(Buffer total) {
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    for (const Part& part : states_[i].counted) {
+      backend_->add_squares(shares_[i].store->kept_gradients(part), total);
+    }
+  }
+}
+
+void Optimizer::step(const AdamW& settings) {
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    std::vector<AdamWSlice> updated;
+    updated.reserve(states_[i].slices.size());
+    for (const OwnedSlice& slice : states_[i].slices) {
+      updated.push_back({.master = slice.master,
+                         .moment1 = slice.moment1,
+                         .moment2 = slice.moment2,
+                         .gradient = slice.gradient,
+                         .weights = slice.weights,
+                         .decays = shares_[i].store->parameters()[slice.parameter].decays});
+    }
+    backend_->adamw(settings, updated);
+  }
+  zero_gradients();
+}
+
+void Optimizer::zero_gradients() {
+  for (const StoreShare& share : shares_) {
+    backend_->fill(share.store->all_gradients(), 0.0);
+  }
+}
+
+std::vector<OwnedSlice> Optimizer::saved_slices(int store) const {
+  std::vector<OwnedSlice> saved;
+  for (const OwnedSlice& slice : states_[store].slices) {
+    for (const Part& part : states_[store].saved) {
+      const Part range = intersection(slice.range, part);
+      if (range.count > 0) {
+        saved.push_back(narrowed(slice, range));
+      }
+    }
+  }
+  return saved;
+}
+
+void Optimizer::round_masters() {
+  for (const States& states : states_) {
+    for (const OwnedSlice& slice : states.slices) {
+      if (slice.master.type != slice.weights.type) {
+        backend_->convert(slice.master, slice.weights);
+      }
+    }
+  }
+}
+
+double clipping_coefficient(double norm, double largest_norm) {
+  if (largest_norm == 0.0) {
+    return 1.0;
+  }
+  return std::min(1.0, largest_norm / (norm + 1e-6));
+}
+
+double gradient_scale(double squares, double largest_norm, double loss_scale) {
+  const double norm = std::sqrt(squares) / loss_scale;
+  return clipping_coefficient(norm, largest_norm) / loss_scale;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,65 @@
+#include "runtime/rehearsal/shrink.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/model/executed_fields.h"
+
+namespace ptdp {
+
+TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& config) {
+  constexpr int channels = 2;
+  constexpr int vocabulary = 64;
+  const bool has_positions = model.position_embedding == PositionEmbedding::kLearned;
+  return {
+      .num_layers = model.num_layers,
+      .hidden_size = config.tp * channels,
+      .num_attention_heads = config.tp,
+      .num_query_groups = config.tp,
+      .kv_channels = channels,
+      .ffn_hidden_size = 4 * config.tp * channels,
+      .vocab_size = vocabulary,
+      .seq_length = config.tp,
+      .add_bias_linear = model.add_bias_linear,
+      .untied_embeddings = model.untied_embeddings,
+      .position_embedding = has_positions ? PositionEmbedding::kLearned : PositionEmbedding::kNone,
+      .dropout = model.dropout};
+}
+
+ParallelConfig shrunk(ParallelConfig config) {
+  config.dp = 1;
+  config.dp_replicate = 1;
+  config.cp = 1;
+  config.ep = 1;
+  config.etp = 1;
+  config.micro_batch_size = 1;
+  config.rank_order = {};
+  config.offload = Offload::kNone;
+  config.offload_num_layers = 0;
+  config.recompute_modules = kCoreAttentionAlone;
+  config.recompute_num_layers = 0;
+  return config;
+}
+
+std::string left_out(const TransformerConfig& model, const ParallelConfig& config) {
+  std::vector<std::string> parts;
+  for (const ExecutedField& field : executed_fields(model)) {
+    const std::string part = "the model " + field.found;
+    if (!field.is_executed && std::find(parts.begin(), parts.end(), part) == parts.end()) {
+      parts.push_back(part);
+    }
+  }
+  const std::vector<ExecutedField> small = executed_fields(shrunk(config));
+  const std::vector<ExecutedField> fields = executed_fields(config);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (!fields[i].is_executed && small[i].is_executed) {
+      parts.push_back(fmt::format("the plan has {} {}", fields[i].key, fields[i].found));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace ptdp

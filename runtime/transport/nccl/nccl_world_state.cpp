@@ -1,0 +1,230 @@
+#include "runtime/transport/nccl/nccl_world_state.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "runtime/named_thread.h"
+
+namespace ptdp {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// How often a communicator is asked whether it failed: a rank that sleeps until its GPU is done
+/// does not ask.
+constexpr std::chrono::milliseconds kWatchPeriod(100);
+constexpr std::chrono::microseconds kLongestPause(1000);
+/// NCCL makes a call that does not block on a thread of its own, which is done in tens of
+/// microseconds: a sleep would take longer.
+constexpr std::chrono::microseconds kYielding(200);
+
+ncclConfig_t config_of(bool is_blocking) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = is_blocking ? 1 : 0;
+  // Of its own: ranks use several communicators at once.
+  config.splitShare = 0;
+  return config;
+}
+
+}  // namespace
+
+void NcclEnd::throw_if_ended() const {
+  world_.throw_if_ended(rank_);
+}
+
+std::string NcclEnd::described(std::string_view call, const std::string& what) const {
+  return "NCCL, " + name_ + ": " + std::string(call) + ": " + what;
+}
+
+void NcclEnd::join(const NcclId& id, int size, int place) {
+  call("ncclCommInitRankConfig", [&](ncclComm_t& communicator) {
+    ncclUniqueId unique = {};
+    static_assert(sizeof(unique) == sizeof(id.bytes));
+    std::memcpy(&unique, id.bytes.data(), sizeof(unique));
+    ncclConfig_t config = config_of(/*is_blocking=*/false);
+    return nccl_library().comm_init_rank_config(&communicator, size, unique, place, &config);
+  });
+}
+
+void NcclEnd::split(int colour, int key, bool is_blocking, NcclEnd& part) {
+  ncclConfig_t config = config_of(is_blocking);
+  call("ncclCommSplit", [&](ncclComm_t communicator) {
+    // NCCL writes it when the split is done, which is when it is first looked at.
+    return nccl_library().comm_split(communicator, colour, key, &part.communicator_, &config);
+  });
+  if (colour != NCCL_SPLIT_NOCOLOR) {
+    part.call("ncclCommSplit", [](ncclComm_t communicator) {
+      ncclResult_t state = ncclSuccess;
+      const ncclResult_t asked = nccl_library().comm_get_async_error(communicator, &state);
+      return asked == ncclSuccess ? state : asked;
+    });
+  }
+}
+
+void NcclEnd::finish(std::unique_lock<std::mutex>& lock, std::string_view name,
+                     ncclResult_t result) {
+  const NcclLibrary& nccl = nccl_library();
+  const auto start = steady_clock::now();
+  std::chrono::microseconds pause(0);
+  while (result == ncclInProgress) {
+    lock.unlock();
+    if (steady_clock::now() - start < kYielding) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause + std::chrono::microseconds(1), kLongestPause);
+    }
+    lock.lock();
+    throw_if_ended();
+    if (std::chrono::duration<double>(steady_clock::now() - start).count() >
+        world_.deadline().value()) {
+      throw Error(described(name, "still in progress after " +
+                                      std::to_string(std::lround(world_.deadline().value())) +
+                                      " s: expected all of its ranks to make this call; one of "
+                                      "them does not come"),
+                  ExitStatus::kRuntimeFault);
+    }
+    const ncclResult_t asked = nccl.comm_get_async_error(communicator_, &result);
+    result = asked == ncclSuccess ? result : asked;
+  }
+  if (result != ncclSuccess) {
+    throw Error(described(name, std::string(nccl.get_error_string(result)) + " (" +
+                                    nccl.get_last_error(communicator_) + ")"),
+                ExitStatus::kRuntimeFault);
+  }
+}
+
+bool NcclEnd::close() noexcept {
+  const NcclLibrary& nccl = nccl_library();
+  try {
+    call("ncclCommFinalize",
+         [&](ncclComm_t communicator) { return nccl.comm_finalize(communicator); });
+  } catch (...) {
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  is_gone_ = is_gone_ || nccl.comm_destroy(communicator_) == ncclSuccess;
+  return is_gone_;
+}
+
+void NcclEnd::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!is_gone_ && communicator_ != nullptr) {
+    static_cast<void>(nccl_library().comm_abort(communicator_));
+  }
+  is_gone_ = true;
+}
+
+std::string NcclEnd::fault() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || is_gone_ || communicator_ == nullptr) {
+    return "";
+  }
+  const NcclLibrary& nccl = nccl_library();
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = nccl.comm_get_async_error(communicator_, &state);
+  state = asked == ncclSuccess ? state : asked;
+  if (state == ncclSuccess || state == ncclInProgress) {
+    return "";
+  }
+  return described("ncclCommGetAsyncError", std::string(nccl.get_error_string(state)) + " (" +
+                                                nccl.get_last_error(communicator_) + ")");
+}
+
+NcclWorldState::NcclWorldState(const NcclId& id, int size, const NcclOptions& options)
+    : id_(id),
+      size_(size),
+      options_(options),
+      watcher_(named_thread("nccl watcher", [this] { watch(); })) {}
+
+NcclWorldState::~NcclWorldState() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  watcher_.join();
+}
+
+std::shared_ptr<NcclEnd> NcclWorldState::add(int rank, std::string name) {
+  const std::lock_guard lock(mutex_);
+  ends_.push_back(std::make_shared<NcclEnd>(*this, rank, std::move(name)));
+  return ends_.back();
+}
+
+void NcclWorldState::close(const std::shared_ptr<NcclEnd>& end) noexcept {
+  if (!is_aborted_ && end->close()) {
+    const std::lock_guard lock(mutex_);
+    std::erase(ends_, end);
+  } else {
+    abort();
+  }
+}
+
+void NcclWorldState::abort() noexcept {
+  is_aborted_ = true;
+  changed_.notify_all();
+}
+
+void NcclWorldState::throw_if_ended(int rank) {
+  if (!is_aborted_) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (rank == failed_rank_) {
+    throw Error(failure_, ExitStatus::kRuntimeFault);
+  }
+  throw Aborted();
+}
+
+void NcclWorldState::fail(int rank, std::string failure) {
+  const std::lock_guard lock(mutex_);
+  if (!is_aborted_) {
+    failure_ = std::move(failure);
+    failed_rank_ = rank;
+    is_aborted_ = true;
+  }
+}
+
+/// In a group, so that none waits for another's kernel to end. Those in a call come last: NCCL
+/// waits for the call, which may wait for a kernel of another.
+void NcclWorldState::abort_all(Ends ends) noexcept {
+  std::partition(ends.begin(), ends.end(),
+                 [](const std::shared_ptr<NcclEnd>& end) { return !end->is_in_call(); });
+  const NcclLibrary& nccl = nccl_library();
+  static_cast<void>(nccl.group_start());
+  for (const std::shared_ptr<NcclEnd>& end : ends) {
+    end->abort();
+  }
+  static_cast<void>(nccl.group_end());
+}
+
+void NcclWorldState::watch() {
+  bool is_over = false;
+  while (!is_over) {
+    std::unique_lock lock(mutex_);
+    // Once aborted, what others add yet is looked for now and then.
+    changed_.wait_for(lock, kWatchPeriod,
+                      [this] { return is_ending_ || (is_aborted_ && !ends_.empty()); });
+    is_over = is_ending_;
+    const bool aborts = is_aborted_;
+    Ends ends = aborts ? std::exchange(ends_, {}) : ends_;
+    lock.unlock();
+    if (aborts) {
+      abort_all(std::move(ends));
+      continue;
+    }
+    for (const std::shared_ptr<NcclEnd>& end : ends) {
+      if (std::string fault = end->fault(); !fault.empty()) {
+        fail(end->rank(), std::move(fault));
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace ptdp

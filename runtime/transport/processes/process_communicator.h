@@ -1,0 +1,91 @@
+// One process's end of a group of processes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/transport/message_communicator.h"
+#include "runtime/transport/processes/process_engine.h"
+#include "runtime/transport/request_places.h"
+
+namespace ptdp {
+
+/// What the ends of a world share. The world ends with the last of them.
+class ProcessWorldState {
+ public:
+  ProcessWorldState(std::shared_ptr<ProcessEngine> engine, CollectiveAlgorithm algorithm)
+      : engine_(std::move(engine)), algorithm_(algorithm), number_(engine_->begin_world()) {}
+  ProcessWorldState(const ProcessWorldState&) = delete;
+  ProcessWorldState& operator=(const ProcessWorldState&) = delete;
+  ProcessWorldState(ProcessWorldState&&) = delete;
+  ProcessWorldState& operator=(ProcessWorldState&&) = delete;
+  ~ProcessWorldState() { engine_->end_world(); }
+
+  [[nodiscard]] ProcessEngine& engine() const { return *engine_; }
+  [[nodiscard]] CollectiveAlgorithm algorithm() const { return algorithm_; }
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+
+ private:
+  std::shared_ptr<ProcessEngine> engine_;
+  CollectiveAlgorithm algorithm_;
+  std::uint32_t number_;
+};
+
+/// Processes that talk to each other, apart from other groups.
+struct ProcessGroup {
+  /// Formed alike by all members, each by itself, out of what makes a group: 64 bits, so that two
+  /// of a thousand groups are the same once in 10^13 jobs.
+  std::uint64_t id = 0;
+  std::vector<int> members;  ///< Ranks of the job.
+};
+
+/// Made by JobWorld. Sends are copied; a message is copied again when it is waited for. Buffers are
+/// touched in calls of this end alone.
+class ProcessCommunicator final : public MessageCommunicator {
+ public:
+  ProcessCommunicator(std::shared_ptr<ProcessWorldState> world, ProcessGroup group, int rank,
+                      Backend& backend);
+  ProcessCommunicator(const ProcessCommunicator&) = delete;
+  ProcessCommunicator& operator=(const ProcessCommunicator&) = delete;
+  ProcessCommunicator(ProcessCommunicator&&) = delete;
+  ProcessCommunicator& operator=(ProcessCommunicator&&) = delete;
+  ~ProcessCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(group_.members.size()); }
+  [[nodiscard]] std::unique_ptr<Communicator> group(std::span<const int> ranks, int tag) override;
+  void abort(ExitStatus status) noexcept override { engine().abort(static_cast<int>(status)); }
+
+ protected:
+  [[nodiscard]] Request start_send(Buffer buffer, int to, Traffic traffic) override;
+  [[nodiscard]] Request start_receive(Buffer buffer, int from, Traffic traffic,
+                                      std::optional<Reduction> reduction) override;
+  void wait_all(std::span<const Request> requests) override;
+  void withdraw_collectives() noexcept override;
+
+ private:
+  [[nodiscard]] std::uint64_t channel(Traffic traffic) const;
+  [[nodiscard]] int member(int rank) const {
+    return group_.members[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] Mailbox& mailbox(int from, Traffic traffic);
+  void take(ProcessReceive& receive);
+  void combine_received(Buffer sent, Buffer to, Reduction reduction);
+
+  [[nodiscard]] ProcessEngine& engine() const { return world_->engine(); }
+
+  std::shared_ptr<ProcessWorldState> world_;
+  ProcessGroup group_;
+  int rank_;
+  bool is_on_device_;
+  std::map<std::pair<std::vector<int>, int>, std::uint64_t> groups_made_;  ///< By ranks and tag.
+  std::vector<Mailbox*> mailboxes_;  ///< [traffic][from]; null before their first use.
+  RequestPlaces<ProcessReceive> receives_;
+};
+
+}  // namespace ptdp

@@ -1,0 +1,52 @@
+// The two parts of a meeting over TCP: that of rank 0, and that of every other rank.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "runtime/transport/processes/tcp/tcp_meeting.h"
+
+namespace ptdp {
+
+using MeetingClock = std::chrono::steady_clock;
+
+/// The part of rank 0; throws as join_tcp_job() does.
+[[nodiscard]] Meeting host_meeting(const TcpJobOptions& options, PacketPool& pool);
+/// The part of a rank above 0; throws as join_tcp_job() does.
+[[nodiscard]] Meeting join_meeting(const TcpJobOptions& options, PacketPool& pool);
+
+/// Who waits in a meeting looks so often.
+inline constexpr int kPollMilliseconds = 50;
+/// For somebody who connected to say who he is, and for an answer to that.
+inline constexpr auto kHelloPatience = std::chrono::seconds(10);
+inline constexpr std::chrono::milliseconds kFirstRetry{20};
+inline constexpr std::chrono::milliseconds kLongestRetry{1000};
+
+/// The time of a meeting: how long it may take, and when to say what is waited for.
+class Patience {
+ public:
+  explicit Patience(const TcpJobOptions& options)
+      : options_(&options), next_notice_(begin_ + of(options.notice_interval)) {}
+
+  [[nodiscard]] bool is_over() const { return MeetingClock::now() >= end(); }
+  [[nodiscard]] MeetingClock::time_point end() const {
+    return options_->timeout ? begin_ + of(*options_->timeout) : MeetingClock::time_point::max();
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(MeetingClock::now() - begin_).count();
+  }
+  static MeetingClock::duration of(Seconds time) {
+    return std::chrono::duration_cast<MeetingClock::duration>(
+        std::chrono::duration<double>(time.value()));
+  }
+  /// Says what is waited for, where it is time to.
+  void notice(const std::function<std::string()>& what);
+
+ private:
+  const TcpJobOptions* options_;
+  MeetingClock::time_point begin_ = MeetingClock::now();
+  MeetingClock::time_point next_notice_;
+};
+
+}  // namespace ptdp

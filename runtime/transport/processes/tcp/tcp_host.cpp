@@ -1,0 +1,322 @@
+// Rank 0's part of a meeting: it listens, hears who comes, and tells all where all are.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "runtime/transport/processes/tcp/keyed_digest.h"
+#include "runtime/transport/processes/tcp/meeting_parts.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kMostRanksNamed = 8;
+/// For an earlier job to give the port free.
+constexpr auto kPortPatience = std::chrono::seconds(10);
+
+[[noreturn]] void fail_to_host(const std::string& what) {
+  throw Error(what, ExitStatus::kRuntimeFault);
+}
+
+/// "3, 5-7".
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  std::string text;
+  std::size_t named = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++named) {
+    if (named == kMostRanksNamed) {
+      return text + ", ...";
+    }
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
+      ++last;
+    }
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    text += last == i ? "" : "-" + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
+  const std::string address = own_address_of(options.address);
+  const auto end = std::min(patience.end(), MeetingClock::now() + kPortPatience);
+  std::chrono::milliseconds pause = kFirstRetry;
+  while (true) {
+    try {
+      return listen_on(options.port, address);
+    } catch (const Error& error) {
+      if (MeetingClock::now() + pause >= end) {
+        fail_to_host(fmt::format(
+            "rank 0 on host {}: the meeting: {} ({}:{}), where the other ranks expect it",
+            own_host_name(), error.what(), options.address, options.port));
+      }
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestRetry);
+  }
+}
+
+/// Somebody who connected to rank 0.
+struct Guest {
+  TcpConnection connection;
+  MeetingClock::time_point since = MeetingClock::now();
+  std::optional<TcpHello> claim = {};  ///< Of one who was asked for the job's secret,
+  TcpProof proof = {};                 ///< with this.
+  std::optional<TcpHello> hello = {};  ///< Of one who joined.
+};
+
+bool are_of_one_process(const TcpHello& a, const TcpHello& b) {
+  return a.process == b.process && a.self.machine == b.self.machine && a.self.port == b.self.port;
+}
+
+/// Rank 0's part.
+class Host {
+ public:
+  Host(const TcpJobOptions& options, PacketPool& pool)
+      : options_(&options),
+        pool_(&pool),
+        patience_(options),
+        listening_(listen_at_port(options, patience_)) {}
+
+  [[nodiscard]] Meeting gather() {
+    while (true) {
+      wait_for_guests();
+      const bool has_room = let_in();
+      for (Guest& guest : guests_) {
+        look_at(guest);
+      }
+      std::erase_if(guests_, [](const Guest& guest) { return !guest.connection.is_open(); });
+      if (!has_room) {
+        make_room();
+      }
+      const std::vector<int> missing = missing_ranks();
+      if (missing.empty()) {
+        return complete();
+      }
+      if (patience_.is_over()) {
+        end_all(fmt::format(
+            "the meeting: {} of {} processes did not come to rank 0 on host {} (port {}, address "
+            "{}) within {:.4g} s: rank{} {}{}",
+            missing.size(), options_->size, own_host_name(), listening_.port, options_->address,
+            options_->timeout->value(), missing.size() == 1 ? "" : "s", ranks_in_words(missing),
+            others_in_words()));
+      }
+      patience_.notice([&] {
+        return fmt::format("rank{} {} of {} at {}:{}{}", missing.size() == 1 ? "" : "s",
+                           ranks_in_words(missing), options_->size, options_->address,
+                           listening_.port, others_in_words());
+      });
+    }
+  }
+
+ private:
+  void wait_for_guests() {
+    std::vector<pollfd> polled = {{.fd = listening_.socket.get(), .events = POLLIN, .revents = 0}};
+    for (const Guest& guest : guests_) {
+      polled.push_back({.fd = guest.connection.descriptor(), .events = POLLIN, .revents = 0});
+    }
+    ::poll(polled.data(), polled.size(), kPollMilliseconds);
+  }
+
+  void look_at(Guest& guest) {
+    TcpConnection& connection = guest.connection;
+    connection.flush();
+    const std::optional<Packet> packet = connection.receive(TcpConnection::kMostOfStranger);
+    if (packet && !guest.hello) {
+      judge(guest, text_of(*packet));
+      return;
+    }
+    const bool is_silent = !guest.hello && MeetingClock::now() - guest.since > kHelloPatience;
+    if (packet || is_silent) {  // who joined has nothing to say yet
+      connection.close();
+    }
+    if (guest.claim && !guest.hello && !connection.is_open()) {
+      note_turned_away(*guest.claim, "it did not answer for PTDP_JOB_SECRET");
+    }
+  }
+
+  /// False where the system has no descriptor left for the next guest.
+  bool let_in() {
+    while (std::optional<Socket> socket = accept_next(listening_.socket)) {
+      guests_.push_back({.connection = TcpConnection(std::move(*socket), *pool_)});
+    }
+    return errno != EMFILE && errno != ENFILE;
+  }
+
+  /// Processes of the job speak at once: the guest that has been silent longest goes.
+  void make_room() {
+    const auto silent = std::find_if(guests_.begin(), guests_.end(),
+                                     [](const Guest& guest) { return !guest.hello; });
+    if (silent != guests_.end()) {
+      guests_.erase(silent);
+      return;
+    }
+    lacks_room_ = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(kPollMilliseconds));
+  }
+
+  /// A guest spoke who has not joined yet. Whoever does not belong here ends nothing.
+  void judge(Guest& guest, const std::string& text) {
+    if (guest.claim) {
+      return judge_proof(guest, text);
+    }
+    std::optional<TcpHello> hello = parse_hello_text(text);
+    if (!hello || guest.connection.was_hung_up()) {
+      guest.connection.close();
+      return;
+    }
+    if (const std::string fault = mismatch(*hello); !fault.empty()) {
+      return turn_away(guest, *hello, fault);
+    }
+    if (options_->secret.empty()) {
+      return welcome(guest, std::move(*hello), kWelcome);
+    }
+    guest.claim = std::move(hello);
+    guest.proof = {.hello = text, .challenge = random_digits()};
+    guest.connection.send(to_packet(*pool_, std::string(kChallenge) + guest.proof.challenge));
+  }
+
+  void judge_proof(Guest& guest, const std::string& text) {
+    guest.proof.answer = answer_in(text);
+    if (!are_equal_digests(text, guest.proof.of_guest(options_->secret))) {
+      return turn_away(guest, *guest.claim, "expected the PTDP_JOB_SECRET of rank 0, got another");
+    }
+    welcome(guest, std::move(*guest.claim), guest.proof.of_host(options_->secret));
+  }
+
+  /// Why this is no process of the job; empty where it may be one.
+  [[nodiscard]] std::string mismatch(const TcpHello& hello) const {
+    if (hello.job != as_word(options_->job)) {
+      return fmt::format("another job meets there: expected job {}, got {}", as_word(options_->job),
+                         as_word(hello.job));
+    }
+    if (hello.version != PTDP_VERSION) {
+      return fmt::format("expected version {} of this program as on rank 0, got {}", PTDP_VERSION,
+                         as_word(hello.version));
+    }
+    if (hello.size != options_->size) {
+      return fmt::format("expected a job of {} processes as on rank 0, got one of {}",
+                         options_->size, hello.size);
+    }
+    if (hello.has_secret && options_->secret.empty()) {
+      return "it has a PTDP_JOB_SECRET, rank 0 has none";
+    }
+    return hello.rank == 0
+               ? fmt::format("process {} on host {} is rank 0", ::getpid(), own_host_name())
+               : "";
+  }
+
+  void turn_away(Guest& guest, const TcpHello& hello, const std::string& why) {
+    guest.connection.send(to_packet(*pool_, refusal(why)));
+    guest.connection.close();
+    note_turned_away(hello, why);
+  }
+
+  void note_turned_away(const TcpHello& hello, const std::string& why) {
+    constexpr std::size_t most_told = 4;
+    if (turned_away_.size() < most_told) {
+      turned_away_.insert(fmt::format("{}: {}", described(hello), why));
+    }
+  }
+
+  /// A process that hung up and comes again takes the place of its former connection.
+  void welcome(Guest& guest, TcpHello hello, const std::string& word) {
+    const auto same = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& other) {
+      return other.hello && other.connection.is_open() && other.hello->rank == hello.rank;
+    });
+    if (same != guests_.end() && !are_of_one_process(*same->hello, hello) &&
+        !same->connection.was_hung_up()) {
+      return turn_away(
+          guest, hello,
+          fmt::format("two processes are rank {}: process {} on host {} came first", hello.rank,
+                      same->hello->process, as_word(same->hello->self.host)));
+    }
+    if (same != guests_.end()) {
+      same->connection.close();
+    }
+    const std::string seen = guest.connection.peer_address();
+    std::vector<std::string>& ways = hello.self.addresses;
+    if (!is_loopback(seen)) {
+      std::erase(ways, seen);
+      ways.insert(ways.begin(), seen);
+    }
+    guest.hello = std::move(hello);
+    guest.connection.send(to_packet(*pool_, word));
+  }
+
+  /// What may be why ranks are missing, behind their names.
+  [[nodiscard]] std::string others_in_words() const {
+    std::string text = lacks_room_ ? "; this process may not have more connections open" : "";
+    for (const std::string& other : turned_away_) {
+      text += "; turned away " + other;
+    }
+    return text;
+  }
+
+  /// Throws it, here alone.
+  [[noreturn]] void end_all(const std::string& why) {
+    for (Guest& guest : guests_) {
+      guest.connection.send(to_packet(*pool_, std::string(kEnded)));
+    }
+    fail_to_host(why);
+  }
+
+  [[nodiscard]] std::vector<int> missing_ranks() const {
+    std::vector<bool> is_here(static_cast<std::size_t>(options_->size), false);
+    is_here[0] = true;
+    for (const Guest& guest : guests_) {
+      if (guest.hello) {
+        is_here[static_cast<std::size_t>(guest.hello->rank)] = true;
+      }
+    }
+    std::vector<int> missing;
+    for (int rank = 0; rank < options_->size; ++rank) {
+      if (!is_here[static_cast<std::size_t>(rank)]) {
+        missing.push_back(rank);
+      }
+    }
+    return missing;
+  }
+
+  [[nodiscard]] Meeting complete() {
+    Meeting meeting{.secret = random_digits()};
+    meeting.processes.resize(static_cast<std::size_t>(options_->size));
+    meeting.processes[0] = own_process(listening_);
+    for (Guest& guest : guests_) {
+      if (guest.hello) {
+        meeting.processes[static_cast<std::size_t>(guest.hello->rank)] = guest.hello->self;
+        meeting.connections.emplace(guest.hello->rank, std::move(guest.connection));
+      }
+    }
+    const std::string table =
+        to_text(TcpTable{.secret = meeting.secret, .processes = meeting.processes});
+    for (auto& [rank, connection] : meeting.connections) {
+      connection.send(to_packet(*pool_, table));
+    }
+    meeting.listening = std::move(listening_);
+    return meeting;
+  }
+
+  const TcpJobOptions* options_;
+  PacketPool* pool_;
+  Patience patience_;
+  Listening listening_;
+  std::vector<Guest> guests_;
+  std::set<std::string> turned_away_;  ///< The first few, and why.
+  bool lacks_room_ = false;
+};
+
+}  // namespace
+
+Meeting host_meeting(const TcpJobOptions& options, PacketPool& pool) {
+  return Host(options, pool).gather();
+}
+
+}  // namespace ptdp

@@ -1,0 +1,198 @@
+// The part of a rank above 0 in a meeting: it looks for rank 0, says who it is, and hears where all
+// are.
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "runtime/transport/processes/tcp/keyed_digest.h"
+#include "runtime/transport/processes/tcp/meeting_parts.h"
+
+namespace ptdp {
+namespace {
+
+/// For rank 0 to say that it gave up.
+constexpr auto kTableMargin = std::chrono::seconds(2);
+constexpr auto kOneAttempt = std::chrono::seconds(2);
+
+[[noreturn]] void fail_to_meet(const std::string& what) {
+  throw Error(what, ExitStatus::kRuntimeFault);
+}
+
+class Joiner {
+ public:
+  Joiner(const TcpJobOptions& options, PacketPool& pool)
+      : options_(&options),
+        pool_(&pool),
+        patience_(options),
+        place_(fmt::format("{}:{}", options.address, options.port)) {}
+
+  [[nodiscard]] Meeting join() {
+    std::chrono::milliseconds pause = kFirstRetry;
+    while (true) {
+      for (const SocketAddress& address : find_host()) {
+        if (std::optional<Meeting> meeting = try_at(address)) {
+          return std::move(*meeting);
+        }
+      }
+      if (MeetingClock::now() + pause >= patience_.end()) {
+        fail_to_meet(fmt::format(
+            "rank {} on host {}: the meeting: cannot join rank 0 at {} within "
+            "{:.4g} s: {}",
+            options_->rank, own_host_name(), place_, options_->timeout->value(), fault_));
+      }
+      notice();
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongestRetry);
+    }
+  }
+
+ private:
+  void notice() {
+    patience_.notice([&] { return fmt::format("rank 0 at {}: {}", place_, fault_); });
+  }
+
+  [[nodiscard]] std::vector<SocketAddress> find_host() {
+    Resolution found = resolve(options_->address, options_->port);
+    if (found.addresses.empty()) {
+      note_fault(found.fault);
+    }
+    return std::move(found.addresses);
+  }
+
+  /// What is cut short by the end says less than what was before.
+  void note_fault(const std::string& what) {
+    if (fault_.empty() || !patience_.is_over()) {
+      fault_ = what;
+    }
+  }
+
+  [[nodiscard]] std::optional<Meeting> try_at(const SocketAddress& address) {
+    PendingConnection pending(address);
+    const auto end = std::min(MeetingClock::now() + kOneAttempt, patience_.end());
+    PendingConnection::State state = PendingConnection::State::kUnderWay;
+    while (state == PendingConnection::State::kUnderWay && MeetingClock::now() < end) {
+      state = pending.look(kPollMilliseconds);
+    }
+    if (state != PendingConnection::State::kConnected) {
+      note_fault(state == PendingConnection::State::kFailed ? pending.fault() : "no answer");
+      return std::nullopt;
+    }
+    Socket socket = pending.take();
+    listen_where_reached(local_address(socket));
+    TcpConnection connection(std::move(socket), *pool_);
+    TcpProof proof{.hello = to_text(own_hello(*options_, listening_)), .answer = random_digits()};
+    std::optional<std::string> answer = ask(connection, proof.hello);
+    if (answer && answer->starts_with(kChallenge)) {
+      if (options_->secret.empty()) {
+        fail_to_meet(
+            fmt::format("rank {} on host {}: the meeting: rank 0 at {} asks for the job's "
+                        "secret: expected PTDP_JOB_SECRET in the environment",
+                        options_->rank, own_host_name(), place_));
+      }
+      proof.challenge = answer->substr(kChallenge.size());
+      answer = ask(connection, proof.of_guest(options_->secret));
+    }
+    const bool is_welcome =
+        answer &&
+        (options_->secret.empty() ? *answer == kWelcome
+                                  : are_equal_digests(*answer, proof.of_host(options_->secret)));
+    if (is_welcome) {
+      return wait_for_table(std::move(connection));
+    }
+    end_where_told(answer);
+    if (answer && answer->starts_with(kWelcome)) {
+      fail_to_meet(
+          fmt::format("rank {} on host {}: the meeting: rank 0 at {} does not prove to "
+                      "know PTDP_JOB_SECRET: expected that of this process",
+                      options_->rank, own_host_name(), place_));
+    }
+    note_fault(connection.is_open() ? "somebody listens there who does not answer as rank 0 does"
+                                    : "somebody listens there who hangs up");
+    return std::nullopt;
+  }
+
+  /// At the address by which this process reaches rank 0; at all where that is of this host alone,
+  /// and processes on others may know rank 0 by the same name.
+  void listen_where_reached(const std::string& local) {
+    const bool is_for_all =
+        local.starts_with("fe80:") || (is_loopback(local) && !is_loopback(options_->address));
+    const std::string address = is_for_all ? "" : local;
+    if (!listening_.socket.is_open() || listening_.address != address) {
+      listening_ = listen_on(0, address);
+    }
+  }
+
+  /// The other side's next word, after this one.
+  [[nodiscard]] std::optional<std::string> ask(TcpConnection& connection,
+                                               const std::string& text) const {
+    connection.send(to_packet(*pool_, text));
+    return next_text(connection, std::min(patience_.end(), MeetingClock::now() + kHelloPatience));
+  }
+
+  /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
+  [[nodiscard]] std::optional<Meeting> wait_for_table(TcpConnection connection) {
+    const auto end = options_->timeout
+                         ? MeetingClock::now() + Patience::of(*options_->timeout) + kTableMargin
+                         : MeetingClock::time_point::max();
+    const std::optional<std::string> answer = next_text(connection, end);
+    end_where_told(answer);
+    std::optional<TcpTable> table =
+        answer ? parse_table_text(*answer, options_->size) : std::nullopt;
+    if (!table) {
+      note_fault(connection.is_open() ? "rank 0 did not say that all processes came"
+                                      : "rank 0 was there, and is gone");
+      return std::nullopt;
+    }
+    Meeting meeting{.secret = std::move(table->secret), .processes = std::move(table->processes)};
+    meeting.connections.emplace(0, std::move(connection));
+    meeting.listening = std::move(listening_);
+    return meeting;
+  }
+
+  void end_where_told(const std::optional<std::string>& answer) {
+    if (answer == kEnded) {
+      throw Aborted();
+    }
+    if (answer && answer->starts_with(kRefused)) {
+      fail_to_meet(fmt::format("rank {} on host {}: the meeting: rank 0 at {} refuses it: {}",
+                               options_->rank, own_host_name(), place_,
+                               answer->substr(kRefused.size())));
+    }
+  }
+
+  /// None where the connection ended, or the time.
+  [[nodiscard]] static std::optional<std::string> next_text(TcpConnection& connection,
+                                                            MeetingClock::time_point end) {
+    while (connection.is_open() && MeetingClock::now() < end) {
+      connection.flush();
+      if (const std::optional<Packet> packet = connection.receive(TcpConnection::kMost)) {
+        return packet->header().kind == PacketHeader::Kind::kText ? std::optional(text_of(*packet))
+                                                                  : std::nullopt;
+      }
+      pollfd polled{.fd = connection.descriptor(), .events = POLLIN, .revents = 0};
+      ::poll(&polled, 1, kPollMilliseconds);
+    }
+    return std::nullopt;
+  }
+
+  const TcpJobOptions* options_;
+  PacketPool* pool_;
+  Patience patience_;
+  std::string place_;
+  Listening listening_;
+  std::string fault_;  ///< Of the last attempt.
+};
+
+}  // namespace
+
+Meeting join_meeting(const TcpJobOptions& options, PacketPool& pool) {
+  return Joiner(options, pool).join();
+}
+
+}  // namespace ptdp

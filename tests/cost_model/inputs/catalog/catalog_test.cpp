@@ -1,0 +1,324 @@
+#include "cost_model/inputs/catalog/catalog.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <type_traits>
+
+#include "cost_model/inputs/parameter_counts.h"
+#include "tests/support/round_trip.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char* kVariable = "PTDP_PROFILES";
+
+/// Sets or clears PTDP_PROFILES while it lives.
+class ProfilesVariable {
+ public:
+  explicit ProfilesVariable(const std::optional<std::string>& value) {
+    if (const char* before = std::getenv(kVariable)) {
+      before_ = before;
+    }
+    set(value);
+  }
+  ProfilesVariable(const ProfilesVariable&) = delete;
+  ProfilesVariable& operator=(const ProfilesVariable&) = delete;
+  ProfilesVariable(ProfilesVariable&&) = delete;
+  ProfilesVariable& operator=(ProfilesVariable&&) = delete;
+  ~ProfilesVariable() { set(before_); }
+
+ private:
+  static void set(const std::optional<std::string>& value) {
+    if (value.has_value()) {
+      ::setenv(kVariable, value->c_str(), 1);
+    } else {
+      ::unsetenv(kVariable);
+    }
+  }
+
+  std::optional<std::string> before_;
+};
+
+/// The directories of profiles/ by kind.
+struct Kind {
+  ProfileKind kind;
+  std::string directory;
+};
+std::vector<Kind> kinds() {
+  return {{ProfileKind::kModel, "models"},
+          {ProfileKind::kCluster, "clusters"},
+          {ProfileKind::kStack, "stacks"},
+          {ProfileKind::kGpu, "gpus"},
+          {ProfileKind::kCurve, "curves"}};
+}
+
+/// The catalog of the source tree, whatever the environment says.
+class ShippedProfiles : public testing::Test {
+ private:
+  ProfilesVariable unset_{std::nullopt};
+};
+
+constexpr const char* kModelText = R"({
+  "schema": "ptdp.model/1",
+  "name": "mine",
+  "source": "a test",
+  "num_layers": 2,
+  "hidden_size": 8,
+  "num_attention_heads": 2,
+  "vocab_size": 16,
+  "seq_length": 4,
+  "global_batch_size": 6
+})";
+
+TEST_F(ShippedProfiles, LieInTheSourceTree) {
+  EXPECT_TRUE(fs::equivalent(profiles_directory(), PTDP_SOURCE_DIR "/profiles"));
+}
+
+TEST_F(ShippedProfiles, AreListedFileByFile) {
+  for (const Kind& kind : kinds()) {
+    std::vector<std::string> names;
+    for (const auto& entry :
+         fs::directory_iterator(fs::path(PTDP_SOURCE_DIR "/profiles") / kind.directory)) {
+      names.push_back(entry.path().stem().string());
+    }
+    EXPECT_THAT(list_profiles(kind.kind), testing::UnorderedElementsAreArray(names))
+        << kind.directory;
+    EXPECT_THAT(names, Not(IsEmpty())) << kind.directory;
+  }
+}
+
+TEST_F(ShippedProfiles, AreListedByName) {
+  for (const Kind& kind : kinds()) {
+    const std::vector<std::string> names = list_profiles(kind.kind);
+    EXPECT_TRUE(std::is_sorted(names.begin(), names.end())) << kind.directory;
+  }
+}
+
+TEST_F(ShippedProfiles, AreNamedLikeTheirFiles) {
+  for (const Kind& kind : kinds()) {
+    for (const std::string& name : list_profiles(kind.kind)) {
+      ObjectReader reader = ObjectReader::from_file(fs::path(PTDP_SOURCE_DIR "/profiles") /
+                                                    kind.directory / (name + ".json"));
+      std::string written;
+      reader.name("name", written);
+      EXPECT_EQ(written, name) << kind.directory;
+    }
+  }
+}
+
+TEST_F(ShippedProfiles, GoByTheNamesThatTheFieldUses) {
+  EXPECT_EQ(find_gpu("A100-80GB-SXM").name, "a100-80gb-sxm");
+  EXPECT_EQ(find_gpu("GB200-NVL72").name, "gb200-nvl72");
+  EXPECT_EQ(find_model("GPT3-175B").name, "gpt3-175b");
+}
+
+TEST_F(ShippedProfiles, OfModelsAreResolvedAndHaveABatch) {
+  for (const std::string& name : list_profiles(ProfileKind::kModel)) {
+    const ModelProfile profile = find_model(name);
+    EXPECT_EQ(profile.name, name);
+    EXPECT_GT(profile.global_batch_size, 0) << name;
+    EXPECT_EQ(resolved(profile.config, name), profile.config) << name;
+  }
+}
+
+// The released weights (model cards); DeepSeek-V3's README_WEIGHTS: 671.0 B without the module that
+// predicts one more token.
+TEST_F(ShippedProfiles, OfModelsWithExpertsHaveTheParametersThatWereReleased) {
+  for (const auto& [name, parameters] :
+       {std::pair("mixtral-8x7b", 46'702'792'704), std::pair("mixtral-8x22b", 140'620'634'112),
+        std::pair("qwen3-30b-a3b", 30'532'122'624), std::pair("qwen3-235b-a22b", 235'093'634'560),
+        std::pair("deepseek-v3", 671'026'419'200), std::pair("kimi-k2", 1'026'408'232'448)}) {
+    EXPECT_EQ(parameter_count(find_model(name).config), parameters) << name;
+  }
+  EXPECT_EQ(find_model("deepseek-v3").config.mtp_num_layers, 1);
+}
+
+TEST_F(ShippedProfiles, OfClustersNameAStackThatIsThere) {
+  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
+    const std::string stack = find_cluster(name).default_stack;
+    EXPECT_EQ(find_stack(stack).name, stack) << name;
+  }
+}
+
+/// Calls `check` with every shipped value that has describe(), and the name of its profile.
+template <class Check>
+void for_every_profile(const Check& check) {
+  for (const std::string& name : list_profiles(ProfileKind::kModel)) {
+    check(find_model(name).config, name);
+  }
+  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
+    check(find_cluster(name), name);
+  }
+  for (const std::string& name : list_profiles(ProfileKind::kStack)) {
+    check(find_stack(name), name);
+  }
+  for (const std::string& name : list_profiles(ProfileKind::kGpu)) {
+    check(find_gpu(name), name);
+  }
+  for (const std::string& name : list_profiles(ProfileKind::kCurve)) {
+    for (const AllReduceCurve& curve : find_all_reduce_curves(name)) {
+      check(curve, name);
+    }
+  }
+}
+
+TEST_F(ShippedProfiles, ReadBackAsTheyWere) {
+  for_every_profile([](const auto& value, const std::string& name) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    EXPECT_EQ(parse<Value>(dump(value)), value) << name;
+  });
+}
+
+TEST_F(ShippedProfiles, AreWrittenAgainAsTheSameBytes) {
+  for_every_profile([](const auto& value, const std::string& name) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    const std::string once = dump(value);
+    EXPECT_EQ(dump(parse<Value>(once)), once) << name;
+  });
+}
+
+// SC21 (arXiv:2104.04473), table 1, last row.
+TEST_F(ShippedProfiles, HoldThePublishedTrillion) {
+  const ModelProfile model = find_model("1T");
+  EXPECT_EQ(model.config.num_layers, 128);
+  EXPECT_EQ(model.config.hidden_size, 25600);
+  EXPECT_EQ(model.config.num_attention_heads, 160);
+  EXPECT_EQ(model.global_batch_size, 3072);
+}
+
+TEST(Catalog, ReadsTheDirectoryOfTheEnvironment) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/mine.json", kModelText);
+  (void)directory.file("models/notes.txt", "no profile");
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_EQ(profiles_directory(), directory.path());
+  EXPECT_THAT(list_profiles(ProfileKind::kModel), ElementsAre("mine"));
+  EXPECT_EQ(find_model("mine").global_batch_size, 6);
+}
+
+TEST(Catalog, DoesNotFallBackFromTheDirectoryOfTheEnvironment) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/mine.json", kModelText);
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_THAT(message_of([] { return find_model("1T"); }), StartsWith("unknown model \"1T\""));
+  EXPECT_EQ(message_of([] { return list_profiles(ProfileKind::kStack); }),
+            (directory.path() / "stacks").string() + ": expected a directory of profiles");
+}
+
+TEST(Catalog, FollowsAnAliasToAProfileAndNoFurther) {
+  const TemporaryDirectory directory;
+  (void)directory.file("models/mine.json", kModelText);
+  (void)directory.file("aliases.json",
+                       R"({"schema": "ptdp.aliases/1", "models": [
+                           {"name": "ours", "profile": "mine"},
+                           {"name": "a", "profile": "b"}, {"name": "b", "profile": "a"}]})");
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_EQ(find_model("ours").global_batch_size, 6);
+  EXPECT_THAT(message_of([] { return find_model("a"); }), StartsWith("unknown model \"b\""));
+  (void)directory.file("aliases.json", R"({"schema": "ptdp.aliases/1", "model": []})");
+  EXPECT_THAT(message_of([] { return find_model("ours"); }), testing::HasSubstr("unknown key"));
+}
+
+TEST(Catalog, RefusesAnEnvironmentThatNamesNoDirectory) {
+  for (const std::string value : {"/missing", "/dev/null", ""}) {
+    const ProfilesVariable variable(value);
+    EXPECT_EQ(message_of([] { return profiles_directory(); }),
+              "PTDP_PROFILES: expected a directory, got \"" + value + '"');
+  }
+}
+
+TEST(Catalog, SuggestsTheNameThatWasMeant) {
+  const TemporaryDirectory directory;
+  for (const std::string path : {"models/1T.json", "clusters/selene.json", "stacks/lm-2021.json",
+                                 "gpus/a100.json", "curves/nvswitch.json"}) {
+    (void)directory.file(path, "{}");
+  }
+  const ProfilesVariable variable(directory.path().string());
+  EXPECT_EQ(message_of([] { return find_model("2T"); }),
+            "unknown model \"2T\"; did you mean \"1T\"? (`ptdp-plan list models` shows all; a path "
+            "to a .json file works too)");
+  EXPECT_EQ(message_of([] { return find_cluster("Selene"); }),
+            "unknown cluster \"Selene\"; did you mean \"selene\"? (`ptdp-plan list clusters` shows "
+            "all; a path to a .json file works too)");
+  EXPECT_EQ(message_of([] { return find_stack("megatron"); }),
+            "unknown stack \"megatron\" (`ptdp-plan list stacks` shows all; a path to a .json file "
+            "works too)");
+  EXPECT_EQ(message_of([] { return find_gpu("b100"); }),
+            "unknown GPU \"b100\"; did you mean \"a100\"? (profiles/gpus holds all)");
+  EXPECT_EQ(message_of([] { return find_all_reduce_curves("nvlink"); }),
+            "unknown curve \"nvlink\" (profiles/curves holds all)");
+}
+
+TEST(Catalog, ReadsAPath) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(find_model(directory.file("other.json", kModelText).string()).name, "mine");
+  EXPECT_EQ(find_model(directory.file("other", kModelText).string()).name, "mine");
+}
+
+TEST(Catalog, TakesANameThatEndsInJsonForAPath) {
+  EXPECT_EQ(message_of([] { return find_model("missing.json"); }),
+            "missing.json: cannot be read: No such file or directory");
+}
+
+TEST(Catalog, RefusesAProfileOfAnotherKind) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("mine.json", kModelText).string();
+  EXPECT_EQ(message_of([&] { return find_cluster(path); }),
+            path + ": schema: expected \"ptdp.cluster/1\", got \"ptdp.model/1\"");
+}
+
+TEST(Catalog, RefusesAnotherVersion) {
+  const TemporaryDirectory directory;
+  const std::string path =
+      directory.file("x.json", replaced(kModelText, "model/1", "model/2")).string();
+  EXPECT_EQ(message_of([&] { return find_model(path); }),
+            path + ": schema: expected \"ptdp.model/1\", got \"ptdp.model/2\"");
+}
+
+TEST(Catalog, NamesTheFileAndTheKeyThatItRefuses) {
+  struct Row {
+    std::string from;
+    std::string to;
+    std::string message;
+  };
+  const TemporaryDirectory directory;
+  for (const Row& row : std::vector<Row>{
+           {R"("schema": "ptdp.model/1",)", "", ": schema: missing"},
+           {R"("source": "a test",)", "", ": source: missing"},
+           {R"("global_batch_size": 6)", R"("global_batch_size": 0)",
+            ": global_batch_size: expected a whole number from 1 to 1000000000, got 0"},
+           {R"("num_layers": 2)", R"("num_layer": 2)", ": num_layers: missing"},
+           {R"("num_layers": 2)", R"("num_layers": 2, "layers": 2)", ": \"layers\": unknown key"},
+           {R"("num_attention_heads": 2)", R"("num_attention_heads": 3)",
+            ": mine: num_attention_heads 3 does not divide hidden_size 8; give kv_channels if that "
+            "is meant"}}) {
+    const std::string path =
+        directory.file("x.json", replaced(kModelText, row.from, row.to)).string();
+    EXPECT_THAT(message_of([&] { return find_model(path); }), StartsWith(path + row.message));
+  }
+}
+
+// 12·10^5·(2·10^6)²: the size is refused where it is read, not where it overflows.
+TEST(Catalog, RefusesAModelThatCannotBeCounted) {
+  const TemporaryDirectory directory;
+  std::string text = replaced(kModelText, "\"num_layers\": 2", "\"num_layers\": 100000");
+  text = replaced(text, "\"hidden_size\": 8", "\"hidden_size\": 2000000");
+  const std::string path = directory.file("x.json", text).string();
+  EXPECT_THAT(message_of([&] { return find_model(path); }),
+              EndsWith("the model has more than 1e18 parameters"));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,287 @@
+#include "cost_model/inputs/cluster_spec.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "tests/support/round_trip.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+MeasuredCurve two_points() {
+  return {{MeasuredPoint{.size = Bytes(1e6), .time = microseconds(44.21)},
+           MeasuredPoint{.size = Bytes(2e6), .time = microseconds(53.43)}},
+          "test"};
+}
+
+/// Every field away from its default.
+GpuSpec unusual_gpu() {
+  const AttentionRate rate = {.kernel = "flash-2", .forward = 0.5, .backward = 0.4};
+  return {.name = "g",
+          .source = "a test",
+          .peak_fp16 = teraflops(100.0),
+          .peak_bf16 = teraflops(50.0),
+          .peak_fp32 = teraflops(25.5),
+          .peak_fp64 = teraflops(12.5),
+          .memory = gibibytes(40.0),
+          .memory_bandwidth = gigabytes_per_second(1500.5),
+          .num_multiprocessors = 99,
+          .matmul_efficiency = 0.9,
+          .matmul_startup_depth = 100.0,
+          .matmul_output_depth = 30.0,
+          .matmul_wave_overlap = 0.25,
+          .matmul_tile = MatmulTile{.rows = 12, .columns = 32},
+          .matmul_memory_efficiency = 0.8,
+          .memory_efficiency = 0.7,
+          .kernel_latency = microseconds(2.5),
+          .attention_rates = {rate},
+          .measured_operations = {
+              MeasuredOperation(DeviceOperation::kAttention, Precision::kFp64,
+                                {{.sizes = {8, 64, 32}, .time = microseconds(1.5)},
+                                 {.sizes = {16, 64, 32}, .time = microseconds(3.25)}},
+                                "test")}};
+}
+
+/// The same.
+NcclSpec unusual_nccl() {
+  return {.compute_capability = 90,
+          .cpu = CpuVendor::kAmd,
+          .node_link = NodeLink::kPci,
+          .channels = 16,
+          .channels_per_nic = 2,
+          .nvls = {.channels = 12, .bandwidth = gigabytes_per_second(480.0)},
+          .nic_latency = microseconds(5.0),
+          .launch = microseconds(13.0),
+          .ramp = microseconds(2.5),
+          .enabled = {.algorithms = {false, true, true, false, false},
+                      .protocols = {true, false, true}}};
+}
+
+/// The same.
+ClusterSpec unusual_cluster() {
+  return {.name = "x",
+          .source = "a test",
+          .default_stack = "some-stack",
+          .gpu = unusual_gpu(),
+          .gpus_per_node = 4,
+          .nvlink = {.bandwidth = gigabytes_per_second(300.0),
+                     .efficiency = 0.77,
+                     .hop_latency = microseconds(3.4)},
+          .nic = {.bandwidth = gigabytes_per_second(25.0),
+                  .efficiency = 0.74,
+                  .collective_efficiency = 0.96,
+                  .hop_latency = microseconds(14.0)},
+          .collective_launch = microseconds(18.0),
+          .all_reduce_curves = {AllReduceCurve{.ranks = 2, .curve = two_points()},
+                                AllReduceCurve{.ranks = 8, .nodes = 2, .curve = two_points()}},
+          .reduce_scatter_curves = {AllReduceCurve{.ranks = 4, .curve = two_points()}},
+          .all_gather_curves = {AllReduceCurve{.ranks = 16, .curve = two_points()}},
+          .message_curve = two_points(),
+          .nccl = unusual_nccl(),
+          .all_reduce_across_nodes = AllReduceAcrossNodes::kFaster,
+          .host = HostSpec{.memory = Bytes(64.0 * 1024 * 1024 * 1024),
+                           .memory_bandwidth = BytesPerSecond(50e9),
+                           .link_bandwidth = BytesPerSecond(25e9)},
+          .network_tiers = {NetworkTier{.gpus = 16, .oversubscription = 1.0},
+                            NetworkTier{.gpus = 4096, .oversubscription = 7.0}},
+          .cores_per_node = 8,
+          .busy_cores = {{.cores = 2, .matmul = 1.25, .skew = 0.5},
+                         {.cores = 8, .attention = 1.5, .memory_bound = 3.5, .optimizer = 4.5}},
+          .time_factors = {.matmul = 1.25, .communication = 0.5}};
+}
+
+std::string refusal_of_cluster(const std::string& from, const std::string& to) {
+  return message_of(
+      [&] { return parse<ClusterSpec>(replaced(dump(unusual_cluster()), from, to)); });
+}
+
+// A GPU without an object: {"name": ..., ..., "attention_rates": [...]}.
+std::string with_gpu_name(const std::string& name) {
+  const std::string text = dump(unusual_cluster());
+  const std::size_t start = text.find("{\n    \"name\"");
+  const std::size_t end = text.find("},\n  \"gpus_per_node\"");
+  EXPECT_NE(start, std::string::npos);
+  EXPECT_NE(end, std::string::npos);
+  return text.substr(0, start) + '"' + name + '"' + text.substr(end + 1);
+}
+
+TEST(ClusterSpec, RefusesCoresThatDoNotGrowOrThatAreMoreThanThereAre) {
+  EXPECT_THAT(refusal_of_cluster("\"cores\": 2", "\"cores\": 8"),
+              HasSubstr("expected numbers of cores that grow, from more than 8 to 8, got 8"));
+  EXPECT_THAT(refusal_of_cluster("\"cores_per_node\": 8", "\"cores_per_node\": 4"),
+              HasSubstr("got 8"));
+  EXPECT_THAT(refusal_of_cluster("\"skew\": 0.5", "\"skew\": -1"), HasSubstr("skew"));
+  EXPECT_THAT(refusal_of_cluster("\"optimizer\": 4.5", "\"optimizer\": 0"), HasSubstr("optimizer"));
+}
+
+TEST(GpuSpec, RefusesMeasuredOperationsOfWhatItCannotDo) {
+  EXPECT_THAT(refusal_of_cluster("\"peak_fp64_TFLOPs\": 12.5,", ""),
+              HasSubstr("attention in fp64, of which the GPU has no peak"));
+}
+
+TEST(GpuSpec, HasAPeakForEachPrecision) {
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp16), teraflops(100.0));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kBf16), teraflops(50.0));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp32), teraflops(25.5));
+  EXPECT_EQ(unusual_cluster().gpu.peak(Precision::kFp64), teraflops(12.5));
+}
+
+// NVIDIA's V100 data sheet: tensor cores for fp16 only.
+TEST(GpuSpec, OfAV100HasNoBf16) {
+  EXPECT_EQ(find_gpu("v100-32gb-sxm2").peak(Precision::kBf16), FlopsPerSecond(0.0));
+  EXPECT_EQ(find_gpu("v100-32gb-sxm2").peak(Precision::kFp64), FlopsPerSecond(0.0));
+}
+
+TEST(LinkSpec, ReachesAFractionOfItsRate) {
+  EXPECT_DOUBLE_EQ(unusual_cluster().nvlink.effective_bandwidth().value(), 231e9);  // 300·0.77
+}
+
+TEST(LinkSpec, ReachesAnotherFractionInCollectivesWhereOneIsGiven) {
+  EXPECT_DOUBLE_EQ(unusual_cluster().nic.collective_bandwidth().value(), 24e9);  // 25·0.96
+  EXPECT_EQ(unusual_cluster().nvlink.collective_bandwidth(),
+            unusual_cluster().nvlink.effective_bandwidth());
+}
+
+TEST(ClusterSpec, ReachesAsFarAsItsHighestTier) {
+  EXPECT_EQ(unusual_cluster().max_gpus(), 4096);
+  EXPECT_EQ(ClusterSpec{}.max_gpus(), 0);
+}
+
+TEST(ClusterSpecJson, ReadsBackAsItWas) {
+  const std::string text = dump(unusual_cluster());
+  EXPECT_EQ(parse<ClusterSpec>(text), unusual_cluster()) << text;
+  EXPECT_EQ(dump(parse<ClusterSpec>(text)), text);
+}
+
+TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
+  ClusterSpec plain = unusual_cluster();
+  plain.gpu.peak_bf16 = FlopsPerSecond(0.0);
+  plain.gpu.peak_fp32 = FlopsPerSecond(0.0);
+  plain.gpu.peak_fp64 = FlopsPerSecond(0.0);
+  plain.gpu.measured_operations.clear();
+  plain.gpu.attention_rates.clear();
+  plain.gpu.matmul_tile.reset();
+  plain.all_reduce_curves.clear();
+  plain.network_tiers.clear();
+  plain.nic.collective_efficiency.reset();
+  plain.nccl.reset();
+  plain.all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
+  const std::string text = dump(plain);
+  for (const std::string key :
+       {"peak_bf16_TFLOPs", "peak_fp32_TFLOPs", "peak_fp64_TFLOPs", "attention_rates",
+        "matmul_tile", "all_reduce_curves", "network_tiers", "nccl", "collective_efficiency",
+        "all_reduce_across_nodes"}) {
+    EXPECT_THAT(text, testing::Not(HasSubstr(key)));
+  }
+  EXPECT_EQ(parse<ClusterSpec>(text), plain);
+}
+
+TEST(ClusterSpecJson, LeavesOutWhatIsUsualOfNccl) {
+  ClusterSpec cluster = unusual_cluster();
+  cluster.nccl = NcclSpec{.compute_capability = 80, .channels = 24, .channels_per_nic = 2};
+  const std::string text = dump(cluster);
+  for (const std::string key : {"node_link", "nvls", "nic_latency_us", "algorithms", "protocols"}) {
+    EXPECT_THAT(text, testing::Not(HasSubstr(key)));
+  }
+  EXPECT_EQ(parse<ClusterSpec>(text), cluster);
+}
+
+TEST(ClusterSpecJson, RefusesAnNcclWithoutRings) {
+  EXPECT_EQ(
+      refusal_of_cluster(R"("ring",)", ""),
+      "test.json: nccl.algorithms: expected \"ring\" among them, the only one for every group "
+      "and collective");
+}
+
+TEST(ClusterSpecJson, RefusesAnUnknownKeyOfNccl) {
+  EXPECT_THAT(refusal_of_cluster("\"ramp_us\"", "\"ramp\": 1, \"ramp_us\""),
+              StartsWith("test.json: nccl.\"ramp\": unknown key"));
+}
+
+TEST(ClusterSpecJson, TellsCurvesOfOneSizeApartByTheirNodes) {
+  EXPECT_EQ(refusal_of_cluster("\"ranks\": 8,\n      \"nodes\": 2,",
+                               "\"ranks\": 2,\n      \"nodes\": 1,"),
+            "test.json: all_reduce_curves: two curves of 2 ranks on 1 nodes");
+  EXPECT_EQ(refusal_of_cluster("\"nodes\": 2", "\"nodes\": 3"),
+            "test.json: all_reduce_curves: 8 ranks are not equally many on 3 nodes");
+}
+
+TEST(ClusterSpecJson, TakesTheNameOfAShippedGpu) {
+  EXPECT_EQ(parse<ClusterSpec>(with_gpu_name("a100-80gb-sxm")).gpu, find_gpu("a100-80gb-sxm"));
+}
+
+TEST(ClusterSpecJson, RefusesTheNameOfAGpuThatIsNotShipped) {
+  EXPECT_THAT(
+      message_of([] { return parse<ClusterSpec>(with_gpu_name("a100-80gb-sxn")); }),
+      StartsWith("test.json: gpu: unknown GPU \"a100-80gb-sxn\"; did you mean \"a100-80gb-sxm\""));
+}
+
+TEST(ClusterSpecJson, RefusesAPathWhereTheNameOfAGpuBelongs) {
+  EXPECT_THAT(message_of([] { return parse<ClusterSpec>(with_gpu_name("../gpu.json")); }),
+              StartsWith("test.json: gpu: expected a name of letters, digits and . _ + -"));
+}
+
+TEST(ClusterSpecJson, TakesTheNameOfShippedCurves) {
+  ClusterSpec cluster = unusual_cluster();
+  cluster.all_reduce_curves.clear();
+  const std::string text = replaced(dump(cluster), "\"network_tiers\"",
+                                    R"("all_reduce_curves": "a100-nvswitch", "network_tiers")");
+  EXPECT_EQ(parse<ClusterSpec>(text).all_reduce_curves, find_all_reduce_curves("a100-nvswitch"));
+}
+
+TEST(ClusterSpecJson, RefusesTiersThatDoNotGrow) {
+  EXPECT_EQ(refusal_of_cluster("\"gpus\": 4096", "\"gpus\": 16"),
+            "test.json: network_tiers: expected tiers that grow, from more than 16 GPUs, got one "
+            "of 16");
+  EXPECT_EQ(refusal_of_cluster("\"gpus\": 16,", "\"gpus\": 4,"),
+            "test.json: network_tiers: expected tiers that grow, from more than 4 GPUs, got one of "
+            "4");
+}
+
+TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {
+  EXPECT_THAT(refusal_of_cluster("\"time_us\": 53.43", "\"time_us\": 5.343"),
+              StartsWith("test.json: all_reduce_curves[0].points: the larger message is faster"));
+}
+
+// 200 Gb/s typed where GB/s belong is found by nobody, 200,000 MB/s is.
+TEST(ClusterSpecJson, SaysWhichUnitIsMeant) {
+  EXPECT_EQ(refusal_of_cluster("\"bandwidth_GBps\": 25.0", "\"bandwidth_GBps\": 200000"),
+            "test.json: nic.bandwidth_GBps: expected a number from 0.001 to 100000.0 (gigabytes "
+            "per second, not gigabits), got 200000");
+  EXPECT_THAT(refusal_of_cluster("\"memory_GiB\": 40.0", "\"memory_GiB\": 42949672960"),
+              StartsWith("test.json: gpu.memory_GiB: expected a number from 1e-06 to 1000000.0 "
+                         "(GiB)"));
+  EXPECT_THAT(refusal_of_cluster("\"peak_fp16_TFLOPs\": 100.0", "\"peak_fp16_TFLOPs\": 1e14"),
+              HasSubstr("(TFLOP/s, dense), got 100000000000000.0"));
+  EXPECT_THAT(refusal_of_cluster("\"hop_latency_us\": 3.4", "\"hop_latency_us\": -1"),
+              HasSubstr("nvlink.hop_latency_us: expected a number from 0.0 to 1000000.0 "
+                        "(microseconds), got -1"));
+  EXPECT_THAT(refusal_of_cluster("\"matmul_efficiency\": 0.9", "\"matmul_efficiency\": 90"),
+              HasSubstr("(a fraction of the peak), got 90"));
+  EXPECT_THAT(refusal_of_cluster("\"oversubscription\": 7.0", "\"oversubscription\": 0.14"),
+              HasSubstr("network_tiers[1].oversubscription: expected a number from 1.0 to 10000.0 "
+                        "(1 where the tier has full bandwidth, 7 for 1:7), got 0.14"));
+}
+
+TEST(ClusterSpecJson, RefusesCountsThatNoMachineHas) {
+  EXPECT_THAT(refusal_of_cluster("\"gpus_per_node\": 4", "\"gpus_per_node\": 0"),
+              HasSubstr("gpus_per_node: expected a whole number from 1 to 100000, got 0"));
+  EXPECT_THAT(refusal_of_cluster("\"ranks\": 2", "\"ranks\": 1"),
+              HasSubstr("all_reduce_curves[0].ranks: expected a whole number from 2 to 100000"));
+  EXPECT_THAT(refusal_of_cluster("\"num_multiprocessors\": 99", "\"num_multiprocessors\": 0"),
+              HasSubstr("gpu.num_multiprocessors: expected a whole number from 1 to 100000"));
+}
+
+TEST(ClusterSpecJson, RefusesAMissingAndAMisspeltKey) {
+  EXPECT_EQ(refusal_of_cluster("\"collective_launch_us\": 18.0,", ""),
+            "test.json: collective_launch_us: missing");
+  EXPECT_EQ(refusal_of_cluster("\"network_tiers\"", "\"network_tier\""),
+            "test.json: \"network_tier\": unknown key; did you mean \"network_tiers\"?");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,406 @@
+#include "cost_model/inputs/huggingface/huggingface_config.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/parameter_counts.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+TransformerConfig read(const std::string& text) {
+  ObjectReader reader = ObjectReader::from_text(text, "config.json");
+  EXPECT_TRUE(is_huggingface_config(reader));
+  return read_huggingface_config(reader);
+}
+
+std::string refusal_of(const std::string& text) {
+  return message_of([&] { read(text); });
+}
+
+/// The keys of all types but gpt2.
+std::string config_of(const std::string& type, int layers, int hidden, int heads, int ffn,
+                      int vocab, const std::string& more) {
+  return R"({"model_type": ")" + type + R"(", "num_hidden_layers": )" + std::to_string(layers) +
+         R"(, "hidden_size": )" + std::to_string(hidden) + R"(, "num_attention_heads": )" +
+         std::to_string(heads) + R"(, "intermediate_size": )" + std::to_string(ffn) +
+         R"(, "vocab_size": )" + std::to_string(vocab) +
+         (more.find("max_position_embeddings") == std::string::npos
+              ? R"(, "max_position_embeddings": 4096)"
+              : "") +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+const std::string kDeepseekV3 =
+    config_of("deepseek_v3", 61, 7168, 128, 18432, 129280,
+              R"("num_key_value_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512,
+                 "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+                 "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1,
+                 "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1,
+                 "topk_method": "noaux_tc", "num_nextn_predict_layers": 1,
+                 "max_position_embeddings": 163840, "quantization_config": {"bits": 8},
+                 "tie_word_embeddings": false, "architectures": ["DeepseekV3ForCausalLM"])");
+
+// Numbers of the released weights: model cards, and the tables of Pythia's and DeepSeek's READMEs.
+TEST(HuggingFaceConfig, HasTheParametersOfReleasedModels) {
+  struct Row {
+    std::string name;
+    std::string text;
+    std::int64_t parameters;
+  };
+  const std::vector<Row> rows = {
+      {"gpt2",
+       R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": null,
+           "n_positions": 1024, "n_ctx": 1024, "vocab_size": 50257,
+           "task_specific_params": {"text-generation": {"do_sample": true}}})",
+       124'439'808},
+      {"pythia-70m", config_of("gpt_neox", 6, 512, 8, 2048, 50304, R"("rotary_pct": 0.25)"),
+       70'426'624},
+      {"pythia-12b",
+       config_of("gpt_neox", 36, 5120, 40, 20480, 50688, R"("tie_word_embeddings": false)"),
+       11'846'072'320},
+      {"gpt-neox-20b", config_of("gpt_neox", 44, 6144, 64, 24576, 50432, ""), 20'554'567'680},
+      {"Llama-2-7B",
+       config_of("llama", 32, 4096, 32, 11008, 32000,
+                 R"("num_key_value_heads": 32, "rope_scaling": null, "pretraining_tp": 1)"),
+       6'738'415'616},
+      {"Llama-3-8B",
+       config_of("llama", 32, 4096, 32, 14336, 128256,
+                 R"("num_key_value_heads": 8, "attention_bias": false, "mlp_bias": false)"),
+       8'030'261'248},
+      {"Llama-3-70B",
+       config_of("llama", 80, 8192, 64, 28672, 128256, R"("num_key_value_heads": 8)"),
+       70'553'706'496},
+      {"Llama-3.1-405B",
+       config_of("llama", 126, 16384, 128, 53248, 128256, R"("num_key_value_heads": 8)"),
+       405'853'388'800},
+      {"Mistral-7B",
+       config_of("mistral", 32, 4096, 32, 14336, 32000,
+                 R"("num_key_value_heads": 8, "sliding_window": 4096)"),
+       7'241'732'096},
+      {"Mixtral-8x7B",
+       config_of("mixtral", 32, 4096, 32, 14336, 32000,
+                 R"("num_key_value_heads": 8, "sliding_window": null, "num_local_experts": 8,
+                    "num_experts_per_tok": 2, "router_aux_loss_coef": 0.02)"),
+       46'702'792'704},
+      {"Qwen2.5-7B",
+       config_of("qwen2", 28, 3584, 28, 18944, 152064,
+                 R"("num_key_value_heads": 4, "use_sliding_window": false,
+                    "sliding_window": 131072, "max_window_layers": 28)"),
+       7'615'616'512},
+      {"Qwen1.5-MoE-A2.7B",
+       config_of("qwen2_moe", 24, 2048, 16, 5632, 151936,
+                 R"("num_key_value_heads": 16, "num_experts": 60, "num_experts_per_tok": 4,
+                    "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632,
+                    "decoder_sparse_step": 1, "norm_topk_prob": false)"),
+       14'315'784'192},
+      {"Qwen3-8B",
+       config_of("qwen3", 36, 4096, 32, 12288, 151936,
+                 R"("num_key_value_heads": 8, "head_dim": 128)"),
+       8'190'735'360},
+      {"Qwen3-30B-A3B",
+       config_of("qwen3_moe", 48, 2048, 32, 6144, 151936,
+                 R"("num_key_value_heads": 4, "head_dim": 128, "num_experts": 128,
+                    "num_experts_per_tok": 8, "moe_intermediate_size": 768,
+                    "mlp_only_layers": [], "decoder_sparse_step": 1)"),
+       30'532'122'624},
+      {"DeepSeek-V2-Lite",
+       config_of("deepseek_v2", 27, 2048, 16, 10944, 102400,
+                 R"("num_key_value_heads": 16, "q_lora_rank": null, "kv_lora_rank": 512,
+                    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+                    "n_routed_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2,
+                    "moe_intermediate_size": 1408, "first_k_dense_replace": 1,
+                    "topk_method": "greedy")"),
+       15'706'484'224},
+      {"DeepSeek-V3", kDeepseekV3, 671'026'419'200}};
+  for (const Row& row : rows) {
+    EXPECT_EQ(parameter_count(read(row.text)), row.parameters) << row.name;
+  }
+}
+
+// By hand, h = 8, 2 heads in one group of width 3, an MLP of 10, vocabulary 5: QKV 8·(6 + 2·3),
+// projection 6·8, MLP 2·8·10, three norms of 8 with as many biases, two tables of 40. With biases
+// of attention 12 + 8, and of the MLP 10 + 8.
+TEST(HuggingFaceConfig, CountsNemotrons) {
+  const std::string sizes = R"("num_key_value_heads": 1, "head_dim": 3, "norm_eps": 1e-5)";
+  EXPECT_EQ(parameter_count(read(config_of("nemotron", 1, 8, 2, 10, 5, sizes))),
+            96 + 48 + 160 + 48 + 80);
+  EXPECT_EQ(parameter_count(
+                read(config_of("nemotron", 1, 8, 2, 10, 5, sizes + R"(, "attention_bias": true)"))),
+            96 + 48 + 160 + 48 + 80 + 20);
+  EXPECT_EQ(
+      parameter_count(read(config_of("nemotron", 1, 8, 2, 10, 5,
+                                     sizes + R"(, "attention_bias": true, "mlp_bias": true)"))),
+      96 + 48 + 160 + 48 + 80 + 20 + 18);
+}
+
+// DeepSeek-V3's report: 37 B of 671 B parameters are activated for each token; its README_WEIGHTS:
+// 11.5 B of the module that predicts one more token are its own.
+TEST(HuggingFaceConfig, TellsActiveParametersAndThoseThatPredictMore) {
+  const TransformerConfig model = read(kDeepseekV3);
+  EXPECT_NEAR(static_cast<double>(active_parameter_count(model)), 37.5e9, 0.1e9);
+  EXPECT_NEAR(static_cast<double>(mtp_parameter_count(model)), 11.6e9, 0.05e9);
+  EXPECT_EQ(num_expert_layers(model), 58);
+  EXPECT_FALSE(has_experts(model, 2));
+  EXPECT_TRUE(has_experts(model, 3));
+}
+
+// As the configuration classes say: i ≥ k and i mod f = 0 of DeepSeek, (i + 1) mod s = 0 of Qwen.
+TEST(HuggingFaceConfig, KnowsWhichLayersHaveExperts) {
+  const std::string latent =
+      R"("q_lora_rank": null, "n_shared_experts": null, "kv_lora_rank": 4, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
+      "v_head_dim": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1,
+      "moe_intermediate_size": 8, )";
+  const std::string qwen = R"("num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 8, )";
+  const auto layers_of = [](const TransformerConfig& model) {
+    std::vector<int> layers;
+    for (int i = 0; i < model.num_layers; ++i) {
+      if (has_experts(model, i)) {
+        layers.push_back(i);
+      }
+    }
+    EXPECT_EQ(num_expert_layers(model), std::ssize(layers));
+    return layers;
+  };
+  for (int dense = 0; dense < 6; ++dense) {
+    for (int every = 1; every < 5; ++every) {
+      std::vector<int> expected;
+      for (int i = dense; i < 8; ++i) {
+        if (i % every == 0) {
+          expected.push_back(i);
+        }
+      }
+      if (!expected.empty()) {
+        EXPECT_EQ(layers_of(read(config_of("deepseek_v3", 8, 16, 2, 32, 64,
+                                           latent + R"("first_k_dense_replace": )" +
+                                               std::to_string(dense) + R"(, "moe_layer_freq": )" +
+                                               std::to_string(every)))),
+                  expected)
+            << dense << ' ' << every;
+      }
+    }
+  }
+  EXPECT_EQ(layers_of(read(
+                config_of("qwen3_moe", 8, 16, 2, 32, 64, qwen + R"("decoder_sparse_step": 3)"))),
+            (std::vector{2, 5}));
+  EXPECT_EQ(layers_of(read(
+                config_of("qwen3_moe", 4, 16, 2, 32, 64, qwen + R"("mlp_only_layers": [1, 0])"))),
+            (std::vector{2, 3}));
+  EXPECT_THAT(
+      refusal_of(config_of("qwen3_moe", 4, 16, 2, 32, 64, qwen + R"("mlp_only_layers": [1])")),
+      HasSubstr("config.json: mlp_only_layers: expected the first layers"));
+}
+
+TEST(HuggingFaceConfig, KnowsWhichLayersHaveWindows) {
+  const std::string experts = R"(, "num_local_experts": 2, "num_experts_per_tok": 1)";
+  const auto window_of = [](const std::string& type, const std::string& more) {
+    const TransformerConfig model =
+        read(config_of(type, 4, 16, 2, 32, 64, R"("num_key_value_heads": 2)" + more));
+    return std::pair(model.window_size, model.first_window_layer);
+  };
+  EXPECT_EQ(window_of("mistral", ""), std::pair(4096, 0));  // the class's default
+  EXPECT_EQ(window_of("mistral", R"(, "sliding_window": null)"), std::pair(0, 0));
+  EXPECT_EQ(window_of("mistral", R"(, "sliding_window": 100)"), std::pair(100, 0));
+  EXPECT_EQ(window_of("mixtral", experts), std::pair(0, 0));
+  EXPECT_EQ(window_of("qwen2", R"(, "sliding_window": 100)"), std::pair(0, 0));
+  EXPECT_EQ(window_of("qwen2", R"(, "use_sliding_window": true, "max_window_layers": 2)"),
+            std::pair(4096, 2));
+  EXPECT_EQ(window_of("qwen3_moe", R"(, "use_sliding_window": true, "max_window_layers": 4,
+                                      "num_experts": 2, "num_experts_per_tok": 1,
+                                      "moe_intermediate_size": 8)"),
+            std::pair(4096, 0));
+  const std::string used = R"(, "sliding_window": 100, "use_sliding_window": true)";
+  EXPECT_EQ(window_of("qwen2", used), std::pair(0, 0));  // from layer 28 on
+  EXPECT_EQ(window_of("qwen2", used + R"(, "max_window_layers": 3)"), std::pair(100, 3));
+  const std::string types = used + R"(, "layer_types": ["full_attention", "sliding_attention", )";
+  EXPECT_EQ(window_of("qwen3", types + R"("sliding_attention", "sliding_attention"])"),
+            std::pair(100, 1));
+  EXPECT_THAT(
+      message_of([&] { window_of("qwen3", types + R"("full_attention", "sliding_attention"])"); }),
+      HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
+}
+
+std::string gpt2_with(const std::string& more) {
+  return R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 4)" +
+         more + "}";
+}
+
+// GPT2Config and GPT2Model of transformers 4.57: what they read beside sizes and biases.
+TEST(HuggingFaceConfig, KeepsWhatTrainsGpt2Otherwise) {
+  const TransformerConfig usual = read(gpt2_with(""));
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+                              "initializer_range": 0.02, "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+                              "resid_pdrop": 0.1, "scale_attn_weights": true,
+                              "scale_attn_by_inverse_layer_idx": false)")),
+            usual);
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu_pytorch_tanh")")), usual);
+  EXPECT_EQ(read(gpt2_with(R"(, "reorder_and_upcast_attn": true, "use_cache": false, "n_ctx": 7,
+                              "summary_type": "first", "summary_first_dropout": 0.5)")),
+            usual);
+  const TransformerConfig other =
+      read(gpt2_with(R"(, "layer_norm_epsilon": 1e-6, "initializer_range": 0.05,
+                         "attn_pdrop": 0.0, "embd_pdrop": 0.2, "resid_pdrop": 0.3,
+                         "activation_function": "relu", "scale_attn_weights": false,
+                         "scale_attn_by_inverse_layer_idx": true)"));
+  EXPECT_EQ(other.layernorm_epsilon, 1e-6);
+  EXPECT_EQ(other.init_method_std, 0.05);
+  EXPECT_EQ(other.activation_func, Activation::kRelu);
+  EXPECT_FALSE(other.scale_attn_weights);
+  EXPECT_TRUE(other.scale_attn_by_inverse_layer_idx);
+  EXPECT_TRUE(has_dropout(other));
+  EXPECT_EQ(dropout_rates(other).attention, 0.0);
+  EXPECT_EQ(dropout_rates(other).embedding, 0.2);
+  EXPECT_EQ(dropout_rates(other).hidden, 0.3);
+  EXPECT_EQ(read(gpt2_with(R"(, "activation_function": "gelu")")).activation_func,
+            Activation::kGelu);
+}
+
+TEST(HuggingFaceConfig, RefusesWhatNoGpt2Has) {
+  EXPECT_THAT(refusal_of(gpt2_with(R"(, "activation_function": "gellu_new")")),
+              HasSubstr("config.json: activation_function: "));
+  for (const char* key : {"layer_norm_epsilon", "initializer_range", "attn_pdrop", "resid_pdrop"}) {
+    EXPECT_THAT(refusal_of(gpt2_with(R"(, ")" + std::string(key) + R"(": 2)")),
+                HasSubstr("config.json: " + std::string(key) + ": expected"));
+  }
+  EXPECT_THAT(refusal_of(gpt2_with(R"(, "add_cross_attention": true)")),
+              HasSubstr("config.json: add_cross_attention"));
+}
+
+// The classes' defaults are 0.1 for each of GPT-2's three, 0 for the others.
+TEST(HuggingFaceConfig, KnowsWhatIsTrainedWithDropout) {
+  EXPECT_TRUE(has_dropout(read(gpt2_with(""))));
+  EXPECT_TRUE(has_dropout(read(gpt2_with(R"(, "attn_pdrop": 0.0, "resid_pdrop": 0)"))));
+  EXPECT_FALSE(
+      has_dropout(read(gpt2_with(R"(, "attn_pdrop": 0.0, "embd_pdrop": 0, "resid_pdrop": 0.0)"))));
+  for (const char* type : {"gpt_neox", "llama"}) {
+    EXPECT_FALSE(has_dropout(read(config_of(type, 4, 16, 2, 32, 64, ""))));
+    EXPECT_FALSE(
+        has_dropout(read(config_of(type, 4, 16, 2, 32, 64, R"("attention_dropout": 0.0)"))));
+    EXPECT_TRUE(
+        has_dropout(read(config_of(type, 4, 16, 2, 32, 64, R"("attention_dropout": 0.1)"))));
+  }
+  EXPECT_THAT(refusal_of(config_of("gpt_neox", 4, 16, 2, 32, 64, R"("hidden_dropout": 2)")),
+              HasSubstr("config.json: hidden_dropout: expected"));
+}
+
+TEST(HuggingFaceConfig, NamesWhatItDoesNotKnow) {
+  EXPECT_THAT(refusal_of(config_of("falcon", 4, 16, 2, 32, 64, "")),
+              testing::AllOf(HasSubstr("config.json: model_type: expected one of gpt2, "),
+                             HasSubstr("got \"falcon\"")));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("num_experts": 4)")),
+              HasSubstr("config.json: \"num_experts\": unknown key"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("num_kv_heads": 4)")),
+              HasSubstr("config.json: \"num_kv_heads\": unknown key"));
+  EXPECT_EQ(refusal_of(R"({"model_type": "llama", "hidden_size": 64})"),
+            "config.json: num_hidden_layers: missing");
+  EXPECT_THAT(
+      refusal_of(config_of("llama", 4, 15, 2, 32, 64, "")),
+      HasSubstr("config.json, in Megatron-LM's names: num_attention_heads 2 does not divide "
+                "hidden_size 15"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("is_causal": false)")),
+              HasSubstr("config.json: is_causal: expected true"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {"1": [0]})")),
+              HasSubstr("config.json: pruned_heads."));
+  EXPECT_EQ(read(config_of("llama", 4, 16, 2, 32, 64, R"("pruned_heads": {})")).num_layers, 4);
+  EXPECT_THAT(refusal_of(config_of("deepseek_v2", 4, 16, 2, 32, 64, R"("n_routed_experts": 4)")),
+              HasSubstr("config.json: num_experts_per_tok: missing"));
+  EXPECT_THAT(refusal_of(config_of("deepseek_v3", 4, 16, 2, 32, 64, R"("topk_method": "best")")),
+              HasSubstr("config.json: topk_method: expected greedy, group_limited_greedy or "
+                        "noaux_tc, got \"best\""));
+  EXPECT_EQ(refusal_of(config_of("nemotron", 1, 8, 2, 10, 5, R"("head_dim": 3, "kv_channels": 4)")),
+            "config.json: kv_channels: expected head_dim, 3, got 4");
+  const std::string types = R"("layer_types": ["full_attention", "full_attention", )";
+  EXPECT_EQ(refusal_of(config_of("qwen3", 3, 16, 2, 32, 64,
+                                 types + R"("sliding_attention"], "sliding_window": 8)")),
+            "config.json: layer_types: expected full_attention of a model that uses no "
+            "sliding_window");
+  EXPECT_THAT(refusal_of(config_of("qwen3", 3, 16, 2, 32, 64, types + R"("linear_attention"])")),
+              HasSubstr("config.json: layer_types: expected full_attention in the first layers"));
+  EXPECT_THAT(refusal_of(config_of("llama", 4, 16, 2, 32, 64, R"("mlp_bias": 1)")),
+              HasSubstr("config.json: mlp_bias: expected true or false"));
+}
+
+// What transformers writes of DeepSeek's classes beside the widths.
+TEST(HuggingFaceConfig, TakesWhatTransformersSaves) {
+  const std::string latent = R"("q_lora_rank": 6, "kv_lora_rank": 4, "qk_nope_head_dim": 4,
+      "qk_rope_head_dim": 2, "v_head_dim": 4, "head_dim": 2, "qk_head_dim": 6,
+      "num_key_value_heads": 2, "mlp_bias": false)";
+  const TransformerConfig dense =
+      read(config_of("deepseek_v2", 4, 16, 2, 32, 64,
+                     latent + R"(, "n_routed_experts": null, "n_shared_experts": null,
+                  "moe_intermediate_size": 8, "first_k_dense_replace": 0)"));
+  EXPECT_EQ(dense.num_experts, 0);
+  EXPECT_EQ(read(config_of("deepseek_v2", 4, 16, 2, 32, 64,
+                           latent + R"(, "n_routed_experts": null, "n_group": null,
+                               "topk_group": null, "topk_method": "noaux_tc")")),
+            dense);
+  const std::string both = R"("num_key_value_heads": 1, "kv_channels": 3)";
+  EXPECT_EQ(read(config_of("nemotron", 1, 8, 2, 10, 5, both)),
+            read(config_of("nemotron", 1, 8, 2, 10, 5, both + R"(, "head_dim": 3)")));
+  EXPECT_EQ(query_head_width(dense), 6);
+}
+
+// A profile of ours has no such key.
+TEST(HuggingFaceConfig, IsNoProfile) {
+  const TemporaryDirectory directory;
+  const auto file = directory.file("mine.json", R"({"schema": "ptdp.model/1", "name": "mine",
+      "source": "a test", "model_type": "llama", "num_layers": 2, "hidden_size": 8,
+      "num_attention_heads": 2, "vocab_size": 16, "seq_length": 4, "global_batch_size": 6})");
+  EXPECT_THAT(message_of([&] { return find_model(file.string()); }),
+              HasSubstr("\"model_type\": unknown key"));
+}
+
+// A download is a folder; the sequence is no longer than usual, as nobody trains on what a model
+// can be asked at most.
+TEST(HuggingFaceConfig, IsFoundByFileAndByFolder) {
+  const TemporaryDirectory directory;
+  (void)directory.file("Llama 3/config.json",
+                       config_of("llama", 32, 4096, 32, 14336, 128256,
+                                 R"("num_key_value_heads": 8, "max_position_embeddings": 131072)"));
+  for (const char* path : {"Llama 3", "Llama 3/", "Llama 3/config.json"}) {
+    const ModelProfile model = find_model((directory.path() / path).string());
+    EXPECT_EQ(model.name, "Llama-3") << path;
+    EXPECT_EQ(model.config.seq_length, 8192);
+    EXPECT_EQ(model.longest_sequence, 131072);
+    EXPECT_EQ(model.global_batch_size, 0);
+  }
+  const auto named = directory.file(
+      "small.json", config_of("llama", 2, 64, 2, 128, 100, R"("max_position_embeddings": 512)"));
+  const auto hidden =
+      directory.file(".hidden/config.json", config_of("llama", 2, 64, 2, 128, 100, ""));
+  EXPECT_EQ(find_model(hidden.string()).name, "-hidden");
+  EXPECT_EQ(find_model(named.string()).name, "small");
+  EXPECT_EQ(find_model(named.string()).config.seq_length, 512);
+}
+
+// DeepSeek-V3: 4 of 8 groups. V2-Lite chooses among all: n_group and topk_group are 1, "greedy".
+TEST(HuggingFaceConfig, KnowsTheGroupsOfARouter) {
+  const auto with_groups = [](const std::string& method, int groups, int visited) {
+    std::string text = kDeepseekV3;
+    text.replace(text.find("noaux_tc"), 8, method);
+    text.insert(text.rfind('}'), R"(, "n_group": )" + std::to_string(groups) +
+                                     R"(, "topk_group": )" + std::to_string(visited));
+    return read(text);
+  };
+  const TransformerConfig v3 = with_groups("noaux_tc", 8, 4);
+  EXPECT_EQ(v3.moe_router_num_groups, 8);
+  EXPECT_EQ(v3.moe_router_group_topk, 4);
+  EXPECT_EQ(read(kDeepseekV3).moe_router_num_groups, 8);  // the class's default
+  EXPECT_EQ(read(kDeepseekV3).moe_router_group_topk, 4);
+  for (const TransformerConfig& model :
+       {with_groups("greedy", 8, 4), with_groups("noaux_tc", 1, 1)}) {
+    EXPECT_EQ(model.moe_router_num_groups, 0);
+    EXPECT_EQ(model.moe_router_group_topk, 0);
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,82 @@
+#include "cost_model/inputs/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "tests/support/scenarios.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+std::string verdict_on_scenario(const Scenario& scenario) {
+  return message_of([&] {
+    check(scenario);
+    return 0;
+  });
+}
+
+TEST(CheckScenario, AcceptsEveryClusterWithItsDefaultStack) {
+  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
+    const Scenario scenario = shipped_scenario("1T", name, find_cluster(name).default_stack);
+    EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown") << name;
+  }
+}
+
+TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
+  Scenario scenario = shipped_scenario("1T", "dgx2-v100", "megatron-lm-2021");
+  scenario.stack.precision = Precision::kBf16;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-lm-2021 trains in bf16, for which v100-32gb-sxm2 of cluster dgx2-v100 "
+            "has no matrix units");
+  scenario.stack.precision = Precision::kFp64;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-lm-2021 trains in fp64, for which v100-32gb-sxm2 of cluster dgx2-v100 "
+            "has no matrix units");
+}
+
+TEST(CheckScenario, RefusesAGpuWithoutMatrixUnitsFor8Bits) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "selene-a100", "megatron-core-2024");
+  scenario.stack = with_fp8(scenario.stack, "fp8");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-core-2024 trains linear layers in fp8-delayed, for which "
+            "a100-80gb-sxm of cluster selene-a100 has no matrix units; expected a GPU with "
+            "peak_fp8_TFLOPs, or precision bf16");
+  scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025");
+  scenario.stack = with_fp8(scenario.stack, "fp8-mx");
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-core-2025 trains linear layers in fp8-mx, for which h100-80gb-sxm of "
+            "cluster dgx-h100 has no matrix units; expected a GPU with fp8_mx, or precision bf16");
+  scenario.cluster = find_cluster("dgx-b200");
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+}
+
+TEST(CheckScenario, RefusesToHideTensorParallelismOnAHost) {
+  Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
+  scenario.stack.tensor_parallel_overlap = true;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cpu has tensor_parallel_overlap: a host's collectives are done when they "
+            "are begun, so none runs behind a product; expected false, and no tensor in --overlap");
+}
+
+TEST(CheckScenario, RefusesProductsInChunksOfOurRuntime) {
+  Scenario scenario = shipped_scenario("gpt-mini", "host", "ptdp-cpu");
+  scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack ptdp-cpu has tp_comm_overlap: this project's runtime does not cut products into "
+            "chunks; expected none");
+}
+
+// The A100 profile has rates of flash-1 and flash-2 only.
+TEST(CheckScenario, RefusesAGpuWithoutARateForTheAttentionKernel) {
+  Scenario scenario = selene_2021("1T");
+  scenario.stack.attention = "flash-9";
+  EXPECT_EQ(verdict_on_scenario(scenario),
+            "stack megatron-lm-2021 uses flash-9 attention, for which a100-80gb-sxm of cluster "
+            "selene-a100 has no measured rate");
+  scenario.stack.attention = "flash-2";
+  EXPECT_EQ(verdict_on_scenario(scenario), "nothing was thrown");
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,507 @@
+#include "cost_model/inputs/transformer_config.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/parameter_counts.h"
+#include "tests/support/round_trip.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kMillion = 1'000'000;
+
+TransformerConfig gpt2() {
+  return {.num_layers = 12,
+          .hidden_size = 768,
+          .num_attention_heads = 12,
+          .vocab_size = 50257,
+          .seq_length = 1024};
+}
+
+/// The common features of Llama and Mistral; sizes are up to the caller.
+TransformerConfig llama(TransformerConfig sizes) {
+  sizes.seq_length = 4096;
+  sizes.gated_linear_unit = true;
+  sizes.add_bias_linear = false;
+  sizes.untied_embeddings = true;
+  sizes.position_embedding = PositionEmbedding::kRope;
+  sizes.normalization = Normalization::kRmsNorm;
+  return sizes;
+}
+
+/// Every field away from its default.
+TransformerConfig unusual_model() {
+  return {.num_layers = 2,
+          .hidden_size = 64,
+          .num_attention_heads = 8,
+          .num_query_groups = 2,
+          .kv_channels = 16,
+          .ffn_hidden_size = 100,
+          .vocab_size = 1000,
+          .seq_length = 128,
+          .gated_linear_unit = true,
+          .add_bias_linear = false,
+          .untied_embeddings = true,
+          .position_embedding = PositionEmbedding::kNone,
+          .normalization = Normalization::kRmsNorm,
+          .add_qkv_bias = true,
+          .add_projection_bias = true,
+          .add_mlp_bias = true,
+          .qk_layernorm = true,
+          .window_size = 64,
+          .first_window_layer = 1,
+          .q_lora_rank = 24,
+          .kv_lora_rank = 12,
+          .qk_head_dim = 10,
+          .qk_pos_emb_head_dim = 6,
+          .v_head_dim = 7,
+          .num_experts = 4,
+          .moe_router_topk = 2,
+          .moe_ffn_hidden_size = 50,
+          .moe_shared_expert_intermediate_size = 30,
+          .moe_shared_expert_gate = true,
+          .moe_router_enable_expert_bias = true,
+          .first_dense_layers = 1,
+          .moe_layer_freq = 2,
+          .mtp_num_layers = 3};
+}
+
+std::string refusal_of_model(const TransformerConfig& model) {
+  return message_of([&] { return resolved(model, "m.json: m"); });
+}
+
+// Narayanan et al., SC'21 (arXiv:2104.04473), table 1, which rounds to 0.1 billion.
+TEST(ParameterCount, MatchesTableOneOfSc21) {
+  struct Row {
+    std::string model;
+    double billions;
+  };
+  for (const Row& row : std::vector<Row>{{"1.7B", 1.7},
+                                         {"3.6B", 3.6},
+                                         {"7.5B", 7.5},
+                                         {"18B", 18.4},
+                                         {"39B", 39.1},
+                                         {"76B", 76.1},
+                                         {"145B", 145.6},
+                                         {"310B", 310.1},
+                                         {"530B", 529.6},
+                                         {"1T", 1008.0}}) {
+    const auto count = static_cast<double>(parameter_count(find_model(row.model).config));
+    EXPECT_NEAR(count / 1e9, row.billions, 0.05) << row.model;
+  }
+}
+
+// The released weights of GPT-2 hold 124,439,808 numbers (n_positions 1024, vocabulary 50257).
+TEST(ParameterCount, MatchesTheReleasedGpt2) {
+  EXPECT_EQ(parameter_count(resolved(gpt2(), "test")), 124'439'808);
+}
+
+// `num_parameters` of the released checkpoints (Hugging Face model cards of meta-llama and
+// mistralai).
+TEST(ParameterCount, MatchesTheReleasedLlamasAndMistrals) {
+  struct Row {
+    std::string name;
+    TransformerConfig model;
+    std::int64_t parameters;
+  };
+  const std::vector<Row> rows = {{"Llama-2-7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .ffn_hidden_size = 11008,
+                                   .vocab_size = 32000},
+                                  6'738'415'616},
+                                 {"Llama-3-8B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 128256},
+                                  8'030'261'248},
+                                 {"Llama-3-70B",
+                                  {.num_layers = 80,
+                                   .hidden_size = 8192,
+                                   .num_attention_heads = 64,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 28672,
+                                   .vocab_size = 128256},
+                                  70'553'706'496},
+                                 {"Llama-3.1-405B",
+                                  {.num_layers = 126,
+                                   .hidden_size = 16384,
+                                   .num_attention_heads = 128,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 53248,
+                                   .vocab_size = 128256},
+                                  405'853'388'800},
+                                 {"Mistral-7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 32000},
+                                  7'241'732'096},
+                                 {"Mixtral-8x7B",
+                                  {.num_layers = 32,
+                                   .hidden_size = 4096,
+                                   .num_attention_heads = 32,
+                                   .num_query_groups = 8,
+                                   .ffn_hidden_size = 14336,
+                                   .vocab_size = 32000,
+                                   .num_experts = 8,
+                                   .moe_router_topk = 2},
+                                  46'702'792'704}};
+  for (const Row& row : rows) {
+    EXPECT_EQ(parameter_count(resolved(llama(row.model), row.name)), row.parameters) << row.name;
+  }
+}
+
+// By hand, h=4, one layer, one head, vocabulary 10, no positions, biases and layer norms:
+// attention 4·4·4 + 16, MLP 2·4·16 + 20, three norms of 8, embedding 40.
+TEST(ParameterCount, LeavesOutPositionsWhereThereAreNone) {
+  const TransformerConfig model = {.num_layers = 1,
+                                   .hidden_size = 4,
+                                   .num_attention_heads = 1,
+                                   .vocab_size = 10,
+                                   .seq_length = 1000,
+                                   .position_embedding = PositionEmbedding::kNone};
+  EXPECT_EQ(parameter_count(resolved(model, "test")), 64 + 16 + 128 + 20 + 24 + 40);
+}
+
+// By hand, h=8, one layer: 2 heads of width 3 and one group: q 8·6, k and v 8·3 each, out 6·8.
+// An expert of width 5 has 2·8·5, two of them and a router of 8 each; norms 3·8, embedding 80.
+TEST(ParameterCount, TakesHeadWidthAndExpertWidthAsGiven) {
+  const TransformerConfig model = {.num_layers = 1,
+                                   .hidden_size = 8,
+                                   .num_attention_heads = 2,
+                                   .num_query_groups = 1,
+                                   .kv_channels = 3,
+                                   .vocab_size = 10,
+                                   .seq_length = 1000,
+                                   .add_bias_linear = false,
+                                   .position_embedding = PositionEmbedding::kRope,
+                                   .normalization = Normalization::kRmsNorm,
+                                   .num_experts = 2,
+                                   .moe_router_topk = 1,
+                                   .moe_ffn_hidden_size = 5};
+  EXPECT_EQ(parameter_count(resolved(model, "test")), 48 + 48 + 48 + 2 * (80 + 8) + 24 + 80);
+}
+
+// 12·10^5·(10^6)² = 1.2e18, and the widest model that JSON may spell.
+TEST(ParameterCount, RefusesMoreThanAQuintillion) {
+  const TransformerConfig large = {.num_layers = 100'000,
+                                   .hidden_size = kMillion,
+                                   .num_attention_heads = 1000,
+                                   .vocab_size = 1,
+                                   .seq_length = 1};
+  const TransformerConfig largest = {.num_layers = 100'000,
+                                     .hidden_size = 10 * kMillion,
+                                     .num_attention_heads = 10 * kMillion,
+                                     .kv_channels = 10 * kMillion,
+                                     .ffn_hidden_size = 10 * kMillion,
+                                     .vocab_size = 10 * kMillion,
+                                     .seq_length = 100 * kMillion,
+                                     .num_experts = 100'000,
+                                     .moe_router_topk = 1};
+  for (const TransformerConfig& model : {large, largest}) {
+    EXPECT_EQ(refusal_of_model(model), "m.json: m: the model has more than 1e18 parameters");
+  }
+  EXPECT_EQ(message_of([&] { return parameter_count(largest); }),
+            "the model has more than 1e18 parameters");
+}
+
+// Eq. 2 leaves out the final norm, 2h. In doubles, 1e12 is exact to 1e-4.
+TEST(Sc21ParameterCount, IsTheExactCountLessTheFinalNorm) {
+  for (const std::string model : {"1.7B", "18B", "145B", "1T", "gpt2-124m"}) {
+    const TransformerConfig config = find_model(model).config;
+    EXPECT_NEAR(sc21_parameter_count(config) + 2.0 * config.hidden_size,
+                static_cast<double>(parameter_count(config)), 0.01)
+        << model;
+  }
+}
+
+TEST(Resolved, FillsInWhatFollowsFromTheOthers) {
+  TransformerConfig expected = gpt2();
+  expected.num_query_groups = 12;
+  expected.kv_channels = 64;
+  expected.ffn_hidden_size = 3072;
+  EXPECT_EQ(resolved(gpt2(), "test"), expected);
+}
+
+TEST(Resolved, GivesExpertsTheWidthOfTheMlp) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 8;
+  model.moe_router_topk = 2;
+  EXPECT_EQ(resolved(model, "test").moe_ffn_hidden_size, 3072);
+}
+
+TEST(Resolved, KeepsWhatIsGiven) {
+  EXPECT_EQ(resolved(unusual_model(), "test"), unusual_model());
+}
+
+TEST(Resolved, ChangesNothingTheSecondTime) {
+  const TransformerConfig once = resolved(gpt2(), "test");
+  EXPECT_EQ(resolved(once, "test"), once);
+}
+
+TEST(Resolved, RefusesHeadsThatDoNotFit) {
+  TransformerConfig model = gpt2();
+  model.num_attention_heads = 7;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: num_attention_heads 7 does not divide hidden_size 768; give kv_channels if "
+            "that is meant");
+  model.kv_channels = 100;
+  EXPECT_EQ(refusal_of_model(model), "nothing was thrown");
+}
+
+TEST(Resolved, RefusesGroupsThatDoNotFit) {
+  TransformerConfig model = gpt2();
+  model.num_query_groups = 5;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: num_query_groups 5 does not divide num_attention_heads 12");
+}
+
+TEST(Resolved, RefusesAWidthWhoseFourfoldIsOutOfRange) {
+  TransformerConfig model = gpt2();
+  model.hidden_size = 3 * kMillion;
+  EXPECT_EQ(
+      refusal_of_model(model),
+      "m.json: m: hidden_size 3000000 is too wide for the usual ffn_hidden_size of four times "
+      "that");
+}
+
+TEST(Resolved, RefusesExpertsThatContradictEachOther) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 4;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: num_experts needs moe_router_topk, the experts each token visits");
+  model.moe_router_topk = 5;
+  EXPECT_EQ(refusal_of_model(model), "m.json: m: moe_router_topk 5 exceeds num_experts 4");
+  model.num_experts = 0;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+  model.moe_router_topk = 0;
+  model.moe_ffn_hidden_size = 64;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_router_topk and moe_ffn_hidden_size need num_experts");
+}
+
+TEST(Resolved, RefusesFeaturesThatContradictEachOther) {
+  TransformerConfig model = gpt2();
+  model.add_mlp_bias = true;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("are for models with add_bias_linear false"));
+  model = gpt2();
+  model.v_head_dim = 64;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("v_head_dim need kv_lora_rank"));
+  model.kv_lora_rank = 512;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: kv_lora_rank needs qk_head_dim, qk_pos_emb_head_dim and v_head_dim");
+  model = gpt2();
+  model.first_window_layer = 3;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("first_window_layer needs window_size"));
+  model = gpt2();
+  model.moe_layer_freq = 2;
+  EXPECT_EQ(refusal_of_model(model), "m.json: m: keys of a mixture of experts need num_experts");
+  model.moe_layer_freq = 1;
+  model.num_experts = 4;
+  model.moe_router_topk = 1;
+  model.first_dense_layers = 12;
+  EXPECT_THAT(refusal_of_model(model), HasSubstr("leave none of the 12 layers with experts"));
+  model.first_dense_layers = 0;
+  model.moe_shared_expert_gate = true;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
+}
+
+// The width of a latent head need not divide anything.
+TEST(Resolved, TakesTheHeadsOfLatentAttentionAsTheyAre) {
+  TransformerConfig model = gpt2();
+  model.num_attention_heads = 7;
+  model.kv_lora_rank = 64;
+  model.qk_head_dim = 20;
+  model.qk_pos_emb_head_dim = 12;
+  model.v_head_dim = 24;
+  const TransformerConfig full = resolved(model, "test");
+  EXPECT_EQ(full.kv_channels, 32);
+  EXPECT_EQ(query_width(full), 7 * 32);
+  EXPECT_EQ(context_width(full), 7 * 24);
+}
+
+// By hand, a token at position i attends to min(i + 1, w) tokens, about w − w²/(2s) on average.
+TEST(AttendedTokens, AreThoseOfTheWindow) {
+  TransformerConfig model = gpt2();
+  EXPECT_EQ(attended_tokens(model, false), 1024.0);
+  EXPECT_EQ(attended_tokens(model, true), 512.0);
+  model.window_size = 100;
+  EXPECT_EQ(attended_tokens(model, false), 100.0);
+  double sum = 0.0;
+  for (int i = 0; i < 1024; ++i) {
+    sum += std::min(i + 1, 100);
+  }
+  EXPECT_NEAR(attended_tokens(model, true), sum / 1024.0, 0.5);
+  model.window_size = 1024;
+  EXPECT_FALSE(has_window(model));
+  EXPECT_EQ(attended_tokens(model, true), 512.0);
+}
+
+// By hand, h = 8, a head of widths 3 + 2 and 4 for values, ranks 6 and 5, an MLP of 10: compression
+// 8·6 and 8·(5 + 2), of which norms of 6 and 5; 6·5 and 5·(3 + 4) out of them; projection 4·8.
+// Three experts of width 2 with 3·2·8 each and a number to balance them, a shared one of 3·3·8 with
+// a gate of 8, a router of 3·8. Norms 2·8 a layer.
+TEST(LayerParameters, TellWhatIsSplit) {
+  const TransformerConfig model = resolved({.num_layers = 2,
+                                            .hidden_size = 8,
+                                            .num_attention_heads = 1,
+                                            .ffn_hidden_size = 10,
+                                            .vocab_size = 100,
+                                            .seq_length = 16,
+                                            .gated_linear_unit = true,
+                                            .add_bias_linear = false,
+                                            .position_embedding = PositionEmbedding::kRope,
+                                            .normalization = Normalization::kRmsNorm,
+                                            .q_lora_rank = 6,
+                                            .kv_lora_rank = 5,
+                                            .qk_head_dim = 3,
+                                            .qk_pos_emb_head_dim = 2,
+                                            .v_head_dim = 4,
+                                            .num_experts = 3,
+                                            .moe_router_topk = 2,
+                                            .moe_ffn_hidden_size = 2,
+                                            .moe_shared_expert_intermediate_size = 3,
+                                            .moe_shared_expert_gate = true,
+                                            .moe_router_enable_expert_bias = true,
+                                            .first_dense_layers = 1,
+                                            .mtp_num_layers = 1},
+                                           "test");
+  const std::int64_t compressions = 48 + 56 + 6 + 5;
+  const std::int64_t heads = 30 + 35 + 32;
+  EXPECT_EQ(layer_parameters(model, false),
+            (LayerParameters{.split = heads + 240, .replicated = compressions + 16}));
+  EXPECT_EQ(
+      layer_parameters(model, true),
+      (LayerParameters{
+          .split = heads + 72, .replicated = compressions + 16 + 24 + 3 + 8, .experts = 3 * 48}));
+  const std::int64_t dense = heads + 240 + compressions + 16;
+  const std::int64_t expert = heads + 72 + compressions + 16 + 35 + 144;
+  EXPECT_EQ(parameter_count(model), dense + expert + 800 + 8);
+  EXPECT_EQ(active_parameter_count(model), dense + expert - 48 + 800 + 8);
+  EXPECT_EQ(mtp_parameter_count(model), expert + 2 * 64 + 3 * 8);
+  // The matrices that a token meets: no norms, and not the number that balances.
+  EXPECT_EQ(active_layer_weights(model, true), 48 + 56 + heads + 72 + 24 + 8 + 2 * 48);
+  EXPECT_EQ(active_layer_weights(model, false), 48 + 56 + heads + 240);
+}
+
+// By hand, 4 heads and 2 groups of width 3 on h = 8, an MLP of 10: QKV 8·(12 + 2·6), projection
+// 12·8, gate, up and down 3·8·10.
+TEST(LayerWeights, CountQueryGroupsAndGates) {
+  TransformerConfig model;
+  model.hidden_size = 8;
+  model.num_attention_heads = 4;
+  model.num_query_groups = 2;
+  model.kv_channels = 3;
+  model.ffn_hidden_size = 10;
+  model.gated_linear_unit = true;
+  EXPECT_EQ(layer_weights(model), 8 * 24 + 12 * 8 + 3 * 80);
+  EXPECT_EQ(layer_weights(resolved(gpt2(), "test")), 12.0 * 768 * 768);
+}
+
+TEST(TransformerConfigJson, ReadsBackAsItWas) {
+  for (const TransformerConfig& model : {gpt2(), resolved(gpt2(), "test"), unusual_model()}) {
+    const std::string text = dump(model);
+    EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
+    EXPECT_EQ(dump(parse<TransformerConfig>(text)), text);
+  }
+}
+
+TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
+  TransformerConfig model = gpt2();
+  EXPECT_TRUE(has_dropout(model));
+  model.dropout = false;
+  EXPECT_FALSE(has_dropout(model));
+  EXPECT_THAT(dump(model), HasSubstr("\"dropout\": false"));
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+  model.position_embedding = PositionEmbedding::kRope;
+  model.dropout.reset();
+  EXPECT_FALSE(has_dropout(model));
+  model.dropout = true;
+  EXPECT_TRUE(has_dropout(model));
+  EXPECT_EQ(parse<TransformerConfig>(dump(model)), model);
+}
+
+TEST(TransformerConfigJson, SaysWhatTrainsOtherwiseThanGpt2) {
+  TransformerConfig model = gpt2();
+  model.dropout_rates = 0.25;
+  model.dropout_rates.attention = 0.0;
+  model.layernorm_epsilon = 1e-6;
+  model.init_method_std = 0.01;
+  model.activation_func = Activation::kQuickGelu;
+  model.scale_attn_weights = false;
+  model.scale_attn_by_inverse_layer_idx = true;
+  const std::string text = dump(model);
+  for (const char* line :
+       {R"("hidden_dropout": 0.25)", R"("attention_dropout": 0)", R"("embedding_dropout": 0.25)",
+        R"("layernorm_epsilon": 1e-06)", R"("init_method_std": 0.01)",
+        R"("activation_func": "quick_gelu")", R"("scale_attn_weights": false)",
+        R"("scale_attn_by_inverse_layer_idx": true)"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_EQ(parse<TransformerConfig>(text), model) << text;
+}
+
+TEST(TransformerConfigJson, RefusesRatesOfAModelWithoutDropout) {
+  TransformerConfig model = gpt2();
+  model.dropout = false;
+  model.dropout_rates.hidden = 0.2;
+  EXPECT_THAT(message_of([&] { return resolved(model, "test"); }),
+              HasSubstr("test: hidden_dropout, attention_dropout and embedding_dropout"));
+}
+
+TEST(TransformerConfigJson, LeavesOutWhatIsUsual) {
+  EXPECT_EQ(dump(gpt2()), R"({
+  "num_layers": 12,
+  "hidden_size": 768,
+  "num_attention_heads": 12,
+  "vocab_size": 50257,
+  "seq_length": 1024
+}
+)");
+}
+
+TEST(TransformerConfigJson, RefusesNumbersOutOfRange) {
+  const std::string text = dump(unusual_model());
+  for (const std::string key :
+       {"num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "kv_channels",
+        "ffn_hidden_size", "vocab_size", "seq_length", "num_experts", "moe_router_topk",
+        "moe_ffn_hidden_size"}) {
+    for (const std::string value : {"0", "1000000000"}) {
+      const std::string start = '"' + key + "\": ";
+      const std::string edited = replaced(text, start, start + value + ", \"rest\": ");
+      EXPECT_THAT(message_of([&] { return parse<TransformerConfig>(edited); }),
+                  HasSubstr("test.json: " + key + ": expected a whole number from 1 to "))
+          << value;
+    }
+  }
+}
+
+TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
+  const std::string text = dump(unusual_model());
+  EXPECT_EQ(
+      message_of([&] { return parse<TransformerConfig>(replaced(text, "\"none\"", "\"alibi\"")); }),
+      "test.json: position_embedding: expected one of learned, rope, none, got \"alibi\"");
+  EXPECT_EQ(message_of([&] {
+              return parse<TransformerConfig>(replaced(text, "\"rms-norm\"", "\"rms\""));
+            }),
+            "test.json: normalization: expected one of layer-norm, rms-norm, got \"rms\"");
+}
+
+}  // namespace
+}  // namespace ptdp

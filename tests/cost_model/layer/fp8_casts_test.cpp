@@ -1,0 +1,263 @@
+#include "cost_model/layer/fp8_casts.h"
+
+#include <gtest/gtest.h>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/iteration/step_terms.h"
+#include "cost_model/layer/transformer_layer.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/operations/linear_layer.h"
+#include "tests/cost_model/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMicrobatchTokens = 512.0;
+constexpr double kHidden = 256.0;
+
+TransformerConfig small_gpt() {
+  return resolved({.num_layers = 4,
+                   .hidden_size = 256,
+                   .num_attention_heads = 4,
+                   .vocab_size = 1024,
+                   .seq_length = 512},
+                  "model");
+}
+
+/// Both peaks are round numbers: products in 8 bits are twice as fast.
+Scenario plain_fp8(Fp8Recipe recipe, const TransformerConfig& model = small_gpt()) {
+  Scenario scenario = plain_scenario(model);
+  scenario.cluster.gpu.peak_fp8 = FlopsPerSecond(2.0 * kPlainFlops);
+  scenario.cluster.gpu.fp8_matmul_efficiency.reset();
+  scenario.stack.fp8_recipes = {recipe};
+  scenario.stack.fp8 = recipe.scaling;
+  return scenario;
+}
+
+Scenario on_blackwell(Scenario scenario) {
+  scenario.cluster.gpu.fp8_any_layout = true;
+  scenario.cluster.gpu.fp8_mx = true;
+  return scenario;
+}
+
+LayerCasts casts_of(const Scenario& scenario, const ParallelConfig& config = {}) {
+  return layer_casts(scenario, config, LayerKind{});
+}
+
+/// In units of a byte for each token and hidden feature.
+double per_feature(Bytes bytes) {
+  return bytes.value() / (kMicrobatchTokens * kHidden);
+}
+
+// Of eight experts' 1024 visits with 128 features: not the input of the second product, and not the
+// gradient of what the first returns, which is twice as wide. Read (2) and written twice, with a
+// scale of a byte for 32 elements (2 · 33/32).
+TEST(Fp8Casts, LeaveOutWhatExpertsDoWithinProducts) {
+  Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kMx}, small_expert_model());
+  const ParallelConfig config{.micro_batch_size = 2};
+  const LayerKind kind{.has_experts = true};
+  const LayerCasts apart = layer_casts(scenario, config, kind);
+  scenario.stack.fused_expert_activation = true;
+  const LayerCasts fused = layer_casts(scenario, config, kind);
+  EXPECT_DOUBLE_EQ((apart.forward - fused.forward).value(), 4.0625 * 1024 * 128);
+  EXPECT_DOUBLE_EQ((apart.backward - fused.backward).value(), 4.0625 * 1024 * 256);
+  // Two casts in each pass for each of eight experts, or one for all.
+  EXPECT_EQ(apart.forward_kernels - fused.forward_kernels, 2.0 * 8 - 1);
+  EXPECT_EQ(apart.backward_kernels - fused.backward_kernels, 2.0 * 8 - 1);
+}
+
+// By delayed scales one kernel casts the inputs of all experts; by others there is one for each,
+// again where only the activation is recomputed.
+TEST(Fp8Casts, OfEachExpertAreKernelsOfTheirOwn) {
+  const LayerKind kind{.has_experts = true};
+  const ParallelConfig config{.micro_batch_size = 2,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMoeActivation}};
+  const auto kernels = [&](Fp8Scaling scaling, bool again) {
+    const Scenario scenario = plain_fp8({.scaling = scaling}, small_expert_model());
+    return (again ? repeated_casts(scenario, config, kind) : layer_casts(scenario, config, kind))
+        .forward_kernels;
+  };
+  EXPECT_EQ(kernels(Fp8Scaling::kBlock, false) - kernels(Fp8Scaling::kDelayed, false), 2.0 * 7);
+  EXPECT_EQ(kernels(Fp8Scaling::kBlock, true), 8.0);
+  EXPECT_EQ(kernels(Fp8Scaling::kDelayed, true), 1.0);
+}
+
+// On Hopper the norms write one byte in place of two and what they wrote is transposed (2 − 1);
+// the other two inputs, h and 4h wide, are read (2) and written twice (1 + 1).
+TEST(Fp8Casts, OfDelayedScalingAreHalfInTheNorms) {
+  const LayerCasts casts =
+      casts_of(plain_fp8({.scaling = Fp8Scaling::kDelayed, .norms_cast = true}));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 1.0 + 1.0 + 4.0 + 4.0 * 4.0);
+  // Gradients of 3h, h, 4h and h features.
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 4.0 * (3.0 + 1.0 + 4.0 + 1.0));
+  EXPECT_EQ(casts.forward_kernels, 4.0);
+  EXPECT_EQ(casts.backward_kernels, 4.0);
+}
+
+// On four GPUs a rank casts a quarter of what is gathered, and transposes all of it.
+TEST(Fp8Casts, AreOfARanksPartOfASequence) {
+  const Scenario scenario =
+      plain_fp8({.scaling = Fp8Scaling::kDelayed, .norms_cast = true, .gathers_activations = true});
+  const ParallelConfig split = {.tp = 4, .sequence_parallel = true};
+  const LayerCasts casts = casts_of(scenario, split);
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 2.0 * (2.0 - 0.25) + 4.0 * 0.25 + 4.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 4.0 * (0.75 + 1.0) + 2.0 * (3.0 * 0.25 + 2.0));
+  // All-gathers are of one byte, reduce-scatters of two: forward 2 of each, backward 4 and 2.
+  const double sent = kMicrobatchTokens * kHidden * 3.0 / 4.0;
+  EXPECT_DOUBLE_EQ(tensor_parallel_elements(scenario.job.model, split, {},
+                                            gathered_activation_bytes(scenario.stack) / 2.0),
+                   sent * (2.0 * 0.5 + 2.0 + 4.0 * 0.5 + 2.0));
+}
+
+// Tensor cores that read factors in any layout need one copy; the largest element costs a read of
+// two bytes, but not behind a norm.
+TEST(Fp8Casts, OfCurrentScalingReadTwice) {
+  const LayerCasts casts =
+      casts_of(on_blackwell(plain_fp8({.scaling = Fp8Scaling::kCurrent, .norms_cast = true})));
+  EXPECT_DOUBLE_EQ(per_feature(casts.forward), 2.0 * 3.0 + 5.0 + 4.0 * 5.0);
+  EXPECT_DOUBLE_EQ(per_feature(casts.backward), 5.0 * 9.0);
+}
+
+// Two copies of 33/32 bytes on every GPU.
+TEST(Fp8Casts, OfBlocksWriteTwice) {
+  for (const Fp8Scaling scaling : {Fp8Scaling::kBlock, Fp8Scaling::kMx}) {
+    const LayerCasts casts = casts_of(on_blackwell(plain_fp8({.scaling = scaling})));
+    EXPECT_DOUBLE_EQ(per_feature(casts.forward), (2.0 + 2.0 * 33.0 / 32.0) * 7.0);
+    EXPECT_DOUBLE_EQ(per_feature(casts.backward), (2.0 + 2.0 * 33.0 / 32.0) * 9.0);
+  }
+}
+
+// On Hopper the inputs of the MLP's products are read (2) and written twice (1 + 1), h and 4h wide;
+// recomputed in full all four are, h more of each norm and projection.
+TEST(Fp8Casts, AreRepeatedByWhatIsRecomputed) {
+  const Scenario scenario = plain_fp8({.scaling = Fp8Scaling::kDelayed});
+  const auto repeated = [&](RecomputeModules modules) {
+    return repeated_casts(
+        scenario, {.recompute = Recompute::kSelective, .recompute_modules = modules}, LayerKind{});
+  };
+  const LayerCasts mlp = repeated({RecomputeModule::kMlp});
+  EXPECT_DOUBLE_EQ(per_feature(mlp.forward), 4.0 * (1.0 + 4.0));
+  EXPECT_EQ(mlp.forward_kernels, 2.0);
+  EXPECT_EQ(mlp.backward, Bytes(0.0));
+  EXPECT_EQ(repeated({RecomputeModule::kCoreAttention}).forward, Bytes(0.0));
+  const ParallelConfig config{.recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMlp}};
+  Scenario bf16 = scenario;
+  bf16.stack.fp8.reset();
+  const auto again = [&](const Scenario& of) {
+    return layer_costs(of, config).recompute(Recompute::kSelective).memory_bound;
+  };
+  EXPECT_NEAR((again(scenario) - again(bf16)).value(),
+              20.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+}
+
+// A pass over 10^12 bytes takes a second here, and a product half of what it takes in bf16.
+TEST(Fp8Casts, TakeTimeAndProductsHalf) {
+  const Scenario fp8 = plain_fp8({.norms_cast = true});
+  Scenario bf16 = fp8;
+  bf16.stack.fp8.reset();
+  const LayerCosts with = layer_costs(fp8, {});
+  const LayerCosts without = layer_costs(bf16, {});
+  EXPECT_NEAR((with.forward.memory_bound - without.forward.memory_bound).value(),
+              22.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+  EXPECT_NEAR((with.backward.memory_bound - without.backward.memory_bound).value(),
+              36.0 * kMicrobatchTokens * kHidden / kPlainBandwidth, 1e-15);
+  EXPECT_DOUBLE_EQ(with.forward.matmul.value(),
+                   2.0 * 12.0 * kHidden * kHidden * kMicrobatchTokens / (2.0 * kPlainFlops));
+  EXPECT_DOUBLE_EQ(with.backward.matmul / without.backward.matmul, 0.5);
+  EXPECT_EQ(with.forward.attention, without.forward.attention);
+  // The logits stay.
+  EXPECT_EQ(microbatch_costs(fp8, {}).logits.matmul, microbatch_costs(bf16, {}).logits.matmul);
+}
+
+// ml-engineering: 1402.6 of 1979 TFLOP/s where bf16 reaches 794.5 of 989, which is 1.765 times.
+TEST(Fp8Casts, LeaveAnH100TheRateThatWasMeasured) {
+  const GpuSpec gpu = find_cluster("dgx-h100").gpu;
+  EXPECT_NEAR(gpu.fp8_rate() / gpu.peak_bf16, 1402.6 / 794.5, 1e-3);
+}
+
+// bf16: 4 norms, 4 inputs, 6 of queries, keys and values, 2 context, 8 and 8 of the MLP, 2 masks,
+// 34 in all. In 8 bits inputs take 2, the projection's 1 more than the context, the MLP's 4.
+TEST(Fp8Activations, AreInputsOfOneByte) {
+  const Scenario scenario = plain_fp8({});
+  ASSERT_FALSE(activation_storage(scenario.stack).stores_scores);
+  const auto kept = [](const Scenario& of) {
+    return per_feature(kept_by_layer(of, {}, LayerKind{}));
+  };
+  EXPECT_DOUBLE_EQ(kept(scenario), 4.0 + 2.0 + 6.0 + 3.0 + 8.0 + 4.0 + 2.0);
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({.keeps_inputs = false})), 34.0);
+}
+
+// Experts: norms 4, the attention's input 1, the router's 2, q, k, v 2·4·16·3 of h = 64 → 6,
+// context 2 + 1; for each of two visits an input of 1, and of 128 features two gates of 2 and an
+// input of 1; two scores of 4 bytes for eight experts.
+TEST(Fp8Activations, OfExpertsLeaveTheRoutersInput) {
+  const Scenario scenario = plain_fp8({}, small_expert_model());
+  const double kept = kept_by_layer(scenario, {}, LayerKind{.has_experts = true}).value() / 256.0;
+  EXPECT_DOUBLE_EQ(kept, 64.0 * (4.0 + 1.0 + 2.0 + 6.0 + 3.0) + 2.0 * (64.0 * 1.0 + 128.0 * 5.0) +
+                             2.0 * 4.0 * 8.0);
+}
+
+// 12h² weights of a layer: copies beside bf16, or in place of it; one where layouts do not matter.
+TEST(Fp8Weights, AreKeptInTheCopiesThatProductsNeed) {
+  const double matrices = 12.0 * kHidden * kHidden;
+  const RankParameters layer = layer_parameters_of_rank(small_gpt(), {}, LayerKind{});
+  EXPECT_DOUBLE_EQ(layer.matrices, matrices);
+  const auto bytes = [&](const Scenario& scenario) {
+    return stored_weights(scenario.stack, scenario.cluster.gpu, layer).total() -
+           2.0 * (layer.dense - matrices);
+  };
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({})), (2.0 + 2.0) * matrices);
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({.casts_weights_once = false})), 2.0 * matrices);
+  const Fp8Recipe alone = {.has_only_fp8_weights = true};
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8(alone)), 2.0 * matrices);
+  EXPECT_DOUBLE_EQ(bytes(on_blackwell(plain_fp8(alone))), matrices);
+  EXPECT_DOUBLE_EQ(bytes(plain_fp8({.scaling = Fp8Scaling::kMx, .has_only_fp8_weights = true})),
+                   2.0 * 33.0 / 32.0 * matrices);
+}
+
+// A shard of weights that exist in 8 bits only has one byte of a matrix's, else two.
+TEST(Fp8Weights, AreKeptOnceInShards) {
+  const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
+  const RankParameters held = stage_parameters(small_gpt(), fsdp, 0);
+  const auto kept = [&](const Scenario& scenario) {
+    return 8.0 * stage_memory(scenario, fsdp, 0).weights.value();
+  };
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({})), 2.0 * held.total());
+  EXPECT_DOUBLE_EQ(kept(plain_fp8({.has_only_fp8_weights = true})),
+                   2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden);
+}
+
+// Read as bf16 and written twice; of weights that come in 8 bits the transposed copy alone; in
+// every forward pass with full sharding.
+TEST(Fp8Weights, AreCastOnceOrInEveryPass) {
+  const ParallelConfig zero1 = {.dp = 8, .zero_stage = 1};
+  const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
+  const double matrices = 12.0 * kHidden * kHidden;
+  const RankParameters layer = layer_parameters_of_rank(small_gpt(), zero1, LayerKind{});
+  const Scenario copied = plain_fp8({});
+  const Scenario gathered = plain_fp8({.gathers_weights = true});
+  EXPECT_DOUBLE_EQ(weight_cast_traffic(copied, zero1, layer).value(), 4.0 * matrices);
+  EXPECT_DOUBLE_EQ(weight_cast_traffic(gathered, zero1, layer).value(), 2.0 * matrices);
+  EXPECT_EQ(weight_cast_traffic(copied, fsdp, layer), Bytes(0.0));
+  EXPECT_DOUBLE_EQ((casts_of(copied, fsdp).forward - casts_of(copied, zero1).forward).value(),
+                   4.0 * matrices);
+  EXPECT_DOUBLE_EQ((casts_of(gathered, fsdp).backward - casts_of(gathered, zero1).backward).value(),
+                   2.0 * matrices);
+}
+
+// Of a gathered parameter one byte, of the embedding two.
+TEST(Fp8Weights, AreGatheredInOneByte) {
+  const Scenario scenario = plain_fp8({.gathers_weights = true});
+  const ParallelConfig config = {.dp = 8, .zero_stage = 1};
+  const RankParameters held = stage_parameters(scenario.job.model, config, 0);
+  const double bytes = 2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden;
+  EXPECT_DOUBLE_EQ(gathered_weights(scenario.stack, held).total(), bytes);
+  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value(),
+                   7.0 / 8.0 * (bytes + 4.0 * held.total()));
+}
+
+}  // namespace
+}  // namespace ptdp

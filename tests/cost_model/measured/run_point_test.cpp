@@ -1,0 +1,50 @@
+#include "cost_model/measured/run_point.h"
+
+#include <gtest/gtest.h>
+
+namespace ptdp {
+namespace {
+
+const RunPoint kPoint = {.parameters = 1'000'000'000, .gpus = 64, .tp = 8, .pp = 2};
+
+TEST(RunPoint, HoldsTheSizeOfTheModelAndHowItIsSpread) {
+  const TransformerConfig model = resolved({.num_layers = 128,
+                                            .hidden_size = 25600,
+                                            .num_attention_heads = 160,
+                                            .vocab_size = 51200,
+                                            .seq_length = 2048},
+                                           "test");
+  const RunPoint point =
+      run_point(model, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
+  // SC21 (arXiv:2104.04473) table 1: 1008.0 billion.
+  EXPECT_NEAR(static_cast<double>(point.parameters) / 1e9, 1008.0, 0.05);
+  EXPECT_EQ(point.gpus, 3072);
+  EXPECT_EQ(point.tp, 8);
+  EXPECT_EQ(point.pp, 64);
+  EXPECT_EQ(point.recompute, Recompute::kFull);
+}
+
+TEST(Distance, FromItselfIsNothing) {
+  EXPECT_EQ(distance(kPoint, kPoint), 0.0);
+}
+
+// By hand: twice the parameters 1, a quarter of the GPUs 2, tp halved 1, pp times 8 3,
+// recomputation 1.
+TEST(Distance, AddsUpWhatDiffers) {
+  const RunPoint other = {
+      .parameters = 2'000'000'000, .gpus = 16, .tp = 4, .pp = 16, .recompute = Recompute::kFull};
+  EXPECT_DOUBLE_EQ(distance(kPoint, other), 8.0);
+  EXPECT_DOUBLE_EQ(distance(other, kPoint), 8.0);
+}
+
+TEST(Distance, CountsEachKindOfRecomputationAsDifferent) {
+  RunPoint selective = kPoint;
+  selective.recompute = Recompute::kSelective;
+  RunPoint full = kPoint;
+  full.recompute = Recompute::kFull;
+  EXPECT_DOUBLE_EQ(distance(kPoint, selective), 1.0);
+  EXPECT_DOUBLE_EQ(distance(selective, full), 1.0);
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,108 @@
+#include "cost_model/stage/rank_parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/stage/stage.h"
+#include "tests/cost_model/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+/// Of a layer, what every tensor-parallel rank holds in full, of the models below: two norms, and
+/// of latent attention the compressions with their norms; of experts the router.
+double replicated_of_layer(const TransformerConfig& model, bool is_expert) {
+  const double h = model.hidden_size;
+  double count = 2.0 * h;
+  if (model.kv_lora_rank > 0) {
+    const double q = model.q_lora_rank;
+    const double c = model.kv_lora_rank;
+    count += h * q + q + h * (c + model.qk_pos_emb_head_dim) + c;
+  }
+  if (is_expert) {
+    count += model.num_experts * (h + (model.moe_router_enable_expert_bias ? 1.0 : 0.0));
+  }
+  return count;
+}
+
+TransformerConfig random_model(std::mt19937& random, int pp, int tp) {
+  const auto one_of = [&](int a, int b) { return random() % 2 == 0 ? a : b; };
+  TransformerConfig model = random() % 2 == 0 ? small_latent_model() : small_expert_model();
+  model.num_layers = 2 * pp;
+  model.vocab_size = 128 * tp * one_of(1, 3);
+  model.first_dense_layers = static_cast<int>(random() % (2 * pp));
+  model.moe_layer_freq = one_of(1, 2);
+  model.moe_router_enable_expert_bias = random() % 2 == 0;
+  model.untied_embeddings = random() % 2 == 0;
+  model.mtp_num_layers = static_cast<int>(random() % 3);
+  model.moe_shared_expert_intermediate_size = one_of(0, 64);
+  return resolved(model, "model");
+}
+
+// What all ranks of one replica hold, less what they hold several times, is the model.
+TEST(RankParameters, AddUpToTheModel) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 400; ++round) {
+    const int pp = 1 << random() % 3;
+    const int tp = 1 << random() % 3;
+    const int ep = 1 << random() % 4;
+    const int etp = 1 << random() % 2;
+    const TransformerConfig model = random_model(random, pp, tp);
+    const ParallelConfig config{
+        .tp = tp, .pp = pp, .dp = 16, .ep = ep, .etp = etp, .sequence_parallel = true};
+    double sum = 0.0;
+    for (int stage = 0; stage < pp; ++stage) {
+      const RankParameters held = stage_parameters(model, config, stage);
+      sum += tp * held.dense + 1.0 * ep * etp * held.experts;
+    }
+    const double h = model.hidden_size;
+    double again = h;  // the final norm
+    for (int layer = 0; layer < model.num_layers; ++layer) {
+      again += replicated_of_layer(model, has_experts(model, layer));
+    }
+    again += model.mtp_num_layers *
+             (3.0 * h + replicated_of_layer(model, has_experts(model, model.num_layers - 1)));
+    // Both ends hold a tied table, and modules' tokens need the embedding at the end.
+    const bool has_second_table = pp > 1 && (!model.untied_embeddings || model.mtp_num_layers > 0);
+    const double table = has_second_table ? 1.0 * model.vocab_size * h : 0.0;
+    EXPECT_NEAR(sum - (tp - 1) * again - table,
+                static_cast<double>(parameter_count(model) + mtp_parameter_count(model)), 1e-3)
+        << "round " << round;
+  }
+}
+
+// arXiv:2412.19437: 256 experts of 7168 by 2048, gated, over 64 GPUs: four on each.
+TEST(RankParameters, OfDeepSeekV3sExperts) {
+  const TransformerConfig model = resolved({.num_layers = 61,
+                                            .hidden_size = 7168,
+                                            .num_attention_heads = 128,
+                                            .ffn_hidden_size = 18432,
+                                            .vocab_size = 129280,
+                                            .seq_length = 4096,
+                                            .gated_linear_unit = true,
+                                            .add_bias_linear = false,
+                                            .num_experts = 256,
+                                            .moe_router_topk = 8,
+                                            .moe_ffn_hidden_size = 2048,
+                                            .first_dense_layers = 3},
+                                           "model");
+  const ParallelConfig config{.dp = 64, .ep = 64};
+  const double of_layer = 4.0 * 3 * 7168 * 2048;
+  EXPECT_EQ(layer_parameters_of_rank(model, config, {.has_experts = true}).experts, of_layer);
+  EXPECT_EQ(layer_parameters_of_rank(model, config, {}).experts, 0.0);
+  EXPECT_EQ(stage_parameters(model, config, 0).experts, 58.0 * of_layer);
+}
+
+// ZeRO shards the dense parameters over tp·dp/tp GPUs, those of experts over as many as hold the
+// same: 2·16/(4·2).
+TEST(RankParameters, AreShardedByThoseWhoHoldTheSame) {
+  const ParallelConfig config{
+      .tp = 2, .pp = 2, .dp = 16, .ep = 4, .etp = 2, .sequence_parallel = true};
+  EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0, .experts = 800.0}, config), 100.0 + 200.0);
+  EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0}, {.dp = 16}), 100.0);
+}
+
+}  // namespace
+}  // namespace ptdp

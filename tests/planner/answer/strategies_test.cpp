@@ -1,0 +1,203 @@
+#include "planner/answer/strategies.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/text/csv_table.h"
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+const StrategyResult& of(const StrategyComparison& comparison, Strategy strategy) {
+  return *std::find_if(
+      comparison.results.begin(), comparison.results.end(),
+      [strategy](const StrategyResult& result) { return result.name.strategy == strategy; });
+}
+
+StrategyComparison compare(const Scenario& scenario, const SearchOptions& options) {
+  return compare_strategies(scenario, options, CalibrationSource::none());
+}
+
+Scenario llama_on_h100() {
+  return shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 64);
+}
+
+// The best of each is that of a plain search with what defines it pinned.
+TEST(CompareStrategies, FindsWhatASearchWithItsPinsFinds) {
+  const Scenario scenario = llama_on_h100();
+  const StrategyComparison comparison = compare(scenario, {.gpus = 64});
+  const auto best = [&](const Pins& pins) {
+    return search(scenario, {.gpus = 64, .pins = pins}).best.front();
+  };
+  const IntegerRanges one(1);
+  const auto expect = [&](Strategy strategy, const Candidate& candidate) {
+    const StrategyResult& result = of(comparison, strategy);
+    ASSERT_TRUE(result.plan.has_value()) << result.reason;
+    EXPECT_TRUE(result.is_run_by_stack);
+    EXPECT_EQ(result.plan->config, candidate.config);
+    EXPECT_NEAR(result.plan->predicted.iteration_time.value / candidate.time, 1.0, 1e-12);
+  };
+  expect(Strategy::kZero3, best({.tp = one, .pp = one, .cp = one}));
+  expect(Strategy::kZero3Tensor,
+         best({.tp = IntegerRanges::parse("2:64", 1, 64, ""), .pp = one, .cp = one}));
+  expect(Strategy::kFsdp, best({.tp = one, .pp = one}));
+  // torchtitan shards in full only; with a pipeline that is ZeRO-1.
+  expect(Strategy::kPtdP, best({.pp = IntegerRanges::parse("2:32", 1, 64, "")}));
+  EXPECT_EQ(loss(comparison, *comparison.best()), 0.0);
+}
+
+TEST(CompareStrategies, CostsWhatTheStackDoesNotRunAndSaysSo) {
+  const StrategyComparison megatron = compare(selene_2021("18B"), {.gpus = 256});
+  EXPECT_TRUE(of(megatron, Strategy::kPtdP).is_run_by_stack);
+  EXPECT_FALSE(of(megatron, Strategy::kZero3).is_run_by_stack);
+  EXPECT_TRUE(of(megatron, Strategy::kZero3).plan.has_value());
+  EXPECT_THAT(summarize(megatron, {}), HasSubstr("zero=3 (not run by megatron-lm-2021)"));
+
+  const StrategyComparison fsdp = compare(
+      shipped_scenario("3.6B", "mosaicml-a100-80gb", "composer-fsdp-2023", 128), {.gpus = 64});
+  EXPECT_FALSE(of(fsdp, Strategy::kPtdP).is_run_by_stack);
+  EXPECT_TRUE(of(fsdp, Strategy::kPtdP).plan.has_value());
+  EXPECT_TRUE(of(fsdp, Strategy::kFsdp).is_run_by_stack);
+}
+
+// DeepSpeed of 2021 gathers matrix by matrix from the pieces of all ranks; FSDP does not.
+TEST(CompareStrategies, GathersLayersAheadInFsdp) {
+  const StrategyComparison comparison =
+      compare(shipped_scenario("18B", "selene-a100", "deepspeed-zero3-2021", 1024), {.gpus = 256});
+  const StrategyResult& zero = of(comparison, Strategy::kZero3);
+  const StrategyResult& fsdp = of(comparison, Strategy::kFsdp);
+  EXPECT_TRUE(zero.is_run_by_stack);
+  EXPECT_FALSE(fsdp.is_run_by_stack);
+  EXPECT_LT(fsdp.plan->predicted.iteration_time.value, zero.plan->predicted.iteration_time.value);
+}
+
+TEST(CompareStrategies, SaysWhyThereIsNone) {
+  const Scenario scenario = llama_on_h100();
+  const StrategyComparison pinned =
+      compare(scenario, {.gpus = 64, .pins = {.tp = IntegerRanges(8)}});
+  EXPECT_THAT(of(pinned, Strategy::kZero3).reason, HasSubstr("--tp 8 leaves out 1"));
+  EXPECT_TRUE(of(pinned, Strategy::kZero3Tensor).plan.has_value());
+  EXPECT_EQ(of(pinned, Strategy::kZero3Tensor).plan->config.tp, 8);
+
+  const StrategyComparison staged =
+      compare(scenario, {.gpus = 64, .pins = {.zero_stage = IntegerRanges(1)}});
+  EXPECT_THAT(of(staged, Strategy::kFsdp).reason, HasSubstr("--zero-stage 1"));
+
+  // 8 GPUs of 80 GiB hold no 175 billion parameters of 20 bytes, however they are shared.
+  const StrategyComparison large = compare(selene_2021("gpt3-175b", 64), {.gpus = 8});
+  EXPECT_EQ(large.best(), nullptr);
+  for (const StrategyResult& result : large.results) {
+    EXPECT_THAT(result.reason, HasSubstr("misses the least, by")) << result.name.name;
+  }
+}
+
+/// A row of SC21 (arXiv:2104.04473v5) table 2: of PTD-P and of ZeRO-3, TFLOP/s per GPU.
+struct PublishedPair {
+  const char* model;
+  int pp;    ///< PTD-P: tp 8, microbatches of one sequence.
+  int gpus;  ///< Of PTD-P, with a batch of as many sequences as its dp divides.
+  std::int64_t batch;
+  double ptd_p;
+  int zero_gpus;  ///< ZeRO-3: one microbatch.
+  std::int64_t zero_batch;
+  double zero;
+};
+constexpr std::array kTable2 = {PublishedPair{"gpt3-175b", 12, 384, 1536, 153.0, 384, 1536, 144.0},
+                                PublishedPair{"gpt3-175b", 12, 768, 1536, 149.0, 768, 1536, 88.0},
+                                PublishedPair{"gpt3-175b", 12, 1536, 1536, 141.0, 1536, 1536, 44.0},
+                                PublishedPair{"530B", 35, 560, 2240, 171.0, 640, 2560, 138.0},
+                                PublishedPair{"530B", 35, 1120, 2240, 167.0, 1120, 2240, 98.0},
+                                PublishedPair{"530B", 35, 2240, 2240, 159.0, 2240, 2240, 48.0}};
+
+/// Sequences per second and GPU.
+double throughput(const Scenario& scenario, const ParallelConfig& config) {
+  return static_cast<double>(scenario.job.global_batch_size) /
+         iteration_cost(scenario, config).total().value() /
+         static_cast<double>(config.world_size());
+}
+
+// PTD-P's lead over ZeRO-3 grows with every doubling of the GPUs at one batch, and by three times
+// as many PTD-P leads. ZeRO-3 of 2021 is predicted in 23 to 50 % less time than measured (README),
+// so that it is ahead where it was measured behind with fewer GPUs.
+TEST(CompareStrategies, FollowsThePublishedTrendWithGpus) {
+  double last = 0.0;
+  for (const PublishedPair& pair : kTable2) {
+    const double ptd_p = throughput(
+        selene_2021(pair.model, pair.batch),
+        {.tp = 8, .pp = pair.pp, .dp = pair.gpus / 8 / pair.pp, .recompute = Recompute::kFull});
+    const double zero = throughput(
+        shipped_scenario(pair.model, "selene-a100", "deepspeed-zero3-2021", pair.zero_batch),
+        {.dp = pair.zero_gpus,
+         .micro_batch_size = static_cast<int>(pair.zero_batch / pair.zero_gpus),
+         .recompute = Recompute::kFull,
+         .zero_stage = 3});
+    const double lead = ptd_p / zero;
+    const bool is_first = pair.gpus == 384 || pair.gpus == 560;
+    if (!is_first) {
+      EXPECT_GT(lead, last) << pair.model << " on " << pair.gpus;
+    }
+    if (pair.ptd_p > 3.0 * pair.zero) {
+      EXPECT_GT(lead, 1.0) << pair.model << " on " << pair.gpus;
+    }
+    last = lead;
+  }
+}
+
+// Pure data parallelism has no use for more GPUs than sequences.
+TEST(CompareStrategies, SaysWhereABatchIsTooSmallForAllGpus) {
+  const StrategyComparison comparison =
+      compare(shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 32), {.gpus = 64});
+  EXPECT_LE(of(comparison, Strategy::kZero3).plan->config.world_size(), 32);
+  EXPECT_THAT(summarize(comparison, {}), HasSubstr("a batch of 32 keeps no more than 32 GPUs"));
+}
+
+TEST(CompareStrategies, IsWrittenAsJsonAndCsv) {
+  const StrategyComparison comparison =
+      compare(llama_on_h100(), {.gpus = 64, .pins = {.tp = IntegerRanges(8)}});
+  const nlohmann::json json = nlohmann::json::parse(to_json(comparison));
+  EXPECT_EQ(json["schema"], "ptdp.strategies/1");
+  ASSERT_EQ(json["strategies"].size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const nlohmann::json& entry = json["strategies"][i];
+    const StrategyResult& result = comparison.results[i];
+    EXPECT_EQ(entry["strategy"], result.name.key);
+    EXPECT_EQ(entry["fits"], result.plan.has_value());
+    EXPECT_EQ(entry.contains("reason"), !result.plan.has_value());
+    if (!result.plan.has_value()) {
+      continue;
+    }
+    EXPECT_EQ(entry["gpus_used"], result.plan->config.world_size());
+    // The differences are the loss.
+    double lost = 0.0;
+    for (const auto& [term, seconds] : entry["differences_s"].items()) {
+      lost += seconds.get<double>();
+    }
+    const double time = entry["predicted"]["iteration_time_s"];
+    EXPECT_NEAR(lost / (time - lost), entry["loss"].get<double>(), 1e-6);
+  }
+  const std::string csv = to_csv(comparison);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+  EXPECT_THAT(csv, HasSubstr("\nzero-3,1,0,,,,,,,,\"--tp 8 leaves out 1\"\n"));
+}
+
+// By RFC 4180 a quote within a quoted field is doubled: the reason names the "host" of a cluster.
+TEST(CompareStrategies, DoublesQuotesOfReasonsInCsv) {
+  Scenario scenario = llama_on_h100();
+  scenario.cluster.host.reset();
+  scenario.stack.can_run.offload = {Offload::kOptimizer};
+  const std::string csv =
+      to_csv(compare(scenario, {.gpus = 64, .pins = {.offload = {Offload::kOptimizer}}}));
+  const CsvTable table = CsvTable::from_text(csv, "csv");
+  ASSERT_EQ(table.num_rows(), 4U);
+  EXPECT_THAT(table.text(0, "reason"), HasSubstr("give it a \"host\""));
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,83 @@
+#include "planner/explain/rules_of_thumb.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+// SC21 table 1, whose rule this is: MP is the smallest model-parallel size that fits with full
+// recomputation and the published microbatch.
+TEST(RulesOfThumb, TableOneChoosesThePublishedDegrees) {
+  struct Row {
+    const char* model;
+    std::int64_t gpus;
+    int tp;
+    int pp;
+    int dp;
+  };
+  for (const Row& row : {Row{"1.7B", 32, 1, 1, 32}, Row{"3.6B", 64, 2, 1, 32},
+                         Row{"530B", 2520, 8, 35, 9}, Row{"1T", 3072, 8, 64, 6}}) {
+    const Scenario scenario = selene_2021(row.model);
+    const std::vector<Baseline> baselines = rules_of_thumb(scenario, {.gpus = row.gpus});
+    ASSERT_TRUE(baselines.front().choice.has_value()) << row.model;
+    const ParallelConfig& config = baselines.front().choice->config;
+    EXPECT_EQ(config.tp, row.tp) << row.model;
+    EXPECT_EQ(config.pp, row.pp) << row.model;
+    EXPECT_EQ(config.dp, row.dp) << row.model;
+  }
+}
+
+TEST(RulesOfThumb, NeverBeatTheSearch) {
+  for (const char* stack : {"megatron-lm-2021", "megatron-lm-2022"}) {
+    const Scenario scenario = shipped_scenario("76B", "selene-a100", stack);
+    const SearchResult result = search(scenario, {.gpus = 1024});
+    for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 1024})) {
+      ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+      EXPECT_GE(baseline.choice->time, result.best.front().time) << baseline.name;
+    }
+  }
+}
+
+TEST(RulesOfThumb, ShardTheOptimizerBeforeTheyDivideTheModel) {
+  const Scenario scenario = shipped_scenario("3.6B", "selene-a100", "megatron-lm-2022");
+  const std::vector<Baseline> baselines = rules_of_thumb(scenario, {.gpus = 64});
+  ASSERT_TRUE(baselines[1].choice.has_value());
+  EXPECT_EQ(baselines[1].choice->config.zero_stage, 1);
+  EXPECT_EQ(baselines[1].choice->config.tp, 1);
+}
+
+TEST(RulesOfThumb, SayWhenNothingThatFollowsThemFits) {
+  const Scenario scenario = selene_2021("1T");
+  for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 8})) {
+    EXPECT_FALSE(baseline.choice.has_value()) << baseline.name;
+  }
+}
+
+// No rule knows what shares sequences; pinned, it takes its part of the GPUs.
+TEST(RulesOfThumb, ShareSequencesOnlyWhereThatIsAskedFor) {
+  const Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2024", 64);
+  for (const Baseline& baseline : rules_of_thumb(scenario, {.gpus = 64})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.cp, 1) << baseline.name;
+  }
+  for (const Baseline& baseline :
+       rules_of_thumb(scenario, {.gpus = 64, .pins = {.cp = IntegerRanges(4)}})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.cp, 4) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.world_size(), 64) << baseline.name;
+  }
+}
+
+TEST(RulesOfThumb, KeepToThePins) {
+  const Scenario scenario = selene_2021("7.5B");
+  for (const Baseline& baseline :
+       rules_of_thumb(scenario, {.gpus = 128, .pins = {.tp = IntegerRanges(8)}})) {
+    ASSERT_TRUE(baseline.choice.has_value()) << baseline.name;
+    EXPECT_EQ(baseline.choice->config.tp, 8) << baseline.name;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

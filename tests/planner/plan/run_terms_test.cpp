@@ -1,0 +1,127 @@
+#include "planner/plan/run_terms.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost_model/iteration/step_terms.h"
+#include "planner/plan/plan_simulation.h"
+#include "tests/planner/fake_machine.h"
+
+namespace ptdp {
+namespace {
+
+Scenario host_of_short_sequences() {
+  return host_scenario(small_model(128, 64), 16);
+}
+
+Plan plan_of(const ParallelConfig& config) {
+  return make_plan(host_of_short_sequences(), config.world_size(), 0.0, config, Calibration{});
+}
+
+ParallelConfig scheduled(ScheduleKind schedule, int vpp = 1) {
+  ParallelConfig config = layout(1, 2, 1);
+  config.schedule = schedule;
+  config.vpp = vpp;
+  return config;
+}
+
+TEST(PredictedRunTerms, AddUpToTheIteration) {
+  ParallelConfig recomputing = layout(1, 2, 1);
+  recomputing.recompute = Recompute::kFull;
+  ParallelConfig sharded = layout(1, 1, 2);
+  sharded.zero_stage = 1;
+  ParallelConfig gradients = sharded;
+  gradients.zero_stage = 2;
+  ParallelConfig weights = sharded;
+  weights.zero_stage = 3;
+  for (const ParallelConfig& config : {layout(1, 1, 1), layout(2, 1, 1), layout(1, 2, 1),
+                                       layout(1, 1, 2), recomputing, sharded, gradients, weights}) {
+    const Plan plan = plan_of(config);
+    for (int stage = 0; stage < config.pp; ++stage) {
+      const RunTerms terms = predicted_run_terms(plan, stage);
+      EXPECT_NEAR((terms.own() + terms[RunTerm::kBubble]) / plan.predicted.iteration_time.value,
+                  1.0, 1e-12)
+          << to_string(config) << " stage " << stage;
+    }
+  }
+}
+
+// Two microbatches per replica: each reduces, ZeRO-3 gathers in two passes what ZeRO-2 does once.
+TEST(OwnRunTerms, CountWhatPassesReduceAndGather) {
+  ParallelConfig config = layout(1, 1, 2);
+  const auto time_of = [&](int zero, std::int64_t batch) {
+    config.zero_stage = zero;
+    Scenario scenario = host_of_short_sequences();
+    scenario.job.global_batch_size = batch * config.micro_batch_size * config.dp;
+    return own_run_terms(scenario, config, 0)[RunTerm::kDataParallel];
+  };
+  EXPECT_NEAR((time_of(3, 4) / time_of(3, 2)), 2.0, 1e-9);
+  const Seconds reduced = time_of(2, 3) - time_of(2, 2);
+  EXPECT_GT(reduced, Seconds(0.0));
+  EXPECT_GT(time_of(2, 2) - 2.0 * reduced, Seconds(0.0));
+  EXPECT_GT(time_of(3, 2), time_of(2, 2));
+}
+
+// Nobody waits there for another stage. Exactly: what rounding leaves would be printed as a term.
+TEST(PredictedRunTerms, HaveNoBubbleWithoutAPipeline) {
+  for (const ParallelConfig& config : {layout(1, 1, 1), layout(2, 1, 1), layout(1, 1, 2)}) {
+    for (int size = 1; size <= 8; size *= 2) {
+      ParallelConfig sized = config;
+      sized.micro_batch_size = size;
+      EXPECT_EQ(predicted_run_terms(plan_of(sized), 0)[RunTerm::kBubble], Seconds(0.0))
+          << to_string(sized);
+    }
+  }
+}
+
+// What is computed again is the forward pass of the layers, product by product.
+TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
+  ParallelConfig recomputing = layout(1, 1, 1);
+  recomputing.recompute = Recompute::kFull;
+  const RunTerms without = own_run_terms(host_of_short_sequences(), layout(1, 1, 1), 0);
+  const RunTerms with = own_run_terms(host_of_short_sequences(), recomputing, 0);
+  const PassTime forward =
+      microbatch_costs(host_of_short_sequences(), recomputing).layers[0].forward * (4.0 * 16.0);
+  EXPECT_NEAR((with[RunTerm::kMatmul] - without[RunTerm::kMatmul]) / forward.matmul, 1.0, 1e-9);
+  EXPECT_NEAR((with[RunTerm::kAttention] - without[RunTerm::kAttention]) / forward.attention, 1.0,
+              1e-9);
+  EXPECT_NEAR((with[RunTerm::kMemoryBound] - without[RunTerm::kMemoryBound]) /
+                  (forward.memory_bound + forward.launch),
+              1.0, 1e-9);
+}
+
+TEST(OwnRunTerms, CountTheLogitsAmongProducts) {
+  const RunTerms last = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 1);
+  const RunTerms first = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 0);
+  const Seconds logits = microbatch_costs(host_of_short_sequences(), layout(1, 2, 1)).logits.matmul;
+  EXPECT_NEAR((last[RunTerm::kMatmul] - first[RunTerm::kMatmul]) / (16.0 * logits), 1.0, 1e-9);
+}
+
+// Of every placement: as many sends as the schedule that is run has.
+TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
+  for (const ParallelConfig& config :
+       {scheduled(ScheduleKind::kOneFOneB), scheduled(ScheduleKind::kInterleaved, 2),
+        scheduled(ScheduleKind::kZbV, 2), scheduled(ScheduleKind::kDualPipe),
+        scheduled(ScheduleKind::kZbH1)}) {
+    const Plan plan = plan_of(config);
+    const Schedule schedule = complete_schedule(plan);
+    const Seconds each =
+        exchange_time(host_of_short_sequences(), config,
+                      place_groups(config, host_of_short_sequences().cluster), /*messages=*/1.0);
+    for (int stage = 0; stage < 2; ++stage) {
+      const auto& order = schedule.orders[static_cast<std::size_t>(stage)];
+      const auto sends = std::count_if(order.begin(), order.end(), [](const Action& action) {
+        return action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
+      });
+      EXPECT_NEAR(
+          own_run_terms(host_of_short_sequences(), config, stage)[RunTerm::kPipelineMessages] /
+              each,
+          static_cast<double>(sends), 1e-9)
+          << to_string(config) << " stage " << stage;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

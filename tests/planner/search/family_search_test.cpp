@@ -1,0 +1,231 @@
+#include "planner/search/family_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/partition/partition.h"
+#include "cost_model/partition/spread.h"
+#include "planner/search/any_split.h"
+#include "planner/search/constraint.h"
+#include "planner/search/enumerate.h"
+#include "planner/search/family_memory.h"
+#include "planner/search/memory_fit.h"
+#include "planner/search/search.h"
+#include "tests/planner/costed_alone.h"
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+/// A few layers of a model; those of one with experts are split as the stack likes.
+Scenario few_layers(const char* model, const char* cluster, const char* stack, int layers,
+                    std::int64_t batch) {
+  Scenario scenario = shipped_scenario(model, cluster, stack, batch);
+  scenario.job.model.num_layers = layers;
+  return scenario;
+}
+
+struct Space {
+  const char* name = nullptr;
+  Scenario scenario;
+  std::int64_t gpus = 0;
+};
+
+/// Small enough to look at every candidate; memory decides in each of them.
+std::vector<Space> small_spaces() {
+  std::vector<Space> spaces = {
+      {"dense", few_layers("7.5B", "selene-a100", "megatron-lm-2022", 12, 24), 16},
+      {"uneven", few_layers("18B", "selene-a100", "megatron-core-2025", 14, 12), 12},
+      {"experts", few_layers("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 7, 12), 24},
+      {"kinds", few_layers("deepseek-v3", "dgx-h100", "megatron-bridge-2025", 7, 16), 32}};
+  spaces[2].scenario.job.model.first_dense_layers = 2;
+  spaces[3].scenario.stack.expert_overlap = true;
+  return spaces;
+}
+
+/// What a search looks at, one by one, with layers split as it splits them.
+template <class Visit>
+void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit& visit) {
+  const std::vector<Replicas> all_replicas = enumerate_replicas(scenario, gpus, {});
+  for (const int tp : enumerate_tp(scenario, gpus, {})) {
+    for (const ModelSplit& degrees : enumerate_splits(scenario, gpus, {}, tp)) {
+      const ParallelConfig split = split_config(scenario, {}, degrees);
+      if (find_split_violation(scenario, split)) {
+        continue;
+      }
+      for (ParallelConfig config : enumerate_variants(scenario, {}, split)) {
+        if (find_variant_violation(scenario, config)) {
+          continue;
+        }
+        for (const Replicas& replicas : all_replicas) {
+          config.dp = replicas.dp;
+          for (const int size : replicas.micro_batch_sizes) {
+            config.micro_batch_size = size;
+            if (is_candidate(scenario, config, gpus, {}) &&
+                !find_batch_violation(scenario, config)) {
+              if (!config.layers_per_stage.empty()) {
+                config.layers_per_stage =
+                    balanced_layers(scenario, config, microbatch_costs(scenario, config))
+                        .value_or(
+                            even_split(scenario.job.model.num_layers, config.pp * config.vpp));
+              }
+              visit(config);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Every candidate that fits, costed.
+std::vector<Candidate> cost_each(const Scenario& scenario, std::int64_t gpus) {
+  const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
+  std::vector<Candidate> all;
+  for_each_candidate(scenario, gpus, [&](const ParallelConfig& config) {
+    if (!find_violation(scenario, config, capacity)) {
+      all.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
+    }
+  });
+  return all;
+}
+
+void sort_by_score(std::vector<Candidate>& all, Objective objective) {
+  std::ranges::sort(all, [&](const Candidate& a, const Candidate& b) {
+    const double score_a = score(a.time, a.config, objective);
+    const double score_b = score(b.time, b.config, objective);
+    return std::tie(score_a, a.config) < std::tie(score_b, b.config);
+  });
+}
+
+std::vector<Candidate> undominated_of(std::vector<Candidate> all) {
+  std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.time, a.memory, a.config) < std::tie(b.time, b.memory, b.config);
+  });
+  std::vector<Candidate> front;
+  for (const Candidate& candidate : all) {
+    const bool is_slow = !front.empty() && candidate.time > 2.0 * front.front().time;
+    if (front.empty() || (candidate.memory < front.back().memory && !is_slow)) {
+      front.push_back(candidate);
+    }
+  }
+  return front;
+}
+
+void expect_same_candidates(const std::vector<Candidate>& found,
+                            const std::vector<Candidate>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].config, expected[i].config)
+        << "place " << i << ": " << to_string(found[i].config) << ", expected "
+        << to_string(expected[i].config);
+    EXPECT_EQ(found[i].time, expected[i].time);
+    EXPECT_EQ(found[i].memory, expected[i].memory);
+  }
+}
+
+TEST(FamilySearch, FindsWhatCostingEachCandidateFinds) {
+  for (const Space& space : small_spaces()) {
+    SCOPED_TRACE(space.name);
+    std::vector<Candidate> all = cost_each(space.scenario, space.gpus);
+    ASSERT_GT(all.size(), 100U);
+    for (const Objective objective : {Objective::kTime, Objective::kCost}) {
+      sort_by_score(all, objective);
+      const SearchResult found =
+          search(space.scenario, {.gpus = space.gpus, .objective = objective, .num_best = 7});
+      EXPECT_EQ(found.feasible, std::ssize(all));
+      expect_same_candidates(found.best, {all.begin(), all.begin() + 7});
+      expect_same_candidates(found.pareto, undominated_of(all));
+    }
+  }
+}
+
+// Each is counted once, under the stage that find_violation names, or the first where layers are
+// split and larger microbatches or other splits fit no better.
+TEST(FamilySearch, CountsWhatDoesNotFit) {
+  for (const Space& space : small_spaces()) {
+    SCOPED_TRACE(space.name);
+    const Bytes capacity = usable_memory(space.scenario.cluster.gpu, 0.0);
+    std::map<Constraint, std::int64_t> one_by_one;
+    std::int64_t misfits = 0;
+    std::optional<Bytes> nearest;
+    for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
+      if (const auto violation = find_violation(space.scenario, config, capacity)) {
+        ++one_by_one[*violation];
+        ++misfits;
+        const Bytes missing = peak_memory(space.scenario, config) - capacity;
+        nearest = std::min(nearest.value_or(missing), missing);
+      }
+    });
+    const SearchResult found = search(space.scenario, {.gpus = space.gpus});
+    std::int64_t counted = 0;
+    for (const Constraint stage : {Constraint::kMemoryFirstStage, Constraint::kMemoryLastStage,
+                                   Constraint::kMemoryMiddleStage}) {
+      const auto of_stage = found.violations.find(stage);
+      counted += of_stage == found.violations.end() ? 0 : of_stage->second;
+    }
+    EXPECT_GT(misfits, 50);
+    EXPECT_EQ(counted, misfits);
+    ASSERT_TRUE(found.shortfall.has_value());
+    EXPECT_LE(found.shortfall->missing, *nearest);
+    EXPECT_TRUE(find_violation(space.scenario, found.shortfall->config, capacity).has_value());
+  }
+}
+
+// Whichever of a family it is asked about first.
+TEST(FamilyMemory, JudgesAsIfEachConfigurationWereTheOnlyOne) {
+  for (const Space& space : small_spaces()) {
+    SCOPED_TRACE(space.name);
+    MemoryFit fit(space.scenario, usable_memory(space.scenario.cluster.gpu, 0.0));
+    FamilyMemory memory(space.scenario, fit);
+    ParallelConfig family;
+    for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
+      ParallelConfig key = config;
+      key.dp = key.micro_batch_size = 1;
+      key.zero_stage = 0;
+      key.layers_per_stage.clear();
+      if (key != family) {
+        family = key;
+        memory.begin_family(config);
+      }
+      const MemoryVerdict exact = fit.judge(config);
+      const MemoryVerdict judged = memory.judge(config, memory.number_of(config.layers_per_stage),
+                                                has_replicas(space.scenario.job.model, config));
+      EXPECT_EQ(judged.violation, exact.violation) << to_string(config);
+      if (!exact.violation) {
+        EXPECT_NEAR(judged.largest / exact.largest, 1.0, 1e-12) << to_string(config);
+      }
+    });
+  }
+}
+
+// No split that the search makes fits where none may: in particular not the balanced one.
+TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
+  for (const Space& space : small_spaces()) {
+    SCOPED_TRACE(space.name);
+    const Bytes capacity = usable_memory(space.scenario.cluster.gpu, 0.0);
+    std::int64_t excluded = 0;
+    for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
+      if (!config.layers_per_stage.empty()) {
+        const Bytes held = peak_memory(space.scenario, config);
+        const AnySplit any(space.scenario, config);
+        EXPECT_FALSE(any.fits_none(config, held)) << to_string(config);
+        EXPECT_LE(any.least_memory(config), held * (1.0 + 1e-12)) << to_string(config);
+        excluded += any.fits_none(config, capacity) ? 1 : 0;
+      }
+    });
+    EXPECT_TRUE(excluded > 0 || !space.scenario.stack.can_run.uneven_layers);
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,312 @@
+// Checkpoints that are damaged, half written or cannot be written: earlier ones stay and are used.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cost_model/text/files.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "tests/runtime/checkpoint/checkpointed_model.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const CheckpointLayout kLayout{.tp = 2, .dp = 2, .shards_states = true, .type = DataType::kFloat32};
+constexpr double kEarlier = 0.5;
+constexpr double kLater = 0.75;
+
+/// Steps 10 and 20, and a copy of the latter's files.
+class TwoCheckpoints {
+ public:
+  TwoCheckpoints() {
+    save_checkpoint(path(), kLayout, 10, kEarlier);
+    save_checkpoint(path(), kLayout, 20, kLater);
+  }
+  [[nodiscard]] fs::path path() const { return directory_.path() / "run"; }
+  [[nodiscard]] fs::path later() const { return path() / "step-00000020"; }
+  [[nodiscard]] std::vector<fs::path> files() const {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(later())) {
+      files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+void write(const fs::path& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+void set_byte(const fs::path& path, std::size_t place, char value) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(place));
+  file.put(value);
+}
+
+/// The step that is opened; what it restores must be of that step.
+std::int64_t opened_step(const fs::path& directory) {
+  const Checkpoint checkpoint = Checkpoint::open(directory);
+  const std::int64_t step = checkpoint.state().step;
+  EXPECT_EQ(find_restored_difference(checkpoint, {}, step == 10 ? kEarlier : kLater), "");
+  return step;
+}
+
+std::size_t num_hidden(const fs::path& directory) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    count += entry.path().filename().string().starts_with('.') ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(DamagedCheckpoint, IsPassedOverWhereAFileIsCutAnywhere) {
+  const TwoCheckpoints checkpoints;
+  ASSERT_EQ(opened_step(checkpoints.path()), 20);
+  for (const fs::path& file : checkpoints.files()) {
+    const std::string content = read_file(file);
+    for (std::size_t length = 0; length < content.size(); length += 1 + content.size() / 7) {
+      write(file, content.substr(0, length));
+      ASSERT_EQ(Checkpoint::open(checkpoints.path()).state().step, 10) << file << length;
+    }
+    write(file, content + "x");
+    ASSERT_EQ(opened_step(checkpoints.path()), 10) << file;
+    write(file, content);
+  }
+  EXPECT_EQ(opened_step(checkpoints.path()), 20);
+}
+
+TEST(DamagedCheckpoint, IsPassedOverWhereAnyByteIsAnother) {
+  const TwoCheckpoints checkpoints;
+  for (const fs::path& file : checkpoints.files()) {
+    const std::string content = read_file(file);
+    for (std::size_t place = 0; place < content.size(); place += 1 + content.size() / 29) {
+      set_byte(file, place, static_cast<char>(content[place] ^ 1));
+      ASSERT_EQ(Checkpoint::open(checkpoints.path()).state().step, 10) << file << place;
+      set_byte(file, place, content[place]);
+    }
+  }
+  EXPECT_EQ(opened_step(checkpoints.path()), 20);
+}
+
+TEST(DamagedCheckpoint, IsPassedOverWhereAFileIsMissing) {
+  const TwoCheckpoints checkpoints;
+  for (const fs::path& file : checkpoints.files()) {
+    const std::string content = read_file(file);
+    fs::remove(file);
+    ASSERT_EQ(opened_step(checkpoints.path()), 10) << file;
+    fs::create_directory(file);
+    ASSERT_EQ(opened_step(checkpoints.path()), 10) << file << " is a directory";
+    fs::remove(file);
+    write(file, content);
+  }
+  EXPECT_EQ(opened_step(checkpoints.path()), 20);
+}
+
+TEST(DamagedCheckpoint, IsPassedOverWhereFilesAreOfAnotherStep) {
+  const TwoCheckpoints checkpoints;
+  const fs::path earlier = checkpoints.path() / "step-00000010";
+  for (const std::string name : {"rank-00001.bin", "rank-00001.json", "manifest.json"}) {
+    const std::string content = read_file(checkpoints.later() / name);
+    write(checkpoints.later() / name, read_file(earlier / name));
+    if (name.ends_with(".json") && content == read_file(earlier / name)) {
+      continue;
+    }
+    EXPECT_EQ(opened_step(checkpoints.path()), 10) << name;
+    write(checkpoints.later() / name, content);
+  }
+  fs::remove_all(checkpoints.later());
+  fs::copy(earlier, checkpoints.later());
+  const Checkpoint opened = Checkpoint::open(checkpoints.path());
+  EXPECT_EQ(opened.state().step, 10);
+  EXPECT_THAT(opened.passed_over()[0], HasSubstr("is of step 10, expected that of its directory"));
+}
+
+TEST(DamagedCheckpoint, IsNamedWithWhatIsWrong) {
+  const TwoCheckpoints checkpoints;
+  const fs::path file = checkpoints.later() / "rank-00003.bin";
+  const std::string content = read_file(file);
+  const auto complaint = [&] {
+    const Checkpoint checkpoint = Checkpoint::open(checkpoints.path());
+    EXPECT_THAT(checkpoint.passed_over(), SizeIs(1));
+    return checkpoint.passed_over()[0];
+  };
+  write(file, content.substr(0, 100));
+  EXPECT_THAT(complaint(), HasSubstr("step-00000020/rank-00003.bin: 100 bytes, expected " +
+                                     std::to_string(content.size())));
+  write(file, std::string(content.size(), 'x'));
+  EXPECT_THAT(complaint(), HasSubstr("step-00000020/rank-00003.bin: checksum "));
+  fs::remove(file);
+  EXPECT_THAT(complaint(), HasSubstr("rank-00003.bin: cannot be read: No such file"));
+  EXPECT_THAT(error_of([&] { (void)Checkpoint::open(checkpoints.later()); }),
+              HasSubstr("rank-00003.bin: cannot be read"));
+}
+
+TEST(DamagedCheckpoint, EndsARestoreThatIsUnderWay) {
+  const TwoCheckpoints checkpoints;
+  const Checkpoint checkpoint = Checkpoint::open(checkpoints.path());
+  fs::remove_all(checkpoints.later());
+  CheckpointedRank rank({}, 0);
+  EXPECT_THAT(error_of([&] { checkpoint.restore(rank.backend(), rank.optimizer()); }),
+              HasSubstr("cannot be read"));
+}
+
+TEST(CheckpointDirectory, ThatCannotBeListedIsNotTakenForEmpty) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "nothing"), std::nullopt);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path()), std::nullopt);
+  const fs::path turning = directory.path() / "turning";
+  fs::create_symlink("turning", turning);
+  EXPECT_THAT(error_of([&] { (void)Checkpoint::newest_step(turning); }),
+              HasSubstr("turning: cannot be listed: Too many levels of symbolic links"));
+  write(directory.path() / "file", "");
+  EXPECT_THAT(error_of([&] { (void)Checkpoint::newest_step(directory.path() / "file"); }),
+              HasSubstr("file: cannot be listed: Not a directory"));
+}
+
+TEST(CheckpointWriter, LeavesTheEarlierOneWhereItStopsHalfWay) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  CheckpointedRank rank(kLayout, 0);
+  const CheckpointWriter writer(directory.path(), 20);
+  writer.begin();
+  EXPECT_EQ(opened_step(directory.path()), 10);
+  writer.write_shard(0, rank.backend(), rank.optimizer());
+  EXPECT_EQ(opened_step(directory.path()), 10);
+  // Another run comes and saves step 15: what was left is gone.
+  EXPECT_EQ(num_hidden(directory.path()), 1U);
+  save_checkpoint(directory.path(), kLayout, 15, kLater);
+  EXPECT_EQ(num_hidden(directory.path()), 0U);
+  EXPECT_EQ(opened_step(directory.path()), 15);
+}
+
+TEST(CheckpointWriter, ReplacesTheSameStep) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), {.dp = 4, .shards_states = true}, 10, kLater);
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  EXPECT_EQ(opened_step(directory.path()), 10);
+  EXPECT_EQ(num_hidden(directory.path()), 0U);
+}
+
+// What is left of a run that ended between two renames, where names cannot be exchanged.
+TEST(CheckpointWriter, BringsBackWhatItsSuccessorDidNotReplace) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  fs::rename(directory.path() / "step-00000010", directory.path() / ".step-00000010.replaced");
+  CheckpointWriter(directory.path(), 20).begin();
+  EXPECT_EQ(opened_step(directory.path()), 10);
+}
+
+TEST(CheckpointWriter, RefusesToFinishWithoutAllShards) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  const CheckpointWriter writer(directory.path(), 20);
+  writer.begin();
+  CheckpointedRank rank(kLayout, 0);
+  writer.write_shard(0, rank.backend(), rank.optimizer());
+  EXPECT_EQ(status_of([&] { writer.finish(state_at(20), kLayout.world_size()); }),
+            ExitStatus::kOutputFailed);
+  EXPECT_EQ(opened_step(directory.path()), 10);
+  writer.discard();
+  EXPECT_EQ(num_hidden(directory.path()), 0U);
+}
+
+/// While it lives, no file of this process may grow beyond `bytes`: a disk that is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  FileSizeLimit(FileSizeLimit&&) = delete;
+  FileSizeLimit& operator=(FileSizeLimit&&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(CheckpointWriter, SaysThatTheDiskIsFullAndLeavesTheEarlierOne) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  int num_failures = 0;
+  for (const rlim_t bytes : {0U, 50U, 200U, 900U, 1200U, 2000U, 4000U}) {
+    std::string message;
+    {
+      const FileSizeLimit limit(bytes);
+      EXPECT_NE(status_of([&] { save_checkpoint(directory.path(), kLayout, 20, kLater); }),
+                ExitStatus::kBadInput);
+      message = error_of([&] { save_checkpoint(directory.path(), kLayout, 20, kLater); });
+    }
+    if (message != "nothing thrown") {
+      ++num_failures;
+      EXPECT_THAT(message, HasSubstr(": cannot write: File too large"));
+      EXPECT_EQ(opened_step(directory.path()), 10) << bytes << " bytes";
+    }
+  }
+  EXPECT_GE(num_failures, 4);
+  CheckpointWriter(directory.path(), 20).discard();
+  EXPECT_EQ(num_hidden(directory.path()), 0U);
+}
+
+TEST(CheckpointWriter, SaysWhereItCannotWrite) {
+  const TemporaryDirectory directory;
+  const auto begin = [](const fs::path& path) { CheckpointWriter(path, 20).begin(); };
+  for (const fs::path& path :
+       {directory.file("file", ""), directory.path() / "file" / "below", fs::path("/proc/ptdp")}) {
+    EXPECT_EQ(status_of([&] { begin(path); }), ExitStatus::kOutputFailed) << path;
+    EXPECT_THAT(error_of([&] { begin(path); }), HasSubstr(path.string() + ": cannot ")) << path;
+  }
+}
+
+// A child saves step 20 over and over and is killed at some moment: what there is is whole.
+TEST(CheckpointWriter, LeavesWholeCheckpointsWheneverItIsKilled) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  for (int trial = 0; trial < 12; ++trial) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      while (true) {
+        save_checkpoint(directory.path(), kLayout, 20, kLater);
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(1000 + 1370 * trial));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const Checkpoint checkpoint = Checkpoint::open(directory.path());
+    EXPECT_THAT(checkpoint.passed_over(), SizeIs(0));
+    const double salt = checkpoint.state().step == 10 ? kEarlier : kLater;
+    EXPECT_EQ(find_restored_difference(checkpoint, {.pp = 2}, salt), "");
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

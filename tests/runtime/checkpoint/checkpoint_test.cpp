@@ -1,0 +1,222 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cost_model/text/files.h"
+#include "runtime/checkpoint/checkpoint_file.h"
+#include "tests/runtime/checkpoint/checkpointed_model.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ptdp {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const CheckpointLayout kWhole{};
+const CheckpointLayout kMany{.tp = 2, .pp = 2, .dp = 3, .shards_states = true, .num_buckets = 3};
+
+std::string describe_layout(const CheckpointLayout& layout) {
+  return "tp " + std::to_string(layout.tp) + " pp " + std::to_string(layout.pp) + " dp " +
+         std::to_string(layout.dp) + " zero " +
+         (layout.shards_units    ? "3 "
+          : layout.shards_states ? "1 "
+                                 : "0 ") +
+         std::string(name_of(layout.type));
+}
+
+TEST(Checkpoint, RestoresEveryBitInAnyOtherLayout) {
+  const std::vector<CheckpointLayout> layouts = {
+      kWhole,
+      {.tp = 2},
+      {.tp = 3},
+      {.tp = 6, .pp = 2},
+      {.pp = 2, .dp = 2},
+      {.dp = 5, .shards_states = true},
+      {.dp = 50, .shards_states = true, .num_buckets = 2},
+      {.tp = 2, .dp = 5, .shards_states = true, .shards_units = true},
+      {.dp = 50, .shards_states = true, .shards_units = true},
+      kMany};
+  for (const CheckpointLayout& saved : layouts) {
+    const TemporaryDirectory directory;
+    save_checkpoint(directory.path(), saved, 10, 0.5);
+    const Checkpoint checkpoint = Checkpoint::open(directory.path());
+    EXPECT_EQ(checkpoint.state().step, 10);
+    EXPECT_THAT(checkpoint.passed_over(), IsEmpty());
+    for (const CheckpointLayout& restored : layouts) {
+      EXPECT_EQ(find_restored_difference(checkpoint, restored, 0.5), "")
+          << describe_layout(saved) << " to " << describe_layout(restored);
+    }
+  }
+}
+
+TEST(Checkpoint, RestoresIntoOtherWorkingTypes) {
+  for (const DataType saved :
+       {DataType::kFloat64, DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
+    const TemporaryDirectory directory;
+    save_checkpoint(directory.path(), {.tp = 2, .type = saved}, 3, 0.25);
+    const Checkpoint checkpoint = Checkpoint::open(directory.path());
+    for (const DataType restored :
+         {DataType::kFloat64, DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
+      EXPECT_EQ(find_restored_difference(checkpoint, {.dp = 2, .type = restored}, 0.25), "")
+          << name_of(saved) << " to " << name_of(restored);
+    }
+  }
+}
+
+TEST(Checkpoint, KeepsTheStateOfTheTraining) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kWhole, 7, 0.0);
+  const TrainingState state = Checkpoint::open(directory.path()).state();
+  EXPECT_EQ(state.step, 7);
+  EXPECT_EQ(state.optimizer_steps, 6);
+  EXPECT_EQ(state.next_sample, 84);
+  EXPECT_EQ(state.seed, 0xFEDCBA9876543210U);
+  EXPECT_EQ(state.loss_scaler, (LossScaler::State{.scale = 32768.0, .good_steps = 7}));
+  EXPECT_EQ(state.model, checkpointed_config());
+}
+
+TEST(Checkpoint, OpensTheNewestStepOrTheOneThatIsNamed) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(Checkpoint::newest_step(directory.path()), std::nullopt);
+  for (const int step : {0, 9, 100'000'000, 10}) {
+    save_checkpoint(directory.path(), kWhole, step, step % 7);
+  }
+  EXPECT_EQ(Checkpoint::newest_step(directory.path()), 100'000'000);
+  EXPECT_EQ(Checkpoint::open(directory.path()).state().step, 100'000'000);
+  const Checkpoint named = Checkpoint::open(directory.path() / "step-00000009");
+  EXPECT_EQ(named.state().step, 9);
+  EXPECT_EQ(find_restored_difference(named, kWhole, 9 % 7), "");
+}
+
+TEST(Checkpoint, HasEveryElementOfTheModelOnceWhateverTheLayout) {
+  // 78 of the table, 30, 6, 72, 12, 72 and 6: 276, with two moments in f64.
+  for (const CheckpointLayout& layout :
+       {kWhole, kMany, CheckpointLayout{.tp = 2, .dp = 2},
+        CheckpointLayout{.dp = 3, .shards_states = true, .shards_units = true}}) {
+    const TemporaryDirectory directory;
+    save_checkpoint(directory.path(), layout, 1, 0.0);
+    std::int64_t bytes = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(directory.path() / "step-00000001")) {
+      bytes +=
+          entry.path().extension() == ".bin" ? static_cast<std::int64_t>(entry.file_size()) : 0;
+    }
+    EXPECT_EQ(bytes, 276 * 3 * 8) << describe_layout(layout);
+  }
+}
+
+// The format as checkpoint.md has it, read without the code that wrote it.
+TEST(Checkpoint, IsWrittenAsDocumented) {
+  const TemporaryDirectory directory;
+  const CheckpointLayout layout{.tp = 2, .type = DataType::kFloat32};
+  save_checkpoint(directory.path(), layout, 4, 0.0);
+  const auto step = directory.path() / "step-00000004";
+  const auto index = nlohmann::json::parse(read_file(step / "rank-00001.json"));
+  EXPECT_EQ(index["schema"], "ptdp.checkpoint-shard/1");
+  EXPECT_EQ(index["type"], "f32");
+  bool is_found = false;
+  for (const auto& entry : index["entries"]) {
+    if (entry["parameter"] != "layers.1.down.weight") {
+      continue;
+    }
+    is_found = true;
+    EXPECT_EQ(entry["total_rows"], 6);
+    EXPECT_EQ(entry["total_columns"], 12);
+    EXPECT_EQ(entry["first_row"], 0);
+    EXPECT_EQ(entry["first_column"], 6);
+    EXPECT_EQ(entry["rows"], 6);
+    EXPECT_EQ(entry["columns"], 6);
+    EXPECT_EQ(entry["first"], 0);
+    EXPECT_EQ(entry["count"], 36);
+    std::ifstream file(step / "rank-00001.bin", std::ios::binary);
+    file.seekg(entry["offset"].get<std::int64_t>() + std::int64_t{4} * (2 * 36 + 7));
+    std::array<char, sizeof(float)> bytes{};
+    file.read(bytes.data(), bytes.size());
+    // The second moment of row 1, column 7: element 19 of the whole.
+    EXPECT_EQ(std::bit_cast<float>(bytes),
+              static_cast<float>(std::sin(0.37 * 19 + 1.7 * 2 + 0.9 * 20)));
+  }
+  EXPECT_TRUE(is_found);
+
+  const std::string manifest_text = read_file(step / "manifest.json");
+  const auto manifest = nlohmann::json::parse(manifest_text);
+  EXPECT_EQ(manifest["schema"], "ptdp.checkpoint/1");
+  EXPECT_EQ(manifest["step"], 4);
+  EXPECT_EQ(manifest["files"].size(), 4U);
+  EXPECT_EQ(manifest["files"][0]["name"], "rank-00000.bin");
+  EXPECT_EQ(read_file(step / "manifest.xxh64"),
+            hexadecimal(checksum_of(manifest_text)) + "  manifest.json\n");
+}
+
+// From the specification of XXH64 and from xxhsum's sanity checks.
+TEST(Checksum, IsXxh64) {
+  EXPECT_EQ(hexadecimal(checksum_of("")), "ef46db3751d8e999");
+  EXPECT_EQ(hexadecimal(checksum_of("abc")), "44bc2cf5ad770999");
+}
+
+TEST(Checkpoint, NamesTheFieldInWhichAnotherModelDiffers) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kWhole, 10, 0.0);
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  checkpoint.require_model(checkpointed_config());
+  TransformerConfig model = checkpointed_config();
+  model.num_layers = 3;
+  EXPECT_THAT(error_of([&] { checkpoint.require_model(model); }),
+              HasSubstr("step-00000010: a checkpoint of another model: num_layers: found 2, "
+                        "expected 3"));
+  model = checkpointed_config();
+  model.untied_embeddings = true;
+  EXPECT_THAT(error_of([&] { checkpoint.require_model(model); }),
+              HasSubstr("untied_embeddings: found the usual, expected true"));
+}
+
+TEST(Checkpoint, NamesTheParameterThatIsMissingOrHasAnotherShape) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kWhole, 10, 0.0);
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  const auto message_for = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
+    const Parameter parameter{.name = name,
+                              .block = {.rows = rows, .columns = columns, .total_columns = columns},
+                              .total_rows = rows};
+    std::vector<double> value(1);
+    return error_of([&] { checkpoint.read(parameter, {0, 1}, StateKind::kMaster, value); });
+  };
+  EXPECT_EQ(message_for("table", 13, 6), "nothing thrown");
+  EXPECT_THAT(message_for("table", 13, 8),
+              HasSubstr("parameter table: found [13, 6], expected [13, 8]"));
+  EXPECT_THAT(message_for("table", 14, 6),
+              HasSubstr("parameter table: found [13, 6], expected [14, 6]"));
+  EXPECT_THAT(message_for("layers.2.gamma", 1, 6),
+              HasSubstr("parameter layers.2.gamma: found nothing, expected [1, 6]"));
+}
+
+TEST(Checkpoint, SaysWhereThereIsNone) {
+  const TemporaryDirectory directory;
+  const auto message_for = [](const std::filesystem::path& path) {
+    return error_of([&] { (void)Checkpoint::open(path); });
+  };
+  EXPECT_THAT(message_for(directory.path() / "x"),
+              HasSubstr("x: expected a directory of checkpoints, found nothing"));
+  EXPECT_THAT(message_for(directory.file("y", "")),
+              HasSubstr("y: expected a directory of checkpoints, found a file"));
+  EXPECT_THAT(message_for(directory.path()),
+              HasSubstr("no checkpoint, expected directories as step-00000010"));
+  std::filesystem::create_directory(directory.path() / "step-00000003");
+  EXPECT_THAT(message_for(directory.path()),
+              HasSubstr("none of 1 checkpoints is whole; the newest: "));
+}
+
+}  // namespace
+}  // namespace ptdp

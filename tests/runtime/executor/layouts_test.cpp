@@ -1,0 +1,345 @@
+// Every layout of a plan computes the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/iteration/volumes.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/schedule_traits.h"
+#include "cost_model/schedule/validator/validator.h"
+#include "cost_model/stage/stage.h"
+#include "tests/runtime/layout_sets.h"
+#include "tests/runtime/training_harness.h"
+
+namespace ptdp::testing {
+namespace {
+
+constexpr double kTolerance = 1e-12;
+
+void expect_same(const Layout& layout, const Job& job, const Trained& expected, double tolerance) {
+  const Trained found = train(layout, job);
+  ASSERT_EQ(found.losses.size(), expected.losses.size()) << to_string(layout);
+  for (std::size_t step = 0; step < found.losses.size(); ++step) {
+    EXPECT_NEAR(found.losses[step], expected.losses[step], tolerance * expected.losses[step])
+        << to_string(layout) << ", step " << step;
+  }
+  EXPECT_LE(largest_difference(found.gradients, expected.gradients), tolerance)
+      << to_string(layout);
+}
+
+TEST(Layouts, GiveTheSameLossAndGradientsInACoveringSet) {
+  const Job job = small_job();
+  const Trained alone = train({}, job);
+  for (const Layout& layout : pairwise_covering(all_layouts(job))) {
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
+/// A third of the covering set at a time: under the thread sanitizer the whole takes minutes.
+class LayoutsBesideCompute : public ::testing::TestWithParam<int> {};
+
+// Of three steps, so that parameters are gathered which an optimizer changed.
+TEST_P(LayoutsBesideCompute, GiveTheSame) {
+  Job job = small_job();
+  job.steps = 3;
+  const Trained alone = train({}, job);
+  int turn = 0;
+  for (Layout layout : pairwise_covering(all_layouts(job))) {
+    layout.messages = MessageMode::kOverlapped;
+    layout.data = turn % 3 == 0 ? DataMode::kBlockingGathers : DataMode::kOverlapped;
+    layout.num_buckets = 1 + turn % 5;
+    if (turn % 3 == GetParam()) {
+      expect_same(layout, job, alone, kTolerance);
+    }
+    ++turn;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Thirds, LayoutsBesideCompute, ::testing::Range(0, 3));
+
+/// Layouts that shard gradients, and weights too: every pair of values at least once.
+std::vector<Layout> sharded_layouts() {
+  constexpr bool kKept = false;
+  return {
+      {.dp = 2, .zero_stage = 2},
+      {.dp = 2, .zero_stage = 3},
+      {.dp = 2, .zero_stage = 3, .reshard_after_forward = kKept, .recompute = Recompute::kFull},
+      {.dp = 4, .zero_stage = 2, .recompute = Recompute::kFull},
+      {.dp = 4, .micro_batch_size = 2, .zero_stage = 3, .recompute = Recompute::kSelective},
+      {.dp = 4, .micro_batch_size = 4, .zero_stage = 3, .reshard_after_forward = kKept},
+      {.tp = 2, .dp = 2, .zero_stage = 3, .recompute = Recompute::kFull},
+      {.tp = 2, .dp = 4, .sequence_parallel = true, .zero_stage = 3},
+      {.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 2},
+      {.tp = 4, .dp = 2, .sequence_parallel = true, .overlaps_tensor = true, .zero_stage = 3},
+      {.dp = 2, .schedule = "gpipe", .zero_stage = 3, .reshard_after_forward = kKept},
+      {.dp = 2, .schedule = "gpipe", .zero_stage = 2},
+      {.dp = 2, .schedule = "zb-h1", .zero_stage = 3},
+      {.dp = 2, .schedule = "zb-h2", .zero_stage = 3, .reshard_after_forward = kKept},
+  };
+}
+
+// Of three steps: an optimizer changed the weights. A unit's shards are as unequal as its size says
+// (a layer of small_job has 7,224 elements, the ends 6,480 and more that pad; no multiple of 5
+// ranks).
+TEST(Layouts, GiveTheSameWhereGradientsAndWeightsAreSharded) {
+  for (const bool untied : {false, true}) {
+    Job job = small_job();
+    job.steps = 3;
+    job.model.untied_embeddings = untied;
+    const Trained alone = train({}, job);
+    for (const Layout& layout : sharded_layouts()) {
+      expect_same(layout, job, alone, kTolerance);
+    }
+  }
+}
+
+/// As a plan for this host has the job.
+Scenario scenario_of(const Job& job) {
+  return {.job = {.model = job.model, .global_batch_size = job.global_batch_size},
+          .cluster = find_cluster("dgx-h100"),
+          .stack = at_precision(find_stack("ptdp-cpu"), Precision::kFp64)};
+}
+
+TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
+  Job job = small_job();
+  job.model = resolved({.num_layers = 4,
+                        .hidden_size = 96,
+                        .num_attention_heads = 4,
+                        .vocab_size = 150,
+                        .seq_length = 32},
+                       "wide");
+  for (const Layout& layout : sharded_layouts()) {
+    const Trained trained = train(layout, job);
+    GroupVolumes<std::int64_t> sent;
+    for (const RankRecord& rank : trained.ranks) {
+      sent.data.reduce_scatter += rank.data[CollectiveKind::kReduceScatter];
+      sent.data.all_gather += rank.data[CollectiveKind::kAllGather];
+      sent.tensor.all_reduce += rank.tensor[CollectiveKind::kAllReduce];
+    }
+    const auto predicted = job_volumes(scenario_of(job), layout.config());
+    EXPECT_EQ(sent.data, predicted.data) << to_string(layout);
+    EXPECT_EQ(sent.tensor.all_reduce, predicted.tensor.all_reduce) << to_string(layout);
+
+    const MemoryBreakdown memory = memory_by_stage(scenario_of(job), layout.config()).front();
+    const auto held = static_cast<double>(trained.ranks.front().peak_bytes);
+    EXPECT_GE(memory.total().value(), 0.99 * held) << to_string(layout);
+    // Weight gradients that may be put off are taken for put off.
+    const bool splits = splits_backward(layout.config().schedule);
+    EXPECT_LE(memory.total().value(), (splits ? 1.3 : 1.01) * held) << to_string(layout);
+  }
+}
+
+TEST(Layouts, GiveTheSameWhereShardsAreUnequal) {
+  Job job = small_job();
+  job.steps = 3;
+  job.global_batch_size = 15;
+  const Trained alone = train({}, job);
+  for (const int dp : {3, 5}) {
+    for (const int zero : {2, 3}) {
+      expect_same({.dp = dp, .zero_stage = zero}, job, alone, kTolerance);
+    }
+  }
+}
+
+// The target `layouts` runs it; it takes minutes.
+TEST(Layouts, DISABLED_GiveTheSameLossAndGradientsInTheFullMatrix) {
+  const Job job = small_job();
+  const Trained alone = train({}, job);
+  for (const Layout& layout : all_layouts(job)) {
+    expect_same(layout, job, alone, kTolerance);
+  }
+}
+
+TEST(Layouts, GiveTheSameInSinglePrecision) {
+  Job job = small_job();
+  job.type = DataType::kFloat32;
+  const Trained alone = train({}, job);
+  for (const Layout& layout :
+       {Layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+        Layout{.tp = 4, .pp = 2, .vpp = 2, .schedule = "zb-v", .sequence_parallel = true},
+        Layout{.pp = 4, .dp = 2, .schedule = "gpipe", .recompute = Recompute::kFull}}) {
+    expect_same(layout, job, alone, 1e-5);
+  }
+}
+
+/// Whether every stage's weight gradients are formed in the order of microbatches, all on one rank.
+bool weight_gradients_ascend(const Schedule& schedule) {
+  if (schedule.placement == StagePlacement::kBidirectional) {
+    return false;
+  }
+  std::map<int, int> last;
+  for (const auto& order : schedule.orders) {
+    for (const Action& action : order) {
+      if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) {
+        const auto [found, is_new] = last.try_emplace(action.stage, action.microbatch);
+        if (!is_new && action.microbatch < found->second) {
+          return false;
+        }
+        found->second = action.microbatch;
+      }
+    }
+  }
+  return true;
+}
+
+// The table's gradient is summed apart on the first and the last stage where it is tied.
+TEST(Layouts, GiveTheSameBitsWhereOnlyTheOrderInTimeDiffers) {
+  Job job = small_job();
+  job.model.untied_embeddings = true;
+  job.is_reproducible = true;
+  const Trained alone = train({}, job);
+  int compared = 0;
+  for (const Layout& layout : all_layouts(job)) {
+    const bool only_reorders = layout.tp == 1 && layout.dp == 1 && layout.zero_stage == 0 &&
+                               (layout.recompute == Recompute::kNone || layout.schedule == "1f1b");
+    if (only_reorders && weight_gradients_ascend(settings_of(layout, job).schedule)) {
+      const Trained found = train(layout, job);
+      EXPECT_EQ(found.losses, alone.losses) << to_string(layout);
+      EXPECT_EQ(found.gradients, alone.gradients) << to_string(layout);
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 15);
+}
+
+TEST(Layouts, GiveTheSameBitsWithReplicasAsWithAccumulation) {
+  Job job = small_job();
+  job.is_reproducible = true;
+  job.global_batch_size = 4;
+  job.steps = 3;
+  const Trained accumulated = train({}, job);
+  for (const int zero : {0, 1, 2, 3}) {
+    const Trained replicated = train({.dp = 4, .zero_stage = zero}, job);
+    EXPECT_EQ(replicated.gradients, accumulated.gradients) << "zero " << zero;
+    EXPECT_EQ(replicated.losses[0], accumulated.losses[0]) << "zero " << zero;
+    if (zero == 0) {  // shards sum the norm, which clips, in another order
+      EXPECT_EQ(replicated.losses, accumulated.losses);
+      EXPECT_EQ(replicated.weights, accumulated.weights);
+    }
+  }
+}
+
+TEST(Layouts, GiveTheSameBitsTwice) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    Job job = small_job();
+    job.type = type;
+    job.steps = 5;
+    const Layout layout{.tp = 2, .pp = 2, .dp = 2, .schedule = "zb-h1", .zero_stage = 1};
+    const Trained first = train(layout, job);
+    const Trained second = train(layout, job);
+    EXPECT_EQ(first.losses, second.losses);
+    EXPECT_EQ(first.weights, second.weights);
+  }
+}
+
+TEST(Layouts, TrainAlikeForTwentySteps) {
+  Job job = small_job();
+  job.steps = 20;
+  const Trained alone = train({}, job);
+  EXPECT_LT(alone.losses.back(), alone.losses.front() - 0.1);
+  for (const Layout& layout :
+       {Layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1},
+        Layout{.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 3},
+        Layout{.tp = 2, .pp = 2, .vpp = 2, .schedule = "interleaved", .sequence_parallel = true},
+        Layout{.pp = 4, .dp = 2, .schedule = "zb-h2"},
+        Layout{.pp = 2, .vpp = 2, .schedule = "dualpipev", .recompute = Recompute::kFull},
+        Layout{.pp = 4, .schedule = "dualpipe", .zero_stage = 1}}) {
+    expect_same(layout, job, alone, 1e-10);
+  }
+}
+
+/// Cosine of the angle between all gradients together.
+double cosine(const Tensors& a, const Tensors& b) {
+  double product = 0.0;
+  double aa = 0.0;
+  double bb = 0.0;
+  for (const auto& [name, values] : a) {
+    const std::vector<double>& others = b.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      product += values[i] * others[i];
+      aa += values[i] * values[i];
+      bb += others[i] * others[i];
+    }
+  }
+  return product / std::sqrt(aa * bb);
+}
+
+TEST(Layouts, GiveTheSameInHalfPrecisionWithinItsRounding) {
+  const Trained exact = train({}, small_job());
+  for (const DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
+    for (const Layout& layout :
+         {Layout{}, Layout{.tp = 2, .pp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 1},
+          Layout{.dp = 2, .zero_stage = 2}, Layout{.tp = 2, .dp = 2, .zero_stage = 3},
+          Layout{.pp = 4, .schedule = "zb-h1", .recompute = Recompute::kFull}}) {
+      Job job = small_job();
+      job.type = type;
+      const Trained found = train(layout, job);
+      EXPECT_NEAR(found.losses[0], exact.losses[0], 1e-2) << to_string(layout);
+      EXPECT_GT(cosine(found.gradients, exact.gradients), 0.999) << to_string(layout);
+    }
+  }
+}
+
+// An overflow on one rank must be an overflow on all, or replicas would part.
+TEST(Layouts, SkipTheSameStepsInHalfPrecision) {
+  Job job = small_job();
+  job.type = DataType::kFloat16;
+  job.steps = 4;
+  job.model.num_layers = 8;
+  const auto skipped = [&](const Layout& layout) {
+    std::vector<std::vector<bool>> steps;
+    for (const RankRecord& rank : train(layout, job).ranks) {
+      std::vector<bool>& of_rank = steps.emplace_back();
+      for (const StepRecord& step : rank.steps) {
+        of_rank.push_back(step.is_skipped);
+      }
+    }
+    for (const auto& of_rank : steps) {
+      EXPECT_EQ(of_rank, steps.front()) << to_string(layout);
+    }
+    return steps.front();
+  };
+  const std::vector<bool> alone = skipped({});
+  EXPECT_EQ(skipped({.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1}), alone);
+  EXPECT_EQ(skipped({.pp = 4, .schedule = "gpipe"}), alone);
+  EXPECT_EQ(skipped({.dp = 2, .zero_stage = 2}), alone);
+  EXPECT_EQ(skipped({.dp = 4, .zero_stage = 3}), alone);
+}
+
+TEST(Layouts, HoldAsManyActivationsAsTheValidatorCounts) {
+  const Job job = small_job();
+  std::vector<Layout> layouts = all_layouts(job);
+  std::erase_if(layouts, [](const Layout& layout) {
+    return layout.tp > 1 || layout.dp > 1 || layout.zero_stage > 0 ||
+           layout.recompute != Recompute::kNone;
+  });
+  ASSERT_GE(layouts.size(), 12U);
+  for (const Layout& layout : layouts) {
+    const Trained trained = train(layout, job);
+    const std::vector<int> expected = peak_activations(trained.schedule);
+    for (int rank = 0; rank < layout.pp; ++rank) {
+      EXPECT_EQ(trained.ranks[rank].peak_activations, expected[rank])
+          << to_string(layout) << ", rank " << rank;
+    }
+  }
+}
+
+TEST(Layouts, LearnTheSyntheticLanguage) {
+  Job job = small_job();
+  job.type = DataType::kFloat32;
+  job.dropout = 0.0;
+  job.model.vocab_size = 16;
+  job.model.num_layers = 2;
+  job.steps = 150;
+  const Layout layout{.pp = 2, .dp = 2};
+  const double entropy =
+      *TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, 7).entropy();
+  const Trained trained = train(layout, job);
+  EXPECT_GT(trained.losses.front(), std::log(16.0) - 0.3);
+  EXPECT_LT(trained.losses.back(), entropy + 0.35);
+}
+
+}  // namespace
+}  // namespace ptdp::testing

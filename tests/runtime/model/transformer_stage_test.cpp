@@ -1,0 +1,241 @@
+#include "runtime/model/transformer_stage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/counter_random.h"
+#include "tests/runtime/model/stage_run.h"
+
+namespace ptdp {
+namespace {
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+double norm_of(const Matrices& matrices) {
+  double sum = 0.0;
+  for (const auto& [name, values] : matrices) {
+    sum += norm_of(values) * norm_of(values);
+  }
+  return std::sqrt(sum);
+}
+
+/// ‖Δ‖ ≤ tolerance·max(‖g‖, ‖all‖/1000) for each gradient.
+void expect_close(const Outcome& outcome, const Outcome& expected, double tolerance) {
+  EXPECT_NEAR(outcome.loss, expected.loss, tolerance * std::abs(expected.loss));
+  const double all = norm_of(expected.gradients);
+  ASSERT_EQ(outcome.gradients.size(), expected.gradients.size());
+  for (const auto& [name, gradient] : expected.gradients) {
+    std::vector<double> difference = outcome.gradients.at(name);
+    ASSERT_EQ(difference.size(), gradient.size()) << name;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      difference[i] -= gradient[i];
+    }
+    EXPECT_LE(norm_of(difference), tolerance * std::max(norm_of(gradient), all / 1000)) << name;
+  }
+}
+
+/// The tensor-parallel layouts, with and without sequence parallelism.
+std::vector<Layout> tensor_layouts() {
+  return {{.tp = 1},
+          {.tp = 2},
+          {.tp = 4},
+          {.tp = 2, .sequence_parallel = true},
+          {.tp = 4, .sequence_parallel = true}};
+}
+
+TEST(TransformerStage, ComputesTheSameInEveryLayout) {
+  const Task task = small_task();
+  const Outcome expected = run_step(task, {});
+  int variant = 0;
+  for (Layout layout : tensor_layouts()) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (const BackwardOrder order :
+           {BackwardOrder::kWhole, BackwardOrder::kSplit, BackwardOrder::kWeightsLast}) {
+        layout.recompute = recompute;
+        layout.order = order;
+        layout.num_stages = 1 + variant % 4;
+        layout.shares_table = layout.num_stages > 1 && variant % 8 < 4;
+        layout.micro_batch_size = 1 + variant % 3;
+        ++variant;
+        SCOPED_TRACE(to_string(layout));
+        expect_close(run_step(task, layout), expected, 1e-12);
+      }
+    }
+  }
+}
+
+TEST(TransformerStage, ComputesTheSameForOtherModels) {
+  Task untied = small_task();
+  untied.model.untied_embeddings = true;
+  Task without_biases = small_task();
+  without_biases.model.add_bias_linear = false;
+  Task without_positions = small_task();
+  without_positions.model.position_embedding = PositionEmbedding::kNone;
+  without_positions.dropout = 0.0;
+  for (const Task& task : {untied, without_biases, without_positions}) {
+    const Outcome expected = run_step(task, {});
+    for (Layout layout : tensor_layouts()) {
+      layout.num_stages = 2;
+      layout.order = BackwardOrder::kSplit;
+      SCOPED_TRACE(to_string(layout));
+      expect_close(run_step(task, layout), expected, 1e-12);
+    }
+  }
+}
+
+// What only moves work in time: recomputation, weight gradients apart, microbatches interleaved,
+// the layers cut into stages.
+TEST(TransformerStage, GivesTheSameBitsWhateverTheOrderInTime) {
+  const Task task = small_task();
+  for (Layout layout : tensor_layouts()) {
+    const Outcome expected = run_step(task, layout);
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (const BackwardOrder order :
+           {BackwardOrder::kWhole, BackwardOrder::kSplit, BackwardOrder::kWeightsLast}) {
+        layout.recompute = recompute;
+        layout.order = order;
+        layout.num_stages = order == BackwardOrder::kWhole ? 3 : 1;
+        layout.shares_table = layout.num_stages > 1;
+        SCOPED_TRACE(to_string(layout));
+        const Outcome outcome = run_step(task, layout);
+        EXPECT_EQ(outcome.loss, expected.loss);
+        EXPECT_EQ(outcome.gradients, expected.gradients);
+      }
+    }
+  }
+}
+
+// What data parallelism with one microbatch per replica relies on. With sequence parallelism norms
+// are summed over tensor-parallel ranks last, which is another order.
+TEST(TransformerStage, AddsMicrobatchesAsReplicasDoWhenGradientsAreAddedApart) {
+  Task task = small_task();
+  task.num_samples = 2;
+  for (const int tp : {1, 2, 4}) {
+    Layout layout = {.tp = tp, .adds_gradients_apart = true};
+    SCOPED_TRACE(to_string(layout));
+    layout.order = BackwardOrder::kSplit;
+    const Outcome both = run_step(task, layout);
+    task.num_samples = 1;
+    layout.order = BackwardOrder::kWhole;
+    Outcome sum = run_step(task, layout);
+    layout.first_microbatch = 1;
+    const Outcome second = run_step(task, layout);
+    task.num_samples = 2;
+    for (auto& [name, gradient] : sum.gradients) {
+      const std::vector<double>& other = second.gradients.at(name);
+      std::ranges::transform(gradient, other, gradient.begin(), std::plus<>());
+      EXPECT_EQ(gradient, both.gradients.at(name)) << name;
+    }
+  }
+}
+
+/// The loss after `step` times a random direction was added to all weights, those that pad the
+/// vocabulary too.
+double loss_along(const Task& task, double step) {
+  return run_step(task, {},
+                  [&](Backend& backend, ParameterStore& store) {
+                    const Buffer weights = store.all_weights();
+                    const Tensor direction(backend, weights.type, weights.size);
+                    for (const Parameter& parameter : store.parameters()) {
+                      backend.fill_normal(
+                          direction.buffer().slice(parameter.first, parameter.size()),
+                          parameter.block, std::hash<std::string>()(parameter.name) + 1, step);
+                    }
+                    backend.add(direction, weights);
+                  })
+      .loss;
+}
+
+TEST(TransformerStage, DifferentiatesTheLossAlongARandomDirection) {
+  const Task task = small_task();
+  const Outcome outcome = run_step(task, {});
+  double expected = 0.0;
+  for (const auto& [name, gradient] : outcome.gradients) {
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      expected += gradient[i] *
+                  random_normal(std::hash<std::string>()(name) + 1, static_cast<std::uint64_t>(i));
+    }
+  }
+  // What the difference leaves out is of order step², its rounding 1e-16/step.
+  const double step = 1e-5;
+  const double tokens = 1.0 * task.num_samples * task.model.seq_length;
+  const double slope = (loss_along(task, step) - loss_along(task, -step)) / (2 * step) / tokens;
+  EXPECT_NEAR(slope, expected, 1e-6 * std::abs(expected));
+}
+
+TEST(TransformerStage, DifferentiatesTheLossByEachKindOfParameter) {
+  Task task = small_task();
+  task.model.num_layers = 1;
+  const Outcome outcome = run_step(task, {});
+  const double tokens = 1.0 * task.num_samples * task.model.seq_length;
+  const double step = 1e-5;
+  for (const auto& [name, gradient] : outcome.gradients) {
+    // Three elements over the whole of each matrix.
+    for (const std::size_t element :
+         {gradient.size() / 7, gradient.size() / 2, gradient.size() - 1}) {
+      const auto loss_at = [&, &name = name](double change_by) {
+        return run_step(task, {},
+                        [&](Backend& backend, ParameterStore& store) {
+                          const Buffer one = store.weights(store.id_of(name))
+                                                 .slice(static_cast<std::int64_t>(element), 1);
+                          const Tensor change(backend, one.type, 1);
+                          backend.fill(change, change_by);
+                          backend.add(change, one);
+                        })
+            .loss;
+      };
+      const double slope = (loss_at(step) - loss_at(-step)) / (2 * step) / tokens;
+      EXPECT_NEAR(slope, gradient[element], 1e-8 + 1e-6 * std::abs(gradient[element]))
+          << name << " element " << element;
+    }
+  }
+}
+
+double cosine(const std::vector<double>& x, const std::vector<double>& y) {
+  double product = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    product += x[i] * y[i];
+  }
+  return product / (norm_of(x) * norm_of(y));
+}
+
+TEST(TransformerStage, LosesLittleInNarrowerTypes) {
+  Task task = small_task();
+  const Outcome exact = run_step(task, {});
+  for (Layout layout : tensor_layouts()) {
+    layout.recompute = layout.tp == 2 ? Recompute::kFull : Recompute::kSelective;
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
+      SCOPED_TRACE(to_string(layout) + " " + std::string(name_of(type)));
+      task.type = type;
+      task.loss_scale = type == DataType::kFloat16 ? 1024.0 : 1.0;
+      Outcome outcome = run_step(task, layout);
+      for (auto& [name, gradient] : outcome.gradients) {
+        for (double& value : gradient) {
+          value /= task.loss_scale;
+        }
+      }
+      if (type == DataType::kFloat32) {
+        expect_close(outcome, exact, 1e-5);
+        continue;
+      }
+      EXPECT_NEAR(outcome.loss, exact.loss, 1e-2 * exact.loss);
+      for (const auto& [name, gradient] : exact.gradients) {
+        EXPECT_GT(cosine(gradient, outcome.gradients.at(name)), 0.999) << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

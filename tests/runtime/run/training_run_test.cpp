@@ -1,0 +1,281 @@
+// Runs of all ranks: what they record, report, and how they end.
+#include "runtime/run/training_run.h"
+
+#include <gmock/gmock.h>
+
+#include "cost_model/error.h"
+#include "cost_model/schedule/lane.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/model/executed_fields.h"
+#include "runtime/rehearsal/shrink.h"
+#include "tests/runtime/training_harness.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ptdp::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+RunOptions options_for(std::int64_t steps) {
+  return {.steps = steps, .make_backend = [] { return std::make_unique<CpuBackend>(); }};
+}
+
+TrainingData data_for(const Job& job) {
+  return TrainingData::synthetic(job.model.vocab_size, job.model.seq_length, 7);
+}
+
+TEST(TrainingRun, RecordsEveryActionOfEveryRankInOrder) {
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.tp = 2, .pp = 2, .schedule = "zb-h1"}, job);
+  const RunRecord record = run_training(settings, data_for(job), options_for(2));
+  ASSERT_EQ(record.ranks.size(), 4U);
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    const auto& order = settings.schedule.orders[rank / 2];
+    ASSERT_EQ(record.ranks[rank].steps.size(), 2U);
+    double before = 0.0;
+    for (const StepRecord& step : record.ranks[rank].steps) {
+      ASSERT_EQ(step.actions.size(), order.size());
+      EXPECT_GE(step.step.start.value(), before);
+      before = step.step.start.value();
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        if (occupies_lane(order[i].kind)) {
+          EXPECT_LE(before, step.actions[i].start.value()) << to_string(order[i]);
+          EXPECT_LE(step.actions[i].start.value(), step.actions[i].end.value());
+          before = step.actions[i].end.value();
+        }
+      }
+      EXPECT_GE(step.step.end.value(), before);
+      before = step.step.end.value();
+    }
+  }
+}
+
+// An action that takes a message begins once it is there, and messages leave before they arrive.
+TEST(TrainingRun, RecordsMessagesBetweenTheirEnds) {
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.pp = 2}, job);
+  const RunRecord record = run_training(settings, data_for(job), options_for(1));
+  const auto span_of = [&](int rank, const Action& wanted) {
+    const auto& order = settings.schedule.orders[rank];
+    const auto found = std::find(order.begin(), order.end(), wanted);
+    EXPECT_NE(found, order.end()) << to_string(wanted);
+    return record.ranks[rank].steps[0].actions[found - order.begin()];
+  };
+  for (int microbatch = 0; microbatch < settings.schedule.num_microbatches; ++microbatch) {
+    const Span sent = span_of(0, {ActionKind::kSendForward, 0, microbatch});
+    const Span received = span_of(1, {ActionKind::kReceiveForward, 1, microbatch});
+    const Span forward = span_of(1, {ActionKind::kForward, 1, microbatch});
+    EXPECT_LE(sent.start.value(), received.end.value());
+    EXPECT_LE(received.end.value(), forward.start.value());
+  }
+}
+
+TEST(TrainingRun, SendsOneMessageForEverySendOfTheSchedule) {
+  const Job job = small_job();
+  for (const Layout& layout : {Layout{.tp = 2, .pp = 4, .vpp = 2, .schedule = "interleaved"},
+                               Layout{.pp = 4, .dp = 2, .schedule = "dualpipe"},
+                               Layout{.pp = 2, .vpp = 2, .schedule = "zb-v"}}) {
+    const TrainingSettings settings = settings_of(layout, job);
+    const RunRecord record = run_training(settings, data_for(job), options_for(1));
+    std::int64_t expected = 0;
+    for (const auto& order : settings.schedule.orders) {
+      expected += std::count_if(order.begin(), order.end(), [](const Action& action) {
+        return action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
+      });
+    }
+    std::int64_t sent = 0;
+    const auto kind = static_cast<std::size_t>(CollectiveKind::kSend);
+    for (const RankRecord& rank : record.ranks) {
+      sent += rank.pipeline_forward.messages[kind] + rank.pipeline_backward.messages[kind];
+    }
+    EXPECT_EQ(sent, expected * layout.tp * layout.dp) << to_string(layout);
+  }
+}
+
+TEST(TrainingRun, TellsOfEveryStepOnce) {
+  const Job job = small_job();
+  std::vector<std::int64_t> done;
+  RunOptions options = options_for(3);
+  options.on_step = [&](const StepProgress& step) {
+    EXPECT_GT(step.loss, 0.0);
+    EXPECT_GT(step.time.value(), 0.0);
+    EXPECT_EQ(step.steps, 3);
+    done.push_back(step.done);
+  };
+  static_cast<void>(
+      run_training(settings_of({.tp = 2, .pp = 2, .dp = 2}, job), data_for(job), options));
+  EXPECT_THAT(done, ElementsAre(1, 2, 3));
+}
+
+TEST(TrainingRun, EndsBehindTheStepInWhichItIsToldTo) {
+  const Job job = small_job();
+  std::atomic<bool> stop = false;
+  RunOptions options = options_for(1000);
+  options.stop = &stop;
+  options.on_step = [&](const StepProgress& step) {
+    if (step.done == 2) {
+      stop = true;
+    }
+  };
+  const RunRecord record =
+      run_training(settings_of({.pp = 2, .dp = 2}, job), data_for(job), options);
+  const std::size_t steps = record.ranks.front().steps.size();
+  EXPECT_GE(steps, 2U);
+  EXPECT_LE(steps, 4U);
+  for (const RankRecord& rank : record.ranks) {
+    EXPECT_EQ(rank.steps.size(), steps);
+  }
+}
+
+TEST(TrainingRun, EndsWithTheRankAndStepWhereTrainingDiverges) {
+  Job job = small_job();
+  job.type = DataType::kFloat32;
+  TrainingSettings settings = settings_of({.tp = 2, .pp = 2}, job);
+  settings.learning_rate = {.maximum = 1e30, .minimum = 1e30};
+  try {
+    static_cast<void>(run_training(settings, data_for(job), options_for(10)));
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::kRuntimeFault);
+    EXPECT_THAT(error.what(), HasSubstr("rank "));
+    EXPECT_THAT(error.what(), HasSubstr("step "));
+    EXPECT_THAT(error.what(), HasSubstr("expected a finite one"));
+  }
+}
+
+// fp16 skips steps that overflow, but not for ever.
+TEST(TrainingRun, EndsWhereHalfPrecisionDivergesToo) {
+  Job job = small_job();
+  job.type = DataType::kFloat16;
+  TrainingSettings settings = settings_of({.pp = 2}, job);
+  settings.learning_rate = {.maximum = 1e30, .minimum = 1e30};
+  EXPECT_THROW(static_cast<void>(run_training(settings, data_for(job), options_for(60))), Error);
+}
+
+TEST(TrainingRun, KeepsTheDetailsOfTheLastSteps) {
+  const Job job = small_job();
+  const RunRecord record =
+      run_training(settings_of({.pp = 2}, job), data_for(job), options_for(kDetailedSteps + 3));
+  for (const RankRecord& rank : record.ranks) {
+    for (std::size_t step = 0; step < rank.steps.size(); ++step) {
+      EXPECT_EQ(rank.steps[step].actions.empty(), step < 3) << step;
+    }
+  }
+}
+
+/// What a run of this layout measurably sends in a step, and three times what it holds.
+StepExpectation measured_expectation(const RunRecord& record, int ranks_per_stage) {
+  StepExpectation expected{.peak_memory =
+                               std::vector<Bytes>(record.ranks.size() / ranks_per_stage)};
+  const auto steps = std::ssize(record.ranks.front().steps);
+  for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
+    for (std::size_t group = 0; group < kTrafficGroups.size(); ++group) {
+      for (std::size_t kind = 0; kind < kCollectiveNames.size(); ++kind) {
+        expected.sent[group][kind] +=
+            (record.ranks[rank].*kTrafficGroups[group].sent).bytes[kind] / steps;
+      }
+    }
+    Bytes& peak = expected.peak_memory[rank / static_cast<std::size_t>(ranks_per_stage)];
+    peak = std::max(peak, Bytes(static_cast<double>(record.ranks[rank].peak_bytes)));
+  }
+  return expected;
+}
+
+TEST(TrainingRun, EndsAfterAStepThatSentOtherBytesAndSavesNothingOfIt) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const Layout layout{.tp = 2, .pp = 2, .dp = 2, .zero_stage = 1};
+  const TrainingSettings settings = settings_of(layout, job);
+  RunOptions options = options_for(4);
+  options.expected = measured_expectation(run_training(settings, data_for(job), options), 4);
+  options.checkpoint = {.save_to = directory.path() / "right", .save_every = 1};
+  const RunRecord right = run_training(settings, data_for(job), options);
+  EXPECT_THAT(right.differences, ElementsAre());
+  EXPECT_EQ(right.ranks.front().steps.size(), 4U);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "right"), 4);
+
+  options.expected->sent[3][1] += 8;  // of the replicas, reduce-scatter
+  options.checkpoint.save_to = directory.path() / "wrong";
+  const RunRecord wrong = run_training(settings, data_for(job), options);
+  ASSERT_EQ(wrong.differences.size(), 1U);
+  EXPECT_THAT(wrong.differences.front(), HasSubstr("data reduce-scatter: "));
+  EXPECT_EQ(wrong.ranks.front().steps.size(), 1U);
+  EXPECT_EQ(Checkpoint::newest_step(directory.path() / "wrong"), 0);
+}
+
+TEST(TrainingRun, EndsAfterAStepThatHeldOtherMemory) {
+  Job job = small_job();
+  job.model.vocab_size = 40'000;  // 2.5 MB of weights, gradients and states
+  const TrainingSettings settings = settings_of({.pp = 2}, job);
+  RunOptions options = options_for(2);
+  options.expected = measured_expectation(run_training(settings, data_for(job), options), 1);
+  options.expected->peak_memory[1] = 0.5 * options.expected->peak_memory[1];
+  const RunRecord record = run_training(settings, data_for(job), options);
+  ASSERT_EQ(record.differences.size(), 1U);
+  EXPECT_THAT(record.differences.front(), HasSubstr("peak memory of rank 1 of the pipeline: "));
+  EXPECT_EQ(record.ranks.front().steps.size(), 1U);
+}
+
+TEST(Shrink, KeepsWhatDecidesOrdersAndMessages) {
+  const TransformerConfig model = resolved({.num_layers = 128,
+                                            .hidden_size = 25600,
+                                            .num_attention_heads = 160,
+                                            .vocab_size = 51200,
+                                            .seq_length = 2048,
+                                            .untied_embeddings = true},
+                                           "1T");
+  const ParallelConfig config{.tp = 8, .pp = 64, .dp = 6, .micro_batch_size = 4, .zero_stage = 1};
+  const TransformerConfig small = resolved(shrunk(model, config), "shrunk");
+  EXPECT_EQ(small.num_layers, 128);
+  EXPECT_TRUE(small.untied_embeddings);
+  EXPECT_EQ(small.num_attention_heads % config.tp, 0);
+  EXPECT_EQ(small.seq_length % config.tp, 0);
+  EXPECT_LE(small.hidden_size, 64);
+  const ParallelConfig one = shrunk(config);
+  EXPECT_EQ(one.world_size(), 512);
+  EXPECT_EQ(one.pp, 64);
+  EXPECT_EQ(one.micro_batch_size, 1);
+  EXPECT_EQ(left_out(model, config), "");
+}
+
+TEST(Shrink, LeavesOutOfAnyModelWhatOrdersDoNotDependOn) {
+  const TransformerConfig model = resolved({.num_layers = 32,
+                                            .hidden_size = 4096,
+                                            .num_attention_heads = 32,
+                                            .num_query_groups = 8,
+                                            .vocab_size = 128256,
+                                            .seq_length = 8192,
+                                            .gated_linear_unit = true,
+                                            .add_bias_linear = false,
+                                            .untied_embeddings = true,
+                                            .position_embedding = PositionEmbedding::kRope,
+                                            .normalization = Normalization::kRmsNorm,
+                                            .window_size = 4096,
+                                            .num_experts = 8,
+                                            .moe_router_topk = 2},
+                                           "mixture");
+  const ParallelConfig config{.tp = 4,
+                              .pp = 2,
+                              .dp = 4,
+                              .cp = 2,
+                              .ep = 4,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMlp},
+                              .zero_stage = 1,
+                              .dp_replicate = 2,
+                              .offload = Offload::kOptimizer};
+  EXPECT_EQ(find_unsupported_feature(resolved(shrunk(model, config), "shrunk")), "");
+  EXPECT_EQ(find_unexecuted(shrunk(config)), "");
+  EXPECT_EQ(left_out(model, config),
+            "the model has 8 query groups for 32 heads, the model has a gated MLP, the model has "
+            "rotary positions, the model has RMS norms, the model attends to a window of 4096 "
+            "tokens, the model has 8 experts, the plan has cp 2, the plan has ep 4, the plan has "
+            "recompute_modules mlp, the plan has dp_replicate 2, the "
+            "plan has offload "
+            "optimizer");
+}
+
+}  // namespace
+}  // namespace ptdp::testing

@@ -1,0 +1,83 @@
+// Processes that join a meeting over TCP, and strangers that come to it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "cost_model/error.h"
+#include "runtime/transport/processes/tcp/tcp_meeting.h"
+#include "tests/runtime/transport/processes/tcp/tcp_processes.h"
+
+namespace ptdp {
+
+/// A process that joins in a thread of its own, and leaves at once; what it threw, or "".
+inline std::future<std::string> joining(const TcpJobOptions& options) {
+  return std::async(std::launch::async, [options]() -> std::string {
+    try {
+      const auto process = join_tcp_job(options);
+      EXPECT_EQ(process->finish(0), 0);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::kRuntimeFault);
+      return error.what();
+    } catch (const Aborted&) {
+      return "aborted";
+    }
+  });
+}
+
+inline TcpJobOptions with_timeout(TcpJobOptions options, double seconds) {
+  options.timeout = Seconds(seconds);
+  return options;
+}
+
+/// Connects as soon as somebody listens.
+inline Socket connected_to(std::uint16_t port) {
+  while (true) {
+    PendingConnection pending(resolve("127.0.0.1", port).addresses.at(0));
+    if (pending.look(1000) == PendingConnection::State::kConnected) {
+      return pending.take();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+inline void say(const Socket& socket, const std::string& text) {
+  EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(text.size()));
+}
+
+/// The hello of a process that is not this one.
+inline TcpHello strange_hello(int rank, int size) {
+  return {.rank = rank,
+          .size = size,
+          .version = PTDP_VERSION,
+          .job = "test",
+          .process = 17,
+          .self = {.host = "old", .machine = "m", .port = 1, .addresses = {}}};
+}
+
+/// A connection that said this.
+inline TcpConnection guest_with(const std::string& text, std::uint16_t port, PacketPool& pool) {
+  TcpConnection guest(connected_to(port), pool);
+  guest.send(to_packet(pool, text));
+  return guest;
+}
+
+/// The next word from the other side; empty where it hung up.
+inline std::string next_word(TcpConnection& connection) {
+  while (connection.is_open()) {
+    if (const std::optional<Packet> packet = connection.receive(TcpConnection::kMost)) {
+      return text_of(*packet);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return "";
+}
+
+}  // namespace ptdp

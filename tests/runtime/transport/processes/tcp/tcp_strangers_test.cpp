@@ -1,0 +1,256 @@
+// Who comes to a meeting and does not belong there ends nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/runtime/transport/processes/tcp/meetings.h"
+
+namespace ptdp {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(Meeting, TurnsAwayAProcessOfAnotherSizeAndGoesOn) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(tcp_options(0, 2, port));
+  EXPECT_THAT(joining(tcp_options(1, 4, port)).get(),
+              HasSubstr("refuses it: expected a job of 2 processes as on rank 0, got one of 4"));
+  EXPECT_EQ(joining(tcp_options(1, 2, port)).get(), "");
+  EXPECT_EQ(zero.get(), "");
+}
+
+TEST(Meeting, TurnsAwayAProcessOfAnotherVersionAndNamesItWhereItMisses) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(tcp_options(0, 2, port), 0.8));
+  PacketPool pool;
+  TcpHello old = strange_hello(1, 2);
+  old.version = "0.0.1";
+  TcpConnection guest = guest_with(to_text(old), port, pool);
+  const std::string why =
+      std::string("expected version ") + PTDP_VERSION + " of this program as on rank 0, got 0.0.1";
+  EXPECT_EQ(next_word(guest), "refused " + why);
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("within 0.8 s: rank 1; turned away "),
+                                HasSubstr("rank 1 (process 17 on host old): " + why)));
+}
+
+TEST(Meeting, TurnsAwayASecondProcessOfOneRank) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
+  PacketPool pool;
+  TcpConnection first = guest_with(to_text(strange_hello(1, 3)), port, pool);
+  EXPECT_EQ(next_word(first), kWelcome);
+  EXPECT_THAT(joining(tcp_options(1, 3, port)).get(),
+              HasSubstr("refuses it: two processes are rank 1: process 17 on host old came first"));
+  EXPECT_THAT(zero.get(),
+              AllOf(HasSubstr("within 1 s: rank 2; "), HasSubstr("two processes are rank 1")));
+}
+
+/// Rank 0 of two as a process of its own, until it is killed. To be made before there are threads.
+class RankZero {
+ public:
+  RankZero(std::uint16_t port, int descriptors) : process_(::fork()) {
+    if (process_ == 0) {
+      const auto most = static_cast<rlim_t>(descriptors);
+      const rlimit limit{.rlim_cur = most, .rlim_max = most};
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+      const auto job = join_tcp_job(tcp_options(0, 2, port));
+      ::_exit(job->finish(0));
+    }
+  }
+  RankZero(const RankZero&) = delete;
+  RankZero& operator=(const RankZero&) = delete;
+  RankZero(RankZero&&) = delete;
+  RankZero& operator=(RankZero&&) = delete;
+  ~RankZero() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  void send(int signal) const { ::kill(process_, signal); }
+
+ private:
+  pid_t process_;
+};
+
+// Rank 0 is stopped for longer than rank 1 waits for an answer: its first connection is dead when
+// rank 0 reads what was said over it.
+TEST(Meeting, TakesAProcessThatHungUpAndCameAgain) {
+  const std::uint16_t port = free_port();
+  const RankZero zero(port, 256);
+  PacketPool pool;
+  { const Socket listens = connected_to(port); }
+  zero.send(SIGSTOP);
+  { const TcpConnection former = guest_with(to_text(strange_hello(1, 2)), port, pool); }
+  TcpConnection again = guest_with(to_text(strange_hello(1, 2)), port, pool);
+  zero.send(SIGCONT);
+  EXPECT_EQ(next_word(again), kWelcome);
+}
+
+// As above, and the first connection is one whose end was not seen, as of a host that lost power.
+TEST(Meeting, TakesTheLastConnectionOfAProcess) {
+  const std::uint16_t port = free_port();
+  const RankZero zero(port, 256);
+  PacketPool pool;
+  { const Socket listens = connected_to(port); }
+  zero.send(SIGSTOP);
+  TcpConnection former = guest_with(to_text(strange_hello(1, 2)), port, pool);
+  TcpConnection again = guest_with(to_text(strange_hello(1, 2)), port, pool);
+  zero.send(SIGCONT);
+  EXPECT_EQ(next_word(again), kWelcome);
+  EXPECT_EQ(next_word(former), kWelcome);
+  EXPECT_EQ(next_word(former), "");
+}
+
+TEST(Meeting, HasRoomForItsProcessesAmongIdleStrangers) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "without a descriptor to spare the sanitizer takes objects for invalid ones";
+#endif
+  const std::uint16_t port = free_port();
+  const RankZero zero(port, 40);
+  std::vector<Socket> idle;
+  idle.reserve(100);
+  for (int i = 0; i < 100; ++i) {
+    idle.push_back(connected_to(port));
+  }
+  EXPECT_EQ(joining(with_timeout(tcp_options(1, 2, port), 60.0)).get(), "");
+}
+
+TEST(Meeting, IsOnlyWhereTheAddressPoints) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(tcp_options(0, 2, port), 1.0));
+  { const Socket listens = connected_to(port); }
+  PendingConnection elsewhere(resolve("127.0.0.2", port).addresses.at(0));
+  EXPECT_EQ(elsewhere.look(1000), PendingConnection::State::kFailed);
+  EXPECT_NE(zero.get(), "");
+}
+
+TcpJobOptions with_secret(TcpJobOptions options, const std::string& secret) {
+  options.secret = secret;
+  return options;
+}
+
+TEST(Meeting, BringsTogetherWhoKnowsTheSecret) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_secret(tcp_options(0, 3, port), "xyzzy"));
+  EXPECT_THAT(joining(with_secret(tcp_options(1, 3, port), "plugh")).get(),
+              HasSubstr("refuses it: expected the PTDP_JOB_SECRET of rank 0, got another"));
+  EXPECT_THAT(joining(tcp_options(1, 3, port)).get(),
+              HasSubstr("asks for the job's secret: expected PTDP_JOB_SECRET"));
+  auto one = joining(with_secret(tcp_options(1, 3, port), "xyzzy"));
+  EXPECT_EQ(joining(with_secret(tcp_options(2, 3, port), "xyzzy")).get(), "");
+  EXPECT_EQ(one.get(), "");
+  EXPECT_EQ(zero.get(), "");
+}
+
+// What one process proved opens nothing a second time.
+TEST(Meeting, TakesAProofOnce) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(with_secret(tcp_options(0, 3, port), "xyzzy"), 1.0));
+  PacketPool pool;
+  TcpProof proof{.hello = to_text(strange_hello(1, 3)), .answer = "1"};
+  TcpConnection honest = guest_with(proof.hello, port, pool);
+  proof.challenge = next_word(honest).substr(kChallenge.size());
+  honest.send(to_packet(pool, proof.of_guest("xyzzy")));
+  EXPECT_EQ(next_word(honest), proof.of_host("xyzzy"));
+  EXPECT_THAT(proof.of_guest("xyzzy"), Not(HasSubstr("xyzzy")));
+  honest.close();
+  TcpConnection replay = guest_with(proof.hello, port, pool);
+  EXPECT_THAT(next_word(replay), StartsWith(std::string(kChallenge)));
+  replay.send(to_packet(pool, proof.of_guest("xyzzy")));
+  EXPECT_THAT(next_word(replay), StartsWith("refused "));
+  EXPECT_NE(zero.get(), "");
+}
+
+TEST(Meeting, IsNotJoinedWhereRankZeroAloneLacksTheSecret) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
+  const std::string why = "it has a PTDP_JOB_SECRET, rank 0 has none";
+  EXPECT_THAT(joining(with_secret(tcp_options(1, 3, port), "xyzzy")).get(),
+              HasSubstr("refuses it: " + why));
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("turned away rank 1 (process "), HasSubstr(why)));
+}
+
+TEST(Meeting, NamesAProcessThatLacksTheSecretWhereItMisses) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(with_timeout(with_secret(tcp_options(0, 2, port), "xyzzy"), 1.0));
+  EXPECT_NE(joining(tcp_options(1, 2, port)).get(), "");
+  EXPECT_THAT(zero.get(), AllOf(HasSubstr("within 1 s: rank 1; turned away rank 1 (process "),
+                                HasSubstr(": it did not answer for PTDP_JOB_SECRET")));
+}
+
+// A stranger that listens in rank 0's place.
+TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
+  const Listening stranger = listen_on(0, "127.0.0.1");
+  auto one = joining(with_secret(tcp_options(1, 3, stranger.port), "xyzzy"));
+  PacketPool pool;
+  std::optional<Socket> socket;
+  while (!socket) {
+    socket = accept_next(stranger.socket);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  TcpConnection connection(std::move(*socket), pool);
+  EXPECT_THAT(next_word(connection), StartsWith("hello "));
+  connection.send(to_packet(pool, kWelcome));
+  EXPECT_THAT(one.get(), HasSubstr("does not prove to know PTDP_JOB_SECRET"));
+}
+
+TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(tcp_options(0, 2, port));
+  TcpJobOptions other = tcp_options(1, 2, port);
+  other.job = "17.0";
+  EXPECT_THAT(joining(other).get(), HasSubstr("refuses it: another job meets there: expected job "
+                                              "test, got 17.0"));
+  EXPECT_EQ(joining(tcp_options(1, 2, port)).get(), "");
+  EXPECT_EQ(zero.get(), "");
+}
+
+// One talks nonsense, one much of it, one says nothing, one hangs up, one goes after its hello.
+TEST(Meeting, SurvivesStrangers) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(tcp_options(0, 3, port));
+  const Socket browser = connected_to(port);
+  say(browser,
+      "GET / HTTP/1.1\r\nHost: somewhere\r\nUser-Agent: a scanner of ports, and no process "
+      "of any job\r\n\r\n");
+  PacketHeader large{.size = std::int64_t{1} << 50, .kind = PacketHeader::Kind::kText};
+  std::string block(Packet::kBlockBytes, '\0');
+  std::memcpy(block.data(), &large, sizeof large);
+  const Socket greedy = connected_to(port);
+  say(greedy, block);
+  const Socket silent = connected_to(port);
+  { const Socket gone = connected_to(port); }
+  {
+    PacketPool pool;
+    TcpConnection quitter(connected_to(port), pool);
+    quitter.send(to_packet(pool, to_text(strange_hello(1, 3))));
+    while (!quitter.receive(TcpConnection::kMost)) {
+      ASSERT_TRUE(quitter.is_open());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // rank 0 sees it go
+  auto one = joining(tcp_options(1, 3, port));
+  EXPECT_EQ(joining(tcp_options(2, 3, port)).get(), "");
+  EXPECT_EQ(one.get(), "");
+  EXPECT_EQ(zero.get(), "");
+  // Both were hung up on.
+  char byte = 0;
+  EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);
+  EXPECT_LE(::recv(greedy.get(), &byte, 1, 0), 0);
+}
+
+}  // namespace
+}  // namespace ptdp

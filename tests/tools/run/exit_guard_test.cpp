@@ -1,0 +1,59 @@
+// A process that is stopped on its way out, and one that is not.
+#include "tools/run/exit_guard.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+namespace ptdp {
+namespace {
+
+/// The exit status of a process that calls `body` and exits with 0.
+template <class Body>
+int status_of_process(const Body& body) {
+  const pid_t process = ::fork();
+  if (process == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(ExitGuard, EndsAProcessThatIsStopped) {
+  EXPECT_EQ(status_of_process([] {
+              guard_exit(Seconds(0.2), "stopped\n");
+              std::raise(SIGSTOP);
+            }),
+            4);
+}
+
+TEST(ExitGuard, LeavesAProcessThatEndsAlone) {
+  EXPECT_EQ(status_of_process([] { guard_exit(Seconds(60.0), "stopped\n"); }), 0);
+  EXPECT_EQ(status_of_process([] { guard_exit(std::nullopt, "stopped\n"); }), 0);
+}
+
+// A process that it started keeps the guard's pipe open for longer than the limit.
+TEST(ExitGuard, SaysNothingOfAProcessThatHasEnded) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  EXPECT_EQ(status_of_process([&] {
+              ::dup2(ends[1], STDERR_FILENO);
+              guard_exit(Seconds(0.1), "stopped\n");
+              if (::fork() == 0) {
+                ::usleep(400'000);
+              }
+            }),
+            0);
+  ::close(ends[1]);
+  std::array<char, 16> text{};
+  EXPECT_EQ(::read(ends[0], text.data(), text.size()), 0) << text.data();
+  ::close(ends[0]);
+}
+
+}  // namespace
+}  // namespace ptdp

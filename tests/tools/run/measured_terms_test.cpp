@@ -1,0 +1,248 @@
+// Terms of steps whose records are made by hand.
+#include "tools/run/measured_terms.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "tests/cost_model/simulation/spans.h"
+#include "tools/run/prediction_watch.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+/// A rank's step from `spans`, one for each action of its order.
+StepRecord step_of(const std::vector<Span>& spans, double matmul, double attention) {
+  StepRecord step{.step = {.start = spans.front().start, .end = spans.back().end},
+                  .actions = spans};
+  step.operations = {matmul, attention};
+  return step;
+}
+
+using enum ActionKind;
+
+/// Two stages, a microbatch.
+Schedule two_stages() {
+  Schedule schedule{.name = "1f1b", .pp = 2};
+  schedule.orders = {{{kForward, 0, 0},
+                      {kSendForward, 0, 0},
+                      {kReceiveBackward, 0, 0},
+                      {kBackward, 0, 0},
+                      {kReduceNorm, 0, 0},
+                      {kOptimizer, 0, 0}},
+                     {{kReceiveForward, 1, 0},
+                      {kForward, 1, 0},
+                      {kBackward, 1, 0},
+                      {kSendBackward, 1, 0},
+                      {kReduceNorm, 1, 0},
+                      {kOptimizer, 1, 0}}};
+  return schedule;
+}
+
+/// Stage 0 computes for 5 s, stage 1 for 3 s; the first waits from 2.5 to 6 for its gradient, the
+/// second from 6.5 to 9 in the norm.
+RunRecord two_stages_record() {
+  RunRecord record;
+  record.ranks.resize(2);
+  record.ranks[0].steps = {step_of(
+      {span(0, 2), span(2, 2.5), span(6, 6), span(6, 9), span(9, 9.5), span(9.5, 10)}, 3.0, 1.0)};
+  record.ranks[1].steps = {step_of(
+      {span(2.5, 2.5), span(2.5, 3.5), span(3.5, 5.5), span(5.5, 6), span(6, 9.5), span(9.5, 10)},
+      2.0, 0.5)};
+  return record;
+}
+
+TEST(MeasureTerms, AreOfTheStageThatComputesLongest) {
+  const MeasuredTerms found =
+      measure_terms(two_stages(), {.pp = 2}, two_stages_record(), /*first_step=*/0);
+  EXPECT_EQ(found.stage, 0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kMatmul].value(), 3.0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kAttention].value(), 1.0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kMemoryBound].value(), 1.0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kPipelineMessages].value(), 0.5);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kOptimizer].value(), 1.0);  // norm of the last to come
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kBubble].value(), 3.5);
+}
+
+TEST(MeasureTerms, CountTheNormAsLongAsTheLastToComeTakesForIt) {
+  RunRecord record = two_stages_record();
+  record.ranks[1].steps[0].operations = {20.0, 0.0};
+  record.ranks[1].steps[0].actions[2] = span(3.5, 25.5);  // stage 1 computes longest by far
+  const MeasuredTerms found = measure_terms(two_stages(), {.pp = 2}, record, 0);
+  EXPECT_EQ(found.stage, 1);
+  // It waits 3.5 s in the norm, of which the norm itself is 0.5; then the optimizer's 0.5.
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kOptimizer].value(), 1.0);
+}
+
+TEST(MeasureTerms, TakeTheMedianOfTheSteps) {
+  RunRecord record = two_stages_record();
+  for (RankRecord& rank : record.ranks) {
+    rank.steps.resize(3, rank.steps.front());
+  }
+  record.ranks[0].steps[1].operations = {4.0, 0.5};
+  record.ranks[0].steps[2].operations = {4.5, 0.5};
+  EXPECT_DOUBLE_EQ(
+      measure_terms(two_stages(), {.pp = 2}, record, 0).terms[RunTerm::kMatmul].value(), 4.0);
+  // Without the first step, the mean of the other two.
+  EXPECT_DOUBLE_EQ(
+      measure_terms(two_stages(), {.pp = 2}, record, 1).terms[RunTerm::kMatmul].value(), 4.25);
+}
+
+TEST(MeasureTerms, AreOfTheSlowestReplica) {
+  Schedule schedule{.name = "1f1b"};
+  schedule.orders = {{{kForward, 0, 0}, {kReduceGradients, 0, 0}}};
+  RunRecord record;
+  record.ranks.resize(2);
+  record.ranks[0].steps = {step_of({span(0, 2), span(2, 6)}, 2.0, 0.0)};  // waits for the other
+  record.ranks[1].steps = {step_of({span(0, 5), span(5, 6)}, 5.0, 0.0)};
+  const MeasuredTerms found = measure_terms(schedule, {.dp = 2}, record, 0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kMatmul].value(), 5.0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kDataParallel].value(), 1.0);
+  EXPECT_DOUBLE_EQ(found.terms[RunTerm::kBubble].value(), 0.0);
+}
+
+// From 1 to 3 behind a pass that ends at 2; from 4 to 5 with nothing beside it.
+TEST(RankTerms, CountCommunicationAsFarAsNothingIsComputed) {
+  const std::vector<Action> order = {
+      {kForward, 0, 0}, {kSendForward, 0, 0}, {kReduceGradients, 0, 0}};
+  const RunTerms terms = rank_terms(order, step_of({span(0, 2), span(1, 3), span(4, 5)}, 0, 0));
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kPipelineMessages].value(), 1.0);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kDataParallel].value(), 1.0);
+}
+
+// A collective inside a pass is tensor parallelism and no compute; one before it gathers a message.
+TEST(RankTerms, TellCollectivesOfPassesFromGatheredMessages) {
+  StepRecord step = step_of({span(1, 5)}, 2.0, 0.5);
+  step.sub_spans = {{.action = 0, .span = span(0.25, 1.0)}, {.action = 0, .span = span(2, 3)}};
+  const RunTerms terms = rank_terms({{kForward, 0, 0}}, step);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kPipelineMessages].value(), 0.75);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kTensorParallel].value(), 1.0);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.5);  // 4 - 1 - 2 - 0.5
+}
+
+// One that gathers weights or reduces gradients of a sharded unit is data parallelism.
+TEST(RankTerms, TellShardsFromTensorParallelismWithinAPass) {
+  StepRecord step = step_of({span(1, 5)}, 1.0, 0.5);
+  step.sub_spans = {{.action = 0, .group = CallGroup::kData, .span = span(1, 2.25)},
+                    {.action = 0, .span = span(3, 4)}};
+  const RunTerms terms = rank_terms({{kForward, 0, 0}}, step);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kDataParallel].value(), 1.25);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kTensorParallel].value(), 1.0);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 0.25);  // 4 - 1.25 - 1 - 1 - 0.5
+}
+
+// From 2 to 4, of which a product takes the first 1.5 s: half a second is waited.
+TEST(RankTerms, CountWhatCollectivesRanBehindAsCompute) {
+  StepRecord step = step_of({span(1, 5)}, 2.0, 0.5);
+  step.sub_spans = {{.action = 0, .span = span(2, 4), .hidden = Seconds(1.5)}};
+  const RunTerms terms = rank_terms({{kForward, 0, 0}}, step);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kTensorParallel].value(), 0.5);
+  EXPECT_DOUBLE_EQ(terms[RunTerm::kMemoryBound].value(), 1.0);  // 4 - 0.5 - 2 - 0.5
+}
+
+TEST(MeasuredStepTimes, RunFromOneEndToTheNext) {
+  RunRecord record = two_stages_record();
+  record.ranks[0].steps.push_back(step_of({span(10.5, 12)}, 0, 0));
+  record.ranks[1].steps.push_back(step_of({span(11, 12.5)}, 0, 0));
+  EXPECT_EQ(measured_step_times(record), (std::vector<double>{10.0, 2.0}));
+}
+
+/// A run of one rank that was predicted at `predicted` seconds an iteration.
+class Watched {
+ public:
+  explicit Watched(double predicted) {
+    run_.settings.schedule.orders = {{{kForward, 0, 0}}};
+    run_.executed.predicted.iteration_time.value = Seconds(predicted);
+    TransformerConfig& model = run_.executed.scenario.job.model;
+    model = resolved({.num_layers = 1,
+                      .hidden_size = 8,
+                      .num_attention_heads = 1,
+                      .vocab_size = 8,
+                      .seq_length = 8},
+                     "test");
+    run_.executed.scenario.job.global_batch_size = 1;
+    run_.executed.scenario.cluster.gpu = {.peak_fp16 = teraflops(1),
+                                          .peak_bf16 = teraflops(1),
+                                          .memory_bandwidth = gigabytes_per_second(1),
+                                          .num_multiprocessors = 1,
+                                          .matmul_efficiency = 1.0,
+                                          .matmul_memory_efficiency = 1.0,
+                                          .memory_efficiency = 1.0};
+    run_.executed.scenario.cluster.gpus_per_node = 1;
+  }
+
+  PreparedRun& run() { return run_; }
+
+  /// Steps of one second, all in products.
+  std::vector<std::string> warnings_of(std::int64_t steps, std::int64_t warm_up) {
+    PredictionWatch watch(run_, warm_up, "my run.json");
+    std::vector<std::string> said;
+    const StepRecord record = step_of({span(0, 1)}, 1.0, 0.0);
+    for (std::int64_t done = 1; done <= steps; ++done) {
+      const auto warning =
+          watch.observe({.done = done, .steps = steps, .time = Seconds(1.0), .record = &record});
+      if (warning) {
+        said.push_back(std::to_string(done) + ": " + *warning);
+      }
+    }
+    if (const auto warning = watch.finish()) {
+      said.push_back("end: " + *warning);
+    }
+    return said;
+  }
+
+ private:
+  PreparedRun run_;
+};
+
+TEST(PredictionWatch, WarnsOnceAfterTenMeasuredSteps) {
+  const std::vector<std::string> said = Watched(0.5).warnings_of(/*steps=*/30, /*warm_up=*/2);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(said[0], testing::StartsWith("12: the prediction is off by -50 %"));
+  EXPECT_THAT(said[0], HasSubstr("matmul is off most"));
+  EXPECT_THAT(said[0], HasSubstr("ptdp-calibrate 'my run.json' --profile"));
+}
+
+TEST(PredictionWatch, WarnsAtTheEndOfAShorterRun) {
+  const std::vector<std::string> said = Watched(2.0).warnings_of(/*steps=*/4, /*warm_up=*/1);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_THAT(said[0], testing::StartsWith("end: the prediction is off by +100 %"));
+}
+
+// As a report does that is written while a rank goes on.
+TEST(PredictionWatch, IsAskedWhileAnotherThreadObserves) {
+  Watched watched(0.5);
+  PredictionWatch watch(watched.run(), /*warm_up=*/0, "run.json");
+  const RunReport report{.measured_time = Seconds(1.0)};
+  std::thread observer([&] {
+    const StepRecord record = step_of({span(0, 1)}, 1.0, 0.0);
+    for (std::int64_t done = 1; done <= 1000; ++done) {
+      static_cast<void>(
+          watch.observe({.done = done, .steps = 1000, .time = Seconds(1.0), .record = &record}));
+    }
+  });
+  std::size_t said = 0;
+  for (int asked = 0; asked < 1000; ++asked) {
+    const std::size_t now = watch.warnings(report).size();
+    EXPECT_GE(now, said);
+    said = now;
+  }
+  observer.join();
+  EXPECT_EQ(watch.warnings(report).size(), 1U);
+}
+
+TEST(PredictionWatch, IsSilentWithinAFifth) {
+  EXPECT_TRUE(Watched(0.85).warnings_of(30, 2).empty());
+  EXPECT_TRUE(Watched(1.19).warnings_of(30, 2).empty());
+}
+
+TEST(PredictionWatch, IsSilentWhereNothingIsPredicted) {
+  Watched watched(0.1);
+  watched.run().is_predicted = false;
+  EXPECT_TRUE(watched.warnings_of(30, 2).empty());
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,210 @@
+// Which device a run is on: what is asked for, what the plan is for, what there is. The GPUs are
+// this test's.
+#include "tools/run/run_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cost_model/error.h"
+
+namespace ptdp {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+bool is_built_with_cuda = true;
+std::vector<Gpu> gpus_here;
+
+}  // namespace
+
+bool has_cuda() {
+  return is_built_with_cuda;
+}
+
+std::vector<Gpu> usable_gpus() {
+  return gpus_here;
+}
+
+namespace {
+
+constexpr Bytes kMemory{100e9};
+
+Plan plan_for(int num_multiprocessors) {
+  Plan plan;
+  plan.scenario.cluster.gpu.num_multiprocessors = num_multiprocessors;
+  return plan;
+}
+const Plan kForGpus = plan_for(132);
+const Plan kForHost = plan_for(1);
+
+/// What choosing throws; "" where it does not.
+struct Refusal {
+  std::string message;
+  ExitStatus status = ExitStatus::kBug;
+};
+Refusal refusal_of(std::optional<DeviceKind> asked, const Plan& plan) {
+  try {
+    static_cast<void>(choose_device(asked, plan, /*shrinks=*/false));
+    return {};
+  } catch (const Error& error) {
+    return {error.what(), error.status()};
+  }
+}
+
+class RunDeviceChoice : public testing::Test {
+ protected:
+  RunDeviceChoice() {
+    is_built_with_cuda = true;
+    gpus_here = {{"GPU A", kMemory}, {"GPU A", kMemory}};
+  }
+};
+
+TEST_F(RunDeviceChoice, IsAGpuWhereThePlanIsForGpusAndOneIsThere) {
+  EXPECT_TRUE(choose_device({}, kForGpus, /*shrinks=*/false).is_gpu());
+  EXPECT_FALSE(choose_device({}, kForGpus, /*shrinks=*/true).is_gpu());
+  EXPECT_FALSE(choose_device({}, kForHost, /*shrinks=*/false).is_gpu());
+  gpus_here.clear();
+  EXPECT_FALSE(choose_device({}, kForGpus, /*shrinks=*/false).is_gpu());
+}
+
+TEST_F(RunDeviceChoice, IsWhatIsAskedFor) {
+  EXPECT_FALSE(choose_device(DeviceKind::kCpu, kForGpus, /*shrinks=*/false).is_gpu());
+  EXPECT_TRUE(choose_device(DeviceKind::kCuda, kForHost, /*shrinks=*/false).is_gpu());
+  EXPECT_TRUE(choose_device(DeviceKind::kCuda, kForGpus, /*shrinks=*/true).is_gpu());
+}
+
+TEST_F(RunDeviceChoice, RefusesAGpuThatIsNotThere) {
+  gpus_here.clear();
+  const Refusal none = refusal_of(DeviceKind::kCuda, kForGpus);
+  EXPECT_THAT(none.message, HasSubstr("--device cuda: expected a GPU"));
+  EXPECT_EQ(none.status, ExitStatus::kRuntimeFault);
+  is_built_with_cuda = false;
+  const Refusal not_built = refusal_of(DeviceKind::kCuda, kForGpus);
+  EXPECT_THAT(not_built.message, HasSubstr("built without CUDA"));
+  EXPECT_EQ(not_built.status, ExitStatus::kBadInput);
+}
+
+TEST_F(RunDeviceChoice, SpreadsRanksOverGpusAndSaysWhereTheyShare) {
+  const RunDevice device = choose_device({}, kForGpus, /*shrinks=*/false);
+  EXPECT_EQ(device.gpu_of(0), 0);
+  EXPECT_EQ(device.gpu_of(1), 1);
+  EXPECT_EQ(device.gpu_of(2), 0);
+  EXPECT_EQ(device.memory(), 2.0 * kMemory);
+  EXPECT_EQ(sharing_note(device, 2), "");
+  EXPECT_EQ(sharing_note(device, 3), "3 ranks share 2 GPUs: functional, timing not representative");
+  EXPECT_EQ(sharing_note(RunDevice(), 3), "");
+}
+
+// A kernel that adds what another rank sent reads that rank's memory.
+TEST_F(RunDeviceChoice, LetsThreadsShareTheFirstGpu) {
+  const RunDevice device = shared_by_threads(choose_device({}, kForGpus, /*shrinks=*/false));
+  EXPECT_EQ(device.gpu_of(1), 0);
+  EXPECT_EQ(device.memory(), kMemory);
+  EXPECT_EQ(sharing_note(device, 2), "2 ranks share 1 GPU: functional, timing not representative");
+  EXPECT_FALSE(shared_by_threads(RunDevice()).is_gpu());
+}
+
+/// What a check throws; "" where it does not.
+std::string refused(const std::function<void()>& check) {
+  try {
+    check();
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), ExitStatus::kBadInput);
+    return error.what();
+  }
+}
+
+// Faults F30: before anything is started.
+TEST_F(RunDeviceChoice, RefusesGpusOfAnotherKindUnlessThatIsAllowed) {
+  Plan plan = plan_for(108);
+  plan.scenario.cluster.gpu.name = "a100-80gb-sxm";
+  plan.scenario.cluster.gpu.memory = 80.0 * Bytes(kGibi);
+  const auto here = [](int multiprocessors, double gibi) {
+    return RunDevice{.kind = DeviceKind::kCuda,
+                     .gpus = {{.name = "GPU A",
+                               .memory = gibi * Bytes(kGibi),
+                               .num_multiprocessors = multiprocessors}}};
+  };
+  // What a driver says of an A100 of 80 GB.
+  EXPECT_TRUE(is_planned_gpu(here(108, 79.25), plan));
+  EXPECT_EQ(refused([&] { check_gpu_type(here(108, 79.25), plan, false); }), "");
+  for (const RunDevice& other : {here(108, 39.4), here(132, 79.1)}) {
+    EXPECT_FALSE(is_planned_gpu(other, plan));
+    EXPECT_THAT(refused([&] { check_gpu_type(other, plan, false); }),
+                AllOf(HasSubstr("a100-80gb-sxm (108 multiprocessors, 86 GB)"), HasSubstr("GPU A"),
+                      HasSubstr("--allow-other-gpu")));
+    EXPECT_EQ(refused([&] { check_gpu_type(other, plan, true); }), "");
+  }
+  RunDevice mixed = here(108, 79.25);
+  mixed.gpus.push_back(here(132, 79.1).gpus.front());
+  EXPECT_FALSE(is_planned_gpu(mixed, plan));
+  EXPECT_TRUE(is_planned_gpu(RunDevice(), kForHost));
+  EXPECT_FALSE(is_planned_gpu(RunDevice(), plan));
+  EXPECT_EQ(refused([&] { check_gpu_type(RunDevice(), plan, false); }), "");
+}
+
+/// A plan of so many ranks to a tensor-parallel group, on nodes of so many GPUs.
+Plan plan_of(int tp, int gpus_per_node) {
+  Plan plan = plan_for(132);
+  plan.config.tp = tp;
+  plan.scenario.cluster.gpus_per_node = gpus_per_node;
+  return plan;
+}
+
+TEST_F(RunDeviceChoice, WantsAGpuForEachRankOfNccl) {
+  const RunDevice two = choose_device({}, kForGpus, /*shrinks=*/false);
+  const auto place = [&](int ranks, bool are_processes, const RunDevice& device) {
+    return refused([&] {
+      check_nccl_placement(device, plan_of(1, 8),
+                           {.ranks_here = ranks, .are_processes = are_processes});
+    });
+  };
+  EXPECT_EQ(place(2, false, two), "");
+  EXPECT_EQ(place(2, true, two), "");
+  EXPECT_THAT(place(3, false, two),
+              AllOf(HasSubstr("3 ranks on this machine and 2 GPUs"), HasSubstr("threads")));
+  EXPECT_THAT(place(3, true, two), HasSubstr("--transport mpi"));
+  const RunDevice own = shared_by_threads(two);  // as srun --gpus-per-task=1 shows it
+  EXPECT_EQ(place(2, true, own), "");
+  EXPECT_THAT(place(2, false, own), HasSubstr("2 ranks on this machine and 1 GPU:"));
+  EXPECT_THAT(place(1, false, RunDevice()), HasSubstr("the ranks run on the host"));
+  EXPECT_THAT(sharing_note(own, 2, /*are_processes=*/true), HasSubstr("give --transport nccl"));
+}
+
+TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
+  gpus_here.assign(4, {"GPU A", kMemory});
+  const RunDevice four = choose_device({}, kForGpus, /*shrinks=*/false);
+  const auto place = [&](const Plan& plan, RankPlacement rank) {
+    rank.are_processes = true;
+    return refused([&] { check_nccl_placement(four, plan, rank); });
+  };
+  // In blocks: ranks 4 to 7 on the second of two machines.
+  for (int rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(place(plan_of(4, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
+    EXPECT_EQ(place(plan_of(2, 8), {.rank = rank, .place = rank % 4, .ranks_here = 4}), "");
+  }
+  EXPECT_THAT(place(plan_of(8, 8), {.rank = 4, .place = 0, .ranks_here = 4}),
+              HasSubstr("rank 4 is number 0 of 4 on its machine"));
+  // In turn: rank 1 on the second machine.
+  EXPECT_THAT(place(plan_of(2, 8), {.rank = 1, .place = 0, .ranks_here = 4}),
+              HasSubstr("--distribution=block"));
+  EXPECT_EQ(place(plan_of(1, 8), {.rank = 1, .place = 0, .ranks_here = 4}), "");
+  // NVLink between the machines of a rack.
+  EXPECT_EQ(place(plan_of(8, 72), {.rank = 4, .place = 0, .ranks_here = 4}), "");
+}
+
+TEST_F(RunDeviceChoice, NamesEachKindOfGpuOnce) {
+  EXPECT_EQ(choose_device({}, kForGpus, /*shrinks=*/false).name(), "cuda: GPU A");
+  gpus_here.push_back({"GPU B", kMemory});
+  EXPECT_EQ(choose_device({}, kForGpus, /*shrinks=*/false).name(), "cuda: GPU A, GPU B");
+  EXPECT_EQ(RunDevice().name(), "cpu");
+}
+
+}  // namespace
+}  // namespace ptdp

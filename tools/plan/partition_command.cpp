@@ -1,0 +1,155 @@
+#include "tools/plan/partition_command.h"
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/text/in_quotes.h"
+#include "planner/partition/partition_report.h"
+#include "planner/search/constraint.h"
+#include "tools/plan/plan_request.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMostStages = kMostLayers + 2;  // each with a layer, and the ends alone
+constexpr std::int64_t kMostPerSize = 100'000'000;
+constexpr std::int64_t kMostMicrobatches = 1'000'000;
+constexpr int kMicrobatchesPerRank = 4;
+
+const std::vector<std::string> kPartitionFlags = {"memory", "microbatches", "placement"};
+const std::vector<std::string> kModelFlags = {
+    "model",     "cluster",          "stack",      "seq-length",       "tp", "dp",
+    "recompute", "micro-batch-size", "zero-stage", "sequence-parallel"};
+
+int count_or(const CommandLine& line, const std::string& flag, std::int64_t low, std::int64_t high,
+             int otherwise) {
+  return static_cast<int>(line.count(flag, low, high).value_or(otherwise));
+}
+
+PartitionRequest read_partition_request(const CommandLine& line) {
+  const auto pp = line.count("pp", 1, kMostStages);
+  if (!pp) {
+    throw Error("--pp is missing: the ranks of the pipeline (--help shows all flags)");
+  }
+  const bool is_v = line.choice("placement", {"looped", "v"}).value_or(0) == 1;
+  PartitionRequest request{.pp = static_cast<int>(*pp),
+                           .vpp = count_or(line, "vpp", 1, kMostStages, is_v ? 2 : 1),
+                           .placement = is_v ? StagePlacement::kV : StagePlacement::kLooped};
+  if (is_v && request.vpp != 2) {
+    throw Error("--vpp: expected 2 with --placement v, got " + std::to_string(request.vpp));
+  }
+  if (const auto memory = line.number("memory", 0.0, 1e6)) {
+    request.memory = gibibytes(*memory);
+  }
+  return request;
+}
+
+Scenario read_scenario(const CommandLine& line) {
+  ModelProfile model = find_model(*line.text("model"));
+  model.config.seq_length =
+      count_or(line, "seq-length", 1, kLongestSequence, model.config.seq_length);
+  (void)parameter_count(model.config);
+  Scenario scenario{.job = {.model_name = model.name, .model = model.config},
+                    .cluster = find_cluster(line.text("cluster").value_or("selene-a100"))};
+  scenario.stack = find_stack_of(line, scenario.cluster);
+  return scenario;
+}
+
+ParallelConfig read_config(const CommandLine& line, const PartitionRequest& request) {
+  ParallelConfig config{.tp = count_or(line, "tp", 1, kMostPerSize, 1),
+                        .pp = request.pp,
+                        .dp = count_or(line, "dp", 1, kMostPerSize, 1),
+                        .vpp = request.vpp,
+                        .micro_batch_size = count_or(line, "micro-batch-size", 1, kMostPerSize, 1),
+                        .zero_stage = count_or(line, "zero-stage", 0, kHighestZeroStage, 0)};
+  if (request.placement == StagePlacement::kV) {
+    config.schedule = ScheduleKind::kZbV;
+  } else if (request.vpp > 1) {
+    config.schedule = ScheduleKind::kInterleaved;
+  }
+  const NamedValues<Recompute> recompute(kRecomputeNames);
+  if (const auto choice = line.choice("recompute", names_of(recompute))) {
+    config.recompute = recompute[*choice].value;
+  }
+  config.sequence_parallel = line.choice("sequence-parallel", {"off", "on"}).value_or(0) == 1;
+  return config;
+}
+
+PipelinePartition partition_model_of(const CommandLine& line, const PartitionRequest& request,
+                                     std::int64_t num_microbatches) {
+  Scenario scenario = read_scenario(line);
+  check(scenario);
+  ParallelConfig config = read_config(line, request);
+  const double batch = static_cast<double>(num_microbatches) * config.dp * config.micro_batch_size;
+  if (batch > static_cast<double>(kMostPerSize)) {
+    throw Error("--microbatches: with --dp and --micro-batch-size a batch beyond " +
+                std::to_string(kMostPerSize) + " sequences");
+  }
+  scenario.job.global_batch_size = num_microbatches * config.dp * config.micro_batch_size;
+  // Whatever the layers per stage will be: only what tp divides is in question.
+  config.layers_per_stage = {scenario.job.model.num_layers};
+  auto violation = find_split_violation(scenario, config);
+  if (!violation && config.sequence_parallel && scenario.job.model.seq_length % config.tp != 0) {
+    violation = Constraint::kSequenceByTp;
+  }
+  if (violation) {
+    throw Error("nothing fits: --tp " + std::to_string(config.tp) + ": " +
+                    std::string(text_of(*violation).description),
+                ExitStatus::kNothingFits);
+  }
+  return partition_model(scenario, config, request.memory.value_or(scenario.cluster.gpu.memory));
+}
+
+/// Of the list or the model that the line names.
+PipelinePartition read_partition(const CommandLine& line) {
+  const PartitionRequest request = read_partition_request(line);
+  const std::int64_t num_microbatches =
+      line.count("microbatches", 1, kMostMicrobatches)
+          .value_or(std::int64_t{kMicrobatchesPerRank} * request.pp);
+  if (line.words().size() == 1) {
+    return partition_model_of(line, request, num_microbatches);
+  }
+  for (const std::string& flag : kModelFlags) {
+    if (line.has(flag)) {
+      throw Error("--" + flag + ": not used with a list of layers, which has its own costs");
+    }
+  }
+  return partition_list(read_layer_list(line.words()[1]), request, num_microbatches);
+}
+
+}  // namespace
+
+void add_partition_flags(boost::program_options::options_description& flags) {
+  auto option = flags.add_options();
+  option("memory", text_value(),
+         "partition: GiB of a GPU (default: a list's no limit, a model's the cluster's)");
+  option("microbatches", text_value(), "partition: per iteration and replica (default: 4 a rank)");
+  option("placement", text_value(), "partition: of several chunks per GPU: looped, v");
+}
+
+void refuse_partition_flags(const CommandLine& line) {
+  for (const std::string& flag : kPartitionFlags) {
+    if (line.has(flag)) {
+      throw Error("--" + flag + ": used by `partition` only");
+    }
+  }
+}
+
+int run_partition(const CommandLine& line) {
+  std::vector<std::string> flags = kModelFlags;
+  flags.insert(flags.end(), kPartitionFlags.begin(), kPartitionFlags.end());
+  flags.insert(flags.end(), {"pp", "vpp", "format"});
+  line.allow_only(flags);
+  line.allow_words(2);
+  if ((line.words().size() == 2) == line.has("model")) {
+    throw Error("partition: expected the file of a list of layers, or --model");
+  }
+  const auto format = line.choice("format", {"text", "json", "csv"}).value_or(0);
+  const PipelinePartition partition = read_partition(line);
+  print(format == 0 ? summarize(partition) : format == 1 ? to_json(partition) : to_csv(partition));
+  return 0;
+}
+
+}  // namespace ptdp

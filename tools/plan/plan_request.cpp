@@ -1,0 +1,165 @@
+#include "tools/plan/plan_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/memory/memory.h"
+#include "tools/plan/search_flags.h"
+
+namespace ptdp {
+namespace {
+
+/// Of a batch that nothing else is known of: Touvron et al. (arXiv:2307.09288) table 1.
+constexpr std::int64_t kUsualTokens = std::int64_t{4} << 20;
+constexpr std::int64_t kMostPlans = 10'000;
+constexpr std::int64_t kMostThreads = 1024;
+
+std::string required(const CommandLine& line, const std::string& flag) {
+  const auto value = line.text(flag);
+  if (!value.has_value()) {
+    throw Error("--" + flag + " is missing (--help shows all flags)");
+  }
+  return *value;
+}
+
+std::int64_t read_batch_size(const CommandLine& line, const ModelProfile& model,
+                             PlanRequest& request) {
+  const auto global = line.count("global-batch-size", 1, kLargestBatch);
+  const auto per_gpu = line.count("batch-per-gpu", 1, kLargestBatch);
+  if (global.has_value() && per_gpu.has_value()) {
+    throw Error("--global-batch-size and --batch-per-gpu: expected one of them");
+  }
+  if (per_gpu.has_value()) {
+    if (*per_gpu > kLargestBatch / request.gpus) {
+      throw Error(fmt::format("--batch-per-gpu: {} on {} GPUs exceeds a batch of {}", *per_gpu,
+                              request.gpus, kLargestBatch));
+    }
+    return *per_gpu * request.gpus;
+  }
+  if (global.has_value()) {
+    return *global;
+  }
+  if (model.global_batch_size > 0) {
+    request.assumptions.push_back(
+        fmt::format("global batch size {}: the model's", model.global_batch_size));
+    return model.global_batch_size;
+  }
+  const std::int64_t batch = std::max<std::int64_t>(kUsualTokens / model.config.seq_length, 1);
+  request.assumptions.push_back(
+      fmt::format("global batch size {}: {} tokens, as Llama 2 was trained with; its config.json "
+                  "does not say",
+                  batch, batch * model.config.seq_length));
+  return batch;
+}
+
+std::string length_assumption(const ModelProfile& model) {
+  const int length = model.config.seq_length;
+  if (model.longest_sequence == 0) {
+    return fmt::format("sequence length {}: the model's", length);
+  }
+  return length == model.longest_sequence
+             ? fmt::format("sequence length {}: the longest that its config.json has", length)
+             : fmt::format("sequence length {}: usual; its config.json has {} as the longest",
+                           length, model.longest_sequence);
+}
+
+/// The stack as --precision says.
+StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
+  const NamedValues<Precision> known(kPrecisionNames);
+  std::vector<std::string> names = names_of(known);
+  names.emplace_back("fp8");
+  for (const std::string& name : names_of(NamedValues<Fp8Scaling>(kFp8ScalingNames))) {
+    names.push_back(name);
+  }
+  const auto chosen = line.choice("precision", names);
+  if (!chosen.has_value()) {
+    return stack;
+  }
+  return *chosen < known.size() ? at_precision(stack, known[*chosen].value)
+                                : with_fp8(stack, names[*chosen]);
+}
+
+}  // namespace
+
+StackSpec find_stack_of(const CommandLine& line, const ClusterSpec& cluster) {
+  if (const auto stack = line.text("stack")) {
+    return find_stack(*stack);
+  }
+  try {
+    return find_stack(cluster.default_stack);
+  } catch (const Error& error) {
+    throw Error(line.text("cluster").value_or(cluster.name) + ": default_stack: " + error.what());
+  }
+}
+
+PlanRequest read_request(const CommandLine& line) {
+  PlanRequest request;
+  (void)required(line, "gpus");
+  request.gpus = *line.count("gpus", 1, kMostGpus);
+  ModelProfile model = find_model(required(line, "model"));
+  if (const auto length = line.count("seq-length", 1, kLongestSequence)) {
+    model.config.seq_length = static_cast<int>(*length);
+    (void)parameter_count(model.config);
+  } else {
+    request.assumptions.push_back(length_assumption(model));
+  }
+
+  const auto cluster = line.text("cluster");
+  if (!cluster.has_value()) {
+    request.assumptions.emplace_back("cluster selene-a100: the default");
+  }
+  request.scenario.cluster = find_cluster(cluster.value_or("selene-a100"));
+  if (!line.has("stack")) {
+    request.assumptions.push_back(fmt::format("stack {}: the default of {}",
+                                              request.scenario.cluster.default_stack,
+                                              request.scenario.cluster.name));
+  }
+  request.scenario.stack = at_chosen_precision(find_stack_of(line, request.scenario.cluster), line);
+  if (const auto overlap = overlap_choice(line)) {
+    request.scenario.stack = with_overlap(request.scenario.stack, *overlap);
+  }
+  request.scenario.job = {.model_name = model.name,
+                          .model = model.config,
+                          .global_batch_size = read_batch_size(line, model, request)};
+  if (const std::int64_t most = request.scenario.cluster.max_gpus();
+      most > 0 && request.gpus > most) {
+    throw Error(fmt::format("--gpus: cluster {} has {} GPUs, got {}", request.scenario.cluster.name,
+                            most, request.gpus));
+  }
+  const GpuSpec& gpu = request.scenario.cluster.gpu;
+  request.assumptions.push_back(fmt::format(
+      "{:.3g} % of device memory kept for what no formula holds (context, NCCL, allocator)",
+      100.0 * (reserved_memory(gpu, request.scenario.stack) / gpu.memory)));
+  return request;
+}
+
+SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
+  SearchOptions options{.gpus = gpus, .pins = read_pins(line)};
+  if (const auto headroom = line.text("memory-headroom")) {
+    options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
+  }
+  options.objective = line.choice("objective", {"time", "cost"}).value_or(0) == 0
+                          ? Objective::kTime
+                          : Objective::kCost;
+  options.num_best = static_cast<int>(line.count("top", 1, kMostPlans).value_or(5));
+  options.num_threads = static_cast<int>(line.count("threads", 1, kMostThreads).value_or(1));
+  return options;
+}
+
+RunBudget read_budget(const CommandLine& line) {
+  RunBudget budget;
+  if (const auto tokens = line.text("tokens")) {
+    budget.tokens = parse_with_suffix(*tokens, "--tokens");
+  }
+  budget.price_per_gpu_hour = line.number("price", 0.0, 1e9);
+  if (budget.price_per_gpu_hour.has_value() && !budget.tokens.has_value()) {
+    throw Error("--price: expected --tokens too, the tokens to train on");
+  }
+  return budget;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,103 @@
+#include "tools/plan/search_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "planner/formatting.h"
+
+namespace ptdp {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kShortestLimit = 1e-3;
+constexpr double kLongestLimit = 1e7;  // some months
+constexpr std::chrono::milliseconds kBeforeFirstLine(1000);
+constexpr std::chrono::milliseconds kBetweenLines(250);
+constexpr const char* kEraseLine = "\r\x1b[K";
+
+std::atomic<int> came = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void request_end(int signal) {
+  came = signal;
+  std::signal(signal, end_by_signal);  // the second one ends the process at once
+}
+
+/// What is ignored, as nohup and shells have it for what runs behind, stays so.
+void handle(int signal) {
+  struct sigaction before {};
+  if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    std::signal(signal, request_end);
+  }
+}
+
+void write_error(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+}  // namespace
+
+void add_time_limit(boost::program_options::options_description& flags) {
+  flags.add_options()("time-limit", text_value(),
+                      "seconds after which to answer with the best so far (default: 10)");
+}
+
+double read_time_limit(const CommandLine& line) {
+  return line.number("time-limit", kShortestLimit, kLongestLimit).value_or(kUsualTimeLimit);
+}
+
+SearchWatch::SearchWatch(std::string program, double seconds)
+    : program_(std::move(program)),
+      seconds_(seconds),
+      start_(Clock::now()),
+      next_(start_ + kBeforeFirstLine) {
+  handle(SIGINT);
+  handle(SIGTERM);
+}
+
+SearchWatch::~SearchWatch() {
+  clear();
+}
+
+void SearchWatch::watch(SearchOptions& options) {
+  options.limit = SearchLimit([start = start_, seconds = seconds_] {
+    const std::chrono::duration<double> passed = Clock::now() - start;
+    return came != 0 ? 1.0 : passed.count() / seconds;
+  });
+  if (::isatty(STDERR_FILENO) == 1) {
+    options.on_progress = [this](const SearchProgress& progress) { show(progress); };
+  }
+}
+
+void SearchWatch::show(const SearchProgress& progress) {
+  const auto now = Clock::now();
+  if (now < next_) {
+    return;
+  }
+  next_ = now + kBetweenLines;
+  has_line_ = true;
+  const std::string best =
+      progress.best ? fmt::format("best so far {}", duration(*progress.best)) : "nothing yet";
+  write_error(fmt::format("{}{}: {:.0f} % of the splits, {}; no other takes less than {}",
+                          kEraseLine, program_, 100.0 * progress.done, best,
+                          duration(progress.least_time)));
+}
+
+void SearchWatch::clear() {
+  if (std::exchange(has_line_, false)) {
+    write_error(kEraseLine);
+  }
+}
+
+int SearchWatch::signal() {
+  return came;
+}
+
+}  // namespace ptdp

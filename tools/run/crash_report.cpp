@@ -1,0 +1,74 @@
+#include "tools/run/crash_report.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+#include "cost_model/error.h"
+#include "cost_model/text/temporary_file.h"
+#include "runtime/faults/action_log.h"
+
+namespace ptdp {
+namespace {
+
+/// Where the stack of the main thread cannot grow.
+std::array<char, std::size_t{64} * 1024> spare_stack;
+
+void tell_by_write(std::string_view text) {
+  [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+/// Whether there is a limit that a library may have met, or no room as it is.
+bool lacks_address_space() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    return true;
+  }
+  constexpr std::size_t room = std::size_t{16} << 20;
+  void* const probe =
+      ::mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (probe == MAP_FAILED) {
+    return true;
+  }
+  ::munmap(probe, room);
+  return false;
+}
+
+/// Runs wherever a thread faults: takes no lock and no memory.
+void report_crash(int signal) {
+  std::array<char, 128> place{};
+  tell_by_write(program_invocation_short_name);
+  tell_by_write(": ");
+  tell_by_write({place.data(), write_place_of_thread(place)});
+  if (lacks_address_space()) {
+    tell_by_write("out of memory: a library used memory that it did not get (see ulimit -v)\n");
+    remove_temporary_files();
+    ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+  }
+  tell_by_write(signal == SIGSEGV ? "segmentation fault\n" : "bus error\n");
+  remove_temporary_files();
+  std::signal(signal, SIG_DFL);
+  static_cast<void>(std::raise(signal));
+}
+
+}  // namespace
+
+void report_crashes() {
+  const ::stack_t spare{.ss_sp = spare_stack.data(), .ss_flags = 0, .ss_size = spare_stack.size()};
+  static_cast<void>(::sigaltstack(&spare, nullptr));
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    struct sigaction handler {};
+    if (::sigaction(signal, nullptr, &handler) == 0 && handler.sa_handler == SIG_DFL) {
+      handler.sa_handler = report_crash;
+      handler.sa_flags = SA_ONSTACK;
+      static_cast<void>(::sigaction(signal, &handler, nullptr));
+    }
+  }
+}
+
+}  // namespace ptdp

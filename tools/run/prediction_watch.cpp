@@ -1,0 +1,105 @@
+#include "tools/run/prediction_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cost_model/measured/quantile.h"
+#include "planner/formatting.h"
+#include "tools/run/measured_terms.h"
+#include "tools/shared/command_line.h"
+
+namespace ptdp {
+namespace {
+
+/// The place in the pipeline of the rank that tells of its steps: it knows the loss.
+int telling_stage(const Schedule& schedule) {
+  return rank_of(schedule, num_stages(schedule) - 1, 0);
+}
+
+/// Times of an iteration and its terms.
+struct Judged {
+  Seconds predicted;
+  Seconds measured;
+  std::int64_t steps = 0;
+  std::vector<TermComparison> terms;
+};
+
+/// Nothing where the prediction is near enough.
+std::optional<std::string> warning_of(const Judged& run, const std::string& report_file) {
+  const double error = run.predicted / run.measured - 1.0;
+  if (run.terms.empty() || std::abs(error) <= kToleratedError) {
+    return std::nullopt;
+  }
+  const auto off = [](const TermComparison& term) {
+    return std::abs((term.predicted - term.measured).value());
+  };
+  const TermComparison& most = *std::max_element(
+      run.terms.begin(), run.terms.end(),
+      [&](const TermComparison& a, const TermComparison& b) { return off(a) < off(b); });
+  return fmt::format(
+      "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {} steps; "
+      "{} is off most: {} predicted, {} measured; ptdp-calibrate {} --profile profile.json refits "
+      "the profile",
+      100.0 * error, duration(run.predicted), duration(run.measured), run.steps, most.name,
+      duration(most.predicted), duration(most.measured), shell_quoted(report_file));
+}
+
+}  // namespace
+
+PredictionWatch::PredictionWatch(const PreparedRun& run, std::int64_t warm_up,
+                                 std::string report_file)
+    : run_(run), warm_up_(warm_up), report_file_(std::move(report_file)) {}
+
+std::optional<std::string> PredictionWatch::observe(const StepProgress& step) {
+  const std::lock_guard lock(mutex_);
+  if (!run_.is_predicted || has_judged_ || step.done <= warm_up_) {
+    return std::nullopt;
+  }
+  const Schedule& schedule = run_.settings.schedule;
+  RunTerms terms =
+      rank_terms(schedule.orders[static_cast<std::size_t>(telling_stage(schedule))], *step.record);
+  terms[RunTerm::kBubble] = std::max(step.time - terms.own(), Seconds(0.0));
+  times_.push_back(step.time.value());
+  terms_.push_back(terms);
+  return std::ssize(times_) < kJudgedSteps ? std::nullopt : judge();
+}
+
+std::optional<std::string> PredictionWatch::finish() {
+  const std::lock_guard lock(mutex_);
+  return has_judged_ || times_.empty() ? std::nullopt : judge();
+}
+
+std::optional<std::string> PredictionWatch::judge() {
+  has_judged_ = true;
+  const RunTerms measured = medians(terms_);
+  const RunTerms predicted =
+      predicted_run_terms(run_.executed, telling_stage(run_.settings.schedule));
+  Judged run{.predicted = run_.executed.predicted.iteration_time.value,
+             .measured = Seconds(median(times_)),
+             .steps = std::ssize(times_)};
+  for (int term = 0; term < kNumRunTerms; ++term) {
+    run.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
+                         .predicted = predicted[RunTerm(term)],
+                         .measured = measured[RunTerm(term)]});
+  }
+  warning_ = warning_of(run, report_file_);
+  return warning_;
+}
+
+std::vector<std::string> PredictionWatch::warnings(const RunReport& report) const {
+  const std::lock_guard lock(mutex_);
+  std::optional<std::string> warning = warning_;
+  if (!has_judged_ && run_.is_predicted) {
+    warning = warning_of({.predicted = report.predicted_time.value,
+                          .measured = report.measured_time,
+                          .steps = report.execution.steps - report.execution.warm_up,
+                          .terms = report.terms},
+                         report_file_);
+  }
+  return warning ? std::vector<std::string>{*warning} : std::vector<std::string>();
+}
+
+}  // namespace ptdp

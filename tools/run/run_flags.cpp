@@ -1,0 +1,227 @@
+#include "tools/run/run_flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "cost_model/error.h"
+#include "cost_model/text/in_quotes.h"
+#include "tools/run/rehearse_plan.h"
+#include "tools/run/tune_plans.h"
+#include "tools/shared/output_files.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::int64_t kMostSteps = kMostTrainingSteps;
+constexpr double kLargestRate = 1e3;
+
+const std::vector<std::string> kTransports = {"threads", "mpi", "tcp", "nccl"};
+const std::vector<std::string> kTypes = {"f64", "f32", "bf16", "fp16"};
+
+Precision precision_of(std::size_t type) {
+  constexpr std::array precisions = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
+                                     Precision::kFp16};
+  return precisions.at(type);
+}
+
+/// Whether the file lies in a checkpoint's directory below this one.
+bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::path& directory) {
+  std::error_code error;
+  const std::filesystem::path checkpoint =
+      std::filesystem::weakly_canonical(file, error).parent_path();
+  return checkpoint.filename().string().starts_with("step-") &&
+         std::filesystem::equivalent(checkpoint.parent_path(), directory, error);
+}
+
+}  // namespace
+
+po::options_description run_flags() {
+  po::options_description flags("flags");
+  auto option = flags.add_options();
+  option("steps", text_value(),
+         "length of the training, with the steps that a --resume finds done (default: 10; 1 with "
+         "--shrink)");
+  option("warm-up", text_value(),
+         "first steps of this run that are not measured (default: 2, or one less than it has)");
+  option("data", text_value(),
+         "a file of tokens: of llm.c, a .npy, Megatron-LM's .bin with its .idx beside it, or raw");
+  option("data-type", text_value(),
+         "uint16 or uint32: what a raw file of --data has (default: uint16 for a vocabulary up to "
+         "65,536 and a file that can be nothing else)");
+  option("seed", text_value(), "of weights, dropout and samples (default: 1)");
+  option("dtype", text_value(), "f64, f32, bf16 or fp16 instead of the plan's precision");
+  option(
+      "dropout", text_value(),
+      "one probability everywhere in place of the model's (default: of its file; where that says "
+      "nothing 0.1 with learned positions, as Megatron-LM, else 0)");
+  option("lr", text_value(), "largest learning rate of AdamW (default: 0.0006)");
+  option("min-lr", text_value(), "the rate at the end of the cosine (default: a tenth of --lr)");
+  option("lr-warm-up", text_value(), "steps in which the rate rises to --lr (default: 0)");
+  option("lr-decay", text_value(), "the step at which --min-lr is reached (default: the last)");
+  option("weight-decay", text_value(), "of matrices (default: 0.1)");
+  option("clip", text_value(),
+         "largest norm of all gradients, which are scaled by clip/(norm + 1e-6) above; 0: any "
+         "(default: 1)");
+  option(
+      "reproducible",
+      "sum in one order: equal bits every time, and without ZeRO for n replicas of one microbatch "
+      "each or one replica of n; other cuts differ by rounding; up to half the speed, memory for a "
+      "weight "
+      "gradient more");
+  option("device", text_value(),
+         "cpu or cuda (default: cuda where the plan is for GPUs, runs at full size and one is "
+         "there, else cpu); processes take turns over the GPUs, threads share the first");
+  option("allow-other-gpu", "run on GPUs of another kind than the plan's, without a prediction");
+  option("graphs", text_value(),
+         "on or off: launch the kernels of a pass at once, on GPUs, where tp is 1 and no gradients "
+         "are sharded; times of single operations are then not measured (default: off)");
+  option("overlap", text_value(), kOverlapHelp);
+  option("shrink", "run any plan's orders and messages here, with tiny layers and one replica");
+  option("microbatches", text_value(), "with --shrink: only the first so many of the plan's");
+  option("orders", text_value(),
+         "a CSV of torch.distributed.pipelining to run instead of the plan's schedule");
+  option(
+      "transport", text_value(),
+      "nccl, threads, mpi or tcp: over what tensors travel (default: nccl where every rank has a "
+      "GPU to itself, else what the launcher means: mpi under mpirun and srun, tcp under "
+      "torchrun and srun without PMI, else threads)");
+  option("save", text_value(),
+         "write checkpoints to this directory: of the initial values, and at the end");
+  option("save-every", text_value(), "and every so many steps");
+  option("resume", text_value(),
+         "go on from the newest whole checkpoint in this directory, of any layout, until --steps "
+         "are done; with --save of the same directory a command can be started again and again");
+  option(
+      "deadline", text_value(),
+      "how long an action may take while no rank goes on: seconds, off, or auto, 20 times what "
+      "is predicted and what the longest took, and 10 s at least (default: auto). The start, the "
+      "meeting over TCP, a checkpoint and the end have the same seconds each, and 8 at least; "
+      "with auto 300, the meeting 120; with off they wait for ever");
+  option("dump-actions", text_value(),
+         "where the run ends early, write what every rank was in and did last to this file; where "
+         "ranks "
+         "are processes, each its own to this file with .rank3 behind its name");
+  option("inject", texts_value(),
+         "rehearse a fault: rank=3,action=2F0,step=1,what=throw; kind=SEND_F for any of a kind; "
+         "alloc, exit, kill, stop, hang or slow:2 in place of throw");
+  option("trace", text_value(), "write a step as it ran for ui.perfetto.dev to this file");
+  option("output,o", text_value(), "write the comparison as JSON to this file");
+  option("format", text_value(), "text or json, on standard output (default: text)");
+  option("quiet", "no progress on standard error, nor what the report warns of");
+  add_tune_flags(flags);
+  add_rehearsal_flags(flags);
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+void finish_learning_rate(const CommandLine& line, RunRequest& request) {
+  LearningRateSchedule& rate = request.learning_rate;
+  rate.decay_steps = line.count("lr-decay", 1, kMostSteps).value_or(request.training_steps);
+  if (rate.warm_up_steps > rate.decay_steps) {
+    throw Error(fmt::format("--lr-warm-up: expected at most the {} steps of --lr-decay, got {}",
+                            rate.decay_steps, rate.warm_up_steps));
+  }
+}
+
+RunRequest parse_request(const CommandLine& line) {
+  RunRequest request;
+  request.shrinks = line.has("shrink");
+  request.training_steps = line.count("steps", 1, kMostSteps).value_or(request.shrinks ? 1 : 10);
+  request.steps = request.training_steps;
+  request.warm_up = line.count("warm-up", 0, request.steps - 1)
+                        .value_or(std::min<std::int64_t>(2, request.steps - 1));
+  request.seed = static_cast<std::uint64_t>(line.count("seed", 0, INT64_MAX).value_or(1));
+  if (const auto type = line.choice("dtype", kTypes)) {
+    request.precision = precision_of(*type);
+  }
+  request.data = line.text("data");
+  if (request.data && std::any_of(request.data->begin(), request.data->end(),
+                                  [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {
+    throw Error("--data: expected a path without control characters, got " +
+                in_quotes(*request.data));
+  }
+  if (const auto type = line.choice("data-type", {"uint16", "uint32"})) {
+    if (!request.data) {
+      throw Error("--data-type: expected together with --data FILE");
+    }
+    request.data_type = *type == 0 ? TokenType::kUint16 : TokenType::kUint32;
+  }
+  request.orders = line.text("orders");
+  request.dropout = line.number("dropout", 0.0, 0.99);
+  if (const auto count = line.count("microbatches", 1, kMostSteps)) {
+    if (!request.shrinks) {
+      throw Error("--microbatches: expected together with --shrink; without it the plan's are run");
+    }
+    request.microbatches = static_cast<int>(*count);
+  }
+  if (const auto device = line.choice("device", {"cpu", "cuda"})) {
+    request.device = *device == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;
+  }
+  request.allows_other_gpu = line.has("allow-other-gpu");
+  if (const auto transport = line.choice("transport", kTransports)) {
+    request.uses_nccl = kTransports[*transport] == "nccl";
+  }
+  request.uses_graphs = line.choice("graphs", {"off", "on"}).value_or(0) == 1;
+  request.is_reproducible = line.has("reproducible");
+  request.overlap = overlap_choice(line);
+  const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);
+  request.learning_rate = {.maximum = rate,
+                           .minimum = line.number("min-lr", 0.0, rate).value_or(0.1 * rate),
+                           .warm_up_steps = line.count("lr-warm-up", 0, kMostSteps).value_or(0)};
+  request.weight_decay = line.number("weight-decay", 0.0, 1e3).value_or(0.1);
+  request.gradient_clip = line.number("clip", 0.0, 1e30).value_or(1.0);
+  return request;
+}
+
+TrainingData open_data(const RunRequest& request, const TransformerConfig& model) {
+  if (request.data) {
+    return TrainingData::from_file({.path = *request.data, .type = request.data_type},
+                                   model.vocab_size, model.seq_length, request.seed);
+  }
+  return TrainingData::synthetic(model.vocab_size, model.seq_length, request.seed);
+}
+
+CheckpointOptions parse_checkpoint(const CommandLine& line) {
+  CheckpointOptions options;
+  if (const auto to = line.text("save")) {
+    options.save_to = *to;
+  }
+  options.save_every = line.count("save-every", 1, kMostSteps).value_or(0);
+  if (options.save_every > 0 && !options.save_to) {
+    throw Error("--save-every: expected together with --save DIR");
+  }
+  return options;
+}
+
+void check_outputs(const CommandLine& line) {
+  std::vector<NamedFile> inputs = files_of_flags(line, {"data", "orders"});
+  inputs.push_back({"the plan", line.words().front()});
+  const std::vector<NamedFile> outputs = files_of_flags(line, {"output", "trace", "dump-actions"});
+  check_output_files(inputs, outputs);
+  for (const NamedFile& directory : files_of_flags(line, {"resume", "save"})) {
+    for (const NamedFile& output : outputs) {
+      if (is_of_checkpoint(output.path, directory.path)) {
+        throw Error(output.name + ": expected a file outside the checkpoints of " + directory.name +
+                    ", got " + in_quotes(output.path.string()));
+      }
+    }
+  }
+  if (const auto directory = line.text("save")) {
+    std::error_code error;
+    std::filesystem::create_directories(*directory, error);
+    if (error || !std::filesystem::is_directory(*directory, error)) {
+      throw Error("--save: " + in_quotes(*directory) + " cannot be made a directory",
+                  ExitStatus::kOutputFailed);
+    }
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,363 @@
+#include "tools/run/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cost_model/error.h"
+#include "cost_model/iteration/step_builder.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/validator/validator.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "planner/plan/plan_simulation.h"
+#include "runtime/data_type_of.h"
+#include "runtime/model/executed_fields.h"
+#include "runtime/rehearsal/shrink.h"
+#include "runtime/transport/nccl/nccl_world.h"
+#include "tools/shared/memory_limit.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1024;  // threads of one process
+
+/// Whether the stack says what it keeps in `precision`.
+bool knows(const StackSpec& stack, Precision precision) {
+  return precision == stack.precision ||
+         std::any_of(
+             stack.other_precisions.begin(), stack.other_precisions.end(),
+             [precision](const PrecisionBytes& bytes) { return bytes.precision == precision; });
+}
+
+/// Why the plan's prediction is not one of this run; empty where it is.
+std::string why_not_predicted(const Plan& plan, const RunRequest& request, Precision precision,
+                              const RunDevice& device) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (request.shrinks) {
+    const std::string without = left_out(plan.scenario.job.model, plan.config);
+    return "Not predicted: the layers are shrunk to GPT's" +
+           (without.empty() ? ""
+                            : "; left out, as orders and messages do not depend on it: " + without);
+  }
+  if (request.orders) {
+    return "Not predicted: orders of " + *request.orders + " in place of the plan's";
+  }
+  if (request.is_reproducible) {
+    return "Not predicted: --reproducible forms weight gradients apart and sums in one order";
+  }
+  if (stack.memory_model != MemoryModel::kPtdp) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.name + " with " + stack.name +
+           "; ptdp-plan --cluster host makes one for this machine" +
+           (plan.config.zero_stage > 1 ? ", with ZeRO-1 at most" : "");
+  }
+  if (device.is_gpu() == is_host_plan(plan)) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.name + ", and this ran on " +
+           device.name();
+  }
+  if (!is_planned_gpu(device, plan)) {
+    return "Not predicted: the plan is for " + plan.scenario.cluster.gpu.name +
+           ", and this ran on " + device.name();
+  }
+  if (!knows(stack, precision)) {
+    return "Not predicted: " + stack.name + " does not say what it keeps in " +
+           std::string(name_of(precision));
+  }
+  return "";
+}
+
+/// The plan as it is run, with this version's prediction of that: uncalibrated where it differs
+/// from the plan.
+Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
+  Scenario scenario = plan.scenario;
+  if (request.overlap) {
+    scenario.stack = with_overlap(scenario.stack, *request.overlap);
+  }
+  if (precision != plan.scenario.stack.precision && knows(plan.scenario.stack, precision)) {
+    scenario.stack = at_precision(scenario.stack, precision);
+  }
+  const bool is_as_planned = scenario.stack == plan.scenario.stack;
+  if (is_as_planned && plan.tool_version == PTDP_VERSION) {
+    return plan;
+  }
+  check(scenario);
+  Plan again = make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config,
+                         is_as_planned ? calibration_of(plan) : Calibration{});
+  if (is_as_planned) {
+    again.tool_version = plan.tool_version;
+    again.schedule = plan.schedule;  // which another version may have searched with other durations
+  }
+  return again;
+}
+
+// Of one rank and microbatch, at some 0.2 ms.
+constexpr double kShrunkLayerPasses = 150'000.0;
+
+/// As many of the plan's first microbatches as a shrunk run takes some seconds for on few cores,
+/// but at least two fillings of the pipeline, so that its steady state is among them.
+std::int64_t first_microbatches(const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  const double passes_of_one =
+      1.0 * config.tp * std::max(plan.scenario.job.model.num_layers, config.pp);
+  const auto fillings = static_cast<std::int64_t>(kShrunkLayerPasses / passes_of_one /
+                                                  static_cast<double>(config.pp));
+  return std::min(plan.schedule.num_microbatches, std::max(fillings, std::int64_t{2}) * config.pp);
+}
+
+/// The plan with layers that run anywhere, and with fewer microbatches where that is asked for.
+Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
+  Plan small = plan;
+  small.config = shrunk(plan.config);
+  small.scenario.job.model = shrunk(plan.scenario.job.model, plan.config);
+  small.schedule.num_microbatches = std::min<std::int64_t>(
+      plan.schedule.num_microbatches, request.microbatches.value_or(first_microbatches(plan)));
+  small.scenario.job.global_batch_size = small.schedule.num_microbatches;
+  if (plan.schedule.generator == name_of(ScheduleKind::kInterleaved)) {
+    small.schedule.microbatch_group_size = default_microbatch_group_size(
+        plan.config.pp, static_cast<int>(small.schedule.num_microbatches));
+  }
+  return small;
+}
+
+/// The plan with so many microbatches.
+Plan shortened_plan(Plan plan, int microbatches) {
+  plan.schedule.num_microbatches = microbatches;
+  plan.scenario.job.global_batch_size =
+      std::int64_t{microbatches} * plan.config.dp * plan.config.micro_batch_size;
+  return plan;
+}
+
+void check_schedule(const Schedule& schedule, const std::string& place) {
+  if (const auto fault = find_fault(schedule)) {
+    throw Error(place + ": " + fault->what, fault->grid);
+  }
+}
+
+Schedule own_schedule(const Plan& plan, const RunRequest& request) {
+  try {
+    return complete_schedule(plan);
+  } catch (const Error& error) {
+    if (!request.microbatches) {
+      throw;
+    }
+    throw Error(fmt::format("--microbatches: {} do not make the plan's schedule: {}",
+                            *request.microbatches, error.what()));
+  }
+}
+
+/// The plan's schedule, or other orders for it. Throws Error, naming the action, for a schedule
+/// with a fault.
+Schedule schedule_of(const Plan& plan, const RunRequest& request) {
+  Schedule own = own_schedule(plan, request);
+  if (!request.orders) {
+    check_schedule(own, "schedule");
+    return own;
+  }
+  const std::string& place = *request.orders;
+  const Schedule orders = read_schedule_csv(place);
+  check_schedule(orders, place);  // before messages are added, of which the file knows nothing
+  Schedule schedule = complete_schedule(plan, orders);
+  check_schedule(schedule, place);
+  if (schedule.pp != own.pp || schedule.vpp != own.vpp ||
+      schedule.num_microbatches != own.num_microbatches || schedule.placement != own.placement) {
+    throw Error(
+        fmt::format("{}: expected orders of {} ranks, {} stages each and {} microbatches "
+                    "placed as {} places them, got {} ranks, {} and {}{}",
+                    place, own.pp, own.vpp, own.num_microbatches, own.name, schedule.pp,
+                    schedule.vpp, schedule.num_microbatches,
+                    schedule.placement == own.placement ? "" : ", placed otherwise"));
+  }
+  return schedule;
+}
+
+/// Over NCCL every rank has a GPU to itself.
+void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
+                         const std::string& ways_out) {
+  Bytes needed;
+  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+    needed = std::max(needed, stage.total() - stage.reserve);
+  }
+  const auto smallest =
+      std::min_element(device.gpus.begin(), device.gpus.end(),
+                       [](const Gpu& a, const Gpu& b) { return a.memory < b.memory; });
+  if (needed > smallest->memory) {
+    throw Error(fmt::format(
+        "config: a rank needs {:.1f} GiB; expected at most the {:.1f} GiB of its GPU, {}{}",
+        needed.value() / kGibi, smallest->memory.value() / kGibi, smallest->name, ways_out));
+  }
+}
+
+void check_memory_together(const Plan& executed, const RunRequest& request, const RunDevice& device,
+                           const std::string& ways_out) {
+  const std::int64_t ranks = executed.config.world_size();
+  double needed = 0.0;
+  const double ranks_per_stage = executed.config.tp * executed.config.dp;
+  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+    needed += ranks_per_stage * (stage.total() - stage.reserve).value();
+  }
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  needed *= static_cast<double>(ranks_here) / static_cast<double>(ranks);
+  const double limit = (device.is_gpu() ? device.memory() : memory_limit()).value();
+  if (needed > limit) {
+    throw Error(fmt::format(
+        "config: {} ranks need {:.1f} GiB together; expected at most the {:.1f} GiB of {}{}",
+        ranks_here, needed / kGibi, limit / kGibi,
+        device.is_gpu() ? "the GPUs here" : "this machine", ways_out));
+  }
+}
+
+void check_can_run(const Plan& executed, const RunRequest& request, const RunDevice& device,
+                   bool uses_nccl) {
+  const TransformerConfig& model = executed.scenario.job.model;
+  if (const std::string feature = find_unsupported_feature(model); !feature.empty()) {
+    throw Error("inputs.model: " + feature + ", which ptdp-run does not execute");
+  }
+  if (const std::string field = find_unexecuted(executed.config); !field.empty()) {
+    throw Error(field);
+  }
+  if (request.rehearses) {
+    return;
+  }
+  const std::int64_t ranks = executed.config.world_size();
+  const std::string ways_out =
+      request.shrinks ? ""
+                      : "; --shrink runs the plan's orders and messages with tiny layers, and "
+                        "--rehearse one rank at full size";
+  if (ranks > kMostRanks && !request.ranks_here) {
+    throw Error(
+        fmt::format("config: {} ranks are too many for the threads of one process; expected "
+                    "at most {}{}",
+                    ranks, kMostRanks, ways_out));
+  }
+  if (uses_nccl) {
+    check_memory_of_gpu(executed, device, ways_out);
+  } else {
+    check_memory_together(executed, request, device, ways_out);
+  }
+}
+
+/// Whether tensors travel over NCCL.
+bool chooses_nccl(const RunRequest& request, const RunDevice& device, std::int64_t ranks) {
+  const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));
+  const bool has_gpu_each =
+      device.is_gpu() && ranks_here <= static_cast<std::int64_t>(device.gpus.size());
+  return request.uses_nccl.value_or(has_nccl() && ranks > 1 && has_gpu_each);
+}
+
+void check_recipe(const Plan& plan, const RunRequest& request) {
+  const StackSpec& stack = plan.scenario.stack;
+  if (stack.fp8 && !request.precision && !request.shrinks) {
+    throw Error("plan: its linear layers are in " + std::string(name_of(*stack.fp8)) +
+                ", which nothing here trains in; expected --dtype " +
+                std::string(name_of(stack.precision)) + " to run it without");
+  }
+}
+
+void check_device(const RunDevice& device, const RunRequest& request, Precision precision) {
+  if (device.is_gpu() && precision == Precision::kFp64) {
+    throw Error(
+        "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
+        "--device cpu");
+  }
+  if (!device.is_gpu() && request.uses_graphs) {
+    throw Error("--graphs on: the ranks run on the host; expected together with --device cuda");
+  }
+}
+
+}  // namespace
+
+PreparedRun prepare_run(const Plan& plan, const RunRequest& request) {
+  check_recipe(plan, request);
+  // A shrunk run shows orders and messages, not numbers: in what a host computes fastest.
+  const Precision precision = request.precision.value_or(
+      request.shrinks ? Precision::kFp32 : plan.scenario.stack.precision);
+  const RunDevice chosen = choose_device(request.device, plan, request.shrinks);
+  const std::int64_t ranks =
+      request.shrinks ? shrunk(plan.config).world_size() : plan.config.world_size();
+  const bool uses_nccl = chooses_nccl(request, chosen, ranks);
+  const RunDevice device = request.ranks_here || uses_nccl ? chosen : shared_by_threads(chosen);
+  check_device(device, request, precision);
+  check_gpu_type(device, plan, request.allows_other_gpu || request.shrinks);
+  if (uses_nccl) {
+    check_nccl_placement(device, plan,
+                         {.rank = request.rank,
+                          .place = request.place_here,
+                          .ranks_here = request.ranks_here.value_or(static_cast<int>(ranks)),
+                          .are_processes = request.ranks_here.has_value()});
+  }
+  PreparedRun run{.plan = as_run(plan, request, precision),
+                  .precision = precision,
+                  .device = device,
+                  .uses_nccl = uses_nccl,
+                  .basis = why_not_predicted(plan, request, precision, device)};
+  if (run.basis.empty() && run.plan.scenario.stack.tensor_parallel_overlap && plan.config.tp > 1 &&
+      !uses_nccl && !request.rehearses) {
+    run.basis =
+        "Not predicted: only over NCCL do tensor-parallel collectives run behind products; "
+        "--overlap without tensor says what is predicted of this transport";
+  }
+  run.is_predicted = run.basis.empty();
+  if (run.is_predicted) {
+    run.basis = "Predicted for " + plan.scenario.cluster.name + " with " +
+                plan.scenario.stack.name + "; " + run.plan.predicted.basis(run.plan.scenario);
+    if (plan.tool_version != PTDP_VERSION) {
+      run.basis += fmt::format("; ptdp-plan {} made the plan, {} predicts it", plan.tool_version,
+                               PTDP_VERSION);
+    }
+  }
+  run.executed = request.shrinks     ? shrunk_plan(run.plan, request)
+                 : request.rehearses ? shortened_plan(run.plan, request.microbatches.value())
+                                     : run.plan;
+  check_can_run(run.executed, request, device, uses_nccl);
+
+  // The plan's own reductions stay in a shrunk run, over groups of one.
+  Plan ordered = run.plan;
+  ordered.schedule.num_microbatches = run.executed.schedule.num_microbatches;
+  ordered.schedule.microbatch_group_size = run.executed.schedule.microbatch_group_size;
+  const TransformerConfig& model = run.executed.scenario.job.model;
+  const StackSpec& stack = run.executed.scenario.stack;
+  // Hundreds of tiny ranks need no threads of their own for messages.
+  const bool overlaps = !request.shrinks || request.overlap.has_value();
+  run.settings = {
+      .model = model,
+      .config = run.executed.config,
+      .schedule = schedule_of(ordered, request),
+      .stage_layers = run.executed.schedule.layers_per_stage,
+      .global_batch_size = run.executed.scenario.job.global_batch_size,
+      .messages = overlaps ? message_mode(stack, run.executed.config) : MessageMode::kBlocking,
+      .data = overlaps ? data_mode(stack, run.executed.config.pp) : DataMode::kBlocking,
+      .overlaps_tensor = overlaps && stack.tensor_parallel_overlap,
+      .scatters_messages = stack.scatter_gather,
+      .type = data_type_of(precision),
+      .dropout = request.dropout   ? DropoutRates(*request.dropout)
+                 : request.shrinks ? DropoutRates(0.0)
+                                   : dropout_rates(model),
+      .seed = request.seed,
+      .is_reproducible = request.is_reproducible,
+      // Of tiny messages, many at a time, rings are the slower way.
+      .uses_ordered_sums = request.is_reproducible || request.shrinks,
+      .uses_graphs = request.uses_graphs,
+      .learning_rate = request.learning_rate,
+      .weight_decay = request.weight_decay,
+      .gradient_clip = request.gradient_clip};
+  return run;
+}
+
+BackendMaker backend_maker(const PreparedRun& run, std::optional<int> place,
+                           const std::function<void(const std::string&)>& on_note) {
+  if (!run.device.is_gpu()) {
+    return [] { return std::make_unique<CpuBackend>(); };
+  }
+  return [&run, place, on_note](int rank) {
+    const int gpu = run.device.gpu_of(place.value_or(rank));
+    GpuUse use{.number = run.device.gpus[static_cast<std::size_t>(gpu)].number,
+               .is_deterministic = run.settings.is_reproducible,
+               .uses_graphs = run.settings.uses_graphs};
+    if (rank == 0) {
+      use.on_note = on_note;
+    }
+    return make_gpu_backend(use);
+  };
+}
+
+}  // namespace ptdp

@@ -1,0 +1,321 @@
+#include "tools/run/tune_plans.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "cost_model/error.h"
+#include "cost_model/measured/quantile.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "planner/formatting.h"
+#include "planner/tuning/tuning.h"
+#include "tools/run/measured_terms.h"
+#include "tools/run/run_faults.h"
+#include "tools/run/run_flags.h"
+#include "tools/run/run_plan.h"
+#include "tools/run/run_progress.h"
+#include "tools/shared/output_files.h"
+
+namespace ptdp {
+namespace {
+
+constexpr std::int64_t kMostTuned = 100;
+constexpr std::int64_t kUsuallyTuned = 4;
+/// Each plan runs in so many turns, so that a machine that grows slower slows all of them.
+constexpr std::int64_t kMostRounds = 3;
+
+void add(SentBytes& total, const SentBytes& sent, std::int64_t kept, std::int64_t steps) {
+  for (std::size_t kind = 0; kind < total.bytes.size(); ++kind) {
+    total.bytes[kind] += sent.bytes[kind] / steps * kept;
+    total.messages[kind] += sent.messages[kind] / steps * kept;
+  }
+}
+
+/// Adds the measured steps of a turn to those of the turns before, as if they were one run without
+/// a warm-up. Of a turn longer than kDetailedSteps the last ones, whose actions are known.
+void add_turn(RunRecord& all, const RunRecord& turn, std::int64_t warm_up) {
+  const std::int64_t steps = std::ssize(turn.ranks.front().steps);
+  const std::int64_t kept = std::min(steps - warm_up, kDetailedSteps);
+  all.ranks.resize(turn.ranks.size());
+  for (std::size_t rank = 0; rank < turn.ranks.size(); ++rank) {
+    RankRecord& to = all.ranks[rank];
+    const RankRecord& from = turn.ranks[rank];
+    to.steps.insert(to.steps.end(), from.steps.end() - kept, from.steps.end());
+    to.peak_bytes = std::max(to.peak_bytes, from.peak_bytes);
+    to.peak_activations = std::max(to.peak_activations, from.peak_activations);
+    for (SentBytes RankRecord::*sent :
+         {&RankRecord::tensor, &RankRecord::pipeline_forward, &RankRecord::pipeline_backward,
+          &RankRecord::data, &RankRecord::tied, &RankRecord::model}) {
+      add(to.*sent, from.*sent, kept, steps);
+    }
+  }
+}
+
+/// Steps of the turns of one plan: as equal as can be.
+std::vector<std::int64_t> turns_of(std::int64_t steps) {
+  const std::int64_t rounds = std::min(steps, kMostRounds);
+  std::vector<std::int64_t> turns;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    turns.push_back(steps / rounds + (round < steps % rounds ? 1 : 0));
+  }
+  return turns;
+}
+
+bool wants_json(const CommandLine& line) {
+  return line.choice("format", {"text", "json"}).value_or(0) == 1;
+}
+
+/// Runs plans in turn.
+class InterleavedRuns {
+ public:
+  InterleavedRuns(const CommandLine& line, const std::string& program, const RunRequest& request,
+                  const RunSignals& signals)
+      : line_(line), program_(program), request_(request), signals_(signals) {}
+
+  /// Throws EndedEarly, or Stopped after a step.
+  std::vector<PlanRun> operator()(const std::vector<Plan>& plans) {
+    const std::size_t first = runs_.size();
+    for (const Plan& plan : plans) {
+      PlanTurns& run = runs_.emplace_back(PlanTurns{.prepared = prepare_run(plan, request_)});
+      if (!run.prepared.is_predicted) {
+        throw Error("--tune: " + run.prepared.basis);
+      }
+      run.deadlines = parse_deadline(line_);
+      add_predicted(run.deadlines, run.prepared);
+      run.faults = parse_faults(line_, run.prepared);
+    }
+    const std::vector<std::int64_t> turns = turns_of(request_.steps);
+    num_turns_ += turns.size() * plans.size();
+    for (const std::int64_t steps : turns) {
+      for (std::size_t i = first; i < runs_.size(); ++i) {
+        running_ = i;
+        add_turn(runs_[i].record, run_turn(runs_[i], steps), request_.warm_up);
+        ++done_turns_;
+      }
+    }
+    std::vector<PlanRun> reports;
+    for (std::size_t i = first; i < runs_.size(); ++i) {
+      reports.push_back(report_of(runs_[i]));
+    }
+    return reports;
+  }
+
+  /// Tells where the ranks were and what the complete turns measured; returns the status. Also
+  /// while a turn runs, from any thread.
+  [[nodiscard]] int report_end(const EarlyEnd& end) const {
+    return run_command(program_, [&]() -> int {
+      tell(end.few_actions);
+      try {
+        print_turns();
+      } catch (const Error& error) {
+        tell(fmt::format("{}: {}\n", program_, error.what()));
+      }
+      if (end.signal == 0) {
+        const PreparedRun& run = runs_[running_].prepared;
+        tell(memory_advice(end, run));
+        throw Error(fmt::format("--tune: {}: {}; nothing was tuned", to_string(run.executed.config),
+                                end.fault),
+                    end.status);
+      }
+      return report_signal(end.signal);
+    });
+  }
+  /// The same for a signal after a step.
+  [[nodiscard]] int report_stop() const {
+    print_turns();
+    return report_signal(SIGINT);
+  }
+
+  /// A signal asked to end after a step.
+  struct Stopped {};
+
+ private:
+  /// A plan and the measured steps of its complete turns.
+  struct PlanTurns {
+    PreparedRun prepared;
+    DeadlineRule deadlines = {};
+    std::vector<InjectedFault> faults = {};
+    RunRecord record = {};
+  };
+
+  [[nodiscard]] RunRecord run_turn(const PlanTurns& turns, std::int64_t steps) const {
+    const PreparedRun& run = turns.prepared;
+    if (*signals_.stop) {
+      throw Stopped();
+    }
+    const std::string config = to_string(run.executed.config);
+    say(fmt::format("turn {} of {}: {}\n", done_turns_ + 1, num_turns_, config));
+    const TrainingData data = open_data(request_, run.settings.model);
+    RunRecord record =
+        run_training(run.settings, data,
+                     {.steps = steps + request_.warm_up,
+                      .expected = expected_step(run),
+                      .stop = signals_.stop,
+                      .interrupt = signals_.interrupt,
+                      .deadlines = turns.deadlines,
+                      .make_backend = backend_maker(run, std::nullopt),
+                      .hooks = [&](int rank) { return injected_faults(turns.faults, rank); },
+                      .give_up = [this](const EarlyEnd& end) { ::_exit(report_end(end)); }});
+    if (!record.differences.empty()) {
+      throw Error(fmt::format("--tune: {}: differs from what the plan means: {}", config,
+                              fmt::join(record.differences, "; ")),
+                  ExitStatus::kBug);
+    }
+    if (std::ssize(record.ranks.front().steps) < steps + request_.warm_up) {
+      throw Stopped();
+    }
+    std::vector<double> times = measured_step_times(record);
+    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(request_.warm_up));
+    say(fmt::format("{} steps of {}: {}\n", steps, config, duration(Seconds(median(times)))));
+    return record;
+  }
+
+  void say(const std::string& text) const {
+    if (!line_.has("quiet")) {
+      tell(text);
+    }
+  }
+
+  /// On standard output, or where that is for JSON on standard error.
+  void print_turns() const {
+    std::string text = fmt::format("{:>8}{:>12}{:>10}  plan\n", "steps", "measured", "spread");
+    bool is_empty = true;
+    for (const PlanTurns& run : runs_) {
+      if (run.record.ranks.empty()) {
+        continue;
+      }
+      is_empty = false;
+      const std::vector<double> times = measured_step_times(run.record);
+      text += fmt::format("{:>8}{:>12}{:>10}  {}\n", times.size(), duration(Seconds(median(times))),
+                          duration(Seconds(quantile(times, 0.75) - quantile(times, 0.25))),
+                          to_string(run.prepared.executed.config));
+    }
+    if (is_empty) {
+      return;
+    }
+    if (wants_json(line_)) {
+      tell(text);
+    } else {
+      print(text);
+    }
+  }
+
+  [[nodiscard]] int report_signal(int signal) const {
+    tell(fmt::format("{}: interrupted after {} of {} turns; nothing was tuned\n", program_,
+                     done_turns_, num_turns_));
+    return 128 + signal;
+  }
+
+  [[nodiscard]] PlanRun report_of(const PlanTurns& run) const {
+    RunRequest request = request_;
+    request.steps = std::ssize(run.record.ranks.front().steps);
+    request.warm_up = 0;
+    return {.report = make_report(run.prepared, request, run.record),
+            .step_times = measured_step_times(run.record)};
+  }
+
+  const CommandLine& line_;
+  const std::string& program_;
+  const RunRequest& request_;
+  RunSignals signals_;
+  std::vector<PlanTurns> runs_;
+  std::size_t running_ = 0;  ///< Of `runs_`.
+  std::size_t done_turns_ = 0;
+  std::size_t num_turns_ = 0;  ///< As far as is known.
+};
+
+PlanList read_plans(const CommandLine& line) {
+  if (line.words().empty()) {
+    throw Error("--tune: expected the plans of ptdp-plan --format json, or files of plans");
+  }
+  return line.words().size() == 1 ? read_plan_list(line.words().front())
+                                  : read_plan_files({line.words().begin(), line.words().end()});
+}
+
+/// "ptdp-run --tune of 3 plans, 2026-01-31": the day in universal time.
+std::string provenance(std::size_t plans) {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  ::gmtime_r(&now, &day);
+  return fmt::format("ptdp-run --tune of {} plans, {}-{:02}-{:02}", plans, day.tm_year + 1900,
+                     day.tm_mon + 1, day.tm_mday);
+}
+
+/// The file of an output, if it is asked for.
+std::optional<std::filesystem::path> read_output(const CommandLine& line, const std::string& flag) {
+  const std::optional<std::filesystem::path> path = line.text(flag);
+  if (path && path->extension() != ".json") {
+    throw Error("--" + flag + ": expected the name of a file that ends in .json, got " +
+                in_quotes(path->string()));
+  }
+  return path;
+}
+
+/// Refuses, before anything runs, outputs that cannot be written or would replace an input.
+void check_tuned_outputs(const CommandLine& line) {
+  std::vector<NamedFile> inputs = files_of_flags(line, {"data"});
+  for (const std::string& word : line.words()) {
+    inputs.push_back({"the plans", word});
+  }
+  std::vector<NamedFile> outputs = files_of_flags(line, {"output", "profile-out"});
+  if (const auto profile = line.text("profile-out")) {
+    outputs.push_back({"the stack of --profile-out", stack_file_beside(*profile)});
+  }
+  check_output_files(inputs, outputs);
+}
+
+}  // namespace
+
+void add_tune_flags(boost::program_options::options_description& flags) {
+  auto option = flags.add_options();
+  option("tune", "run the best plans of a list in turn, refit the profile, search again");
+  option("plans,k", text_value(), "with --tune: how many of the list to run (default: 4)");
+  option("profile-out", text_value(),
+         "with --tune: write the refitted cluster to this file, its stack beside it");
+}
+
+int tune_plans(const CommandLine& line, const std::string& program) {
+  line.allow_only({"tune",   "plans",      "profile-out", "output",       "steps",   "warm-up",
+                   "data",   "data-type",  "seed",        "dropout",      "overlap", "lr",
+                   "min-lr", "lr-warm-up", "lr-decay",    "weight-decay", "clip",    "deadline",
+                   "inject", "format",     "quiet",       "device",       "graphs"},
+                  "--tune");
+  RunRequest request = parse_request(line);
+  finish_learning_rate(line, request);
+  static_cast<void>(parse_deadline(line));
+  check_tuned_outputs(line);
+  const auto plan_file = read_output(line, "output");
+  const auto profile_file = read_output(line, "profile-out");
+  const bool is_json = wants_json(line);
+  const auto most =
+      static_cast<std::size_t>(line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
+  const PlanList list = read_plans(line);
+  const RunSignals signals = catch_signals();
+  InterleavedRuns runs(line, program, request, signals);
+  Tuning tuning;
+  try {
+    tuning = tune(list, most, std::ref(runs), provenance(std::min(most, list.plans.size())));
+  } catch (const EndedEarly& early) {
+    return runs.report_end(early.end());
+  } catch (const InterleavedRuns::Stopped&) {
+    return runs.report_stop();
+  }
+  print(is_json ? to_json(tuning) : to_table(tuning));
+  if (plan_file) {
+    write_plan(*plan_file, tuning.plans[tuning.best()].corrected);
+  }
+  if (profile_file) {
+    write_profiles(*profile_file, tuning.refit);
+  }
+  return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,376 @@
+#include "tools/shared/command_line.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <sstream>
+
+#include "cost_model/error.h"
+#include "cost_model/text/csv_table.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+#include "cost_model/text/shown_text.h"
+#include "cost_model/text/temporary_file.h"
+
+namespace ptdp {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr double kMostTokens = 1e18;
+constexpr double kLargestFraction = 0.9999;
+
+std::vector<std::string> flag_names(const po::options_description& flags) {
+  std::vector<std::string> names;
+  for (const auto& flag : flags.options()) {
+    names.push_back("--" + flag->long_name());
+  }
+  return names;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(int argc, const char* const* argv, const po::options_description& flags)
+    : arguments_(argv + 1, argv + std::max(argc, 1)) {
+  po::options_description all;
+  all.add(flags);
+  all.add_options()("word", po::value<std::vector<std::string>>(&words_));
+  po::positional_options_description positions;
+  positions.add("word", -1);
+  const int style = po::command_line_style::unix_style &
+                    ~static_cast<int>(po::command_line_style::allow_guessing);
+  try {
+    po::store(
+        po::command_line_parser(argc, argv).options(all).positional(positions).style(style).run(),
+        values_);
+    po::notify(values_);
+  } catch (const po::unknown_option& error) {
+    throw Error("unknown flag " + error.get_option_name() +
+                did_you_mean(error.get_option_name(), flag_names(flags)) + " (--help shows all)");
+  } catch (const po::error& error) {
+    throw Error(error.what());
+  }
+}
+
+std::string shell_quoted(const std::string& argument) {
+  const bool is_plain =
+      !argument.empty() && std::all_of(argument.begin(), argument.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+               std::string_view("-_./=:,+%").find(c) != std::string_view::npos;
+      });
+  if (is_plain) {
+    return argument;
+  }
+  std::string result = "'";
+  for (const char c : argument) {
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return result + "'";
+}
+
+std::string CommandLine::quoted_arguments_without(const std::string& flag) const {
+  std::string text;
+  for (std::size_t i = 0; i < arguments_.size(); ++i) {
+    if (arguments_[i] == "--" + flag) {
+      ++i;  // its value
+    } else if (!arguments_[i].starts_with("--" + flag + "=")) {
+      text += (text.empty() ? "" : " ") + shell_quoted(arguments_[i]);
+    }
+  }
+  return text;
+}
+
+void CommandLine::allow_words(std::size_t most) const {
+  if (words_.size() > most) {
+    throw Error("unexpected word " + in_quotes(words_[most]) + " (--help shows the flags)");
+  }
+}
+
+void CommandLine::allow_only(const std::vector<std::string>& flags, const std::string& by) const {
+  for (const auto& [name, value] : values_) {
+    if (name != "word" && std::find(flags.begin(), flags.end(), name) == flags.end()) {
+      throw Error("--" + name + ": not used " +
+                  (!by.empty()      ? "by " + by
+                   : words_.empty() ? "here"
+                                    : "by `" + words_.front() + "` here"));
+    }
+  }
+}
+
+std::optional<std::string> CommandLine::text(const std::string& flag) const {
+  if (!has(flag)) {
+    return std::nullopt;
+  }
+  return values_[flag].as<std::string>();
+}
+
+std::vector<std::string> CommandLine::texts(const std::string& flag) const {
+  return has(flag) ? values_[flag].as<std::vector<std::string>>() : std::vector<std::string>();
+}
+
+std::optional<std::int64_t> CommandLine::count(const std::string& flag, std::int64_t low,
+                                               std::int64_t high) const {
+  const auto value = text(flag);
+  return value.has_value() ? std::optional(parse_count(*value, low, high, "--" + flag))
+                           : std::nullopt;
+}
+
+std::optional<double> CommandLine::number(const std::string& flag, double low, double high) const {
+  const auto value = text(flag);
+  return value.has_value() ? std::optional(parse_number(*value, low, high, "--" + flag))
+                           : std::nullopt;
+}
+
+std::optional<std::size_t> CommandLine::choice(const std::string& flag,
+                                               const std::vector<std::string>& choices) const {
+  const auto value = text(flag);
+  return value.has_value() ? std::optional(find_choice(*value, choices, "--" + flag))
+                           : std::nullopt;
+}
+
+std::vector<std::size_t> CommandLine::choices(const std::string& flag,
+                                              const std::vector<std::string>& known) const {
+  std::vector<std::size_t> indices;
+  auto rest = text(flag);
+  while (rest.has_value()) {
+    const std::size_t comma = rest->find(',');
+    indices.push_back(find_choice(rest->substr(0, comma), known, "--" + flag));
+    rest = comma == std::string::npos ? std::nullopt : std::optional(rest->substr(comma + 1));
+  }
+  return indices;
+}
+
+po::typed_value<std::string>* text_value() {
+  return po::value<std::string>();
+}
+
+po::typed_value<std::vector<std::string>>* texts_value() {
+  return po::value<std::vector<std::string>>();
+}
+
+std::optional<Overlap> overlap_choice(const CommandLine& line) {
+  const auto text = line.text("overlap");
+  if (!text.has_value()) {
+    return std::nullopt;
+  }
+  if (*text == "none" || *text == "all") {
+    const bool is_all = *text == "all";
+    return Overlap{.messages = is_all,
+                   .reductions = is_all,
+                   .gathers = is_all,
+                   .tensor = is_all,
+                   .as_possible = is_all};
+  }
+  Overlap overlap;
+  for (const std::size_t choice :
+       line.choices("overlap", {"messages", "reductions", "gathers", "tensor", "none", "all"})) {
+    constexpr std::array parts = {&Overlap::messages, &Overlap::reductions, &Overlap::gathers,
+                                  &Overlap::tensor};
+    if (choice >= parts.size()) {
+      throw Error(
+          "--overlap: expected none or all alone, or some of messages, reductions, "
+          "gathers, tensor, got " +
+          in_quotes(*text));
+    }
+    overlap.*parts.at(choice) = true;
+  }
+  if (overlap.gathers && !overlap.reductions) {
+    throw Error(
+        "--overlap: gathers run beside compute only where reductions do; expected "
+        "reductions,gathers, got " +
+        in_quotes(*text));
+  }
+  return overlap;
+}
+
+double parse_with_suffix(std::string_view text, const std::string& place) {
+  double factor = 1.0;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'K':
+        factor = 1e3;
+        break;
+      case 'M':
+        factor = 1e6;
+        break;
+      case 'B':
+        factor = 1e9;
+        break;
+      case 'T':
+        factor = 1e12;
+        break;
+      default:
+        break;
+    }
+  }
+  const std::string_view digits = factor == 1.0 ? text : text.substr(0, text.size() - 1);
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  if (!is_number || !(number * factor >= 1.0 && number * factor <= kMostTokens)) {
+    throw Error(place +
+                ": expected a number from 1 to 1e18, with K, M, B or T behind it if you like, " +
+                "got " + in_quotes(text));
+  }
+  return number * factor;
+}
+
+double parse_fraction(std::string_view text, const std::string& place) {
+  const bool is_percent = text.ends_with('%');
+  const std::string_view digits = is_percent ? text.substr(0, text.size() - 1) : text;
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  const double fraction = is_percent ? number / 100.0 : number;
+  if (!is_number || !(fraction >= 0.0 && fraction <= kLargestFraction)) {
+    throw Error(place + ": expected a fraction from 0 to 0.9999 or a percentage, got " +
+                in_quotes(text));
+  }
+  return fraction;
+}
+
+std::optional<std::string> standard_answer(
+    const CommandLine& line, const std::string& program, std::string_view usage,
+    const boost::program_options::options_description& flags) {
+  if (line.has("help")) {
+    std::ostringstream text;
+    text << usage << flags;
+    return text.str();
+  }
+  if (line.has("version")) {
+    return program + " " + PTDP_VERSION + "\n";
+  }
+  return std::nullopt;
+}
+
+void print(std::string_view text) {
+  std::cout << shown_text(text) << std::flush;
+  if (!std::cout) {
+    throw Error("standard output: cannot write", ExitStatus::kOutputFailed);
+  }
+}
+
+namespace {
+
+/// Whether operator new ever had nothing to give to this thread.
+thread_local bool lacked_memory = false;
+
+[[noreturn]] void fail_to_allocate() {
+  lacked_memory = true;
+  throw std::bad_alloc();
+}
+
+/// What passes out of a function that does not throw is not always known here as the current
+/// exception.
+bool ends_for_memory() noexcept {
+  const std::exception_ptr current = std::current_exception();
+  if (!current) {
+    return lacked_memory && std::uncaught_exceptions() > 0;
+  }
+  try {
+    std::rethrow_exception(current);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+// A handler of signals reads it.
+std::atomic<bool> has_launcher = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+/// Writes a line that begins with the program's name; a handler of signals may call it.
+void tell_in_signal(const char* text) noexcept {
+  for (const char* part : {static_cast<const char*>(program_invocation_short_name), text}) {
+    [[maybe_unused]] const ::ssize_t written = ::write(STDERR_FILENO, part, std::strlen(part));
+  }
+}
+
+/// A library may say that what allocates does not throw (nlohmann's JSON does, and libstdc++ where
+/// it goes to the next file of a directory): memory that lacks there is still no bug.
+[[noreturn]] void end_where_memory_lacks() noexcept {
+  if (!ends_for_memory()) {
+    std::abort();
+  }
+  tell_in_signal(": out of memory\n");
+  ::_exit(static_cast<int>(ExitStatus::kRuntimeFault));
+}
+
+/// What was ignored, as nohup has it, stays so.
+void catch_ends() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_DFL) {
+      std::signal(signal, end_by_signal);
+    }
+  }
+}
+
+/// Keeps closed standard descriptors from being given to files and sockets that are opened later.
+/// What is written to them fails as it did.
+void occupy_standard_descriptors() {
+  for (int descriptor = 0; descriptor <= STDERR_FILENO; ++descriptor) {
+    // NOLINTBEGIN(cppcoreguidelines-pro-type-vararg): fcntl(2) and open(2) are what they are
+    if (::fcntl(descriptor, F_GETFD) < 0) {
+      static_cast<void>(::open("/dev/null", O_RDONLY));
+    }
+    // NOLINTEND(cppcoreguidelines-pro-type-vararg)
+  }
+}
+
+}  // namespace
+
+void leave_signals_to_launcher() {
+  has_launcher = true;
+}
+
+void end_by_signal(int signal) {
+  remove_temporary_files();
+  if (!has_launcher) {
+    tell_in_signal(signal == SIGINT    ? ": interrupted\n"
+                   : signal == SIGTERM ? ": terminated\n"
+                                       : ": hung up\n");
+  }
+  std::signal(signal, SIG_DFL);
+  static_cast<void>(std::raise(signal));
+}
+
+int run_command(const std::string& program, const std::function<int()>& command) {
+  occupy_standard_descriptors();
+  std::set_new_handler(&fail_to_allocate);
+  std::set_terminate(&end_where_memory_lacks);
+  // A write beyond a file size limit then fails like any other, and nothing is left behind.
+  std::signal(SIGXFSZ, SIG_IGN);
+  catch_ends();
+  try {
+    return command();
+  } catch (const Error& error) {
+    const bool is_tally = error.status() == ExitStatus::kNothingFits;
+    std::cerr << program << ": " << (is_tally ? shown_text(error.what()) : shown_line(error.what()))
+              << '\n'
+              << shown_text(error.picture());
+    return static_cast<int>(error.status());
+  } catch (const std::bad_alloc&) {
+    std::cerr << program << ": out of memory\n";
+    return static_cast<int>(ExitStatus::kRuntimeFault);
+  } catch (const std::exception& error) {
+    std::cerr << program << ": a bug of ours, please report it: " << shown_line(error.what())
+              << '\n';
+    return static_cast<int>(ExitStatus::kBug);
+  }
+}
+
+}  // namespace ptdp
