@@ -52,7 +52,7 @@ struct GpuSpec {
   std::optional<double> fp8_matmul_efficiency = std::nullopt;
   bool fp8_any_layout = false;  ///< Of factors; else products in 8 bits read rows along k only.
   bool fp8_mx = false;          ///< Scales of 32 elements, in the matrix units.
-  std::optional<MatmulTile> matmul_tile = std::nullopt;  ///< None: those of analytic/gemm.h.
+  std::optional<MatmulTile> matmul_tile = std::nullopt;  ///< None: those of operations/gemm.h.
   double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
   double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
   Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.

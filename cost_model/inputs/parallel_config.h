@@ -15,7 +15,8 @@
 
 namespace ptdp {
 
-/// How microbatches take turns on the stages of a pipeline; cost_model/README.md has a table.
+/// How microbatches take turns on the stages of a pipeline; schedule/generators/README.md has a
+/// table.
 enum class ScheduleKind {
   kOneFOneB,
   kInterleaved,

@@ -42,7 +42,7 @@ inline constexpr std::array kPipelineOverlapNames = {
     NamedValue<PipelineOverlap>{PipelineOverlap::kAlways, "always"}};
 
 /// How collectives of sequence parallelism run within the products that use or make what they move,
-/// cut into chunks (analytic/product_overlap.h). What they move lies within a node.
+/// cut into chunks (layer/product_overlap.h). What they move lies within a node.
 enum class TpCommOverlap {
   kNone,
   kUserBuffers,     ///< TransformerEngine's, Megatron-Core's --tp-comm-overlap.
@@ -56,7 +56,7 @@ inline constexpr std::array kTpCommOverlapNames = {
 /// What is kept for backward passes, and when it is released.
 enum class MemoryModel {
   kMegatron,  ///< Korthikanti et al.'s table, masks of one byte, allocators that give nothing back.
-  kPtdp       ///< This project's runtime, buffer by buffer (analytic/runtime_memory.h).
+  kPtdp       ///< This project's runtime, buffer by buffer (memory/runtime_memory.h).
 };
 inline constexpr std::array kMemoryModelNames = {
     NamedValue<MemoryModel>{MemoryModel::kMegatron, "megatron"},
@@ -180,7 +180,7 @@ struct StackSpec {
   double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
   double reserve_fraction = 0.0;  ///< Of device memory, of 80 GiB at most (reserved_memory()).
   /// By MemoryModel::kPtdp, of a GPU: what its library of products keeps beside the model. 0:
-  /// operations take what a host's do (analytic/host_scratch.h).
+  /// operations take what a host's do (operations/host_scratch.h).
   Bytes workspace;
   StackCapabilities can_run;
 

@@ -75,7 +75,7 @@ struct Traffic {
 
 /// The breakdown of one iteration:
 ///
-///   T = the simulated step (simulation/simulated_step.h) + core sharing
+///   T = the simulated step (simulated_step.h) + core sharing
 ///
 /// Compute is m times that of the slowest stage, whose pace a pipeline runs at; the bubble is what
 /// the passes alone take beyond it, pipeline messages what messages add, and data parallelism what

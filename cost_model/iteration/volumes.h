@@ -79,7 +79,7 @@ inline constexpr std::array kVolumeGroups = {
 /// last stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients
 /// over a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last
 /// virtual stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must
-/// satisfy find_violation. Source: runtime/layers/README.md.
+/// satisfy find_violation. Source: runtime/model/layers/MESSAGES.md.
 [[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario,
                                                      const ParallelConfig& config);
 

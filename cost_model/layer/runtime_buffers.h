@@ -8,7 +8,7 @@
 
 namespace ptdp {
 
-/// Sizes of a microbatch's buffers on a rank, by their names in runtime/layers/README.md.
+/// Sizes of a microbatch's buffers on a rank, by their names in runtime/model/MEMORY.md.
 struct RuntimeBuffers {
   Bytes rows;        ///< r·h.
   Bytes all_rows;    ///< n·h.

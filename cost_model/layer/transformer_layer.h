@@ -51,7 +51,7 @@ struct LayerCosts {
 ///     group makes of its own tokens, and two decompressions in place of QKV;
 ///   - experts, and what brings tokens to them, in place of the MLP (expert_layer.h); the shared
 ///     ones are an MLP;
-///   - the attention core (analytic/attention.h; of sequences that GPUs share, with what it waits
+///   - the attention core (operations/attention.h; of sequences that GPUs share, with what it waits
 ///     for, context_parallel.h) and the traffic of the rest (memory_bound.h);
 ///   - tensor-parallel collectives of bsh elements: two all-reduces in each pass, or with sequence
 ///     parallelism an all-gather and a reduce-scatter in place of each, and one more all-gather for

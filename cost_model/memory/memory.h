@@ -72,7 +72,7 @@ void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const 
 
 /// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
 /// find_violation's divisibility. Activations are those that the schedule holds at its peak
-/// (analytic/pipeline.h for 1F1B and interleaved, the generator's bound for the others); where
+/// (pipeline.h for 1F1B and interleaved, the generator's bound for the others); where
 /// weight gradients are put off, all of a microbatch's activations count until they are done,
 /// though some could go before. By MemoryModel::kPtdp no less than memory_by_stage has
 /// (activation_bound).

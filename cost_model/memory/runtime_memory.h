@@ -1,4 +1,4 @@
-// What a rank of ptdp's own runtime has in memory, to the moment: runtime/layers/README.md, "What
+// What a rank of ptdp's own runtime has in memory, to the moment: runtime/model/MEMORY.md, "What
 // is in memory when", as formulas.
 #pragma once
 

@@ -19,7 +19,7 @@ namespace ptdp {
 ///   reducing_ends     g_e + scratch           g_e + scratch
 ///
 /// w and w_e are 0 where gradients alone are sharded. Where weight gradients are put off, those of
-/// all layers wait: `put_off`, L·g + g_e. Source: runtime/layers/README.md.
+/// all layers wait: `put_off`, L·g + g_e. Source: runtime/model/MEMORY.md.
 struct UnitMemory {
   Bytes forward;         ///< While a layer's forward pass runs.
   Bytes embedding;       ///< Before that of the first.

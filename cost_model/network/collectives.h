@@ -73,7 +73,7 @@ namespace ptdp {
 /// place of 2 and 3.
 ///
 /// Measured against published curves from 1 MiB on (tests/validation/collectives_test.cpp prints
-/// every point): see cost_model/README.md.
+/// every point): see cost_model/ACCURACY.md.
 [[nodiscard]] Seconds all_reduce_time(Bytes size, const GroupPlacement& group,
                                       const ClusterSpec& cluster);
 /// The measured curve that all_reduce_time follows for this group; nullptr: a model.

@@ -46,7 +46,7 @@ struct SimulatedTimes {
   /// The first of the two bubbles: the makespan without the work of a rank, on average over the
   /// ranks. What a complete schedule does besides computing and does not hide is part of it.
   [[nodiscard]] Seconds bubble() const;
-  /// The bubble as a share of the makespan (`bubble_fraction` of analytic/pipeline.h divides by the
+  /// The bubble as a share of the makespan (`bubble_fraction` of memory/pipeline.h divides by the
   /// work instead).
   [[nodiscard]] double bubble_ratio() const;
 };

@@ -13,7 +13,7 @@
 namespace ptdp {
 
 /// One rank's. One thread computes; others may copy, add and take the maximum beside it. Equal
-/// shapes and elements give equal bits in each call, whatever the alignment (README.md says what
+/// shapes and elements give equal bits in each call, whatever the alignment (NUMBERS.md says what
 /// else holds). Released blocks are kept for the next request of the same size, up to the peak of
 /// bytes in use.
 class CpuBackend final : public Backend {

@@ -12,7 +12,7 @@ namespace ptdp {
 [[nodiscard]] std::string summarize(const Explanation& explanation, const Scenario& scenario,
                                     const CalibrationFit& calibration);
 
-/// The comparison as `ptdp.explanation/1`, described in planner/README.md.
+/// The comparison as `ptdp.explanation/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const Explanation& explanation, const Scenario& scenario,
                                   const CalibrationFit& calibration);
 

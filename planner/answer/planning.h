@@ -57,7 +57,7 @@ struct PlanningResult {
 
 inline constexpr const char* kPlansSchema = "ptdp.plans/1";
 
-/// The result as `ptdp.plans/1`, described in planner/README.md; equal results give equal bytes.
+/// The result as `ptdp.plans/1`, described in FORMATS.md; equal results give equal bytes.
 [[nodiscard]] std::string to_json(const PlanningResult& result, const RunBudget& budget = {});
 
 /// One line of comma-separated values per plan, with a header; training_s, gpu_hours and cost are

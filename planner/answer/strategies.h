@@ -66,7 +66,7 @@ struct StrategyComparison {
 /// By how much a result that has a plan is worse than the best, as a fraction.
 [[nodiscard]] double loss(const StrategyComparison& comparison, const StrategyResult& result);
 
-/// The comparison for people; as `ptdp.strategies/1`, described in planner/README.md; and with one
+/// The comparison for people; as `ptdp.strategies/1`, described in FORMATS.md; and with one
 /// line of comma-separated values per strategy. Equal comparisons give equal bytes.
 [[nodiscard]] std::string summarize(const StrategyComparison& comparison,
                                     const std::vector<std::string>& assumptions);

@@ -1,5 +1,5 @@
 // The layers of any architecture with what each costs, `ptdp.layers/1`, described in
-// planner/README.md.
+// FORMATS.md.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // A partition for people and for programs: text, `ptdp.partition/1` (described in
-// planner/README.md), CSV.
+// FORMATS.md), CSV.
 #pragma once
 
 #include <string>

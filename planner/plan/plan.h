@@ -1,5 +1,5 @@
 // A plan: what was given, what was chosen, what it is predicted to cost. The interface between
-// planning and executing; its JSON form is documented key by key in planner/README.md.
+// planning and executing; its JSON form is documented key by key in FORMATS.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What the rehearsal of a plan measured and what follows for the cluster, beside what was
-// predicted: `ptdp.rehearsal/1`, described in planner/README.md.
+// predicted: `ptdp.rehearsal/1`, described in FORMATS.md.
 #pragma once
 
 #include <cstdint>

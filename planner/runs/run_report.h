@@ -1,5 +1,5 @@
 // What a run of a plan measured beside what was predicted: `ptdp.run/1`, described in
-// planner/README.md.
+// FORMATS.md.
 #pragma once
 
 #include <cstdint>

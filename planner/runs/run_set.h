@@ -49,7 +49,7 @@ struct RunSet {
 [[nodiscard]] RunSet compare_runs(const std::vector<NamedReport>& runs);
 
 [[nodiscard]] std::string to_table(const RunSet& set);
-/// `ptdp.runs/1`, described in planner/README.md.
+/// `ptdp.runs/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const RunSet& set);
 
 }  // namespace ptdp

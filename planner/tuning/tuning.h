@@ -79,7 +79,7 @@ struct ChangedTerm {
                           const std::string& sources);
 
 [[nodiscard]] std::string to_table(const Tuning& tuning);
-/// `ptdp.tuning/1`, described in planner/README.md.
+/// `ptdp.tuning/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const Tuning& tuning);
 
 }  // namespace ptdp

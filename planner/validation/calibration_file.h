@@ -1,5 +1,5 @@
 // The calibration of one cluster, stack and kind of model as a file, `ptdp.calibration/1`,
-// described in planner/README.md.
+// described in FORMATS.md.
 #pragma once
 
 #include <filesystem>

@@ -92,7 +92,7 @@ struct ValidationReport {
 [[nodiscard]] std::vector<RankedSet> rank_rows(const ValidationReport& report);
 
 [[nodiscard]] std::string to_table(const ValidationReport& report);
-/// `ptdp.validation/1`, described in planner/README.md.
+/// `ptdp.validation/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const ValidationReport& report);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// The files of a checkpoint as data; checkpoint.md describes them for readers of other languages.
+// The files of a checkpoint as data; FORMATS.md describes them for readers of other languages.
 #pragma once
 
 #include <cstddef>

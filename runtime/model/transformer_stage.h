@@ -29,7 +29,7 @@ using PlaceListener = std::function<void(std::int64_t place)>;
 /// sequence with sequence parallelism. Forward, backward_input and backward_weights of a microbatch
 /// are called once each, in this order, or forward and backward; other microbatches may come
 /// between. What a microbatch keeps is allocated by forward and released piece by piece until
-/// backward_weights returns; layers/README.md lists it. All results have the same bits either way.
+/// backward_weights returns; MEMORY.md lists it. All results have the same bits either way.
 class TransformerStage {
  public:
   /// `backend` and `tensor_group` must outlive the stage. tp must divide heads, the MLP's width

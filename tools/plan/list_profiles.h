@@ -1,5 +1,5 @@
 // The shipped profiles as people and programs read them: a table, or `ptdp.list/1` (described in
-// planner/README.md).
+// FORMATS.md).
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ namespace ptdp {
 /// and across nodes. A message loads out of the sender and in of the receiver, a collective of the
 /// data lane both of its rank. Transfers that share a link get max-min fair rates (fair_share.h);
 /// one alone gets 1, the rate that TransferTime::transfer is given at. That is the full rate of
-/// message_time() and bus_bandwidth() in analytic/collectives.h; sharing makes no step faster.
+/// message_time() and bus_bandwidth() in network/collectives.h; sharing makes no step faster.
 /// Latency loads no link; TIED and implied messages load none either. Where overlap_slowdown is f,
 /// F, B, I, W and R of a rank run at rate 1 − f while its data lane is busy. Work counts what they
 /// take then.

@@ -98,10 +98,10 @@ Seconds beside(Seconds collective, Seconds product, double slowdown) {
   return collective < product ? slowdown * collective : collective - product + slowdown * product;
 }
 
-// runtime/layers/README.md, "What runs behind what": of QKV (3h outputs) and of h→4h each, with
-// sequence parallelism the gather behind the input gradient, the sum behind the weight gradient.
-// Products are as fast that an all-reduce takes longer than the former's and less than the
-// latter's: together they would hide more.
+// runtime/model/layers/MESSAGES.md, "What runs behind what": of QKV (3h outputs) and of h→4h each,
+// with sequence parallelism the gather behind the input gradient, the sum behind the weight
+// gradient. Products are as fast that an all-reduce takes longer than the former's and less than
+// the latter's: together they would hide more.
 TEST(LayerCosts, HideInOurRuntimeWhatEachLayerCan) {
   Scenario scenario = selene_2021("18B");
   scenario.stack.memory_model = MemoryModel::kPtdp;

@@ -1,5 +1,5 @@
 // What every generated schedule must be, for random sizes: section "Schedules" of
-// cost_model/README.md.
+// cost_model/schedule/generators/README.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

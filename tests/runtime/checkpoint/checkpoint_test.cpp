@@ -117,7 +117,7 @@ TEST(Checkpoint, HasEveryElementOfTheModelOnceWhateverTheLayout) {
   }
 }
 
-// The format as checkpoint.md has it, read without the code that wrote it.
+// The format as runtime/checkpoint/FORMATS.md has it, read without the code that wrote it.
 TEST(Checkpoint, IsWrittenAsDocumented) {
   const TemporaryDirectory directory;
   const CheckpointLayout layout{.tp = 2, .type = DataType::kFloat32};

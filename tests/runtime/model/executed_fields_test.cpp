@@ -162,9 +162,9 @@ TEST(ExecutedFields, HaveARowForEveryKeyOfAPlan) {
   }
 }
 
-// A person reads the table in runtime/README.md.
+// A person reads the table in runtime/model/EXECUTED.md.
 TEST(ExecutedFields, StandInTheReadme) {
-  std::ifstream file(PTDP_SOURCE_DIR "/runtime/README.md");
+  std::ifstream file(PTDP_SOURCE_DIR "/runtime/model/EXECUTED.md");
   std::stringstream text;
   text << file.rdbuf();
   const auto expect_rows = [&](const std::vector<ExecutedField>& fields) {

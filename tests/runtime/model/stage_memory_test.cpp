@@ -1,4 +1,4 @@
-// Bytes of activations against runtime/layers/README.md, "What is in memory when", of which the
+// Bytes of activations against runtime/model/MEMORY.md, "What is in memory when", of which the
 // cost model's prediction is made.
 #include <gtest/gtest.h>
 

@@ -174,7 +174,7 @@ TEST(ParameterStore, GivesOtherNumbersToOtherNamesAndSeeds) {
   EXPECT_EQ(begin("matrix", 7), begin("matrix", 7));
 }
 
-// The names, shapes and spreads of GPT-2 as README.md gives them.
+// The names, shapes and spreads of GPT-2 as runtime/model/README.md gives them.
 TEST(TransformerStage, DeclaresTheParametersOfGpt2) {
   Task task = small_task();
   task.model.num_layers = 1;

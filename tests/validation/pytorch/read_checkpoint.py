@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a checkpoint (runtime/checkpoint.md) into NumPy arrays; as a command, lists what it holds.
+"""Reads a checkpoint (runtime/checkpoint/FORMATS.md) into NumPy arrays; as a command, lists what it holds.
 usage: read_checkpoint.py DIR/step-00000010"""
 
 import json
