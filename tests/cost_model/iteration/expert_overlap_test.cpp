@@ -23,6 +23,8 @@ TEST(HidesDispatch, WhereMegatronRunsIt) {
   EXPECT_TRUE(hides_dispatch(
       scenario, {.pp = 2, .dp = 8, .ep = 8, .vpp = 2, .schedule = ScheduleKind::kInterleaved}));
   EXPECT_FALSE(hides_dispatch(scenario, {.dp = 8, .ep = 8, .recompute = Recompute::kFull}));
+  scenario.job.model.mtp_num_layers = 1;  // DeepSeek-V3
+  EXPECT_TRUE(hides_dispatch(scenario, config));
   scenario.job.model.mtp_num_layers = 2;
   EXPECT_FALSE(hides_dispatch(scenario, config));
   scenario.job.model.mtp_num_layers = 0;

@@ -169,6 +169,28 @@ TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes)
   EXPECT_GT(hidden, Seconds(0.0));  // the last bucket has nothing to hide behind
 }
 
+// PipeDream applies the gradient of every microbatch (arXiv:1806.03377, section 3): eight of them
+// take eight times what one takes, reductions and optimizer included. PipeDream-2BW
+// (arXiv:2006.09503, section 3) applies the sum of all, as 1F1B does.
+TEST(IterationCost, OfPipeDreamHasAnUpdateForEveryMicrobatch) {
+  const auto cost = [](ScheduleKind schedule, int microbatches) {
+    return iteration_cost(selene_2021("18B", 2 * microbatches),
+                          {.tp = 8, .pp = 4, .dp = 2, .schedule = schedule});
+  };
+  const CostBreakdown one = cost(ScheduleKind::kPipeDream, 1);
+  const CostBreakdown each = cost(ScheduleKind::kPipeDream, 8);
+  const CostBreakdown together = cost(ScheduleKind::kPipeDream2Bw, 8);
+  for (const CostTerm& term : kCostTerms) {
+    EXPECT_DOUBLE_EQ((each.*term.time).value(), 8.0 * (one.*term.time).value()) << term.name;
+  }
+  for (const auto update : {&CostBreakdown::data_parallel, &CostBreakdown::embedding_all_reduce,
+                            &CostBreakdown::optimizer}) {
+    EXPECT_GT(one.*update, Seconds(0.0));
+    EXPECT_EQ(together.*update, one.*update);
+  }
+  EXPECT_NEAR(together.optimizer / cost(ScheduleKind::kOneFOneB, 8).optimizer, 1.0, 1e-9);
+}
+
 // Many small buckets pay for their latencies, a single one has nothing to hide behind.
 TEST(IterationCost, ExposesLeastOfTheReductionWithBucketsOfMiddlingSize) {
   Scenario scenario = selene_2021("3.6B");

@@ -96,6 +96,24 @@ TEST(Sharding, PutsMatricesTogetherFromAllRanksWhereTheyAreApart) {
               1e-4);
 }
 
+// By hand: gathered twice; an all-reduce is of buckets, which nothing puts together.
+TEST(Sharding, PutsNothingTogetherForAnAllReduce) {
+  Scenario fast = with_links(fsdp(), 1e9);
+  fast.stack.all_reduces_shards = true;
+  fast.cluster.collective_launch = fast.cluster.nic.hop_latency = fast.cluster.nvlink.hop_latency =
+      Seconds(0.0);
+  const auto both = [&](int zero_stage) {
+    const ShardingTime time = time_of(fast, sharded(zero_stage));
+    return time.forward + time.backward;
+  };
+  const Seconds gathered = both(3);
+  const Seconds reduced = both(2);
+  fast.stack.shards_matrices_apart = true;
+  EXPECT_NEAR((both(3) - gathered).value(), fast.job.model.num_layers * 2.0 * 4.0 * 64.0 * 7e-6,
+              1e-4);
+  EXPECT_NEAR((both(2) - reduced).value(), 0.0, 1e-4);
+}
+
 // Links so slow that nothing hides: an all-reduce sends twice what a reduce-scatter does; so fast
 // that everything else would: what is waited for is left.
 TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {

@@ -385,6 +385,34 @@ TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {
   EXPECT_EQ(two - stage_memory(scenario, config, 0).working_set, Bytes(4.0 * 2048 * 51200));
 }
 
+// By hand, of modules that each predict one more token with logits of their own, on the last stage:
+// 2 bytes and 4 of the loss of 2048 tokens and 51200 entries of the vocabulary over two ranks.
+TEST(StageMemory, HoldsTheLogitsOfEveryTokenThatIsPredicted) {
+  Scenario scenario = shipped_scenario("1.7B", "selene-a100", "megatron-core-2025");
+  const auto held = [&](int stage) {
+    return stage_memory(scenario, {.tp = 2, .pp = 2}, stage).working_set;
+  };
+  const Bytes first = held(0);
+  const Bytes last = held(1);
+  for (const int more : {1, 2}) {
+    scenario.job.model.mtp_num_layers = more;
+    EXPECT_EQ(held(0), first);
+    EXPECT_EQ(held(1) - last, Bytes(more * 6.0 * 2048 * 51200 / 2)) << more;
+  }
+}
+
+// A fp32 copy of all that a rank reduces, experts included: of each of four layers it has all eight
+// of three matrices of 64 by 128, or one.
+TEST(StageMemory, HasBucketsOfTheGradientsOfItsExperts) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
+  scenario.stack.gradient_bucket_bytes = 4.0;
+  const auto all = static_cast<double>(parameter_count(scenario.job.model));
+  EXPECT_DOUBLE_EQ(stage_memory(scenario, {.dp = 2}, 0).buffers.value(), 4.0 * all);
+  EXPECT_DOUBLE_EQ(stage_memory(scenario, {.dp = 8, .ep = 8}, 0).buffers.value(),
+                   4.0 * (all - 4.0 * 7 * 3 * 64 * 128));
+}
+
 Scenario llama_3_405b() {
   return shipped_scenario("llama-3.1-405b", "grand-teton-h100", "meta-llama3", 2048);
 }

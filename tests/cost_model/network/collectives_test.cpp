@@ -184,6 +184,18 @@ TEST(HierarchicalAllReduceTime, MatchesTheHandComputedTime) {
               6e-6 + 0.015 + 20e-6 + 0.025, 1e-12);
 }
 
+// By hand, the same through a tier of 1:7: a quarter of 1 GB between two nodes takes 7·25 ms, what
+// stays within them as long as before.
+TEST(HierarchicalAllReduceTime, IsLongerBetweenNodesThroughAnOversubscribedTier) {
+  ClusterSpec cluster = small_cluster();
+  cluster.network_tiers = {{.gpus = 1024, .oversubscription = 7.0}};
+  const GroupPlacement eight = group({.dp = 8}, Dimension::kData, cluster);
+  EXPECT_NEAR(hierarchical_all_reduce_time(Bytes(1e9), eight, cluster).value(),
+              6e-6 + 0.015 + 20e-6 + 0.175, 1e-12);
+  cluster.all_reduce_across_nodes = AllReduceAcrossNodes::kHierarchical;
+  EXPECT_NEAR(all_reduce_time(Bytes(1e9), eight, cluster).value(), 0.190026, 1e-12);
+}
+
 TEST(HierarchicalAllReduceTime, OfOneMemberPerNodeOrOneNodeIsAFlatOne) {
   const ClusterSpec cluster = small_cluster();
   for (const ParallelConfig& config : {ParallelConfig{.tp = 4, .dp = 8}, ParallelConfig{.dp = 4}}) {
@@ -315,6 +327,39 @@ TEST(MessageTime, IsPacedByTheSlowestLinkOfThePipeline) {
   EXPECT_DOUBLE_EQ(time({.tp = 2, .pp = 2}), 0.01);  // one node
   EXPECT_DOUBLE_EQ(time({.tp = 4, .pp = 2}), 0.1);   // two nodes
   EXPECT_DOUBLE_EQ(time({.tp = 2, .pp = 4}), 0.1);   // pairs within nodes, one link between them
+}
+
+// Once, and in every way in which the time of a message is found.
+TEST(MessageTime, GrowsWithTheFactorOfCommunication) {
+  ClusterSpec cluster = small_cluster();
+  const auto expect_growth = [&](const ParallelConfig& config) {
+    const GroupPlacement pipeline = group(config, Dimension::kPipeline, cluster);
+    cluster.time_factors.communication = 1.0;
+    const Seconds time = message_time(Bytes(1e9), pipeline, cluster);
+    cluster.time_factors.communication = 1.5;
+    EXPECT_DOUBLE_EQ(message_time(Bytes(1e9), pipeline, cluster) / time, 1.5);
+  };
+  expect_growth({.tp = 2, .pp = 2});  // one node
+  expect_growth({.tp = 4, .pp = 2});  // two nodes
+  cluster.network_tiers = {{.gpus = 1024, .oversubscription = 7.0}};
+  expect_growth({.tp = 4, .pp = 2});
+  cluster.message_curve = MeasuredCurve({{.size = Bytes(1e6), .time = microseconds(50.0)},
+                                         {.size = Bytes(4e6), .time = microseconds(80.0)}},
+                                        "test");
+  expect_growth({.tp = 2, .pp = 2});
+}
+
+// Once, though a hierarchical all-reduce is made of three collectives.
+TEST(AllReduceTime, AndItsHalvesGrowWithTheFactorOfCommunication) {
+  for (const ClusterSpec& cluster : {small_cluster(), small_cluster_with_nccl()}) {
+    const GroupPlacement eight = group({.dp = 8}, Dimension::kData, cluster);
+    ClusterSpec slower = cluster;
+    slower.time_factors.communication = 1.5;
+    for (const auto time :
+         {all_reduce_time, hierarchical_all_reduce_time, all_gather_time, reduce_scatter_time}) {
+      EXPECT_DOUBLE_EQ(time(Bytes(1e9), eight, slower) / time(Bytes(1e9), eight, cluster), 1.5);
+    }
+  }
 }
 
 TEST(AllToAllTime, IsFreeOnOneRank) {

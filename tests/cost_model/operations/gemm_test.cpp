@@ -99,6 +99,16 @@ TEST(MatmulTime, DoublesForDimensionsOffTheTensorCoreGrid) {
   EXPECT_NEAR(time(1001) / time(1000), 2.0, 0.01);
 }
 
+// 1001 is as many tiles as 1000, of any size.
+TEST(MatmulTime, DoublesForWhicheverDimensionIsOffTheGrid) {
+  const auto time = [](std::int64_t m, std::int64_t n) {
+    return matmul_time({.m = m, .n = n, .k = 1000}, plain_gpu(), teraflops(1.0));
+  };
+  EXPECT_DOUBLE_EQ(time(1001, 1000) / time(1000, 1000), 2.0);
+  EXPECT_DOUBLE_EQ(time(1000, 1001) / time(1000, 1000), 2.0);
+  EXPECT_DOUBLE_EQ(time(1001, 1001) / time(1000, 1000), 2.0);
+}
+
 // Heads of 108: NVIDIA's data sheet of the A100 has 19.5 TFLOP/s of fp32 beside 312 of fp16.
 TEST(MatmulTime, OfBatchesOffTheGridIsThatOfTheCudaCores) {
   const auto time = [](std::int64_t k) {

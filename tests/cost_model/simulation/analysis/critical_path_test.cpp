@@ -96,6 +96,28 @@ TEST(CriticalPath, DividesAPairAmongItsActions) {
   EXPECT_EQ(path.steps.size(), 3U);
 }
 
+// By hand; a gather takes half of the compute beside it. A pass of 4 s begins with the first
+// bucket, at 0.5 s, loses a quarter of a second to the second gather and does not wait for it: all
+// of it is on the path. A pass of 1 s begins at 2 s, has done its half at 3 s, and waits until 4 s
+// for the second bucket: the path has both gathers and its other half.
+TEST(CriticalPath, HasAPassThatGathersSlowDownButDoNotHoldUp) {
+  const Schedule schedule = complete_schedule({"0UNSHARD0 0UNSHARD1 0F0 0B0"}, 1);
+  StepTimes times = times_of_path_tests();
+  times.overlap_slowdown = 0.5;
+  times.stages = {stage_durations(Seconds(4.0), Seconds(1.0), Seconds(1.0))};
+  times.gathers = {{Seconds(0.0), Seconds(0.5)}};
+  const CriticalPath slowed = path_of(schedule, times);
+  EXPECT_EQ(slowed.term(PathTerm::kGathers), Seconds(0.5));
+  EXPECT_EQ(slowed.term(PathTerm::kForward), Seconds(4.25));
+  EXPECT_EQ(actions_of(schedule, slowed), "0UNSHARD0 0F0 0B0");
+  times.stages = {stage_durations(Seconds(1.0), Seconds(1.0), Seconds(1.0))};
+  times.gathers = {{Seconds(0.0), Seconds(2.0)}};
+  const CriticalPath held_up = path_of(schedule, times);
+  EXPECT_EQ(held_up.term(PathTerm::kGathers), Seconds(4.0));
+  EXPECT_EQ(held_up.term(PathTerm::kForward), Seconds(0.5));
+  EXPECT_EQ(actions_of(schedule, held_up), "0UNSHARD0 0UNSHARD1 0F0 0B0");
+}
+
 /// Every step of the path starts where the one before ends, but for implied messages; each is part
 /// of an action's span; and the terms add up.
 void expect_chain(const Schedule& schedule, const StepTimes& times) {
