@@ -49,7 +49,7 @@ struct StepParts {
 /// Where everything takes turns with compute, compute alone is simulated (turn_taking.h). Of many
 /// microbatches some 3p are simulated, and what the last p of these add is added for each p of the
 /// others: pipelines run into a rhythm within a few times p. Steps of up to 30,000 actions are
-/// simulated in full.
+/// simulated in full, and those for which both simulations would take as long.
 class StepSimulations {
  public:
   /// The time of the whole step, uncalibrated; the configuration must be one that can run.

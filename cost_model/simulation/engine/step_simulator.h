@@ -11,7 +11,8 @@ namespace ptdp {
 /// rank's list, each as soon as the one before it on the lane is done and its inputs are there:
 ///
 ///   F, B, I        the received or copied activation or gradient; B and I of the last stage its F;
-///                  F all UNSHARD of its stage on this rank;
+///                  F the first UNSHARD of its stage on this rank, and it ends no sooner than
+///                  1/n of its time after the last of n; in a pair all of them;
 ///   a pair         both inputs; both run for the sum of their durations;
 ///   SEND           what it sends; occupies its lane for latency + transfer, and waits for no
 ///                  receiver: receives are posted ahead;
