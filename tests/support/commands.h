@@ -14,7 +14,7 @@
 
 namespace ptdp {
 
-// Exit statuses, design.md section 7; not taken from the code, which could be wrong.
+// Exit statuses of the README; not taken from the code, which could be wrong.
 inline constexpr int kDone = 0;
 inline constexpr int kBadInput = 2;
 inline constexpr int kNothingFits = 3;
