@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Puts small faults into the code, one at a time, and says which of them no test notices.
 
-Every fault of mutants.json is built into a copy of the tree at once, behind a switch that is read when
+Every fault of mutants.json (find, replace, what it is, the test programs that should notice; harmless
+where nobody could) is built into a copy of the tree at once, behind a switch that is read when
 a program starts: PTDP_MUTANT=<number> turns one of them on. Its test programs must then fail.
 
 usage: tests/mutation/mutation.py DIRECTORY [--only NUMBERS] [--wide] [--jobs N]
@@ -139,7 +140,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     mutants = json.loads((ROOT / "tests/mutation/mutants.json").read_text())
-    chosen = sorted(options.only or range(len(mutants)))
+    chosen = sorted(options.only or (number for number, mutant in enumerate(mutants)
+                                     if not mutant.get("harmless")))
     source = options.directory.resolve() / "source"
     binaries = options.directory.resolve() / "build"
     copy_tree(source, mutants)

@@ -171,6 +171,22 @@ TEST(ChoiceFlag, ThatIsUnknownIsRefusedWithTheKnownOnes) {
   }
 }
 
+// What is gathered beside compute is what was reduced beside it.
+TEST(OverlapFlag, OfGathersWithoutReductionsIsRefused) {
+  for (const char* value : {"gathers", "messages,gathers", "gathers,tensor"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--overlap", value}),
+                           {"--overlap", "expected reductions,gathers", value}))
+        << value;
+  }
+  EXPECT_TRUE(ends_with(run_tiny({"--overlap", "gathers,reductions"}), kDone));
+}
+
+TEST(OverlapFlag, OfAllOrNoneIsRefusedBesideOthers) {
+  for (const char* value : {"all,messages", "reductions,none", "none,all"}) {
+    EXPECT_TRUE(is_refused(run_tiny({"--overlap", value}), {"--overlap", "alone", value})) << value;
+  }
+}
+
 TEST(CalibrationFlag, OfPtdpValidateIsRefusedWithTheKnownOnes) {
   EXPECT_TRUE(is_refused(run_validate({"--calibration", "leave-one"}),
                          {"--calibration", "did you mean \"leave-one-out\""}));

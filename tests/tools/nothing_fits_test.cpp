@@ -229,5 +229,19 @@ TEST(Explain, EndsAsWhatIsAskedForCanRun) {
   }
 }
 
+// The answer is a table of what is missing, and the status that of an answer without a plan.
+TEST(CompareStrategies, EndsAsAnyOfThemCanRun) {
+  const auto compare = [](const char* gpus, const char* model, const char* format) {
+    return run_plan({"--gpus", gpus, "--model", model, "--compare-strategies", "--format", format});
+  };
+  for (const char* format : {"table", "json", "csv"}) {
+    EXPECT_TRUE(ends_with(compare("8", "gpt-tiny", format), kDone)) << format;
+    const ProgramRun run = compare("1", "1T", format);
+    EXPECT_TRUE(ends_with(run, kNothingFits)) << format;
+    EXPECT_EQ(run.errors, "ptdp-plan: nothing fits: none of the strategies can run\n");
+    EXPECT_NE(run.output.find("out of memory"), std::string::npos) << run.output;
+  }
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -220,5 +220,28 @@ TEST(PlanFile, OfAnotherEstimateIsShownWithAWarning) {
   EXPECT_TRUE(has_only_numbers(run.output + run.errors));
 }
 
+/// The tiny plan of an older version that predicted so much more, as a fraction.
+std::string plan_of_older_tool(double more) {
+  ordered_json plan = ordered_json::parse(tiny_plan());
+  plan["tool_version"] = "0.0.9";
+  ordered_json& predicted = plan["predicted"];
+  const double added = more * predicted["iteration_time_s"].get<double>();
+  for (ordered_json* number :
+       {&predicted["iteration_time_s"], &predicted["breakdown_s"]["bubble"]}) {
+    *number = number->get<double>() + added;
+  }
+  return plan.dump();
+}
+
+TEST(PlanFile, OfAnOlderToolIsShownWithAWarningHoweverLittleItsEstimateDiffers) {
+  for (const double more : {0.02, 1e-3, -1e-3, 1e-6}) {
+    const ProgramRun run = run_show_with(plan_of_older_tool(more));
+    EXPECT_TRUE(ends_with(run, kDone)) << more;
+    EXPECT_NE(run.output.find("Configuration"), std::string::npos) << more;
+    EXPECT_TRUE(run.errors.starts_with("ptdp-plan: warning: this version predicts ")) << run.errors;
+  }
+  EXPECT_TRUE(succeeds(run_show_with(plan_of_older_tool(0.0))));
+}
+
 }  // namespace
 }  // namespace ptdp

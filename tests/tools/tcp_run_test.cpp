@@ -42,6 +42,7 @@ struct Process {
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;
   std::chrono::milliseconds delay{0};
+  std::filesystem::path directory = ".";
 };
 
 /// All at once.
@@ -51,7 +52,8 @@ std::vector<ProgramRun> run_all(const std::vector<Process>& processes) {
   for (const Process& process : processes) {
     running.push_back(std::async(std::launch::async, [&process] {
       std::this_thread::sleep_for(process.delay);
-      return run_run(process.arguments, {.environment = process.environment});
+      return run_run(process.arguments,
+                     {.environment = process.environment, .directory = process.directory});
     }));
   }
   std::vector<ProgramRun> runs;
@@ -158,6 +160,40 @@ TEST(RunUnderTorchrun, RefusesAnotherPlanOnSomeRank) {
   EXPECT_THAT(plans[0].errors, ContainsRegex("rank 2 on host .*: expected the .* to be that of "
                                              "rank 0"));
   EXPECT_EQ(num_speakers(plans), 1);
+}
+
+// A host's own file at the same relative path.
+TEST(RunUnderTorchrun, RefusesOtherOrdersOnSomeRank) {
+  const PlanFile plan(plan_of_four_ranks());
+  const auto orders = [](const char* schedule) {
+    return run_sim({"--schedule", schedule, "--pp", "2", "--microbatches", "8", "--format", "csv",
+                    "--orders"})
+        .output;
+  };
+  const TemporaryDirectory usual;
+  const TemporaryDirectory other;
+  static_cast<void>(usual.file("orders.csv", orders("gpipe")));
+  static_cast<void>(other.file("orders.csv", orders("1f1b")));
+  std::vector<Process> processes =
+      all_with({plan.path(), "--quiet", "--steps", "1", "--orders", "orders.csv"}, 4);
+  for (Process& process : processes) {
+    process.directory = usual.path();
+  }
+  for (const ProgramRun& run : run_all(processes)) {
+    EXPECT_TRUE(succeeds(run));
+  }
+  const int port = listen_on(0).port;
+  for (Process& process : processes) {
+    process.environment["MASTER_PORT"] = std::to_string(port);
+  }
+  processes[3].directory = other.path();
+  const std::vector<ProgramRun> runs = run_all(processes);
+  for (const ProgramRun& run : runs) {
+    EXPECT_TRUE(ends_with(run, kBadInput));
+  }
+  EXPECT_THAT(runs[0].errors,
+              ContainsRegex("rank 3 on host .*: expected --orders to be that of rank 0"));
+  EXPECT_EQ(num_speakers(runs), 1);
 }
 
 TEST(RunUnderTorchrun, SaysOnceThatProcessesDoNotCome) {

@@ -163,6 +163,17 @@ TEST(WriteFile, GivesTheFileTheUsualPermissions) {
   EXPECT_EQ(fs::status(directory.path() / "x").permissions(), fs::perms{0640});
 }
 
+// Of a file that only its owner may read, or that the group may write.
+TEST(WriteFile, KeepsThePermissionsOfTheFileThatItReplaces) {
+  const TemporaryDirectory directory;
+  for (const auto permissions : {fs::perms{0600}, fs::perms{0664}, fs::perms{0750}}) {
+    const fs::path path = directory.file("x", "old");
+    fs::permissions(path, permissions);
+    write_file_atomically(path, "new");
+    EXPECT_EQ(fs::status(path).permissions(), permissions);
+  }
+}
+
 TEST(WriteFile, LeavesTheMaskOfTheProcessAsItWas) {
   const TemporaryDirectory directory;
   const mode_t before = ::umask(0027);

@@ -205,5 +205,115 @@ TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {
   EXPECT_EQ(pins.recompute_num_layers, 3);
 }
 
+/// Asks for one configuration, as it is printed, of a search that is pinned to another: the other
+/// is what there is without it, and of itself nothing is left open or left out.
+void expect_in_place_of(const ParallelConfig& pinned, const ParallelConfig& asked,
+                        const Scenario& scenario, std::int64_t gpus) {
+  SCOPED_TRACE(to_string(asked) + " in place of " + to_string(pinned));
+  const SearchOptions options{.gpus = gpus,
+                              .pins = parse_partial_config(to_string(pinned), "flags")};
+  const Explanation explanation =
+      explain(scenario, options, parse_partial_config(to_string(asked), "--explain"));
+  ASSERT_EQ(explanation.matching.best.size(), 1U);
+  ASSERT_EQ(explanation.all.best.size(), 1U);
+  EXPECT_EQ(to_string(explanation.matching.best.front().config), to_string(asked));
+  EXPECT_EQ(to_string(explanation.all.best.front().config), to_string(pinned));
+}
+
+/// Eight layers of Mixtral.
+Scenario few_experts() {
+  Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 16);
+  scenario.job.model.num_layers = 8;
+  return scenario;
+}
+
+// Every key that a printed configuration may have.
+TEST(Explain, SearchesTheConfigurationThatIsPrintedAndNoOther) {
+  const ParallelConfig shared{.tp = 2,
+                              .pp = 2,
+                              .dp = 4,
+                              .ep = 4,
+                              .etp = 2,
+                              .vpp = 2,
+                              .micro_batch_size = 2,
+                              .schedule = ScheduleKind::kInterleaved,
+                              .recompute = Recompute::kSelective,
+                              .recompute_modules = {RecomputeModule::kMlp},
+                              .sequence_parallel = true,
+                              .zero_stage = 1};
+  const ParallelConfig activations{.dp = 16,
+                                   .ep = 8,
+                                   .zero_stage = 1,
+                                   .offload = Offload::kActivations,
+                                   .offload_num_layers = 3};
+  const ParallelConfig optimizer{
+      .dp = 16, .ep = 8, .zero_stage = 1, .offload = Offload::kOptimizer};
+  const ParallelConfig far_apart{.pp = 2,
+                                 .dp = 4,
+                                 .cp = 2,
+                                 .ep = 2,
+                                 .recompute = Recompute::kFull,
+                                 .recompute_method = RecomputeMethod::kUniform,
+                                 .recompute_num_layers = 2,
+                                 .zero_stage = 3,
+                                 .rank_order = RankOrder::kTpCpEpPpDp};
+  const ParallelConfig uneven{
+      .pp = 4, .dp = 4, .ep = 4, .micro_batch_size = 2, .layers_per_stage = {1, 2, 3, 2}};
+  const Scenario experts = few_experts();
+  expect_in_place_of(shared, activations, experts, 16);
+  expect_in_place_of(activations, shared, experts, 16);
+  expect_in_place_of(activations, optimizer, experts, 16);
+  expect_in_place_of(shared, far_apart, experts, 16);
+  expect_in_place_of(far_apart, shared, experts, 16);
+  expect_in_place_of(optimizer, uneven, experts, 16);
+
+  const Scenario replicated = shipped_scenario("gpt2-1.5b", "dgx-h100", "torchtitan-2024", 32);
+  const ParallelConfig once{.dp = 32, .recompute = Recompute::kNone, .zero_stage = 3};
+  const ParallelConfig often{.dp = 32,
+                             .recompute = Recompute::kSelective,
+                             .recompute_modules = {RecomputeModule::kEverySecondProduct},
+                             .zero_stage = 3,
+                             .dp_replicate = 4};
+  expect_in_place_of(once, often, replicated, 32);
+  expect_in_place_of(often, once, replicated, 32);
+
+  const Scenario kept = shipped_scenario("gpt2-1.5b", "dgx-h100", "composer-fsdp-2024", 32);
+  const ParallelConfig gathered_again{.dp = 16, .recompute = Recompute::kFull, .zero_stage = 3};
+  const ParallelConfig gathered_once{.dp = 16, .zero_stage = 3, .reshard_after_forward = false};
+  expect_in_place_of(gathered_again, gathered_once, kept, 16);
+
+  const ParallelConfig searched{
+      .pp = 4, .dp = 4, .schedule = ScheduleKind::kZbAuto, .memory_limit = 5};
+  expect_in_place_of({.dp = 16, .micro_batch_size = 2}, searched,
+                     shipped_scenario("gpt2-1.5b", "dgx-h100", "zero-bubble-2023", 32), 16);
+}
+
+// The number of layers in the flags is that of what the flags offload.
+TEST(Explain, ForgetsTheLayersOfWhatIsOffloadedInstead) {
+  const auto asked = [](const std::string& flags, const std::string& text) {
+    const SearchOptions options{
+        .gpus = 16,
+        .pins = parse_partial_config(
+            "tp=1,pp=1,dp=16,cp=1,ep=8,b=1,recompute=none,zero_stage=1," + flags, "flags")};
+    return explain(few_experts(), options, parse_partial_config(text, "--explain"));
+  };
+  const Explanation instead =
+      asked("offload=activations,offload_num_layers=5", "offload=optimizer+activations");
+  const Explanation without = asked("offload=activations", "offload=optimizer+activations");
+  ASSERT_FALSE(instead.matching.best.empty());
+  EXPECT_EQ(to_string(instead.matching.best.front().config),
+            to_string(without.matching.best.front().config));
+  EXPECT_EQ(instead.all.best.front().config.offload_num_layers, 5);
+  // But for those that are asked for, and those of what is not replaced.
+  EXPECT_EQ(asked("offload=activations,offload_num_layers=5", "offload_num_layers=4")
+                .matching.best.front()
+                .config.offload_num_layers,
+            4);
+  EXPECT_EQ(asked("offload=activations,offload_num_layers=5", "vpp=1")
+                .matching.best.front()
+                .config.offload_num_layers,
+            5);
+}
+
 }  // namespace
 }  // namespace ptdp

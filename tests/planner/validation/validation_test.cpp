@@ -179,5 +179,24 @@ TEST(ValidationTable, HasARankingWhereThereIsOne) {
   EXPECT_THAT(to_table(report), HasSubstr("regret"));
 }
 
+// Whatever they ran on, and however the GPUs were used.
+TEST(FindPublishedRuns, AreOfTheSameModelBatchAndNumberOfGpus) {
+  const MeasuredRuns published = read_measured_runs(CsvTable::from_text(
+      std::string(kRunsHeader) +
+          "this,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"
+          "batch,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,1024,full,3.5,g,y\n"
+          "gpus,24,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,16,1,16,512,full,3.5,g,y\n"
+          "model,25,2304,24,51200,2048,selene-a100,megatron-lm-2021,1,1,32,1,16,512,full,3.5,g,y\n"
+          "place,24,2304,24,51200,2048,dgx-h100,megatron-core-2024,2,4,4,1,16,512,full,3.5,g,y\n",
+      "runs.csv"));
+  ASSERT_EQ(published.runs.size(), 5U);
+  const Scenario scenario = scenario_of(published.runs.front());
+  std::vector<std::string> found;
+  for (const MeasuredRun& run : find_published_runs(published, scenario, 32)) {
+    found.push_back(run.id);
+  }
+  EXPECT_THAT(found, testing::ElementsAre("this", "place"));
+}
+
 }  // namespace
 }  // namespace ptdp

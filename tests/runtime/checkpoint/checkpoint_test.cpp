@@ -182,6 +182,24 @@ TEST(Checkpoint, NamesTheFieldInWhichAnotherModelDiffers) {
               HasSubstr("untied_embeddings: found the usual, expected true"));
 }
 
+// A model file leaves out what is as usual: the field is in the checkpoint alone.
+TEST(Checkpoint, NamesTheFieldThatAnotherModelLeavesOut) {
+  const TemporaryDirectory directory;
+  TrainingState state = state_at(10);
+  state.model.layernorm_epsilon = 0.001;
+  const CheckpointWriter writer(directory.path(), 10);
+  writer.begin();
+  CheckpointedRank rank(kWhole, 0);
+  rank.fill(0.0);
+  writer.write_shard(0, rank.backend(), rank.optimizer());
+  writer.finish(state, 1);
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  checkpoint.require_model(state.model);
+  EXPECT_THAT(error_of([&] { checkpoint.require_model(checkpointed_config()); }),
+              HasSubstr("a checkpoint of another model: layernorm_epsilon: found 0.001, expected "
+                        "the usual"));
+}
+
 TEST(Checkpoint, NamesTheParameterThatIsMissingOrHasAnotherShape) {
   const TemporaryDirectory directory;
   save_checkpoint(directory.path(), kWhole, 10, 0.0);

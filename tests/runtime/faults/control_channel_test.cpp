@@ -2,11 +2,14 @@
 #include "runtime/faults/control_channel.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <utility>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/faults/control_message.h"
@@ -68,6 +71,53 @@ class OtherProcess {
   pid_t process_;
 };
 
+/// The hub's process of two, until it is killed.
+class HubProcess {
+ public:
+  HubProcess(const ControlOptions& options, ControlHub hub) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::close(ends[0]);
+      const ControlChannel channel(options, std::move(hub));
+      const bool has_joined = comes_true([&] { return channel.activities().size() == 1; });
+      char word = has_joined ? 'j' : '-';
+      const bool is_asked = ::write(ends[1], &word, 1) == 1 && ::read(ends[1], &word, 1) == 1;
+      word = channel.fault() ? 'f' : '-';
+      ::_exit(is_asked && ::write(ends[1], &word, 1) == 1 ? 0 : 1);
+    }
+    ::close(ends[1]);
+    end_ = ends[0];
+  }
+  HubProcess(const HubProcess&) = delete;
+  HubProcess& operator=(const HubProcess&) = delete;
+  HubProcess(HubProcess&&) = delete;
+  HubProcess& operator=(HubProcess&&) = delete;
+  ~HubProcess() {
+    send(SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    ::close(end_);
+  }
+  void send(int signal) const { ::kill(process_, signal); }
+  /// Waits until the other has joined.
+  [[nodiscard]] bool has_other() const { return next_word() == 'j'; }
+  /// Ends it, too.
+  [[nodiscard]] bool knows_of_a_fault() const {
+    EXPECT_EQ(::write(end_, "?", 1), 1);
+    return next_word() != '-';
+  }
+
+ private:
+  [[nodiscard]] char next_word() const {
+    char word = 0;
+    return ::read(end_, &word, 1) == 1 ? word : '\0';
+  }
+
+  pid_t process_ = 0;
+  int end_ = -1;
+};
+
 TEST(ControlChannel, TellsAllOfAFault) {
   ControlHub hub;
   const HubAddress address = hub.address();
@@ -121,6 +171,29 @@ TEST(ControlChannel, NamesAProcessThatIsStopped) {
   EXPECT_EQ(zero.fault()->rank, 1);
   EXPECT_EQ(zero.fault()->place, "1F4 of step 7");
   EXPECT_THAT(zero.fault()->what, HasSubstr("does not answer, and may be stopped (last heard of "));
+}
+
+// As Ctrl+Z and fg do with a job: the one that goes on first has heard of nobody for a while.
+TEST(ControlChannel, BlamesNobodyForThatItWasStoppedItself) {
+  const auto wait = [](int milliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  };
+  ControlHub hub;
+  const HubAddress address = hub.address();
+  ControlOptions options = options_of(0, 2);
+  options.longest_silence = Seconds(1.0);
+  const HubProcess zero(options, std::move(hub));
+  const OtherProcess one(options_of(1, 2), address);
+  ASSERT_TRUE(zero.has_other());
+  one.send(SIGSTOP);
+  wait(100);  // whatever it sent was read
+  zero.send(SIGSTOP);
+  wait(1300);
+  zero.send(SIGCONT);
+  wait(100);
+  one.send(SIGCONT);
+  wait(100);
+  EXPECT_FALSE(zero.knows_of_a_fault());
 }
 
 TEST(ControlChannel, SaysThatAProcessDiedAtItsStartBeforeItsFirstBeat) {

@@ -180,5 +180,36 @@ TEST(LaunchedCommand, SaysWhoDiedAtTheStart) {
                                ": its process has ended without a word\n");
 }
 
+/// Two processes of one job, of which rank 1 was given one input otherwise; what each says of it.
+std::array<std::string, 2> errors_of_differing(std::optional<std::size_t> differing) {
+  const int port = listen_on(0).port;
+  const auto prepare = [&](JobProcess* process) {
+    prepare_together(process, std::nullopt, [&] {
+      std::vector<SharedInput> inputs = {
+          {"the command line", "a"}, {"--data", ""}, {"--orders", "0F0,0B0"}};
+      if (differing && process->rank() == 1) {
+        inputs[*differing].content += " ";
+      }
+      return inputs;
+    });
+    return 0;
+  };
+  const Peer zero(0, port, prepare);
+  const Peer one(1, port, prepare);
+  return {zero.errors(), one.errors()};
+}
+
+TEST(LaunchedCommand, RefusesWhicheverInputIsAnotherOnSomeRank) {
+  const std::array<std::string, 3> names = {"the command line", "--data", "--orders"};
+  for (std::size_t input = 0; input < names.size(); ++input) {
+    const std::string host = own_host_name();
+    const std::array<std::string, 2> errors = errors_of_differing(input);
+    EXPECT_EQ(errors[0], "test: rank 1 on host " + host + ": expected " + names[input] +
+                             " to be that of rank 0 on host " + host + ", got another\n");
+    EXPECT_EQ(errors[1], "");
+  }
+  EXPECT_EQ(errors_of_differing(std::nullopt), (std::array<std::string, 2>{}));
+}
+
 }  // namespace
 }  // namespace ptdp
