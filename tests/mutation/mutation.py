@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Puts small faults into the code, one at a time, and says which of them no test notices.
 
-Every fault of mutants.json (find, replace, what it is, the test programs that should notice; harmless
-where nobody could) is built into a copy of the tree at once, behind a switch that is read when
+Every fault of mutants.json is built into a copy of the tree at once, behind a switch that is read when
 a program starts: PTDP_MUTANT=<number> turns one of them on. Its test programs must then fail.
+
+A fault has the keys "file", "what", "find" (an expression, or whole statements: once in the file, or in
+the text of "in"), "replace", "tests" (the programs that should notice) and, where nobody could, "harmless".
 
 usage: tests/mutation/mutation.py DIRECTORY [--only NUMBERS] [--wide] [--jobs N]
   DIRECTORY  where the copy is made and built; can be used again
@@ -26,6 +28,7 @@ LONGEST_S = 300  # a test program; beyond it the fault is noticed by a hang
 
 SWITCH = """// Written by tests/mutation/mutation.py.
 #pragma once
+#if __cplusplus >= 202002L  // not where CMake tries the compiler
 #include <cstdlib>
 #include <type_traits>
 inline const int ptdp_mutant_chosen = [] {
@@ -38,6 +41,7 @@ constexpr bool ptdp_mutant(int number) {
   }
   return ptdp_mutant_chosen == number;
 }
+#endif
 """
 
 
@@ -60,10 +64,12 @@ def edited(text, mutants, path):
     """The text of a file with all its faults built in."""
     places = []
     for number, mutant in mutants:
-        if text.count(mutant["find"]) != 1:
-            sys.exit(f"mutant {number}: {path}: expected its text once, "
-                     f"found it {text.count(mutant['find'])} times: {mutant['find']}")
-        begin = text.index(mutant["find"])
+        around = mutant.get("in", mutant["find"])
+        for wanted, where in ((around, text), (mutant["find"], around)):
+            if where.count(wanted) != 1:
+                sys.exit(f"mutant {number}: {path}: expected its text once, "
+                         f"found it {where.count(wanted)} times: {wanted}")
+        begin = text.index(around) + around.index(mutant["find"])
         places.append((begin, begin + len(mutant["find"]), number, mutant))
     places.sort()
     for (_, end, number, _), (begin, _, other, _) in zip(places, places[1:]):
