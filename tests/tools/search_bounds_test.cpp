@@ -50,6 +50,7 @@ TEST(NumberOfGpus, IsNeverExceededByAPlan) {
     ASSERT_TRUE(answers(run)) << gpus;
     ASSERT_TRUE(is_finite_json(run.output)) << gpus;
     const json result = json::parse(run.output);
+    EXPECT_EQ(result["inputs"]["global_batch_size"], 2 * gpus);
     for (const json& plan : result["plans"]) {
       EXPECT_LE(plan["gpus_used"], gpus);
     }

@@ -375,6 +375,18 @@ TEST(StageMemory, IsThatOfTheKindsOfItsLayers) {
   EXPECT_EQ(heaviest_stage(scenario, config), 1);
 }
 
+// By hand, interleaved: the last stage holds three chunks at its worst, which are all of the chunk
+// of three layers while its other chunk has one.
+TEST(StageMemory, HoldsTheChunksThatKeepMost) {
+  Scenario scenario = plain_scenario(small_latent_model());
+  scenario.job.model.num_layers = 8;
+  scenario.job.model.first_dense_layers = 8;
+  const ParallelConfig config{
+      .pp = 2, .vpp = 2, .schedule = ScheduleKind::kInterleaved, .layers_per_stage = {3, 1, 1, 3}};
+  EXPECT_NEAR(stage_memory(scenario, config, 1).activations.value(),
+              (9.0 * kept_by_layer(scenario, config, LayerKind{})).value(), 1e-6);
+}
+
 // Of Megatron-Core's loss one fp32 array is left beside the logits, of Megatron-LM's of 2021 two:
 // 4 bytes of 2048 tokens and 51200 entries of the vocabulary.
 TEST(StageMemory, HoldsWhatTheLossKeepsOfEachLogit) {

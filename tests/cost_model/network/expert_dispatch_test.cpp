@@ -174,6 +174,15 @@ TEST(DispatchTime, OfHierarchicalCrossesNicsOncePerNode) {
               expected, 1e-12);
 }
 
+// By hand: as above, with two bytes on their way where one is in a tier of half the bandwidth.
+TEST(DispatchTime, OfHierarchicalIsLongerThroughAnOversubscribedTier) {
+  const ClusterSpec cluster = pairs();
+  GroupPlacement four = experts_on(4, cluster);
+  four.oversubscription = 2.0;
+  EXPECT_NEAR(dispatch_time(kMegabyte, ExpertDispatch::kHierarchical, four, cluster).value(),
+              16e-6 + 2.0 * 5.0 / 6.0 * 1e-4, 1e-12);
+}
+
 // By hand: the same with NICs of 1000 GB/s, two GPUs visited.
 TEST(DispatchTime, OfHierarchicalIsThatOfTheSlowerStage) {
   ClusterSpec cluster = pairs();

@@ -102,6 +102,9 @@ TEST(RankParameters, AreShardedByThoseWhoHoldTheSame) {
       .tp = 2, .pp = 2, .dp = 16, .ep = 4, .etp = 2, .sequence_parallel = true};
   EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0, .experts = 800.0}, config), 100.0 + 200.0);
   EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0}, {.dp = 16}), 100.0);
+  // Both directions of a bidirectional pipeline hold every layer.
+  const ParallelConfig both_ways{.pp = 2, .dp = 16, .schedule = ScheduleKind::kDualPipe};
+  EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0}, both_ways), 50.0);
 }
 
 }  // namespace

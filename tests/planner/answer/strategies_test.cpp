@@ -51,6 +51,9 @@ TEST(CompareStrategies, FindsWhatASearchWithItsPinsFinds) {
   // torchtitan shards in full only; with a pipeline that is ZeRO-1.
   expect(Strategy::kPtdP, best({.pp = IntegerRanges::parse("2:32", 1, 64, "")}));
   EXPECT_EQ(loss(comparison, *comparison.best()), 0.0);
+  for (const StrategyResult& result : comparison.results) {
+    EXPECT_TRUE(!result.plan.has_value() || loss(comparison, result) >= 0.0);
+  }
 }
 
 TEST(CompareStrategies, CostsWhatTheStackDoesNotRunAndSaysSo) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "planner/answer/explanation_report.h"
 #include "tests/support/scenarios.h"
 
@@ -70,6 +72,24 @@ TEST(Summary, GivesDaysAndCostForABudget) {
 
 TEST(Summary, CallsRunnersUpWithinTheIntervalTies) {
   EXPECT_THAT(summary(selene_2021("1T"), {.gpus = 3072}), HasSubstr("a tie within the interval"));
+}
+
+TEST(Summary, CallsNoRunnerUpBeyondTheIntervalATie) {
+  const PlanningResult result =
+      plan_training(selene_2021("1.7B"),
+                    {.gpus = 64, .pins = {.recompute = {Recompute::kFull}}, .num_best = 400});
+  const Estimate<Seconds>& best = result.plans.front().predicted.iteration_time;
+  const auto num_ties = std::ranges::count_if(
+      result.plans.begin() + 1, result.plans.end(),
+      [&](const Plan& plan) { return plan.predicted.iteration_time.value <= best.high; });
+  ASSERT_LT(num_ties + 1, std::ssize(result.plans)) << "all are ties";
+  const std::string text = summarize(result, {}, {"an assumption"}, "a command");
+  const std::string tie = ", a tie within";
+  std::ptrdiff_t told = 0;
+  for (std::size_t at = text.find(tie); at != std::string::npos; at = text.find(tie, at + 1)) {
+    ++told;
+  }
+  EXPECT_EQ(told, num_ties);
 }
 
 TEST(Summary, SaysThatNothingIsPublishedWhereNothingIs) {

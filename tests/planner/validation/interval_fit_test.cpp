@@ -54,6 +54,7 @@ TEST(HeldOutCoverage, KnowsNothingOfTheGroup) {
   EXPECT_EQ(coverages[0].num_calibrated, 0);
   EXPECT_EQ(coverages[0].inside_interval, 1.0);  // 1.2 lies between 1 and the 2.0 of b
   EXPECT_EQ(coverages[1].inside_interval, 0.0);
+  EXPECT_EQ(summarize(coverages).inside_interval, 0.5);
 }
 
 }  // namespace

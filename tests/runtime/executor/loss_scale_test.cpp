@@ -111,6 +111,25 @@ TEST(LossScale, GoesOnFromACheckpointAndSkippedStepsLeaveAdamAsItWas) {
   EXPECT_EQ(after_skips, at_once);
 }
 
+// What is told of a step does not depend on the scale, but for rounding.
+TEST(LossScale, IsNotInTheNormThatIsTold) {
+  const TemporaryDirectory directory;
+  const LoneExecutor lone(settings_of({}, half_precision_job()));
+  const auto norm_with = [&](double scale) {
+    const Checkpoint checkpoint =
+        lone.saved(directory.path() / std::to_string(scale), 1, scale, keep);
+    double norm = 0.0;
+    lone.with([&](Executor& executor, Backend& /*backend*/) {
+      executor.restore(checkpoint);
+      norm = executor.run_step().gradient_norm;
+    });
+    return norm;
+  };
+  const double small = norm_with(256.0);
+  EXPECT_GT(small, 0.0);
+  EXPECT_NEAR(norm_with(1024.0) / small, 1.0, 1e-2);
+}
+
 // With no smaller scale to go to a training would skip steps for ever. Here the loss is finite, but
 // inputs without a spread make norms divide by nearly nothing, behind a table of large values.
 TEST(LossScale, EndsATrainingWhereTheSmallestOverflows) {

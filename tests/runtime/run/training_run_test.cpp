@@ -205,6 +205,26 @@ TEST(TrainingRun, EndsAfterAStepThatSentOtherBytesAndSavesNothingOfIt) {
   EXPECT_EQ(Checkpoint::newest_step(directory.path() / "wrong"), 0);
 }
 
+// The steps that are saved are those of the training, wherever this run of it began.
+TEST(TrainingRun, SavesTheSameStepsAfterAResume) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({}, job);
+  RunOptions options = options_for(3);
+  options.checkpoint = {.save_to = directory.path() / "begun"};
+  static_cast<void>(run_training(settings, data_for(job), options));
+  const Checkpoint begun = Checkpoint::open(directory.path() / "begun");
+  ASSERT_EQ(begun.state().step, 3);
+  options.checkpoint = {.resume = &begun, .save_to = directory.path() / "resumed", .save_every = 2};
+  static_cast<void>(run_training(settings, data_for(job), options));
+  const auto is_saved = [&](const std::string& step) {
+    return std::filesystem::exists(directory.path() / "resumed" / ("step-0000000" + step));
+  };
+  EXPECT_TRUE(is_saved("4"));
+  EXPECT_FALSE(is_saved("5"));
+  EXPECT_TRUE(is_saved("6"));
+}
+
 TEST(TrainingRun, EndsAfterAStepThatHeldOtherMemory) {
   Job job = small_job();
   job.model.vocab_size = 40'000;  // 2.5 MB of weights, gradients and states

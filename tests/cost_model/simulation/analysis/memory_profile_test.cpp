@@ -1,6 +1,6 @@
 #include "cost_model/simulation/analysis/memory_profile.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <sstream>
@@ -74,6 +74,21 @@ TEST(MemoryProfile, HoldsTheBuffersOfMessages) {
             "0:8 1:9 1.5:8 4.5:9 7:0");
   EXPECT_EQ(samples_of(memory_profile(schedule, timeline.spans[1], 1, use)),
             "0:0 1:1 1.5:9 2.5:8 4.5:1 5:0");
+}
+
+// By hand, rank 0: F 0-1 and 1-2, sends 2-2.5 and 2.5-3 s. What is to be sent is there from its F
+// on.
+TEST(MemoryProfile, HoldsWhatWaitsToBeSent) {
+  const Schedule schedule =
+      complete_schedule({"0F0 0F1 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1",
+                         "1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1"},
+                        2);
+  StepTimes times = times_of_memory_tests();
+  times.messages = MessageMode::kBlocking;
+  const Timeline timeline = simulate_step(schedule, times);
+  const MemoryUse use{.activations = {Bytes(8.0)}, .message = Bytes(1.0)};
+  EXPECT_THAT(samples_of(memory_profile(schedule, timeline.spans[0], 0, use)),
+              testing::StartsWith("0:8 1:17 2:18 2.5:17 3:16 "));
 }
 
 TEST(MemoryProfile, TakesAmountsStageByStage) {
