@@ -204,8 +204,10 @@ TEST(LaunchedCommand, RefusesWhicheverInputIsAnotherOnSomeRank) {
   for (std::size_t input = 0; input < names.size(); ++input) {
     const std::string host = own_host_name();
     const std::array<std::string, 2> errors = errors_of_differing(input);
-    EXPECT_EQ(errors[0], "test: rank 1 on host " + host + ": expected " + names[input] +
-                             " to be that of rank 0 on host " + host + ", got another\n");
+    std::string expected = "test: rank 1 on host ";
+    expected.append(host).append(": expected ").append(names[input]);
+    expected.append(" to be that of rank 0 on host ").append(host).append(", got another\n");
+    EXPECT_EQ(errors[0], expected);
     EXPECT_EQ(errors[1], "");
   }
   EXPECT_EQ(errors_of_differing(std::nullopt), (std::array<std::string, 2>{}));
