@@ -39,6 +39,16 @@ bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
 }
 
+/// Reads the key "schema", which must be that.
+void expect_schema(ObjectReader& reader, const std::string& expected) {
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != expected) {
+    throw Error(reader.place_of("schema") + ": expected \"" + expected + "\", got " +
+                in_quotes(schema));
+  }
+}
+
 /// Another name that a profile goes by.
 struct Alias {
   std::string name;
@@ -58,12 +68,7 @@ std::optional<std::string> find_alias(ProfileKind kind, const std::string& name)
     return std::nullopt;
   }
   ObjectReader reader = ObjectReader::from_file(path);
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != kAliasSchema) {
-    throw Error(reader.place_of("schema") + ": expected \"" + kAliasSchema + "\", got " +
-                in_quotes(schema));
-  }
+  expect_schema(reader, kAliasSchema);
   std::optional<std::string> found;
   for (const KindTraits& traits : kKinds) {
     std::vector<Alias> aliases;
@@ -87,13 +92,7 @@ const char* schema_of(ProfileKind kind) {
 }
 
 void check_schema(ObjectReader& reader, ProfileKind kind) {
-  const std::string expected = schema_of(kind);
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != expected) {
-    throw Error(reader.place_of("schema") + ": expected \"" + expected + "\", got " +
-                in_quotes(schema));
-  }
+  expect_schema(reader, schema_of(kind));
 }
 
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {

@@ -12,8 +12,8 @@ namespace ptdp {
 struct RankParameters {
   double dense = 0.0;    ///< As many times as there are dp·cp ranks that share them.
   double experts = 0.0;  ///< As many times as expert_data_size() says.
-  /// Of `dense`, weights of layers that a recipe for 8 bits covers: matrices but the router's, and
-  /// none of the ends of the model. Experts are theirs whole.
+  /// The part of `dense` that a recipe for 8 bits covers: weights of layers' matrices but the
+  /// router's, and none of the ends of the model. Of experts it covers all.
   double matrices = 0.0;
 
   [[nodiscard]] double total() const { return dense + experts; }
@@ -21,8 +21,8 @@ struct RankParameters {
   friend RankParameters operator*(const RankParameters& parameters, double factor);
 };
 
-/// Of one layer: its matrices and column-parallel biases over t, norms, row-parallel biases,
-/// router and compressions in full, its experts over ep·etp.
+/// A rank's part of one layer: its matrices and column-parallel biases over t, norms, row-parallel
+/// biases, router and compressions in full, its experts over ep·etp.
 [[nodiscard]] RankParameters layer_parameters_of_rank(const TransformerConfig& model,
                                                       const ParallelConfig& config, LayerKind kind);
 

@@ -43,14 +43,13 @@ struct RuntimeBuffers {
 [[nodiscard]] RuntimeBuffers runtime_buffers(const Scenario& scenario,
                                              const ParallelConfig& config);
 
-/// Of a layer, per microbatch. With n = s·b tokens, r = n/t rows with sequence parallelism (else
-/// n), e and c the bytes of an element and of an accumulator, a and k the widths of a rank's
-/// queries and keys, f that of its MLP, g heads of a rank:
+/// What a layer has in memory of a microbatch. With n = s·b tokens, r = n/t rows with sequence
+/// parallelism (else n), e and c the bytes of an element and of an accumulator, a and k the widths
+/// of a rank's queries and keys, f that of its MLP, g heads of a rank:
 ///
 ///   most      4r·h·e + 4r·c + n(2a + 2k + f_up + f)·e + n·g·c
-///   kept      most; without attention's result and n·g·c where attention is recomputed; r·h·e
-///   where
-///             the layer is
+///   kept      most; without attention's result and n·g·c where attention is recomputed;
+///             r·h·e where the layer is
 ///   deferred  2r·h·e + 2n·h·e + n(2a + 2k + f_up + f)·e
 ///
 /// which is 16 elements per sbh, and its statistics, for GPT on one rank: dropout masks are made

@@ -65,7 +65,7 @@ struct PipelineCosts {
   StageCosts slowest;
   Seconds mean;
 };
-/// That mean, which does not depend on how layers are split; no more than the slowest stage takes.
+/// The mean time of the stages does not depend on how layers are split. The slowest takes no less.
 [[nodiscard]] Seconds mean_stage_time(const Scenario& scenario, const ParallelConfig& config,
                                       const MicrobatchCosts& costs);
 [[nodiscard]] PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,

@@ -64,7 +64,7 @@ void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit
 /// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
 [[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
                                           const ParallelConfig& config, int stage);
-/// Both, of all virtual stages and of all stages, worked out at once.
+/// Counts the layers of all virtual stages and of all stages at once.
 class LayersOfStages {
  public:
   LayersOfStages(const TransformerConfig& model, const ParallelConfig& config);

@@ -22,7 +22,7 @@ struct SimulationContext {
 [[nodiscard]] std::string simulation_text(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation,
                                           const DrawingWindow& window);
-/// The same figures as `ptdp.simulation/1`, described in FORMATS.md.
+/// Writes the figures as `ptdp.simulation/1`, described in FORMATS.md.
 [[nodiscard]] std::string simulation_json(const Plan& plan, const SimulationContext& context,
                                           const PlanSimulation& simulation);
 

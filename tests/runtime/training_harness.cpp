@@ -51,18 +51,6 @@ Schedule without_optimizer(Schedule schedule) {
   return schedule;
 }
 
-std::vector<double> values_of(const Buffer& buffer, Backend& backend) {
-  Tensor wide(backend, DataType::kFloat64, buffer.size);
-  std::vector<double> values(static_cast<std::size_t>(buffer.size));
-  if (buffer.type == DataType::kFloat64) {
-    backend.copy(buffer, wide);
-  } else {
-    backend.convert(buffer, wide);
-  }
-  backend.copy_out(wide, values.data());
-  return values;
-}
-
 /// Puts what this rank updates into the whole tensors: every element of the model is updated by
 /// some rank.
 void collect(Executor& executor, Backend& backend, Buffer OwnedSlice::*which, Tensors& whole) {
@@ -91,6 +79,18 @@ double norm(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+std::vector<double> values_of(const Buffer& buffer, Backend& backend) {
+  Tensor wide(backend, DataType::kFloat64, buffer.size);
+  std::vector<double> values(static_cast<std::size_t>(buffer.size));
+  if (buffer.type == DataType::kFloat64) {
+    backend.copy(buffer, wide);
+  } else {
+    backend.convert(buffer, wide);
+  }
+  backend.copy_out(wide, values.data());
+  return values;
+}
 
 ParallelConfig Layout::config() const {
   return {.tp = tp,

@@ -75,6 +75,9 @@ struct Trained {
 [[nodiscard]] Trained train(const TrainingSettings& settings, std::int64_t steps,
                             const BackendMaker& make_backend, bool uses_nccl = false);
 
+/// The elements of a buffer of floating-point numbers.
+[[nodiscard]] std::vector<double> values_of(const Buffer& buffer, Backend& backend);
+
 /// Largest ‖a − b‖ / max(‖b‖, 1e-3·‖all of b‖) of any tensor; infinite where names or sizes differ.
 [[nodiscard]] double largest_difference(const Tensors& a, const Tensors& b);
 

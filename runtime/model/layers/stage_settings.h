@@ -38,7 +38,8 @@ struct Microbatch {
   /// Both until the last call for the microbatch.
   Buffer tokens = {};   ///< i32 [s, b]; where the stage begins the model.
   Buffer targets = {};  ///< i32 [s, b]; where it ends it.
-  /// Of every token's gradient: 1/(tokens of the global batch), times the loss scale of fp16.
+  /// Factor of every token's gradient: 1/(tokens of the global batch), times the loss scale of
+  /// fp16.
   double gradient_scale = 1.0;
 };
 

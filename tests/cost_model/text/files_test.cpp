@@ -1,11 +1,9 @@
 #include "cost_model/text/files.h"
 
 #include <gmock/gmock.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
-
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
 
@@ -38,28 +36,6 @@ std::size_t num_entries(const fs::path& directory) {
   return static_cast<std::size_t>(
       std::distance(fs::directory_iterator(directory), fs::directory_iterator()));
 }
-
-/// While it lives, no file of this process may grow beyond `bytes`: a disk that is full.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  FileSizeLimit(FileSizeLimit&&) = delete;
-  FileSizeLimit& operator=(FileSizeLimit&&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 TEST(ReadFile, GivesEveryByte) {
   const TemporaryDirectory directory;
@@ -163,7 +139,7 @@ TEST(WriteFile, GivesTheFileTheUsualPermissions) {
   EXPECT_EQ(fs::status(directory.path() / "x").permissions(), fs::perms{0640});
 }
 
-// Of a file that only its owner may read, or that the group may write.
+// Its owner alone may read the one file, its group may write the other.
 TEST(WriteFile, KeepsThePermissionsOfTheFileThatItReplaces) {
   const TemporaryDirectory directory;
   for (const auto permissions : {fs::perms{0600}, fs::perms{0664}, fs::perms{0750}}) {

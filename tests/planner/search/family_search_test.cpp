@@ -151,8 +151,8 @@ TEST(FamilySearch, FindsWhatCostingEachCandidateFinds) {
   }
 }
 
-// Of two microbatch sizes on one GPU, where a bound is nearly the step itself, the larger one is
-// met last and faster by a per mille: a bound that is hardly too high passes over it.
+// The search meets the larger of two microbatch sizes last, and it is faster by a per mille. On one
+// GPU a bound is nearly the step itself: one that is hardly too high passes over it.
 TEST(FamilySearch, PassesOverNothingThatIsHardlyFaster) {
   const Scenario scenario = few_layers("1.7B", "selene-a100", "megatron-lm-2022", 6, 96);
   std::vector<Candidate> all = cost_each(scenario, 1);

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "tests/runtime/checkpoint/checkpointed_model.h"
 #include "tests/support/error_of.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ptdp {
@@ -230,28 +231,6 @@ TEST(CheckpointWriter, RefusesToFinishWithoutAllShards) {
   writer.discard();
   EXPECT_EQ(num_hidden(directory.path()), 0U);
 }
-
-/// While it lives, no file of this process may grow beyond `bytes`: a disk that is full.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  FileSizeLimit(FileSizeLimit&&) = delete;
-  FileSizeLimit& operator=(FileSizeLimit&&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
 
 TEST(CheckpointWriter, SaysThatTheDiskIsFullAndLeavesTheEarlierOne) {
   const TemporaryDirectory directory;

@@ -69,10 +69,7 @@ void keep(Executor& /*executor*/, Backend& /*backend*/) {}
 std::vector<double> masters_of(Executor& executor, Backend& backend) {
   std::vector<double> all;
   for (const OwnedSlice& slice : executor.optimizer().owned_slices(0)) {
-    const Tensor wide(backend, DataType::kFloat64, slice.master.size);
-    backend.convert(slice.master, wide);
-    std::vector<double> values(static_cast<std::size_t>(slice.master.size));
-    backend.copy_out(wide, values.data());
+    const std::vector<double> values = values_of(slice.master, backend);
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;
