@@ -1,154 +1,173 @@
-// Token and position embeddings of the host's backend, and initial values.
+// Token and position embeddings.
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/cpu_backend.h"
-#include "tests/kernels/finite_differences.h"
-#include "tests/kernels/host_values.h"
-#include "tests/kernels/philox_reference.h"
+#include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
 namespace {
 
-Tensor ids_of(Backend& backend, const Values& ids) {
-  return tensor_of(backend, DataType::kInt32, ids);
-}
+class Embedding : public OnBackend {
+ protected:
+  [[nodiscard]] Buffer put_ids(const Values& ids) { return put(DataType::kInt32, ids); }
+};
+using Positions = OnBackend;
 
-TEST(Embedding, TakesRowsOfTheTableAndZeroesWhatAnotherRankHolds) {
-  CpuBackend backend;
-  constexpr std::int64_t width = 7;
-  for (const DataType type : kWorkingTypes) {
-    const Values table = random_values(5 * width, 1, type);  // rows 10 to 14
-    const Values ids = {14, 9, 10, 15, 12, 14, 0};
-    const Tensor out = poisoned(backend, type, 7 * width);
-    backend.embedding(ids_of(backend, ids), tensor_of(backend, type, table), 10, out);
-    const Values found = read_values(out);
-    for (std::size_t row = 0; row < ids.size(); ++row) {
-      for (std::int64_t c = 0; c < width; ++c) {
-        const auto entry = static_cast<std::int64_t>(ids[row]) - 10;
-        const double expected = entry >= 0 && entry < 5 ? table[entry * width + c] : 0.0;
-        EXPECT_EQ(found[row * width + c], expected);
+class EmbeddingGradient : public Embedding {
+ protected:
+  /// Of a table's rows from `first` on, added to `before`. What follows it in memory stays as it
+  /// is.
+  Values gradient_of(const Values& ids, const Buffer& dy, std::int64_t first,
+                     const Values& before) {
+    const auto size = static_cast<std::int64_t>(before.size());
+    const std::int64_t width = dy.size / static_cast<std::int64_t>(ids.size());
+    Values followed = before;
+    followed.insert(followed.end(), width, 1.0);
+    const Buffer memory = put(accumulator_of(dy.type), followed);
+    backend().embedding_gradient(put_ids(ids), dy, first, memory.slice(0, size));
+    EXPECT_EQ(get(memory.slice(size, width)), Values(width, 1.0));
+    return get(memory.slice(0, size));
+  }
+
+  void expect_sums(const Values& ids, const Values& dy, DataType type, std::int64_t first,
+                   const Values& before) {
+    const auto width = static_cast<std::int64_t>(dy.size() / ids.size());
+    const auto size = static_cast<std::int64_t>(before.size());
+    Values expected = before;
+    for (std::size_t i = 0; i < dy.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(ids[i / width]) - first;
+      if (row >= 0 && row * width < size) {
+        expected[row * width + i % width] += dy[i];
       }
     }
+    expect_near(gradient_of(ids, put(type, dy), first, before), expected, accumulator_of(type),
+                {.units = 100.0}, "gradient");
   }
-  backend.embedding(ids_of(backend, {}), poisoned(backend, kDouble, 5), 0, Tensor());
+};
+
+/// Tokens as text has them: token t about 1/(t + 1) times as often as token 0.
+Values skewed_ids(std::int64_t size, int vocabulary, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform;
+  Values ids(size);
+  for (double& id : ids) {
+    id = std::floor(std::pow(vocabulary, uniform(random))) - 1.0;
+  }
+  return ids;
 }
 
-TEST(EmbeddingGradient, IsTheAdjointOfTheLookup) {
-  CpuBackend backend;
-  constexpr std::int64_t width = 3;
-  const Values ids = {4, 2, 4, 9, 4, 3};
-  const Values table = random_values(4 * width, 1);  // rows 2 to 5
-  const Values dy = random_values(6 * width, 2);
-  const Values expected = numeric_gradient(table, [&](const Values& moved) {
-    const Tensor out = poisoned(backend, kDouble, 6 * width);
-    backend.embedding(ids_of(backend, ids), tensor_of(backend, kDouble, moved), 2, out);
-    return dot(read_values(out), dy);
-  });
-  const Tensor gradient = tensor_of(backend, kDouble, Values(table.size(), 0.0));
-  backend.embedding_gradient(ids_of(backend, ids), tensor_of(backend, kDouble, dy), 2, gradient);
-  expect_close(read_values(gradient), expected, 1e-6, 1.0, "table");
+TEST_F(Embedding, TakesRowsOfTheTableAndZeroesWhatAnotherRankHolds) {
+  const Values ids = {14, 9, 10, 15, 12, 14, 0};
+  for (const DataType type : computed_types()) {
+    for (const std::int64_t width : {1, 7, 4, 264}) {
+      const Values table = random_values(5 * width, 1, type);  // rows 10 to 14
+      const Buffer out = poison(type, 7 * width);
+      backend().embedding(put_ids(ids), put(type, table), 10, out);
+      Values expected(7 * width, 0.0);
+      for (std::int64_t i = 0; i < 7 * width; ++i) {
+        const auto entry = static_cast<std::int64_t>(ids[i / width]) - 10;
+        expected[i] = entry >= 0 && entry < 5 ? table[entry * width + i % width] : 0.0;
+      }
+      EXPECT_EQ(get(out), expected) << name_of(type) << " " << width;
+    }
+  }
+  backend().embedding(put_ids({}), poison(widest_type(), 5), 0, Tensor());
+}
+
+TEST_F(EmbeddingGradient, SumsTheRowsOfSkewedTokensInEveryType) {
+  for (const DataType type : computed_types()) {
+    for (const std::int64_t width : {1, 33, 68, 1048}) {
+      SCOPED_TRACE(testing::Message() << name_of(type) << " " << width);
+      expect_sums(skewed_ids(700, 60, static_cast<unsigned>(width)),
+                  random_values(700 * width, 1, type), type, 1,
+                  random_values(50 * width, 2, accumulator_of(type)));
+    }
+  }
+  backend().embedding_gradient(put_ids({}), Tensor(), 0, poison(widest_type(), 5));
+}
+
+// Runs of every length around those that are cut, wherever they begin among the sorted rows.
+TEST_F(EmbeddingGradient, SumsRunsOfEveryLengthWhereverTheyBegin) {
+  constexpr int width = 5;
+  const DataType type = DataType::kFloat32;
+  for (const int before : {0, 1, 31, 32, 40}) {
+    for (const int length : {1, 2, 31, 32, 33, 63, 64, 65, 97, 300}) {
+      SCOPED_TRACE(testing::Message() << before << " " << length);
+      Values ids(before, 0.0);
+      ids.insert(ids.end(), length, 1.0);
+      ids.insert(ids.end(), 34, 2.0);
+      ids.insert(ids.end(), 3, 3.0);
+      ids.insert(ids.end(), length, 4.0);
+      std::shuffle(ids.begin(), ids.end(), std::mt19937_64(static_cast<unsigned>(length)));
+      const Values dy = random_values(static_cast<std::int64_t>(ids.size()) * width, 3, type);
+      expect_sums(ids, dy, type, 0, Values(5 * width, 0.0));
+      expect_sums(ids, dy, type, 0, Values(4 * width, 0.0));  // the last is another rank's
+    }
+  }
+}
+
+TEST_F(EmbeddingGradient, OfOneTokenInAllRowsIsTheirSum) {
+  const DataType type = DataType::kBFloat16;
+  expect_sums(Values(3001, 2.0), random_values(3001 * 12, 1, type), type, 0,
+              random_values(4 * 12, 2, DataType::kFloat32));
 }
 
 // 2^24 + 1 is no f32: were rows added one by one to the gradient, both ones would be lost.
-TEST(EmbeddingGradient, SumsEachEntryByItselfBeforeItIsAdded) {
-  CpuBackend backend;
-  const Tensor gradient = tensor_of(backend, DataType::kFloat32, {0x1p24});
-  backend.embedding_gradient(ids_of(backend, {0, 0}),
-                             tensor_of(backend, DataType::kFloat32, {1, 1}), 0, gradient);
-  EXPECT_EQ(read_values(gradient), Values{0x1p24 + 2.0});
+TEST_F(EmbeddingGradient, SumsEachEntryByItselfBeforeItIsAdded) {
+  const Buffer ones = put(DataType::kFloat32, {1, 1});
+  EXPECT_EQ(gradient_of({0, 0}, ones, 0, {0x1p24}), Values{0x1p24 + 2.0});
 }
 
-TEST(EmbeddingGradient, AccumulatesManyRowsInEveryType) {
-  CpuBackend backend;
-  constexpr std::int64_t rows = 500;
-  constexpr std::int64_t width = 33;
-  constexpr std::int64_t entries = 20;
-  for (const DataType type : kWorkingTypes) {
-    const DataType accumulator = accumulator_of(type);
-    Values ids(rows);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      ids[r] = static_cast<double>((r * r + 3 * r) % 26);
-    }
+TEST_F(EmbeddingGradient, IsTheSameBitsOnAnyRankAlignmentAndRun) {
+  constexpr std::int64_t rows = 900;
+  constexpr std::int64_t width = 16;
+  const Values ids = skewed_ids(rows, 40, 7);
+  const Values zeros(40 * width, 0.0);
+  for (const DataType type : computed_types()) {
     const Values dy = random_values(rows * width, 1, type);
-    Values expected = random_values(entries * width, 2, accumulator);
-    const Tensor gradient = tensor_of(backend, accumulator, expected);
-    backend.embedding_gradient(ids_of(backend, ids), tensor_of(backend, type, dy), 3, gradient);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto entry = static_cast<std::int64_t>(ids[r]) - 3;
-      for (std::int64_t c = 0; c < width && entry >= 0 && entry < entries; ++c) {
-        expected[entry * width + c] += dy[r * width + c];
-      }
+    const Buffer aligned = put(type, dy);
+    const Values whole = gradient_of(ids, aligned, 0, zeros);
+    EXPECT_EQ(gradient_of(ids, aligned, 0, zeros), whole);
+    EXPECT_EQ(gradient_of(ids, put(type, dy, /*offset=*/1), 0, zeros), whole);
+    for (const std::int64_t first : {0, 8, 16, 24, 32}) {
+      const auto begin = whole.begin() + first * width;
+      EXPECT_EQ(gradient_of(ids, aligned, first, Values(8 * width, 0.0)),
+                Values(begin, begin + 8 * width));
     }
-    expect_close(read_values(gradient), expected, 100.0 * rounding_of(accumulator), 1.0,
-                 std::string(name_of(type)));
   }
 }
 
-TEST(Positions, AreAddedByPositionAndTheirGradientSumsTheBatch) {
-  CpuBackend backend;
-  constexpr std::int64_t width = 17;
-  const TokenRange range{.first_position = 3, .batch = 2, .seq_length = 8};
-  for (const DataType type : kWorkingTypes) {
+TEST_F(EmbeddingGradient, TouchesNothingWhereAllIsHeldByOtherRanks) {
+  const Values before = random_values(3 * 8, 1, DataType::kFloat32);
+  EXPECT_EQ(gradient_of(skewed_ids(100, 50, 1), poison(DataType::kFloat16, 100 * 8), 50, before),
+            before);
+}
+
+TEST_F(Positions, AreAddedByPositionAndTheirGradientSumsTheBatch) {
+  const TokenRange range{.first_position = 3, .batch = 3, .seq_length = 8};
+  constexpr std::int64_t rows = 14;  // five positions, the last for two sequences
+  for (const DataType type : computed_types()) {
     const DataType accumulator = accumulator_of(type);
-    const Values x = random_values(6 * width, 1, type);
-    const Values table = random_values(8 * width, 2, type);
-    Values sums = x;
-    Values expected = random_values(8 * width, 3, accumulator);
-    const Tensor y = tensor_of(backend, type, x);
-    const Tensor gradient = tensor_of(backend, accumulator, expected);
-    backend.add_positions(y, tensor_of(backend, type, table), range, 6);
-    backend.position_gradient(tensor_of(backend, type, x), gradient, range, 6);
-    for (std::int64_t r = 0; r < 6; ++r) {
-      for (std::int64_t c = 0; c < width; ++c) {
-        sums[r * width + c] += table[(3 + r / 2) * width + c];
-        expected[(3 + r / 2) * width + c] += x[r * width + c];
+    for (const std::int64_t width : {1, 17, 12, 264}) {
+      SCOPED_TRACE(testing::Message() << name_of(type) << " " << width);
+      const Values x = random_values(rows * width, 1, type);
+      const Values table = random_values(8 * width, 2, type);
+      Values sums = x;
+      Values expected = random_values(8 * width, 3, accumulator);
+      const Buffer y = put(type, x);
+      const Buffer gradient = put(accumulator, expected);
+      backend().add_positions(y, put(type, table), range, rows);
+      backend().position_gradient(put(type, x), gradient, range, rows);
+      for (std::int64_t i = 0; i < rows * width; ++i) {
+        const std::int64_t place = (3 + i / width / 3) * width + i % width;
+        sums[i] = rounded(rounded(x[i] + table[place], accumulator), type);
+        expected[place] += x[i];
       }
-    }
-    expect_close(read_values(y), sums, 2.0 * rounding_of(type), 1e-3, "sum");
-    expect_close(read_values(gradient), expected, 4.0 * rounding_of(accumulator), 1.0, "gradient");
-  }
-  backend.add_positions(Tensor(), poisoned(backend, kDouble, 5), range, 0);
-  backend.position_gradient(Tensor(), poisoned(backend, kDouble, 5), range, 0);
-}
-
-TEST(FillNormal, GivesEachElementOfTheWholeTheSameValueInEveryBlock) {
-  CpuBackend backend;
-  constexpr std::int64_t rows = 6;
-  constexpr std::int64_t columns = 10;
-  const MatrixBlock all{.rows = rows, .columns = columns, .total_columns = columns};
-  for (const DataType type : kWorkingTypes) {
-    const Tensor whole = poisoned(backend, type, rows * columns);
-    backend.fill_normal(whole, all, 99, 0.02);
-    const Values values = read_values(whole);
-    const MatrixBlock block{
-        .first_row = 2, .first_column = 5, .rows = 3, .columns = 4, .total_columns = columns};
-    const Tensor part = poisoned(backend, type, 12);
-    backend.fill_normal(part, block, 99, 0.02);
-    for (std::int64_t r = 0; r < 3; ++r) {
-      for (std::int64_t c = 0; c < 4; ++c) {
-        EXPECT_EQ(read_values(part)[r * 4 + c], values[(2 + r) * columns + 5 + c]);
-      }
+      EXPECT_EQ(get(y), sums);
+      expect_near(get(gradient), expected, accumulator, {.units = 4.0}, "gradient");
     }
   }
-}
-
-// Box & Muller from the words of an independent generator.
-TEST(FillNormal, DrawsTheNormalVariateOfTheElementsNumber) {
-  CpuBackend backend;
-  constexpr std::uint64_t key = 0x0102030405060708U;
-  const Tensor x = poisoned(backend, kDouble, 200);
-  backend.fill_normal(x, {.rows = 1, .columns = 200, .total_columns = 200}, key, 2.0);
-  Values expected;
-  for (std::uint32_t i = 0; i < 200; ++i) {
-    const PhiloxWords words = philox_reference({i, 0, 0, 0}, {0x05060708U, 0x01020304U});
-    const auto uniform_of = [](std::uint32_t high, std::uint32_t low) {
-      const auto bits = static_cast<double>(((std::uint64_t{high} << 32U) | low) >> 12U);
-      return (bits + 0.5) / 4503599627370496.0;
-    };
-    expected.push_back(2.0 * std::sqrt(-2.0 * std::log(uniform_of(words[0], words[1]))) *
-                       std::cos(2.0 * M_PI * uniform_of(words[2], words[3])));
-  }
-  expect_close(read_values(x), expected, 1e-13, 1.0, "normal");
+  backend().add_positions(Tensor(), poison(widest_type(), 5), range, 0);
+  backend().position_gradient(Tensor(), poison(widest_type(), 5), range, 0);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tests/kernels/host_values.h"
+#include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
 
@@ -22,6 +22,14 @@ inline Values numeric_gradient(const Values& x, const std::function<double(const
     gradient[i] = (above - below) / (2.0 * step);
   }
   return gradient;
+}
+
+/// The gradient at x that a backend found in its widest type against that of the definition.
+inline void expect_gradient(const Values& found, const Values& x,
+                            const std::function<double(const Values&)>& loss,
+                            const std::string& what) {
+  const double tolerance = widest_type() == kDouble ? 1e-6 : 1e-5;
+  expect_close(found, numeric_gradient(x, loss), tolerance, 1.0, what);
 }
 
 /// Σ a·b: a loss whose gradient with respect to a is b.

@@ -169,9 +169,14 @@ inline Values random_values(std::int64_t size, unsigned seed) {
   return values;
 }
 
-/// The same, rounded to a type: what a backend then reads exactly.
-inline Values random_values(std::int64_t size, unsigned seed, DataType type) {
-  return rounded(random_values(size, seed), type);
+/// Of this deviation, and rounded to a type: what a backend then reads exactly.
+inline Values random_values(std::int64_t size, unsigned seed, DataType type,
+                            double deviation = 1.0) {
+  Values values = random_values(size, seed);
+  for (double& x : values) {
+    x = rounded(deviation * x, type);
+  }
+  return values;
 }
 
 /// Every element within `relative` of the expected one or of `scale`.

@@ -30,7 +30,7 @@ TEST(HostProductScratch, IsABlockOfEachFactor) {
   EXPECT_EQ(host_product_scratch(large, Precision::kFp64), Bytes(8.0 * (120 * 256 + 256 * 512)));
 }
 
-// By hand; what oneDNN says of these shapes is in tests/kernels/product_scratch_test.cpp.
+// By hand; what oneDNN says of these shapes is in tests/kernels/cpu/product_scratch_test.cpp.
 TEST(HostProductScratch, IsWhatALibraryPacks) {
   const auto scratch = [](const HostProduct& product) {
     return host_product_scratch(product, Precision::kFp32);

@@ -3,23 +3,16 @@
 #include <stdexcept>
 #include <thread>
 
-#include "tests/kernels/cuda/device_values.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/kernels/tested_backend.h"
 
 namespace ptdp {
 namespace {
 
-using CudaBackend = OnGpu;
-
-TEST_F(CudaBackend, GivesBackWhatWasCopiedIn) {
-  for (const DataType type : {DataType::kFloat64, DataType::kFloat32, DataType::kBFloat16,
-                              DataType::kFloat16, DataType::kInt32}) {
-    const Values values = {1.0, -2.0, 3.0, 0.0, 5.0};
-    const Tensor tensor = on_gpu(type, values);
-    const Tensor other(gpu(), type, 5);
-    gpu().copy(tensor, other);
-    EXPECT_EQ(values_of(other), values) << name_of(type);
-  }
-}
+class CudaBackend : public OnBackend {
+ protected:
+  [[nodiscard]] Backend& gpu() const { return backend(); }
+};
 
 TEST_F(CudaBackend, CountsWhatIsAskedFor) {
   const std::int64_t before = gpu().bytes_in_use();
@@ -58,7 +51,7 @@ TEST_F(CudaBackend, KeepsBlocksApart) {
   for (int i = 0; i < num_blocks; ++i) {
     const Tensor& block = blocks[static_cast<std::size_t>(i)];
     if (!block.empty()) {
-      EXPECT_EQ(values_of(block), Values(static_cast<std::size_t>(1 + 37 * i), i)) << i;
+      EXPECT_EQ(get(block), Values(static_cast<std::size_t>(1 + 37 * i), i)) << i;
     }
   }
 }
@@ -71,7 +64,7 @@ TEST_F(CudaBackend, SaysHowMuchMemoryIsMissing) {
     EXPECT_NE(std::string(error.what()).find("4503599627370496 bytes asked for"), std::string::npos)
         << error.what();
   }
-  EXPECT_EQ(values_of(on_gpu(DataType::kFloat32, {1.0})), Values{1.0});
+  EXPECT_EQ(get(put(DataType::kFloat32, {1.0})), Values{1.0});
 }
 
 // Lane 1 overwrites what lane 0 wrote only because it waits for it.
@@ -86,7 +79,7 @@ TEST_F(CudaBackend, OrdersLanesByEvents) {
   gpu().use_lane(0);
   gpu().wait(scaled);
   gpu().scale(tensor, 3.0);
-  EXPECT_EQ(values_of(tensor.buffer().slice(0, 2)), Values({6.0, 6.0}));
+  EXPECT_EQ(get(tensor.buffer().slice(0, 2)), Values({6.0, 6.0}));
 }
 
 // A block that lane 1 released while lane 0 had not yet read it would be overwritten.
@@ -104,7 +97,7 @@ TEST_F(CudaBackend, HandsMemoryFromLaneToLaneInOrder) {
   gpu().fill(reused, 2.0);
   gpu().synchronize();
   gpu().use_lane(0);
-  EXPECT_EQ(values_of(result.buffer().slice(0, 1)), Values{1.0});
+  EXPECT_EQ(get(result.buffer().slice(0, 1)), Values{1.0});
 }
 
 TEST_F(CudaBackend, OrdersTheLanesOfTwoRanksOnOneGpu) {
@@ -120,7 +113,7 @@ TEST_F(CudaBackend, OrdersTheLanesOfTwoRanksOnOneGpu) {
     doubled = other->record();
   }).join();
   gpu().wait(doubled);
-  EXPECT_EQ(values_of(tensor.buffer().slice(0, 1)), Values{2.0});
+  EXPECT_EQ(get(tensor.buffer().slice(0, 1)), Values{2.0});
 }
 
 TEST_F(CudaBackend, TimesWhatLiesBetweenEvents) {
