@@ -11,6 +11,7 @@
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/near_miss.h"
+#include "planner/search/derived_search.h"
 
 namespace ptdp {
 namespace {
@@ -187,8 +188,14 @@ void pin_usual(Pins& pins) {
   if (pins.offload.empty()) {
     pins.offload = {Offload::kNone};
   }
+  if (!pins.offload_num_layers.has_value() && offloads_activations(pins)) {
+    pins.offload_num_layers = 0;  // all but the last
+  }
   if (!pins.recompute_modules.has_value() && pins.recompute.front() == Recompute::kSelective) {
     pins.recompute_modules = kCoreAttentionAlone;
+  }
+  if (!pins.recompute_num_layers.has_value() && pins.recompute.front() == Recompute::kFull) {
+    pins.recompute_num_layers = 0;  // all
   }
   pins.sequence_parallel = pins.sequence_parallel.value_or(false);
   pins.reshard_after_forward = pins.reshard_after_forward.value_or(true);
@@ -228,11 +235,9 @@ Pins overlay(Pins pins, const Pins& partial) {
   if (partial.recompute_modules.has_value()) {
     pins.recompute_modules = partial.recompute_modules;
   }
-  if (partial.recompute_method.has_value()) {
-    pins.recompute_method = partial.recompute_method;
-  }
   if (partial.recompute_num_layers.has_value()) {
     pins.recompute_num_layers = partial.recompute_num_layers;
+    pins.recompute_method = partial.recompute_method;
   }
   if (!partial.layers_per_stage.empty()) {
     pins.layers_per_stage = partial.layers_per_stage;
@@ -326,15 +331,14 @@ Pins parse_partial_config(std::string_view text, const std::string& place) {
 }
 
 Explanation explain(const Scenario& scenario, const SearchOptions& options, const Pins& partial) {
+  const auto find = [&](const SearchOptions& searched) {
+    SearchResult found = search(scenario, searched);
+    add_derived_plans(scenario, searched, found);
+    return found;
+  };
   SearchOptions matching = options;
   matching.pins = overlay(options.pins, partial);
-  matching.num_best = 1;
-  matching.wants_front = false;
-  SearchOptions all = matching;
-  all.pins = options.pins;
-  return {.matching_options = matching,
-          .matching = search(scenario, matching),
-          .all = search(scenario, all)};
+  return {.matching_options = matching, .matching = find(matching), .all = find(options)};
 }
 
 }  // namespace ptdp

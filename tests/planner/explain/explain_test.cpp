@@ -205,6 +205,19 @@ TEST(ParsePartialConfig, ReadsWhatRecomputationIsOf) {
   EXPECT_EQ(pins.recompute_num_layers, 3);
 }
 
+// Of 48 layers of one stage 33 recompute; the search alone knows all or none.
+TEST(Explain, ComparesWithPlansThatRecomputeSomeLayers) {
+  const Scenario scenario =
+      shipped_scenario("39B", "mosaicml-a100-40gb", "megatron-core-2024", 2440);
+  const SearchOptions options{.gpus = 2440, .pins = {.tp = IntegerRanges(8)}};
+  const Explanation explanation =
+      explain(scenario, options, parse_partial_config("pp=2", "--explain"));
+  const Candidate& best = explanation.all.best.front();
+  EXPECT_TRUE(best.config.recomputes_by_layers()) << to_string(best.config);
+  EXPECT_LT(best.time, search(scenario, options).best.front().time);
+  EXPECT_LT(best.time, explanation.matching.best.front().time);
+}
+
 /// Asks for one configuration, as it is printed, of a search that is pinned to another: the other
 /// is what there is without it, and of itself nothing is left open or left out.
 void expect_in_place_of(const ParallelConfig& pinned, const ParallelConfig& asked,
@@ -263,8 +276,15 @@ TEST(Explain, SearchesTheConfigurationThatIsPrintedAndNoOther) {
   expect_in_place_of(shared, activations, experts, 16);
   expect_in_place_of(activations, shared, experts, 16);
   expect_in_place_of(activations, optimizer, experts, 16);
+  ParallelConfig all_but_the_last = activations;
+  all_but_the_last.offload_num_layers = 0;
+  expect_in_place_of(activations, all_but_the_last, experts, 16);
   expect_in_place_of(shared, far_apart, experts, 16);
   expect_in_place_of(far_apart, shared, experts, 16);
+  ParallelConfig all_layers = far_apart;
+  all_layers.recompute_method = {};
+  all_layers.recompute_num_layers = 0;
+  expect_in_place_of(far_apart, all_layers, experts, 16);
   expect_in_place_of(optimizer, uneven, experts, 16);
 
   const Scenario replicated = shipped_scenario("gpt2-1.5b", "dgx-h100", "torchtitan-2024", 32);
