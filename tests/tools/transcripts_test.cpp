@@ -1,0 +1,123 @@
+// What commands print, to the byte: tests/golden/transcripts. A change of it is meant, or a fault;
+// `PTDP_WRITE_TRANSCRIPTS=1 transcripts_test` writes it down, and the diff is read like code.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "tests/support/commands.h"
+
+namespace ptdp {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Its words; those of a file of the source tree begin with "@".
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream text(line);
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) {
+    words.push_back(word.front() == '@' ? PTDP_SOURCE_DIR + ("/" + word.substr(1)) : word);
+  }
+  return words;
+}
+
+ProgramRun run_line(const std::string& line, const fs::path& directory) {
+  std::vector<std::string> words = words_of(line);
+  const std::string program = words.front();
+  words.erase(words.begin());
+  const RunOptions options{.directory = directory};
+  return program == "ptdp-plan"       ? run_plan(words, options)
+         : program == "ptdp-sim"      ? run_sim(words, options)
+         : program == "ptdp-validate" ? run_validate(words, options)
+         : program == "ptdp-run"      ? run_run(words, options)
+                                      : run_calibrate(words, options);
+}
+
+/// Long fractions with nine digits: the last bits of exp() depend on the processor.
+std::string with_short_numbers(const std::string& text) {
+  static const std::regex long_number(R"(\d+\.\d{6,}(e[-+]\d+)?)");
+  std::string result;
+  auto end = text.begin();
+  for (std::sregex_iterator it(text.begin(), text.end(), long_number); it != std::sregex_iterator();
+       ++it) {
+    result.append(end, text.begin() + it->position());
+    result += fmt::format("{:.9g}", std::stod(it->str()));
+    end = text.begin() + it->position() + it->length();
+  }
+  return result.append(end, text.end());
+}
+
+/// Standard output, standard error and, where it is not 0, the status; no path of this machine.
+std::string answer(const ProgramRun& run) {
+  std::string text = run.output + run.errors;
+  if (run.status != 0) {
+    text += "status " + std::to_string(run.status) + "\n";
+  }
+  const std::string root = std::string(PTDP_SOURCE_DIR) + "/";
+  for (std::size_t at = text.find(root); at != std::string::npos; at = text.find(root, at)) {
+    text.replace(at, root.size(), "@");
+  }
+  return with_short_numbers(text);
+}
+
+/// The transcript with each of its commands, the lines that begin with "$ ", answered anew.
+std::string answered(const std::string& transcript) {
+  const TemporaryDirectory directory;
+  std::istringstream lines(transcript);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("$ ")) {
+      text += line + "\n" + answer(run_line(line.substr(2), directory.path()));
+    }
+  }
+  return text;
+}
+
+/// The first line that differs, which says more than two pages; empty where none does.
+std::string first_difference(const std::string& found, const std::string& expected) {
+  std::istringstream found_lines(found);
+  std::istringstream expected_lines(expected);
+  std::string command;
+  for (int number = 1;; ++number) {
+    std::string found_line;
+    std::string expected_line;
+    const bool is_found = static_cast<bool>(std::getline(found_lines, found_line));
+    const bool is_expected = static_cast<bool>(std::getline(expected_lines, expected_line));
+    if (expected_line.starts_with("$ ")) {
+      command = expected_line;
+    }
+    if (is_found != is_expected || found_line != expected_line) {
+      return fmt::format("line {}: {}\n  found:    {}\n  expected: {}", number, command, found_line,
+                         expected_line);
+    }
+    if (!is_found) {
+      return "";
+    }
+  }
+}
+
+TEST(Transcripts, AreWhatTheCommandsPrint) {
+  int num_transcripts = 0;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(fs::path(PTDP_SOURCE_DIR) / "tests/golden/transcripts")) {
+    if (entry.path().extension() != ".txt") {
+      continue;
+    }
+    ++num_transcripts;
+    const std::string expected = content_of(entry.path());
+    const std::string found = answered(expected);
+    if (std::getenv("PTDP_WRITE_TRANSCRIPTS") != nullptr) {
+      std::ofstream(entry.path()) << found;
+    }
+    EXPECT_EQ(first_difference(found, expected), "") << entry.path().filename().string();
+  }
+  EXPECT_EQ(num_transcripts, 7);
+}
+
+}  // namespace
+}  // namespace ptdp
