@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/text/object_writer.h"
 

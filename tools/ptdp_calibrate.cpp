@@ -8,9 +8,9 @@
 #include "cost_model/error.h"
 #include "cost_model/measured/quantile.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/tuning/profile_refit.h"
-#include "planner/validation/interval_fit.h"
-#include "planner/validation/refit.h"
+#include "planner/accuracy/calibration_refit.h"
+#include "planner/accuracy/interval_fit.h"
+#include "planner/profile_refit/profile_refit.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/output_files.h"
 

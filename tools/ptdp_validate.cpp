@@ -9,11 +9,11 @@
 #include "cost_model/error.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/near_miss.h"
+#include "planner/accuracy/error_page.h"
+#include "planner/accuracy/partial_runs.h"
+#include "planner/accuracy/validation_report.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
-#include "planner/validation/error_page.h"
-#include "planner/validation/partial_runs.h"
-#include "planner/validation/validation_report.h"
 #include "tools/shared/command_line.h"
 
 namespace ptdp {

@@ -2,7 +2,7 @@
 
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 #include "cost_model/network/collectives.h"

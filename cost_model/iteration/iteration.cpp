@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/simulated_step.h"
@@ -76,7 +76,7 @@ void add_reduction_traffic(const Scenario& scenario, const ParallelConfig& confi
   const Placements groups = place_groups(config, scenario.cluster);
   const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
     const Bytes gradients(parameters * scenario.stack.reduced_gradient_bytes);
-    return config.zero_stage >= 1
+    return shards_optimizer(config)
                ? ring_reduce_scatter_volume(gradients, group.size) +
                      ring_all_reduce_volume(gradients / static_cast<double>(group.size),
                                             groups.shard_replicas.size) +

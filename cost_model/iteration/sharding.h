@@ -1,7 +1,7 @@
 // Full sharding, ZeRO stages 2 and 3 and FSDP: what it makes each microbatch send.
 #pragma once
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/step_terms.h"
 #include "cost_model/stage/stage.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
@@ -91,7 +91,7 @@ StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config)
         has_any ? static_cast<int>(num_gradient_buckets(scenario.stack, config.pp, held.total()))
                 : 0;
     buckets.reductions.push_back(shards_gradients(config) ? 0 : count);
-    buckets.gathers.push_back(config.zero_stage >= 1 && !shards_weights(config) ? count : 0);
+    buckets.gathers.push_back(shards_optimizer(config) && !shards_weights(config) ? count : 0);
   }
   return buckets;
 }

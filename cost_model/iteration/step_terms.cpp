@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/layer/element_wise.h"
@@ -79,7 +79,7 @@ double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
 Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
                        const Placements& groups, const RankParameters& parameters, double pieces) {
   const bool is_whole =
-      config.zero_stage == 0 || (scenario.stack.all_reduces_shards && shards_gradients(config));
+      !shards_optimizer(config) || (scenario.stack.all_reduces_shards && shards_gradients(config));
   const auto over = [&](const GroupPlacement& group, double count) {
     const Bytes gradients(count * scenario.stack.reduced_gradient_bytes / pieces);
     const Seconds time = is_whole ? all_reduce_time(gradients, group, scenario.cluster)
@@ -95,7 +95,7 @@ Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
 
 Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
                        const Placements& groups, const RankParameters& parameters, double pieces) {
-  if (config.zero_stage == 0) {
+  if (!shards_optimizer(config)) {
     return Seconds(0.0);
   }
   const RankParameters weights = gathered_weights(scenario.stack, parameters);

@@ -4,7 +4,7 @@
 
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/rank_parameters.h"
@@ -179,7 +179,7 @@ class StageOperations {
              copies());
     };
     const std::int64_t microbatches = passes_ / config_.dp;  // of a replica, where all is sharded
-    if (config_.zero_stage >= 1) {
+    if (shards_optimizer(config_)) {
       over_replicas(Kind::kReduceScatter, accumulator_,
                     shards_gradients(config_) ? microbatches : 1);
       over_replicas(Kind::kAllGather, element_,
@@ -198,17 +198,17 @@ class StageOperations {
     const std::int64_t table =
         padded_vocab_size(model_, config_.tp) / config_.tp * model_.hidden_size;
     visit_(Group::kTied,
-           Operation{
-               .kind = Kind::kAllReduce,
-               .bytes = table * accumulator_,
-               .ranks = 2,
-               .times = std::int64_t{1} * config_.tp * (config_.zero_stage >= 1 ? 1 : config_.dp)},
+           Operation{.kind = Kind::kAllReduce,
+                     .bytes = table * accumulator_,
+                     .ranks = 2,
+                     .times = std::int64_t{1} * config_.tp *
+                              (shards_optimizer(config_) ? 1 : config_.dp)},
            Reach{.places = 2, .begins_here = stage_ == 0});
   }
 
   void visit_scalars() const {
     const std::int64_t replica = std::int64_t{1} * config_.tp * config_.pp;
-    const bool is_sharded = config_.zero_stage >= 1;
+    const bool is_sharded = shards_optimizer(config_);
     visit_(Group::kModel,
            Operation{.kind = Kind::kAllReduce,
                      .bytes = kScalarBytes,

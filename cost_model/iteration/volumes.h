@@ -74,12 +74,12 @@ inline constexpr std::array kVolumeGroups = {
 /// of the gradients of norms and row-parallel biases, c bytes each, in each replica, or once where
 /// replicas shard them; over the ranks that hold the same parameters an all-reduce of their
 /// gradients, c bytes each, or with ZeRO a reduce-scatter of them and an all-gather of the weights,
-/// e bytes each; where gradients are sharded (sharding.h) one reduce-scatter per microbatch, and
-/// where weights are one or two all-gathers; the tied table's gradient between first and
-/// last stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients
-/// over a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last
-/// virtual stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must
-/// satisfy find_violation. Source: runtime/model/layers/MESSAGES.md.
+/// e bytes each; where gradients are sharded (zero_sharding.h) one reduce-scatter per microbatch,
+/// and where weights are one or two all-gathers; the tied table's gradient between first and last
+/// stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients over
+/// a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last virtual
+/// stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must satisfy
+/// find_violation. Source: runtime/model/layers/MESSAGES.md.
 [[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario,
                                                      const ParallelConfig& config);
 

@@ -1,7 +1,7 @@
 #include "cost_model/layer/fp8_casts.h"
 
 #include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/layer_parts.h"
 
@@ -193,7 +193,7 @@ class LayerFactors {
 
 /// Whether the weights that a recipe covers come from other ranks in 8 bits.
 bool gathers_in_fp8(const Fp8Recipe& recipe, const ParallelConfig& config) {
-  return recipe.gathers_weights && config.zero_stage >= 1;
+  return recipe.gathers_weights && shards_optimizer(config);
 }
 
 /// So many bytes more of each of the parameters in `held` that recipes cover.

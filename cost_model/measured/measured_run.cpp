@@ -10,7 +10,7 @@
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/measured/run_fields.h"
 #include "cost_model/stage/rank_parameters.h"

@@ -9,8 +9,8 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/layer/layer_activations.h"
-#include "cost_model/memory/kept_activations.h"
 #include "cost_model/memory/runtime_memory.h"
+#include "cost_model/memory/stage_activations.h"
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/units.h"
@@ -46,7 +46,7 @@ inline constexpr std::array kMemoryTerms = {
 
 /// Model state of a rank that holds so many parameters: weights, gradients and optimizer states,
 /// the last over d with ZeRO stage 1 (18 bytes per parameter or 6 + 12/d, 20 or 4 + 16/d),
-/// gradients too with 2, weights with 3 (16/d), where sharding.h says that they are; weights that a
+/// gradients too with 2, weights with 3 (16/d), where zero_sharding.h says so; weights that a
 /// recipe for 8 bits covers with its copies (fp8_casts.h). Source:
 /// Megatron-LM docs on the distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,

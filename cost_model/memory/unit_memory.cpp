@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/operations/host_scratch.h"
 #include "cost_model/stage/rank_parameters.h"
 

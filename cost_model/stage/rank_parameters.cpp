@@ -2,6 +2,7 @@
 
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/stage/stage_layers.h"
 
 namespace ptdp {
@@ -67,7 +68,7 @@ double shard_of(const RankParameters& parameters, const ParallelConfig& config) 
 }
 
 double updated_by_rank(const RankParameters& parameters, const ParallelConfig& config) {
-  return config.zero_stage >= 1 ? shard_of(parameters, config) : parameters.total();
+  return shards_optimizer(config) ? shard_of(parameters, config) : parameters.total();
 }
 
 bool has_replicas(const TransformerConfig& model, const ParallelConfig& config) {

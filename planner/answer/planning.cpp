@@ -4,10 +4,10 @@
 
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/accuracy/costed_runs.h"
 #include "planner/answer/plan_list.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
-#include "planner/validation/validation.h"
 
 namespace ptdp {
 namespace {

@@ -8,10 +8,10 @@
 #include "cost_model/measured/calibration.h"
 #include "cost_model/measured/measured_run.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/accuracy/calibration_file.h"
 #include "planner/explain/rules_of_thumb.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
-#include "planner/validation/calibration_file.h"
 
 namespace ptdp {
 

@@ -8,8 +8,8 @@
 
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/constraints/constraint.h"
 #include "planner/formatting.h"
-#include "planner/search/constraint.h"
 
 namespace ptdp {
 namespace {

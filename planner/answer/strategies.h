@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/accuracy/calibration_file.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
-#include "planner/validation/calibration_file.h"
 
 namespace ptdp {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "cost_model/stage/rank_parameters.h"
+#include "planner/accuracy/costed_runs.h"
 #include "planner/explain/nothing_fits.h"
 #include "planner/formatting.h"
-#include "planner/validation/validation.h"
 
 namespace ptdp {
 namespace {

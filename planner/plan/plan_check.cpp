@@ -4,8 +4,8 @@
 
 #include "cost_model/error.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/constraints/constraint.h"
 #include "planner/plan/plan.h"
-#include "planner/search/constraint.h"
 
 namespace ptdp {
 namespace {

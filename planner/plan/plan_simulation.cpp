@@ -12,7 +12,7 @@
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/analysis/sensitivity.h"
 #include "cost_model/simulation/engine/step_simulator.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 
 namespace ptdp {
 namespace {

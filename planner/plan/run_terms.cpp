@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/step_builder.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/collective_durations.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/iteration/step_builder.h"

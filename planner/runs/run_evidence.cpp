@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cost_model/error.h"
-#include "planner/validation/profile_cache.h"
+#include "planner/accuracy/profile_cache.h"
 
 namespace ptdp {
 

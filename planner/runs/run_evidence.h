@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/accuracy/costed_runs.h"
 #include "planner/runs/run_report.h"
-#include "planner/validation/validation.h"
 
 namespace ptdp {
 

@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "cost_model/inputs/parameter_counts.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
-#include "cost_model/memory/kept_activations.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/memory/pipeline.h"
+#include "cost_model/memory/stage_activations.h"
 #include "cost_model/stage/recomputed_layers.h"
 #include "cost_model/stage/stage.h"
 #include "planner/search/memory_fit.h"

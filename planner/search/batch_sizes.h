@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 #include "planner/search/enumerate.h"
 
 namespace ptdp {

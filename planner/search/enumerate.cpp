@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "cost_model/contains.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/partition/partition.h"
 #include "cost_model/stage/rank_parameters.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 
 namespace ptdp {
 namespace {

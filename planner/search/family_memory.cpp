@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/offload.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/stage/rank_parameters.h"

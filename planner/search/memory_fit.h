@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/memory/memory.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 
 namespace ptdp {
 

@@ -9,9 +9,9 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/iteration/iteration.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 #include "planner/search/enumerate.h"
-#include "planner/search/search_limit.h"
+#include "planner/search/search_time_limit.h"
 
 namespace ptdp {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cost_model/error.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/schedule/lane.h"
 #include "cost_model/simulation/engine/step_layout.h"

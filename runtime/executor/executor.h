@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/schedule/lane.h"
 #include "kernels/backend.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -161,7 +162,7 @@ class Executor {
   void reduce_norm();
   void step_optimizer(const Action& action);
 
-  [[nodiscard]] bool is_sharded() const { return settings_.config.zero_stage > 0; }
+  [[nodiscard]] bool is_sharded() const { return shards_optimizer(settings_.config); }
   /// Whether compute runs as graphs: where it waits for nobody.
   [[nodiscard]] bool runs_graphs() const {
     return settings_.uses_graphs && tensor_->size() == 1 && shards_ == nullptr;

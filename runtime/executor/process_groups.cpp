@@ -8,7 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/rank_grid.h"
-#include "cost_model/inputs/sharded_state.h"
+#include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 
 namespace ptdp {

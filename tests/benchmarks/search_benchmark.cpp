@@ -4,8 +4,8 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
+#include "planner/accuracy/costed_runs.h"
 #include "planner/answer/planning.h"
-#include "planner/validation/validation.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

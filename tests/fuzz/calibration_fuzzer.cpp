@@ -1,7 +1,7 @@
 // A calibration of any bytes is refused, or reads back as it was written and has a factor.
 #include <cmath>
 
-#include "planner/validation/calibration_file.h"
+#include "planner/accuracy/calibration_file.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "planner/partition/partition_report.h"
+#include "planner/partition_report/partition_report.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // A table of runs of any bytes is refused, or every row is costed or skipped with a reason.
 #include <cmath>
 
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

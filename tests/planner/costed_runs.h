@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
 
 namespace ptdp {
 

@@ -16,8 +16,8 @@
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "planner/answer/planning.h"
+#include "planner/constraints/constraint.h"
 #include "planner/plan/plan_simulation.h"
-#include "planner/search/constraint.h"
 #include "tests/planner/costed_alone.h"
 #include "tests/planner/random_queries.h"
 

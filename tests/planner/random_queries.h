@@ -11,7 +11,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 #include "planner/search/enumerate.h"
 
 namespace ptdp {

@@ -1,11 +1,11 @@
 // What commands print, to the byte: tests/golden/transcripts. A change of it is meant, or a fault;
 // `PTDP_WRITE_TRANSCRIPTS=1 transcripts_test` writes it down, and the diff is read like code.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iomanip>
 #include <regex>
 #include <sstream>
 
@@ -41,15 +41,16 @@ ProgramRun run_line(const std::string& line, const fs::path& directory) {
 /// Long fractions with nine digits: the last bits of exp() depend on the processor.
 std::string with_short_numbers(const std::string& text) {
   static const std::regex long_number(R"(\d+\.\d{6,}(e[-+]\d+)?)");
-  std::string result;
+  std::ostringstream result;
+  result << std::setprecision(9);
   auto end = text.begin();
   for (std::sregex_iterator it(text.begin(), text.end(), long_number); it != std::sregex_iterator();
        ++it) {
-    result.append(end, text.begin() + it->position());
-    result += fmt::format("{:.9g}", std::stod(it->str()));
+    result << std::string(end, text.begin() + it->position()) << std::stod(it->str());
     end = text.begin() + it->position() + it->length();
   }
-  return result.append(end, text.end());
+  result << std::string(end, text.end());
+  return result.str();
 }
 
 /// Standard output, standard error and, where it is not 0, the status; no path of this machine.
@@ -92,8 +93,10 @@ std::string first_difference(const std::string& found, const std::string& expect
       command = expected_line;
     }
     if (is_found != is_expected || found_line != expected_line) {
-      return fmt::format("line {}: {}\n  found:    {}\n  expected: {}", number, command, found_line,
-                         expected_line);
+      std::ostringstream difference;
+      difference << "line " << number << ": " << command << "\n  found:    " << found_line
+                 << "\n  expected: " << expected_line;
+      return difference.str();
     }
     if (!is_found) {
       return "";

@@ -102,7 +102,8 @@ TEST(TuneCommand, WritesJson) {
 
 // Products believed 3 times, attention 10 and links 100 times as fast as the shipped host's. On a
 // busy machine steps this short are mostly waiting, which no constant times: by how much the refit
-// is nearer is asserted of machines without noise (tests/planner/tuning/profile_refit_test.cpp).
+// is nearer is asserted of machines without noise
+// (tests/planner/profile_refit/profile_refit_test.cpp).
 TEST(TuneCommand, CorrectsAProfileThatIsWrongOnPurpose) {
   const TemporaryDirectory directory;
   json cluster = json::parse(source_file("profiles/clusters/host.json"));

@@ -10,8 +10,8 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "planner/search/constraint.h"
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
+#include "planner/constraints/constraint.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

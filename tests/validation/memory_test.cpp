@@ -9,7 +9,7 @@
 
 #include "cost_model/measured/quantile.h"
 #include "cost_model/memory/memory.h"
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
 
 namespace ptdp {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "cost_model/iteration/flops.h"
 #include "cost_model/iteration/iteration.h"
+#include "planner/accuracy/interval_fit.h"
+#include "planner/accuracy/validation_report.h"
 #include "planner/plan/prediction.h"
 #include "planner/search/search.h"
-#include "planner/validation/interval_fit.h"
-#include "planner/validation/validation_report.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

@@ -13,7 +13,7 @@
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/memory/memory.h"
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

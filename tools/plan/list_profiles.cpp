@@ -7,7 +7,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/object_writer.h"
-#include "planner/validation/validation.h"
+#include "planner/accuracy/costed_runs.h"
 
 namespace ptdp {
 namespace {

@@ -6,8 +6,8 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/in_quotes.h"
-#include "planner/partition/partition_report.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
+#include "planner/partition_report/partition_report.h"
 #include "tools/plan/plan_request.h"
 
 namespace ptdp {

@@ -16,7 +16,7 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/formatting.h"
-#include "planner/tuning/tuning.h"
+#include "planner/profile_refit/tuning.h"
 #include "tools/run/measured_terms.h"
 #include "tools/run/run_faults.h"
 #include "tools/run/run_flags.h"

@@ -8,7 +8,7 @@
 
 #include "cost_model/error.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "planner/search/constraint.h"
+#include "planner/constraints/constraint.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

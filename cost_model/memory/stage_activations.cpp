@@ -1,0 +1,199 @@
+#include "cost_model/memory/stage_activations.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+#include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/layer/layer_activations.h"
+#include "cost_model/memory/pipeline.h"
+#include "cost_model/memory/runtime_memory.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/stage/recomputed_layers.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMaskBytes = 1.0;  // of dropout, per element
+
+/// Of the layers of a virtual stage; where several are recomputed at once those whose inputs are
+/// kept.
+KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& config,
+                          int virtual_stage, const LayerCounts& all) {
+  if (recomputes_some(config)) {
+    KeptLayers layers{.usual = recomputed_of_virtual_stage(model, config, virtual_stage),
+                      .whole = all};
+    layers.whole += layers.usual * -1.0;
+    return layers;
+  }
+  const int at_once = layers_at_once(config);
+  if (at_once == 1) {
+    return {.usual = all};
+  }
+  const double count = total(all);
+  return {.usual = all * (std::ceil(count / at_once) / std::max(count, 1.0))};
+}
+
+/// Chunks of one microbatch whose activations a stage holds at its worst. Where passes run beside
+/// those of another microbatch (hides_dispatch), the forward one has begun before the backward one
+/// as otherwise, and then both go on layer by layer: no more are held, but for a layer.
+double chunks_kept(const ParallelConfig& config, int stage, double microbatches) {
+  switch (config.schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kInterleaved:
+      return chunks_in_flight(config.pp, config.vpp, stage, microbatches);
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kLoopedBfs:
+      return config.vpp * microbatches;
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kDualPipeV:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      break;
+  }
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  assert(generator != nullptr);
+  return generator->peak_activations(
+      schedule_sizes(config, static_cast<std::int64_t>(microbatches)), stage);
+}
+
+/// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up
+/// with (v+1)p − 2 forward passes in groups of p, the last of which are again of its first chunk:
+/// 2p of them at the worst moment.
+double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
+  const double bound = config.schedule == ScheduleKind::kOneFOneB      ? config.pp
+                       : config.schedule == ScheduleKind::kInterleaved ? 2.0 * config.pp
+                                                                       : chunks;
+  return std::min(bound, microbatches);
+}
+
+}  // namespace
+
+KeptLayers& KeptLayers::operator+=(const KeptLayers& other) {
+  usual += other.usual;
+  whole += other.whole;
+  return *this;
+}
+
+KeptLayers operator*(const KeptLayers& layers, double factor) {
+  return {.usual = layers.usual * factor, .whole = layers.whole * factor};
+}
+
+KeptActivations::KeptActivations(const Scenario& scenario, const ParallelConfig& config)
+    : scenario_(scenario) {
+  const ActivationStorage storage = activation_storage(scenario.stack);
+  const auto kept = [&](Recompute recompute, std::size_t kind) {
+    return layer_activations(scenario.job.model, config, recompute, kLayerKinds[kind], storage);
+  };
+  for_each_kind(layers_of_model(scenario.job.model), [&](std::size_t kind, double /*count*/) {
+    usual_[kind] = kept(config.recompute, kind);
+    if (recomputes_some(config)) {
+      whole_[kind] = kept(Recompute::kNone, kind);
+    }
+  });
+}
+
+Bytes KeptActivations::of_stage(const ParallelConfig& config, const LayersOfStages& layers,
+                                int stage) const {
+  const auto microbatches =
+      static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
+  const double chunks = chunks_kept(config, stage, microbatches);
+  Bytes kept = of_layers(layers_at_peak(config, layers, stage, chunks, microbatches));
+  kept = activations_on_gpu(scenario_.job.model, config, kept, most_of_a_layer());
+  if (holds_embedding(config, stage) && has_dropout(scenario_.job.model)) {
+    const double in_flight = embeddings_kept(config, chunks, microbatches);
+    kept += embedding_masks(config, in_flight);
+  }
+  return kept;
+}
+
+Bytes KeptActivations::of_virtual_stage(const ParallelConfig& config, int virtual_stage) const {
+  const TransformerConfig& model = scenario_.job.model;
+  Bytes kept = of_layers(layers_keeping(model, config, virtual_stage,
+                                        layers_of_virtual_stage(model, config, virtual_stage)));
+  if (virtual_stage == 0 && has_dropout(model)) {
+    kept += embedding_masks(config, 1.0);
+  }
+  return kept;
+}
+
+/// Which of its chunks a stage holds depends on the schedule; where they differ in layers, as many
+/// as can be are of the one that keeps most: at most 2p of one in an interleaved schedule, else at
+/// most one for each microbatch.
+KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config,
+                                           const LayersOfStages& layers, int stage, double chunks,
+                                           double microbatches) const {
+  const TransformerConfig& model = scenario_.job.model;
+  const int num_chunks = config.vpp * num_copies(config);
+  if (!config.recomputes_by_layers() &&
+      ((config.layers_per_stage.empty() && has_one_kind(model)) || num_chunks == 1)) {
+    LayerCounts counts = layers.of_stage(stage);
+    for (double& count : counts) {
+      count = chunks * (count / num_chunks);
+    }
+    return {.usual = counts};
+  }
+  struct Chunk {
+    KeptLayers layers;
+    Bytes kept;
+  };
+  const auto keeps_more = [](const Chunk& a, const Chunk& b) { return a.kept > b.kept; };
+  std::vector<Chunk> of_chunks;  // those that keep most first
+  of_chunks.reserve(static_cast<std::size_t>(num_chunks));
+  for_each_virtual_stage(config, stage, [&](int virtual_stage) {
+    const KeptLayers keeping =
+        layers_keeping(model, config, virtual_stage, layers.of_virtual_stage(virtual_stage));
+    const Chunk chunk{keeping, of_layers(keeping)};
+    of_chunks.insert(std::upper_bound(of_chunks.begin(), of_chunks.end(), chunk, keeps_more),
+                     chunk);
+  });
+  const double most = config.schedule == ScheduleKind::kInterleaved
+                          ? std::min(2.0 * config.pp, microbatches)
+                          : microbatches;
+  KeptLayers kept;
+  for (const Chunk& chunk : of_chunks) {
+    const double held = std::min(chunks, most);
+    kept += chunk.layers * held;
+    chunks -= held;
+  }
+  return kept;
+}
+
+Bytes KeptActivations::of_layers(const KeptLayers& layers) const {
+  Bytes kept;
+  for (std::size_t kind = 0; kind < kLayerKinds.size(); ++kind) {
+    kept += layers.usual[kind] * usual_[kind] + layers.whole[kind] * whole_[kind];
+  }
+  return kept;
+}
+
+Bytes KeptActivations::most_of_a_layer() const {
+  return std::max(*std::max_element(usual_.begin(), usual_.end()),
+                  *std::max_element(whole_.begin(), whole_.end()));
+}
+
+Bytes KeptActivations::embedding_masks(const ParallelConfig& config, double microbatches) const {
+  const TransformerConfig& model = scenario_.job.model;
+  const double sbh = static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size;
+  const double shards = config.sequence_parallel ? config.tp : 1.0;
+  return Bytes(kMaskBytes * microbatches * sbh / shards);
+}
+
+Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
+                                int virtual_stage) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return virtual_stage_memory(scenario, config, virtual_stage).kept;
+  }
+  return KeptActivations(scenario, config).of_virtual_stage(config, virtual_stage);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,193 @@
+#include "planner/accuracy/calibration_file.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "cost_model/error.h"
+#include "cost_model/text/files.h"
+#include "cost_model/text/in_quotes.h"
+#include "cost_model/text/near_miss.h"
+#include "cost_model/text/object_reader.h"
+#include "cost_model/text/object_writer.h"
+#include "planner/accuracy/run_calibration.h"
+
+namespace ptdp {
+namespace {
+
+constexpr Range kRunTime = {1e-9, 1e9, "seconds"};
+constexpr Range kFactor = {1e-3, 1e3};
+constexpr double kRounding = 1e-9;
+
+/// Everything but what follows from the runs.
+template <class Fields>
+void describe(Fields& fields, StackCalibration& calibration, double& factor, int& num_runs) {
+  fields.text("tool_version", calibration.tool_version);
+  fields.name("cluster", calibration.cluster);
+  fields.name("stack", calibration.stack);
+  if (fields.optional("has_experts", calibration.has_experts.has_value())) {
+    bool has_experts = calibration.has_experts.value_or(false);
+    fields.flag("has_experts", has_experts);
+    calibration.has_experts = has_experts;
+  }
+  fields.text("source", calibration.source);
+  fields.number("factor", factor, kFactor);
+  fields.count("num_runs", num_runs, kFewestCalibrationRuns,
+               static_cast<std::int64_t>(kMostCalibrationRuns));
+  fields.objects("runs", calibration.runs);
+}
+
+/// False, too, for what cannot be looked at.
+bool names_directory(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+}  // namespace
+
+template <class Fields>
+void describe(Fields& fields, NamedCalibrationRun& run) {
+  if (fields.optional("id", !run.id.empty())) {
+    fields.text("id", run.id);
+  }
+  fields.quantity("measured_s", run.run.measured, 1.0, kRunTime);
+  fields.quantity("predicted_s", run.run.predicted, 1.0, kRunTime);
+  fields.object("point", run.run.point);
+}
+
+CalibrationFit StackCalibration::fit() const {
+  std::vector<CalibrationRun> all;
+  all.reserve(runs.size());
+  for (const NamedCalibrationRun& run : runs) {
+    all.push_back(run.run);
+  }
+  return fit_calibration(all);
+}
+
+std::string calibration_file_name(const CalibrationScope& scope) {
+  return scope.cluster + '+' + scope.stack + (scope.has_experts ? "+experts" : "") + ".json";
+}
+
+std::string to_json(const StackCalibration& calibration) {
+  StackCalibration copy = calibration;  // describe() takes references that it could write to
+  CalibrationFit fit = copy.fit();
+  int num_runs = fit.num_runs();
+  ObjectWriter json;
+  json.text("schema", kCalibrationSchema);
+  describe(json, copy, fit.factor, num_runs);
+  return json.dump();
+}
+
+StackCalibration parse_calibration(std::string_view text, const std::string& place) {
+  ObjectReader reader = ObjectReader::from_text(text, place);
+  std::string schema;
+  reader.text("schema", schema);
+  if (schema != kCalibrationSchema) {
+    throw Error(place + ": schema: expected " + in_quotes(kCalibrationSchema) + ", got " +
+                in_quotes(schema));
+  }
+  StackCalibration calibration;
+  double factor = 1.0;
+  int num_runs = 0;
+  describe(reader, calibration, factor, num_runs);
+  reader.finish();
+  // As it would be written again: the factor follows from what a file holds.
+  for (NamedCalibrationRun& named : calibration.runs) {
+    for (Seconds* time : {&named.run.measured, &named.run.predicted}) {
+      *time = Seconds(std::stod(fmt::format("{:.15g}", time->value())));
+    }
+  }
+  if (calibration.tool_version != PTDP_VERSION) {
+    throw Error(place + ": tool_version: predictions of " + in_quotes(calibration.tool_version) +
+                " are not those of " PTDP_VERSION "; refit it with ptdp-calibrate");
+  }
+  const CalibrationFit fit = calibration.fit();
+  if (calibration.runs.size() != static_cast<std::size_t>(num_runs)) {
+    throw Error(place + ": num_runs: expected " + std::to_string(calibration.runs.size()) +
+                ", the number of runs, got " + std::to_string(num_runs));
+  }
+  if (std::abs(fit.factor / factor - 1.0) > kRounding) {
+    throw Error(place + ": factor: does not follow from the runs; was the file edited?");
+  }
+  return calibration;
+}
+
+CalibrationSource CalibrationSource::parse(const std::string& text, const std::string& place) {
+  static const std::vector<std::string> words = {"none", "shipped"};
+  if (text == words[0]) {
+    return none();
+  }
+  if (text == words[1]) {
+    return shipped();
+  }
+  CalibrationSource source(Kind::kFiles);
+  source.path_ = text;
+  const bool is_path = text.find('/') != std::string::npos || text.ends_with(".json") ||
+                       names_directory(source.path_);
+  if (!is_path) {
+    throw Error(place + ": expected none, shipped, a directory or a file of ptdp-calibrate, got " +
+                in_quotes(text) + did_you_mean(text, words));
+  }
+  return source;
+}
+
+std::vector<std::filesystem::path> CalibrationSource::files(const Scenario& scenario) const {
+  if (kind_ != Kind::kFiles) {
+    return {};
+  }
+  if (!names_directory(path_)) {
+    return {path_};
+  }
+  CalibrationScope scope = scope_of(scenario);
+  std::vector<std::filesystem::path> files = {path_ / calibration_file_name(scope)};
+  scope.has_experts = false;  // where a file of any model is, too
+  files.push_back(path_ / calibration_file_name(scope));
+  return files;
+}
+
+std::optional<CalibrationFit> CalibrationSource::find_file(const Scenario& scenario) const {
+  const CalibrationScope scope = scope_of(scenario);
+  for (const std::filesystem::path& file : files(scenario)) {
+    std::error_code error;
+    if (names_directory(path_) && !std::filesystem::exists(file, error)) {
+      continue;
+    }
+    const StackCalibration calibration = parse_calibration(read_file(file), file.string());
+    if (calibration.cluster == scope.cluster && calibration.stack == scope.stack &&
+        calibration.has_experts.value_or(has_experts(scenario.job.model)) ==
+            has_experts(scenario.job.model)) {
+      return calibration.fit();
+    }
+  }
+  return std::nullopt;
+}
+
+CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus,
+                                      const MeasuredRuns& published) const {
+  if (kind_ == Kind::kFiles && !find_file(scenario).has_value()) {
+    throw Error(path_.string() + (names_directory(path_) ? ": a directory without a" : ": no") +
+                " calibration of " + text_of(scope_of(scenario)) +
+                "; ptdp-calibrate writes one from three runs on, or use --calibration none");
+  }
+  return fit_if_known(scenario, gpus, published);
+}
+
+CalibrationFit CalibrationSource::fit(const Scenario& scenario, std::int64_t gpus) const {
+  return fit(scenario, gpus, kind_ == Kind::kShipped ? read_published_runs() : MeasuredRuns());
+}
+
+CalibrationFit CalibrationSource::fit_if_known(const Scenario& scenario, std::int64_t gpus,
+                                               const MeasuredRuns& published) const {
+  switch (kind_) {
+    case Kind::kNone:
+      return {};
+    case Kind::kShipped:
+      return calibrate_by_published(published, scenario, gpus);
+    case Kind::kFiles:
+      return find_file(scenario).value_or(CalibrationFit());
+  }
+  return {};
+}
+
+}  // namespace ptdp

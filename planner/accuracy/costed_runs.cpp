@@ -1,0 +1,143 @@
+#include "planner/accuracy/costed_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/iteration/flops.h"
+#include "cost_model/iteration/iteration.h"
+#include "planner/accuracy/profile_cache.h"
+#include "planner/constraints/constraint.h"
+
+namespace ptdp {
+
+Scenario scenario_of(const MeasuredRun& run) {
+  return ProfileCache().scenario_of(run);
+}
+
+Scenario scenario_of(const CostedRun& run) {
+  return run.scenario ? *run.scenario : scenario_of(run.run);
+}
+
+CostedRuns cost_runs(const MeasuredRuns& runs) {
+  ProfileCache profiles;
+  return cost_runs(runs, profiles);
+}
+
+std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache& profiles) {
+  try {
+    const Scenario scenario = profiles.scenario_of(run);
+    check(scenario);
+    if (const auto violation = find_divisibility_violation(scenario, run.config)) {
+      return std::string(text_of(*violation).description);
+    }
+    if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {
+      return "context parallelism is not run by the row's stack";  // which way is not known
+    }
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
+  CostedRuns result{.skipped = runs.skipped};
+  StepSimulations simulations;
+  for (const MeasuredRun& run : runs.runs) {
+    const auto skip = [&](const std::string& reason) {
+      result.skipped.push_back({run.id, run.group, reason});
+    };
+    if (const auto reason = find_skip_reason(run, profiles)) {
+      skip(*reason);
+      continue;
+    }
+    try {
+      const Scenario scenario = profiles.scenario_of(run);
+      result.costed.push_back(
+          {.run = run,
+           .predicted = iteration_time(scenario, run.config, microbatch_costs(scenario, run.config),
+                                       simulations)});
+    } catch (const Error& error) {
+      skip(error.what());
+    }
+  }
+  return result;
+}
+
+std::string first_skipped(const std::vector<SkippedRun>& skipped) {
+  if (skipped.empty()) {
+    return "there is none";
+  }
+  const std::string text = skipped.front().id + ": " + skipped.front().reason;
+  return skipped.size() == 1 ? text : fmt::format("{} (and {} more)", text, skipped.size() - 1);
+}
+
+std::string tally_of_skipped(const std::vector<SkippedRun>& skipped) {
+  std::map<std::string, int> by_reason;
+  for (const SkippedRun& run : skipped) {
+    ++by_reason[run.reason];
+  }
+  std::string text = fmt::format("\nskipped: {} runs\n", skipped.size());
+  for (const auto& [reason, count] : by_reason) {
+    text += fmt::format("  {:>5}  {}\n", count, reason);
+  }
+  return text;
+}
+
+double tflops_per_gpu(const MeasuredRun& run, Seconds time) {
+  return hardware_flops(run.model, run.global_batch_size, run.config).value() / time.value() /
+         static_cast<double>(run.config.world_size()) / kTera;
+}
+
+MeasuredRuns read_runs(const std::vector<std::filesystem::path>& files) {
+  MeasuredRuns all;
+  for (const std::filesystem::path& file : files) {
+    MeasuredRuns runs = read_measured_runs(CsvTable::from_file(file));
+    std::move(runs.runs.begin(), runs.runs.end(), std::back_inserter(all.runs));
+    std::move(runs.skipped.begin(), runs.skipped.end(), std::back_inserter(all.skipped));
+  }
+  return all;
+}
+
+MeasuredRuns read_published_runs() {
+  std::vector<std::filesystem::path> files;
+  const std::filesystem::path directory = profiles_directory() / "published";
+  if (!std::filesystem::is_directory(directory)) {
+    throw Error(directory.string() + ": expected a directory of published runs");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".csv") {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return read_runs(files);
+}
+
+bool is_same_job(const MeasuredRun& run, const Scenario& scenario, std::int64_t gpus) {
+  return run.model == scenario.job.model &&
+         run.global_batch_size == scenario.job.global_batch_size && run.config.world_size() == gpus;
+}
+
+std::vector<MeasuredRun> find_published_runs(const MeasuredRuns& published,
+                                             const Scenario& scenario, std::int64_t gpus) {
+  std::vector<MeasuredRun> found;
+  for (const MeasuredRun& run : published.runs) {
+    if (is_same_job(run, scenario, gpus)) {
+      found.push_back(run);
+    }
+  }
+  return found;
+}
+
+bool is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+  return ProfileCache().is_run_on(run, scenario);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,180 @@
+#include "planner/accuracy/partial_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cost_model/contains.h"
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/iteration/flops.h"
+#include "planner/accuracy/completions.h"
+#include "planner/accuracy/profile_cache.h"
+#include "planner/constraints/constraint.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMostTflops = 1e6;
+
+/// The iteration time that a rate per GPU means for a run; nothing for another convention.
+std::optional<Seconds> time_of_rate(const MeasuredRun& run, const std::string& convention,
+                                    double tflops) {
+  const std::int64_t batch = run.global_batch_size;
+  Flops flops;
+  if (convention == "model_full") {
+    flops = model_flops(run.model, batch);
+  } else if (convention == "sc21_hw") {
+    flops = sc21_flops(run.model, batch);
+  } else if (convention == "hardware") {
+    flops = hardware_flops(run.model, batch, run.config);
+  } else {
+    return std::nullopt;
+  }
+  return flops / FlopsPerSecond(tflops * kTera * static_cast<double>(run.config.world_size()));
+}
+
+/// How often each reason was met.
+using Reasons = std::map<std::string, std::int64_t>;
+
+/// Each reason once, with how many completions it holds for where there are several.
+std::string text_of(const Reasons& reasons, const PartialRun& partial) {
+  std::vector<std::string> parts;
+  for (const auto& [reason, count] : reasons) {
+    parts.push_back(
+        reasons.size() == 1 ? reason : fmt::format("{} ({} of {})", reason, count, partial.tried));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// Completes one row; `partial.completions` is empty where nothing runs.
+class RowCompletion {
+ public:
+  RowCompletion(const SkippedRun& skipped, ProfileCache& profiles)
+      : row_(*skipped.row), profiles_(profiles) {
+    partial_.id = skipped.id;
+    partial_.group = skipped.group;
+  }
+
+  void complete() {
+    const std::string& cluster = row_.text(0, "cluster_key");
+    const std::string& stack = row_.text(0, "stack_key");
+    if (!contains(list_profiles(ProfileKind::kCluster), cluster) ||
+        !contains(list_profiles(ProfileKind::kStack), stack)) {
+      return;
+    }
+    Completions completions = completions_of(row_, find_cluster(cluster), find_stack(stack));
+    partial_.unknown = completions.unknown;
+    partial_.tried = static_cast<std::int64_t>(completions.values.size());
+    if (completions.values.empty()) {
+      return;
+    }
+    if (!has_measurement()) {
+      ++reasons_["neither iter_time_best_s nor tflops_per_gpu is given"];
+      return;
+    }
+    if (!has_time()) {
+      for (RowFields& fields : completions.values) {
+        fields["iter_time_best_s"] = "1";  // replaced once the batch is known
+      }
+    }
+    for (const RowFields& fields : completions.values) {
+      judge(fields);
+    }
+    if (partial_.completions.empty() && !too_large_.empty()) {
+      for (MeasuredRun& run : too_large_) {
+        cost(std::move(run));
+      }
+      partial_.fits = false;
+    }
+  }
+
+  [[nodiscard]] const PartialRun& partial() const { return partial_; }
+  /// Why none of the completions runs; "" where the row cannot be completed.
+  [[nodiscard]] std::string reason() const { return text_of(reasons_, partial_); }
+
+ private:
+  [[nodiscard]] bool has_time() const { return !row_.text(0, "iter_time_best_s").empty(); }
+  [[nodiscard]] bool has_measurement() const {
+    return has_time() || !row_.text(0, "tflops_per_gpu").empty();
+  }
+
+  /// Judges one completion: its run is costed if it fits, and kept for later if it does not.
+  void judge(const RowFields& fields) {
+    MeasuredRuns read = read_measured_runs(row_.variations(0, {fields}));
+    if (read.runs.empty()) {
+      ++reasons_[read.skipped.front().reason];
+      return;
+    }
+    MeasuredRun& run = read.runs.front();
+    if (const auto reason = find_skip_reason(run, profiles_)) {
+      ++reasons_[*reason];
+      return;
+    }
+    if (!has_time()) {
+      const auto convention = fields.find("flop_convention");
+      const auto time = time_of_rate(
+          run, convention != fields.end() ? convention->second : row_.text(0, "flop_convention"),
+          parse_number(row_.text(0, "tflops_per_gpu"), 1e-6, kMostTflops,
+                       row_.place_of(0, "tflops_per_gpu")));
+      if (!time.has_value()) {
+        ++reasons_["no iter_time_best_s, and tflops_per_gpu by a convention that is not known"];
+        return;
+      }
+      run.iteration_time = *time;
+    }
+    const Scenario scenario = profiles_.scenario_of(run);
+    const Bytes usable = usable_memory(scenario.cluster.gpu, 0.0);
+    if (find_memory_violation(scenario, run.config, usable)) {
+      too_large_.push_back(std::move(run));
+    } else {
+      cost(std::move(run));
+    }
+  }
+
+  void cost(MeasuredRun run) {
+    CostedRuns costed = cost_runs({.runs = {std::move(run)}}, profiles_);
+    if (costed.costed.empty()) {
+      ++reasons_[costed.skipped.front().reason];
+    } else {
+      partial_.completions.push_back(std::move(costed.costed.front()));
+    }
+  }
+
+  const CsvTable& row_;
+  ProfileCache& profiles_;
+  PartialRun partial_;
+  std::vector<MeasuredRun> too_large_;
+  Reasons reasons_;
+};
+
+}  // namespace
+
+void complete_partial_runs(CostedRuns& runs) {
+  ProfileCache profiles;
+  std::vector<SkippedRun> still_skipped;
+  for (SkippedRun& skipped : runs.skipped) {
+    if (skipped.row == nullptr) {
+      still_skipped.push_back(std::move(skipped));
+      continue;
+    }
+    RowCompletion completion(skipped, profiles);
+    completion.complete();
+    if (!completion.partial().completions.empty()) {
+      runs.partial.push_back(completion.partial());
+      continue;
+    }
+    if (std::string reason = completion.reason(); !reason.empty()) {
+      skipped.reason = std::move(reason);
+    }
+    still_skipped.push_back(std::move(skipped));
+  }
+  runs.skipped = std::move(still_skipped);
+}
+
+}  // namespace ptdp

@@ -1,0 +1,94 @@
+#include "planner/accuracy/profile_cache.h"
+
+#include "cost_model/error.h"
+#include "cost_model/inputs/catalog/catalog.h"
+
+namespace ptdp {
+namespace {
+
+bool takes_as_long(GpuSpec a, const GpuSpec& b) {
+  a.name = b.name;
+  a.source = b.source;
+  a.memory = b.memory;
+  return a == b;
+}
+
+template <class Profile>
+const Profile& find(std::map<std::string, Profile>& cache, const std::string& name,
+                    Profile (*find_profile)(const std::string&)) {
+  const auto found = cache.find(name);
+  return found != cache.end() ? found->second
+                              : cache.emplace(name, find_profile(name)).first->second;
+}
+
+}  // namespace
+
+bool takes_as_long(const ClusterSpec& a, const ClusterSpec& b) {
+  ClusterSpec like = a;
+  like.gpu = b.gpu;
+  like.name = b.name;
+  like.source = b.source;
+  like.default_stack = b.default_stack;
+  return takes_as_long(a.gpu, b.gpu) && like == b;
+}
+
+bool takes_as_long(const StackSpec& a, const StackSpec& b) {
+  StackSpec like = a;
+  like.name = b.name;
+  like.source = b.source;
+  like.can_run = b.can_run;
+  like.reserve_fraction = b.reserve_fraction;
+  like.memory_model = b.memory_model;
+  like.loss_bytes = b.loss_bytes;
+  like.precision = b.precision;
+  like.fp8 = b.fp8;
+  like.data_parallel_overlap = b.data_parallel_overlap;
+  like.tp_comm_overlap = b.tp_comm_overlap;
+  like.expert_dispatch = b.expert_dispatch;
+  like.expert_overlap = b.expert_overlap;
+  like.cuda_graphs = b.cuda_graphs;
+  return like == b;
+}
+
+const ClusterSpec& ProfileCache::cluster_of(const MeasuredRun& run) {
+  return find(clusters_, run.cluster, find_cluster);
+}
+
+const StackSpec& ProfileCache::stack_of(const MeasuredRun& run) {
+  return find(stacks_, run.stack, find_stack);
+}
+
+Scenario ProfileCache::scenario_of(const MeasuredRun& run) {
+  Scenario scenario{
+      .job = {.model_name = run.id, .model = run.model, .global_batch_size = run.global_batch_size},
+      .cluster = cluster_of(run),
+      .stack = stack_of(run)};
+  if (run.data_parallel_overlap.has_value()) {
+    scenario.stack.data_parallel_overlap =
+        *run.data_parallel_overlap ? DataParallelOverlap::kAlways : DataParallelOverlap::kNever;
+  }
+  if (run.tp_comm_overlap == false) {
+    scenario.stack.tp_comm_overlap = TpCommOverlap::kNone;
+  } else if (run.tp_comm_overlap && scenario.stack.tp_comm_overlap == TpCommOverlap::kNone) {
+    scenario.stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;  // --tp-comm-overlap
+  }
+  scenario.stack.expert_dispatch = run.expert_dispatch.value_or(scenario.stack.expert_dispatch);
+  scenario.stack.expert_overlap = run.expert_overlap.value_or(scenario.stack.expert_overlap);
+  scenario.stack.cuda_graphs = run.cuda_graphs.value_or(scenario.stack.cuda_graphs);
+  scenario.stack = at_precision(scenario.stack, run.precision);
+  if (!run.fp8.empty()) {
+    scenario.stack = with_fp8(scenario.stack, run.fp8);
+  }
+  return scenario;
+}
+
+bool ProfileCache::is_run_on(const MeasuredRun& run, const Scenario& scenario) {
+  try {
+    return takes_as_long(cluster_of(run), scenario.cluster) &&
+           takes_as_long(stack_of(run), scenario.stack);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace ptdp

@@ -1,0 +1,114 @@
+#include "planner/accuracy/ranking.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ptdp {
+namespace {
+
+constexpr std::size_t kFewestRows = 2;
+constexpr std::size_t kChoices = 3;
+
+JobKey job_of(const MeasuredRun& run) {
+  return {.group = run.group,
+          .cluster = run.cluster,
+          .num_layers = run.model.num_layers,
+          .hidden_size = run.model.hidden_size,
+          .seq_length = run.model.seq_length,
+          .global_batch_size = run.global_batch_size,
+          .gpus = run.config.world_size()};
+}
+
+void count_pair(const CostedRun& a, const CostedRun& b, RankingFigures& figures) {
+  const auto [faster, slower] =
+      a.run.iteration_time <= b.run.iteration_time ? std::pair(&a, &b) : std::pair(&b, &a);
+  if (slower->run.iteration_time / faster->run.iteration_time - 1.0 < kMeasuredTie) {
+    return;
+  }
+  ++figures.pairs;
+  if (faster->predicted <= slower->predicted) {
+    figures.ordered += faster->predicted < slower->predicted ? 1.0 : 0.5;
+  }
+}
+
+/// Of at least two rows.
+RankingFigures figures_of(std::vector<const CostedRun*> rows) {
+  RankingFigures figures{.rows = static_cast<int>(rows.size())};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t other = i + 1; other < rows.size(); ++other) {
+      count_pair(*rows[i], *rows[other], figures);
+    }
+  }
+  const auto is_measured_faster = [](const CostedRun* a, const CostedRun* b) {
+    return a->run.iteration_time < b->run.iteration_time;
+  };
+  const Seconds fastest =
+      (*std::min_element(rows.begin(), rows.end(), is_measured_faster))->run.iteration_time;
+  std::stable_sort(rows.begin(), rows.end(), [](const CostedRun* a, const CostedRun* b) {
+    return a->predicted < b->predicted;
+  });
+  const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(kChoices, rows.size()));
+  figures.regret = rows.front()->run.iteration_time / fastest - 1.0;
+  figures.regret_of_three =
+      (*std::min_element(rows.begin(), end, is_measured_faster))->run.iteration_time / fastest -
+      1.0;
+  return figures;
+}
+
+void add(const RankingFigures& figures, RankingTotals& totals) {
+  const double before = totals.sets;
+  ++totals.sets;
+  totals.rows += figures.rows;
+  totals.pairs += figures.pairs;
+  totals.ordered += figures.ordered;
+  totals.mean_regret = (totals.mean_regret * before + figures.regret) / totals.sets;
+  totals.max_regret = std::max(totals.max_regret, figures.regret);
+  totals.mean_regret_of_three =
+      (totals.mean_regret_of_three * before + figures.regret_of_three) / totals.sets;
+  totals.max_regret_of_three = std::max(totals.max_regret_of_three, figures.regret_of_three);
+}
+
+}  // namespace
+
+std::vector<RankedSet> rank_by_job(const std::vector<CostedRun>& rows,
+                                   const std::vector<bool>& contradicted) {
+  struct Members {
+    std::vector<const CostedRun*> all;
+    std::vector<const CostedRun*> without_contradicted;
+  };
+  std::map<JobKey, Members> by_job;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    Members& members = by_job[job_of(rows[i].run)];
+    members.all.push_back(&rows[i]);
+    if (!contradicted[i]) {
+      members.without_contradicted.push_back(&rows[i]);
+    }
+  }
+  std::vector<RankedSet> sets;
+  for (const auto& [job, members] : by_job) {
+    if (members.all.size() < kFewestRows) {
+      continue;
+    }
+    sets.push_back({.job = job, .all = figures_of(members.all)});
+    if (members.without_contradicted.size() >= kFewestRows) {
+      sets.back().without_contradicted = figures_of(members.without_contradicted);
+    }
+  }
+  return sets;
+}
+
+std::vector<GroupRanking> ranking_by_group(const std::vector<RankedSet>& sets) {
+  std::vector<GroupRanking> groups;
+  for (const RankedSet& set : sets) {
+    if (groups.empty() || groups.back().group != set.job.group) {
+      groups.push_back({.group = set.job.group});
+    }
+    add(set.all, groups.back().all);
+    if (set.without_contradicted.has_value()) {
+      add(*set.without_contradicted, groups.back().without_contradicted);
+    }
+  }
+  return groups;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,368 @@
+#include "planner/constraints/constraint.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cost_model/contains.h"
+#include "cost_model/inputs/rank_grid.h"
+#include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/offload.h"
+#include "cost_model/iteration/schedule_shape.h"
+#include "cost_model/iteration/sharding.h"
+#include "cost_model/layer/context_parallel.h"
+#include "cost_model/memory/memory.h"
+#include "cost_model/schedule/generators/generators.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
+
+/// Whether modules are recomputed whose results delayed scaling would cast, and count, twice.
+/// Source: Megatron-Core, transformer_config.py (no moe_act and no layernorm with it).
+bool recomputes_delayed_casts(const StackSpec& stack, RecomputeModules modules) {
+  return has_delayed_scaling(stack) &&
+         (modules.has(RecomputeModule::kMoeActivation) || modules.has(RecomputeModule::kLayerNorm));
+}
+
+/// Whether the stack recomputes so. What saves products by their order knows Llama's layers only.
+bool recomputes(const Scenario& scenario, const ParallelConfig& config) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  const TransformerConfig& model = scenario.job.model;
+  if (config.recompute == Recompute::kSelective &&
+      (!config.recompute_modules.are_among(can_run.recompute_modules) ||
+       recomputes_delayed_casts(scenario.stack, config.recompute_modules) ||
+       (config.recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
+        (has_latent_attention(model) || model.num_experts > 0)))) {
+    return false;
+  }
+  return contains(can_run.recompute, config.recompute) &&
+         (!config.recomputes_by_layers() ||
+          contains(can_run.recompute_methods, config.recompute_method));
+}
+
+bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  return is_run_by_stack(scenario.stack, config) && recomputes(scenario, config) &&
+         contains(can_run.zero_stages, config.zero_stage) &&
+         (config.rank_order == RankOrder{} || contains(can_run.rank_orders, config.rank_order)) &&
+         (config.offload == Offload::kNone || contains(can_run.offload, config.offload)) &&
+         (can_run.sequence_parallel || !config.sequence_parallel) &&
+         (can_run.context_parallel || config.cp == 1) &&
+         (can_run.hybrid_sharding || config.dp_replicate == 1) &&
+         (can_run.kept_weights || config.reshard_after_forward) &&
+         (can_run.uneven_layers || config.layers_per_stage.empty()) &&
+         (can_run.expert_parallel || scenario.job.model.num_experts == 0);
+}
+
+/// What the configuration's schedule does not exist for, with so many microbatches.
+std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config,
+                                                    std::int64_t microbatches) {
+  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  return generator->find_conflict(schedule_sizes(config, microbatches));
+}
+
+/// Finds what keeps a schedule from existing whatever the batch: four fillings of the pipeline, an
+/// even number, are enough for every one.
+std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) {
+  if (config.pp > 1 && find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
+    return Constraint::kScheduleByPp;
+  }
+  return std::nullopt;
+}
+
+/// Of experts, whatever the number of replicas. A rank without sequence parallelism has all tokens
+/// of its tensor-parallel group, and would route each of them once per rank: Megatron-Core refuses
+/// to train so.
+std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
+                                                const ParallelConfig& config) {
+  if (model.num_experts == 0) {
+    return config.ep * config.etp > 1 ? std::optional(Constraint::kExpertsByEp) : std::nullopt;
+  }
+  if (model.num_experts % config.ep != 0) {
+    return Constraint::kExpertsByEp;
+  }
+  if (model.moe_ffn_hidden_size % config.etp != 0) {
+    return Constraint::kExpertFfnByEtp;
+  }
+  if (config.tp > 1 && !config.sequence_parallel) {
+    return Constraint::kExpertsWholeSequences;
+  }
+  if (!places_experts(config)) {
+    return Constraint::kExpertsByRankOrder;
+  }
+  return std::nullopt;
+}
+
+/// Of what a host holds, whatever it has room for. Source: Megatron-Core, transformer_config.py
+/// (cpu_offloading) and optimizer/__init__.py (optimizer_cpu_offload).
+std::optional<Constraint> find_offload_violation(const TransformerConfig& model,
+                                                 const ParallelConfig& config) {
+  if (offloads_activations(config.offload) &&
+      (config.pp > 1 || config.recompute != Recompute::kNone ||
+       config.offload_num_layers >= model.num_layers)) {
+    return Constraint::kOffloadedActivations;
+  }
+  if (offloads_optimizer(config.offload) && config.zero_stage == 0) {
+    return Constraint::kOffloadedOptimizer;
+  }
+  return std::nullopt;
+}
+
+/// Whether layers_per_stage has a number for each virtual stage and holds all layers.
+bool is_spread(const ParallelConfig& config, std::int64_t num_layers) {
+  const std::vector<int>& layers = config.layers_per_stage;
+  return static_cast<std::int64_t>(layers.size()) == std::int64_t{config.pp} * config.vpp &&
+         std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == num_layers;
+}
+
+}  // namespace
+
+const ConstraintText& text_of(Constraint constraint) {
+  return *std::find_if(
+      kConstraints.begin(), kConstraints.end(),
+      [constraint](const ConstraintText& entry) { return entry.constraint == constraint; });
+}
+
+std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp) {
+  if (model.num_attention_heads % tp != 0) {
+    return Constraint::kHeadsByTp;
+  }
+  const bool has_dense_layers = num_expert_layers(model) < model.num_layers;
+  if ((has_dense_layers && model.ffn_hidden_size % tp != 0) ||
+      model.moe_shared_expert_intermediate_size % tp != 0) {
+    return Constraint::kFfnByTp;
+  }
+  if (model.num_query_groups % tp != 0) {
+    return Constraint::kGroupsByTp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_split_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (const auto violation = find_tp_violation(model, config.tp)) {
+    return violation;
+  }
+  if (config.layers_per_stage.empty() && model.num_layers % config.pp != 0) {
+    return Constraint::kLayersByPp;
+  }
+  const ContextSplit split = context_split(config, scenario.stack);
+  if (!divides_sequence(model, split)) {
+    return Constraint::kSequenceByCp;
+  }
+  if (!divides_heads(model, split)) {
+    return Constraint::kHeadsByTpCp;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_spread_violation(const Scenario& scenario,
+                                                const ParallelConfig& config) {
+  const TransformerConfig& model = scenario.job.model;
+  if (config.sequence_parallel && model.seq_length / config.cp % config.tp != 0) {
+    return Constraint::kSequenceByTp;
+  }
+  if ((config.dp_replicate > 1 && config.zero_stage == 0) ||
+      (!config.reshard_after_forward && !shards_weights(config))) {
+    return Constraint::kReplicasOfShards;
+  }
+  if (const auto violation = find_expert_violation(model, config)) {
+    return violation;
+  }
+  if (const auto violation = find_offload_violation(model, config)) {
+    return violation;
+  }
+  if (!config.layers_per_stage.empty()) {
+    if (!is_spread(config, model.num_layers)) {
+      return Constraint::kLayersPerStage;
+    }
+  } else if (model.num_layers % (std::int64_t{config.pp} * config.vpp) != 0) {
+    return Constraint::kLayersByPpVpp;
+  }
+  return std::nullopt;
+}
+
+bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config) {
+  return config.pp == 1 || contains(stack.can_run.schedules, config.schedule);
+}
+
+std::string stack_remark(const StackSpec& stack, const ParallelConfig& config) {
+  if (has_stale_weights(config.schedule)) {
+    return " (stale weights: another optimizer)";
+  }
+  return is_run_by_stack(stack, config) ? "" : " (not run by " + stack.name + ")";
+}
+
+Scenario with_every_schedule(Scenario scenario) {
+  std::vector<ScheduleKind>& schedules = scenario.stack.can_run.schedules;
+  schedules.clear();
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    schedules.push_back(schedule.value);
+  }
+  return scenario;
+}
+
+Scenario with_stale_weights(Scenario scenario) {
+  std::vector<ScheduleKind>& schedules = scenario.stack.can_run.schedules;
+  schedules.insert(schedules.end(), {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2Bw});
+  return scenario;
+}
+
+bool has_chunks(ScheduleKind schedule, std::int64_t vpp) {
+  switch (schedule) {
+    case ScheduleKind::kOneFOneB:
+    case ScheduleKind::kGPipe:
+    case ScheduleKind::kZbH1:
+    case ScheduleKind::kZbH2:
+    case ScheduleKind::kDualPipe:
+    case ScheduleKind::kZbAuto:
+    case ScheduleKind::kPipeDream:
+    case ScheduleKind::kPipeDream2Bw:
+      return vpp == 1;
+    case ScheduleKind::kInterleaved:
+      return vpp > 1;
+    case ScheduleKind::kLoopedBfs:
+      return true;
+    case ScheduleKind::kZbV:
+    case ScheduleKind::kVHalf:
+    case ScheduleKind::kVMin:
+    case ScheduleKind::kDualPipeV:
+      return vpp == 2;
+  }
+  return false;
+}
+
+std::optional<Constraint> find_variant_violation(const Scenario& scenario,
+                                                 const ParallelConfig& config) {
+  const StackCapabilities& can_run = scenario.stack.can_run;
+  if (!is_run_by(scenario, config)) {
+    return Constraint::kNotRunByStack;
+  }
+  if (const auto violation = find_spread_violation(scenario, config)) {
+    return violation;
+  }
+  if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
+    return Constraint::kInterleavedMinStages;
+  }
+  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
+    return Constraint::kRecomputedLayers;
+  }
+  return find_schedule_violation(config);
+}
+
+bool experts_divide_ranks(const ParallelConfig& config) {
+  return static_cast<std::int64_t>(config.tp) * config.cp * (config.dp / config.dp_replicate) %
+             (std::int64_t{config.ep} * config.etp) ==
+         0;
+}
+
+std::optional<Constraint> find_batch_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  const std::int64_t batch = scenario.job.global_batch_size;
+  if (config.dp > batch) {
+    return Constraint::kDpBeyondBatch;
+  }
+  const std::int64_t batch_per_replica = batch / config.dp;
+  if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
+    return Constraint::kBatchByDp;
+  }
+  if (config.dp % config.dp_replicate != 0) {
+    return Constraint::kDpByReplicas;
+  }
+  if (!experts_divide_ranks(config)) {
+    return Constraint::kRanksByExperts;
+  }
+  if (config.schedule == ScheduleKind::kInterleaved &&
+      batch_per_replica / config.micro_batch_size % config.pp != 0) {
+    return Constraint::kMicrobatchesByPp;
+  }
+  if (config.offload != Offload::kNone &&
+      (!scenario.cluster.host.has_value() ||
+       host_memory(scenario, config) > scenario.cluster.host->memory)) {
+    return Constraint::kHostMemory;
+  }
+  const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
+  if (config.pp > 1 && find_schedule_conflict(config, microbatches).has_value()) {
+    return Constraint::kScheduleByMicrobatches;
+  }
+  if (is_simulated(config) && simulated_actions(config, microbatches) > kMostActions) {
+    return Constraint::kScheduleTooLong;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
+                                                      const ParallelConfig& config) {
+  if (const auto violation = find_split_violation(scenario, config)) {
+    return violation;
+  }
+  if (const auto violation = find_spread_violation(scenario, config)) {
+    return violation;
+  }
+  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
+    return Constraint::kRecomputedLayers;
+  }
+  if (const auto violation = find_schedule_violation(config)) {
+    return violation;
+  }
+  return find_batch_violation(scenario, config);
+}
+
+std::optional<Constraint> find_shape_violation(const Scenario& scenario,
+                                               const ParallelConfig& config) {
+  if (const auto violation = find_split_violation(scenario, config)) {
+    return violation;
+  }
+  if (const auto violation = find_variant_violation(scenario, config)) {
+    return violation;
+  }
+  return find_batch_violation(scenario, config);
+}
+
+Bytes usable_memory(const GpuSpec& gpu, double headroom) {
+  return gpu.memory * (1.0 - headroom);
+}
+
+std::optional<Constraint> find_violation(const Scenario& scenario, const ParallelConfig& config,
+                                         Bytes capacity) {
+  if (const auto violation = find_shape_violation(scenario, config)) {
+    return violation;
+  }
+  return find_memory_violation(scenario, config, capacity);
+}
+
+std::optional<Constraint> find_memory_violation(const Scenario& scenario,
+                                                const ParallelConfig& config, Bytes capacity) {
+  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
+    return find_memory_violation(memory_by_stage(scenario, config), capacity);
+  }
+  if (stage_memory(scenario, config, 0).total() > capacity) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (stage_memory(scenario, config, config.pp - 1).total() > capacity) {
+    return Constraint::kMemoryLastStage;
+  }
+  if (peak_memory(scenario, config) > capacity) {
+    return Constraint::kMemoryMiddleStage;
+  }
+  return std::nullopt;
+}
+
+std::optional<Constraint> find_memory_violation(std::span<const MemoryBreakdown> stages,
+                                                Bytes capacity) {
+  if (stages.front().total() > capacity) {
+    return Constraint::kMemoryFirstStage;
+  }
+  if (stages.back().total() > capacity) {
+    return Constraint::kMemoryLastStage;
+  }
+  const bool fits = std::all_of(stages.begin(), stages.end(), [&](const MemoryBreakdown& stage) {
+    return stage.total() <= capacity;
+  });
+  return fits ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
+}
+
+}  // namespace ptdp

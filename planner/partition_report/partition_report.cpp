@@ -1,0 +1,173 @@
+#include "planner/partition_report/partition_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cost_model/text/object_writer.h"
+
+namespace ptdp {
+namespace {
+
+/// How much longer `other` takes than `ours`, in percent.
+double gain_percent(Seconds other, Seconds ours) {
+  return 100.0 * (other / ours - 1.0);
+}
+
+Seconds slowest(const std::vector<LayerCost>& ranks) {
+  return ranks[slowest_rank(ranks)].time;
+}
+
+Bytes fullest(const std::vector<LayerCost>& ranks) {
+  Bytes most;
+  for (const LayerCost& rank : ranks) {
+    most = std::max(most, rank.memory);
+  }
+  return most;
+}
+
+bool fits(const PipelinePartition& partition) {
+  return !partition.request.memory || fullest(partition.even->ranks) <= *partition.request.memory;
+}
+
+double milliseconds(Seconds time) {
+  return time.value() * 1e3;
+}
+
+/// "0, 8" for the first rank of eight with two chunks.
+std::string stages_of(const PipelinePartition& partition, int rank) {
+  std::vector<int> stages;
+  for (int stage = 0; stage < static_cast<int>(partition.stages.size()); ++stage) {
+    if (partition.stages[stage].rank == rank) {
+      stages.push_back(stage);
+    }
+  }
+  return fmt::format("{}", fmt::join(stages, ", "));
+}
+
+std::string table_of_stages(const PipelinePartition& partition) {
+  std::string text =
+      fmt::format("{:>6} {:>6} {:>7} {:>12}  {}\n", "stage", "rank", "layers", "time ms", "holds");
+  for (std::size_t i = 0; i < partition.stages.size(); ++i) {
+    const PartitionStage& stage = partition.stages[i];
+    text += fmt::format("{:>6} {:>6} {:>7} {:>12.6g}  {}\n", i, stage.rank, stage.num_layers,
+                        milliseconds(stage.time), stage.layers);
+  }
+  return text;
+}
+
+std::string table_of_ranks(const PipelinePartition& partition) {
+  std::string text =
+      fmt::format("{:>6} {:>12} {:>12}  {}\n", "rank", "time ms", "memory GiB", "stages");
+  for (int rank = 0; rank < partition.request.pp; ++rank) {
+    const LayerCost& load = partition.ranks[rank];
+    text += fmt::format(
+        "{:>6} {:>12.6g} {:>12}  {}{}\n", rank, milliseconds(load.time),
+        partition.has_memory ? fmt::format("{:.4g}", load.memory.value() / kGibi) : "-",
+        stages_of(partition, rank), rank == slowest_rank(partition.ranks) ? "  (slowest)" : "");
+  }
+  return text;
+}
+
+std::string comparison(const PipelinePartition& partition) {
+  const Seconds ours = slowest(partition.ranks);
+  const Seconds time = pipeline_time(partition, partition.ranks);
+  if (!partition.even) {
+    return fmt::format(
+        "slowest rank {:.6g} ms; {:.6g} ms for {} microbatches\n"
+        "no even split to compare with: fewer layers than stages\n",
+        milliseconds(ours), milliseconds(time), partition.num_microbatches);
+  }
+  const std::vector<LayerCost>& even = partition.even->ranks;
+  const Seconds even_time = pipeline_time(partition, even);
+  std::string text = fmt::format(
+      "{:<26} {:>14} {:>14} {:>9}\n{:<26} {:>14.6g} {:>14.6g} {:>8.2f}%\n"
+      "{:<26} {:>14.6g} {:>14.6g} {:>8.2f}%\n",
+      "", "partition", "even split", "gain", "slowest rank ms", milliseconds(ours),
+      milliseconds(slowest(even)), gain_percent(slowest(even), ours),
+      fmt::format("{} microbatches ms", partition.num_microbatches), milliseconds(time),
+      milliseconds(even_time), gain_percent(even_time, time));
+  if (!fits(partition)) {
+    text += fmt::format("the even split does not fit: {:.4g} GiB on its fullest GPU\n",
+                        fullest(even).value() / kGibi);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string summarize(const PipelinePartition& partition) {
+  const PartitionRequest& request = partition.request;
+  std::string text = fmt::format(
+      "{}: pp={} vpp={}{}{}\n\n", partition.name, request.pp, request.vpp,
+      request.placement == StagePlacement::kV ? " in a V" : "",
+      request.memory ? fmt::format(", {:.4g} GiB per GPU", request.memory->value() / kGibi) : "");
+  text += table_of_stages(partition) + '\n' + table_of_ranks(partition) + '\n';
+  return text + comparison(partition) +
+         fmt::format("\nlayers per stage: {}\n", fmt::join(partition.layers_per_stage(), ","));
+}
+
+std::string to_json(const PipelinePartition& partition) {
+  const PartitionRequest& request = partition.request;
+  ObjectWriter json;
+  json.text("schema", "ptdp.partition/1");
+  json.text("name", partition.name);
+  json.count("pp", request.pp);
+  json.count("vpp", request.vpp);
+  json.text("placement", request.placement == StagePlacement::kV ? "v" : "looped");
+  if (request.memory) {
+    json.quantity("memory_GiB", *request.memory, kGibi);
+  }
+  json.count("num_microbatches", partition.num_microbatches);
+  json.counts("layers_per_stage", partition.layers_per_stage());
+  std::vector<ObjectWriter> stages(partition.stages.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const PartitionStage& stage = partition.stages[i];
+    stages[i].count("rank", stage.rank);
+    stages[i].count("num_layers", stage.num_layers);
+    stages[i].text("holds", stage.layers);
+    stages[i].quantity("time_s", stage.time, 1.0);
+  }
+  json.children("stages", std::move(stages));
+  std::vector<ObjectWriter> ranks(partition.ranks.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].quantity("time_s", partition.ranks[rank].time, 1.0);
+    if (partition.has_memory) {
+      ranks[rank].quantity("memory_GiB", partition.ranks[rank].memory, kGibi);
+    }
+  }
+  json.children("ranks", std::move(ranks));
+  json.count("slowest_rank", slowest_rank(partition.ranks));
+  const Seconds ours = slowest(partition.ranks);
+  const Seconds time = pipeline_time(partition, partition.ranks);
+  json.quantity("slowest_s", ours, 1.0);
+  json.quantity("pipeline_s", time, 1.0);
+  if (partition.even) {
+    const std::vector<LayerCost>& loads = partition.even->ranks;
+    ObjectWriter even;
+    even.counts("layers_per_stage", partition.even->layers_per_stage);
+    even.flag("fits", fits(partition));
+    even.quantity("slowest_s", slowest(loads), 1.0);
+    even.quantity("pipeline_s", pipeline_time(partition, loads), 1.0);
+    json.child("even", std::move(even));
+    json.number("slowest_gain_pct", gain_percent(slowest(loads), ours));
+    json.number("pipeline_gain_pct", gain_percent(pipeline_time(partition, loads), time));
+  }
+  return json.dump();
+}
+
+std::string to_csv(const PipelinePartition& partition) {
+  std::string text = "stage,rank,num_layers,time_s,rank_time_s,rank_memory_GiB\n";
+  for (std::size_t i = 0; i < partition.stages.size(); ++i) {
+    const PartitionStage& stage = partition.stages[i];
+    const LayerCost& rank = partition.ranks[stage.rank];
+    text += fmt::format(
+        "{},{},{},{:.15g},{:.15g},{}\n", i, stage.rank, stage.num_layers, stage.time.value(),
+        rank.time.value(),
+        partition.has_memory ? fmt::format("{:.15g}", rank.memory.value() / kGibi) : "");
+  }
+  return text;
+}
+
+}  // namespace ptdp

@@ -1,0 +1,147 @@
+#include "planner/accuracy/calibration_file.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/scenarios.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+
+/// Three runs that took 1.2 times as long as predicted.
+StackCalibration calibration() {
+  StackCalibration made{
+      .cluster = "selene-a100", .stack = "megatron-lm-2021", .source = "runs.csv"};
+  for (const double predicted : {1.0, 2.0, 3.0}) {
+    made.runs.push_back({.id = "run",
+                         .run = {.measured = Seconds(1.2 * predicted),
+                                 .predicted = Seconds(predicted),
+                                 .point = {.parameters = 1000, .gpus = 64, .tp = 8, .pp = 2}}});
+  }
+  return made;
+}
+
+/// What reading says of the calibration's JSON with another value at `pointer`.
+std::string refusal_of_file(const std::string& pointer, const nlohmann::ordered_json& value) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(to_json(calibration()));
+  document[nlohmann::ordered_json::json_pointer(pointer)] = value;
+  return message_of([&] { return parse_calibration(document.dump(), "file.json"); });
+}
+
+TEST(CalibrationFile, ReadsWhatItWrote) {
+  const std::string text = to_json(calibration());
+  const StackCalibration read = parse_calibration(text, "file.json");
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_NEAR(read.fit().factor, 1.2, 1e-12);
+  EXPECT_EQ(read.fit().points, std::vector<RunPoint>(3, calibration().runs.front().run.point));
+}
+
+// Files of before factors were told apart by kind of model go for both.
+TEST(CalibrationFile, SaysOfWhichKindOfModelItIsOrIsOfAny) {
+  EXPECT_FALSE(parse_calibration(to_json(calibration()), "file.json").has_experts.has_value());
+  for (const bool has_experts : {false, true}) {
+    StackCalibration made = calibration();
+    made.has_experts = has_experts;
+    const std::string text = to_json(made);
+    EXPECT_EQ(parse_calibration(text, "file.json").has_experts, has_experts);
+    EXPECT_EQ(to_json(parse_calibration(text, "file.json")), text);
+  }
+}
+
+TEST(CalibrationFile, TakesRunsWithoutAName) {
+  StackCalibration unnamed = calibration();
+  unnamed.runs.front().id = "";
+  EXPECT_EQ(parse_calibration(to_json(unnamed), "file.json").runs.front().id, "");
+}
+
+TEST(CalibrationFile, RefusesWhatDoesNotAgreeWithItself) {
+  EXPECT_THAT(refusal_of_file("/factor", 1.3), HasSubstr("file.json: factor: does not follow"));
+  EXPECT_THAT(refusal_of_file("/num_runs", 4), HasSubstr("num_runs: expected 3"));
+  EXPECT_THAT(refusal_of_file("/runs", nlohmann::ordered_json::array()), HasSubstr("num_runs"));
+}
+
+TEST(CalibrationFile, RefusesAnotherVersionsPredictions) {
+  EXPECT_THAT(refusal_of_file("/tool_version", "0.0.1"), HasSubstr("refit it with ptdp-calibrate"));
+  EXPECT_THAT(refusal_of_file("/schema", "ptdp.calibration/2"), HasSubstr("schema"));
+}
+
+TEST(CalibrationFile, RefusesKeysAndValuesThatCannotBe) {
+  EXPECT_THAT(refusal_of_file("/extra", 1), HasSubstr("unknown key"));
+  EXPECT_THAT(refusal_of_file("/factor", 0), HasSubstr("factor"));
+  EXPECT_THAT(refusal_of_file("/num_runs", 2), HasSubstr("num_runs"));
+  EXPECT_THAT(refusal_of_file("/runs/0/point/gpus", 0), HasSubstr("gpus"));
+  EXPECT_THAT(refusal_of_file("/runs/0/predicted_s", -1), HasSubstr("predicted_s"));
+  EXPECT_THAT(refusal_of_file("/cluster", "../x"), HasSubstr("cluster"));
+}
+
+CalibrationSource source_of(const std::string& text) {
+  return CalibrationSource::parse(text, "--calibration");
+}
+
+TEST(CalibrationSource, IsAWordOrAPath) {
+  EXPECT_THAT(message_of([] { return source_of("shiped"); }),
+              HasSubstr("--calibration: expected none, shipped, a directory"));
+  EXPECT_THAT(message_of([] { return source_of("shiped"); }),
+              HasSubstr("did you mean \"shipped\"?"));
+  EXPECT_FALSE(source_of("none").fit(selene_2021("1T"), 3072).is_calibrated());
+  EXPECT_TRUE(source_of("shipped").fit(selene_2021("1T"), 3072).is_calibrated());
+  EXPECT_TRUE(source_of("shipped").leaves_out_published_runs());
+  EXPECT_FALSE(source_of("some/file.json").leaves_out_published_runs());
+}
+
+TEST(CalibrationSource, FindsTheFileOfTheClusterAndStack) {
+  const TemporaryDirectory directory;
+  const auto file = directory.file("selene-a100+megatron-lm-2021.json", to_json(calibration()));
+  for (const std::filesystem::path& path : {directory.path(), file}) {
+    EXPECT_NEAR(source_of(path.string()).fit(selene_2021("1T"), 3072).factor, 1.2, 1e-12);
+  }
+}
+
+TEST(CalibrationSource, DoesNotStandInForAnotherKindOfModel) {
+  const Scenario dense = shipped_scenario("llama-2-70b", "dgx-h100", "megatron-bridge-2025");
+  const Scenario experts = shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-bridge-2025");
+  const auto is_found = [](const std::filesystem::path& path, const Scenario& scenario) {
+    return source_of(path.string()).fit_if_known(scenario, 64, {}).is_calibrated();
+  };
+  StackCalibration made = calibration();
+  made.cluster = "dgx-h100";
+  made.stack = "megatron-bridge-2025";
+  for (const bool has_experts : {false, true}) {
+    made.has_experts = has_experts;
+    const TemporaryDirectory directory;
+    const auto file = directory.file(
+        calibration_file_name(
+            {.cluster = made.cluster, .stack = made.stack, .has_experts = has_experts}),
+        to_json(made));
+    for (const std::filesystem::path& path : {directory.path(), file}) {
+      EXPECT_EQ(is_found(path, dense), !has_experts);
+      EXPECT_EQ(is_found(path, experts), has_experts);
+    }
+  }
+  made.has_experts.reset();
+  const TemporaryDirectory directory;
+  const auto file = directory.file("dgx-h100+megatron-bridge-2025.json", to_json(made));
+  for (const std::filesystem::path& path : {directory.path(), file}) {
+    EXPECT_TRUE(is_found(path, dense));
+    EXPECT_TRUE(is_found(path, experts));
+  }
+}
+
+TEST(CalibrationSource, DoesNotStandInForAnotherStack) {
+  const TemporaryDirectory directory;
+  const auto file = directory.file("selene-a100+megatron-lm-2021.json", to_json(calibration()));
+  const Scenario other = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
+  for (const std::filesystem::path& path : {directory.path(), file}) {
+    EXPECT_THAT(message_of([&] { return source_of(path.string()).fit(other, 3072); }),
+                HasSubstr(" calibration of selene-a100 + megatron-lm-2022; "));
+    EXPECT_FALSE(source_of(path.string()).fit_if_known(other, 3072, {}).is_calibrated());
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

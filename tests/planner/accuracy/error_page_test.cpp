@@ -1,0 +1,69 @@
+#include "planner/accuracy/error_page.h"
+
+#include <gmock/gmock.h>
+
+#include "planner/accuracy/partial_runs.h"
+#include "planner/accuracy/validation_report.h"
+#include "tests/planner/costed_runs.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(ParseNotes, TakesTheTextBelowEachHeading) {
+  const GroupNotes notes =
+      parse_notes("# Title\nleft out\n\n## a\n\none\ntwo\n\n## b\n### not a group\n", "notes.md");
+  EXPECT_EQ(notes, (GroupNotes{{"a", "one\ntwo"}, {"b", "### not a group"}}));
+}
+
+TEST(ParseNotes, OfNothingAreNone) {
+  EXPECT_TRUE(parse_notes("", "notes.md").empty());
+  EXPECT_EQ(parse_notes("## a", "notes.md"), (GroupNotes{{"a", ""}}));
+}
+
+TEST(ParseNotes, RefuseAHeadingThatIsThereTwice) {
+  EXPECT_THAT(message_of([] { return parse_notes("## a\n## a\n", "notes.md"); }),
+              testing::StrEq("notes.md: heading \"a\" is there twice"));
+}
+
+/// A run of group `group` that takes `ratio` times as long as predicted, and a row that is skipped.
+CostedRuns runs_with(const std::string& group, double ratio) {
+  return {.costed = {run_of("stack", group, ratio)}, .skipped = {{"x", "g", "one|two"}}};
+}
+
+TEST(ErrorPage, ExplainsTheGroupsThatNeedIt) {
+  EXPECT_THAT(error_page(runs_with("bad", 2.0), {{"bad", "because"}}),
+              HasSubstr("### bad: median 50.0 %\n\nbecause\n"));
+  EXPECT_THAT(error_page(runs_with("bad", 2.0), {}), HasSubstr("Not explained."));
+  EXPECT_THAT(error_page(runs_with("good", 1.0), {}), Not(HasSubstr("### good")));
+}
+
+TEST(ErrorPage, EscapesWhatWouldEndACell) {
+  EXPECT_THAT(error_page(runs_with("group", 1.0), {}), HasSubstr("| one\\|two | 1 | g |"));
+}
+
+TEST(PublishedNotes, NameEveryGroupThatNeedsThemAndNoOther) {
+  const GroupNotes notes = read_notes();
+  CostedRuns runs = cost_runs(read_published_runs());
+  complete_partial_runs(runs);
+  const ValidationReport report = make_validation_report(runs, CalibrationKind::kNone);
+  std::vector<std::string> names;
+  for (const ValidatedPartialRun& run : report.partial) {
+    names.push_back(run.group);
+  }
+  for (const GroupErrors& group : report.groups) {
+    names.push_back(group.group);
+    EXPECT_TRUE(group.errors.median_absolute <= kNeedsExplanation || notes.contains(group.group))
+        << group.group;
+  }
+  for (const auto& [group, note] : notes) {
+    EXPECT_THAT(names, testing::Contains(group));
+    EXPECT_THAT(note, Not(testing::IsEmpty())) << group;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,274 @@
+#include "planner/accuracy/partial_runs.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/memory/memory.h"
+#include "planner/accuracy/completions.h"
+#include "planner/accuracy/partial_report.h"
+#include "planner/accuracy/validation_report.h"
+
+namespace ptdp {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kHeader =
+    "id,layers,hidden,heads,vocab,seq,gpu_count,cluster_key,stack_key,tp,pp,dp,vpp,mbs,gbs,"
+    "recompute,zero,seq_parallel,schedule,tflops_per_gpu,flop_convention,iter_time_best_s,"
+    "holdout_group\n";
+
+/// A row of 24 layers on 64 A100s; `config` from tp to schedule, `measured` the three behind.
+std::string row(const std::string& id, const std::string& stack, const std::string& config,
+                const std::string& measured = ",,9") {
+  return id + ",24,4096,32,51200,2048,64,selene-a100," + stack + "," + config + "," + measured +
+         ",g\n";
+}
+
+CostedRuns completed(const std::string& rows) {
+  CostedRuns runs = cost_runs(read_measured_runs(CsvTable::from_text(kHeader + rows, "runs.csv")));
+  complete_partial_runs(runs);
+  return runs;
+}
+
+Completions completions_of_row(const std::string& text, const std::string& stack) {
+  return completions_of(CsvTable::from_text(kHeader + text, "runs.csv"),
+                        find_cluster("selene-a100"), find_stack(stack));
+}
+
+/// What one column was filled in with, each value once, in text order.
+std::set<std::string> values_of(const Completions& completions, const std::string& column) {
+  std::set<std::string> values;
+  for (const RowFields& fields : completions.values) {
+    values.insert(fields.at(column));
+  }
+  return values;
+}
+
+// By hand: 64 GPUs are 2·4·8; of 6 layers a stage 1, 2, 3 or 6 are a chunk; 32/8 = 4 sequences of
+// a replica are split by 1, 2 and 4.
+TEST(Completions, AreAllThatDivide) {
+  const std::string stack = "megatron-lm-2022";
+  const Completions all = completions_of_row(row("a", stack, "2,4,,?,?,32,none,0,y,"), stack);
+  EXPECT_THAT(all.unknown, ElementsAre("dp", "vpp", "mbs"));
+  EXPECT_EQ(values_of(all, "dp"), std::set<std::string>{"8"});
+  EXPECT_THAT(values_of(all, "vpp"), UnorderedElementsAre("1", "2", "3", "6"));
+  EXPECT_THAT(values_of(all, "mbs"), UnorderedElementsAre("1", "2", "4"));
+  EXPECT_THAT(all.values, SizeIs(4 * 3));
+  EXPECT_EQ(std::set<RowFields>(all.values.begin(), all.values.end()).size(), 12U);
+}
+
+// One chunk is not interleaved, several are not 1F1B.
+TEST(Completions, FollowTheSchedule) {
+  const std::string stack = "megatron-lm-2022";
+  const auto chunks = [&](const std::string& schedule) {
+    return values_of(
+        completions_of_row(row("a", stack, "2,4,8,?,1,32,none,0,y," + schedule), stack), "vpp");
+  };
+  EXPECT_THAT(chunks("interleaved"), UnorderedElementsAre("2", "3", "6"));
+  EXPECT_THAT(chunks("1f1b"), UnorderedElementsAre("1"));
+}
+
+// Heads 32 on nodes of 8; 24 layers; 64 GPUs: t·p divides 64, p divides 24, d is the rest.
+TEST(Completions, SplitTheGpus) {
+  const std::string stack = "megatron-lm-2022";
+  const Completions all = completions_of_row(row("a", stack, "?,?,?,1,1,64,none,0,n,"), stack);
+  std::set<RowFields> expected;
+  for (const int tp : {1, 2, 4, 8}) {
+    for (const int pp : {1, 2, 4, 8}) {
+      expected.insert({{"tp", std::to_string(tp)},
+                       {"pp", std::to_string(pp)},
+                       {"dp", std::to_string(64 / tp / pp)}});
+    }
+  }
+  EXPECT_EQ(std::set<RowFields>(all.values.begin(), all.values.end()), expected);
+}
+
+// Batches of 1 to 16 Mi tokens: 8·2^k sequences of 2048 tokens.
+TEST(Completions, TakeUsualBatches) {
+  const std::string stack = "megatron-lm-2022";
+  const Completions all = completions_of_row(row("a", stack, "2,4,8,1,1,?,none,0,y,"), stack);
+  EXPECT_THAT(values_of(all, "gbs"), UnorderedElementsAre("512", "1024", "2048", "4096", "8192"));
+}
+
+TEST(Completions, AreWhatTheStackRuns) {
+  const std::string stack = "megatron-lm-2022";
+  const Completions all = completions_of_row(row("a", stack, "2,4,8,1,1,32,?,?,?,"), stack);
+  const StackSpec& spec = find_stack(stack);
+  EXPECT_EQ(values_of(all, "recompute").size(), spec.can_run.recompute.size());
+  EXPECT_EQ(values_of(all, "zero").size(), spec.can_run.zero_stages.size());
+  EXPECT_EQ(values_of(all, "seq_parallel").size(), 2U);
+}
+
+TEST(Completions, AreNoneOfAWholeRowAndOfOneThatLacksMore) {
+  const std::string stack = "megatron-lm-2022";
+  EXPECT_THAT(completions_of_row(row("a", stack, "2,4,8,1,1,32,none,0,y,"), stack).values,
+              IsEmpty());
+  std::string no_gpus = row("a", stack, "?,?,,1,1,32,none,0,y,");
+  no_gpus.replace(no_gpus.find(",64,"), 4, ",,");
+  EXPECT_THAT(completions_of_row(no_gpus, stack).values, IsEmpty());
+  const CostedRuns runs = completed(no_gpus);
+  EXPECT_THAT(runs.partial, IsEmpty());
+  ASSERT_THAT(runs.skipped, SizeIs(1));
+  EXPECT_EQ(runs.skipped.front().reason, "tp is not given");
+}
+
+// Brute force: every completion as a row of its own, costed as whole rows are, without those that
+// do not fit; the range are its ends, and the uncalibrated interval theirs.
+TEST(PartialRuns, HaveTheRangeOfTheirCompletions) {
+  const std::string stack = "megatron-lm-2022";
+  const CostedRuns runs = completed(row("a", stack, "2,4,8,?,?,256,?,0,y,"));
+  ASSERT_THAT(runs.partial, SizeIs(1));
+  std::string whole_rows;
+  for (const char* vpp : {"1", "2", "3", "6"}) {
+    for (const char* mbs : {"1", "2", "4", "8", "16", "32"}) {
+      for (const char* recompute : {"none", "selective", "full"}) {
+        whole_rows += row("w", stack,
+                          std::string("2,4,8,") + vpp + "," + mbs + ",256," + recompute + ",0,y,");
+      }
+    }
+  }
+  const CostedRuns whole = completed(whole_rows);
+  std::vector<Seconds> times;
+  std::size_t too_large = 0;
+  for (const CostedRun& run : whole.costed) {
+    const Scenario scenario = scenario_of(run);
+    if (peak_memory(scenario, run.run.config) <= scenario.cluster.gpu.memory) {
+      times.push_back(run.predicted);
+    } else {
+      ++too_large;
+    }
+  }
+  std::sort(times.begin(), times.end());
+  const PartialRun& partial = runs.partial.front();
+  EXPECT_EQ(partial.tried, 4 * 6 * 3);
+  EXPECT_EQ(partial.completions.size(), times.size());
+  EXPECT_GT(too_large, 0U);
+  const auto validated = validate_partial_runs(runs, CalibrationKind::kNone);
+  ASSERT_THAT(validated, SizeIs(1));
+  const ValidatedPartialRun& range = validated.front();
+  EXPECT_EQ(range.fastest, times.front());
+  EXPECT_EQ(range.slowest, times.back());
+  EXPECT_EQ(range.best.costed.predicted, times.front());
+  EXPECT_DOUBLE_EQ(range.low.value(), times.front().value() * kIntervalModel.uncalibrated.low);
+  EXPECT_DOUBLE_EQ(range.high.value(), times.back().value() * kIntervalModel.uncalibrated.high);
+  EXPECT_TRUE(range.fits);
+}
+
+// Nothing of 145 B parameters fits on one GPU each: the run did, so all that runs counts.
+TEST(PartialRuns, CountThoughNothingFits) {
+  const CostedRuns runs = completed(
+      "a,80,12288,96,51200,2048,8,selene-a100,megatron-lm-2021,1,1,8,1,?,16,full,0,n,,,,99,g\n");
+  ASSERT_THAT(runs.partial, SizeIs(1));
+  EXPECT_FALSE(runs.partial.front().fits);
+  EXPECT_THAT(runs.partial.front().completions, SizeIs(2));
+  EXPECT_THAT(to_table(make_validation_report(runs, CalibrationKind::kNone)),
+              HasSubstr("fits nowhere"));
+}
+
+// Korthikanti et al. appendix A by hand, B = 256: 72Bslh²(1 + s/6h + V/12lh); recomputed in full
+// 96Bslh²(1 + s/6h + V/16lh).
+TEST(PartialRuns, MeasureByRatesWhereThereIsNoTime) {
+  const auto times_of = [](const std::string& convention, const std::string& recompute) {
+    const CostedRuns runs =
+        completed(row("a", "megatron-lm-2022", "2,4,8,1,?,256," + recompute + ",0,y,",
+                      "100," + convention + ","));
+    std::set<double> times;
+    for (const PartialRun& partial : runs.partial) {
+      for (const CostedRun& run : partial.completions) {
+        times.insert(run.run.iteration_time.value());
+      }
+    }
+    return std::vector<double>(times.begin(), times.end());
+  };
+  const double layers = 256.0 * 2048 * 24 * 4096 * 4096;
+  const double model = 72 * layers * (1 + 2048.0 / (6 * 4096) + 51200.0 / (12 * 24 * 4096));
+  const double twice = 96 * layers * (1 + 2048.0 / (6 * 4096) + 51200.0 / (16 * 24 * 4096));
+  EXPECT_THAT(times_of("model_full", "full"), ElementsAre(testing::DoubleEq(model / 64 / 1e14)));
+  EXPECT_THAT(times_of("unstated", "full"), ElementsAre(testing::DoubleEq(model / 64 / 1e14),
+                                                        testing::DoubleEq(twice / 64 / 1e14)));
+  EXPECT_THAT(times_of("guessed", "full"), IsEmpty());
+  // Half of the layers of each stage are recomputed.
+  std::string file =
+      kHeader + row("a", "megatron-lm-2022", "2,4,8,1,?,256,full,0,y,", "100,hardware,");
+  file.insert(file.find('\n'), ",recompute_num_layers");
+  file.insert(file.rfind('\n'), ",3");
+  CostedRuns runs = cost_runs(read_measured_runs(CsvTable::from_text(file, "runs.csv")));
+  complete_partial_runs(runs);
+  ASSERT_THAT(runs.partial, SizeIs(1));
+  EXPECT_DOUBLE_EQ(runs.partial[0].completions.at(0).run.iteration_time.value(),
+                   (model + 12 * layers * (1 + 2048.0 / (6 * 4096))) / 64 / 1e14);
+}
+
+// Whole rows are what they were, and what calibrates: three that took twice as long as predicted.
+TEST(PartialRuns, AreCalibratedByWholeRowsAndNeverCalibrate) {
+  const std::string stack = "megatron-lm-2022";
+  const std::string whole = row("w", stack, "2,4,8,1,1,256,none,0,y,") +
+                            row("w", stack, "2,4,8,1,2,256,none,0,y,") +
+                            row("w", stack, "4,4,4,1,1,256,none,0,y,");
+  CostedRuns runs = completed(whole + row("a", stack, "2,4,8,1,?,256,none,0,y,"));
+  ASSERT_THAT(runs.costed, SizeIs(3));
+  for (CostedRun& run : runs.costed) {
+    run.run.iteration_time = run.predicted * 2.0;
+  }
+  const ValidationReport report = make_validation_report(runs, CalibrationKind::kScale);
+  EXPECT_EQ(report.total.errors.count, 3);
+  EXPECT_NEAR(report.total.errors.mean_absolute, 0.0, 1e-12);
+  ASSERT_THAT(report.partial, SizeIs(1));
+  EXPECT_NEAR(report.partial.front().best.calibration.factor, 2.0, 1e-12);
+  EXPECT_FALSE(make_validation_report(runs, CalibrationKind::kLeaveOneGroupOut)
+                   .partial.front()
+                   .best.calibration.is_calibrated());
+}
+
+TEST(PartialRuns, SayWhyNoneRuns) {
+  const CostedRuns runs = completed(row("a", "megatron-lm-2022", "2,5,,?,?,32,none,0,y,") +
+                                    row("b", "megatron-lm-2022", "2,4,8,1,?,33,none,0,y,") +
+                                    row("c", "megatron-lm-2022", "64,1,1,1,?,32,none,0,n,"));
+  EXPECT_THAT(runs.partial, IsEmpty());
+  ASSERT_THAT(runs.skipped, SizeIs(3));
+  EXPECT_THAT(runs.skipped[2].reason, HasSubstr("heads not divisible by tp"));
+}
+
+TEST(PartialRuns, AreInTheJson) {
+  const CostedRuns runs = completed(row("a", "megatron-lm-2022", "2,4,8,1,?,256,none,0,y,"));
+  const auto json =
+      nlohmann::json::parse(to_json(make_validation_report(runs, CalibrationKind::kNone)));
+  const auto& partial = json.at("partial").at(0);
+  EXPECT_EQ(partial.at("id"), "a");
+  EXPECT_EQ(partial.at("unknown"), nlohmann::json({"mbs"}));
+  EXPECT_EQ(partial.at("measured_s"), 9.0);
+  EXPECT_EQ(partial.at("best").at("global_batch_size"), 256);
+  EXPECT_TRUE(json.at("skipped").empty());
+}
+
+// Llama 3's 405B, MegaScale, Megatron-Core's weak scaling up to 462B, and Nemotron-4 340B on 6144
+// GPUs: measured times within the range of the unknown, and of what is best of it.
+TEST(PartialRuns, OfPublishedModelsHoldWhatWasMeasured) {
+  std::vector<std::filesystem::path> files;
+  for (const char* name : {"llama3-405b", "megascale", "mcore-h100", "partial"}) {
+    files.push_back(profiles_directory() / "published" / (std::string(name) + ".csv"));
+  }
+  CostedRuns runs = cost_runs(read_runs(files));
+  complete_partial_runs(runs);
+  EXPECT_THAT(runs.skipped, IsEmpty());
+  const auto validated = validate_partial_runs(runs, CalibrationKind::kNone);
+  EXPECT_THAT(validated, SizeIs(3 + 10 + 9 + 3));
+  for (const ValidatedPartialRun& run : validated) {
+    EXPECT_TRUE(run.is_inside_interval()) << run.id;
+    EXPECT_TRUE(run.best.is_inside_interval()) << run.id;
+  }
+}
+
+}  // namespace
+}  // namespace ptdp

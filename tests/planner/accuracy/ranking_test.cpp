@@ -1,0 +1,108 @@
+#include "planner/accuracy/ranking.h"
+
+#include <gtest/gtest.h>
+
+namespace ptdp {
+namespace {
+
+/// Rows of one job: measured and predicted seconds.
+std::vector<CostedRun> rows_of(const std::vector<std::pair<double, double>>& times) {
+  std::vector<CostedRun> rows;
+  for (const auto& [measured, predicted] : times) {
+    CostedRun row{.predicted = Seconds(predicted)};
+    row.run.group = "group";
+    row.run.model.num_layers = 4;
+    row.run.iteration_time = Seconds(measured);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<RankedSet> rank(const std::vector<CostedRun>& rows) {
+  return rank_by_job(rows, std::vector<bool>(rows.size()));
+}
+
+// By hand: measured 10 < 12 < 15, predicted 11, 10, 20: of the three pairs (10, 12) is turned
+// round. Chosen is the row of 12, 20 % slower than the fastest, which is among the three.
+TEST(RankByJob, MatchesTheHandComputedFigures) {
+  const std::vector<RankedSet> sets = rank(rows_of({{10.0, 11.0}, {12.0, 10.0}, {15.0, 20.0}}));
+  ASSERT_EQ(sets.size(), 1U);
+  const RankingFigures& figures = sets.front().all;
+  EXPECT_EQ(figures.rows, 3);
+  EXPECT_EQ(figures.pairs, 3);
+  EXPECT_NEAR(figures.pair_accuracy().value(), 2.0 / 3.0, 1e-12);
+  EXPECT_NEAR(figures.regret, 0.2, 1e-12);
+  EXPECT_NEAR(figures.regret_of_three, 0.0, 1e-12);
+}
+
+// Predicted order: 16, 14, 12, 10; of the first three the best took 12.
+TEST(RankByJob, LooksNoFurtherThanThreePredictions) {
+  const RankingFigures figures =
+      rank(rows_of({{10.0, 4.0}, {12.0, 3.0}, {14.0, 2.0}, {16.0, 1.0}})).front().all;
+  EXPECT_NEAR(figures.regret, 0.6, 1e-12);
+  EXPECT_NEAR(figures.regret_of_three, 0.2, 1e-12);
+  EXPECT_EQ(figures.pair_accuracy(), 0.0);
+}
+
+TEST(RankByJob, IgnoresPairsThatAreMeasuredAlike) {
+  const RankingFigures figures = rank(rows_of({{100.0, 2.0}, {101.9, 1.0}})).front().all;
+  EXPECT_EQ(figures.pairs, 0);
+  EXPECT_FALSE(figures.pair_accuracy().has_value());
+  EXPECT_EQ(rank(rows_of({{100.0, 2.0}, {102.1, 1.0}})).front().all.pairs, 1);
+}
+
+TEST(RankByJob, CountsAPredictedTieHalf) {
+  EXPECT_EQ(rank(rows_of({{1.0, 1.0}, {2.0, 1.0}})).front().all.pair_accuracy(), 0.5);
+}
+
+TEST(RankByJob, ComparesRowsOfOneJobOnly) {
+  const auto num_sets = [](auto change) {
+    std::vector<CostedRun> rows = rows_of({{1.0, 1.0}, {2.0, 2.0}});
+    change(rows.back().run);
+    return rank(rows).size();
+  };
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.config.tp = 1; }), 1U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.stack = "other"; }), 1U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.group = "other"; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.cluster = "other"; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.model.num_layers = 1; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.model.hidden_size = 1; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.model.seq_length = 1; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.global_batch_size = 1; }), 0U);
+  EXPECT_EQ(num_sets([](MeasuredRun& run) { run.config.dp = 2; }), 0U);
+}
+
+// Without the first row, which contradicts itself, the order is right and the fastest takes 12.
+TEST(RankByJob, TellsTheFiguresWithoutRowsThatContradictThemselves) {
+  const std::vector<CostedRun> rows = rows_of({{10.0, 14.0}, {12.0, 12.0}, {13.0, 13.0}});
+  const RankedSet set = rank_by_job(rows, {true, false, false}).front();
+  EXPECT_NEAR(set.all.regret, 0.2, 1e-12);
+  ASSERT_TRUE(set.without_contradicted.has_value());
+  EXPECT_EQ(set.without_contradicted->rows, 2);
+  EXPECT_EQ(set.without_contradicted->regret, 0.0);
+  EXPECT_EQ(set.without_contradicted->pair_accuracy(), 1.0);
+  EXPECT_FALSE(rank_by_job(rows, {true, true, false}).front().without_contradicted.has_value());
+}
+
+// Sets of 1 of 3 and 1 of 1 pairs, with regrets of 20 and 0 %.
+TEST(RankingByGroup, PoolsPairsAndKeepsTheWorstRegret) {
+  std::vector<RankedSet> sets(3);
+  for (RankedSet& set : sets) {
+    set.job.group = "a";
+    set.all = {.rows = 2, .pairs = 1, .ordered = 1.0};
+  }
+  sets[0].all = {.rows = 3, .pairs = 3, .ordered = 1.0, .regret = 0.2, .regret_of_three = 0.1};
+  sets[2].job.group = "b";
+  const std::vector<GroupRanking> groups = ranking_by_group(sets);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].all.sets, 2);
+  EXPECT_EQ(groups[0].all.rows, 5);
+  EXPECT_NEAR(groups[0].all.pair_accuracy().value(), 0.5, 1e-12);
+  EXPECT_NEAR(groups[0].all.mean_regret, 0.1, 1e-12);
+  EXPECT_NEAR(groups[0].all.max_regret, 0.2, 1e-12);
+  EXPECT_NEAR(groups[0].all.mean_regret_of_three, 0.05, 1e-12);
+  EXPECT_EQ(groups[0].without_contradicted.sets, 0);
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,131 @@
+#include "planner/partition_report/pipeline_partition.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "cost_model/iteration/iteration.h"
+#include "cost_model/memory/memory.h"
+#include "planner/partition_report/partition_report.h"
+#include "tests/support/scenarios.h"
+#include "tests/support/thrown.h"
+
+namespace ptdp {
+namespace {
+
+using Sizes = std::vector<int>;
+
+/// Embedding 1 s, six layers of 2 s and 3 GiB, logits 3 s: 16 s.
+LayerList small_list() {
+  return {.name = "small",
+          .embedding = ListedLayer{.name = "in", .time = Seconds(1.0), .memory = gibibytes(1.0)},
+          .layers = {{.name = "block", .time = Seconds(2.0), .memory = gibibytes(3.0), .count = 6}},
+          .logits = ListedLayer{.name = "out", .time = Seconds(3.0)}};
+}
+
+// By hand: 16 s over 3 ranks is 5.3; with halves of nothing 6 is next: not 1 + 6, 2·2, 1·2 + 3.
+TEST(PartitionList, SaysWhatEachStageHolds) {
+  const PipelinePartition partition = partition_list(small_list(), {.pp = 3}, 10);
+  EXPECT_EQ(partition.layers_per_stage(), (Sizes{2, 3, 1}));
+  EXPECT_EQ(partition.stages[0].layers, "in, 2 x block");
+  EXPECT_EQ(partition.stages[2].layers, "block, out");
+  EXPECT_EQ(partition.stages[0].time, Seconds(5.0));
+  EXPECT_EQ(partition.ranks[0].memory, gibibytes(7.0));
+  EXPECT_EQ(slowest_rank(partition.ranks), 1);
+}
+
+// By hand: even are 5, 4 and 7 s. Ten microbatches and two thirds of 16 s to fill.
+TEST(PartitionList, GainsOverTheEvenSplit) {
+  const PipelinePartition partition = partition_list(small_list(), {.pp = 3}, 10);
+  ASSERT_TRUE(partition.even.has_value());
+  EXPECT_EQ(partition.even->layers_per_stage, (Sizes{2, 2, 2}));
+  EXPECT_EQ(slowest_rank(partition.even->ranks), 2);
+  EXPECT_NEAR(pipeline_time(partition, partition.ranks).value(), 60.0 + 2.0 * 16.0 / 3.0, 1e-9);
+  EXPECT_NEAR(pipeline_time(partition, partition.even->ranks).value(), 70.0 + 2.0 * 16.0 / 3.0,
+              1e-9);
+}
+
+TEST(PartitionList, HasNoEvenSplitWithFewerLayersThanStages) {
+  const PipelinePartition partition = partition_list(small_list(), {.pp = 8}, 10);
+  EXPECT_EQ(partition.layers_per_stage(), (Sizes{0, 1, 1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(partition.stages[7].layers, "out");
+  EXPECT_FALSE(partition.even.has_value());
+  EXPECT_NE(summarize(partition).find("no even split"), std::string::npos);
+}
+
+TEST(PartitionList, OfMoreStagesThanLayersFitsNowhere) {
+  EXPECT_EQ(message_of([] { return partition_list(small_list(), {.pp = 3, .vpp = 3}, 1); },
+                       ExitStatus::kNothingFits),
+            "nothing fits: 6 layers, with embedding and logits counted as stages of their own, do "
+            "not fill pp * vpp = 3 * 3 = 9 stages; the most are 8");
+  LayerList bare = small_list();
+  bare.embedding.reset();
+  bare.logits.reset();
+  EXPECT_EQ(
+      message_of([&] { return partition_list(bare, {.pp = 7}, 1); }, ExitStatus::kNothingFits),
+      "nothing fits: 6 layers do not fill pp * vpp = 7 * 1 = 7 stages; the most are 6");
+}
+
+// 19 GiB in all; three ranks of two layers, one with the embedding: 7 GiB.
+TEST(PartitionList, ThatNeedsMoreMemorySaysHowMuch) {
+  EXPECT_EQ(partition_list(small_list(), {.pp = 3, .memory = gibibytes(7.0)}, 1).layers_per_stage(),
+            (Sizes{2, 2, 2}));
+  EXPECT_EQ(message_of(
+                [] { return partition_list(small_list(), {.pp = 3, .memory = gibibytes(6.5)}, 1); },
+                ExitStatus::kNothingFits),
+            "nothing fits: 3 stages need 7.0000 GiB on the fullest GPU, however they are cut; of "
+            "6.5000 GiB 0.5000 are missing");
+}
+
+Scenario gpt3(std::int64_t batch) {
+  return selene_2021("gpt3-175b", batch);
+}
+
+// The closed form's own slowest stage and memory, of the configuration with these layers.
+TEST(PartitionModel, AgreesWithTheCostModel) {
+  const Scenario scenario = gpt3(64);
+  ParallelConfig config{.tp = 8, .pp = 7, .recompute = Recompute::kFull};
+  const PipelinePartition partition = partition_model(scenario, config, gibibytes(80.0));
+  config.layers_per_stage = partition.layers_per_stage();
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  EXPECT_NEAR(partition.ranks[slowest_rank(partition.ranks)].time / pipeline.slowest.total(), 1.0,
+              1e-12);
+  EXPECT_NEAR(pipeline_time(partition, partition.ranks).value(),
+              (64.0 * pipeline.slowest.total() + 6.0 * pipeline.mean).value(), 1e-9);
+  for (int rank = 0; rank < config.pp; ++rank) {
+    EXPECT_EQ(partition.ranks[rank].memory, stage_memory(scenario, config, rank).total());
+  }
+}
+
+TEST(PartitionModel, TakesAnyNumberOfLayersAndStages) {
+  const Scenario scenario = gpt3(1);
+  for (int pp = 1; pp <= 98; ++pp) {
+    const ParallelConfig config{.tp = 8, .pp = pp};
+    const Sizes layers = partition_model(scenario, config, gibibytes(1e6)).layers_per_stage();
+    EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 96) << pp;
+  }
+}
+
+// The first stages of 1F1B hold most microbatches: with little memory they get fewer layers.
+TEST(PartitionModel, MovesLayersToWhereThereIsMemory) {
+  const Scenario scenario = gpt3(64);
+  const ParallelConfig config{.tp = 8, .pp = 8, .recompute = Recompute::kSelective};
+  const auto at = [&](double gib) { return partition_model(scenario, config, gibibytes(gib)); };
+  const PipelinePartition ample = at(1e4);
+  const auto fullest =
+      std::max_element(ample.ranks.begin(), ample.ranks.end(),
+                       [](const LayerCost& a, const LayerCost& b) { return a.memory < b.memory; });
+  const double tight = fullest->memory.value() / kGibi - 0.1;
+  const PipelinePartition moved = at(tight);
+  EXPECT_LT(moved.layers_per_stage()[0], ample.layers_per_stage()[0]);
+  for (const LayerCost& rank : moved.ranks) {
+    EXPECT_LE(rank.memory, gibibytes(tight));
+  }
+  EXPECT_EQ(message_of([&] { return at(20.0); }, ExitStatus::kNothingFits).substr(0, 28),
+            "nothing fits: 8 stages need ");
+}
+
+}  // namespace
+}  // namespace ptdp

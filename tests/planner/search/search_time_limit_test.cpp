@@ -1,0 +1,231 @@
+// Searches that are ended before they have looked at everything, at every moment that a counter in
+// place of a clock can choose.
+#include "planner/search/search_time_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "cost_model/iteration/iteration.h"
+#include "planner/answer/planning.h"
+#include "planner/answer/strategies.h"
+#include "planner/search/split_order.h"
+#include "tests/planner/costed_alone.h"
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+/// Over once it was asked so often.
+SearchLimit after_questions(int number) {
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  return SearchLimit([asked, number] { return static_cast<double>(++*asked) / number; });
+}
+
+struct LimitedSearch {
+  const char* name;
+  Scenario scenario;
+  SearchOptions options;
+};
+
+std::vector<LimitedSearch> spaces() {
+  std::vector<ScheduleKind> all;
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    if (!has_stale_weights(schedule.value)) {
+      all.push_back(schedule.value);
+    }
+  }
+  const Pins every_schedule = {.schedules = all, .any_stack = true};
+  return {
+      {"closed form", shipped_scenario("1T", "selene-a100", "megatron-lm-2021"), {.gpus = 3072}},
+      {"cost",
+       shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240),
+       {.gpus = 100, .objective = Objective::kCost}},
+      {"experts",
+       shipped_scenario("qwen3-30b-a3b", "dgx-h100", "megatron-core-2025", 64),
+       {.gpus = 64}},
+      {"finalists",
+       shipped_scenario("7.5B", "selene-a100", "megatron-lm-2022", 64),
+       {.gpus = 32, .pins = every_schedule}},
+      {"orders walked through", shipped_scenario("gpt2-124m", "host", "ptdp-cpu", 8), {.gpus = 4}},
+  };
+}
+
+std::set<std::string> configs_of(const std::vector<Candidate>& candidates) {
+  std::set<std::string> configs;
+  for (const Candidate& candidate : candidates) {
+    configs.insert(to_string(candidate.config));
+  }
+  return configs;
+}
+
+void expect_same(const SearchResult& found, const SearchResult& expected) {
+  EXPECT_EQ(found.enumerated, expected.enumerated);
+  EXPECT_EQ(found.feasible, expected.feasible);
+  EXPECT_EQ(found.violations, expected.violations);
+  EXPECT_EQ(configs_of(found.best), configs_of(expected.best));
+  EXPECT_EQ(configs_of(found.pareto), configs_of(expected.pareto));
+}
+
+// What is left of a search is what its counts lack: that all of it takes no less than the bound
+// says is seen by the whole search's best, wherever that is not among what was found.
+TEST(SearchLimit, GivesTheBestSoFarAndABoundOfWhatIsLeft) {
+  int ended = 0;
+  int unproven = 0;
+  for (const LimitedSearch& space : spaces()) {
+    SearchOptions options = space.options;
+    options.num_best = 200;
+    const SearchResult whole = search(space.scenario, options);
+    ASSERT_FALSE(whole.unseen.has_value()) << space.name;
+    ASSERT_FALSE(whole.best.empty()) << space.name;
+    for (int questions = 1; questions < 2'000'000; questions = questions * 3 + 1) {
+      options.limit = after_questions(questions);
+      const SearchResult part = search(space.scenario, options);
+      SCOPED_TRACE(testing::Message() << space.name << " after " << questions << " questions");
+      if (!part.unseen.has_value()) {
+        EXPECT_TRUE(part.is_proven);
+        expect_same(part, whole);
+        break;
+      }
+      ++ended;
+      unproven += part.is_proven ? 0 : 1;
+      EXPECT_LE(part.enumerated, whole.enumerated);
+      EXPECT_LE(part.feasible, whole.feasible);
+      const std::set<std::string> found = configs_of(part.best);
+      for (const Candidate& candidate : whole.best) {
+        if (!found.contains(to_string(candidate.config))) {
+          EXPECT_FALSE(part.is_proven) << to_string(candidate.config);
+          EXPECT_GE(candidate.time, part.unseen->least_time) << to_string(candidate.config);
+          EXPECT_GE(score(candidate.time, candidate.config, options.objective),
+                    part.unseen->least_score)
+              << to_string(candidate.config);
+        }
+      }
+      for (const Candidate& candidate : part.best) {  // nothing that cannot be
+        EXPECT_EQ(candidate.time, time_alone(space.scenario, candidate.config));
+      }
+    }
+  }
+  EXPECT_GT(ended, 20);
+  EXPECT_GT(unproven, 10);
+}
+
+TEST(SearchLimit, LeavesTimeForOneFinalistWheneverSomethingFits) {
+  const Scenario scenario = shipped_scenario("7.5B", "selene-a100", "megatron-lm-2022", 64);
+  SearchOptions options{.gpus = 32,
+                        .pins = {.pp = IntegerRanges::parse("2:32", 1, 32, "pp"),
+                                 .schedules = {ScheduleKind::kZbH1},
+                                 .any_stack = true}};
+  int alone = 0;
+  for (int questions = 1; questions < 100; ++questions) {
+    options.limit = after_questions(questions);
+    const SearchResult result = search(scenario, options);
+    EXPECT_EQ(result.best.empty(), result.feasible == 0) << questions;
+    alone += result.unseen.has_value() && result.best.size() == 1 ? 1 : 0;
+  }
+  EXPECT_GT(alone, 0);
+}
+
+TEST(SearchLimit, NeverSpentChangesNothingForAnyNumberOfThreads) {
+  const LimitedSearch space = spaces()[1];
+  const SearchResult expected = search(space.scenario, space.options);
+  for (const int threads : {1, 2, 5}) {
+    SearchOptions options = space.options;
+    options.num_threads = threads;
+    options.limit = SearchLimit([] { return 0.5; });
+    expect_same(search(space.scenario, options), expected);
+  }
+}
+
+TEST(SearchLimit, OfSeveralThreadsBoundsWhatNoneOfThemLookedAt) {
+  const LimitedSearch space = spaces()[0];
+  SearchOptions options = space.options;
+  const SearchResult whole = search(space.scenario, options);
+  options.num_threads = 4;
+  options.limit = after_questions(30);
+  const SearchResult part = search(space.scenario, options);
+  ASSERT_TRUE(part.unseen.has_value());
+  if (configs_of(part.best) != configs_of(whole.best)) {
+    EXPECT_LE(part.unseen->least_time, whole.best.back().time);
+    EXPECT_FALSE(part.is_proven);
+  }
+}
+
+TEST(SearchLimit, SharesWhatIsLeft) {
+  double spent = 0.2;
+  const SearchLimit limit([&] { return spent; });
+  const SearchLimit half = limit.share(0.5);  // up to 0.6
+  EXPECT_FALSE(half.is_over());
+  spent = 0.59;
+  EXPECT_FALSE(half.is_over());
+  spent = 0.61;
+  EXPECT_TRUE(half.is_over());
+  EXPECT_FALSE(limit.is_over());
+  spent = 1.0;
+  EXPECT_TRUE(limit.is_over());
+  EXPECT_TRUE(limit.share(0.5).is_over());
+  EXPECT_FALSE(SearchLimit().share(0.5).is_over());
+}
+
+// The floor is below what each candidate of the split takes, in closed form or simulated.
+// The fastest are the nearest to it.
+TEST(ComputeFloor, IsBelowTheFastestCandidatesOfItsSplit) {
+  for (const LimitedSearch& space : spaces()) {
+    SearchOptions options = space.options;
+    options.num_best = 2'000;
+    const std::vector<Replicas> replicas =
+        enumerate_replicas(space.scenario, options.gpus, options.pins);
+    const ComputeFloor floor(space.scenario, options.gpus, replicas);
+    double tightest = 0.0;
+    for (const Candidate& candidate : search(space.scenario, options).best) {
+      const ParallelConfig& config = candidate.config;
+      const Seconds least = floor.of({.tp = config.tp, .pp = config.pp, .cp = config.cp});
+      ASSERT_LE(least, candidate.time) << space.name << " " << to_string(config);
+      ASSERT_LE(floor.gpu_seconds(), candidate.time * static_cast<double>(config.world_size()));
+      tightest = std::max(tightest, least / candidate.time);
+    }
+    EXPECT_GT(tightest, 0.2) << space.name;  // a floor that says something
+  }
+}
+
+TEST(Planning, SaysWhatItsSearchDidNotLookAt) {
+  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240);
+  int unproven = 0;
+  for (int questions = 1; questions < 100; questions *= 2) {
+    const PlanningResult result =
+        plan_training(scenario, {.gpus = 240, .limit = after_questions(questions)},
+                      CalibrationSource::parse("none", ""));
+    if (!result.search.unseen.has_value()) {
+      break;
+    }
+    const std::string json = to_json(result);
+    EXPECT_NE(json.find("\"complete\": false"), std::string::npos);
+    EXPECT_NE(json.find("\"least_unseen_s\": "), std::string::npos);
+    const std::string remark = unproven_remark(result.search, result.options, 1.0);
+    if (!result.search.is_proven && !result.plans.empty()) {
+      ++unproven;
+      EXPECT_NE(json.find("\"proven\": false"), std::string::npos);
+      EXPECT_NE(remark.find("Not proven"), std::string::npos);
+    }
+  }
+  EXPECT_GT(unproven, 0);
+}
+
+TEST(StrategyComparison, GivesEveryStrategyItsShareOfTheLimit) {
+  const Scenario scenario = shipped_scenario("18B", "selene-a100", "megatron-lm-2022", 240);
+  SearchOptions options{.gpus = 240};
+  options.limit = after_questions(20);
+  const StrategyComparison comparison =
+      compare_strategies(scenario, options, CalibrationSource::parse("none", ""));
+  for (const StrategyResult& result : comparison.results) {
+    EXPECT_GT(result.search.enumerated, 0) << result.name.name;
+  }
+  EXPECT_FALSE(comparison.results.front().search.is_proven);
+}
+
+}  // namespace
+}  // namespace ptdp
