@@ -70,5 +70,41 @@ TEST(DropoutThreshold, DropsNothingAtZeroAndHalfOfTheWordsAtOneHalf) {
   EXPECT_EQ(dropout_threshold(0.5), 0x80000000U);
 }
 
+TEST(Uniform, IsTheMiddleOfItsPart) {
+  EXPECT_EQ(uniform(0, 0), 0x1p-53);
+  EXPECT_EQ(uniform(0, 0xFFFU), 0x1p-53) << "52 bits count";
+  EXPECT_EQ(uniform(0, 0x1000U), 0x1.8p-52);
+  EXPECT_EQ(uniform(1, 0), 0x1p-32 + 0x1p-53);
+  EXPECT_EQ(uniform(0xFFFFFFFFU, 0xFFFFFFFFU), 1.0 - 0x1p-53);
+}
+
+// The first two words of the known answer.
+TEST(DerivedKey, IsMadeOfTheFirstTwoWordsOfItsNumber) {
+  EXPECT_EQ(derived_key(0, 0), 0x6627E8D5E169C58DU);
+  const PhiloxWords words = philox_reference({5, 0, 0, 0}, {7, 1});
+  EXPECT_EQ(derived_key((std::uint64_t{1} << 32U) | 7U, 5),
+            (std::uint64_t{words[0]} << 32U) | words[1]);
+}
+
+// Box and Muller's of two uniform numbers, each of two of an element's four words.
+TEST(RandomNormal, IsThatOfTheElementsFourWords) {
+  const auto part = [](std::uint32_t high, std::uint32_t low) {
+    const std::uint64_t whole = (std::uint64_t{high} << 32U) + low;
+    return (std::floor(static_cast<double>(whole / 4096)) + 0.5) / 4503599627370496.0;
+  };
+  for (const std::uint32_t element : {0U, 1U, 12345U}) {
+    const PhiloxWords words = philox_reference({element, 0, 0, 0}, {42, 0});
+    const double radius = std::sqrt(-2.0 * std::log(part(words[0], words[1])));
+    const double angle = 2.0 * std::acos(-1.0) * part(words[2], words[3]);
+    EXPECT_NEAR(random_normal(42, element), radius * std::cos(angle), 1e-12) << element;
+  }
+}
+
+// 2^32 / 10 = 429496729.6, of which the words from 0 on below it are dropped.
+TEST(DropoutThreshold, IsTheShareOfAllWords) {
+  EXPECT_EQ(dropout_threshold(0.1), 429496729U);
+  EXPECT_EQ(dropout_threshold(0.99), 4252017623U);
+}
+
 }  // namespace
 }  // namespace ptdp

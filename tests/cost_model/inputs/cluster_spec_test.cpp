@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "cost_model/inputs/catalog/catalog.h"
 #include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
@@ -27,6 +31,7 @@ GpuSpec unusual_gpu() {
           .peak_bf16 = teraflops(50.0),
           .peak_fp32 = teraflops(25.5),
           .peak_fp64 = teraflops(12.5),
+          .peak_fp8 = teraflops(200.0),
           .memory = gibibytes(40.0),
           .memory_bandwidth = gigabytes_per_second(1500.5),
           .num_multiprocessors = 99,
@@ -34,6 +39,9 @@ GpuSpec unusual_gpu() {
           .matmul_startup_depth = 100.0,
           .matmul_output_depth = 30.0,
           .matmul_wave_overlap = 0.25,
+          .fp8_matmul_efficiency = 0.45,
+          .fp8_any_layout = true,
+          .fp8_mx = true,
           .matmul_tile = MatmulTile{.rows = 12, .columns = 32},
           .matmul_memory_efficiency = 0.8,
           .memory_efficiency = 0.7,
@@ -68,6 +76,7 @@ ClusterSpec unusual_cluster() {
           .default_stack = "some-stack",
           .gpu = unusual_gpu(),
           .gpus_per_node = 4,
+          .gpus_per_tray = 2,
           .nvlink = {.bandwidth = gigabytes_per_second(300.0),
                      .efficiency = 0.77,
                      .hop_latency = microseconds(3.4)},
@@ -89,9 +98,11 @@ ClusterSpec unusual_cluster() {
           .network_tiers = {NetworkTier{.gpus = 16, .oversubscription = 1.0},
                             NetworkTier{.gpus = 4096, .oversubscription = 7.0}},
           .cores_per_node = 8,
+          .launch_slowdown = 1.75,
           .busy_cores = {{.cores = 2, .matmul = 1.25, .skew = 0.5},
                          {.cores = 8, .attention = 1.5, .memory_bound = 3.5, .optimizer = 4.5}},
-          .time_factors = {.matmul = 1.25, .communication = 0.5}};
+          .time_factors = {
+              .matmul = 1.25, .attention = 1.375, .memory_bound = 1.625, .communication = 0.5}};
 }
 
 std::string refusal_of_cluster(const std::string& from, const std::string& to) {
@@ -119,8 +130,27 @@ TEST(ClusterSpec, RefusesCoresThatDoNotGrowOrThatAreMoreThanThereAre) {
 }
 
 TEST(GpuSpec, RefusesMeasuredOperationsOfWhatItCannotDo) {
-  EXPECT_THAT(refusal_of_cluster("\"peak_fp64_TFLOPs\": 12.5,", ""),
-              HasSubstr("attention in fp64, of which the GPU has no peak"));
+  EXPECT_EQ(refusal_of_cluster("\"peak_fp64_TFLOPs\": 12.5,", ""),
+            "test.json: gpu.measured_operations: attention in fp64, of which the GPU has no peak");
+}
+
+TEST(GpuSpec, RefusesTwoTablesOfOneOperation) {
+  ClusterSpec cluster = unusual_cluster();
+  cluster.gpu.measured_operations.push_back(cluster.gpu.measured_operations.front());
+  EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+            "test.json: gpu.measured_operations: attention in fp64 twice");
+  cluster.gpu.measured_operations.back() =
+      MeasuredOperation(DeviceOperation::kAttention, Precision::kFp32,
+                        cluster.gpu.measured_operations.front().points(), "test");
+  EXPECT_EQ(parse<ClusterSpec>(dump(cluster)), cluster);
+}
+
+// By hand: 200 TFLOP/s of which 0.45 is reached, where matmul_time takes 0.9 of what it is given.
+TEST(GpuSpec, ReachesOfIts8BitsWhatIsSaidOfThem) {
+  GpuSpec gpu = unusual_gpu();
+  EXPECT_DOUBLE_EQ(gpu.fp8_rate().value(), 100e12);
+  gpu.fp8_matmul_efficiency.reset();
+  EXPECT_DOUBLE_EQ(gpu.fp8_rate().value(), 200e12);
 }
 
 TEST(GpuSpec, HasAPeakForEachPrecision) {
@@ -155,6 +185,206 @@ TEST(ClusterSpecJson, ReadsBackAsItWas) {
   const std::string text = dump(unusual_cluster());
   EXPECT_EQ(parse<ClusterSpec>(text), unusual_cluster()) << text;
   EXPECT_EQ(dump(parse<ClusterSpec>(text)), text);
+}
+
+TEST(ClusterSpecJson, HasEveryFieldUnderItsName) {
+  const std::string text = dump(unusual_cluster());
+  for (const char* part : {R"({
+  "name": "x",
+  "source": "a test",
+  "default_stack": "some-stack",
+  "gpu": {
+    "name": "g",
+    "source": "a test",
+    "peak_fp16_TFLOPs": 100.0,
+    "peak_bf16_TFLOPs": 50.0,
+    "peak_fp32_TFLOPs": 25.5,
+    "peak_fp64_TFLOPs": 12.5,
+    "peak_fp8_TFLOPs": 200.0,
+    "fp8_any_layout": true,
+    "fp8_mx": true,
+    "memory_GiB": 40.0,
+    "memory_bandwidth_GBps": 1500.5,
+    "num_multiprocessors": 99,
+    "matmul_efficiency": 0.9,
+    "fp8_matmul_efficiency": 0.45,
+    "matmul_startup_depth": 100.0,
+    "matmul_output_depth": 30.0,
+    "matmul_wave_overlap": 0.25,
+    "matmul_tile": {
+      "rows": 12,
+      "columns": 32
+    },
+    "matmul_memory_efficiency": 0.8,
+    "memory_efficiency": 0.7,
+    "kernel_latency_us": 2.5,
+    "attention_rates": [
+      {
+        "kernel": "flash-2",
+        "forward": 0.5,
+        "backward": 0.4
+      }
+    ],
+)",
+                           R"(  "gpus_per_node": 4,
+  "gpus_per_tray": 2,
+  "nvlink": {
+    "bandwidth_GBps": 300.0,
+    "efficiency": 0.77,
+    "hop_latency_us": 3.4
+  },
+  "nic": {
+    "bandwidth_GBps": 25.0,
+    "efficiency": 0.74,
+    "collective_efficiency": 0.96,
+    "hop_latency_us": 14.0
+  },
+  "collective_launch_us": 18.0,
+  "all_reduce_curves": [
+    {
+      "ranks": 2,
+      "points": [
+        {
+          "bytes": 1000000.0,
+          "time_us": 44.21
+        },
+        {
+          "bytes": 2000000.0,
+          "time_us": 53.43
+        }
+      ]
+    },
+    {
+      "ranks": 8,
+      "nodes": 2,
+)",
+                           "\"reduce_scatter_curves\": [\n    {\n      \"ranks\": 4,",
+                           "\"all_gather_curves\": [\n    {\n      \"ranks\": 16,",
+                           "\"message_curve\": [\n    {\n      \"bytes\": 1000000.0,",
+                           R"(  "nccl": {
+    "compute_capability": 90,
+    "cpu_vendor": "amd",
+    "node_link": "pci",
+    "channels": 16,
+    "channels_per_nic": 2,
+    "nvls": {
+      "channels": 12,
+      "bandwidth_GBps": 480.0
+    },
+    "nic_latency_us": 5.0,
+    "launch_us": 13.0,
+    "ramp_us": 2.5,
+    "algorithms": [
+      "ring",
+      "nvls"
+    ],
+    "protocols": [
+      "ll",
+      "simple"
+    ]
+  },
+  "all_reduce_across_nodes": "faster",
+  "host": {
+    "memory_GiB": 64.0,
+    "memory_bandwidth_GBps": 50.0,
+    "link_GBps": 25.0
+  },
+  "network_tiers": [
+    {
+      "gpus": 16,
+      "oversubscription": 1.0
+    },
+    {
+      "gpus": 4096,
+      "oversubscription": 7.0
+    }
+  ],
+  "cores_per_node": 8,
+  "launch_slowdown": 1.75,
+  "busy_cores": [
+    {
+      "cores": 2,
+      "matmul": 1.25,
+      "attention": 1.0,
+      "memory_bound": 1.0,
+      "optimizer": 1.0,
+      "skew": 0.5
+    },
+    {
+      "cores": 8,
+      "matmul": 1.0,
+      "attention": 1.5,
+      "memory_bound": 3.5,
+      "optimizer": 4.5,
+      "skew": 0.0
+    }
+  ],
+  "time_factors": {
+    "matmul": 1.25,
+    "attention": 1.375,
+    "memory_bound": 1.625,
+    "communication": 0.5
+  }
+})"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  ClusterSpec by_levels = unusual_cluster();
+  by_levels.all_reduce_across_nodes = AllReduceAcrossNodes::kHierarchical;
+  by_levels.nccl->cpu = CpuVendor::kOther;
+  by_levels.nccl->enabled = {.algorithms = {true, true, false, true, true},
+                             .protocols = {false, true, false}};
+  for (const char* part : {R"("all_reduce_across_nodes": "hierarchical")",
+                           R"("cpu_vendor": "other")", R"("algorithms": [
+      "tree",
+      "ring",
+      "nvls-tree",
+      "pat"
+    ],
+    "protocols": [
+      "ll128"
+    ])"}) {
+    EXPECT_THAT(dump(by_levels), HasSubstr(part));
+  }
+  EXPECT_EQ(parse<ClusterSpec>(dump(by_levels)), by_levels);
+}
+
+// Each optional part by itself, for a cluster that says one and not another.
+TEST(ClusterSpecJson, ReadsBackWithoutAnyOneOfItsParts) {
+  using Change = std::function<void(ClusterSpec&)>;
+  const std::vector<Change> changes = {
+      [](ClusterSpec& cluster) { cluster.gpu.fp8_any_layout = false; },
+      [](ClusterSpec& cluster) { cluster.gpu.fp8_mx = false; },
+      [](ClusterSpec& cluster) { cluster.gpu.peak_fp8 = FlopsPerSecond(0.0); },
+      [](ClusterSpec& cluster) { cluster.gpu.fp8_matmul_efficiency.reset(); },
+      [](ClusterSpec& cluster) { cluster.gpus_per_tray = 0; },
+      [](ClusterSpec& cluster) { cluster.reduce_scatter_curves.clear(); },
+      [](ClusterSpec& cluster) { cluster.all_gather_curves.clear(); },
+      [](ClusterSpec& cluster) { cluster.message_curve = {}; },
+      [](ClusterSpec& cluster) { cluster.nccl->nvls = {}; },
+      [](ClusterSpec& cluster) { cluster.nccl->nic_latency = Seconds(0.0); },
+      [](ClusterSpec& cluster) { cluster.nccl->node_link = NodeLink::kNvlink; },
+      [](ClusterSpec& cluster) { cluster.host.reset(); },
+      [](ClusterSpec& cluster) { cluster.launch_slowdown = 1.0; },
+      [](ClusterSpec& cluster) { cluster.busy_cores.clear(); },
+      [](ClusterSpec& cluster) {
+        cluster.busy_cores.clear();
+        cluster.cores_per_node.reset();
+      },
+      [](ClusterSpec& cluster) { cluster.time_factors = {}; }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    ClusterSpec cluster = unusual_cluster();
+    changes[i](cluster);
+    EXPECT_EQ(parse<ClusterSpec>(dump(cluster)), cluster) << "change " << i;
+    EXPECT_LT(dump(cluster).size(), dump(unusual_cluster()).size()) << "change " << i;
+  }
+}
+
+TEST(ClusterSpecJson, RefusesBusyCoresOfNodesWhoseCoresAreNotCounted) {
+  EXPECT_EQ(refusal_of_cluster("\"cores_per_node\": 8,", ""),
+            "test.json: busy_cores: expected cores_per_node beside it");
+  EXPECT_EQ(refusal_of_cluster("\"cores_per_node\": 8", "\"cores_per_node\": 7"),
+            "test.json: busy_cores: expected numbers of cores that grow, from more than 2 to 7, "
+            "got 8");
 }
 
 TEST(ClusterSpecJson, LeavesOutWhatIsNotKnown) {
@@ -195,6 +425,13 @@ TEST(ClusterSpecJson, RefusesAnNcclWithoutRings) {
       refusal_of_cluster(R"("ring",)", ""),
       "test.json: nccl.algorithms: expected \"ring\" among them, the only one for every group "
       "and collective");
+}
+
+TEST(ClusterSpecJson, RefusesAnNcclWithoutAnyOfItsWays) {
+  for (const std::string key : {"algorithms", "protocols"}) {
+    EXPECT_EQ(refusal_of_cluster('"' + key + "\": [", '"' + key + "\": [], \"rest\": ["),
+              "test.json: nccl." + key + ": expected at least one");
+  }
 }
 
 TEST(ClusterSpecJson, RefusesAnUnknownKeyOfNccl) {
@@ -240,6 +477,37 @@ TEST(ClusterSpecJson, RefusesTiersThatDoNotGrow) {
   EXPECT_EQ(refusal_of_cluster("\"gpus\": 16,", "\"gpus\": 4,"),
             "test.json: network_tiers: expected tiers that grow, from more than 4 GPUs, got one of "
             "4");
+}
+
+// As many times as the tier below, or more.
+TEST(ClusterSpecJson, RefusesATierWithMoreOfTheRateThanOneBelow) {
+  EXPECT_EQ(refusal_of_cluster("\"oversubscription\": 1.0", "\"oversubscription\": 7.5"),
+            "test.json: network_tiers: the tier of 4096 GPUs is less oversubscribed than the one "
+            "below it");
+  EXPECT_EQ(refusal_of_cluster("\"oversubscription\": 1.0", "\"oversubscription\": 7.0"),
+            "nothing was thrown");
+}
+
+TEST(ClusterSpecJson, ChecksTheCurvesOfEachCollective) {
+  for (const std::string key : {"reduce_scatter_curves", "all_gather_curves"}) {
+    ClusterSpec cluster = unusual_cluster();
+    std::vector<AllReduceCurve>& curves =
+        key == "all_gather_curves" ? cluster.all_gather_curves : cluster.reduce_scatter_curves;
+    curves.push_back(curves.front());
+    EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+              "test.json: " + key + ": two curves of " + std::to_string(curves.front().ranks) +
+                  " ranks on 1 nodes");
+    curves.back().nodes = 3;
+    EXPECT_EQ(message_of([&] { return parse<ClusterSpec>(dump(cluster)); }),
+              "test.json: " + key + ": " + std::to_string(curves.front().ranks) +
+                  " ranks are not equally many on 3 nodes");
+  }
+}
+
+TEST(ClusterSpecJson, RefusesAFileWhereTheNameOfAShippedPartBelongs) {
+  EXPECT_EQ(message_of([] { return parse<ClusterSpec>(with_gpu_name("mine.json")); }),
+            "test.json: gpu: expected an object or the name of a shipped profile, got "
+            "\"mine.json\"");
 }
 
 TEST(ClusterSpecJson, NamesTheCurveThatItRefuses) {

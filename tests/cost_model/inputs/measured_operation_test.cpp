@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -209,6 +214,110 @@ TEST(MeasuredOperation, IsReadAsColumnsAndNamesTheColumnThatIsShort) {
   EXPECT_THAT(message(R"({"operation": "biass", "precision": "fp32"})"), HasSubstr("biass"));
   EXPECT_THAT(message(R"({"operation": "bias", "precision": "fp32", "m": [1, 2]})"),
               HasSubstr("rows"));
+}
+
+// What one operation's sizes are, is what its columns are called.
+TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
+  const std::string product = R"("m": [8, 16], "n": [32, 33], "k": [64, 65])";
+  const std::string attention =
+      R"("heads": [8, 16], "seq_length": [32, 33], "head_size": [64, 65])";
+  const std::string rows = R"("rows": [8, 16], "width": [32, 33])";
+  const std::vector<std::tuple<DeviceOperation, std::string, std::string>> operations = {
+      {DeviceOperation::kForwardProduct, "forward-product", product},
+      {DeviceOperation::kInputGradientProduct, "input-gradient-product", product},
+      {DeviceOperation::kWeightGradientProduct, "weight-gradient-product", product},
+      {DeviceOperation::kAttention, "attention", attention},
+      {DeviceOperation::kAttentionBackward, "attention-backward", attention},
+      {DeviceOperation::kDropoutAttention, "dropout-attention", attention},
+      {DeviceOperation::kDropoutAttentionBackward, "dropout-attention-backward", attention},
+      {DeviceOperation::kLayerNorm, "layer-norm", rows},
+      {DeviceOperation::kLayerNormBackward, "layer-norm-backward", rows},
+      {DeviceOperation::kBias, "bias", rows},
+      {DeviceOperation::kBiasGradient, "bias-gradient", rows},
+      {DeviceOperation::kBiasGelu, "bias-gelu", rows},
+      {DeviceOperation::kGeluBackward, "gelu-backward", rows},
+      {DeviceOperation::kBiasAdd, "bias-add", rows},
+      {DeviceOperation::kBiasDropoutAdd, "bias-dropout-add", rows},
+      {DeviceOperation::kDropoutBackward, "dropout-backward", rows},
+      {DeviceOperation::kCopy, "copy", rows},
+      {DeviceOperation::kFill, "fill", rows},
+      {DeviceOperation::kEmbedding, "embedding", rows},
+      {DeviceOperation::kEmbeddingGradient, "embedding-gradient", rows},
+      {DeviceOperation::kPositions, "positions", rows},
+      {DeviceOperation::kPositionGradient, "position-gradient", rows},
+      {DeviceOperation::kCrossEntropy, "cross-entropy", rows},
+      {DeviceOperation::kCrossEntropyBackward, "cross-entropy-backward", rows},
+      {DeviceOperation::kAddSquares, "add-squares", rows},
+      {DeviceOperation::kAdamW, "adamw", rows}};
+  for (const auto& [operation, name, columns] : operations) {
+    EXPECT_EQ(name_of(operation), name);
+    const double last = columns == rows ? 1.0 : 64.0;
+    EXPECT_EQ(parse<MeasuredOperation>(R"({"operation": ")" + name + R"(", "precision": "fp16", )" +
+                                       columns + R"(, "time_us": [1.5, 2.5]})"),
+              MeasuredOperation(
+                  operation, Precision::kFp16,
+                  {point(8, 32, last, 1.5), point(16, 33, columns == rows ? 1.0 : 65.0, 2.5)}, ""));
+  }
+  EXPECT_EQ(describe_point(DeviceOperation::kAttention, point(8, 1024, 64, 20.8)),
+            "heads 8, seq_length 1024, head_size 64, 20.8 us");
+  EXPECT_EQ(describe_point(DeviceOperation::kAdamW, point(1, 123456789, 1, 20.5)),
+            "rows 1, width 123456789, 20.5 us");
+}
+
+// Right at each bound, and just beyond it. Attention's work grows with the square of the sequence.
+TEST(MeasuredOperation, SaysWhichTwoPointsContradictEachOther) {
+  const auto message = [](DeviceOperation operation, std::vector<Point> points) {
+    return message_of(
+        [&] { return MeasuredOperation(operation, Precision::kFp32, std::move(points), "table"); });
+  };
+  const DeviceOperation product = DeviceOperation::kForwardProduct;
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 8, 8, 1.5)}),
+            "table: the same sizes twice: m 8, n 8, k 8, 1 us; m 8, n 8, k 8, 1.5 us");
+  EXPECT_EQ(message(product, {point(8, 8, 8, 4), point(16, 8, 8, 1)}), "nothing was thrown");
+  EXPECT_EQ(
+      message(product, {point(16, 8, 8, 1), point(8, 8, 8, 4.01)}),
+      "table: an outlier: the smaller one takes over 4 times as long: m 8, n 8, k 8, 4.01 us; "
+      "m 16, n 8, k 8, 1 us");
+  // Neither is smaller than the other.
+  EXPECT_EQ(message(product, {point(8, 16, 8, 1), point(16, 8, 8, 100)}), "nothing was thrown");
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 16, 8, 63.9)}), "nothing was thrown");
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 16, 8, 64.1)}),
+            "table: an outlier: the time grows over 32 times as fast as the work: m 8, n 8, k 8, 1 "
+            "us; m 8, n 16, k 8, 64.1 us");
+  const DeviceOperation attention = DeviceOperation::kAttention;
+  EXPECT_EQ(message(attention, {point(8, 8, 8, 1), point(8, 16, 8, 127.9)}), "nothing was thrown");
+  EXPECT_EQ(message(attention, {point(8, 8, 8, 1), point(8, 8, 16, 64.1)}),
+            "table: an outlier: the time grows over 32 times as fast as the work: heads 8, "
+            "seq_length 8, head_size 8, 1 us; heads 8, seq_length 8, head_size 16, 64.1 us");
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 512, 8, 64)}), "nothing was thrown");
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 513, 8, 64)}),
+            "table: a gap of more than a factor of 64 around m 8, n 8, k 8, 1 us");
+  // The third lies alone.
+  EXPECT_EQ(message(product, {point(8, 8, 8, 1), point(8, 16, 8, 2), point(8, 8, 1024, 90)}),
+            "table: a gap of more than a factor of 64 around m 8, n 8, k 1024, 90 us");
+}
+
+TEST(MeasuredOperation, HasAtMostTwoThousandPoints) {
+  std::vector<Point> points;
+  for (int i = 0; i < 2000; ++i) {
+    points.push_back(point(64 + i, 64, 64, 64 + i));
+  }
+  EXPECT_EQ(table(points).points().size(), 2000U);
+  points.push_back(point(2064, 64, 64, 2064));
+  EXPECT_EQ(message_of([&] { return table(points); }),
+            "table: expected 2 to 2000 points, got 2001");
+}
+
+TEST(FindMeasured, FindsTheTableOfBothOperationAndPrecision) {
+  const std::vector<Point> points = {point(8, 8, 1, 1), point(16, 8, 1, 2)};
+  const std::vector<MeasuredOperation> measured = {
+      {DeviceOperation::kBias, Precision::kFp32, points, ""},
+      {DeviceOperation::kCopy, Precision::kBf16, points, ""},
+      {DeviceOperation::kBias, Precision::kBf16, points, ""}};
+  EXPECT_EQ(find_measured(measured, DeviceOperation::kBias, Precision::kFp32), measured.data());
+  EXPECT_EQ(find_measured(measured, DeviceOperation::kBias, Precision::kBf16), &measured[2]);
+  EXPECT_EQ(find_measured(measured, DeviceOperation::kCopy, Precision::kFp32), nullptr);
+  EXPECT_EQ(find_measured({}, DeviceOperation::kCopy, Precision::kFp32), nullptr);
 }
 
 }  // namespace

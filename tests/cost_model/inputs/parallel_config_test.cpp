@@ -5,6 +5,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
@@ -86,6 +91,86 @@ TEST(ParallelConfigText, SaysHowExpertsAreDivided) {
             "tp=2 pp=1 dp=8 ep=4 etp=2 b=1 1f1b recompute=none");
 }
 
+TEST(ParallelConfigText, SaysEachThingThatIsSeldomDone) {
+  const std::vector<std::pair<ParallelConfig, std::string>> rows = {
+      {{.cp = 3}, " cp=3 b=1 1f1b recompute=none"},
+      {{.micro_batch_size = 2, .schedule = ScheduleKind::kZbAuto, .memory_limit = 7},
+       " b=2 zb-auto limit=7 recompute=none"},
+      {{.recompute = Recompute::kFull,
+        .recompute_method = RecomputeMethod::kUniform,
+        .recompute_num_layers = 3},
+       " b=1 1f1b recompute=full uniform=3"},
+      {{.recompute = Recompute::kFull,
+        .recompute_modules = {RecomputeModule::kMlp},
+        .sequence_parallel = true},
+       " b=1 1f1b recompute=full sequence-parallel"},
+      {{.zero_stage = 3, .dp_replicate = 2, .reshard_after_forward = false},
+       " b=1 1f1b recompute=none zero=3 dp_replicate=2 reshard_after_forward=off"},
+      {{.rank_order = RankOrder::kTpCpEpPpDp, .offload = Offload::kOptimizer},
+       " b=1 1f1b recompute=none order=tp-cp-ep-pp-dp offload=optimizer"},
+      {{.layers_per_stage = {4}}, " b=1 1f1b recompute=none layers=4"},
+      {{.layers_per_stage = {4, 4, 4, 5, 4, 4}}, " b=1 1f1b recompute=none layers=3x4,5,2x4"}};
+  for (const auto& [config, text] : rows) {
+    EXPECT_EQ(to_string(config), "tp=1 pp=1 dp=1" + text);
+  }
+}
+
+TEST(RecomputeModules, AreASetThatIsWrittenInOneOrder) {
+  using Module = RecomputeModule;
+  const auto parse_modules = [](const char* text) {
+    return parse_recompute_modules(text, "--recompute");
+  };
+  EXPECT_EQ(
+      parse_modules("mlp,core_attn moe+layernorm"),
+      (RecomputeModules{Module::kCoreAttention, Module::kLayerNorm, Module::kMlp, Module::kMoe}));
+  EXPECT_EQ(to_string(parse_modules("mlp,core_attn moe+layernorm")), "core_attn+layernorm+mlp+moe");
+  EXPECT_EQ(to_string(RecomputeModules{}), "");
+  EXPECT_TRUE(RecomputeModules{}.is_empty());
+  for (const auto& [module, name] : kRecomputeModuleNames) {
+    EXPECT_EQ(to_string(RecomputeModules{module}), name);
+    EXPECT_EQ(parse_recompute_modules(name, "x"), RecomputeModules{module});
+    EXPECT_FALSE(RecomputeModules{module}.is_empty());
+    EXPECT_TRUE(RecomputeModules{module}.are_among({Module::kEverySecondProduct, module}));
+    EXPECT_TRUE(RecomputeModules{}.are_among({module}));
+    EXPECT_FALSE((RecomputeModules{module}).are_among({}));
+  }
+  EXPECT_EQ(message_of([&] { return parse_modules("moe,mlp,moe"); }),
+            "--recompute: moe is given twice");
+  EXPECT_EQ(message_of([&] { return parse_modules("mlp+op"); }),
+            "--recompute: expected op alone, which is of whole layers, got mlp+op");
+  EXPECT_EQ(message_of([&] { return parse_modules("mlp,"); }),
+            "--recompute: expected one of core_attn, moe_act, layernorm, mla_up_proj, mlp, moe, "
+            "shared_experts, op, got \"\"");
+}
+
+// The dense MLP of a layer with experts is their shared one.
+TEST(RecomputeModules, CoverTheMlpThatALayerHas) {
+  const std::vector<std::tuple<RecomputeModule, bool, bool>> rows = {
+      {RecomputeModule::kMlp, true, false},
+      {RecomputeModule::kMoe, false, true},
+      {RecomputeModule::kSharedExperts, false, true},
+      {RecomputeModule::kMoeActivation, false, false}};
+  for (const auto& [module, dense, with_experts] : rows) {
+    EXPECT_EQ(cover_mlp({module}, false), dense);
+    EXPECT_EQ(cover_mlp({module}, true), with_experts);
+  }
+}
+
+TEST(Offload, IsOfTheOptimizerOfActivationsOrOfBoth) {
+  EXPECT_FALSE(offloads_optimizer(Offload::kNone) || offloads_activations(Offload::kNone));
+  EXPECT_TRUE(offloads_optimizer(Offload::kOptimizer));
+  EXPECT_FALSE(offloads_activations(Offload::kOptimizer));
+  EXPECT_FALSE(offloads_optimizer(Offload::kActivations));
+  EXPECT_TRUE(offloads_activations(Offload::kActivations));
+  EXPECT_TRUE(offloads_optimizer(Offload::kBoth) && offloads_activations(Offload::kBoth));
+}
+
+TEST(Schedules, OfPipeDreamAloneTrainWithStaleWeights) {
+  for (const auto& [schedule, name] : kScheduleNames) {
+    EXPECT_EQ(has_stale_weights(schedule), std::string_view(name).starts_with("pipedream")) << name;
+  }
+}
+
 TEST(ParallelConfig, IsOrderedFieldByField) {
   const std::vector<ParallelConfig> ascending = {
       {.tp = 1, .pp = 1, .dp = 9},
@@ -154,6 +239,72 @@ TEST(ParallelConfigJson, HasEveryKeyButThatOfUndividedExperts) {
   "layers_per_stage": []
 }
 )");
+}
+
+TEST(ParallelConfigJson, HasEveryFieldUnderItsName) {
+  EXPECT_EQ(dump(unusual_config()), R"({
+  "tp": 8,
+  "pp": 12,
+  "dp": 6,
+  "cp": 2,
+  "ep": 3,
+  "etp": 2,
+  "vpp": 4,
+  "micro_batch_size": 5,
+  "schedule": "interleaved",
+  "recompute": "selective",
+  "sequence_parallel": true,
+  "zero_stage": 1,
+  "rank_order": "tp-cp-ep-dp-pp",
+  "offload": "optimizer+activations",
+  "offload_num_layers": 7,
+  "layers_per_stage": [
+    2,
+    1,
+    3
+  ]
+}
+)");
+  // What is seldom said, each by itself.
+  const std::vector<std::pair<ParallelConfig, std::string>> rest = {
+      {{.dp = 4, .dp_replicate = 2}, "\"dp_replicate\": 2"},
+      {{.reshard_after_forward = false}, "\"reshard_after_forward\": false"},
+      {{.offload = Offload::kOptimizer}, "\"offload\": \"optimizer\""},
+      {{.recompute = Recompute::kFull,
+        .recompute_method = RecomputeMethod::kUniform,
+        .recompute_num_layers = 3},
+       "\"recompute_num_layers\": 3,\n  \"recompute_method\": \"uniform\""},
+      {{.rank_order = RankOrder::kTpCpEpPpDp}, "\"rank_order\": \"tp-cp-ep-pp-dp\""},
+      {{.schedule = ScheduleKind::kZbAuto, .memory_limit = 9}, "\"memory_limit\": 9"}};
+  for (const auto& [config, line] : rest) {
+    EXPECT_THAT(dump(config), HasSubstr(line));
+    EXPECT_EQ(parse<ParallelConfig>(dump(config)), config) << line;
+  }
+}
+
+// zb-auto alone has a limit: of as many microbatches as there are stages where nobody says.
+TEST(ParallelConfigJson, WritesTheLimitOfASearchAlways) {
+  const ParallelConfig config{.pp = 6, .schedule = ScheduleKind::kZbAuto};
+  EXPECT_THAT(dump(config), HasSubstr("\"memory_limit\": 6\n"));
+  EXPECT_EQ(parse<ParallelConfig>(dump(config)).memory_limit, 6);
+  EXPECT_THAT(dump(ParallelConfig{.pp = 6, .memory_limit = 6}), Not(HasSubstr("memory_limit")));
+  EXPECT_EQ(message_of([&] {
+              return parse<ParallelConfig>(
+                  replaced(dump(config), "\"memory_limit\": 6", "\"memory_limit\": 200000001"));
+            }),
+            "test.json: memory_limit: expected a whole number from 1 to 200000000, got 200000001");
+}
+
+TEST(ParallelConfigJson, RefusesLayersToOffloadWhereNoneAre) {
+  for (const char* offload : {"none", "optimizer"}) {
+    EXPECT_EQ(refusal_of_config("\"optimizer+activations\"", '"' + std::string(offload) + '"'),
+              "test.json: offload_num_layers: expected offload \"activations\" or "
+              "\"optimizer+activations\" beside it");
+  }
+  EXPECT_EQ(refusal_of_config("\"optimizer+activations\"", "\"activations\""),
+            "nothing was thrown");
+  EXPECT_EQ(refusal_of_config("\"offload_num_layers\": 7", "\"offload_num_layers\": 0"),
+            "test.json: offload_num_layers: expected a whole number from 1 to 100000000, got 0");
 }
 
 TEST(ParallelConfigJson, RefusesDegreesOfNothing) {

@@ -444,6 +444,23 @@ TEST(PlaceGroup, FindsTheTierThatSpansTheGroup) {
   EXPECT_EQ(oversubscription({.tp = 1, .dp = 65}), 7.0);  // 65
 }
 
+// Two ranks meet in the lowest tier whose blocks of neighbours hold both; in the highest where none
+// does.
+TEST(OversubscriptionBetween, IsThatOfTheLowestTierThatHoldsBoth) {
+  ClusterSpec cluster = nodes_of(4);
+  EXPECT_EQ(oversubscription_between(0, 1000, cluster), 1.0);
+  cluster.network_tiers = {{.gpus = 8, .oversubscription = 1.5},
+                           {.gpus = 32, .oversubscription = 2.0},
+                           {.gpus = 128, .oversubscription = 7.0}};
+  EXPECT_EQ(oversubscription_between(0, 7, cluster), 1.5);
+  EXPECT_EQ(oversubscription_between(15, 8, cluster), 1.5);
+  EXPECT_EQ(oversubscription_between(7, 8, cluster), 2.0);
+  EXPECT_EQ(oversubscription_between(32, 63, cluster), 2.0);
+  EXPECT_EQ(oversubscription_between(31, 32, cluster), 7.0);
+  EXPECT_EQ(oversubscription_between(0, 127, cluster), 7.0);
+  EXPECT_EQ(oversubscription_between(0, 128, cluster), 7.0);
+}
+
 TEST(PlaceGroup, WithinANodeMeetsNoNetwork) {
   ClusterSpec cluster = nodes_of(8);
   cluster.network_tiers = {{.gpus = 16, .oversubscription = 2.0}};

@@ -23,6 +23,18 @@ TEST(CheckScenario, AcceptsEveryClusterWithItsDefaultStack) {
   }
 }
 
+TEST(MatmulPeak, IsThatOfThePrecisionOrOf8Bits) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025");
+  scenario.cluster.gpu.peak_fp8 = teraflops(1234.0);
+  scenario.cluster.gpu.peak_bf16 = teraflops(567.0);
+  scenario.cluster.gpu.peak_fp16 = teraflops(89.0);
+  EXPECT_EQ(matmul_peak(scenario), teraflops(567.0));
+  scenario.stack = with_fp8(scenario.stack, "fp8");
+  EXPECT_EQ(matmul_peak(scenario), teraflops(1234.0));
+  scenario.stack = at_precision(scenario.stack, Precision::kFp16);
+  EXPECT_EQ(matmul_peak(scenario), teraflops(89.0));
+}
+
 TEST(CheckScenario, RefusesAGpuWithoutThePrecisionOfTheStack) {
   Scenario scenario = shipped_scenario("1T", "dgx2-v100", "megatron-lm-2021");
   scenario.stack.precision = Precision::kBf16;

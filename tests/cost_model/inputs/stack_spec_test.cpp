@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
 #include "tests/support/round_trip.h"
 #include "tests/support/thrown.h"
 
@@ -74,6 +80,36 @@ StackSpec unusual_stack() {
                       .offload = {Offload::kActivations}}};
 }
 
+/// Likewise of what the one above leaves as it is, since it is seldom said or excludes something.
+StackSpec seldom_stack() {
+  StackSpec stack = unusual_stack();
+  stack.fused_element_wise = false;
+  stack.tp_comm_overlap = TpCommOverlap::kUserBuffers;
+  stack.keeps_gathered_inputs = true;
+  stack.recompute_stops_early = true;
+  stack.keeps_expert_outputs = false;
+  stack.gradient_bucket_size = Bytes(40e6);
+  stack.offloaded_optimizer_bytes = 8.5;
+  stack.host_optimizer_traffic = 28.0;
+  stack.loss_scaling_traffic = 6.0;
+  stack.loss_traffic = 36.5;
+  stack.loss_bytes = 10.0;
+  stack.optimizer_post_validation = true;
+  stack.parameter_gather_overlap = false;
+  stack.shards_matrices_apart = true;
+  stack.max_reuse_distance = 1e9;
+  stack.all_reduces_shards = true;
+  stack.expert_dispatch = ExpertDispatch::kHierarchical;
+  stack.expert_overlap = true;
+  stack.fused_expert_activation = true;
+  stack.context_parallel_kind = ContextParallel::kAllGather;
+  stack.microbatch_overhead = microseconds(11.0);
+  stack.cuda_graphs = CudaGraphs::kStep;
+  stack.can_run.hybrid_sharding = true;
+  stack.can_run.kept_weights = true;
+  return stack;
+}
+
 std::string refusal_of_stack(const std::string& from, const std::string& to) {
   return message_of([&] { return parse<StackSpec>(replaced(dump(unusual_stack()), from, to)); });
 }
@@ -84,10 +120,241 @@ TEST(StackSpecJson, ReadsBackAsItWas) {
   EXPECT_EQ(dump(parse<StackSpec>(text)), text);
 }
 
+TEST(StackSpecJson, HasEveryFieldUnderItsName) {
+  const StackSpec stack = seldom_stack();
+  const std::string text = dump(stack);
+  EXPECT_EQ(text, R"({
+  "name": "s",
+  "source": "a test",
+  "precision": "fp16",
+  "attention": "flash-2",
+  "memory_model": "ptdp",
+  "fused_element_wise": false,
+  "tensor_parallel_overlap": true,
+  "tp_comm_overlap": "userbuffers",
+  "keeps_gathered_inputs": true,
+  "recompute_stops_early": true,
+  "keeps_expert_outputs": false,
+  "fused_gradient_accumulation": true,
+  "weight_bytes": 1.0,
+  "gradient_bytes": 2.0,
+  "optimizer_bytes": 16.0,
+  "bf16_gradient_bytes": 4.0,
+  "bf16_optimizer_bytes": 12.0,
+  "other_precisions": [
+    {
+      "precision": "fp32",
+      "weight_bytes": 4.0,
+      "gradient_bytes": 4.5,
+      "optimizer_bytes": 8.0,
+      "reduced_gradient_bytes": 5.0,
+      "optimizer_traffic": 36.0,
+      "loss_traffic": 16.0
+    },
+    {
+      "precision": "fp64",
+      "weight_bytes": 8.0,
+      "gradient_bytes": 9.0,
+      "optimizer_bytes": 20.0,
+      "reduced_gradient_bytes": 10.0,
+      "optimizer_traffic": 72.0,
+      "loss_traffic": 32.0
+    }
+  ],
+  "fp8": "fp8-mx",
+  "fp8_recipes": [
+    {
+      "scaling": "fp8-current",
+      "norms_cast": true,
+      "keeps_inputs": false,
+      "casts_weights_once": false,
+      "has_only_fp8_weights": true,
+      "gathers_weights": true,
+      "gathers_activations": true
+    },
+    {
+      "scaling": "fp8-mx",
+      "norms_cast": false,
+      "keeps_inputs": true,
+      "casts_weights_once": true,
+      "has_only_fp8_weights": false,
+      "gathers_weights": false,
+      "gathers_activations": false
+    }
+  ],
+  "reduced_gradient_bytes": 2.5,
+  "gradient_bucket_bytes": 3.0,
+  "gradient_bucket_MB": 40.0,
+  "gradient_staging_traffic": 12.0,
+  "optimizer_traffic": 60.0,
+  "offloaded_optimizer_bytes": 8.5,
+  "host_optimizer_traffic": 28.0,
+  "loss_scaling_traffic": 6.0,
+  "loss_traffic": 36.5,
+  "loss_bytes": 10.0,
+  "optimizer_post_validation": true,
+  "data_parallel_overlap": "single-stage",
+  "parameter_gather_overlap": false,
+  "shards_matrices_apart": true,
+  "max_reuse_distance": 1000000000.0,
+  "all_reduces_shards": true,
+  "scatter_gather": true,
+  "expert_dispatch": "hierarchical",
+  "expert_overlap": true,
+  "fused_expert_activation": true,
+  "context_parallel_kind": "all-gather",
+  "pipeline_overlap": "interleaved",
+  "pipeline_latency_us": 30.0,
+  "microbatch_overhead_us": 11.0,
+  "host_time_per_kernel_us": 7.0,
+  "cuda_graphs": "full_iteration",
+  "overlap_slowdown": 0.15,
+  "reserve_fraction": 0.121,
+  "workspace_MiB": 32.0,
+  "can_run": {
+    "schedules": [
+      "1f1b",
+      "interleaved"
+    ],
+    "recompute": [
+      "selective"
+    ],
+    "recompute_modules": [
+      "core_attn",
+      "mlp"
+    ],
+    "recompute_methods": [
+      "block",
+      "every"
+    ],
+    "zero_stages": [
+      0,
+      1
+    ],
+    "sequence_parallel": true,
+    "context_parallel": true,
+    "expert_parallel": true,
+    "interleaved_min_stages": 3,
+    "uneven_layers": true,
+    "hybrid_sharding": true,
+    "kept_weights": true,
+    "rank_orders": [
+      "tp-cp-ep-pp-dp"
+    ],
+    "offload": [
+      "activations"
+    ]
+  }
+}
+)");
+  EXPECT_EQ(parse<StackSpec>(text), stack);
+}
+
+// Flags that are alike above, each by itself.
+TEST(StackSpecJson, ReadsBackEachFlag) {
+  using Flags = std::vector<std::pair<bool StackSpec::*, std::string>>;
+  for (const auto& [flag, key] :
+       Flags{{&StackSpec::fused_element_wise, "fused_element_wise"},
+             {&StackSpec::tensor_parallel_overlap, "tensor_parallel_overlap"},
+             {&StackSpec::keeps_gathered_inputs, "keeps_gathered_inputs"},
+             {&StackSpec::recompute_stops_early, "recompute_stops_early"},
+             {&StackSpec::keeps_expert_outputs, "keeps_expert_outputs"},
+             {&StackSpec::fused_gradient_accumulation, "fused_gradient_accumulation"},
+             {&StackSpec::optimizer_post_validation, "optimizer_post_validation"},
+             {&StackSpec::parameter_gather_overlap, "parameter_gather_overlap"},
+             {&StackSpec::shards_matrices_apart, "shards_matrices_apart"},
+             {&StackSpec::all_reduces_shards, "all_reduces_shards"},
+             {&StackSpec::scatter_gather, "scatter_gather"},
+             {&StackSpec::expert_overlap, "expert_overlap"},
+             {&StackSpec::fused_expert_activation, "fused_expert_activation"}}) {
+    for (const bool value : {false, true}) {
+      StackSpec stack = unusual_stack();
+      stack.*flag = value;
+      EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << key;
+      // A key is left out where it says what is usual.
+      EXPECT_THAT(dump(stack), Not(HasSubstr("\"" + key + "\": " + (value ? "false" : "true"))));
+    }
+  }
+  using Capabilities = std::vector<std::pair<bool StackCapabilities::*, std::string>>;
+  for (const auto& [flag, key] :
+       Capabilities{{&StackCapabilities::sequence_parallel, "sequence_parallel"},
+                    {&StackCapabilities::context_parallel, "context_parallel"},
+                    {&StackCapabilities::expert_parallel, "expert_parallel"},
+                    {&StackCapabilities::hybrid_sharding, "hybrid_sharding"},
+                    {&StackCapabilities::kept_weights, "kept_weights"},
+                    {&StackCapabilities::uneven_layers, "uneven_layers"}}) {
+    for (const bool value : {false, true}) {
+      StackSpec stack = unusual_stack();
+      stack.can_run.*flag = value;
+      EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << key;
+      EXPECT_THAT(dump(stack), Not(HasSubstr("\"" + key + "\": " + (value ? "false" : "true"))));
+    }
+  }
+  using Recipe = std::vector<std::pair<bool Fp8Recipe::*, std::string>>;
+  for (const auto& [flag, key] : Recipe{{&Fp8Recipe::norms_cast, "norms_cast"},
+                                        {&Fp8Recipe::keeps_inputs, "keeps_inputs"},
+                                        {&Fp8Recipe::casts_weights_once, "casts_weights_once"},
+                                        {&Fp8Recipe::has_only_fp8_weights, "has_only_fp8_weights"},
+                                        {&Fp8Recipe::gathers_weights, "gathers_weights"},
+                                        {&Fp8Recipe::gathers_activations, "gathers_activations"}}) {
+    for (const bool value : {false, true}) {
+      StackSpec stack = unusual_stack();
+      stack.fp8_recipes = {Fp8Recipe{.scaling = Fp8Scaling::kMx}};
+      stack.fp8_recipes.front().*flag = value;
+      EXPECT_EQ(parse<StackSpec>(dump(stack)), stack) << key;
+      EXPECT_THAT(dump(stack), HasSubstr("\"" + key + "\": " + (value ? "true" : "false")));
+    }
+  }
+}
+
+TEST(StackSpecJson, RefusesListsThatAreEmptyOrNameOneThingTwice) {
+  const std::string why = ": expected at least one choice and none twice";
+  using Change = std::function<void(StackCapabilities&)>;
+  struct Row {
+    std::string key;
+    Change twice;
+    Change none;
+    bool may_be_empty;
+  };
+  using Can = StackCapabilities;
+  const std::vector<Row> rows = {
+      {"schedules", [](Can& can) { can.schedules.push_back(ScheduleKind::kOneFOneB); },
+       [](Can& can) { can.schedules.clear(); }, true},
+      {"recompute", [](Can& can) { can.recompute.push_back(Recompute::kSelective); },
+       [](Can& can) { can.recompute.clear(); }, false},
+      {"recompute_modules", {}, [](Can& can) { can.recompute_modules = {}; }, false},
+      {"recompute_methods",
+       [](Can& can) { can.recompute_methods.push_back(RecomputeMethod::kBlock); },
+       [](Can& can) { can.recompute_methods.clear(); }, true},
+      {"zero_stages", [](Can& can) { can.zero_stages.push_back(0); },
+       [](Can& can) { can.zero_stages.clear(); }, false},
+      {"rank_orders", [](Can& can) { can.rank_orders.push_back(RankOrder::kTpCpEpPpDp); },
+       [](Can& can) { can.rank_orders.clear(); }, true},
+      {"offload", [](Can& can) { can.offload.push_back(Offload::kActivations); },
+       [](Can& can) { can.offload.clear(); }, true}};
+  for (const Row& row : rows) {
+    const auto refusal = [](const Change& change) {
+      StackSpec stack = unusual_stack();
+      change(stack.can_run);
+      return message_of([&] { return parse<StackSpec>(dump(stack)); });
+    };
+    if (row.twice) {
+      EXPECT_EQ(refusal(row.twice), "test.json: can_run." + row.key + why);
+    }
+    EXPECT_EQ(refusal(row.none),
+              row.may_be_empty ? "nothing was thrown" : "test.json: can_run." + row.key + why);
+  }
+  EXPECT_EQ(refusal_of_stack("\"core_attn\",", "\"mlp\","),
+            "test.json: can_run.recompute_modules" + why);
+  EXPECT_EQ(refusal_of_stack("\"recompute_methods\": [", "\"recompute_methods\": [], \"rest\": ["),
+            "test.json: can_run.recompute_methods" + why);
+}
+
 TEST(StackSpecJson, RefusesRecipesThatAreTwiceOrNotThere) {
-  EXPECT_THAT(refusal_of_stack("fp8-current", "fp8-mx"), HasSubstr("fp8-mx is there twice"));
-  EXPECT_THAT(refusal_of_stack("\"fp8\": \"fp8-mx\"", "\"fp8\": \"fp8-block\""),
-              HasSubstr("fp8_recipes: expected fp8-block among them, which fp8 names"));
+  EXPECT_EQ(refusal_of_stack("fp8-current", "fp8-mx"),
+            "test.json: fp8_recipes: fp8-mx is there twice");
+  EXPECT_EQ(refusal_of_stack("\"fp8\": \"fp8-mx\"", "\"fp8\": \"fp8-block\""),
+            "test.json: fp8_recipes: expected fp8-block among them, which fp8 names");
 }
 
 TEST(WithFp8, TakesTheStacksFirstRecipeOrTheOneThatIsNamed) {
@@ -240,6 +507,70 @@ TEST(AtPrecision, OfAnFp16StackWithoutAListIsBf16WithItsState) {
   EXPECT_EQ(bf16.weight_bytes, stack.weight_bytes);
 }
 
+TEST(AtPrecision, OfAStackThatSaysNothingElseKeepsWhatItHas) {
+  StackSpec stack = unusual_stack();
+  stack.other_precisions.clear();
+  stack.bf16_gradient_bytes = 0.0;
+  stack.bf16_optimizer_bytes = 0.0;
+  const StackSpec bf16 = at_precision(stack, Precision::kBf16);
+  EXPECT_EQ(bf16.precision, Precision::kBf16);
+  EXPECT_EQ(bf16.gradient_bytes, 2.0);
+  EXPECT_EQ(bf16.optimizer_bytes, 16.0);
+  // bf16_* are what a stack of fp16 keeps otherwise, not what comes back.
+  stack = unusual_stack();
+  stack.other_precisions.clear();
+  stack.precision = Precision::kBf16;
+  EXPECT_EQ(at_precision(stack, Precision::kFp16).gradient_bytes, 2.0);
+  EXPECT_EQ(at_precision(stack, Precision::kFp16).precision, Precision::kFp16);
+}
+
+TEST(Fp8RecipeOfAStack, IsTheOneThatIsUsed) {
+  StackSpec stack = unusual_stack();
+  ASSERT_NE(fp8_recipe(stack), nullptr);
+  EXPECT_EQ(*fp8_recipe(stack), stack.fp8_recipes[1]);
+  EXPECT_FALSE(has_delayed_scaling(stack));
+  stack.fp8_recipes.push_back(Fp8Recipe{.scaling = Fp8Scaling::kDelayed});
+  EXPECT_FALSE(has_delayed_scaling(stack));
+  stack.fp8 = Fp8Scaling::kDelayed;
+  EXPECT_EQ(fp8_recipe(stack), &stack.fp8_recipes[2]);
+  EXPECT_TRUE(has_delayed_scaling(stack));
+  stack.fp8.reset();
+  EXPECT_EQ(fp8_recipe(stack), nullptr);
+  EXPECT_FALSE(has_delayed_scaling(stack));
+}
+
+TEST(StackSpec, OverlapsReductionsAndGathersAsItSays) {
+  StackSpec stack = unusual_stack();
+  stack.parameter_gather_overlap = true;
+  const std::vector<std::tuple<DataParallelOverlap, bool, bool>> rows = {
+      {DataParallelOverlap::kNever, false, false},
+      {DataParallelOverlap::kSingleStage, true, false},
+      {DataParallelOverlap::kAlways, true, true}};
+  for (const auto& [overlap, alone, in_a_pipeline] : rows) {
+    stack.data_parallel_overlap = overlap;
+    stack.parameter_gather_overlap = true;
+    EXPECT_EQ(overlaps_reduction(stack, 1), alone);
+    EXPECT_EQ(overlaps_reduction(stack, 2), in_a_pipeline);
+    EXPECT_EQ(overlaps_gathering(stack, 1), alone);
+    EXPECT_EQ(overlaps_gathering(stack, 2), in_a_pipeline);
+    stack.parameter_gather_overlap = false;
+    EXPECT_EQ(overlaps_reduction(stack, 1), alone);
+    EXPECT_FALSE(overlaps_gathering(stack, 1));
+  }
+}
+
+TEST(UsualModules, AreOfTheAttentionCoreWhereTheStackRunsThat) {
+  using Module = RecomputeModule;
+  const auto usual = [](RecomputeModules modules) {
+    return usual_modules(StackCapabilities{.recompute_modules = modules});
+  };
+  EXPECT_EQ(usual({Module::kMlp, Module::kCoreAttention, Module::kEverySecondProduct}),
+            kCoreAttentionAlone);
+  EXPECT_EQ(usual({Module::kMlp, Module::kEverySecondProduct}),
+            RecomputeModules{Module::kEverySecondProduct});
+  EXPECT_EQ(usual({Module::kMlp, Module::kMoe}), (RecomputeModules{Module::kMlp, Module::kMoe}));
+}
+
 TEST(AtPrecision, RefusesWhatTheStackDoesNotSay) {
   StackSpec stack = unusual_stack();
   stack.other_precisions.clear();
@@ -267,6 +598,28 @@ TEST(WithOverlap, SaysAllThatRunsBesideCompute) {
   EXPECT_EQ(with_overlap(within, {.tensor = true}).tp_comm_overlap, TpCommOverlap::kUserBuffers);
 }
 
+TEST(WithOverlap, SetsEachPartByItself) {
+  struct Row {
+    Overlap overlap;
+    PipelineOverlap messages;
+    DataParallelOverlap reductions;
+    bool gathers;
+  };
+  const std::vector<Row> rows = {
+      {{.messages = true}, PipelineOverlap::kAlways, DataParallelOverlap::kNever, false},
+      {{.reductions = true}, PipelineOverlap::kNever, DataParallelOverlap::kAlways, false},
+      {{.gathers = true}, PipelineOverlap::kNever, DataParallelOverlap::kNever, true}};
+  for (const Row& row : rows) {
+    const StackSpec stack = with_overlap(seldom_stack(), row.overlap);
+    EXPECT_EQ(stack.pipeline_overlap, row.messages);
+    EXPECT_EQ(stack.data_parallel_overlap, row.reductions);
+    EXPECT_EQ(stack.parameter_gather_overlap, row.gathers);
+    EXPECT_FALSE(stack.tensor_parallel_overlap);
+    EXPECT_EQ(stack.tp_comm_overlap, TpCommOverlap::kNone);
+    EXPECT_FALSE(stack.expert_overlap);
+  }
+}
+
 // Without a library's workspace it is this project's on a host.
 TEST(WithOverlap, LeavesOutWhatAHostCannotWhereAllIsAskedFor) {
   StackSpec stack = unusual_stack();
@@ -285,6 +638,25 @@ TEST(StackSpecJson, RefusesAMissingAndAMisspeltKey) {
             "test.json: can_run.context_parallel: missing; there is \"context_parallell\"");
   EXPECT_EQ(refusal_of_stack("\"scatter_gather\"", "\"scatter-gather\": true, \"scatter_gather\""),
             "test.json: \"scatter-gather\": unknown key; did you mean \"scatter_gather\"?");
+}
+
+// An element of one byte, beside which 128 share four bytes or 32 one byte; 128 by 128 weights
+// share four.
+TEST(Fp8Bytes, AreThoseOfAnElementAndItsPartOfAScale) {
+  struct Row {
+    Fp8Scaling scaling;
+    bool is_per_tensor;
+    double bytes;
+    double weight_bytes;
+  };
+  for (const Row& row :
+       {Row{Fp8Scaling::kDelayed, true, 1.0, 1.0}, Row{Fp8Scaling::kCurrent, true, 1.0, 1.0},
+        Row{Fp8Scaling::kBlock, false, 1.03125, 1.000244140625},
+        Row{Fp8Scaling::kMx, false, 1.03125, 1.03125}}) {
+    EXPECT_EQ(is_per_tensor(row.scaling), row.is_per_tensor) << name_of(row.scaling);
+    EXPECT_EQ(fp8_bytes(row.scaling), row.bytes) << name_of(row.scaling);
+    EXPECT_EQ(fp8_weight_bytes(row.scaling), row.weight_bytes) << name_of(row.scaling);
+  }
 }
 
 }  // namespace

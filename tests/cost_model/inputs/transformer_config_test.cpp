@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -68,8 +71,11 @@ TransformerConfig unusual_model() {
           .moe_shared_expert_intermediate_size = 30,
           .moe_shared_expert_gate = true,
           .moe_router_enable_expert_bias = true,
+          .moe_router_num_groups = 2,
+          .moe_router_group_topk = 1,
           .first_dense_layers = 1,
           .moe_layer_freq = 2,
+          .moe_load_imbalance = 1.25,
           .mtp_num_layers = 3};
 }
 
@@ -322,6 +328,121 @@ TEST(Resolved, RefusesFeaturesThatContradictEachOther) {
             "m.json: m: moe_shared_expert_gate needs moe_shared_expert_intermediate_size");
 }
 
+// By hand, 12 experts: four groups of three.
+TEST(Resolved, RefusesGroupsOfExpertsThatContradictEachOther) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 12;
+  model.moe_router_topk = 3;
+  const auto refusal = [&](int groups, int visited) {
+    model.moe_router_num_groups = groups;
+    model.moe_router_group_topk = visited;
+    return refusal_of_model(model);
+  };
+  for (const auto& [groups, visited] :
+       {std::pair(0, 2), std::pair(4, 0), std::pair(4, 5), std::pair(5, 2)}) {
+    EXPECT_EQ(refusal(groups, visited), "m.json: m: moe_router_group_topk " +
+                                            std::to_string(visited) + " of moe_router_num_groups " +
+                                            std::to_string(groups) +
+                                            " is no choice among groups of num_experts 12");
+  }
+  EXPECT_EQ(refusal(4, 1), "nothing was thrown");
+  EXPECT_EQ(refusal(4, 4), "nothing was thrown");
+  model.moe_router_topk = 7;
+  EXPECT_EQ(refusal(4, 2),
+            "m.json: m: moe_router_topk 7 exceeds the experts of moe_router_group_topk 2 groups");
+  model.moe_router_topk = 6;
+  EXPECT_EQ(refusal(4, 2), "nothing was thrown");
+}
+
+TEST(Resolved, RefusesEachKeyThatNeedsAnother) {
+  using Change = std::function<void(TransformerConfig&)>;
+  const auto expect_refusals = [](const Change& before, const std::vector<Change>& changes,
+                                  const std::string& why) {
+    TransformerConfig allowed = gpt2();
+    before(allowed);
+    EXPECT_EQ(refusal_of_model(allowed), "nothing was thrown");
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      TransformerConfig model = allowed;
+      changes[i](model);
+      EXPECT_EQ(refusal_of_model(model), "m.json: m: " + why) << "change " << i;
+    }
+  };
+  using Model = TransformerConfig;
+  expect_refusals([](Model&) {},
+                  {[](Model& model) { model.moe_shared_expert_intermediate_size = 1; },
+                   [](Model& model) { model.moe_shared_expert_gate = true; },
+                   [](Model& model) { model.moe_router_enable_expert_bias = true; },
+                   [](Model& model) { model.first_dense_layers = 1; },
+                   [](Model& model) { model.moe_layer_freq = 2; },
+                   [](Model& model) { model.moe_router_num_groups = 1; },
+                   [](Model& model) { model.moe_router_group_topk = 1; },
+                   [](Model& model) { model.moe_expert_capacity_factor = 1.5; },
+                   [](Model& model) { model.moe_load_imbalance = 1.5; }},
+                  "keys of a mixture of experts need num_experts");
+  expect_refusals(
+      [](Model&) {},
+      {[](Model& model) { model.q_lora_rank = 1; }, [](Model& model) { model.qk_head_dim = 1; },
+       [](Model& model) { model.qk_pos_emb_head_dim = 1; },
+       [](Model& model) { model.v_head_dim = 1; }},
+      "q_lora_rank, qk_head_dim, qk_pos_emb_head_dim and v_head_dim need kv_lora_rank, "
+      "the width of compressed keys and values");
+  expect_refusals(
+      [](Model& model) {
+        model.kv_lora_rank = model.qk_head_dim = model.qk_pos_emb_head_dim = model.v_head_dim = 8;
+      },
+      {[](Model& model) { model.qk_head_dim = 0; },
+       [](Model& model) { model.qk_pos_emb_head_dim = 0; },
+       [](Model& model) { model.v_head_dim = 0; }},
+      "kv_lora_rank needs qk_head_dim, qk_pos_emb_head_dim and v_head_dim");
+  expect_refusals([](Model&) {},
+                  {[](Model& model) { model.add_qkv_bias = true; },
+                   [](Model& model) { model.add_projection_bias = true; },
+                   [](Model& model) { model.add_mlp_bias = true; }},
+                  "add_qkv_bias, add_projection_bias and add_mlp_bias are for models with "
+                  "add_bias_linear false, which stands for all of them");
+  expect_refusals([](Model& model) { model.dropout = false; },
+                  {[](Model& model) { model.dropout_rates.hidden = 0.2; },
+                   [](Model& model) { model.dropout_rates.attention = 0.2; },
+                   [](Model& model) { model.dropout_rates.embedding = 0.2; }},
+                  "hidden_dropout, attention_dropout and embedding_dropout are for models with "
+                  "dropout, which this one lacks");
+  expect_refusals([](Model&) {}, {[](Model& model) { model.first_window_layer = 1; }},
+                  "first_window_layer needs window_size, the tokens that each attends to");
+  expect_refusals(
+      [](Model& model) {
+        model.num_experts = 2;
+        model.moe_router_topk = 2;
+        model.moe_load_imbalance = 1.5;
+      },
+      {[](Model& model) { model.moe_expert_capacity_factor = 1.0; }},
+      "moe_load_imbalance is for experts that take all tokens; with moe_expert_capacity_factor all "
+      "have as many");
+}
+
+TEST(Resolved, WantsALayerWithExperts) {
+  TransformerConfig model = gpt2();
+  model.num_experts = 4;
+  model.moe_router_topk = 1;
+  model.moe_layer_freq = 5;
+  model.first_dense_layers = 12;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: first_dense_layers 12 and moe_layer_freq 5 leave none of the 12 layers "
+            "with experts");
+  model.first_dense_layers = 11;
+  EXPECT_EQ(refusal_of_model(model), "nothing was thrown");
+}
+
+TEST(Resolved, TakesTheWidestModelWhoseMlpFitsAMatrix) {
+  TransformerConfig model = gpt2();
+  model.num_attention_heads = 1;
+  model.hidden_size = 2'500'000;
+  EXPECT_EQ(resolved(model, "test").ffn_hidden_size, 10 * kMillion);
+  model.hidden_size = 2'500'001;
+  EXPECT_EQ(refusal_of_model(model),
+            "m.json: m: hidden_size 2500001 is too wide for the usual ffn_hidden_size of four "
+            "times that");
+}
+
 // The width of a latent head need not divide anything.
 TEST(Resolved, TakesTheHeadsOfLatentAttentionAsTheyAre) {
   TransformerConfig model = gpt2();
@@ -422,6 +543,115 @@ TEST(TransformerConfigJson, ReadsBackAsItWas) {
   }
 }
 
+TEST(TransformerConfigJson, HasEveryFieldUnderItsName) {
+  EXPECT_EQ(dump(unusual_model()), R"({
+  "num_layers": 2,
+  "hidden_size": 64,
+  "num_attention_heads": 8,
+  "num_query_groups": 2,
+  "kv_channels": 16,
+  "ffn_hidden_size": 100,
+  "vocab_size": 1000,
+  "seq_length": 128,
+  "gated_linear_unit": true,
+  "add_bias_linear": false,
+  "untied_embeddings": true,
+  "position_embedding": "none",
+  "normalization": "rms-norm",
+  "add_qkv_bias": true,
+  "add_projection_bias": true,
+  "add_mlp_bias": true,
+  "qk_layernorm": true,
+  "window_size": 64,
+  "first_window_layer": 1,
+  "q_lora_rank": 24,
+  "kv_lora_rank": 12,
+  "qk_head_dim": 10,
+  "qk_pos_emb_head_dim": 6,
+  "v_head_dim": 7,
+  "num_experts": 4,
+  "moe_router_topk": 2,
+  "moe_ffn_hidden_size": 50,
+  "moe_shared_expert_intermediate_size": 30,
+  "moe_shared_expert_gate": true,
+  "moe_router_enable_expert_bias": true,
+  "moe_router_num_groups": 2,
+  "moe_router_group_topk": 1,
+  "first_dense_layers": 1,
+  "moe_layer_freq": 2,
+  "moe_load_imbalance": 1.25,
+  "mtp_num_layers": 3
+}
+)");
+  // The flags one by one, for all are alike above; and what excludes the imbalance.
+  using Model = TransformerConfig;
+  const std::vector<std::pair<bool Model::*, std::string>> flags = {
+      {&Model::gated_linear_unit, "gated_linear_unit"},
+      {&Model::untied_embeddings, "untied_embeddings"},
+      {&Model::add_qkv_bias, "add_qkv_bias"},
+      {&Model::add_projection_bias, "add_projection_bias"},
+      {&Model::add_mlp_bias, "add_mlp_bias"},
+      {&Model::qk_layernorm, "qk_layernorm"},
+      {&Model::moe_shared_expert_gate, "moe_shared_expert_gate"},
+      {&Model::moe_router_enable_expert_bias, "moe_router_enable_expert_bias"}};
+  const std::string usual = dump(gpt2());
+  for (const auto& [flag, key] : flags) {
+    Model model = gpt2();
+    model.*flag = true;
+    EXPECT_EQ(dump(model), usual.substr(0, usual.size() - 3) + ",\n  \"" + key + "\": true\n}\n");
+    EXPECT_EQ(parse<Model>(dump(model)), model) << key;
+  }
+  Model model = gpt2();
+  model.moe_expert_capacity_factor = 1.5;
+  EXPECT_EQ(dump(model),
+            usual.substr(0, usual.size() - 3) + ",\n  \"moe_expert_capacity_factor\": 1.5\n}\n");
+  EXPECT_EQ(parse<Model>(dump(model)), model);
+}
+
+TEST(TransformerConfigJson, BoundsEachNumber) {
+  const std::string text = dump(unusual_model());
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    const std::string start = '"' + key + "\": ";
+    const std::string edited = replaced(text, start, start + value + ", \"rest\": ");
+    return message_of([&] { return parse<TransformerConfig>(edited); });
+  };
+  const std::vector<std::pair<std::string, int>> most = {
+      {"num_layers", 100'000},
+      {"hidden_size", 10 * kMillion},
+      {"num_attention_heads", 10 * kMillion},
+      {"num_query_groups", 10 * kMillion},
+      {"kv_channels", 10 * kMillion},
+      {"ffn_hidden_size", 10 * kMillion},
+      {"vocab_size", 10 * kMillion},
+      {"seq_length", 100 * kMillion},
+      {"window_size", 100 * kMillion},
+      {"first_window_layer", 100'000},
+      {"q_lora_rank", 10 * kMillion},
+      {"kv_lora_rank", 10 * kMillion},
+      {"qk_head_dim", 10 * kMillion},
+      {"qk_pos_emb_head_dim", 10 * kMillion},
+      {"v_head_dim", 10 * kMillion},
+      {"num_experts", 100'000},
+      {"moe_router_topk", 100'000},
+      {"moe_ffn_hidden_size", 10 * kMillion},
+      {"moe_shared_expert_intermediate_size", 10 * kMillion},
+      {"moe_router_num_groups", 100'000},
+      {"moe_router_group_topk", 100'000},
+      {"first_dense_layers", 100'000},
+      {"moe_layer_freq", 100'000},
+      {"mtp_num_layers", 100'000}};
+  for (const auto& [key, bound] : most) {
+    const std::string beyond = std::to_string(bound + 1);
+    for (const std::string& value : {std::string("0"), beyond}) {
+      EXPECT_EQ(refusal(key, value), "test.json: " + key + ": expected a whole number from 1 to " +
+                                         std::to_string(bound) + ", got " + value);
+    }
+    EXPECT_EQ(refusal(key, std::to_string(bound)), "test.json: \"rest\": unknown key") << key;
+  }
+  EXPECT_EQ(refusal("moe_load_imbalance", "0.5"),
+            "test.json: moe_load_imbalance: expected a number from 1.0 to 1000.0, got 0.5");
+}
+
 TEST(TransformerConfigJson, SaysWhetherDropoutIsTrainedWithWhereThatIsSaid) {
   TransformerConfig model = gpt2();
   EXPECT_TRUE(has_dropout(model));
@@ -501,6 +731,48 @@ TEST(TransformerConfigJson, ListsTheSpellingsItKnows) {
               return parse<TransformerConfig>(replaced(text, "\"rms-norm\"", "\"rms\""));
             }),
             "test.json: normalization: expected one of layer-norm, rms-norm, got \"rms\"");
+}
+
+struct NamedDropout {
+  DropoutRates rates;
+};
+template <class Fields>
+void describe(Fields& fields, NamedDropout& dropout) {
+  describe_dropout(fields, dropout.rates);
+}
+
+// One rate for all, and those that differ beside it.
+TEST(DropoutRatesJson, ReadsBackAsItWas) {
+  DropoutRates rates = 0.25;
+  EXPECT_EQ(dump(NamedDropout{rates}), "{\n  \"dropout\": 0.25\n}\n");
+  EXPECT_EQ(parse<NamedDropout>("{\"dropout\": 0.25}").rates, rates);
+  rates.attention = 0.0;
+  EXPECT_EQ(dump(NamedDropout{rates}),
+            "{\n  \"dropout\": 0.25,\n  \"attention_dropout\": 0.0\n}\n");
+  EXPECT_EQ(parse<NamedDropout>(dump(NamedDropout{rates})).rates, rates);
+  rates.embedding = 0.5;
+  EXPECT_EQ(dump(NamedDropout{rates}),
+            "{\n  \"dropout\": 0.25,\n  \"attention_dropout\": 0.0,\n  \"embedding_dropout\": "
+            "0.5\n}\n");
+  EXPECT_EQ(parse<NamedDropout>(dump(NamedDropout{rates})).rates, rates);
+  for (const std::string key : {"dropout", "attention_dropout", "embedding_dropout"}) {
+    EXPECT_EQ(message_of([&] {
+                const std::string start = '"' + key + "\": ";
+                return parse<NamedDropout>(
+                    replaced(dump(NamedDropout{rates}), start, start + "1.5, \"rest\": "));
+              }),
+              "test.json: " + key + ": expected a number from 0.0 to 1.0 (a fraction), got 1.5");
+  }
+}
+
+// The fullest rank's, or what each expert is given room for.
+TEST(ExpertLoad, IsTheImbalanceOrTheRoomThatThereIs) {
+  TransformerConfig model;
+  EXPECT_EQ(expert_load(model), 1.0);
+  model.moe_load_imbalance = 1.5;
+  EXPECT_EQ(expert_load(model), 1.5);
+  model.moe_expert_capacity_factor = 1.25;
+  EXPECT_EQ(expert_load(model), 1.25);
 }
 
 }  // namespace

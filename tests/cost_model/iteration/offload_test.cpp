@@ -159,5 +159,31 @@ TEST(Offload, NeedsRoomForStatesGradientsAndParametersOnTheHost) {
               1e-12);
 }
 
+// By hand: of five layers that are offloaded but for the last, and one that predicts more, two
+// stay; of the first three offloaded, three; and never more than there is.
+TEST(Offload, LeavesOnTheGpuTheLayersThatStay) {
+  TransformerConfig model;
+  model.num_layers = 5;
+  model.mtp_num_layers = 1;
+  const auto left = [&](const ParallelConfig& config, double kept) {
+    return activations_on_gpu(model, config, Bytes(kept), Bytes(10.0)).value();
+  };
+  EXPECT_EQ(left({}, 100.0), 100.0);
+  EXPECT_EQ(left({.offload = Offload::kOptimizer}, 100.0), 100.0);
+  EXPECT_EQ(left({.offload = Offload::kActivations}, 100.0), 20.0);
+  EXPECT_EQ(left({.offload = Offload::kBoth, .offload_num_layers = 3}, 100.0), 30.0);
+  EXPECT_EQ(left({.offload = Offload::kActivations}, 15.0), 15.0);
+}
+
+TEST(Offload, LeavesOnTheGpuWhatTheHostDoesNotHoldOfTheOptimizer) {
+  StackSpec stack;
+  stack.optimizer_bytes = 12.0;
+  stack.offloaded_optimizer_bytes = 8.0;
+  EXPECT_EQ(optimizer_bytes_on_gpu(stack, {}), 12.0);
+  EXPECT_EQ(optimizer_bytes_on_gpu(stack, {.offload = Offload::kActivations}), 12.0);
+  EXPECT_EQ(optimizer_bytes_on_gpu(stack, {.offload = Offload::kOptimizer}), 4.0);
+  EXPECT_EQ(optimizer_bytes_on_gpu(stack, {.offload = Offload::kBoth}), 4.0);
+}
+
 }  // namespace
 }  // namespace ptdp

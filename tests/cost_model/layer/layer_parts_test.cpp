@@ -51,6 +51,69 @@ TEST(LayerKernels, OfGraphsAreNotLaunchedByTheHost) {
   EXPECT_EQ(by_host(CudaGraphs::kStep, {}), std::pair(0.0, 0.0));
 }
 
+TEST(DenseMlpWidth, IsThatOfTheSharedExpertsWhereThereAreExperts) {
+  const TransformerConfig latent = small_latent_model();
+  EXPECT_EQ(dense_mlp_width(latent, {}), 192);
+  EXPECT_EQ(dense_mlp_width(latent, kExperts), 128);
+  EXPECT_EQ(dense_mlp_width(small_expert_model(), kExperts), 0);
+}
+
+// By hand: h; of latent attention the ranks of queries, 48, and of keys and values, 32, and the
+// rotary part, 8; the hidden states where queries are not compressed.
+TEST(AttentionInputWidth, IsThatOfWhatIsCompressed) {
+  EXPECT_EQ(attention_input_width(small_expert_model()), 64.0);
+  TransformerConfig latent = small_latent_model();
+  EXPECT_EQ(attention_input_width(latent), 48.0 + 32.0 + 8.0);
+  latent.q_lora_rank = 0;
+  EXPECT_EQ(attention_input_width(latent), 64.0 + 32.0 + 8.0);
+}
+
+/// Three products of so many multiply-adds each, at kPlainFlops.
+void expect_products(const LinearTime& time, double multiply_adds) {
+  for (const Seconds product : {time.forward, time.input_gradient, time.weight_gradient}) {
+    EXPECT_NEAR(product.value(), 2.0 * multiply_adds / kPlainFlops, 1e-9 * product.value());
+  }
+}
+
+// By hand, 512 tokens on two ranks, h = 64: 4 heads of 16, an MLP of 192 with gates; cut into
+// chunks the products are as large together.
+TEST(LinearLayers, AreThoseOfADenseLayerPartByPart) {
+  const Scenario scenario = plain_scenario(small_expert_model());
+  const ParallelConfig config{.tp = 2, .micro_batch_size = 2, .sequence_parallel = true};
+  for (const std::int64_t chunks : {1, 4}) {
+    const LinearLayers layers = linear_layers(scenario, config, {}, chunks);
+    expect_products(layers.qkv, 512.0 * 64 * 3 * 64 / 2);
+    expect_products(layers.projection, 512.0 * 64 * 64 / 2);
+    expect_products(layers.up, 512.0 * 64 * 2 * 192 / 2);
+    expect_products(layers.down, 512.0 * 64 * 192 / 2);
+    EXPECT_EQ(layers.whole.forward, Seconds(0.0));
+    expect_products(layers.column(), 512.0 * 64 * (3 * 64 + 2 * 192) / 2);
+    expect_products(layers.total(), 512.0 * 64 * (4 * 64 + 3 * 192) / 2);
+  }
+  // Experts have products of their own, and no shared one here.
+  EXPECT_EQ(linear_layers(scenario, config, kExperts).up.forward, Seconds(0.0));
+  EXPECT_EQ(linear_layers(scenario, config, kExperts).down.forward, Seconds(0.0));
+}
+
+// Compressions, 64 to 48 and to 32 + 8, are of a rank's 256 tokens where the sequence is split;
+// out of them come 4 heads of 24 and of 16 + 24, on two ranks.
+TEST(LinearLayers, OfLatentAttentionCompressWhatARankHas) {
+  Scenario scenario = plain_scenario(small_latent_model());
+  ParallelConfig config{.tp = 2, .micro_batch_size = 2, .sequence_parallel = true};
+  const LinearLayers split = linear_layers(scenario, config, kExperts);
+  expect_products(split.whole, 256.0 * 64 * (48 + 32 + 8));
+  expect_products(split.qkv, 512.0 * (48 * 4 * 24 + 32 * 4 * (16 + 24)) / 2);
+  expect_products(split.projection, 512.0 * 64 * 4 * 24 / 2);
+  expect_products(split.up, 512.0 * 64 * 2 * 128 / 2);
+  expect_products(split.down, 512.0 * 64 * 128 / 2);
+  config.sequence_parallel = false;
+  expect_products(linear_layers(scenario, config, kExperts).whole, 512.0 * 64 * (48 + 32 + 8));
+  scenario.job.model.q_lora_rank = 0;
+  const LinearLayers uncompressed = linear_layers(scenario, config, kExperts);
+  expect_products(uncompressed.whole, 512.0 * 64 * (32 + 8));
+  expect_products(uncompressed.qkv, 512.0 * (64 * 4 * 24 + 32 * 4 * (16 + 24)) / 2);
+}
+
 // Eight experts: 28 kernels and two products of each, again where all of them is recomputed.
 TEST(RepeatedWork, IsLaunchedExpertByExpert) {
   Scenario scenario = plain_scenario(small_expert_model());
@@ -72,6 +135,33 @@ TEST(LayerCosts, WaitForTheHostOfTheCluster) {
   EXPECT_NEAR(layer_costs(scenario, {}).forward.total().value(), 60e-3, 1e-12);
   scenario.stack.cuda_graphs = CudaGraphs::kStep;
   EXPECT_EQ(layer_costs(scenario, {}).forward.launch, Seconds(0.0));
+}
+
+/// Each term a digit of its own, so that a sum shows what it is made of.
+PassTime terms_of_digits() {
+  return {.matmul = Seconds(1.0),
+          .attention = Seconds(10.0),
+          .memory_bound = Seconds(100.0),
+          .tensor_parallel = Seconds(1e3),
+          .context_parallel = Seconds(1e4),
+          .expert_parallel = Seconds(1e5),
+          .launch = Seconds(1e6)};
+}
+
+TEST(PassTime, IsAddedAndMultipliedTermByTerm) {
+  EXPECT_EQ(terms_of_digits().compute(), Seconds(111.0));
+  EXPECT_EQ(terms_of_digits().collectives(), Seconds(111000.0));
+  EXPECT_EQ(terms_of_digits().total(), Seconds(1111111.0));
+  for (const PassTime& three :
+       {terms_of_digits() * 3.0, terms_of_digits() + terms_of_digits() + terms_of_digits()}) {
+    EXPECT_EQ(three.matmul, Seconds(3.0));
+    EXPECT_EQ(three.attention, Seconds(30.0));
+    EXPECT_EQ(three.memory_bound, Seconds(300.0));
+    EXPECT_EQ(three.tensor_parallel, Seconds(3e3));
+    EXPECT_EQ(three.context_parallel, Seconds(3e4));
+    EXPECT_EQ(three.expert_parallel, Seconds(3e5));
+    EXPECT_EQ(three.launch, Seconds(3e6));
+  }
 }
 
 }  // namespace

@@ -84,12 +84,27 @@ TEST(ScatterWithinAProduct, SumsInSymmetricMemory) {
               1e-12);
 }
 
+// A layer without what would be gathered or scattered has no chunks either, and waits for no link.
+TEST(ProductOverlap, OfNothingCostsNothing) {
+  for (const TpCommOverlap kind : {TpCommOverlap::kUserBuffers, TpCommOverlap::kSymmetricMemory}) {
+    const Scenario scenario = overlapping(kind);
+    const ProductOverlap overlap(scenario, four_neighbours(scenario));
+    for (const double product : {0.0, 1.0}) {
+      const Seconds whole(product);
+      const Seconds in_chunks = 1.5 * whole;
+      EXPECT_EQ(overlap.of_gather(Bytes(0.0), whole, in_chunks), Seconds(0.0));
+      EXPECT_EQ(overlap.of_scatter(Bytes(0.0), whole, in_chunks), Seconds(0.0));
+    }
+  }
+}
+
 TEST(ProductOverlap, NeedsSequenceParallelismInANode) {
   const Scenario scenario = overlapping(TpCommOverlap::kUserBuffers);
   const StackSpec& stack = scenario.stack;
   const GroupPlacement group = four_neighbours(scenario);
   EXPECT_TRUE(runs_within_products(stack, {.tp = 4, .sequence_parallel = true}, group));
   EXPECT_FALSE(runs_within_products(stack, {.tp = 4}, group));
+  EXPECT_FALSE(runs_within_products(stack, {.tp = 1, .sequence_parallel = true}, group));
   GroupPlacement wide = group;
   wide.nodes = 2;
   EXPECT_FALSE(runs_within_products(stack, {.tp = 4, .sequence_parallel = true}, wide));

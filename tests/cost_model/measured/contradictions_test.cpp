@@ -70,6 +70,20 @@ TEST(FindContradictions, ComparesNothingThatDiffersInMoreThanTheMicrobatch) {
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.config.zero_stage = 1; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.config.recompute = Recompute::kFull; }));
   EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.precision = Precision::kBf16; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.fp8 = "fp8"; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.data_parallel_overlap = true; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.tp_comm_overlap = false; }));
+  EXPECT_FALSE(
+      is_found_after([](MeasuredRun& run) { run.expert_dispatch = ExpertDispatch::kAllToAll; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.expert_overlap = true; }));
+  EXPECT_FALSE(is_found_after([](MeasuredRun& run) { run.cuda_graphs = CudaGraphs::kNone; }));
+  // Who wrote it down does not matter.
+  EXPECT_TRUE(is_found_after([](MeasuredRun& run) {
+    run.id = "another";
+    run.group = "another";
+    run.source = "another";
+    run.memory = Bytes(1.0);
+  }));
 }
 
 TEST(FindContradictions, InNothingFindsNothing) {

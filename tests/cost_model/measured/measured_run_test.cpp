@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/support/thrown.h"
 
@@ -534,6 +536,183 @@ TEST(SkippedRun, IsOfExpertsThatItDoesNotTell) {
   EXPECT_EQ(skip_of(deepseek_row({{"moe_ffn", "?"}})), "moe_ffn is not given");
   EXPECT_EQ(skip_of(deepseek_row({{"tp", "2"}, {"dp", "32"}, {"seq_parallel", "y"}})),
             "etp is not given");
+}
+
+TEST(MeasuredRun, KnowsEverySpellingOfEightBits) {
+  const std::vector<std::pair<std::string, std::string>> spellings = {
+      {"fp8", "fp8"},
+      {"fp8-ds", "fp8-delayed"},
+      {"fp8-cs", "fp8-current"},
+      {"fp8-sc", "fp8-block"},
+      {"fp8-mx", "fp8-mx"},
+      {"fp8-tensorwise", "fp8-current"},
+      {"mxfp8", "fp8-mx"},
+      {"fp8-cs (fp8-mx)", "fp8-current"}};
+  for (const auto& [spelling, recipe] : spellings) {
+    const MeasuredRun run = run_of(row_with({{"precision", spelling}}));
+    EXPECT_EQ(run.fp8, recipe) << spelling;
+    EXPECT_EQ(run.precision, Precision::kBf16) << spelling;
+  }
+  for (const char* precision : {"", "fp16"}) {
+    const MeasuredRun run = run_of(row_with({{"precision", precision}}));
+    EXPECT_EQ(run.fp8, "");
+    EXPECT_EQ(run.precision, Precision::kFp16);
+  }
+  EXPECT_EQ(run_of(row_with({{"precision", "bf16"}})).fp8, "");
+}
+
+TEST(MeasuredRun, HasEachSizeOfItsModel) {
+  const TransformerConfig model = run_of(row_with({{"layers", "12"},
+                                                   {"hidden", "640"},
+                                                   {"heads", "10"},
+                                                   {"kv_heads", "5"},
+                                                   {"head_dim", "48"},
+                                                   {"ffn", "1000"},
+                                                   {"vocab", "999"},
+                                                   {"seq", "77"}}))
+                                      .model;
+  EXPECT_EQ(model.num_layers, 12);
+  EXPECT_EQ(model.hidden_size, 640);
+  EXPECT_EQ(model.num_attention_heads, 10);
+  EXPECT_EQ(model.num_query_groups, 5);
+  EXPECT_EQ(model.kv_channels, 48);
+  EXPECT_EQ(model.ffn_hidden_size, 1000);
+  EXPECT_EQ(model.vocab_size, 999);
+  EXPECT_EQ(model.seq_length, 77);
+  EXPECT_FALSE(model.gated_linear_unit);
+  EXPECT_TRUE(model.add_bias_linear);
+}
+
+TEST(MeasuredRun, NamesItsSourceWithAndWithoutAPlace) {
+  EXPECT_EQ(run_of(row_with({{"source_ref", ""}})).source, "paper");
+  EXPECT_EQ(run_of(row_with({{"source", "S"}, {"source_ref", "p. 9"}})).source, "S, p. 9");
+}
+
+TEST(MeasuredRun, SaysEachOverlapOrLeavesItToTheStack) {
+  for (const auto& [text, expected] : std::vector<std::pair<std::string, std::optional<bool>>>{
+           {"y", true}, {"n", false}, {"", std::nullopt}, {"?", std::nullopt}}) {
+    EXPECT_EQ(run_of(row_with({{"dp_overlap", text}})).data_parallel_overlap, expected) << text;
+    EXPECT_EQ(run_of(row_with({{"expert_overlap", text}})).expert_overlap, expected) << text;
+  }
+  const MeasuredRun dispatched = run_of(row_with({{"dp_overlap", "n"}, {"tp_overlap", "y"}}));
+  EXPECT_EQ(dispatched.data_parallel_overlap, false);
+  EXPECT_EQ(dispatched.tp_comm_overlap, true);
+  EXPECT_EQ(dispatched.expert_overlap, std::nullopt);
+  for (const char* column : {"dp_overlap", "tp_overlap", "expert_overlap", "untied", "dropout"}) {
+    EXPECT_EQ(refusal(row_with({{column, "true"}})), "runs.csv: line 2: " + std::string(column) +
+                                                         ": expected \"y\" or \"n\", got \"true\"");
+  }
+}
+
+TEST(MeasuredRun, RefusesAWordThatIsNoChoice) {
+  EXPECT_EQ(refusal(row_with({{"expert_dispatch", "all-to-al"}})),
+            "runs.csv: line 2: expert_dispatch: expected one of all-to-all, all-gather, "
+            "hierarchical, got \"all-to-al\"; did you mean \"all-to-all\"?");
+  EXPECT_EQ(refusal(row_with({{"recompute_num_layers", "3"}, {"recompute_method", "evry"}})),
+            "runs.csv: line 2: recompute_method: expected one of block, uniform, every, got "
+            "\"evry\"; did you mean \"every\"?");
+  EXPECT_EQ(refusal(row_with({{"recompute", "selective"}, {"recompute_modules", "mlp+mlp"}})),
+            "runs.csv: line 2: recompute_modules: mlp is given twice");
+}
+
+TEST(MeasuredRun, RefusesMemoryThatNoGpuHas) {
+  for (const char* field : {"0", "x", "1e6", "-1"}) {
+    EXPECT_EQ(refusal(row_with({{"memory_GB", field}})),
+              "runs.csv: line 2: memory_GB: expected a number from 0.001 to 1e+05, got \"" +
+                  std::string(field) + '"');
+  }
+}
+
+TEST(MeasuredRun, RefusesTextOnSeveralLines) {
+  for (const char* column : {"id", "holdout_group", "cluster_key", "stack_key"}) {
+    EXPECT_EQ(refusal(row_with({{column, "a\nb"}})), "runs.csv: line 2: " + std::string(column) +
+                                                         ": expected printable text, got "
+                                                         "\"a\\x0ab\"");
+  }
+}
+
+// One that changes the cost is not passed over for a slip of the pen; one that says nothing is.
+TEST(MeasuredRun, RefusesAColumnThatLooksLikeAnother) {
+  EXPECT_EQ(refusal(row_with({{"dp_overlapp", "y"}, {"offload_layers", "1"}})),
+            "runs.csv: line 1: unknown column \"offload_layers\"; did you mean "
+            "\"offload_num_layers\"?");
+  EXPECT_EQ(refusal(row_with({{"expert_dispach", "all-to-all"}})),
+            "runs.csv: line 1: unknown column \"expert_dispach\"; did you mean "
+            "\"expert_dispatch\"?");
+  // The right one is there, too.
+  EXPECT_EQ(skip_of(row_with({{"dp_overlapp", "y"}})), "not skipped");
+  for (const char* column : {"confidence", "framework", "params_B", "notes", "weather_outside"}) {
+    EXPECT_EQ(skip_of(row_with({{column, "?"}})), "not skipped") << column;
+  }
+}
+
+// Four stages of two chunks: of 24 layers three each; of 6 with the slots of embedding and head one
+// each, none of them on the first and the last; 7 are too few, 8 one each.
+TEST(SkippedRun, HasFewerLayersThanChunks) {
+  const auto chunks = [](const std::string& layers) {
+    return row_with({{"layers", layers}, {"vpp", "2"}, {"schedule", "interleaved"}});
+  };
+  EXPECT_THAT(run_of(chunks("6")).config.layers_per_stage,
+              testing::ElementsAre(0, 1, 1, 1, 1, 1, 1, 0));
+  EXPECT_EQ(skip_of(chunks("7")), "fewer layers than stages");
+  EXPECT_EQ(skip_of(chunks("5")), "fewer layers than stages");
+  EXPECT_THAT(run_of(chunks("8")).config.layers_per_stage, IsEmpty());
+  EXPECT_THAT(run_of(chunks("9")).config.layers_per_stage,
+              testing::ElementsAre(2, 1, 1, 1, 1, 1, 1, 1));
+}
+
+TEST(MeasuredRun, RefusesLayersThatAreNoNumbers) {
+  for (const char* text : {"7+", "+7", "7++7", "7+-1", "a", "7 + 7", "7,7"}) {
+    EXPECT_EQ(refusal(row_with({{"layers_per_stage", text}})),
+              "runs.csv: line 2: layers_per_stage: expected numbers with + between them, got \"" +
+                  std::string(text) + '"');
+  }
+  EXPECT_THAT(run_of(row_with({{"layers_per_stage", "0+12+12+0"}})).config.layers_per_stage,
+              testing::ElementsAre(0, 12, 12, 0));
+}
+
+TEST(SkippedRun, HasReplicasOfNoShards) {
+  const std::string why = " does not divide dp, or nothing is sharded";
+  EXPECT_EQ(skip_of(row_with({{"dp_replicate", "2"}})), "dp_replicate 2" + why);
+  EXPECT_EQ(skip_of(row_with({{"dp_replicate", "3"}, {"zero", "1"}})), "dp_replicate 3" + why);
+  EXPECT_EQ(run_of(row_with({{"dp_replicate", "4"}, {"zero", "1"}})).config.dp_replicate, 4);
+  // Weights that are not sharded are not gathered, once or twice.
+  EXPECT_TRUE(run_of(row_with({{"zero", "3"}, {"reshard_after_forward", "n"}}))
+                  .config.reshard_after_forward);
+}
+
+// 512 sequences make no whole number of microbatches of 3 on 8 replicas: another check's matter.
+TEST(MeasuredRun, ComparesMicrobatchesWhereTheyAreWhole) {
+  EXPECT_EQ(skip_of(row_with({{"mbs", "3"}, {"n_microbatches", "5"}})), "not skipped");
+  EXPECT_EQ(skip_of(row_with({{"mbs", "8"}, {"n_microbatches", "4"}})),
+            "gbs, dp and mbs make 8 microbatches, n_microbatches is 4");
+}
+
+TEST(SkippedRun, IsThereAsATableOfItsOwn) {
+  const MeasuredRuns read = read_measured_runs(table_of(row_with({{"schedule", "gpipe"}})));
+  ASSERT_THAT(read.skipped, SizeIs(1));
+  ASSERT_NE(read.skipped[0].row, nullptr);
+  EXPECT_EQ(read.skipped[0].row->num_rows(), 1U);
+  EXPECT_EQ(read.skipped[0].row->text(0, "schedule"), "gpipe");
+  EXPECT_EQ(read.skipped[0].row->text(0, "hidden"), "2304");
+}
+
+// Each column of a model with experts by itself.
+TEST(SkippedRun, ContradictsEachNumberOfItsModelsProfile) {
+  for (const auto& [column, number] :
+       std::vector<std::pair<std::string, std::string>>{{"layers", "61"},
+                                                        {"hidden", "7168"},
+                                                        {"heads", "128"},
+                                                        {"kv_heads", "128"},
+                                                        {"vocab", "129280"},
+                                                        {"n_experts", "256"},
+                                                        {"topk", "8"},
+                                                        {"moe_ffn", "2048"}}) {
+    EXPECT_EQ(skip_of(deepseek_row({{column, number}})), "not skipped") << column;
+    EXPECT_EQ(skip_of(deepseek_row({{column, "64"}})),
+              column + " is not that of the profile deepseek-v3");
+  }
+  EXPECT_TRUE(has_dropout(run_of(deepseek_row({{"dropout", "y"}})).model));
 }
 
 }  // namespace

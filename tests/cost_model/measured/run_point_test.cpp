@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/round_trip.h"
+#include "tests/support/thrown.h"
+
 namespace ptdp {
 namespace {
 
@@ -44,6 +47,31 @@ TEST(Distance, CountsEachKindOfRecomputationAsDifferent) {
   full.recompute = Recompute::kFull;
   EXPECT_DOUBLE_EQ(distance(kPoint, selective), 1.0);
   EXPECT_DOUBLE_EQ(distance(selective, full), 1.0);
+}
+
+TEST(RunPointJson, ReadsBackAsItWas) {
+  const RunPoint point = {
+      .parameters = 7, .gpus = 64, .tp = 8, .pp = 2, .recompute = Recompute::kSelective};
+  EXPECT_EQ(dump(point), R"({
+  "parameters": 7,
+  "gpus": 64,
+  "tp": 8,
+  "pp": 2,
+  "recompute": "selective"
+}
+)");
+  const RunPoint again = parse<RunPoint>(dump(point));
+  EXPECT_EQ(distance(point, again), 0.0);
+  EXPECT_EQ(dump(again), dump(point));
+  for (const std::string key : {"\"parameters\": 7", "\"gpus\": 64", "\"tp\": 8", "\"pp\": 2"}) {
+    const std::string name = key.substr(1, key.find(':') - 2);
+    EXPECT_EQ(message_of([&] {
+                return parse<RunPoint>(replaced(dump(point), key, '"' + name + "\": 0"));
+              }),
+              "test.json: " + name +
+                  ": expected a whole number from 1 to 1000000000000000000, got "
+                  "0");
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,18 @@ TEST(BestMicroBatchSize, IsFourInFigureEight) {
   }
   EXPECT_EQ(best_micro_batch_size(times, 128.0, 8), 4);
   EXPECT_EQ(best_micro_batch_size(times, 512.0, 8), 4);
+}
+
+// By hand, eight sequences on one stage: eight microbatches of 1 s or four of 2 s.
+TEST(BestMicroBatchSize, IsTheSmallerOfTwoThatTakeAsLong) {
+  const std::vector<MicrobatchTime> times = {
+      {.micro_batch_size = 2, .forward_and_backward = Seconds(2.0)},
+      {.micro_batch_size = 1, .forward_and_backward = Seconds(1.0)},
+      {.micro_batch_size = 4, .forward_and_backward = Seconds(4.5)}};
+  EXPECT_EQ(best_micro_batch_size(times, 8.0, 1), 1);
+  EXPECT_EQ(best_micro_batch_size(std::span(times).first(1), 8.0, 1), 2);
+  // Two stages: (8 + 1)·1, (4 + 1)·2, (2 + 1)·4.5.
+  EXPECT_EQ(best_micro_batch_size(times, 8.0, 2), 1);
 }
 
 // By hand: (16/2 + 4 − 1) · 3 s.

@@ -417,5 +417,59 @@ TEST(AllToAllTime, GrowsWithTheFactorOfCommunication) {
   EXPECT_EQ(all_to_all_time(Bytes(1e9), four, cluster), time * 1.5);
 }
 
+TEST(ExposedBehind, IsWhatComputeDoesNotHideAndWhatHidingCosts) {
+  const auto exposed = [](double communication, double compute, double slowdown) {
+    return exposed_behind(Seconds(communication), Seconds(compute), slowdown).value();
+  };
+  EXPECT_DOUBLE_EQ(exposed(3.0, 5.0, 0.0), 0.0);
+  EXPECT_DOUBLE_EQ(exposed(5.0, 5.0, 0.0), 0.0);
+  EXPECT_DOUBLE_EQ(exposed(7.0, 5.0, 0.0), 2.0);
+  EXPECT_DOUBLE_EQ(exposed(3.0, 5.0, 0.25), 0.75);
+  EXPECT_DOUBLE_EQ(exposed(7.0, 5.0, 0.25), 3.25);
+  EXPECT_DOUBLE_EQ(exposed(7.0, 0.0, 0.25), 7.0);
+}
+
+// What was measured of two by two neighbours says nothing of other groups of four.
+TEST(MeasuredCurves, AreOfGroupsThatLieAlike) {
+  ClusterSpec cluster = small_cluster();
+  cluster.all_reduce_curves = {
+      {.ranks = 4,
+       .nodes = 2,
+       .curve = MeasuredCurve({{.size = Bytes(1e6), .time = microseconds(50.0)},
+                               {.size = Bytes(4e6), .time = microseconds(80.0)}},
+                              "test")}};
+  const GroupPlacement alike = {.size = 4, .ranks_per_node = 2, .nodes = 2};
+  EXPECT_EQ(measured_curve(alike, cluster), &cluster.all_reduce_curves[0].curve);
+  for (const GroupPlacement& other :
+       {GroupPlacement{.size = 4, .ranks_per_node = 4, .nodes = 1},
+        GroupPlacement{.size = 4, .ranks_per_node = 1, .nodes = 2},
+        GroupPlacement{.size = 6, .ranks_per_node = 3, .nodes = 2},
+        GroupPlacement{.size = 4, .ranks_per_node = 1, .nodes = 4},
+        GroupPlacement{.size = 4, .ranks_per_node = 2, .nodes = 2, .oversubscription = 1.5}}) {
+    EXPECT_EQ(measured_curve(other, cluster), nullptr) << other.size << ' ' << other.nodes;
+  }
+  // And what was measured is not taken apart.
+  cluster.all_reduce_across_nodes = AllReduceAcrossNodes::kHierarchical;
+  EXPECT_EQ(all_reduce_time(Bytes(1e6), alike, cluster), microseconds(50.0));
+}
+
+// By hand: what the smallest message takes is the stack's pipeline_latency.
+TEST(MessageTime, OnANodeIsWhatWasMeasuredBeyondTheSmallestMessage) {
+  ClusterSpec cluster = small_cluster();
+  const GroupPlacement node = {.size = 2, .ranks_per_node = 2};
+  const GroupPlacement apart = {
+      .size = 2, .ranks_per_node = 1, .nodes = 2, .oversubscription = 4.0};
+  EXPECT_FALSE(is_message_measured(node, cluster));
+  cluster.message_curve = MeasuredCurve({{.size = Bytes(1e6), .time = microseconds(50.0)},
+                                         {.size = Bytes(4e6), .time = microseconds(80.0)}},
+                                        "test");
+  EXPECT_TRUE(is_message_measured(node, cluster));
+  EXPECT_FALSE(is_message_measured(apart, cluster));
+  EXPECT_NEAR(message_time(Bytes(4e6), node, cluster).value(), 30e-6, 1e-15);
+  EXPECT_EQ(message_time(Bytes(1e6), node, cluster), Seconds(0.0));
+  EXPECT_EQ(message_time(Bytes(1.0), node, cluster), Seconds(0.0));
+  EXPECT_NEAR(message_time(Bytes(1e9), apart, cluster).value(), 0.4, 1e-12);
+}
+
 }  // namespace
 }  // namespace ptdp

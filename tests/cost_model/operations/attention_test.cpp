@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cost_model/operations/memory_bound.h"
+#include "tests/cost_model/plain_scenario.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
@@ -53,6 +54,48 @@ TEST(AttentionTime, UnfusedCostsFourTimesForTwiceTheSequence) {
         .forward.value();
   };
   EXPECT_NEAR(time(8192) / time(4096), 4.0, 0.2);
+}
+
+// By hand, 8 heads in 4 microbatches of which a rank has half, 32 tokens, keys of 24 features and
+// values of 40: QKᵀ and PV forward, dP, dV, and dQ and dK backward; 4.5 and 5.5 passes over scores
+// of two bytes with dropout, 2 and 3 without; 16 and 17 more where nothing is fused.
+TEST(AttentionTime, UnfusedIsItsProductsAndItsSoftmax) {
+  TransformerConfig model = small_latent_model();
+  model.num_attention_heads = 8;
+  model.v_head_dim = 40;
+  model.seq_length = 32;
+  const auto expect_passes = [&](double forward, double backward, bool is_fused) {
+    Scenario scenario = plain_scenario(model);
+    scenario.stack.attention = "unfused";
+    scenario.stack.fused_element_wise = is_fused;
+    scenario.cluster.gpu.peak_bf16 = FlopsPerSecond(kPlainFlops / 2.0);
+    const AttentionTime time =
+        attention_time(scenario.job.model, 4, 2, scenario.cluster.gpu, scenario.stack);
+    const double scores = 16.0 * 32 * 32;
+    const auto flops = [&](double width) { return 2.0 * scores * width / (kPlainFlops / 2.0); };
+    const double passes = 2.0 * scores / kPlainBandwidth;
+    EXPECT_NEAR(time.forward.value(), flops(24 + 40) + forward * passes, 1e-15);
+    EXPECT_NEAR(time.backward.value(), flops(40 + 40 + 2 * 24) + backward * passes, 1e-15);
+  };
+  model.dropout = true;
+  expect_passes(4.5, 5.5, true);
+  model.dropout = false;
+  expect_passes(2.0, 3.0, true);
+  expect_passes(18.0, 20.0, false);
+}
+
+// A kernel has its own share of the peak in each pass; of several that a GPU has rates for, the
+// stack names one.
+TEST(AttentionTime, IsThatOfTheKernelThatTheStackNames) {
+  Scenario scenario = plain_scenario(small_latent_model());  // 24 features each, 4 heads
+  scenario.cluster.gpu.attention_rates = {{.kernel = "a", .forward = 0.5, .backward = 0.25},
+                                          {.kernel = "b", .forward = 0.8, .backward = 0.4}};
+  scenario.stack.attention = "b";
+  const AttentionTime time =
+      attention_time(scenario.job.model, 3, 2, scenario.cluster.gpu, scenario.stack);
+  const double causal = 3.0 * 256 * 256 * 4 * (24 + 24) / 2;
+  EXPECT_NEAR(time.forward.value(), causal / (0.8 * kPlainFlops), 1e-15);
+  EXPECT_NEAR(time.backward.value(), 2.5 * causal / (0.4 * kPlainFlops), 1e-15);
 }
 
 }  // namespace

@@ -56,5 +56,36 @@ TEST(CoreSharing, IsWhatTheWorkOfACoreExceedsThePathBy) {
   EXPECT_DOUBLE_EQ(sharing({.dp = 128}, 3.0), 45.0) << "64 of them on each of two nodes";
 }
 
+// Each factor of a fit by that of busy cores, by hand; the optimizer is bound by memory.
+TEST(ComputeFactors, HaveAFactorForEachKindOfWork) {
+  const ClusterSpec cluster = {
+      .gpus_per_node = 8,
+      .cores_per_node = 8,
+      .busy_cores = {{.cores = 3, .matmul = 2, .attention = 3, .memory_bound = 5, .optimizer = 7}},
+      .time_factors = {.matmul = 11, .attention = 13, .memory_bound = 17, .communication = 99}};
+  const ComputeFactors three = compute_factors({.dp = 3}, cluster);
+  EXPECT_DOUBLE_EQ(three.matmul, 22);
+  EXPECT_DOUBLE_EQ(three.attention, 39);
+  EXPECT_DOUBLE_EQ(three.memory_bound, 85);
+  EXPECT_DOUBLE_EQ(three.optimizer, 119);
+  // Half-way from one core; and as the last beyond it.
+  const ComputeFactors two = compute_factors({.dp = 2}, cluster);
+  EXPECT_DOUBLE_EQ(two.attention, 26);
+  EXPECT_DOUBLE_EQ(two.optimizer, 68);
+  EXPECT_DOUBLE_EQ(compute_factors({.dp = 8}, cluster).optimizer, 119);
+}
+
+TEST(BusyCores, AreAsManyAsANodeHasRanksOrCores) {
+  const ClusterSpec cluster = host();
+  EXPECT_EQ(busy_cores({.tp = 3}, cluster), 3);
+  EXPECT_EQ(busy_cores({.tp = 2, .pp = 3}, cluster), 4);
+  EXPECT_EQ(ranks_on_node({.tp = 2, .pp = 3}, cluster), 6);
+  EXPECT_EQ(ranks_on_node({.dp = 100}, cluster), 64);
+  EXPECT_EQ(busy_cores({.tp = 3}, {.gpus_per_node = 8}), 1);
+  EXPECT_FALSE(shares_cores({.dp = 4}, cluster));
+  EXPECT_TRUE(shares_cores({.dp = 5}, cluster));
+  EXPECT_FALSE(shares_cores({.dp = 5}, {.gpus_per_node = 4}));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -121,6 +121,86 @@ TEST(Partition, HasShortStagesWhereTheSlowestRankAllows) {
   }));
 }
 
+// Equal layers between an embedding and logits of any time and memory, as most models have.
+TEST(Partition, OfAnEvenModelEqualsBruteForceOnSeveralStagesPerRank) {
+  EXPECT_TRUE(rc::check([] {
+    const LayerCost inner{Seconds(*rc::gen::inRange(1, 6)), Bytes(*rc::gen::inRange(1, 6))};
+    std::vector<LayerCost> layers(*rc::gen::inRange<std::size_t>(5, 12), inner);
+    for (LayerCost* end : {&layers.front(), &layers.back()}) {
+      *end = {Seconds(*rc::gen::inRange(0, 12)), Bytes(*rc::gen::inRange(0, 25))};
+    }
+    PartitionRequest request{.pp = *rc::gen::inRange(2, 5), .vpp = *rc::gen::inRange(2, 4)};
+    if (request.vpp == 2 && *rc::gen::arbitrary<bool>()) {
+      request.placement = StagePlacement::kV;
+    }
+    request.memory = Bytes(*rc::gen::inRange(5, 60));
+    const auto expected = best_partition(
+        layers, request, [](const PartitionScore& score) { return score.slowest_rank; });
+    const auto found = partition_layers(layers, request);
+    RC_ASSERT(found.has_value() == expected.has_value());
+    if (found) {
+      const PartitionScore score = score_of(layers, request, *found);
+      RC_ASSERT(score.slowest_rank == score_of(layers, request, *expected).slowest_rank);
+      RC_ASSERT(score.fullest_rank <= request.memory->value());
+    }
+  }));
+}
+
+// By hand, two ranks with two chunks each: five layers of 3 B between an embedding of 8 B and
+// logits of 5 B, 28 B in all. In a loop rank 0 has the embedding and rank 1 the logits: 14 B are
+// room for two layers beside the one and three beside the other, 13 B for one and two. In a V
+// rank 0 has both: of 13 B nothing is left, and rank 1 needs 15 B for its five.
+TEST(Partition, OfAnEvenModelLeavesRoomForWhatStandsAtItsEnds) {
+  std::vector<LayerCost> layers(7, {Seconds(1.0), Bytes(3.0)});
+  layers.front() = {Seconds(0.0), Bytes(8.0)};
+  layers.back() = {Seconds(0.0), Bytes(5.0)};
+  PartitionRequest request{.pp = 2, .vpp = 2, .memory = Bytes(14.0)};
+  const auto looped = partition_layers(layers, request);
+  ASSERT_TRUE(looped.has_value());
+  EXPECT_EQ((*looped)[0] + (*looped)[2], 3);
+  EXPECT_EQ((*looped)[1] + (*looped)[3], 4);
+  request.memory = Bytes(13.0);
+  EXPECT_EQ(partition_layers(layers, request), std::nullopt);
+  request.placement = StagePlacement::kV;
+  EXPECT_EQ(partition_layers(layers, request), std::nullopt);
+  request.memory = Bytes(15.0);
+  const auto in_a_v = partition_layers(layers, request);
+  ASSERT_TRUE(in_a_v.has_value());
+  EXPECT_EQ((*in_a_v)[0], 1);
+  EXPECT_EQ((*in_a_v)[1] + (*in_a_v)[2], 5);
+  EXPECT_EQ(least_memory(layers, request), Bytes(15.0));
+}
+
+// A V of three ranks, by hand: 0 1 2 2 1 0.
+TEST(RankOfStage, GoesRoundOrDownAndUpAgain) {
+  PartitionRequest request{.pp = 3, .vpp = 2};
+  for (const auto& [placement, ranks] :
+       {std::pair(StagePlacement::kLooped, std::vector{0, 1, 2, 0, 1, 2}),
+        std::pair(StagePlacement::kV, std::vector{0, 1, 2, 2, 1, 0})}) {
+    request.placement = placement;
+    for (int stage = 0; stage < 6; ++stage) {
+      EXPECT_EQ(rank_of_stage(request, stage), ranks[stage]) << stage;
+    }
+  }
+}
+
+// Layers of 1, 2, 4, … so that a sum says which they are.
+TEST(LoadsOfRanks, AreTheSumsOfTheirStages) {
+  std::vector<LayerCost> layers;
+  for (int i = 0; i < 7; ++i) {
+    layers.push_back({Seconds(1 << i), Bytes(3 << i)});
+  }
+  const std::vector<int> sizes = {2, 1, 3, 1};
+  const auto expect_loads = [&](StagePlacement placement, int first, int second) {
+    const std::vector<LayerCost> loads =
+        loads_of_ranks(layers, {.pp = 2, .vpp = 2, .placement = placement}, sizes);
+    EXPECT_EQ(loads, (std::vector<LayerCost>{{Seconds(first), Bytes(3.0 * first)},
+                                             {Seconds(second), Bytes(3.0 * second)}}));
+  };
+  expect_loads(StagePlacement::kLooped, 1 + 2 + 8 + 16 + 32, 4 + 64);
+  expect_loads(StagePlacement::kV, 1 + 2 + 64, 4 + 8 + 16 + 32);
+}
+
 TEST(LeastMemory, IsWhatAPartitionNeeds) {
   EXPECT_TRUE(rc::check([] {
     const std::vector<LayerCost> layers = random_layers(4);
@@ -220,6 +300,8 @@ TEST(Partition, SearchesManyStagesWithoutFault) {
 TEST(EvenSplit, GivesTheRestToTheFirst) {
   EXPECT_EQ(even_split(10, 4), (std::vector{3, 3, 2, 2}));
   EXPECT_EQ(even_split(8, 4), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(even_split(2, 4), (std::vector{1, 1, 0, 0}));
+  EXPECT_EQ(even_split(5, 1), (std::vector{5}));
 }
 
 }  // namespace

@@ -2,6 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost_model/inputs/parallel_config.h"
+#include "cost_model/schedule/generators/generators.h"
+#include "cost_model/schedule/lane.h"
 #include "cost_model/schedule/schedule_traits.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 #include "tests/support/temporary_directory.h"
@@ -92,6 +99,40 @@ TEST(Order, ThatIsNoneIsRefusedShowingTheAction) {
   }
 }
 
+TEST(Order, TakesTheLargestNumbersThatThereAre) {
+  for (const char* text : {"65535F16777215", "65535REDUCE_GRAD16777215", "0F0"}) {
+    EXPECT_EQ(to_string(parse_order(text, "x")), text);
+  }
+  EXPECT_EQ(message_of([] { return parse_order("65536F0", "x.csv"); }),
+            "x.csv: expected an action such as 2F0, 2SEND_F0 or (0F3;3B5)OVERLAP_F_B with F, B, I, "
+            "W or the name of another kind, stages below 65536 and microbatches below 16777216, "
+            "got \"65536F0\"");
+}
+
+// A stream or a thread for each way of messages and for data; all else takes turns with compute.
+TEST(Lanes, AreWhereActionsRun) {
+  using Kind = ActionKind;
+  for (int i = 0; i < kNumActionKinds; ++i) {
+    const auto kind = static_cast<Kind>(i);
+    const bool is_forward = kind == Kind::kSendForward || kind == Kind::kReceiveForward;
+    const bool is_backward = kind == Kind::kSendBackward || kind == Kind::kReceiveBackward;
+    const bool reduces = kind == Kind::kReduceGradients;
+    const bool gathers = kind == Kind::kGatherParameters;
+    const Lane messages = is_forward    ? Lane::kForwardMessages
+                          : is_backward ? Lane::kBackwardMessages
+                                        : Lane::kCompute;
+    const Lane data = reduces || gathers ? Lane::kData : messages;
+    EXPECT_EQ(lane_of(kind, MessageMode::kOverlapped), data) << i;
+    EXPECT_EQ(lane_of(kind, MessageMode::kOverlapped, DataMode::kBlocking), messages) << i;
+    EXPECT_EQ(lane_of(kind, MessageMode::kBlocking, DataMode::kBlocking), Lane::kCompute) << i;
+    EXPECT_EQ(lane_of(kind, MessageMode::kBlocking, DataMode::kBlockingGathers),
+              reduces ? Lane::kData : Lane::kCompute)
+        << i;
+    EXPECT_EQ(occupies_lane(kind), kind != Kind::kReceiveForward && kind != Kind::kReceiveBackward)
+        << i;
+  }
+}
+
 TEST(ScheduleCsv, OfEveryGoldenScheduleIsReadAndWritten) {
   const std::vector<GoldenSchedule> goldens = golden_schedules();
   EXPECT_EQ(goldens.size(), 257U);
@@ -117,6 +158,40 @@ TEST(ScheduleCsv, TellsThePlacementByTheStages) {
   EXPECT_EQ(placement_of("0F0,1F1\n1F0,0F1\n"), StagePlacement::kBidirectional);
   // One action on the wrong rank does not make it another schedule.
   EXPECT_EQ(placement_of("0F0,2F0,1F1\n1F0,3F0\n"), StagePlacement::kLooped);
+}
+
+// What is said of a kind of schedule holds for the one that is made.
+TEST(ScheduleTraits, AreThoseOfTheGeneratedSchedules) {
+  for (const auto& [kind, name] : kScheduleNames) {
+    const bool has_chunks = placement_of(kind) == StagePlacement::kV ||
+                            kind == ScheduleKind::kInterleaved || kind == ScheduleKind::kLoopedBfs;
+    ScheduleShape shape{.pp = 4, .vpp = has_chunks ? 2 : 1, .num_microbatches = 8};
+    if (kind == ScheduleKind::kZbAuto) {
+      shape.memory_limit = 4;
+    }
+    const Schedule schedule = find_schedule_generator(name)->generate(shape);
+    EXPECT_EQ(schedule.placement, placement_of(kind)) << name;
+    EXPECT_TRUE(is_compute_only(schedule)) << name;
+    std::int64_t actions = 0;
+    bool has_input_gradients = false;
+    for (const std::vector<Action>& order : schedule.orders) {
+      for (const Action& action : order) {
+        ++actions;
+        has_input_gradients = has_input_gradients || action.kind == ActionKind::kInputGradient;
+      }
+    }
+    EXPECT_EQ(splits_backward(kind), has_input_gradients) << name;
+    EXPECT_EQ(num_actions(schedule), actions) << name;
+    EXPECT_EQ(num_stages(schedule), 4 * schedule.vpp) << name;
+  }
+}
+
+TEST(Schedule, WithAMessageIsNotOfComputeAlone) {
+  EXPECT_TRUE(is_compute_only(parse_schedule_csv("0F0,0R0,0B0\n", "x")));
+  for (const char* action : {"0SEND_F0", "0UNSHARD0", "0OPTIMIZER0", "0COPY_F0"}) {
+    EXPECT_FALSE(is_compute_only(parse_schedule_csv("0F0,0B0," + std::string(action) + "\n", "x")))
+        << action;
+  }
 }
 
 // torch's zb1p_2rank_2stagep_compute.csv has empty cells where a rank waits, and writes B for the

@@ -107,5 +107,41 @@ TEST(RankParameters, AreShardedByThoseWhoHoldTheSame) {
   EXPECT_DOUBLE_EQ(shard_of({.dense = 1600.0}, both_ways), 50.0);
 }
 
+// By hand: two replicas of shards over eight ranks; without ZeRO a rank updates all it holds.
+TEST(RankParameters, AreUpdatedByThoseWhoHoldThem) {
+  const ParallelConfig config{.tp = 2, .dp = 8, .cp = 2, .zero_stage = 1, .dp_replicate = 2};
+  EXPECT_DOUBLE_EQ(updated_by_rank({.dense = 1600.0}, config), 200.0);
+  ParallelConfig whole = config;
+  whole.zero_stage = 0;
+  EXPECT_DOUBLE_EQ(updated_by_rank({.dense = 1600.0, .experts = 80.0}, whole), 1680.0);
+  // Of 2·2·8/2 ranks that share shards, two by two share the experts: four hold the same ones.
+  ParallelConfig with_experts = config;
+  with_experts.ep = 2;
+  with_experts.etp = 2;
+  EXPECT_DOUBLE_EQ(updated_by_rank({.dense = 1600.0, .experts = 80.0}, with_experts), 220.0);
+}
+
+TEST(RankParameters, HaveReplicasWhereMoreThanOneRankHoldsThem) {
+  TransformerConfig dense;
+  TransformerConfig experts;
+  experts.num_experts = 4;
+  EXPECT_FALSE(has_replicas(dense, {.tp = 4, .pp = 4}));
+  EXPECT_TRUE(has_replicas(dense, {.dp = 2}));
+  EXPECT_TRUE(has_replicas(dense, {.cp = 2}));
+  // Experts that are not split over the tensor-parallel ranks are on all of them.
+  EXPECT_TRUE(has_replicas(experts, {.tp = 4}));
+  EXPECT_FALSE(has_replicas(experts, {.tp = 4, .ep = 2, .etp = 2}));
+}
+
+TEST(RankParameters, AreAddedAndMultipliedPartByPart) {
+  RankParameters sum{.dense = 1.0, .experts = 10.0, .matrices = 100.0};
+  sum += {.dense = 2.0, .experts = 30.0, .matrices = 400.0};
+  const RankParameters doubled = sum * 2.0;
+  EXPECT_EQ(doubled.dense, 6.0);
+  EXPECT_EQ(doubled.experts, 80.0);
+  EXPECT_EQ(doubled.matrices, 1000.0);
+  EXPECT_EQ(doubled.total(), 86.0) << "matrices are part of the dense ones";
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/rank_sizes.h"
+#include "cost_model/network/collectives.h"
 #include "tests/cost_model/plain_scenario.h"
 #include "tests/support/scenarios.h"
 
@@ -93,6 +95,49 @@ TEST(MicrobatchCosts, MoveTheLogitsAsOftenAsTheStackDoes) {
   scenario.stack.loss_traffic += 1.0;
   const Seconds after = microbatch_costs(scenario, {}).logits.memory_bound;
   EXPECT_NEAR((after - before).value(), 2048.0 * 51200 / (0.7 * 2039e9), 1e-12);
+}
+
+// By hand, two ranks, 512 tokens of 64 features in two bytes, of which each has half where the
+// sequence is split, and half of 1024 rows of the table and of the logits: eight passes over the
+// activations and one over the table; 52 bytes a logit and seven passes over the norm, of which 38
+// and two are forward. A reduce-scatter follows the embedding, an all-gather comes before the
+// logits, and the reverse backward.
+TEST(MicrobatchCosts, HaveTheEndsOfTheModelPassByPass) {
+  Scenario scenario = plain_scenario(small_expert_model());
+  scenario.stack.loss_traffic = 52.0;
+  const ParallelConfig config{.tp = 2, .micro_batch_size = 2, .sequence_parallel = true};
+  const GroupPlacement pair = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
+  const double activations = 2.0 * 512 * 64;
+  const double table = 512.0 * 64;
+  const double logits = 512.0 * 512;
+  const double product = 2.0 * 512 * 512 * 64 / kPlainFlops;
+  const double gather = all_gather_time(Bytes(activations), pair, scenario.cluster).value();
+  const double scatter = reduce_scatter_time(Bytes(activations), pair, scenario.cluster).value();
+  ASSERT_GT(gather, 0.0);
+  const MicrobatchCosts costs = microbatch_costs(scenario, config);
+  const auto expect = [](Seconds time, double expected) {
+    EXPECT_NEAR(time.value(), expected, 1e-9 * expected);
+  };
+  expect(costs.embedding.memory_bound, (8.0 * activations + 2.0 * table) / kPlainBandwidth);
+  expect(costs.embedding.tensor_parallel, gather + scatter);
+  expect(costs.embedding_forward, 6.0 * activations / kPlainBandwidth + scatter);
+  expect(costs.embedding_accumulation,
+         table * (2.0 + 2.0 * scenario.stack.gradient_bytes) / kPlainBandwidth);
+  expect(costs.logits.matmul, 3.0 * product);
+  expect(costs.logits.memory_bound, (52.0 * logits + 7.0 * activations / 2) / kPlainBandwidth);
+  expect(costs.logits.tensor_parallel, gather + scatter);
+  expect(costs.logits_forward,
+         product + (38.0 * logits + 2.0 * activations / 2) / kPlainBandwidth + gather);
+  expect(costs.logits_weight_gradient, product);
+
+  // Without it an all-reduce each, all of it in the pass that it belongs to.
+  const ParallelConfig whole{.tp = 2, .micro_batch_size = 2};
+  const double reduce = all_reduce_time(Bytes(activations), pair, scenario.cluster).value();
+  const MicrobatchCosts unsplit = microbatch_costs(scenario, whole);
+  expect(unsplit.embedding.tensor_parallel, reduce);
+  expect(unsplit.embedding_forward, 6.0 * activations / kPlainBandwidth + reduce);
+  expect(unsplit.logits_forward, product + (38.0 * logits + 2.0 * activations) / kPlainBandwidth);
+  expect(unsplit.logits.memory_bound, (52.0 * logits + 7.0 * activations) / kPlainBandwidth);
 }
 
 /// Ten layers, three of them dense, on four stages.

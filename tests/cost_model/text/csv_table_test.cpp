@@ -219,5 +219,25 @@ TEST(CsvTable, RefusesMoreColumnsThanATableHas) {
             "t.csv: line 1: more than 1000 fields");
 }
 
+TEST(CsvTable, VariesOneOfItsRows) {
+  const CsvTable table = table_of("name,size\nx,1\ny,2\n");
+  const CsvTable varied = table.variations(
+      1, {{{"size", "5"}}, {}, {{"color", "red"}, {"name", "z"}}, {{"shape", "round"}}});
+  EXPECT_EQ(varied.columns(), (std::vector<std::string>{"name", "size", "color", "shape"}));
+  const std::vector<std::vector<std::string>> expected = {
+      {"y", "5", "", ""}, {"y", "2", "", ""}, {"z", "2", "red", ""}, {"y", "2", "", "round"}};
+  ASSERT_EQ(varied.num_rows(), expected.size());
+  for (std::size_t row = 0; row < expected.size(); ++row) {
+    for (std::size_t column = 0; column < 4; ++column) {
+      EXPECT_EQ(varied.text(row, varied.columns()[column]), expected[row][column])
+          << row << ' ' << column;
+    }
+    EXPECT_EQ(varied.place_of(row, "color"), "x.csv: line 3: color");
+  }
+  EXPECT_EQ(varied.place(), "x.csv");
+  EXPECT_EQ(table.num_rows(), 2U);
+  EXPECT_FALSE(table.has_column("color"));
+}
+
 }  // namespace
 }  // namespace ptdp

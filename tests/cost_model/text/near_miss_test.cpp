@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
+
+#include "tests/support/thrown.h"
 
 namespace ptdp {
 namespace {
@@ -83,6 +87,27 @@ TEST(DidYouMean, IsSilentWhereNothingIsKnown) {
 TEST(DidYouMean, IsSilentAboutVeryLongNames) {
   const std::vector<std::string> known = {std::string(10'000, 'x')};
   EXPECT_EQ(did_you_mean(std::string(10'000, 'x'), known), "");
+}
+
+TEST(FindChoice, FindsAWordOrListsThemAll) {
+  const std::vector<std::string> choices = {"ring", "tree", "nvls"};
+  EXPECT_EQ(find_choice("ring", choices, "--algorithm"), 0U);
+  EXPECT_EQ(find_choice("nvls", choices, "--algorithm"), 2U);
+  EXPECT_EQ(message_of([&] { return find_choice("trie", choices, "--algorithm"); }),
+            "--algorithm: expected one of ring, tree, nvls, got \"trie\"; did you mean \"tree\"?");
+  EXPECT_EQ(message_of([&] { return find_choice("", choices, "x"); }),
+            "x: expected one of ring, tree, nvls, got \"\"");
+  EXPECT_EQ(message_of([&] { return find_choice("RING", choices, "x"); }),
+            "x: expected one of ring, tree, nvls, got \"RING\"; did you mean \"ring\"?");
+}
+
+// The nearest; of equal ones the first.
+TEST(Nearest, IsTheFirstOfTheNearestOrNone) {
+  const std::vector<std::string> known = {"hidden_sizes", "hidden_size", "hidden_sixe"};
+  EXPECT_EQ(nearest("hidden_sizee", known), "hidden_sizes");
+  EXPECT_EQ(nearest("hidden_six", known), "hidden_sixe");
+  EXPECT_EQ(nearest("vocabulary", known), std::nullopt);
+  EXPECT_EQ(nearest("a", std::vector<std::string>{}), std::nullopt);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/host_values.h"
@@ -44,6 +46,61 @@ TEST(Memory, CountsBytesInUseAndTheirPeak) {
     EXPECT_EQ(backend.peak_bytes(), 400);
   }
   EXPECT_EQ(backend.bytes_in_use(), 0);
+}
+
+TEST(Tensor, KeepsItsMemoryWhereverItIsMoved) {
+  CpuBackend backend;
+  Tensor x = tensor_of(backend, DataType::kFloat32, {1.0, 2.0, 3.0});
+  void* const memory = x.buffer().data;
+  Tensor& same = x;
+  x = std::move(same);
+  EXPECT_EQ(x.buffer().data, memory);
+  EXPECT_EQ(backend.bytes_in_use(), 12);
+  EXPECT_EQ(read_values(x), (Values{1.0, 2.0, 3.0}));
+
+  Tensor y(backend, DataType::kFloat64, 5);
+  y = std::move(x);
+  EXPECT_EQ(backend.bytes_in_use(), 12) << "what y had is released";
+  EXPECT_EQ(y.buffer().data, memory);
+  EXPECT_EQ(y.buffer().size, 3);
+  EXPECT_EQ(y.buffer().type, DataType::kFloat32);
+  EXPECT_TRUE(x.empty());  // NOLINT(bugprone-use-after-move,hicpp-invalid-access-moved): meant
+
+  const Tensor z(std::move(y));
+  EXPECT_EQ(z.buffer().data, memory);
+  EXPECT_TRUE(y.empty());  // NOLINT(bugprone-use-after-move,hicpp-invalid-access-moved): meant
+  y.reset();
+  EXPECT_EQ(backend.bytes_in_use(), 12);
+}
+
+TEST(Tensor, IsReleasedOnceAndAtOnce) {
+  CpuBackend backend;
+  Tensor x(backend, DataType::kFloat16, 7);
+  EXPECT_EQ(backend.bytes_in_use(), 14);
+  x.reset();
+  EXPECT_TRUE(x.empty());
+  EXPECT_EQ(backend.bytes_in_use(), 0);
+  x.reset();
+  EXPECT_EQ(backend.bytes_in_use(), 0);
+  x = Tensor(backend, DataType::kFloat32, 2);
+  EXPECT_EQ(backend.bytes_in_use(), 8);
+  EXPECT_EQ(backend.peak_bytes(), 14);
+}
+
+TEST(Memory, OfMessagesIsAlignedAndNotCounted) {
+  CpuBackend backend;
+  for (const std::int64_t bytes : {0, 1, 100}) {
+    const std::shared_ptr<void> memory = backend.message_memory(bytes);
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): an address as a number
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0U) << bytes;
+    EXPECT_EQ(backend.bytes_in_use(), 0);
+  }
+  try {
+    static_cast<void>(backend.message_memory(std::int64_t{1} << 60));
+    FAIL() << "2^60 bytes were allocated";
+  } catch (const OutOfMemory& error) {
+    EXPECT_STREQ(error.what(), "out of memory: 1152921504606846976 bytes asked for a message");
+  }
 }
 
 TEST(Memory, CountsWhatOperationsUseBesideTheirArguments) {

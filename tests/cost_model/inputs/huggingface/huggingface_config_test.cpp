@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cost_model/inputs/catalog/catalog.h"
@@ -346,6 +348,189 @@ TEST(HuggingFaceConfig, TakesWhatTransformersSaves) {
   EXPECT_EQ(read(config_of("nemotron", 1, 8, 2, 10, 5, both)),
             read(config_of("nemotron", 1, 8, 2, 10, 5, both + R"(, "head_dim": 3)")));
   EXPECT_EQ(query_head_width(dense), 6);
+}
+
+// The configuration classes of transformers 4.57, of a file that has sizes alone.
+TEST(HuggingFaceConfig, HasTheDefaultsOfEachType) {
+  struct Row {
+    std::string type;
+    int seq_length;
+    int groups;
+    int head;
+    int experts;
+    int chosen;
+    int expert_width;
+    int shared_width;
+    int first_dense;
+  };
+  const std::vector<Row> rows = {{"gpt_neox", 2048, 32, 4, 0, 0, 0, 0, 0},
+                                 {"llama", 2048, 32, 4, 0, 0, 0, 0, 0},
+                                 {"nemotron", 4096, 32, 4, 0, 0, 0, 0, 0},
+                                 {"mistral", 131072, 8, 4, 0, 0, 0, 0, 0},
+                                 {"mixtral", 131072, 8, 4, 8, 2, 96, 0, 0},
+                                 {"qwen2", 32768, 32, 4, 0, 0, 0, 0, 0},
+                                 {"qwen2_moe", 32768, 16, 4, 60, 4, 1408, 5632, 0},
+                                 {"qwen3", 32768, 32, 128, 0, 0, 0, 0, 0},
+                                 {"qwen3_moe", 32768, 4, 4, 128, 8, 768, 0, 0},
+                                 {"deepseek_v3", 4096, 32, 192, 256, 8, 2048, 2048, 3}};
+  for (const Row& row : rows) {
+    const TransformerConfig model =
+        read(R"({"model_type": ")" + row.type +
+             R"(", "num_hidden_layers": 4, "hidden_size": 128, "num_attention_heads": 32,
+                 "intermediate_size": 96, "vocab_size": 64})");
+    EXPECT_EQ(model.seq_length, row.seq_length) << row.type;
+    EXPECT_EQ(model.num_query_groups, row.groups) << row.type;
+    EXPECT_EQ(model.kv_channels, row.head) << row.type;
+    EXPECT_EQ(model.num_experts, row.experts) << row.type;
+    EXPECT_EQ(model.moe_router_topk, row.chosen) << row.type;
+    EXPECT_EQ(model.moe_ffn_hidden_size, row.expert_width) << row.type;
+    EXPECT_EQ(model.moe_shared_expert_intermediate_size, row.shared_width) << row.type;
+    EXPECT_EQ(model.first_dense_layers, row.first_dense) << row.type;
+    EXPECT_EQ(model.ffn_hidden_size, 96) << row.type;
+    EXPECT_TRUE(model.untied_embeddings) << row.type;
+    EXPECT_EQ(model.position_embedding, PositionEmbedding::kRope) << row.type;
+    const bool is_plain = row.type == "gpt_neox" || row.type == "nemotron";
+    EXPECT_EQ(model.gated_linear_unit, !is_plain) << row.type;
+    EXPECT_EQ(model.normalization, is_plain ? Normalization::kLayerNorm : Normalization::kRmsNorm)
+        << row.type;
+    EXPECT_EQ(model.qk_layernorm, row.type == "qwen3" || row.type == "qwen3_moe") << row.type;
+    EXPECT_EQ(model.moe_shared_expert_gate, row.type == "qwen2_moe") << row.type;
+    EXPECT_EQ(model.moe_router_enable_expert_bias, row.type == "deepseek_v3") << row.type;
+  }
+}
+
+TEST(HuggingFaceConfig, HasTheBiasesOfEachType) {
+  struct Row {
+    std::string type;
+    std::string keys;
+    std::string biases;  ///< all, or of qkv, projection and mlp.
+  };
+  const std::string attention = R"("attention_bias": true)";
+  const std::string mlp = R"("mlp_bias": true)";
+  const std::vector<Row> rows = {{"gpt_neox", "", "all"},
+                                 {"gpt_neox", R"("attention_bias": false)", "mlp"},
+                                 {"llama", "", ""},
+                                 {"llama", mlp, "mlp"},
+                                 {"llama", attention, "qkv projection"},
+                                 {"llama", attention + ", " + mlp, "all"},
+                                 {"nemotron", mlp, "mlp"},
+                                 {"mistral", "", ""},
+                                 {"qwen2", "", "qkv"},
+                                 {"qwen2_moe", "", "qkv"},
+                                 {"qwen2_moe", R"("qkv_bias": false)", ""},
+                                 {"qwen3", "", ""},
+                                 {"qwen3", attention, "qkv projection"},
+                                 {"qwen3_moe", attention, "qkv projection"},
+                                 {"deepseek_v3", attention, "qkv projection"},
+                                 {"deepseek_v2", R"("n_routed_experts": null, )" + mlp, "mlp"}};
+  for (const Row& row : rows) {
+    const TransformerConfig model = read(config_of(row.type, 4, 128, 32, 96, 64, row.keys));
+    std::string biases = model.add_bias_linear ? "all" : "";
+    for (const auto& [has, name] :
+         {std::pair(model.add_qkv_bias, "qkv"), std::pair(model.add_projection_bias, "projection"),
+          std::pair(model.add_mlp_bias, "mlp")}) {
+      biases += has ? (biases.empty() ? "" : " ") + std::string(name) : "";
+    }
+    EXPECT_EQ(biases, row.biases) << row.type << ' ' << row.keys;
+  }
+}
+
+TEST(HuggingFaceConfig, KnowsTheExpertsOfEachType) {
+  const TransformerConfig qwen2 =
+      read(config_of("qwen2_moe", 4, 128, 32, 96, 64,
+                     R"("num_experts": 10, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+                        "shared_expert_intermediate_size": 40)"));
+  EXPECT_EQ(qwen2.num_experts, 10);
+  EXPECT_EQ(qwen2.moe_router_topk, 3);
+  EXPECT_EQ(qwen2.moe_ffn_hidden_size, 24);
+  EXPECT_EQ(qwen2.moe_shared_expert_intermediate_size, 40);
+  const TransformerConfig qwen3 = read(config_of("qwen3_moe", 4, 128, 32, 96, 64,
+                                                 R"("num_local_experts": 12, "qkv_bias": false,
+                                                    "shared_expert_intermediate_size": 0)"));
+  EXPECT_EQ(qwen3.num_experts, 12);
+  for (const char* key : {R"("qkv_bias": true)", R"("shared_expert_intermediate_size": 8)"}) {
+    EXPECT_EQ(refusal_of(config_of("qwen3_moe", 4, 128, 32, 96, 64, key)),
+              "config.json: qkv_bias and shared_expert_intermediate_size: expected false and 0 of "
+              "a qwen3_moe");
+  }
+  // Three shared experts of width 16; groups are for other methods than greedy.
+  const std::string routed = R"("n_shared_experts": 3, "moe_intermediate_size": 16,
+      "num_experts_per_tok": 2, "n_group": 4, "topk_group": 2, )";
+  for (const char* spelling : {"n_routed_experts", "num_local_experts", "num_experts"}) {
+    const TransformerConfig deepseek = read(config_of(
+        "deepseek_v3", 8, 128, 32, 96, 64, routed + '"' + std::string(spelling) + R"(": 24)"));
+    EXPECT_EQ(deepseek.num_experts, 24) << spelling;
+    EXPECT_EQ(deepseek.moe_ffn_hidden_size, 16);
+    EXPECT_EQ(deepseek.moe_shared_expert_intermediate_size, 48);
+    EXPECT_EQ(deepseek.moe_router_num_groups, 4);
+    EXPECT_EQ(deepseek.moe_router_group_topk, 2);
+  }
+  const auto router_of = [&](const char* type, const std::string& method) {
+    const TransformerConfig model =
+        read(config_of(type, 8, 128, 32, 96, 64,
+                       routed + R"("n_routed_experts": 24, "topk_method": ")" + method + '"'));
+    return std::pair(model.moe_router_enable_expert_bias, model.moe_router_num_groups);
+  };
+  EXPECT_EQ(router_of("deepseek_v3", "noaux_tc"), std::pair(true, 4));
+  EXPECT_EQ(router_of("deepseek_v3", "group_limited_greedy"), std::pair(false, 4));
+  EXPECT_EQ(router_of("deepseek_v3", "greedy"), std::pair(false, 0));
+  EXPECT_EQ(router_of("deepseek_v2", "noaux_tc"), std::pair(false, 4));
+  EXPECT_EQ(router_of("deepseek_v2", "group_limited_greedy"), std::pair(false, 4));
+  for (const char* spelling : {"num_nextn_predict_layers", "num_mtp_layers"}) {
+    EXPECT_EQ(
+        read(config_of("deepseek_v3", 8, 128, 32, 96, 64, '"' + std::string(spelling) + R"(": 2)"))
+            .mtp_num_layers,
+        2);
+  }
+}
+
+TEST(HuggingFaceConfig, RefusesLayersThatFollowNoRule) {
+  const auto refusal = [](const char* type, const std::string& keys) {
+    return refusal_of(config_of(type, 4, 128, 32, 96, 64, keys));
+  };
+  const std::string dense =
+      "config.json: mlp_only_layers: expected the first layers of a model "
+      "whose other layers all have experts";
+  EXPECT_EQ(refusal("qwen3_moe", R"("mlp_only_layers": [0, 2])"), dense);
+  EXPECT_EQ(refusal("qwen3_moe", R"("mlp_only_layers": [1, 2])"), dense);
+  EXPECT_EQ(refusal("qwen3_moe", R"("mlp_only_layers": [0], "decoder_sparse_step": 2)"), dense);
+  EXPECT_EQ(refusal("qwen2_moe", R"("mlp_only_layers": [0, 1, 2])"), "nothing was thrown");
+  EXPECT_EQ(refusal("qwen2_moe", R"("use_sliding_window": true, "sliding_window": 8)"),
+            "config.json: use_sliding_window: expected false: versions of transformers differ in "
+            "which layers of a qwen2_moe have the window");
+  const std::string window = R"("use_sliding_window": true, "sliding_window": 8, "layer_types": [)";
+  EXPECT_EQ(refusal("qwen2", window + R"("full_attention", "sliding_attention"])"),
+            "config.json: layer_types: expected 4 layers, got 2");
+  EXPECT_EQ(refusal("qwen2", window + R"("full_attention", "sliding_attention",
+                                        "sliding_attention", "linear_attention"])"),
+            "config.json: layer_types: expected full_attention in the first layers and "
+            "sliding_attention in all behind, if any");
+  for (const auto& [key, value, what] :
+       {std::tuple("is_encoder_decoder", "true", "expected false: a decoder alone"),
+        std::tuple("add_cross_attention", "true", "expected false: a decoder alone"),
+        std::tuple("is_causal", "false", "expected true: a token attends to those before it")}) {
+    EXPECT_EQ(refusal("llama", '"' + std::string(key) + "\": " + value),
+              "config.json: " + std::string(key) + ": " + what);
+  }
+}
+
+// Each width by itself; DeepSeek's q_lora_rank may be null, which is none.
+TEST(HuggingFaceConfig, ReadsEachWidthOfLatentAttention) {
+  const TransformerConfig model =
+      read(config_of("deepseek_v3", 8, 128, 32, 96, 64,
+                     R"("q_lora_rank": 21, "kv_lora_rank": 22, "qk_nope_head_dim": 23,
+                        "qk_rope_head_dim": 24, "v_head_dim": 25)"));
+  EXPECT_EQ(model.q_lora_rank, 21);
+  EXPECT_EQ(model.kv_lora_rank, 22);
+  EXPECT_EQ(model.qk_head_dim, 23);
+  EXPECT_EQ(model.qk_pos_emb_head_dim, 24);
+  EXPECT_EQ(model.v_head_dim, 25);
+  const TransformerConfig usual = read(config_of("deepseek_v3", 8, 128, 32, 96, 64, ""));
+  EXPECT_EQ(usual.q_lora_rank, 1536);
+  EXPECT_EQ(usual.kv_lora_rank, 512);
+  EXPECT_EQ(usual.qk_head_dim, 128);
+  EXPECT_EQ(usual.qk_pos_emb_head_dim, 64);
+  EXPECT_EQ(usual.v_head_dim, 128);
 }
 
 // A profile of ours has no such key.

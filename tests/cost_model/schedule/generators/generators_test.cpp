@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "cost_model/schedule/validator/validator.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
@@ -228,6 +230,72 @@ TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
     EXPECT_EQ(conflict->size, row.size) << row.name;
     EXPECT_EQ(conflict->found, row.found) << row.name;
     EXPECT_FALSE(conflict->expected.empty());
+  }
+}
+
+// Each refusal in full, and the size next to it that is taken.
+TEST(Conflict, SaysWhatWouldBeRight) {
+  struct Row {
+    const char* name = nullptr;
+    ScheduleShape wrong;
+    ShapeConflict conflict;
+    ScheduleShape right;
+  };
+  const auto shape = [](int pp, int vpp, int microbatches, int group = 0) {
+    return ScheduleShape{
+        .pp = pp, .vpp = vpp, .num_microbatches = microbatches, .microbatch_group_size = group};
+  };
+  const std::string group =
+      "at least pp and at most the microbatches, which it leaves a rest of 0 or at least pp, such "
+      "as ";
+  const std::vector<Row> rows = {
+      {"1f1b", shape(2, 2, 4), {"vpp", 2, "1"}, shape(2, 1, 4)},
+      {"gpipe", shape(2, 1, 4, 2), {"microbatch-group-size", 2, "none"}, shape(2, 1, 4)},
+      {"zb-v", shape(2, 1, 4), {"vpp", 1, "2"}, shape(2, 2, 4)},
+      {"interleaved",
+       shape(2, 1, 4),
+       {"vpp", 1, "at least 2 (1f1b has one stage per rank)"},
+       shape(2, 2, 4)},
+      {"interleaved",
+       shape(4, 2, 9, 4),
+       {"microbatch-group-size", 4, group + "5"},
+       shape(4, 2, 9, 5)},
+      {"interleaved",
+       shape(4, 2, 8, 3),
+       {"microbatch-group-size", 3, group + "4"},
+       shape(4, 2, 8, 4)},
+      {"interleaved",
+       shape(4, 2, 8, 9),
+       {"microbatch-group-size", 9, group + "4"},
+       shape(4, 2, 8, 8)},
+      {"pipedream-2bw", shape(4, 1, 3), {"microbatches", 3, "at least pp"}, shape(4, 1, 4)},
+      {"dualpipe", shape(3, 1, 8), {"pp", 3, "an even number"}, shape(4, 1, 8)},
+      {"dualpipe", shape(4, 1, 9), {"microbatches", 9, "an even number"}, shape(4, 1, 10)},
+      {"dualpipe", shape(4, 1, 6), {"microbatches", 6, "at least 2 pp"}, shape(4, 1, 8)},
+      {"dualpipev", shape(4, 2, 7), {"microbatches", 7, "at least 2 pp"}, shape(4, 2, 8)}};
+  for (const Row& row : rows) {
+    const ScheduleGenerator& generator = *find_schedule_generator(row.name);
+    const auto conflict = generator.find_conflict(row.wrong);
+    ASSERT_TRUE(conflict.has_value()) << row.name;
+    EXPECT_EQ(conflict->size, row.conflict.size) << row.name;
+    EXPECT_EQ(conflict->found, row.conflict.found) << row.name;
+    EXPECT_EQ(conflict->expected, row.conflict.expected) << row.name;
+    EXPECT_FALSE(generator.find_conflict(row.right).has_value()) << row.name;
+  }
+}
+
+// zb-auto alone searches within a limit.
+TEST(Conflict, IsALimitOfASchedulesMemoryThatIsNotSearched) {
+  for (const ScheduleGenerator& generator : schedule_generators()) {
+    ScheduleShape shape{.pp = 4, .num_microbatches = 8, .memory_limit = 3};
+    shape.vpp = generator.find_conflict({.pp = 4, .num_microbatches = 8}).has_value() ? 2 : 1;
+    const auto conflict = generator.find_conflict(shape);
+    EXPECT_EQ(conflict.has_value(), generator.name != "zb-auto") << generator.name;
+    if (conflict) {
+      EXPECT_EQ(conflict->size, "memory-limit") << generator.name;
+      EXPECT_EQ(conflict->found, 3) << generator.name;
+      EXPECT_EQ(conflict->expected, "none") << generator.name;
+    }
   }
 }
 

@@ -216,5 +216,25 @@ TEST(Simulator, OfNothingThatTakesTimeHasNoBubble) {
       0.0);
 }
 
+// By hand: two ranks that work for 3 s and 5 s of 10 s and 8 s.
+TEST(SimulatedTimes, SumUpWhatTheRanksDid) {
+  const SimulatedTimes times{.ranks = {{.start = Seconds(4.0),
+                                        .end = Seconds(10.0),
+                                        .work = Seconds(3.0),
+                                        .compute_end = Seconds(9.0)},
+                                       {.start = Seconds(3.0),
+                                        .end = Seconds(8.0),
+                                        .work = Seconds(5.0),
+                                        .compute_end = Seconds(7.0),
+                                        .gathers = Seconds(2.0)}}};
+  EXPECT_EQ(times.makespan(), Seconds(10.0));
+  EXPECT_EQ(times.longest_span(), Seconds(7.0));
+  EXPECT_EQ(times.most_work(), Seconds(5.0));
+  EXPECT_EQ(times.bubble(), Seconds(6.0));
+  EXPECT_DOUBLE_EQ(times.bubble_ratio(), 0.6);
+  EXPECT_EQ(times.ranks[0].idle_in_span(), Seconds(2.0));
+  EXPECT_EQ(times.ranks[1].idle_in_span(), Seconds(0.0)) << "rounding leaves no less";
+}
+
 }  // namespace
 }  // namespace ptdp

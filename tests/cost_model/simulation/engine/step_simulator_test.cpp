@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
 
 #include "cost_model/schedule/generators/generators.h"
@@ -189,6 +191,53 @@ TEST(StepSimulator, DrawsJitterThatIsLogNormal) {
   EXPECT_NE(jitter_factor(jitter, 1, 2), jitter_factor(jitter, 2, 1));
   EXPECT_NE(jitter_factor(jitter, 1, 2), jitter_factor({.sigma = 0.1, .seed = 8}, 1, 2));
   EXPECT_EQ(jitter_factor({.sigma = 0.0, .seed = 8}, 1, 2), 1.0);
+}
+
+/// The generator of https://prng.di.unimi.it/splitmix64.c, which keeps its state.
+class Splitmix64 {
+ public:
+  explicit Splitmix64(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31U);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// The hashes are splitmix64's, so that whoever has a seed can draw the same in another language.
+// Published outputs: rosettacode.org, "Pseudo-random numbers/Splitmix64", of the seed 1234567.
+TEST(StepSimulator, DrawsJitterByPublishedHashes) {
+  Splitmix64 published(1234567);
+  for (const std::uint64_t output :
+       {6457827717110365317U, 3203168211198807973U, 9817491932198370423U, 4593380528125082431U,
+        16408922859458223821U}) {
+    EXPECT_EQ(published.next(), output);
+  }
+  const auto hash = [](std::uint64_t value) { return Splitmix64(value).next(); };
+  const auto uniform = [](std::uint64_t bits) {  // in (0, 1], by the upper 53 bits
+    return (static_cast<double>(bits >> 11U) + 1.0) / 9007199254740992.0;
+  };
+  for (const std::uint64_t seed : {0U, 7U, 1234567U}) {
+    for (const int rank : {0, 1, 5}) {
+      for (const std::size_t position : {0U, 1U, 1000U}) {
+        const std::uint64_t key =
+            hash(hash(hash(seed) ^ static_cast<std::uint64_t>(rank)) ^ position);
+        const double z = std::sqrt(-2.0 * std::log(uniform(key))) *
+                         std::cos(2.0 * std::acos(-1.0) * uniform(hash(key)));
+        EXPECT_NEAR(jitter_factor({.sigma = 0.25, .seed = seed}, rank, position),
+                    std::exp(0.25 * z), 1e-12)
+            << seed << ' ' << rank << ' ' << position;
+      }
+    }
+  }
+  // Of an independent program.
+  EXPECT_NEAR(jitter_factor({.sigma = 0.5, .seed = 7}, 1, 2), 0.8319686137126167, 1e-12);
 }
 
 TEST(StepSimulator, OfComputeAloneIsTheFastSimulator) {

@@ -90,5 +90,62 @@ TEST(Drawing, ShowsMessagesThatBlock) {
             std::string::npos);
 }
 
+// A pair, recomputation, both halves of a backward pass, a hand-over, and the end of a step.
+TEST(Drawing, HasALetterForEachKind) {
+  const Schedule schedule{
+      .orders = {parse_order("(0F0;0B1) 0R0 0I0 0W0 0COPY_F0 0TIED0 0NORM0 0OPTIMIZER0", "")}};
+  const Timeline timeline{.spans = {{span(0, 1), span(0, 1), span(1, 2), span(2, 3), span(3, 4),
+                                     span(4, 5), span(5, 6), span(6, 7), span(7, 8)}}};
+  const DrawingWindow window{.to = Seconds(8.0), .last_rank = 0, .columns = 8};
+  EXPECT_EQ(draw(schedule, timeline, MessageMode::kOverlapped, window),
+            "          |0 s    |8 s\nrank 0    &RIWmaaO\n");
+}
+
+TEST(Drawing, NamesBothOfAPair) {
+  const Schedule schedule{.orders = {parse_order("(0F0;0B1) 0F12", "")}};
+  const Timeline timeline{.spans = {{span(0, 2), span(0, 2), span(2, 4)}}};
+  const DrawingWindow window{.to = Seconds(4.0), .last_rank = 0, .columns = 16};
+  EXPECT_EQ(draw(schedule, timeline, MessageMode::kOverlapped, window),
+            "          |0 s            |4 s\nrank 0    F0&B1---F12-----\n");
+}
+
+// Three columns for "F12": no room, as the next name would touch it.
+TEST(Drawing, LeavesAColumnBehindAName) {
+  const Schedule schedule{.orders = {parse_order("0F12 0F13", "")}};
+  const Timeline timeline{.spans = {{span(0, 1), span(1, 2)}}};
+  const auto row = [&](int columns) {
+    const std::string text = draw(schedule, timeline, MessageMode::kOverlapped,
+                                  {.to = Seconds(2.0), .last_rank = 0, .columns = columns});
+    return text.substr(text.find('\n') + 1);
+  };
+  EXPECT_EQ(row(6), "rank 0    FFFFFF\n");
+  EXPECT_EQ(row(8), "rank 0    F12-F13-\n");
+}
+
+TEST(Drawing, WritesTimesInUnitsThatSuitThem) {
+  const Schedule schedule{.orders = {parse_order("0F0", "")}};
+  const Timeline timeline{.spans = {{span(0, 1)}}};
+  const auto ruler = [&](double from, double to, int columns) {
+    const std::string text =
+        draw(schedule, timeline, MessageMode::kOverlapped,
+             {.from = Seconds(from), .to = Seconds(to), .last_rank = 0, .columns = columns});
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(ruler(0.0, 0.0125, 10), "          |0 s      |12.5 ms");
+  EXPECT_EQ(ruler(0.99999, 1.00001, 10), "          |1000 ms  |1 s");
+  EXPECT_EQ(ruler(1.25, 12345.0, 10), "          |1.25 s   |1.234e+04 s");
+  // Three times from 36 columns on; of few columns the second stands behind the first.
+  EXPECT_EQ(ruler(0.0, 2.0, 35), "          |0 s" + std::string(31, ' ') + "|2 s");
+  EXPECT_EQ(ruler(0.0, 2.0, 36),
+            "          |0 s" + std::string(14, ' ') + "|1 s" + std::string(14, ' ') + "|2 s");
+  EXPECT_EQ(ruler(0.0, 2.0, 2), "          |0 s |2 s");
+}
+
+TEST(Drawing, OfOneRowIsOfTheFirstRank) {
+  const DrawingWindow window{.to = Seconds(9.0), .last_rank = 1, .rows = 1, .columns = 9};
+  EXPECT_EQ(draw(two_ranks(), two_ranks_timeline(), MessageMode::kOverlapped, window),
+            "          |0 s     |9 s\nrank 0    FF..BB.BB\n");
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/cost_model/simulation/spans.h"
 
@@ -162,6 +165,67 @@ TEST(Trace, IsWrittenInPieces) {
   write_trace(schedule, timeline, MessageMode::kOverlapped, {},
               [&](std::string_view piece) { longest = std::max(longest, piece.size()); });
   EXPECT_LT(longest, 80 * 1024);
+}
+
+// Down and up again, three ranks: the middle one has both of its neighbours' messages.
+TEST(Trace, NamesWhatIsReceivedByItsSenderAndItsWay) {
+  const Schedule schedule{.pp = 3,
+                          .orders = {parse_order("0F0 0SEND_F0 0RECV_B0 0B0", ""),
+                                     parse_order("1RECV_F0 1F0 1SEND_F0 1RECV_B0 1B0 1SEND_B0", ""),
+                                     parse_order("2RECV_F0 2F0 2B0 2SEND_B0", "")}};
+  const Timeline timeline{
+      .spans = {{span(0, 1), span(1, 2), span(9, 10), span(10, 11)},
+                {span(1, 2), span(2, 3), span(3, 4), span(6, 7), span(7, 8), span(9, 10)},
+                {span(3, 4), span(4, 5), span(5, 6), span(6, 7)}}};
+  const std::string trace = trace_of(schedule, timeline, MessageMode::kOverlapped);
+  std::map<std::pair<int, int>, std::string> threads;
+  for (const json& event : events_of(trace, "M")) {
+    if (event["name"] == "thread_name") {
+      threads[{event["pid"], event["tid"]}] = event["args"]["name"];
+    } else if (event["name"] == "thread_sort_index") {
+      EXPECT_EQ(event["args"]["sort_index"], event["tid"]);
+    } else if (event["name"] == "process_sort_index") {
+      EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+    }
+  }
+  EXPECT_EQ(threads, (std::map<std::pair<int, int>, std::string>{
+                         {{0, 0}, "compute"},
+                         {{0, 1}, "messages forward"},
+                         {{0, 7}, "received from rank 1, backward"},
+                         {{1, 0}, "compute"},
+                         {{1, 1}, "messages forward"},
+                         {{1, 2}, "messages backward"},
+                         {{1, 4}, "received from rank 0, forward"},
+                         {{1, 7}, "received from rank 2, backward"},
+                         {{2, 0}, "compute"},
+                         {{2, 2}, "messages backward"},
+                         {{2, 4}, "received from rank 1, forward"}}));
+  // Four arrows, each from the rank that sends to the one that receives, as one number.
+  std::map<std::int64_t, std::pair<int, int>> arrows;
+  for (const json& event : events_of(trace, "s")) {
+    EXPECT_TRUE(arrows.emplace(event["id"], std::pair(event["pid"].get<int>(), -1)).second);
+  }
+  for (const json& event : events_of(trace, "f")) {
+    arrows.at(event["id"]).second = event["pid"];
+  }
+  std::vector<std::pair<int, int>> ends;
+  for (const auto& [id, arrow] : arrows) {
+    ends.push_back(arrow);
+  }
+  EXPECT_THAT(ends, testing::UnorderedElementsAre(std::pair(0, 1), std::pair(1, 2), std::pair(2, 1),
+                                                  std::pair(1, 0)));
+}
+
+TEST(Trace, SaysOfASliceWhatItIs) {
+  const Schedule schedule{.num_microbatches = 6,
+                          .orders = {parse_order("0B5 0REDUCE_GRAD0 0OPTIMIZER0", "")}};
+  const Timeline timeline{.spans = {{span(0, 1), span(1, 2), span(2, 2)}}};
+  const auto slices = events_of(trace_of(schedule, timeline, MessageMode::kOverlapped), "X");
+  ASSERT_EQ(slices.size(), 2) << "what takes no time has no slice";
+  EXPECT_EQ(slices[0]["cat"], "compute");
+  EXPECT_EQ(slices[0]["args"]["microbatch"], 5);
+  EXPECT_EQ(slices[1]["cat"], "communication");
+  EXPECT_EQ(slices[1]["tid"], 3);
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "cost_model/layer/element_wise.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cost_model/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+constexpr double kOneLatency = 1e-3;  // so long that every operation counts
+
+/// Two heads of four features, an MLP of 24, 16 tokens.
+TransformerConfig narrow_model() {
+  return {.num_layers = 2,
+          .hidden_size = 8,
+          .num_attention_heads = 2,
+          .ffn_hidden_size = 24,
+          .vocab_size = 1000,
+          .seq_length = 16};
+}
+
+/// Where nothing is measured, so that an operation takes its passes over memory and its latency.
+Scenario without_measurements(const TransformerConfig& model) {
+  Scenario scenario = plain_scenario(model);
+  scenario.cluster.gpu.kernel_latency = Seconds(kOneLatency);
+  scenario.cluster.gpu.memory_bandwidth = BytesPerSecond(1.0);
+  return scenario;
+}
+
+/// One operation on two-byte elements at 1 B/s.
+double time_of_passes(double passes, double rows, double width) {
+  return passes * rows * width * 2.0 + kOneLatency;
+}
+
+// Three sequences, sequence parallelism over two ranks: 48 rows, of which a rank has 24.
+constexpr double kAllRows = 48.0;
+constexpr double kOwnRows = 24.0;
+constexpr double kFeatures = 8.0;
+const ParallelConfig kTwoRanks = {.tp = 2, .micro_batch_size = 3, .sequence_parallel = true};
+
+void expect_time(Seconds time, double expected) {
+  EXPECT_NEAR(time.value(), expected, 1e-9 * expected);
+}
+
+// QKV of 3·8/2 columns, an MLP of 24/2; what is gathered is copied first: one copy for each of the
+// two gathers of a pass.
+TEST(ElementWiseTime, OfALayerIsThatOfItsOperationsOneByOne) {
+  const ElementWiseTime time =
+      layer_element_wise_time(without_measurements(narrow_model()), kTwoRanks);
+  const double copy = time_of_passes(2, kOwnRows, kFeatures);
+  const double norm = time_of_passes(2, kOwnRows, kFeatures);
+  const double dropout_add = time_of_passes(3, kOwnRows, kFeatures);
+  expect_time(time.forward, 2.0 * (copy + norm + dropout_add) + time_of_passes(3, kAllRows, 12.0) +
+                                time_of_passes(2, kAllRows, 12.0));
+  const double bias_gradients =
+      2.0 * time_of_passes(1, kAllRows, 12.0) + 2.0 * time_of_passes(1, kOwnRows, kFeatures);
+  expect_time(time.weight_gradient, 2.0 * copy + bias_gradients);
+  expect_time(time.backward - time.weight_gradient,
+              time_of_passes(3, kAllRows, 12.0) + 2.0 * time_of_passes(4, kOwnRows, kFeatures) +
+                  2.0 * time_of_passes(2, kOwnRows, kFeatures));
+}
+
+// Without biases, dropout and sequence parallelism: two norms, two sums with residuals and an
+// activation; then their gradients, of which none waits with the weights'.
+TEST(ElementWiseTime, OfALayerWithoutBiasesLeavesTheirOperationsOut) {
+  TransformerConfig model = narrow_model();
+  model.add_bias_linear = false;
+  model.dropout = false;
+  const ParallelConfig two{.tp = 2, .micro_batch_size = 3};
+  const ElementWiseTime time = layer_element_wise_time(without_measurements(model), two);
+  expect_time(time.forward, 2.0 * (time_of_passes(2, kAllRows, kFeatures) +
+                                   time_of_passes(3, kAllRows, kFeatures)) +
+                                time_of_passes(3, kAllRows, 12.0));
+  EXPECT_EQ(time.weight_gradient, Seconds(0.0));
+  expect_time(time.backward, time_of_passes(3, kAllRows, 12.0) +
+                                 2.0 * time_of_passes(4, kAllRows, kFeatures) +
+                                 2.0 * time_of_passes(2, kAllRows, kFeatures));
+  model.add_qkv_bias = true;
+  const ElementWiseTime with_bias = layer_element_wise_time(without_measurements(model), two);
+  expect_time(with_bias.forward - time.forward, time_of_passes(2, kAllRows, 12.0));
+  expect_time(with_bias.weight_gradient, time_of_passes(1, kAllRows, 12.0));
+}
+
+TEST(ElementWiseTime, OfTheEmbeddingIsThatOfItsOperationsOneByOne) {
+  const double copy = time_of_passes(2, kOwnRows, kFeatures);
+  const double rows = time_of_passes(2, kAllRows, kFeatures);
+  const double gradient = time_of_passes(3, kAllRows, kFeatures);
+  const ElementWiseTime time =
+      embedding_element_wise_time(without_measurements(narrow_model()), kTwoRanks);
+  expect_time(time.forward, rows + copy + time_of_passes(2, kOwnRows, kFeatures) +
+                                time_of_passes(3, kOwnRows, kFeatures));
+  expect_time(time.weight_gradient, copy + gradient + time_of_passes(1, kAllRows, kFeatures));
+  expect_time(time.backward - time.weight_gradient, time_of_passes(2, kOwnRows, kFeatures));
+
+  TransformerConfig rotary = narrow_model();
+  rotary.position_embedding = PositionEmbedding::kRope;  // and no dropout
+  const ElementWiseTime without =
+      embedding_element_wise_time(without_measurements(rotary), kTwoRanks);
+  expect_time(without.forward, rows + copy);
+  expect_time(without.weight_gradient, copy + gradient);
+  EXPECT_EQ(without.backward, without.weight_gradient);
+}
+
+// 1000 tokens padded to 1024, 512 on each of two ranks. The gradient of the normed rows is cleared
+// before products add to it.
+TEST(ElementWiseTime, OfTheLogitsIsThatOfItsOperationsOneByOne) {
+  const ElementWiseTime time =
+      logits_element_wise_time(without_measurements(narrow_model()), kTwoRanks);
+  expect_time(time.forward,
+              time_of_passes(2, kOwnRows, kFeatures) + time_of_passes(2, kAllRows, 512.0));
+  expect_time(time.backward, time_of_passes(2, kAllRows, 512.0) +
+                                 time_of_passes(1, kOwnRows, kFeatures) +
+                                 time_of_passes(4, kOwnRows, kFeatures));
+  EXPECT_EQ(time.weight_gradient, Seconds(0.0));
+}
+
+TEST(OptimizerPasses, ReadSquaresOnceAndUpdateInSeven) {
+  const OptimizerPasses passes = optimizer_passes(without_measurements(narrow_model()), 1000.0);
+  expect_time(passes.norm, time_of_passes(1, 1.0, 1000.0));
+  expect_time(passes.step, time_of_passes(7, 1.0, 1000.0));
+}
+
+// Of flat operations only the number of elements counts: 6 rows of 10 are measured as one of 60.
+TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
+  Scenario scenario = without_measurements(narrow_model());
+  GpuSpec& gpu = scenario.cluster.gpu;
+  const auto measure = [&](DeviceOperation kind, double rows, double width) {
+    gpu.measured_operations.emplace_back(
+        kind, Precision::kBf16,
+        std::vector<MeasuredOperation::Point>{
+            {.sizes = {rows, width, 1.0}, .time = Seconds(100.0)},
+            {.sizes = {2.0 * rows, width, 1.0}, .time = Seconds(150.0)}},
+        "test");
+  };
+  const std::vector<DeviceOperation> flat = {DeviceOperation::kCopy, DeviceOperation::kFill,
+                                             DeviceOperation::kGeluBackward,
+                                             DeviceOperation::kAddSquares, DeviceOperation::kAdamW};
+  const std::vector<DeviceOperation> by_rows = {
+      DeviceOperation::kLayerNorm,      DeviceOperation::kLayerNormBackward,
+      DeviceOperation::kBias,           DeviceOperation::kBiasGradient,
+      DeviceOperation::kBiasGelu,       DeviceOperation::kBiasAdd,
+      DeviceOperation::kBiasDropoutAdd, DeviceOperation::kDropoutBackward,
+      DeviceOperation::kEmbedding,      DeviceOperation::kEmbeddingGradient,
+      DeviceOperation::kPositions,      DeviceOperation::kPositionGradient,
+      DeviceOperation::kCrossEntropy,   DeviceOperation::kCrossEntropyBackward};
+  for (const DeviceOperation kind : flat) {
+    measure(kind, 1.0, 60.0);
+  }
+  for (const DeviceOperation kind : by_rows) {
+    measure(kind, 6.0, 10.0);
+  }
+  for (const auto& kinds : {flat, by_rows}) {
+    for (const DeviceOperation kind : kinds) {
+      EXPECT_NEAR(element_wise_time(kind, 6.0, 10.0, gpu, Precision::kBf16).value(), 100.0, 1e-9)
+          << name_of(kind);
+    }
+  }
+  // Another precision was not measured: four bytes an element.
+  EXPECT_NEAR(element_wise_time(DeviceOperation::kBias, 6.0, 10.0, gpu, Precision::kFp32).value(),
+              2.0 * 60.0 * 4.0 + kOneLatency, 1e-9);
+}
+
+}  // namespace
+}  // namespace ptdp

@@ -1,0 +1,81 @@
+#include "cost_model/operations/linear_layer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cost_model/plain_scenario.h"
+
+namespace ptdp {
+namespace {
+
+/// Products are as fast as 1 B/s brings what they read and write.
+GpuSpec slow_memory() {
+  GpuSpec gpu = plain_scenario(small_expert_model()).cluster.gpu;
+  gpu.peak_bf16 = gpu.peak_fp8 = FlopsPerSecond(1e30);
+  gpu.fp8_matmul_efficiency.reset();
+  gpu.matmul_memory_efficiency = 1.0;
+  gpu.memory_bandwidth = BytesPerSecond(1.0);
+  return gpu;
+}
+
+StackSpec bf16_stack(bool adds_into_gradients, double gradient_bytes) {
+  StackSpec stack;
+  stack.fused_gradient_accumulation = adds_into_gradients;
+  stack.gradient_bytes = gradient_bytes;
+  return stack;
+}
+
+constexpr double kRowsOfX = 5.0;
+constexpr double kColumnsOfY = 7.0;
+constexpr double kColumnsOfX = 11.0;
+
+void expect_bytes(const LinearTime& time, double forward, double input, double weight) {
+  EXPECT_NEAR(time.forward.value(), forward, 1e-9);
+  EXPECT_NEAR(time.input_gradient.value(), input, 1e-9);
+  EXPECT_NEAR(time.weight_gradient.value(), weight, 1e-9);
+}
+
+// Each product reads two of X [5, 11], W [7, 11] and dY [5, 7] and writes the third, two bytes an
+// element; a weight gradient that is added to the sum reads and writes that: four bytes, or as many
+// as it has.
+TEST(LinearTime, IsThatOfReadingTheFactorsAndWritingTheResult) {
+  const GpuSpec gpu = slow_memory();
+  const double x = kRowsOfX * kColumnsOfX;
+  const double w = kColumnsOfY * kColumnsOfX;
+  const double y = kRowsOfX * kColumnsOfY;
+  const double all = 2.0 * (x + w + y);
+  const auto time = [&](const StackSpec& stack, Fp8Use use = Fp8Use::kNever) {
+    return linear_time(5, 7, 11, gpu, stack, use);
+  };
+  expect_bytes(time(bf16_stack(false, 4.0)), all, all, all);
+  expect_bytes(time(bf16_stack(true, 4.0)), all, all, 2.0 * (x + y) + 2.0 * 4.0 * w);
+  expect_bytes(time(bf16_stack(true, 2.0)), all, all, 2.0 * (x + y) + 2.0 * 2.0 * w);
+
+  StackSpec in_8_bits = bf16_stack(true, 4.0);
+  in_8_bits.fp8 = Fp8Scaling::kDelayed;
+  expect_bytes(time(in_8_bits), all, all, 2.0 * (x + y) + 8.0 * w);
+  expect_bytes(time(in_8_bits, Fp8Use::kByRecipe), x + w + 2.0 * y, y + w + 2.0 * x,
+               x + y + 8.0 * w);
+  expect_bytes(time(bf16_stack(false, 4.0), Fp8Use::kByRecipe), all, all, all);
+
+  expect_bytes(grouped_linear_time(3, 5, 7, 11, gpu, bf16_stack(false, 4.0)), 3.0 * all, 3.0 * all,
+               3.0 * all);
+  expect_bytes(grouped_linear_time(3, 5, 7, 11, gpu, in_8_bits), 3.0 * (x + w + 2.0 * y),
+               3.0 * (y + w + 2.0 * x), 3.0 * (x + y + 8.0 * w));
+}
+
+TEST(LinearTime, IsAddedAndMultipliedProductByProduct) {
+  const LinearTime a{Seconds(1.0), Seconds(2.0), Seconds(3.0)};
+  const LinearTime b{Seconds(10.0), Seconds(20.0), Seconds(30.0)};
+  expect_bytes(a + b, 11.0, 22.0, 33.0);
+  expect_bytes(b * 0.5, 5.0, 10.0, 15.0);
+}
+
+// 100 new gradients of two bytes are read, the sums of four bytes read and written.
+TEST(GradientAccumulationTime, IsThatOfThreePasses) {
+  const GpuSpec gpu = slow_memory();
+  EXPECT_NEAR(gradient_accumulation_time(100.0, gpu, bf16_stack(false, 4.0)).value(), 1000.0, 1e-9);
+  EXPECT_NEAR(gradient_accumulation_time(100.0, gpu, bf16_stack(false, 2.0)).value(), 600.0, 1e-9);
+}
+
+}  // namespace
+}  // namespace ptdp
