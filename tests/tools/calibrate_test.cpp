@@ -68,6 +68,14 @@ TEST(Calibrate, NamesTheFileOfWhichNoRunCanBeCosted) {
     EXPECT_THAT(run.errors, testing::HasSubstr("partial.csv: no run could be costed: sc21-t1-"));
     EXPECT_THAT(run.errors, testing::HasSubstr("\"nowhere\""));
   }
+  // All of them, where there are several.
+  const std::string other = directory.file("other.csv", text).string();
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--runs", file, "--runs", other},
+        {"--intervals", "--runs", file, "--runs", other}}) {
+    EXPECT_THAT(run_calibrate(arguments).errors,
+                testing::HasSubstr(file + ", " + other + ": no run could be costed: sc21-t1-"));
+  }
   const ProgramRun validated = run_validate({"--runs", file});
   EXPECT_TRUE(ends_with(validated, kBadInput));
   EXPECT_THAT(validated.errors, testing::HasSubstr("partial.csv: no run could be costed: "));

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "tests/support/commands.h"
 
@@ -44,6 +46,34 @@ TEST(ListModels, ShowsTheBestThroughput) {
   const ProgramRun run = run_plan({"list", "models"});
   EXPECT_TRUE(succeeds(run));
   EXPECT_NE(run.output.find("137 on 32 GPUs"), std::string::npos);  // 1.7B, SC21 table 1
+}
+
+// Of a model with several published runs too, in the table and first of the JSON.
+TEST(ListModels, PutsTheBestThroughputFirst) {
+  const std::string table = run_plan({"list", "models"}).output;
+  const json models =
+      json::parse(run_plan({"list", "models", "--format", "json"}).output)["models"];
+  int num_several = 0;
+  for (const json& model : models) {
+    std::vector<double> rates;
+    for (const json& run : model["published"]) {
+      rates.push_back(run["tflops_per_gpu"]);
+    }
+    EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend())) << model["name"];
+    num_several += rates.size() > 1 && rates.front() > rates.back() ? 1 : 0;
+    const std::size_t line = table.find('\n' + model["name"].get<std::string>() + ' ');
+    ASSERT_NE(line, std::string::npos) << model["name"];
+    const std::string shown = table.substr(line + 1, table.find('\n', line + 1) - line - 1);
+    const std::size_t on = shown.find(" GPUs  ");
+    ASSERT_EQ(on == std::string::npos, rates.empty()) << shown;
+    if (!rates.empty()) {
+      // "... 137 on 32 GPUs  ...", in four digits.
+      const std::size_t end = shown.rfind(" on ", on);
+      const std::size_t begin = shown.rfind(' ', end - 1);
+      EXPECT_NEAR(std::stod(shown.substr(begin, end - begin)) / rates.front(), 1.0, 1e-3) << shown;
+    }
+  }
+  EXPECT_GE(num_several, 5);
 }
 
 TEST(ListStacks, SaysWhatAStackCanRun) {

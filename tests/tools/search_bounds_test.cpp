@@ -156,6 +156,69 @@ TEST(Model, OfManyLayersAndHeadsIsAnsweredInBoundedTime) {
   EXPECT_TRUE(answers_within(run, 10.0));
 }
 
+/// The configurations of the plans that these flags give.
+std::vector<json> configs_of(const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = {"--format", "json", "--top", "40"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const ProgramRun run = run_plan(arguments);
+  EXPECT_TRUE(succeeds(run));
+  const json result = json::parse(run.output);
+  std::vector<json> configs;
+  for (const json& plan : result["plans"]) {
+    configs.push_back(plan["config"]);
+  }
+  return configs;
+}
+
+// Each flag is of the key of its own name, and of no other.
+TEST(Pin, HoldsInEveryPlanAndLeavesTheRestFree) {
+  struct Row {
+    std::vector<std::string> flags;
+    std::string key;
+    json value;
+  };
+  const std::vector<std::string> dense = {"--gpus",    "16",       "--model", "gpt-tiny",
+                                          "--cluster", "dgx-h100", "--stack", "megatron-core-2024"};
+  const std::vector<std::string> experts = {"--gpus",       "32",        "--model",
+                                            "mixtral-8x7b", "--cluster", "dgx-h100"};
+  for (const auto& [scenario, rows] :
+       std::vector<std::pair<std::vector<std::string>, std::vector<Row>>>{
+           {dense,
+            {{{"--tp", "2"}, "tp", 2},
+             {{"--pp", "2"}, "pp", 2},
+             {{"--dp", "4"}, "dp", 4},
+             {{"--vpp", "2"}, "vpp", 2},
+             {{"--micro-batch-size", "2"}, "micro_batch_size", 2},
+             {{"--zero-stage", "1"}, "zero_stage", 1},
+             {{"--schedule", "gpipe"}, "schedule", "gpipe"},
+             {{"--recompute", "full"}, "recompute", "full"},
+             {{"--sequence-parallel", "on"}, "sequence_parallel", true}}},
+           {experts, {{{"--cp", "2"}, "cp", 2}, {{"--ep", "4"}, "ep", 4}}}}) {
+    for (const Row& row : rows) {
+      std::vector<std::string> flags = scenario;
+      flags.insert(flags.end(), row.flags.begin(), row.flags.end());
+      const std::vector<json> configs = configs_of(flags);
+      EXPECT_FALSE(configs.empty()) << row.key;
+      for (const json& config : configs) {
+        EXPECT_EQ(config[row.key], row.value) << row.key << ' ' << config;
+      }
+    }
+  }
+}
+
+// 125,000,000 sequences on each of eight GPUs are the largest batch there may be.
+TEST(BatchPerGpu, IsOfAllGpusTogetherUpToTheLargestBatch) {
+  const auto plan_for = [](const std::string& each) {
+    return run_plan({"--gpus", "8", "--model", "gpt-tiny", "--batch-per-gpu", each, "--format",
+                     "json", "--pp", "1", "--tp", "1"});
+  };
+  EXPECT_EQ(json::parse(plan_for("3").output)["inputs"]["global_batch_size"], 24);
+  const ProgramRun largest = plan_for("125000000");
+  EXPECT_TRUE(answers(largest));
+  EXPECT_TRUE(is_refused(plan_for("125000001"),
+                         {"--batch-per-gpu: 125000001 on 8 GPUs exceeds a batch of 1000000000"}));
+}
+
 TEST(Top, OfMorePlansThanThereAreShowsThemAll) {
   const ProgramRun run =
       run_plan({"--gpus", "8", "--model", "gpt-tiny", "--top", "10000", "--format", "json"});

@@ -196,6 +196,52 @@ TEST(Sim, RefusesMissingAndUnknownFlags) {
                          {"--format csv", "--orders"}));
 }
 
+TEST(Sim, RefusesWhatAFileHasItself) {
+  const std::string file = "0F0,0B0\n";
+  for (const char* flag :
+       {"--pp", "--microbatches", "--vpp", "--microbatch-group-size", "--memory-limit"}) {
+    EXPECT_TRUE(is_refused(run_file(file, {"--orders", flag, "1"}),
+                           {std::string(flag) + ": not used with a file, which has its own"}));
+  }
+  EXPECT_TRUE(is_refused(run_file(file, {"--orders", "--schedule", "1f1b"}),
+                         {"--schedule: not used with a file, which has its own"}));
+  EXPECT_TRUE(is_refused(run_file(file, {}), {"--orders, --durations: expected one of them"}));
+}
+
+TEST(Sim, ComparesAllSchedulesByTimesAlone) {
+  const std::vector<std::string> times = {"--durations", "1,1,1"};
+  EXPECT_TRUE(succeeds(run_small("all", times)));
+  EXPECT_TRUE(is_refused(run_small("all", {"--orders"}),
+                         {"--schedule all: expected --durations and no --orders"}));
+  EXPECT_TRUE(is_refused(run_small("all", {"--orders", "--durations", "1,1,1"}),
+                         {"--schedule all: expected --durations and no --orders"}));
+  EXPECT_TRUE(is_refused(run_small("1f1b", {"--format", "csv", "--orders", "--durations", "1,1,1"}),
+                         {"--format csv: expected --orders alone"}));
+  // By hand: (4 + 1)·3 of 1F1B and GPipe, 12 of it work; a rank holds two microbatches, or all.
+  const json rows = json::parse(
+      run_small("all", {"--durations", "1,1,1", "--format", "json"}).output)["schedules"];
+  int num_found = 0;
+  for (const json& row : rows) {
+    if (row["schedule"] == "1f1b" || row["schedule"] == "gpipe") {
+      ++num_found;
+      EXPECT_EQ(row["makespan"], 15.0);
+      EXPECT_EQ(row["bubble"], 3.0);
+      EXPECT_EQ(row["bubble_ratio"], 0.2);
+      EXPECT_EQ(row["peaks"], row["schedule"] == "gpipe" ? json({4, 4}) : json({2, 1}));
+      EXPECT_EQ(row["changes_semantics"], false);
+    }
+    if (row["schedule"] == "pipedream") {
+      ++num_found;
+      EXPECT_EQ(row["changes_semantics"], true);
+    }
+    if (row["schedule"] == "interleaved") {
+      ++num_found;
+      EXPECT_EQ(row["conflict"], "expects vpp at least 2 (1f1b has one stage per rank), got 1");
+    }
+  }
+  EXPECT_EQ(num_found, 4);
+}
+
 TEST(Sim, RefusesSizesThatAreNoPositiveWholeNumbers) {
   for (const char* flag : {"--pp", "--microbatches", "--vpp", "--microbatch-group-size"}) {
     for (const char* value : {"0", "-1", "1.5", "abc", "", " 8", "+8", "1e3", "nan", "4294967297",

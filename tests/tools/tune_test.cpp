@@ -100,6 +100,36 @@ TEST(TuneCommand, WritesJson) {
   EXPECT_GE(document["regret_again_pct"], 0.0);
 }
 
+// In three turns, as equal as can be: 2, 2 and 1.
+TEST(TuneCommand, MeasuresTheStepsThatAreAskedForInTurns) {
+  const TemporaryDirectory directory;
+  const std::string plans = plans_of(directory.path());
+  const ProgramRun run =
+      run_run({"--tune", plans, "-k", "2", "--steps", "5", "--warm-up", "1", "--format", "json"});
+  ASSERT_TRUE(ends_with(run, kDone));
+  const json document = json::parse(run.output);
+  ASSERT_GE(document["plans"].size(), 2U);
+  int num_listed = 0;
+  for (const json& plan : document["plans"]) {
+    // The best of the list may run once more, beside the new best.
+    EXPECT_EQ(plan["steps"].get<int>() % 5, 0) << plan;
+    EXPECT_GT(plan["steps"], 0);
+    num_listed += plan["is_new"] == false ? 1 : 0;
+  }
+  EXPECT_EQ(num_listed, 2) << "of the list";
+  // Six turns of the list: of both plans 2, then 2, then 1.
+  std::vector<int> steps;
+  for (std::size_t at = 0; (at = run.errors.find(" steps of ", at)) != std::string::npos; ++at) {
+    const std::size_t begin = run.errors.rfind('\n', at) + 1;
+    steps.push_back(std::stoi(run.errors.substr(begin, at - begin)));
+  }
+  ASSERT_GE(steps.size(), 6U);
+  steps.resize(6);
+  EXPECT_EQ(steps, (std::vector<int>{2, 2, 2, 2, 1, 1}));
+  EXPECT_THAT(run.errors, HasSubstr("turn 1 of 6: "));
+  EXPECT_THAT(run.errors, HasSubstr("turn 6 of 6: "));
+}
+
 // Products believed 3 times, attention 10 and links 100 times as fast as the shipped host's. On a
 // busy machine steps this short are mostly waiting, which no constant times: by how much the refit
 // is nearer is asserted of machines without noise
@@ -264,6 +294,48 @@ TEST(ValidateRuns, ComparesSeveral) {
   arguments = runs;
   arguments.insert(arguments.end(), {"--max-mape", "0"});
   EXPECT_TRUE(ends_with(run_validate(arguments), kOutsideTolerance));
+}
+
+// A step that takes twice as long as predicted is 50 % off; with one that takes as long as that the
+// mean is 25 %. Which is what may be tolerated, too.
+TEST(ValidateRuns, ToleratesAnErrorUpToTheBoundItself) {
+  const TemporaryDirectory directory;
+  const json run = json::parse(content_of(run_of(directory.path(), "good", kData)));
+  const auto file_with = [&](const std::string& name, double factor) {
+    json other = run;
+    const double measured = factor * run["predicted"]["iteration_time_s"].get<double>();
+    for (const char* time : {"iteration_time_s", "fastest_s", "slowest_s"}) {
+      if (other["measured"].contains(time)) {
+        other["measured"][time] = measured;
+      }
+    }
+    return directory.file(name, other.dump()).string();
+  };
+  const std::string twice = file_with("twice.json", 2.0);
+  const std::string right = file_with("right.json", 1.0);
+  struct Row {
+    std::vector<std::string> runs;
+    std::string flag;
+    std::string error;
+  };
+  for (const Row& row :
+       {Row{{twice}, "--max-error", "50"}, Row{{twice, right}, "--max-error", "50"},
+        Row{{right, twice}, "--max-mape", "25"}}) {
+    const auto validate = [&](const std::string& bound) {
+      std::vector<std::string> arguments = row.runs;
+      arguments.insert(arguments.end(), {row.flag, bound});
+      return run_validate(arguments);
+    };
+    EXPECT_TRUE(succeeds(validate(row.error)));
+    const ProgramRun missed = validate("24.5");
+    EXPECT_TRUE(ends_with(missed, kOutsideTolerance));
+    EXPECT_EQ(missed.errors,
+              "ptdp-validate: " + row.flag + ": " + row.error + ".00 % exceeds 24.5 %\n");
+  }
+  EXPECT_TRUE(is_refused(run_validate({twice, "--max-mape", "5"}), {"--max-mape: not used"}));
+  EXPECT_TRUE(is_refused(run_validate({twice, "--format", "markdown"}),
+                         {"--format: expected table or json for a run, got markdown"}));
+  EXPECT_TRUE(is_refused(run_validate({twice, "--runs", "x.csv"}), {"--runs: not used"}));
 }
 
 TEST(ValidateRuns, RefusesARunThatTookNoTimeOrHasNoTerms) {

@@ -218,6 +218,35 @@ TEST(CheckpointWriter, BringsBackWhatItsSuccessorDidNotReplace) {
   EXPECT_EQ(opened_step(directory.path()), 10);
 }
 
+// What failed attempts left is removed, where it is known to be theirs: of one that was moved aside
+// and has a successor, and of one that was not finished.
+TEST(CheckpointWriter, RemovesWhatFailedAttemptsLeftAndNothingElse) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kLayout, 10, kEarlier);
+  const std::vector<std::string> kept = {".notes.partial",          ".notes.replaced",
+                                         ".step-10.partial",        "step-00000030.partial",
+                                         ".step-00000030.partial2", "notes"};
+  const std::vector<std::string> left = {".step-00000010.replaced", ".step-00000010.partial",
+                                         ".step-00000020.partial"};
+  for (const std::vector<std::string>& names : {kept, left}) {
+    for (const std::string& name : names) {
+      fs::create_directory(directory.path() / name);
+      write(directory.path() / name / "file", name);
+    }
+  }
+  const CheckpointWriter writer(directory.path(), 40);
+  writer.begin();
+  writer.discard();
+  for (const std::string& name : kept) {
+    EXPECT_TRUE(fs::exists(directory.path() / name / "file")) << name;
+  }
+  for (const std::string& name : left) {
+    EXPECT_FALSE(fs::exists(directory.path() / name)) << name;
+  }
+  EXPECT_FALSE(fs::exists(directory.path() / ".step-00000040.partial"));
+  EXPECT_EQ(opened_step(directory.path()), 10);
+}
+
 TEST(CheckpointWriter, RefusesToFinishWithoutAllShards) {
   const TemporaryDirectory directory;
   save_checkpoint(directory.path(), kLayout, 10, kEarlier);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cost_model/text/files.h"
@@ -148,6 +149,53 @@ TEST(CheckpointManifest, RefusesCountersThatNoTrainingHas) {
                 HasSubstr("place: optimizer_steps"))
         << value;
   }
+}
+
+// A scale is between 1 and 2^32, and grows at the thousandth good step.
+TEST(CheckpointManifest, RefusesALossScaleThatNoTrainingHas) {
+  for (const auto& [key, least, most] :
+       {std::tuple("loss_scale", std::int64_t{1}, std::int64_t{1} << 32),
+        {"good_steps", 0, 1000},
+        {"decay_steps", 1, 1'000'000'000}}) {
+    EXPECT_EQ(manifest_message_with(key, least), "nothing thrown");
+    EXPECT_EQ(manifest_message_with(key, most), "nothing thrown");
+    for (const std::int64_t value : {least - 1, most + 1}) {
+      EXPECT_THAT(manifest_message_with(key, value), HasSubstr("place: " + std::string(key)))
+          << value;
+    }
+  }
+}
+
+TEST(CheckpointManifest, ComesBackAsItWasWritten) {
+  const CheckpointManifest manifest{
+      .state = {.step = 1'000'000'000,
+                .next_sample = 3'000'000'000,
+                .optimizer_steps = 999'999'990,
+                .seed = UINT64_MAX - 3,
+                .decay_steps = 77,
+                .loss_scaler = {.scale = 0.5 * 4294967296.0, .good_steps = 321},
+                .model = checkpointed_config()},
+      .files = {{.name = "rank-00000.bin", .bytes = 12, .xxh64 = 0x0000'0000'0000'00ABU},
+                {.name = "rank-00000.json", .bytes = 34, .xxh64 = UINT64_MAX}}};
+  const CheckpointManifest again = parse_manifest(to_json(manifest), "place");
+  EXPECT_EQ(again.state.step, manifest.state.step);
+  EXPECT_EQ(again.state.next_sample, manifest.state.next_sample);
+  EXPECT_EQ(again.state.optimizer_steps, manifest.state.optimizer_steps);
+  EXPECT_EQ(again.state.seed, manifest.state.seed);
+  EXPECT_EQ(again.state.loss_scaler, manifest.state.loss_scaler);
+  EXPECT_EQ(again.state.decay_steps, manifest.state.decay_steps);
+  EXPECT_EQ(again.state.model, manifest.state.model);
+  ASSERT_EQ(again.files.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again.files[i].name, manifest.files[i].name);
+    EXPECT_EQ(again.files[i].bytes, manifest.files[i].bytes);
+    EXPECT_EQ(again.files[i].xxh64, manifest.files[i].xxh64);
+  }
+  ordered_json other = ordered_json::parse(to_json(manifest));
+  other["schema"] = "ptdp.checkpoint/2";
+  EXPECT_THAT(error_of([&] { (void)parse_manifest(other.dump(), "place"); }),
+              HasSubstr("place: schema: expected \"ptdp.checkpoint/1\", got "
+                        "\"ptdp.checkpoint/2\""));
 }
 
 TEST(CheckpointManifest, MayLeaveOutWhenTheLearningRateIsLowest) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,78 @@ TEST(Checkpoint, RestoresIntoOtherWorkingTypes) {
       EXPECT_EQ(find_restored_difference(checkpoint, {.dp = 2, .type = restored}, 0.25), "")
           << name_of(saved) << " to " << name_of(restored);
     }
+  }
+}
+
+/// A rank of a matrix of 3 by 800,000 elements, which is written and read in pieces of 2^20.
+struct LongMatrix {
+  static constexpr std::int64_t kRows = 3;
+  static constexpr std::int64_t kColumns = 800'000;
+
+  /// One of `tp` that cut the columns, whose states it shares with another unless it is alone.
+  LongMatrix(int tp, int tensor_rank, int group_size, int group_rank)
+      : columns(kColumns / tp), first_column(tensor_rank * columns) {
+    store.declare({.name = "long",
+                   .block = {.first_column = first_column,
+                             .rows = kRows,
+                             .columns = columns,
+                             .total_columns = kColumns},
+                   .total_rows = kRows,
+                   .group = GradientGroup::kOwn,
+                   .constant = 1.0});
+    store.allocate(backend, DataType::kFloat32, /*seed=*/1);
+    optimizer.emplace(backend, std::vector<StoreShare>{{.store = &store,
+                                                        .group_size = group_size,
+                                                        .group_rank = group_rank,
+                                                        .shards_states = group_size > 1}});
+  }
+
+  /// Calls visit(buffer, values): the element's place in the whole, and which state it is of.
+  template <class Visit>
+  void for_each_state(const Visit& visit) {
+    for (const OwnedSlice& slice : optimizer->owned_slices(0)) {
+      int kind = 0;
+      for (const Buffer& state : {slice.master, slice.moment1, slice.moment2}) {
+        std::vector<float> values;
+        for (std::int64_t i = slice.range.first; i < slice.range.first + slice.range.count; ++i) {
+          const std::int64_t place = i / columns * kColumns + first_column + i % columns;
+          values.push_back(static_cast<float>(place + kind * (std::int64_t{1} << 22)));
+        }
+        visit(state, values);
+        ++kind;
+      }
+    }
+  }
+
+  std::int64_t columns;
+  std::int64_t first_column;
+  CpuBackend backend;
+  ParameterStore store;
+  std::optional<Optimizer> optimizer;
+};
+
+TEST(Checkpoint, RestoresWhatIsWrittenAndReadInPieces) {
+  const TemporaryDirectory directory;
+  LongMatrix whole(1, 0, 1, 0);
+  whole.for_each_state([&](const Buffer& state, const std::vector<float>& values) {
+    whole.backend.copy_in(values.data(), state);
+  });
+  const CheckpointWriter writer(directory.path(), 10);
+  writer.begin();
+  writer.write_shard(0, whole.backend, *whole.optimizer);
+  writer.finish(state_at(10), 1);
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  for (const int group_size : {1, 2}) {
+    LongMatrix part(2, 1, group_size, group_size - 1);
+    checkpoint.restore(part.backend, *part.optimizer);
+    std::int64_t count = 0;
+    part.for_each_state([&](const Buffer& state, const std::vector<float>& values) {
+      std::vector<float> found(values.size());
+      part.backend.copy_out(state, found.data());
+      EXPECT_TRUE(found == values);
+      count += state.size;
+    });
+    EXPECT_EQ(count, 3 * 1'200'000 / group_size);
   }
 }
 
@@ -218,6 +291,24 @@ TEST(Checkpoint, NamesTheParameterThatIsMissingOrHasAnotherShape) {
               HasSubstr("parameter table: found [13, 6], expected [14, 6]"));
   EXPECT_THAT(message_for("layers.2.gamma", 1, 6),
               HasSubstr("parameter layers.2.gamma: found nothing, expected [1, 6]"));
+}
+
+// The last three of 16 rows pad the 13 there are, and of four columns two lie beyond the six: of
+// the 13·4 elements that could be there 13·2 are.
+TEST(Checkpoint, CountsWhatAPartLacksWithoutItsPadding) {
+  const TemporaryDirectory directory;
+  save_checkpoint(directory.path(), kWhole, 10, 0.0);
+  const Checkpoint checkpoint = Checkpoint::open(directory.path());
+  const Parameter parameter{
+      .name = "table",
+      .block = {.first_column = 4, .rows = 16, .columns = 4, .total_columns = 6},
+      .total_rows = 13};
+  std::vector<double> values(64);
+  EXPECT_EQ(
+      error_of([&] {
+        checkpoint.read(parameter, {0, 64}, StateKind::kMaster, values);
+      }),
+      checkpoint.path().string() + ": parameter table: found 26 elements of a part, expected 52");
 }
 
 TEST(Checkpoint, SaysWhereThereIsNone) {

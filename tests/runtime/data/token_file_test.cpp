@@ -311,6 +311,29 @@ TEST(TokenFile, AsksForTheTypeWhereAFileMayBeOfAnother) {
   EXPECT_EQ(files.message("", 64), "nothing thrown");
 }
 
+// From 32 numbers on, where those in odd places are 15 at most and others are more than a byte.
+TEST(TokenFile, TakesSmallNumbersInOddPlacesForHalvesOfWiderTokens) {
+  const TokenFiles files;
+  const auto is_asked = [&](std::int64_t even, std::int64_t odd, int count) {
+    Numbers numbers;
+    for (int i = 0; i < count; ++i) {
+      numbers.push_back(i % 2 == 0 ? even : odd);
+    }
+    const std::string message = files.message(little(numbers, 2));
+    EXPECT_TRUE(message == "nothing thrown" ||
+                message.find("16-bit number is at most " + std::to_string(odd) + ", as") !=
+                    std::string::npos)
+        << message;
+    return message != "nothing thrown";
+  };
+  EXPECT_TRUE(is_asked(256, 15, 32));
+  EXPECT_FALSE(is_asked(256, 16, 32));
+  EXPECT_FALSE(is_asked(255, 15, 32));
+  EXPECT_FALSE(is_asked(256, 15, 31));
+  EXPECT_TRUE(is_asked(1, 0, 2));
+  EXPECT_FALSE(is_asked(1, 0, 1)) << "there is no odd place";
+}
+
 TEST(TokenFile, RefusesATypeThatItsHeaderContradicts) {
   const TokenFiles files;
   const std::string tokens = llm_c(20240520, 1, 3) + little({5, 6, 7}, 2);

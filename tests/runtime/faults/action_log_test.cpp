@@ -175,6 +175,54 @@ TEST(DescribeActions, BeginsWithWhoWorksAndIsBounded) {
   EXPECT_THAT(describe_actions(log, 1000, 4), Not(HasSubstr("more\n")));
 }
 
+TEST(DescribeActions, HasALineForEveryLaneOfEveryRankThatSomethingRanOn) {
+  ActionLog log(6, 3);
+  const std::vector<std::pair<Lane, Action>> lanes = {
+      {Lane::kCompute, {ActionKind::kForward, 0, 1}},
+      {Lane::kForwardMessages, {ActionKind::kSendForward, 0, 2}},
+      {Lane::kBackwardMessages, {ActionKind::kSendBackward, 0, 3}},
+      {Lane::kData, {ActionKind::kReduceGradients, 0, 4}}};
+  for (const int rank : {6, 8}) {  // nothing of 7
+    for (const auto& [lane, action] : lanes) {
+      log.begin(rank, lane, 0, action);
+    }
+  }
+  const std::string text = describe_actions(log, 8, 4);
+  for (const std::string rank : {"rank 6", "rank 8"}) {
+    EXPECT_THAT(text, HasSubstr(rank + " works in 0F1 of step 1 for "));
+    EXPECT_THAT(text, HasSubstr(rank + " (messages forward) works in 0SEND_F2 of step 1 for "));
+    EXPECT_THAT(text, HasSubstr(rank + " (messages backward) works in 0SEND_B3 of step 1 for "));
+    EXPECT_THAT(text, HasSubstr(rank + " (data parallel) works in 0REDUCE_GRAD4 of step 1 for "));
+  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8) << text;
+  EXPECT_THAT(describe_actions(log, 7, 4), HasSubstr("\nand 1 more\n"));
+}
+
+// Of five that ended the last two, in their order.
+TEST(DescribeActions, TellsOfSoManyBeforeAndNoMore) {
+  ActionLog log(0, 1);
+  for (int i = 0; i < 5; ++i) {
+    log.begin(0, Lane::kCompute, 0, {ActionKind::kForward, 0, i});
+    log.end(0, Lane::kCompute);
+  }
+  const std::string text = describe_actions(log, 10, 2);
+  EXPECT_THAT(text, StartsWith("rank 0 is idle; before: 0F3 "));
+  EXPECT_THAT(text, HasSubstr(" 0F4 "));
+  EXPECT_THAT(text, Not(HasSubstr("0F2")));
+  EXPECT_EQ(describe_actions(log, 10, 0), "rank 0 is idle\n");
+}
+
+TEST(ActionLog, NamesEveryPhase) {
+  const auto named = [](Phase phase) {
+    return place_of({.action = std::nullopt, .phase = phase, .step = 6});
+  };
+  EXPECT_EQ(named(Phase::kStarting), "its start");
+  EXPECT_EQ(named(Phase::kRestoring), "reading the checkpoint");
+  EXPECT_EQ(named(Phase::kSaving), "the checkpoint before step 7");
+  EXPECT_EQ(named(Phase::kBetweenSteps), "the time before step 7");
+  EXPECT_EQ(named(Phase::kDone), "its end");
+}
+
 TEST(DescribeActions, TellsWhatARankDidBefore) {
   ActionLog log(0, 1);
   log.enter(0, Phase::kStarting, 0);

@@ -44,6 +44,51 @@ TEST(ControlMessage, KeepsAFaultOnOneLine) {
   EXPECT_EQ(to_string(*received), "rank 3: 2F0 of step 4: two lines and a tab");
 }
 
+TEST(ControlMessage, BringsAFaultAndAHelloWhole) {
+  for (const RunFault& sent :
+       {RunFault{.rank = 7, .place = "its start", .what = "gone", .signal = 15},
+        RunFault{.rank = -1, .place = "", .what = "", .signal = 64}}) {
+    const auto fault = parse_fault(fault_line(sent));
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->rank, sent.rank);
+    EXPECT_EQ(fault->place, sent.place);
+    EXPECT_EQ(fault->what, sent.what);
+    EXPECT_EQ(fault->signal, sent.signal);
+  }
+  EXPECT_FALSE(parse_fault("fault 7 65\tplace\twhat"));
+  const auto hello = parse_hello(
+      to_line({.secret = UINT64_MAX, .first_rank = 12, .process = 4711, .host = "gpu7"}));
+  ASSERT_TRUE(hello);
+  EXPECT_EQ(hello->secret, UINT64_MAX);
+  EXPECT_EQ(hello->first_rank, 12);
+  EXPECT_EQ(hello->process, 4711);
+  EXPECT_EQ(hello->host, "gpu7");
+  EXPECT_EQ(parse_hello(to_line(Hello{})).value().host, "?");
+}
+
+// Of a rank between two actions, and of one that waits since the moment of the message.
+TEST(ControlMessage, TellsIdleRanksFromThoseThatWaitAndWork) {
+  RankActivity idle{.rank = 1, .state = {.events = 4}};
+  RankActivity waits{
+      .rank = 2,
+      .lane = Lane::kBackwardMessages,
+      .state = {.events = 5,
+                .is_active = true,
+                .now = {.action = Action{ActionKind::kSendBackward, 3, 9}, .step = 1, .start = 700},
+                .waits_since = 900}};
+  const auto received = parse_beat(beat_line(std::vector{idle, waits}, 900), 5'000);
+  ASSERT_TRUE(received);
+  ASSERT_EQ(received->size(), 2U);
+  EXPECT_FALSE(received->front().state.is_active);
+  EXPECT_FALSE(received->front().state.now.action);
+  EXPECT_EQ(received->front().state.waits_since, 0);
+  EXPECT_EQ(received->back().lane, Lane::kBackwardMessages);
+  EXPECT_EQ(received->back().state.waits_since, 5'000);
+  EXPECT_EQ(received->back().state.now.start, 4'800);
+  EXPECT_EQ(place_of(received->back().state.now), "3SEND_B9 of step 2");
+  EXPECT_EQ(received->back().longest, Seconds(0.0));
+}
+
 TEST(ControlMessage, RefusesWhatIsNone) {
   for (const char* line :
        {"", "beat 1", "beat 1 2 3 x", "beats", "beat  1", "beat 0 9 2 1 0 0 0 0 0 0 0 0",

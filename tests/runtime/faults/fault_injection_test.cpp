@@ -27,6 +27,38 @@ TEST(InjectedFault, IsReadFromItsText) {
   EXPECT_FALSE(slow.step);
 }
 
+TEST(InjectedFault, HasTheKindThatIsNamedWithinItsBounds) {
+  for (const auto& [name, kind] : {std::pair("throw", FaultKind::kThrow),
+                                   {"alloc", FaultKind::kAlloc},
+                                   {"exit", FaultKind::kExit},
+                                   {"kill", FaultKind::kKill},
+                                   {"stop", FaultKind::kStop},
+                                   {"hang", FaultKind::kHang},
+                                   {"slow:1", FaultKind::kSlow},
+                                   {"slow:1000", FaultKind::kSlow}}) {
+    EXPECT_EQ(parse_injected_fault("rank=0,what=" + std::string(name), "--inject").what, kind);
+  }
+  const InjectedFault last =
+      parse_injected_fault("rank=1048576,step=1099511627776,what=throw", "--inject");
+  EXPECT_EQ(last.rank, 1048576);
+  EXPECT_EQ(last.step, 1099511627775);
+  const auto message = [](const std::string& text) {
+    return error_of([&] { (void)parse_injected_fault(text, "--inject"); });
+  };
+  EXPECT_EQ(message("rank=1048577,what=throw"),
+            "--inject: expected a rank from 0 to 1048576, got \"1048577\"");
+  EXPECT_EQ(message("rank=1,step=0,what=throw"),
+            "--inject: expected a step from 1 to 1099511627776, got \"0\"");
+  EXPECT_EQ(message("rank=1,what=slow:1000.5"),
+            "--inject: expected a factor from 1 to 1000, got \"1000.5\"");
+  EXPECT_EQ(message("rank=1,what=throw,action=2F0 2F1"),
+            "--inject: expected one action such as 2F0, got \"2F0 2F1\"");
+  EXPECT_EQ(message("rank=1,where=2F0"),
+            "--inject: expected rank=, action=, kind=, step= or what=, got \"where=2F0\"");
+  EXPECT_EQ(message("rank=1,step=2"),
+            "--inject: expected rank=N and what=FAULT at least, got \"rank=1,step=2\"");
+}
+
 TEST(InjectedFault, IsRefusedWhereItsTextIsNone) {
   struct Row {
     const char* text;
@@ -68,6 +100,25 @@ TEST(InjectedFaults, HappenOnceAndWhereTheyAreMeantTo) {
   EXPECT_FALSE(throws(hooks, 1, {ActionKind::kBackward, 1, 0}));
   EXPECT_TRUE(throws(hooks, 1, {ActionKind::kForward, 1, 0}));
   EXPECT_FALSE(throws(hooks, 1, {ActionKind::kForward, 1, 1}));
+}
+
+// A fault of one action and one of a step: each happens once, whichever comes first, also where
+// another action follows the first without a pause.
+TEST(InjectedFaults, AreEachOnTheirOwn) {
+  const std::vector<InjectedFault> faults = {
+      parse_injected_fault("rank=2,action=1F3,what=throw", "--inject"),
+      parse_injected_fault("rank=2,step=5,what=throw", "--inject"),
+      parse_injected_fault("rank=3,what=throw", "--inject")};
+  const ActionHooks hooks = injected_faults(faults, 2);
+  EXPECT_FALSE(throws(hooks, 0, {ActionKind::kForward, 1, 2}));
+  EXPECT_FALSE(throws(hooks, 0, {ActionKind::kForward, 0, 3}));
+  EXPECT_FALSE(throws(hooks, 0, {ActionKind::kBackward, 1, 3}));
+  EXPECT_TRUE(
+      throws(hooks, 0,
+             {.kind = ActionKind::kForward, .stage = 1, .microbatch = 3, .overlaps_next = true}));
+  EXPECT_FALSE(throws(hooks, 1, {ActionKind::kForward, 1, 3}));
+  EXPECT_TRUE(throws(hooks, 4, {ActionKind::kBackward, 0, 0}));
+  EXPECT_FALSE(throws(hooks, 4, {ActionKind::kBackward, 0, 1}));
 }
 
 TEST(InjectedFaults, AreOfTheBackendWhereMemoryIsMeant) {

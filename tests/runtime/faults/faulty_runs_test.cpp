@@ -103,8 +103,16 @@ TEST(FaultyRun, SaysWhoseMemoryDidNotSuffice) {
   const InjectedFault fault{.what = FaultKind::kAlloc, .rank = 1};
   const EarlyEnd end = end_of(settings, job, options_for(fault));
   EXPECT_EQ(end.out_of_memory_rank, 1);
-  EXPECT_GT(end.out_of_memory_peak, 0);
-  EXPECT_THAT(end.fault, HasSubstr("out of memory"));
+  EXPECT_THAT(end.fault, StartsWith("rank 1: "));
+  EXPECT_THAT(end.fault, HasSubstr(": out of memory, on purpose (--inject)"));
+  // AdamW in f64 keeps two moments beside every weight and its gradient.
+  const KeptMemory& kept = end.out_of_memory_kept;
+  EXPECT_GT(kept.weights, 0);
+  EXPECT_EQ(kept.gradients, kept.weights);
+  EXPECT_EQ(kept.optimizer, 2 * kept.weights);
+  EXPECT_GE(end.out_of_memory_peak, 4 * kept.weights);
+  const EarlyEnd other = end_of(settings, job, options_for({.what = FaultKind::kThrow, .rank = 1}));
+  EXPECT_EQ(other.out_of_memory_rank, -1);
 }
 
 /// Hangs at one action until it is let go.

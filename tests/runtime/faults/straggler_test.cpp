@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace ptdp::testing {
 namespace {
 
@@ -85,6 +88,72 @@ TEST(Straggler, IsNoneWhereLittleIsLostOrFewStepsWereMeasured) {
   EXPECT_TRUE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(10.0)));
   EXPECT_FALSE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(100.0)));
   EXPECT_FALSE(find_straggler(settings_of(2), ranks, 2, {}, Seconds(10.0)));
+}
+
+// 1.4 times as long as the other of its stage, 1.8 times as long as is predicted of all.
+TEST(Straggler, IsOneFromTheBoundsOn) {
+  const auto is_found = [](int dp, double slow, std::span<const double> predicted) {
+    std::vector<RankRecord> ranks(static_cast<std::size_t>(2 * dp), rank_that_takes(1.0));
+    ranks.back() = rank_that_takes(slow);
+    const auto found = find_straggler(settings_of(dp), ranks, 0, predicted, Seconds(1.0));
+    EXPECT_TRUE(!found || found->rank == 2 * dp - 1);
+    return found.has_value();
+  };
+  EXPECT_FALSE(is_found(2, 1.39, {}));
+  EXPECT_TRUE(is_found(2, 1.41, {}));
+  const std::vector<double> predicted = {1.0, 1.0};
+  EXPECT_FALSE(is_found(1, 1.79, predicted));
+  EXPECT_TRUE(is_found(1, 1.81, predicted));
+}
+
+// It takes 2 s in place of 1: the second that is lost is a twentieth of 20 s.
+TEST(Straggler, LosesATwentiethOfTheStepAtLeast) {
+  const std::vector<RankRecord> ranks = {rank_that_takes(1.0), rank_that_takes(2.0),
+                                         rank_that_takes(1.0), rank_that_takes(1.0)};
+  EXPECT_TRUE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(19.9)));
+  EXPECT_FALSE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(20.1)));
+}
+
+// Five times as long as 0.2 s is less of a loss than twice as long as 4 s.
+TEST(Straggler, IsWhoLosesMostAndNotWhoIsSlowestByFactor) {
+  for (const bool is_first : {true, false}) {
+    std::vector<RankRecord> ranks = {rank_that_takes(0.2), rank_that_takes(1.0),
+                                     rank_that_takes(4.0), rank_that_takes(8.0)};
+    if (is_first) {
+      std::swap(ranks[0], ranks[2]);
+      std::swap(ranks[1], ranks[3]);
+    }
+    const auto found = find_straggler(settings_of(2), ranks, 0, {}, Seconds(10.0));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, is_first ? 1 : 3);
+    EXPECT_DOUBLE_EQ(found->lost.value(), 4.0);
+  }
+}
+
+// Of five steps the first is of the warm-up; of four the rank is slow in two: the lower of the two
+// in the middle is not.
+TEST(Straggler, IsJudgedByTheLowerMedianOfTheMeasuredSteps) {
+  std::vector<RankRecord> ranks(4, rank_that_takes(1.0));
+  const StepRecord usual = ranks[0].steps.front();
+  const StepRecord slow = rank_that_takes(3.0).steps.front();
+  for (RankRecord& rank : ranks) {
+    rank.steps.assign(5, usual);
+  }
+  ranks[1].steps = {slow, usual, slow, usual, slow};
+  EXPECT_TRUE(find_straggler(settings_of(2), ranks, 0, {}, Seconds(3.0))) << "in three of five";
+  EXPECT_FALSE(find_straggler(settings_of(2), ranks, 1, {}, Seconds(3.0))) << "in two of four";
+  EXPECT_TRUE(find_straggler(settings_of(2), ranks, 2, {}, Seconds(3.0))) << "in two of three";
+  EXPECT_FALSE(find_straggler(settings_of(2), ranks, 3, {}, Seconds(3.0))) << "two are too few";
+}
+
+// Alone on a stage and alone in the run there is nothing to compare with.
+TEST(Straggler, IsNoneOfOneRank) {
+  TrainingSettings settings = settings_of(1);
+  settings.config.pp = 1;
+  settings.schedule.orders.resize(1);
+  const std::vector<RankRecord> ranks = {rank_that_takes(10.0)};
+  const std::vector<double> predicted = {1.0};
+  EXPECT_FALSE(find_straggler(settings, ranks, 0, predicted, Seconds(10.0)));
 }
 
 }  // namespace

@@ -61,11 +61,29 @@ TEST(Deadline, IsFarBeyondWhatIsPredictedAndWhatWasSeen) {
 TEST(Deadline, IsReadOfItsFlag) {
   EXPECT_EQ(phase_deadline(*parse_deadline_rule("auto")), Seconds(300.0));
   EXPECT_EQ(phase_deadline(*parse_deadline_rule("0.5")), Seconds(8.0));
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("8")), Seconds(8.0));
   EXPECT_EQ(phase_deadline(*parse_deadline_rule("20")), Seconds(20.0));
+  EXPECT_EQ(phase_deadline(*parse_deadline_rule("1e7")), Seconds(1e7));
+  EXPECT_FALSE(parse_deadline_rule("10000001"));
   EXPECT_EQ(phase_deadline(*parse_deadline_rule("off")), std::nullopt);
   for (const char* text : {"", "0", "-1", "4s", "nan", "1e8", "soon"}) {
     EXPECT_FALSE(parse_deadline_rule(text)) << text;
   }
+}
+
+// Two seconds are not longer than two seconds; what nobody is in has the time of a phase.
+TEST(StallDetector, LetsADeadlineGoByInFull) {
+  StallDetector detector({.fixed = Seconds(2.0)});
+  const std::vector<RankActivity> world = {in_action(0, 5, kLateForward, kSecond, false)};
+  EXPECT_FALSE(look_on(detector, world, kSecond, 3 * kSecond));
+  const auto fault = detector.look(3 * kSecond + 1, world);
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->what, "has not ended for 2.0 s, expected at most 2.0 s (--deadline)");
+  StallDetector idle({.fixed = Seconds(9.0)});
+  const std::vector<RankActivity> nobody = {{.rank = 0, .state = {.events = 5}}};
+  EXPECT_FALSE(look_on(idle, nobody, kSecond, 10 * kSecond));
+  EXPECT_EQ(to_string(idle.look(10 * kSecond + 1, nobody).value_or(RunFault())),
+            "no rank did anything for 9.0 s");
 }
 
 TEST(StallDetector, EndsAPhaseThatTakesLongerThanItsDeadline) {
@@ -225,6 +243,38 @@ TEST(Watchdog, KeepsTheFirstFaultAndSpreadsIt) {
   ASSERT_TRUE(told.wait());
   EXPECT_EQ(watchdog.fault()->rank, 4);
   EXPECT_EQ(spread.rank, 4);
+}
+
+// Whoever found a fault tells of it; what another process tells everybody needs no telling again.
+TEST(Watchdog, SpreadsItsSignalAndNotWhatIsToldElsewhere) {
+  ActionLog log(6, 1);
+  std::atomic<int> signal = 0;
+  Occasion told;
+  RunFault spread;
+  {
+    Watchdog watchdog(log, {.interrupt = &signal, .spread = [&](const RunFault& fault) {
+                              spread = fault;
+                              told.happened();
+                            }});
+    signal = 15;
+    ASSERT_TRUE(told.wait());
+    EXPECT_EQ(spread.rank, 6);
+    EXPECT_EQ(spread.signal, 15);
+    EXPECT_EQ(spread.what, "ended by signal 15");
+  }
+  int num_spread = 0;
+  Occasion given_up;
+  {
+    const Watchdog watchdog(log, {.remote_fault =
+                                      [] {
+                                        return std::optional(RunFault{
+                                            .rank = 7, .what = "died", .is_told_elsewhere = true});
+                                      },
+                                  .spread = [&](const RunFault&) { ++num_spread; },
+                                  .give_up = [&] { given_up.happened(); }});
+    ASSERT_TRUE(given_up.wait());
+  }
+  EXPECT_EQ(num_spread, 0);
 }
 
 TEST(Watchdog, EndsAtAFaultOfAnotherProcess) {

@@ -205,6 +205,83 @@ TEST(FindMeetingPlace, LetsTheUserChooseThePortAndTheTimeout) {
   EXPECT_EQ(place.secret, "");
 }
 
+// The last port is 65535: a hundred above it there is none, a hundred below there is.
+TEST(FindMeetingPlace, KeepsToPortsThatThereAre) {
+  const auto behind_agent = [](const std::string& port) {
+    return place_in(
+               merged({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"MASTER_PORT", port}}, kTorchrun))
+        .port;
+  };
+  EXPECT_EQ(behind_agent("65435"), 65535);
+  EXPECT_EQ(behind_agent("65436"), 65336);
+  EXPECT_EQ(place_in(merged({{"MASTER_PORT", "65535"}}, kTorchrun)).port, 65535);
+  EXPECT_EQ(place_in(merged({{"MASTER_PORT", "1"}}, kTorchrun)).port, 1);
+  EXPECT_THAT(fault_of_place(merged({{"PTDP_MEETING_PORT", "65536"}}, kTorchrun)),
+              HasSubstr("PTDP_MEETING_PORT: expected a port, got \"65536\""));
+}
+
+// (7·job + step) modulo 10000, from 20000 on: 7·1429 = 10003.
+TEST(FindMeetingPlace, GivesStepsOfAJobPortsBesideOneAnother) {
+  const auto port_of = [](const std::string& job, const std::string& step) {
+    Environment environment = in_step("1", {{"SLURM_STEP_NODELIST", "gpu1"}});
+    environment["SLURM_JOB_ID"] = job;
+    environment["SLURM_STEP_ID"] = step;
+    return place_in(environment).port;
+  };
+  EXPECT_EQ(port_of("1429", "0"), 20003);
+  EXPECT_EQ(port_of("1429", "2"), 20005);
+  EXPECT_EQ(port_of("1428", "3"), 29999);
+  EXPECT_EQ(port_of("1428", "4"), 20000);
+  Environment without_job = in_step("1", {{"SLURM_STEP_NODELIST", "gpu1"}});
+  without_job.erase("SLURM_JOB_ID");
+  without_job["SLURM_STEP_ID"] = "6";
+  EXPECT_EQ(place_in(without_job).port, 20006);
+}
+
+TEST(FindMeetingPlace, TakesASecretAndRefusesAnEmptyOne) {
+  EXPECT_EQ(place_in(merged({{"PTDP_JOB_SECRET", "s 1"}}, kTorchrun)).secret, "s 1");
+  EXPECT_THAT(fault_of_place(merged({{"PTDP_JOB_SECRET", ""}}, kTorchrun)),
+              HasSubstr("environment: PTDP_JOB_SECRET: expected a secret, got nothing"));
+}
+
+TEST(FindMeetingPlace, WaitsASecondAtLeastAndADayAtMost) {
+  for (const auto& [text, seconds] : {std::pair("1", 1.0), {"86400", 86400.0}}) {
+    EXPECT_EQ(place_in(merged({{"PTDP_MEETING_TIMEOUT", text}}, kTorchrun)).timeout,
+              Seconds(seconds));
+  }
+  EXPECT_THAT(fault_of_place(merged({{"PTDP_MEETING_TIMEOUT", "86401"}}, kTorchrun)),
+              HasSubstr("PTDP_MEETING_TIMEOUT: expected seconds from 1 to 86400, got \"86401\""));
+}
+
+// From 4294967280 on, 0xFFFFFFF0, steps are Slurm's own.
+TEST(DetectLauncher, KnowsTheLastStepThatIsAUsers) {
+  EXPECT_EQ(detect_launcher(in_step("0", {{"SLURM_STEP_ID", "4294967279"}})).kind,
+            LauncherKind::kSlurm);
+  EXPECT_EQ(detect_launcher(in_step("0", {{"SLURM_STEP_ID", "4294967280"}})).kind,
+            LauncherKind::kNone);
+}
+
+// The tasks of the step; where it does not say them, those of the job.
+TEST(DetectLauncher, CountsTheTasksOfTheStep) {
+  Environment step = in_step("7");
+  EXPECT_THAT(fault_of(step), HasSubstr("SLURM_PROCID: expected less than the 4 of "
+                                        "SLURM_STEP_NUM_TASKS, got 7"));
+  step.erase("SLURM_STEP_NUM_TASKS");
+  EXPECT_EQ(detect_launcher(step).size, 8);
+  EXPECT_EQ(detect_launcher(step).rank, 7);
+  step["PMIX_RANK"] = "6";
+  EXPECT_EQ(detect_launcher(step).size, 8);
+  EXPECT_EQ(detect_launcher(step).rank, 6);
+}
+
+// Of the launcher that counts: torchrun's place is not that of mpirun's process, nor the reverse.
+TEST(DetectLauncher, TakesThePlaceFromTheLauncherItself) {
+  EXPECT_EQ(detect_launcher(merged(kTorchrun, kOpenMpi)).local_rank, 1);
+  EXPECT_EQ(detect_launcher(merged(in_step("0"), kTorchrun)).local_rank, 5);
+  EXPECT_EQ(detect_launcher(merged({{"MPI_LOCALRANKID", "2"}}, kMpich)).local_rank, 2);
+  EXPECT_EQ(detect_launcher(merged({{"LOCAL_RANK", "3"}}, kMpich)).local_rank, -1);
+}
+
 TEST(FindMeetingPlace, NamesWhatIsMissingOrMakesNoSense) {
   EXPECT_THAT(fault_of_place(kOpenMpi), HasSubstr("expected MASTER_ADDR"));
   EXPECT_THAT(fault_of_place(merged({{"MASTER_ADDR", "head"}}, kOpenMpi)),

@@ -28,6 +28,24 @@ TEST(LearningRate, StartsAtTheFullRateWithoutWarmUp) {
   EXPECT_NEAR(learning_rate({.maximum = 1e-3, .decay_steps = 2}, 1), 5e-4, 1e-18);
 }
 
+// The last step of the warm-up has the whole rate, also where the decay ends with it.
+TEST(LearningRate, RisesToTheMaximumThoughItDecaysAtThatStep) {
+  const LearningRateSchedule schedule{
+      .maximum = 6e-4, .minimum = 6e-5, .warm_up_steps = 4, .decay_steps = 4};
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 3), 4.5e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 4), 6e-4);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 5), 6e-5);
+}
+
+// Of equal bounds a cosine is a line; a warm-up longer than the decay goes on to its end.
+TEST(LearningRate, IsConstantBetweenEqualBoundsAndWarmsUpFirst) {
+  for (std::int64_t step = 1; step <= 12; ++step) {
+    EXPECT_DOUBLE_EQ(learning_rate({.maximum = 1e-3, .minimum = 1e-3, .decay_steps = 10}, step),
+                     1e-3);
+  }
+  EXPECT_DOUBLE_EQ(learning_rate({.maximum = 1.0, .warm_up_steps = 8, .decay_steps = 2}, 6), 0.75);
+}
+
 TEST(LearningRate, StaysAtTheMaximumWithoutDecay) {
   const LearningRateSchedule constant{.maximum = 1e-3, .warm_up_steps = 2};
   EXPECT_EQ(learning_rate(constant, 1), 5e-4);

@@ -45,6 +45,20 @@ TEST(LossScaler, StaysBetweenOneAndTwoToTheThirtySecond) {
   EXPECT_EQ(large.scale(), 4294967296.0);
 }
 
+// At either bound the count goes on as usual.
+TEST(LossScaler, CountsAtItsBoundsToo) {
+  LossScaler small({.scale = 1.0, .good_steps = 999});
+  small.update(/*has_overflowed=*/true);
+  EXPECT_EQ(small.state(), (LossScaler::State{.scale = 1.0, .good_steps = 0}));
+  take_good_steps(small, 1000);
+  EXPECT_EQ(small.state(), (LossScaler::State{.scale = 2.0, .good_steps = 0}));
+  LossScaler large({.scale = 4294967296.0, .good_steps = 999});
+  take_good_steps(large, 1);
+  EXPECT_EQ(large.state(), (LossScaler::State{.scale = 4294967296.0, .good_steps = 0}));
+  large.update(/*has_overflowed=*/true);
+  EXPECT_EQ(large.scale(), 2147483648.0);
+}
+
 TEST(LossScaler, GoesOnFromItsState) {
   LossScaler scaler;
   take_good_steps(scaler, 500);

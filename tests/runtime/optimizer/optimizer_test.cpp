@@ -288,6 +288,40 @@ TEST(Optimizer, SavesWhatAnotherRankCounts) {
   EXPECT_EQ(saved, std::vector<int>(kSize, 1));
 }
 
+// Of two ranks and three buckets the first saves [0, 7), [15, 20), [25, 30) and [35, 40) of the
+// four parameters' slices.
+TEST(Optimizer, SavesRunsOfOneParameterEachAndNoneThatIsEmpty) {
+  for (const bool shards_states : {false, true}) {
+    std::vector<int> saved(kSize);
+    for (const int rank : {0, 1}) {
+      CpuBackend backend;
+      ParameterStore store = make_store(backend, DataType::kFloat32);
+      const Optimizer optimizer(backend, {{.store = &store,
+                                           .num_buckets = 3,
+                                           .group_size = 2,
+                                           .group_rank = rank,
+                                           .shards_states = shards_states}});
+      const std::vector<double> weights = values_of(backend, store.all_weights());
+      for (const OwnedSlice& slice : optimizer.saved_slices(0)) {
+        ASSERT_GT(slice.range.count, 0);
+        const Parameter& parameter = store.parameters()[slice.parameter];
+        EXPECT_GE(slice.range.first, parameter.first);
+        EXPECT_LE(slice.range.first + slice.range.count, parameter.first + parameter.size());
+        for (const Buffer& buffer :
+             {slice.weights, slice.gradient, slice.master, slice.moment1, slice.moment2}) {
+          EXPECT_EQ(buffer.size, slice.range.count);
+        }
+        const std::vector<double> own = values_of(backend, slice.master);
+        for (std::int64_t i = 0; i < slice.range.count; ++i) {
+          EXPECT_EQ(own[i], weights[slice.range.first + i]);
+          ++saved[slice.range.first + i];
+        }
+      }
+    }
+    EXPECT_EQ(saved, std::vector<int>(kSize, 1));
+  }
+}
+
 TEST(Optimizer, LeavesGradientsAtZero) {
   CpuBackend backend;
   ParameterStore store = make_store(backend, DataType::kBFloat16);
@@ -343,6 +377,9 @@ TEST(Clipping, ScalesNormsAboveTheLimitDownToIt) {
   EXPECT_EQ(clipping_coefficient(0.5, 1.0), 1.0);
   EXPECT_DOUBLE_EQ(clipping_coefficient(4.0, 1.0), 1.0 / 4.000001);
   EXPECT_EQ(clipping_coefficient(1e9, 0.0), 1.0);
+  EXPECT_EQ(clipping_coefficient(0.0, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(clipping_coefficient(1.0, 1.0), 1.0 / 1.000001);  // the norm is the limit
+  EXPECT_EQ(clipping_coefficient(0.999998, 1.0), 1.0);
 }
 
 // Gradients that carry a scale of 8 and have the norm 32, so 4 without it.

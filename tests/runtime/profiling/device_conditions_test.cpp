@@ -30,6 +30,22 @@ TEST(DeviceConditions, AreRangesAndSharesOfTheSamples) {
             "62); held back by power 50 %, by heat 25 % of the time");
 }
 
+// 2000 and 2001.8 MHz are within a thousandth: a clock that is steady is told by its mean. From 40
+// to 41 degrees is a range.
+TEST(DeviceConditions, AreOneNumberWhereTheyAreSteady) {
+  const std::vector<DeviceSample> samples = {
+      {.clock = 2000.0,
+       .memory_clock = 3000.0,
+       .power = 100.0,
+       .temperature = 40.0,
+       .held_back_by = kHeldByHardware},
+      {.clock = 2001.8, .memory_clock = 3006.0, .power = 100.0, .temperature = 41.0},
+      {.clock = 2001.8, .memory_clock = 3006.0, .power = 100.0, .temperature = 41.0}};
+  EXPECT_EQ(describe_conditions(conditions_of(samples)),
+            "clock 2001 MHz, memory clock 3004 MHz (3000 to 3006), 100 W, 41 C (40 to 41); held "
+            "back by its hardware 33 % of the time");
+}
+
 TEST(DeviceConditions, AreNothingWithoutSamples) {
   EXPECT_EQ(conditions_of({}).num_samples, 0);
   EXPECT_EQ(describe_conditions(conditions_of({})), "");

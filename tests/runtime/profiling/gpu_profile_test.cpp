@@ -1,6 +1,9 @@
 // The profile of a GPU, on one that is emulated: what is in it, not how fast that is.
 #include <gmock/gmock.h>
 
+#include <cstdio>
+#include <map>
+
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/layer/element_wise.h"
@@ -50,13 +53,16 @@ ProfileOptions tiny_options() {
 class GpuProfile : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    profile = profile_machine(tiny_options()).value();
+    ProfileOptions options = tiny_options();
+    options.on_progress = [](const std::string& line) { told.push_back(line); };
+    profile = profile_machine(options).value();
     const TemporaryDirectory directory;
     read_back = find_cluster(directory.file("tiny.json", cluster_file(profile.cluster)).string());
   }
 
   static inline MachineProfile profile;
   static inline ClusterSpec read_back;
+  static inline std::vector<std::string> told;
 };
 
 TEST_F(GpuProfile, IsAClusterWithTheNodesAndLinksOfAnother) {
@@ -138,6 +144,36 @@ TEST_F(GpuProfile, SaysWhatWasMeasuredBesides) {
   EXPECT_THAT(read_back.source, HasSubstr("clock 1700 MHz"));
   EXPECT_THAT(read_back.source, HasSubstr("500 W"));
   EXPECT_THAT(read_back.source, HasSubstr("from the host"));
+}
+
+// "layers in bf16: hidden 32, 16 tokens: a step takes 1.23 ms, 4 GFLOP/s": time and rate are told
+// in three digits and in whole GFLOP/s, and are together what a step computes.
+TEST_F(GpuProfile, TellsOfTimeAndRateOfTheSameStep) {
+  const std::map<std::string, ProfiledModel> models = {
+      {"hidden 16, 8 tokens", profiled_model({16, 2, 8, 64, 8, 1, 128, 1, 0.0})},
+      {"hidden 32, 16 tokens", profiled_model({32, 2, 16, 128, 16, 1, 128, 1, 0.0})}};
+  const std::string begin = "layers in bf16: ";
+  const std::string takes = ": a step takes ";
+  int num_told = 0;
+  for (const std::string& line : told) {
+    if (!line.starts_with(begin)) {
+      continue;
+    }
+    ++num_told;
+    const std::size_t end = line.find(takes);
+    ASSERT_NE(end, std::string::npos) << line;
+    const std::string model = line.substr(begin.size(), end - begin.size());
+    ASSERT_TRUE(models.contains(model)) << line;
+    double milliseconds = 0.0;
+    double gigaflops = 0.0;
+    ASSERT_EQ(std::sscanf(line.c_str() + end + takes.size(), "%lf ms, %lf GFLOP/s", &milliseconds,
+                          &gigaflops),
+              2)
+        << line;
+    const double expected = step_flops(models.at(model)) / (1e-3 * milliseconds) / 1e9;
+    EXPECT_NEAR(gigaflops, expected, 0.51 + 0.006 * expected) << line;
+  }
+  EXPECT_EQ(num_told, 2 * 4) << "two rounds of the models that fit";
 }
 
 // Nine layers of 12·4096² parameters take 32 GB.

@@ -143,6 +143,35 @@ TEST(Rehearsal, RecordsTheMeasuredStepsAlone) {
   EXPECT_EQ(rehearse_rank(settings, 1, 3, 2).rank.steps.size(), 3U);
 }
 
+// It tells of all, and keeps the last of the measured ones.
+TEST(Rehearsal, TellsOfEveryStepAndKeepsTheLastOnes) {
+  const TrainingSettings settings = settings_of({.pp = 2}, job_of(DataType::kFloat32));
+  const TrainingData data =
+      TrainingData::synthetic(settings.model.vocab_size, settings.model.seq_length, settings.seed);
+  for (const std::int64_t measured : {kDetailedSteps, kDetailedSteps + 3}) {
+    CpuBackend backend;
+    std::vector<std::int64_t> told;
+    std::vector<Seconds> starts;
+    const RehearsalRecord record =
+        rehearse(settings, data, backend,
+                 {.pipeline_rank = 0,
+                  .warm_up = 2,
+                  .measured = measured,
+                  .on_step = [&](std::int64_t done, const StepRecord& step) {
+                    told.push_back(done);
+                    starts.push_back(step.step.start);
+                  }});
+    ASSERT_EQ(std::ssize(told), 2 + measured);
+    for (std::int64_t i = 0; i < std::ssize(told); ++i) {
+      EXPECT_EQ(told[static_cast<std::size_t>(i)], i + 1);
+    }
+    ASSERT_EQ(std::ssize(record.rank.steps), kDetailedSteps);
+    EXPECT_EQ(record.rank.steps.back().step.start, starts.back());
+    EXPECT_EQ(record.rank.steps.front().step.start,
+              starts[starts.size() - static_cast<std::size_t>(kDetailedSteps)]);
+  }
+}
+
 TEST(Rehearsal, EndsBeforeItsNextActionWhenItIsInterrupted) {
   const TrainingSettings settings = settings_of({.pp = 2}, job_of(DataType::kFloat32));
   const TrainingData data =
@@ -194,6 +223,30 @@ TEST(RehearsalCommunicator, ReceivesActivationsAndGradients) {
     EXPECT_NEAR(deviation_of(values_of(backend, received)) / deviation, 1.0, 0.01);
   }
   EXPECT_EQ(others.times_used(), 2);
+}
+
+// What is sent is on its way at once; others compute where a message is waited for.
+TEST(RehearsalCommunicator, LetsOthersComputeWhereAMessageIsAwaitedAlone) {
+  CpuBackend backend;
+  MemoryOfOthers others(1000);
+  RehearsalCommunicator world(backend, others, 1, 2);
+  const std::array ranks = {0, 1};
+  const std::unique_ptr<Communicator> group = world.group(ranks, kForwardTag);
+  Tensor first(backend, DataType::kFloat32, 50);
+  Tensor second(backend, DataType::kFloat32, 50);
+  backend.fill(first, 0.0);
+  group->wait(group->send(first, 0));
+  EXPECT_EQ(others.times_used(), 0);
+  const Request to_first = group->receive(first, 0);
+  const Request to_second = group->receive(second, 0);
+  EXPECT_EQ(others.times_used(), 0);
+  group->wait(to_second);
+  EXPECT_EQ(others.times_used(), 1);
+  EXPECT_EQ(values_of(backend, first), std::vector<float>(50, 0.0F)) << "not awaited yet";
+  group->wait(to_first);
+  EXPECT_EQ(others.times_used(), 2);
+  EXPECT_NE(values_of(backend, first), values_of(backend, second));
+  EXPECT_EQ(group->sent().bytes[static_cast<std::size_t>(CollectiveKind::kSend)], 50 * 4);
 }
 
 TEST(RehearsalCommunicator, GathersItsOwnPartInThePlaceOfTheOthers) {

@@ -27,6 +27,7 @@ RankRecord full_record() {
   record.steps.push_back({.step = span(1.0, 2.0),
                           .actions = {span(1.0, 1.25), span(1.5, 2.0)},
                           .sub_spans = {{.action = 1,
+                                         .group = CallGroup::kBackward,
                                          .kind = CollectiveKind::kAllGather,
                                          .span = span(1.5, 1.75),
                                          .bytes = 77,
@@ -67,6 +68,7 @@ void expect_equal(const StepRecord& a, const StepRecord& b) {
   ASSERT_EQ(a.sub_spans.size(), b.sub_spans.size());
   for (std::size_t i = 0; i < a.sub_spans.size(); ++i) {
     EXPECT_EQ(a.sub_spans[i].action, b.sub_spans[i].action);
+    EXPECT_EQ(a.sub_spans[i].group, b.sub_spans[i].group);
     EXPECT_EQ(a.sub_spans[i].kind, b.sub_spans[i].kind);
     EXPECT_EQ(a.sub_spans[i].bytes, b.sub_spans[i].bytes);
     expect_equal(a.sub_spans[i].span, b.sub_spans[i].span);
@@ -84,6 +86,9 @@ TEST(RecordBytes, ComeBackAsTheyWere) {
   const RankRecord again = parse_record(to_bytes(record));
   ASSERT_EQ(again.steps.size(), 2U);
   expect_equal(again.steps[0], record.steps[0]);
+  EXPECT_EQ(again.steps[0].sub_spans[0].group, CallGroup::kBackward);
+  EXPECT_EQ(again.steps[0].loss, 3.5);
+  EXPECT_EQ(again.steps[1].loss, std::nullopt);
   expect_equal(again.steps[1], record.steps[1]);
   EXPECT_EQ(again.peak_bytes, record.peak_bytes);
   EXPECT_EQ(again.peak_activations, record.peak_activations);

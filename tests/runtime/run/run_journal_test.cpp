@@ -41,6 +41,28 @@ TEST(RunJournal, GivesNoStepBeforeAllHaveOne) {
   }
 }
 
+// At the end of a run that went well.
+TEST(RunJournal, GivesAllStepsAndTheLastTotalsAtTheEnd) {
+  RunJournal journal(2);
+  for (std::int64_t step = 0; step < kDetailedSteps + 2; ++step) {
+    for (const int rank : {0, 1}) {
+      journal.add(rank, step_of(static_cast<double>(step)), {.peak_bytes = 100 * rank + step});
+    }
+  }
+  const std::vector<RankRecord> records = journal.take_common_steps();
+  ASSERT_EQ(records.size(), 2U);
+  for (const int rank : {0, 1}) {
+    const RankRecord& record = records[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(record.peak_bytes, 100 * rank + kDetailedSteps + 1);
+    ASSERT_EQ(std::ssize(record.steps), kDetailedSteps + 2);
+    for (std::int64_t step = 0; step < kDetailedSteps + 2; ++step) {
+      const StepRecord& kept = record.steps[static_cast<std::size_t>(step)];
+      EXPECT_EQ(kept.gradient_norm, static_cast<double>(step));
+      EXPECT_EQ(kept.actions.empty(), step < 2) << step;
+    }
+  }
+}
+
 TEST(RunJournal, KeepsTheDetailsOfTheLastCommonSteps) {
   RunJournal journal(2);
   for (std::int64_t step = 0; step < kDetailedSteps + 5; ++step) {

@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <set>
+#include <string>
+
 #include "cost_model/error.h"
 #include "cost_model/schedule/lane.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -10,6 +14,7 @@
 #include "runtime/model/executed_fields.h"
 #include "runtime/rehearsal/shrink.h"
 #include "tests/runtime/training_harness.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ptdp::testing {
@@ -20,6 +25,15 @@ using ::testing::HasSubstr;
 
 RunOptions options_for(std::int64_t steps) {
   return {.steps = steps, .make_backend = [] { return std::make_unique<CpuBackend>(); }};
+}
+
+/// What is in a directory, hidden or not.
+std::set<std::string> names_in(const std::filesystem::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
 }
 
 TrainingData data_for(const Job& job) {
@@ -223,6 +237,70 @@ TEST(TrainingRun, SavesTheSameStepsAfterAResume) {
   EXPECT_TRUE(is_saved("4"));
   EXPECT_FALSE(is_saved("5"));
   EXPECT_TRUE(is_saved("6"));
+}
+
+// Of the initial values, every so many steps of the training, and at the end; once where two meet.
+TEST(TrainingRun, SavesWhatItIsToldTo) {
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.dp = 2}, job);
+  const auto saved = [&](std::int64_t steps, std::int64_t save_every) {
+    const TemporaryDirectory directory;
+    RunOptions options = options_for(steps);
+    options.checkpoint = {.save_to = directory.path() / "saved", .save_every = save_every};
+    static_cast<void>(run_training(settings, data_for(job), options));
+    return names_in(directory.path() / "saved");
+  };
+  EXPECT_EQ(saved(2, 0), (std::set<std::string>{"step-00000000", "step-00000002"}));
+  EXPECT_EQ(saved(4, 2),
+            (std::set<std::string>{"step-00000000", "step-00000002", "step-00000004"}));
+  EXPECT_EQ(saved(3, 2),
+            (std::set<std::string>{"step-00000000", "step-00000002", "step-00000003"}));
+  EXPECT_EQ(saved(1, 5), (std::set<std::string>{"step-00000000", "step-00000001"}));
+}
+
+// A full disk: the checkpoints before stay, and nothing of the one that failed.
+TEST(TrainingRun, RemovesWhatItCouldNotSave) {
+  const TemporaryDirectory directory;
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.dp = 2}, job);
+  RunOptions options = options_for(2);
+  options.checkpoint = {.save_to = directory.path()};
+  static_cast<void>(run_training(settings, data_for(job), options));
+  const Checkpoint saved = Checkpoint::open(directory.path());
+  options.checkpoint = {.resume = &saved, .save_to = directory.path()};
+  std::string message;
+  {
+    const FileSizeLimit limit(1000);
+    try {
+      static_cast<void>(run_training(settings, data_for(job), options));
+    } catch (const EndedEarly& early) {
+      message = early.what();
+      EXPECT_EQ(early.status(), ExitStatus::kOutputFailed);
+      EXPECT_EQ(early.end().record.first_step, 2);
+      EXPECT_EQ(early.end().done_steps, 2);
+      EXPECT_EQ(early.end().out_of_memory_rank, -1);
+    }
+  }
+  EXPECT_THAT(message, HasSubstr(": the checkpoint before step 5: "));
+  EXPECT_THAT(message, HasSubstr(": cannot write: File too large"));
+  EXPECT_EQ(names_in(directory.path()), (std::set<std::string>{"step-00000000", "step-00000002"}));
+}
+
+// Of a training that was resumed at step 4, and was to have eight steps more.
+TEST(EndedEarly, SaysWhyOrAfterWhichStepOfTheTraining) {
+  EarlyEnd end{.record = {.first_step = 4},
+               .done_steps = 3,
+               .asked_steps = 8,
+               .fault = "rank 3: 2F0 of step 8: no",
+               .status = ExitStatus::kOutputFailed};
+  EXPECT_STREQ(EndedEarly(end).what(), "rank 3: 2F0 of step 8: no");
+  EXPECT_EQ(EndedEarly(end).status(), ExitStatus::kOutputFailed);
+  EXPECT_EQ(EndedEarly(end).end().done_steps, 3);
+  end.signal = 15;
+  EXPECT_STREQ(EndedEarly(end).what(),
+               "rank 3: 2F0 of step 8: no: interrupted after 7 of 12 steps");
+  end.fault.clear();
+  EXPECT_STREQ(EndedEarly(end).what(), "interrupted after 7 of 12 steps");
 }
 
 TEST(TrainingRun, EndsAfterAStepThatHeldOtherMemory) {

@@ -37,6 +37,22 @@ TEST(ExitGuard, LeavesAProcessThatEndsAlone) {
   EXPECT_EQ(status_of_process([] { guard_exit(std::nullopt, "stopped\n"); }), 0);
 }
 
+/// How many descriptors a program has that the process starts once it called `body`.
+template <class Body>
+int descriptors_of_started_program(const Body& body) {
+  return status_of_process([&] {
+    body();
+    ::execl("/bin/sh", "sh", "-c", "exit $(ls /proc/$$/fd | wc -l)", nullptr);
+  });
+}
+
+// It would keep the guard waiting, which ends with its process.
+TEST(ExitGuard, LeavesNothingToProgramsThatTheProcessStarts) {
+  const int usual = descriptors_of_started_program([] {});
+  EXPECT_GT(usual, 2);
+  EXPECT_EQ(descriptors_of_started_program([] { guard_exit(Seconds(60.0), "stopped\n"); }), usual);
+}
+
 // A process that it started keeps the guard's pipe open for longer than the limit.
 TEST(ExitGuard, SaysNothingOfAProcessThatHasEnded) {
   std::array<int, 2> ends{};

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "cost_model/error.h"
+#include "planner/plan/plan.h"
+#include "tests/support/scenarios.h"
+#include "tools/run/run_plan.h"
 
 namespace ptdp {
 namespace {
@@ -28,6 +31,11 @@ bool has_cuda() {
 
 std::vector<Gpu> usable_gpus() {
   return gpus_here;
+}
+
+/// Nothing runs on them.
+std::unique_ptr<Backend> make_gpu_backend(const GpuUse& /*use*/) {
+  return nullptr;
 }
 
 namespace {
@@ -197,6 +205,157 @@ TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
   EXPECT_EQ(place(plan_of(1, 8), {.rank = 1, .place = 0, .ranks_here = 4}), "");
   // NVLink between the machines of a rack.
   EXPECT_EQ(place(plan_of(8, 72), {.rank = 4, .place = 0, .ranks_here = 4}), "");
+}
+
+/// Of gpt-tiny on two GPUs of an H200's node.
+Plan plan_for_two_gpus() {
+  return make_plan(shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda"), /*gpus=*/2,
+                   /*memory_headroom=*/0.0, {.dp = 2}, Calibration{});
+}
+
+class PreparedOnGpus : public RunDeviceChoice {
+ protected:
+  PreparedOnGpus() {
+    const GpuSpec& planned = plan.scenario.cluster.gpu;
+    gpus_here.assign(2, {.name = "GPU A",
+                         .memory = planned.memory,
+                         .num_multiprocessors = planned.num_multiprocessors});
+    over_links.uses_nccl = false;
+    over_nccl.uses_nccl = true;
+  }
+  /// What preparing it throws; "" where it does not.
+  [[nodiscard]] std::string refusal(const RunRequest& request) const {
+    return refused([&] { static_cast<void>(prepare_run(plan, request)); });
+  }
+
+  const Plan plan = plan_for_two_gpus();
+  RunRequest over_links;
+  RunRequest over_nccl;
+};
+
+TEST_F(PreparedOnGpus, IsPredictedOnThePlansKindOfGpuAlone) {
+  const PreparedRun run = prepare_run(plan, over_links);
+  EXPECT_TRUE(run.is_predicted);
+  EXPECT_THAT(run.basis, testing::StartsWith("Predicted for hgx-h200 with ptdp-cuda; "));
+  EXPECT_EQ(run.device.gpus.size(), 1U) << "threads share one";
+  EXPECT_FALSE(run.uses_nccl);
+  RunRequest reproducible = over_links;
+  reproducible.is_reproducible = true;
+  EXPECT_EQ(prepare_run(plan, reproducible).basis,
+            "Not predicted: --reproducible forms weight gradients apart and sums in one order");
+  gpus_here.front().num_multiprocessors = 7;
+  gpus_here.front().name = "GPU B";
+  EXPECT_THAT(refusal(over_links), HasSubstr("--allow-other-gpu"));
+  RunRequest other = over_links;
+  other.allows_other_gpu = true;
+  EXPECT_EQ(prepare_run(plan, other).basis, "Not predicted: the plan is for " +
+                                                plan.scenario.cluster.gpu.name +
+                                                ", and this ran on cuda: GPU B");
+  gpus_here.clear();
+  const PreparedRun on_host = prepare_run(plan, over_links);
+  EXPECT_FALSE(on_host.is_predicted);
+  EXPECT_EQ(on_host.basis, "Not predicted: the plan is for hgx-h200, and this ran on cpu");
+}
+
+TEST_F(PreparedOnGpus, HasAGpuForEachRankOfNcclAndOfProcesses) {
+  const PreparedRun nccl = prepare_run(plan, over_nccl);
+  EXPECT_TRUE(nccl.uses_nccl);
+  EXPECT_EQ(nccl.device.gpus.size(), 2U);
+  RunRequest processes = over_links;
+  processes.ranks_here = 2;
+  EXPECT_EQ(prepare_run(plan, processes).device.gpus.size(), 2U);
+  gpus_here.resize(1);
+  EXPECT_THAT(refusal(over_nccl), HasSubstr("2 ranks on this machine and 1 GPU: expected a GPU for "
+                                            "each rank, or --transport threads"));
+  gpus_here.clear();
+  EXPECT_THAT(refusal(over_nccl), HasSubstr("--transport nccl: the ranks run on the host"));
+}
+
+TEST_F(PreparedOnGpus, RefusesPrecisionsAndGraphsThatTheDeviceDoesNotHave) {
+  RunRequest request = over_links;
+  request.precision = Precision::kFp64;
+  EXPECT_EQ(refusal(request),
+            "--dtype f64: GPUs compute in f32, bf16 and fp16 here; expected one of them, or "
+            "--device cpu");
+  request.precision = Precision::kFp32;
+  request.uses_graphs = true;
+  EXPECT_EQ(refusal(request), "");
+  request.device = DeviceKind::kCpu;
+  EXPECT_EQ(refusal(request),
+            "--graphs on: the ranks run on the host; expected together with --device cuda");
+}
+
+// Two ranks hold a few MB each; a GPU of a MB holds neither.
+TEST_F(PreparedOnGpus, RefusesRanksThatDoNotFit) {
+  const std::string ways_out =
+      "; --shrink runs the plan's orders and messages with tiny layers, and --rehearse one rank at "
+      "full size";
+  gpus_here.back() = {.name = "GPU B", .memory = Bytes(1e6)};
+  over_links.allows_other_gpu = true;
+  over_nccl.allows_other_gpu = true;
+  EXPECT_EQ(refusal(over_links), "") << "the first one is large";
+  EXPECT_THAT(
+      refusal(over_nccl),
+      AllOf(testing::StartsWith("config: a rank needs "),
+            testing::EndsWith("; expected at most the 0.0 GiB of its GPU, GPU B" + ways_out)));
+  gpus_here.front().memory = Bytes(1e6);
+  const std::string end = " GiB together; expected at most the 0.0 GiB of the GPUs here" + ways_out;
+  EXPECT_THAT(refusal(over_links),
+              AllOf(testing::StartsWith("config: 2 ranks need "), testing::EndsWith(end)));
+  over_links.ranks_here = 1;
+  EXPECT_THAT(refusal(over_links),
+              AllOf(testing::StartsWith("config: 1 ranks need "), testing::EndsWith(end)));
+}
+
+/// SC21's plan of 1T parameters for 3072 GPUs: 512 microbatches.
+Plan plan_of_many_ranks() {
+  return make_plan(selene_2021("1T"), /*gpus=*/3072, /*memory_headroom=*/0.0,
+                   {.tp = 8,
+                    .pp = 64,
+                    .dp = 6,
+                    .micro_batch_size = 1,
+                    .schedule = ScheduleKind::kOneFOneB,
+                    .recompute = Recompute::kFull},
+                   Calibration{});
+}
+
+// 8·128 passes of a layer a microbatch, so that a filling of 64 takes 65,536 of the 150,000 that a
+// few seconds are for: two fillings.
+TEST_F(RunDeviceChoice, IsOfFewMicrobatchesWhereAPlanIsShrunk) {
+  const Plan plan = plan_of_many_ranks();
+  RunRequest request;
+  request.shrinks = true;
+  const auto microbatches = [&](std::optional<int> asked) {
+    request.microbatches = asked;
+    const PreparedRun run = prepare_run(plan, request);
+    EXPECT_EQ(run.executed.scenario.job.global_batch_size, run.executed.schedule.num_microbatches);
+    EXPECT_EQ(run.settings.schedule.num_microbatches, run.executed.schedule.num_microbatches);
+    return run.executed.schedule.num_microbatches;
+  };
+  EXPECT_EQ(microbatches({}), 128);
+  EXPECT_EQ(microbatches(64), 64);
+  EXPECT_EQ(microbatches(512), 512);
+  EXPECT_EQ(microbatches(1000), 512) << "no more than the plan has";
+  request.microbatches = 64;
+  const PreparedRun run = prepare_run(plan, request);
+  EXPECT_EQ(run.settings.config.world_size(), 8 * 64);
+  EXPECT_EQ(run.precision, Precision::kFp32);
+  EXPECT_FALSE(run.device.is_gpu());
+  EXPECT_FALSE(run.is_predicted);
+  EXPECT_EQ(run.basis, "Not predicted: the layers are shrunk to GPT's");
+}
+
+TEST_F(RunDeviceChoice, HasNoMoreRanksThanAProcessHasThreadsFor) {
+  const Plan plan = plan_of_many_ranks();
+  RunRequest request;
+  request.device = DeviceKind::kCpu;
+  EXPECT_EQ(refused([&] { static_cast<void>(prepare_run(plan, request)); }),
+            "config: 3072 ranks are too many for the threads of one process; expected at most "
+            "1024; --shrink runs the plan's orders and messages with tiny layers, and --rehearse "
+            "one rank at full size");
+  request.ranks_here = 3071;
+  EXPECT_THAT(refused([&] { static_cast<void>(prepare_run(plan, request)); }),
+              testing::StartsWith("config: 3071 ranks need "));
 }
 
 TEST_F(RunDeviceChoice, NamesEachKindOfGpuOnce) {

@@ -68,6 +68,48 @@ TEST(RunPlan, RunsAPlanForAHostOnTheHost) {
       "cpu");
 }
 
+// A question about the program starts nothing, whatever else the line has.
+TEST(RunPlan, AnswersHelpAndVersionAndDoesNothingElse) {
+  const PlanFile plan(plan_of_four_ranks());
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"--help"},
+        {"-h", "/nowhere.json", "--steps", "0"},
+        {plan.path(), "--steps", "1", "--save", plan.in("saved"), "--help"}}) {
+    const ProgramRun run = run_run(line);
+    EXPECT_TRUE(succeeds(run));
+    EXPECT_THAT(run.output, testing::StartsWith("usage: ptdp-run plan.json"));
+    for (const char* flag : {"--rehearse", "--tune", "--shrink", "--deadline", "--resume"}) {
+      EXPECT_THAT(run.output, HasSubstr(flag));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(plan.in("saved")));
+  const ProgramRun version = run_run({"/nowhere.json", "--version"});
+  EXPECT_TRUE(succeeds(version));
+  EXPECT_THAT(version.output, testing::MatchesRegex("ptdp-run [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(RunPlan, RefusesNcclForRanksOnTheHost) {
+  EXPECT_TRUE(is_refused(run_text_of(plan_of_four_ranks(), {"--transport", "nccl"}),
+                         {"--transport nccl: the ranks run on the host; expected ranks on GPUs, or "
+                          "--transport threads\n"}));
+  EXPECT_TRUE(
+      succeeds(run_text_of(plan_of_four_ranks(), {"--transport", "threads", "--steps", "1"})));
+}
+
+// Flags of another mode, beside the mode that takes them.
+TEST(RunPlan, RefusesFlagsOfAnotherMode) {
+  for (const auto& [flags, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--plans", "2"}, "ptdp-run: --plans: expected together with --tune\n"},
+           {{"--profile-out", "x.json"},
+            "ptdp-run: --profile-out: expected together with --tune\n"},
+           {{"--stage", "all"}, "ptdp-run: --stage: expected together with --rehearse\n"},
+           {{"more.json"}, "ptdp-run: unexpected word \"more.json\" (--help shows the flags)\n"}}) {
+    const ProgramRun run = run_text_of(plan_of_four_ranks(), flags);
+    EXPECT_TRUE(is_refused(run));
+    EXPECT_EQ(run.errors, message);
+  }
+}
+
 TEST(RunPlan, RefusesADeviceThatIsNotThere) {
   const ProgramRun gpu = run_text_of(plan_of_four_ranks(), {"--device", "gpu"});
   EXPECT_TRUE(is_refused(gpu, {"--device", "cuda"}));

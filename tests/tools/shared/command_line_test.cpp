@@ -1,5 +1,6 @@
 #include "tools/shared/command_line.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -7,11 +8,178 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/commands.h"
 
 namespace ptdp {
 namespace {
+
+using testing::ElementsAre;
+
+/// The message of what a call throws.
+template <class Call>
+std::string message_of(const Call& call) {
+  try {
+    static_cast<void>(call());
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// Flags of every kind.
+boost::program_options::options_description some_flags() {
+  boost::program_options::options_description flags("flags");
+  auto option = flags.add_options();
+  option("overlap", text_value(), "what runs beside compute");
+  option("runs", texts_value(), "files");
+  option("steps,n", text_value(), "a number");
+  option("quiet", "says less");
+  option("help,h", "this text");
+  option("version", "the version");
+  return flags;
+}
+
+CommandLine some_line(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "ptdp-some");
+  std::vector<const char*> texts;
+  texts.reserve(arguments.size());
+  for (const std::string& argument : arguments) {
+    texts.push_back(argument.c_str());
+  }
+  return {static_cast<int>(texts.size()), texts.data(), some_flags()};
+}
+
+TEST(CommandLine, HasWordsAndValuesInTheirOrder) {
+  const CommandLine line =
+      some_line({"first", "--runs", "a", "-n", "3", "second", "--runs=b", "--quiet"});
+  EXPECT_THAT(line.words(), ElementsAre("first", "second"));
+  EXPECT_THAT(line.texts("runs"), ElementsAre("a", "b"));
+  EXPECT_THAT(line.texts("overlap"), ElementsAre());
+  EXPECT_TRUE(line.has("quiet"));
+  EXPECT_FALSE(line.has("overlap"));
+  EXPECT_EQ(line.text("steps"), "3");
+  EXPECT_EQ(line.text("overlap"), std::nullopt);
+  EXPECT_EQ(line.count("steps", 3, 3), 3);
+  EXPECT_EQ(line.count("overlap", 1, 2), std::nullopt);
+  EXPECT_EQ(line.number("steps", 3.0, 3.0), 3.0);
+  EXPECT_EQ(line.choice("steps", {"1", "2", "3"}), 2U);
+  EXPECT_EQ(line.choice("overlap", {"1"}), std::nullopt);
+  EXPECT_THAT(some_line({"-n", "b,a,b"}).choices("steps", {"a", "b"}), ElementsAre(1U, 0U, 1U));
+  EXPECT_THAT(line.choices("overlap", {"a"}), ElementsAre());
+}
+
+TEST(CommandLine, RefusesTheFirstWordTooManyAndFlagsThatWouldBeIgnored) {
+  const auto message = [](const auto& check) {
+    return message_of([&] {
+      check();
+      return 0;
+    });
+  };
+  const CommandLine line = some_line({"show", "more", "--quiet", "--steps", "2"});
+  EXPECT_EQ(message([&] { line.allow_words(2); }), "nothing was thrown");
+  EXPECT_EQ(message([&] { line.allow_words(1); }),
+            "unexpected word \"more\" (--help shows the flags)");
+  EXPECT_EQ(message([&] { line.allow_words(0); }),
+            "unexpected word \"show\" (--help shows the flags)");
+  EXPECT_EQ(message([&] { line.allow_only({"quiet", "steps"}); }), "nothing was thrown");
+  EXPECT_EQ(message([&] { line.allow_only({"quiet"}); }), "--steps: not used by `show` here");
+  EXPECT_EQ(message([&] { line.allow_only({"steps"}, "--tune"); }), "--quiet: not used by --tune");
+  EXPECT_EQ(message([] { some_line({"--quiet"}).allow_only({}); }), "--quiet: not used here");
+}
+
+// What processes of a job compare, and what a message tells people to run.
+TEST(CommandLine, IsQuotedForAShellWithoutOneFlagAndItsValue) {
+  const CommandLine line =
+      some_line({"my plan.json", "--steps", "2", "--runs=it's", "--runs", "", "--quiet"});
+  EXPECT_EQ(line.quoted_arguments_without("overlap"),
+            "'my plan.json' --steps 2 '--runs=it'\\''s' --runs '' --quiet");
+  EXPECT_EQ(line.quoted_arguments_without("steps"),
+            "'my plan.json' '--runs=it'\\''s' --runs '' --quiet");
+  EXPECT_EQ(line.quoted_arguments_without("runs"), "'my plan.json' --steps 2 --quiet");
+  EXPECT_EQ(some_line({"--steps=2", "--quiet"}).quoted_arguments_without("steps"), "--quiet");
+}
+
+TEST(OverlapChoice, IsWhatIsNamedOrNothingWithoutTheFlag) {
+  struct Row {
+    const char* text;
+    Overlap overlap;
+  };
+  for (const Row& row : {Row{"none", {}},
+                         Row{"all",
+                             {.messages = true,
+                             .reductions = true,
+                             .gathers = true,
+                             .tensor = true,
+                             .as_possible = true}},
+                         Row{"messages", {.messages = true}},
+                         Row{"reductions", {.reductions = true}}, Row{"tensor", {.tensor = true}},
+                         Row{"gathers,reductions", {.reductions = true, .gathers = true}},
+                         Row{"tensor,messages", {.messages = true, .tensor = true}}}) {
+    const std::optional<Overlap> found = overlap_choice(some_line({"--overlap", row.text}));
+    ASSERT_TRUE(found) << row.text;
+    EXPECT_EQ(found->messages, row.overlap.messages) << row.text;
+    EXPECT_EQ(found->reductions, row.overlap.reductions) << row.text;
+    EXPECT_EQ(found->gathers, row.overlap.gathers) << row.text;
+    EXPECT_EQ(found->tensor, row.overlap.tensor) << row.text;
+    EXPECT_EQ(found->as_possible, row.overlap.as_possible) << row.text;
+  }
+  EXPECT_FALSE(overlap_choice(some_line({})).has_value()) << "what the stack overlaps";
+}
+
+// The bounds are 1 and 10^18.
+TEST(NumberWithSuffix, IsThousandsMillionsBillionsOrTrillions) {
+  for (const auto& [text, value] : {std::pair("1", 1.0),
+                                    {"0.001K", 1.0},
+                                    {"2.5K", 2500.0},
+                                    {"3M", 3e6},
+                                    {"450B", 450e9},
+                                    {"1.5T", 1.5e12},
+                                    {"300e9", 300e9},
+                                    {"1e18", 1e18},
+                                    {"1000000T", 1e18}}) {
+    EXPECT_DOUBLE_EQ(parse_with_suffix(text, "--tokens"), value) << text;
+  }
+  for (const std::string text : {"0.999", "0.0009K", "1.001e18", "1000001T", "1k", "TT", ""}) {
+    EXPECT_EQ(message_of([&] { return parse_with_suffix(text, "--tokens"); }),
+              "--tokens: expected a number from 1 to 1e18, with K, M, B or T behind it if you "
+              "like, got \"" +
+                  text + '"');
+  }
+}
+
+TEST(Fraction, IsANumberBelowOneOrAPercentage) {
+  for (const auto& [text, value] : {std::pair("0", 0.0),
+                                    {"0%", 0.0},
+                                    {"0.08", 0.08},
+                                    {"8%", 0.08},
+                                    {"0.9999", 0.9999},
+                                    {"99.99%", 0.9999}}) {
+    EXPECT_DOUBLE_EQ(parse_fraction(text, "--memory-headroom"), value) << text;
+  }
+  for (const std::string text : {"0.99991", "99.991%", "-0.01", "8 %", "%8", "8%%"}) {
+    EXPECT_EQ(message_of([&] { return parse_fraction(text, "--memory-headroom"); }),
+              "--memory-headroom: expected a fraction from 0 to 0.9999 or a percentage, got \"" +
+                  text + '"');
+  }
+}
+
+TEST(StandardAnswer, IsTheUsageOrTheVersionWhereOneIsAskedFor) {
+  const auto answer = [](const std::vector<std::string>& arguments) {
+    return standard_answer(some_line(arguments), "ptdp-some", "usage: some\n", some_flags());
+  };
+  EXPECT_FALSE(answer({"plan.json", "--quiet"}).has_value());
+  EXPECT_EQ(answer({"--version"}).value().substr(0, 10), "ptdp-some ");
+  EXPECT_EQ(answer({"--version"}).value().back(), '\n');
+  for (const char* flag : {"-h", "--help"}) {
+    EXPECT_THAT(answer({flag, "--version"}).value(),
+                testing::AllOf(testing::StartsWith("usage: some\n"),
+                               testing::HasSubstr("what runs beside compute")));
+  }
+}
 
 constexpr std::size_t kMoreThanThereIs = std::size_t{1} << 62;
 

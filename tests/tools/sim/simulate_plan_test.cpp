@@ -234,6 +234,61 @@ TEST(SimulatePlan, DrawsAWindow) {
   EXPECT_EQ(run.output.find("\nrank 0 "), std::string::npos);
 }
 
+/// The label of the drawing's last column: "|13.87 ms" behind the last bar of its head.
+std::string drawn_until(const ProgramRun& run) {
+  EXPECT_TRUE(succeeds(run));
+  const std::size_t head = run.output.find("|0 s ");
+  EXPECT_NE(head, std::string::npos) << run.output;
+  const std::string line = run.output.substr(head, run.output.find('\n', head) - head);
+  return line.substr(line.rfind('|') + 1);
+}
+
+// Twenty columns have room for a part of the eight microbatches alone.
+TEST(SimulatePlan, DrawsToTheEndWhereABeginningIsGiven) {
+  const std::string line = "until the last action  ";
+  const std::string whole = simulate_tiny({}).output;
+  const std::size_t at = whole.find(line) + line.size();
+  const std::string end = whole.substr(at, whole.find('\n', at) - at);
+  const ProgramRun short_of_room = simulate_tiny({"--columns", "20"});
+  EXPECT_NE(drawn_until(short_of_room), end);
+  EXPECT_THAT(short_of_room.output, HasSubstr("another with --from and --to"));
+  EXPECT_EQ(drawn_until(simulate_tiny({"--columns", "20", "--from", "0"})), end);
+  EXPECT_EQ(drawn_until(simulate_tiny({"--columns", "20", "--to", "0.0001"})), "0.1 ms");
+  EXPECT_EQ(drawn_until(simulate_tiny({"--from", "0", "--to", "0.001"})), "1 ms");
+}
+
+TEST(SimulatePlan, DrawsTheRanksThatAreAskedFor) {
+  const auto drawn = [](const std::string& ranks) {
+    const std::string text = simulate_tiny({"--ranks", ranks}).output;
+    return std::pair(text.find("\nrank 0 ") != std::string::npos,
+                     text.find("\nrank 1 ") != std::string::npos);
+  };
+  EXPECT_EQ(drawn("0"), std::pair(true, false));
+  EXPECT_EQ(drawn("1"), std::pair(false, true));
+  EXPECT_EQ(drawn("0:0"), std::pair(true, false));
+  EXPECT_EQ(drawn("0:1"), std::pair(true, true));
+}
+
+// Without a seed it is 0; without a sigma there is nothing to draw.
+TEST(SimulatePlan, HasTheSeedOfNoughtUnlessOneIsGiven) {
+  EXPECT_EQ(json_of_tiny({"--jitter", "sigma=0.1"}),
+            json_of_tiny({"--jitter", "seed=0,sigma=0.1"}));
+  EXPECT_EQ(json_of_tiny({"--jitter", "sigma=0,seed=0"})["step_s"], json_of_tiny({})["step_s"]);
+}
+
+// A flag that is taken and then ignored would be believed.
+TEST(SimulatePlan, RefusesWhatAPlanHasAndWhatAComparisonDoesNotDraw) {
+  for (const char* flag : {"--pp", "--vpp", "--microbatches", "--microbatch-group-size",
+                           "--memory-limit", "--durations"}) {
+    EXPECT_TRUE(is_refused(simulate_tiny({flag, "2"}),
+                           {std::string(flag) + ": not used with a plan, which has its own"}));
+  }
+  for (const char* flag : {"--trace", "--from", "--to", "--ranks", "--rows", "--columns"}) {
+    EXPECT_TRUE(is_refused(simulate_tiny({"--schedule", "all", flag, "1"}),
+                           {std::string(flag) + ": not used with --schedule all"}));
+  }
+}
+
 TEST(SimulatePlan, RefusesBadFlagsNamingThem) {
   struct Case {
     std::vector<std::string> flags;
@@ -252,6 +307,22 @@ TEST(SimulatePlan, RefusesBadFlagsNamingThem) {
            {{"--slow", "rank=1,factor=nan"}, "--slow: factor"},
            {{"--jitter", "0.1"}, "--jitter: expected sigma=S"},
            {{"--jitter", "sigma=-1"}, "--jitter: sigma"},
+           {{"--jitter", "sigma=10.1"},
+            "--jitter: sigma: expected a number from 0 to 10, got \"10.1\""},
+           {{"--jitter", "seed=1"},
+            "--jitter: expected sigma=S or sigma=S,seed=N such as sigma=0.02,seed=1, got "
+            "\"seed=1\""},
+           {{"--slow", "rank=1,factor=1001"},
+            "--slow: factor: expected a number from 0.001 to 1000, got \"1001\""},
+           {{"--slow", "rank=1,rank=0,factor=2"},
+            "--slow: expected rank=R,factor=F such as rank=3,factor=1.1, got "
+            "\"rank=1,rank=0,factor=2\""},
+           {{"--from", "0.02", "--to", "0.01"},
+            "--from, --to: expected a beginning before the end, got 0.02 and 0.01"},
+           {{"--ranks", "1:0"}, "--ranks: expected the first rank before the last, got \"1:0\""},
+           {{"--ranks", "2"}, "--ranks: expected a whole number from 0 to 1, got \"2\""},
+           {{"--columns", "1001"}, "--columns: expected a whole number from 1 to 1000, got"},
+           {{"--rows", "4097"}, "--rows: expected a whole number from 1 to 4096, got"},
            {{"--links", "both"}, "--links"},
            {{"--from", "2e9"}, "--from"},
            {{"--from", "0.0001", "--to", "0.0001"}, "--from, --to"},
