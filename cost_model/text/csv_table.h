@@ -15,7 +15,7 @@ namespace ptdp {
 /// in LF or CRLF; a byte-order mark is ignored.
 class CsvTable {
  public:
-  /// Throws Error for what read_file refuses (64 MiB), invalid UTF-8, control characters, an
+  /// Throws Error for what read_file refuses (16 MiB), invalid UTF-8, control characters, an
   /// unclosed quote, a repeated or empty column name, a row whose number of fields differs from the
   /// header's, and a table without a header.
   [[nodiscard]] static CsvTable from_file(const std::filesystem::path& path);
