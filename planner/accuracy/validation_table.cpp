@@ -143,7 +143,7 @@ std::string ranking_table(const ValidationReport& report) {
     text += fmt::format("{:<48}", group.group + ": mean regret of " + std::to_string(all.sets)) +
             ranking_columns(all, all.mean_regret, all.mean_regret_of_three) + "  " +
             ranking_columns(without, without.mean_regret, without.mean_regret_of_three) + "\n";
-    text += fmt::format("{:<48}{:>37.1f} {:>7.1f} {:>31.1f} {:>7.1f}\n", group.group + ": largest",
+    text += fmt::format("{:<48}{:>30.1f} {:>7.1f} {:>31.1f} {:>7.1f}\n", group.group + ": largest",
                         100.0 * all.max_regret, 100.0 * all.max_regret_of_three,
                         100.0 * without.max_regret, 100.0 * without.max_regret_of_three);
   }

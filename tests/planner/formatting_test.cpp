@@ -28,5 +28,64 @@ TEST(Duration, HasFourDigits) {
   EXPECT_EQ(duration(Seconds(36.0 * 86400.0)), "36 days");
 }
 
+// A unit begins at 1 of it, but for hours and days, which begin at two.
+TEST(Duration, ChangesItsUnitAtTheSameTimeAlways) {
+  EXPECT_EQ(duration(Seconds(0.0)), "0 ms");
+  EXPECT_EQ(duration(Seconds(0.9994)), "999.4 ms");
+  EXPECT_EQ(duration(Seconds(1.0)), "1 s");
+  EXPECT_EQ(duration(Seconds(7199.0)), "7199 s");
+  EXPECT_EQ(duration(Seconds(7200.0)), "2 hours");
+  EXPECT_EQ(duration(Seconds(47.5 * 3600.0)), "47.5 hours");
+  EXPECT_EQ(duration(Seconds(48.0 * 3600.0)), "2 days");
+}
+
+TEST(Bytes, AreInPowersOfAThousand) {
+  EXPECT_EQ(bytes(Bytes(4096.0)), "0.0041 MB");
+  EXPECT_EQ(bytes(Bytes(998e6)), "998 MB");
+  EXPECT_EQ(bytes(Bytes(1e9)), "1 GB");
+  EXPECT_EQ(bytes(Bytes(2.345e11)), "234 GB");
+  EXPECT_EQ(bytes(Bytes(1e12)), "1 TB");
+}
+
+TEST(Rate, HasFourDigitsInTheUnitThatSuits) {
+  EXPECT_EQ(rate(FlopsPerSecond(12.345e6)), "12.35 MFLOP/s");
+  EXPECT_EQ(rate(FlopsPerSecond(1e9)), "1 GFLOP/s");
+  EXPECT_EQ(rate(FlopsPerSecond(999.9e9)), "999.9 GFLOP/s");
+  EXPECT_EQ(rate(FlopsPerSecond(163.24e12)), "163.2 TFLOP/s");
+}
+
+TEST(Percent, IsOfAFraction) {
+  EXPECT_EQ(percent(0.1234), "12.3 %");
+  EXPECT_EQ(signed_percent(0.1234), "+12.3 %");
+  EXPECT_EQ(signed_percent(-0.5), "-50.0 %");
+}
+
+// 3 s predicted for 4 s are a quarter too few; of what was not measured there is no error.
+TEST(ErrorOf, IsThePredictionsAndNothingWhereOneIsMissing) {
+  EXPECT_EQ(error_of(Seconds(3.0), Seconds(4.0)), "-25.0 %");
+  EXPECT_EQ(error_of(Seconds(5.0), Seconds(4.0)), "+25.0 %");
+  EXPECT_EQ(error_of(Seconds(0.0), Seconds(4.0)), "");
+  EXPECT_EQ(error_of(Seconds(4.0), Seconds(0.0)), "");
+}
+
+TEST(Rows, HaveTheirValuesBeneathEachOther) {
+  EXPECT_EQ(row("GPUs", "8 used"), "  GPUs                   8 used\n");
+  // A third of 30 characters; the whole is all of them.
+  EXPECT_EQ(share_row("bubble", Seconds(0.5), Seconds(1.5)),
+            "  bubble                     500 ms  33.3 %  ##########\n");
+  EXPECT_EQ(share_row("all", Seconds(1.5), Seconds(1.5)),
+            "  all                         1.5 s 100.0 %  " + std::string(30, '#') + "\n");
+}
+
+TEST(ZeroRemark, IsOfShardsThatAPipelineDoesNotKeep) {
+  const auto is_remarked = [](int pp, int stage) {
+    return !zero_remark({.pp = pp, .dp = 2, .zero_stage = stage}).empty();
+  };
+  for (const int stage : {0, 1, 2, 3}) {
+    EXPECT_FALSE(is_remarked(1, stage)) << stage;
+    EXPECT_EQ(is_remarked(2, stage), stage >= 2) << stage;
+  }
+}
+
 }  // namespace
 }  // namespace ptdp

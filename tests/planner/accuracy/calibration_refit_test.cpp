@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <memory>
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "tests/planner/costed_runs.h"
@@ -97,6 +98,47 @@ TEST(WriteCalibrations, RefusesToWriteNothing) {
               }),
               HasSubstr("nothing to write"));
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "new"));
+}
+
+// Three runs of 1.2; two are too few for a factor.
+TEST(RefitTable, ShowsFactorsAndErrorsBesideTheShippedOnes) {
+  const auto made_up = [](const std::string& stack, std::size_t runs) {
+    Refit refit{.calibration = {.cluster = "c", .stack = stack},
+                .shipped_errors = {.mean_absolute = 0.25},
+                .in_sample = {.mean_absolute = 0.1},
+                .leave_one_out = {.mean_absolute = 0.125}};
+    refit.calibration.runs.resize(runs);
+    for (NamedCalibrationRun& run : refit.calibration.runs) {
+      run.run = {.measured = Seconds(1.2), .predicted = Seconds(1.0)};
+    }
+    return refit;
+  };
+  std::vector<Refit> refits = {made_up("s", 3), made_up("t", 2)};
+  refits[0].shipped = {.factor = 1.5, .points = std::vector<RunPoint>(3)};
+  refits[1].calibration.has_experts = true;
+  EXPECT_THAT(
+      to_table(refits, {}),
+      testing::EndsWith("\nc + s                                                3    x1.500   25.0"
+                        "    x1.200      10.0          12.5\n"
+                        "c + t, experts                                       2      none   25.0"
+                        "  none: fewer than 3 runs\n"));
+}
+
+// Runs of ptdp-run hold their profiles: those of one name must be one.
+TEST(Refit, RefusesTwoMachinesOfOneName) {
+  std::vector<CostedRun> runs = runs_of("megatron-lm-2021", {1.2, 1.2, 1.2});
+  Scenario scenario = scenario_of(runs[0]);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].run.source = std::string(1, static_cast<char>('a' + i)) + ".json";
+    runs[i].scenario = std::make_shared<const Scenario>(scenario);
+  }
+  EXPECT_EQ(refit(runs, "files").size(), 1U);
+  scenario.cluster.nvlink.efficiency *= 0.5;
+  runs[2].scenario = std::make_shared<const Scenario>(scenario);
+  EXPECT_EQ(
+      message_of([&] { return refit(runs, "files"); }),
+      "c.json: its selene-a100 or megatron-lm-2021 differs from that of a.json; expected runs "
+      "of one machine");
 }
 
 }  // namespace

@@ -198,5 +198,12 @@ TEST(FindPublishedRuns, AreOfTheSameModelBatchAndNumberOfGpus) {
   EXPECT_THAT(found, testing::ElementsAre("this", "place"));
 }
 
+TEST(FirstSkipped, SaysWhyAndHowManyMoreThereAre) {
+  EXPECT_EQ(first_skipped({}), "there is none");
+  const SkippedRun one{.id = "x", .group = "g", .reason = "why"};
+  EXPECT_EQ(first_skipped({one}), "x: why");
+  EXPECT_EQ(first_skipped({one, {.id = "y"}, {.id = "z"}}), "x: why (and 2 more)");
+}
+
 }  // namespace
 }  // namespace ptdp

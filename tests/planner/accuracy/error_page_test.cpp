@@ -65,5 +65,37 @@ TEST(PublishedNotes, NameEveryGroupThatNeedsThemAndNoOther) {
   }
 }
 
+// Group a is off by -20 %, three times; b by +25 and +100 %, of one stack each. With the others'
+// factor of 1.25 a is right; b has too few others, and so no factor. Of the half-widths without
+// calibration see interval.h: (1.40 - 0.91) / 2.
+TEST(ErrorPage, TabulatesErrorsIntervalsAndFactors) {
+  CostedRuns runs;
+  for (int i = 0; i < 4; ++i) {
+    runs.costed.push_back(run_of("one", "a", 1.25));
+  }
+  runs.costed.push_back(run_of("two", "b", 0.8));
+  runs.costed.push_back(run_of("two", "b", 0.5));
+  runs.skipped = {{"x", "g", "no profile"}, {"y", "h", "no profile"}, {"z", "g", "another"}};
+  const std::string page = error_page(runs, {});
+  EXPECT_THAT(page,
+              HasSubstr("| a | 4 | 20.0 | 20.0 | 20.0 | 20.0 | -20.0 | 0.0 | 0.0 | 0.0 | 0.0 | "
+                        "+0.0 |\n"
+                        "| b | 2 | 62.5 | 62.5 | 92.5 | 100.0 | +62.5 | 62.5 | 62.5 | 92.5 | "
+                        "100.0 | +62.5 |\n"
+                        "| **all** | 6 | 34.2 | 20.0 | 62.5 | 100.0 | +7.5 | 20.8 | 0.0 | 62.5 | "
+                        "100.0 | +20.8 |\n"));
+  EXPECT_THAT(page, HasSubstr("\n| a | 4 | 100 | 24.5 | 100 | "));
+  EXPECT_THAT(page, HasSubstr("\n| b | 2 | 0 | 24.5 | 0 | 24.5 | 0 | "));
+  EXPECT_THAT(page, HasSubstr("\n| selene-a100 | one | dense | 4 | 1.250 | 20.0 | 0.0 | 0.0 |\n"
+                              "| selene-a100 | two | dense | 2 | too few rows | 62.5 | 62.5 | 62.5 "
+                              "|\n"));
+  EXPECT_THAT(page, HasSubstr("\n## Not modelled\n\n3 of 9 rows.\n\n"
+                              "| reason | rows | groups |\n|---|---|---|\n"
+                              "| another | 1 | g |\n| no profile | 2 | g, h |\n"));
+  // The worst first.
+  EXPECT_LT(page.find("\n### b: median 62.5 %\n"), page.find("\n### a: median 20.0 %\n"));
+  EXPECT_THAT(page, HasSubstr("\n### a: median 20.0 %\n"));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -57,5 +57,36 @@ TEST(HeldOutCoverage, KnowsNothingOfTheGroup) {
   EXPECT_EQ(summarize(coverages).inside_interval, 0.5);
 }
 
+// On one stack the three of a are calibrated by the four of b, and these by the three of a.
+TEST(HeldOutCoverage, CountsRunsAndWidthsOfEachKind) {
+  std::vector<CostedRun> runs = two_groups();
+  runs.push_back(run_of("two", "b", 1.5));  // alone on its stack
+  const std::vector<HeldOutCoverage> coverages = held_out_coverage(runs);
+  ASSERT_EQ(coverages.size(), 2U);
+  EXPECT_EQ(coverages[0].group, "a");
+  EXPECT_EQ(coverages[0].num_runs, 3);
+  EXPECT_EQ(coverages[0].num_calibrated, 3);
+  EXPECT_EQ(coverages[0].calibrated_half_widths.size(), 3U);
+  EXPECT_TRUE(coverages[0].uncalibrated_half_widths.empty());
+  EXPECT_EQ(coverages[1].num_runs, 5);
+  EXPECT_EQ(coverages[1].num_calibrated, 4);
+  EXPECT_EQ(coverages[1].calibrated_half_widths.size(), 4U);
+  EXPECT_EQ(coverages[1].uncalibrated_half_widths.size(), 1U);
+}
+
+// Groups count alike, however many runs they have; widths are those of all runs.
+TEST(HeldOutCoverage, IsTheMeanOfTheGroups) {
+  const CoverageSummary summary = summarize(
+      {{.group = "a",
+        .num_runs = 10,
+        .inside_interval = 0.9,
+        .calibrated_half_widths = {0.1, 0.2},
+        .uncalibrated_half_widths = {0.3}},
+       {.group = "b", .num_runs = 1, .inside_interval = 0.5, .calibrated_half_widths = {0.4}}});
+  EXPECT_NEAR(summary.inside_interval, 0.7, 1e-12);
+  EXPECT_EQ(summary.calibrated_half_widths, (std::vector<double>{0.1, 0.2, 0.4}));
+  EXPECT_EQ(summary.uncalibrated_half_widths, std::vector<double>{0.3});
+}
+
 }  // namespace
 }  // namespace ptdp

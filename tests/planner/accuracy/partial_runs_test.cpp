@@ -270,5 +270,123 @@ TEST(PartialRuns, OfPublishedModelsHoldWhatWasMeasured) {
   }
 }
 
+/// A row that measured 10 s, with what its completions were predicted.
+ValidatedPartialRun made_up_row(const std::string& id, const std::string& group, double best,
+                                double low, double high) {
+  ValidatedPartialRun row{.id = id,
+                          .group = group,
+                          .unknown = {"dp"},
+                          .tried = 6,
+                          .completions = 4,
+                          .fastest = Seconds(best),
+                          .slowest = Seconds(best + 1.0),
+                          .low = Seconds(low),
+                          .high = Seconds(high)};
+  row.best.costed.run.iteration_time = Seconds(10.0);
+  row.best.costed.run.global_batch_size = 32;
+  row.best.costed.predicted = Seconds(best);
+  row.best.calibration.interval = {0.9, 1.1};
+  return row;
+}
+
+/// Of group g: 8 s, within 7 to 14 but not by its best alone; 12 s, calibrated, not within 11 to
+/// 13, of completions of which none fits. Of no group: 10 s.
+std::vector<ValidatedPartialRun> made_up_rows() {
+  std::vector<ValidatedPartialRun> rows = {made_up_row("p1", "g", 8.0, 7.0, 14.0),
+                                           made_up_row("p2", "g", 12.0, 11.0, 13.0),
+                                           made_up_row("p3", "", 10.0, 9.0, 11.0)};
+  rows[0].unknown = {"dp", "mbs"};
+  rows[1].fits = false;
+  rows[1].best.calibration.support.num_runs = 3;
+  return rows;
+}
+
+// Half-widths of 7/21, 2/24 and 2/20; errors of the best of -20, +20 and 0 %.
+TEST(PartialGroups, SummariseRowsByGroupAndAllOfThem) {
+  const std::vector<PartialGroup> groups = partial_groups(made_up_rows());
+  ASSERT_THAT(groups, SizeIs(3));
+  EXPECT_EQ(groups[0].group, "(none)");
+  EXPECT_NEAR(groups[0].best_inside, 1.0, 1e-12);
+  const PartialGroup& g = groups[1];
+  EXPECT_EQ(g.rows, 2);
+  EXPECT_EQ(g.calibrated, 1);
+  EXPECT_EQ(g.too_large, 1);
+  EXPECT_NEAR(g.inside_interval, 0.5, 1e-12);
+  EXPECT_NEAR(g.best_inside, 0.0, 1e-12);
+  EXPECT_NEAR(g.median_half_width, (1.0 / 3.0 + 1.0 / 12.0) / 2.0, 1e-12);
+  EXPECT_NEAR(g.median_best_error, 0.2, 1e-12);
+  const PartialGroup& all = groups[2];
+  EXPECT_EQ(all.group, "all");
+  EXPECT_EQ(all.rows, 3);
+  EXPECT_NEAR(all.inside_interval, 2.0 / 3.0, 1e-12);
+  EXPECT_NEAR(all.best_inside, 1.0 / 3.0, 1e-12);
+  EXPECT_NEAR(all.median_half_width, 0.1, 1e-12);
+  EXPECT_NEAR(all.median_best_error, 0.2, 1e-12);
+  EXPECT_THAT(partial_groups({}), IsEmpty());
+}
+
+TEST(PartialTable, ShowsRangesIntervalsAndWhatIsUnknown) {
+  EXPECT_THAT(
+      partial_table(made_up_rows()),
+      HasSubstr(
+          "\np1                                   10           8          9           7"
+          "         14  -20.0%      6     4  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
+          "(dp, mbs)\n"
+          "p2                                   10          12         13          11"
+          "         13  +20.0%      6     0  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
+          "(dp)  outside  fits nowhere\n"
+          "p3                                   10          10         11           9"
+          "         11   +0.0%      6     4  tp=1 pp=1 dp=1 b=1 1f1b recompute=none, batch 32 "
+          "(dp)\n\n"));
+  EXPECT_THAT(
+      partial_table(made_up_rows()),
+      HasSubstr("\n(none)                       1     100      10.0          100         0.0\n"
+                "g                            2      50      20.8            0        20.0\n"
+                "all                          3      67      10.0           33        20.0\n"));
+}
+
+// The same rows as they are and as if all had been right by calibration.
+TEST(PartialSection, SetsRowsAsTheyAreBesideCalibratedOnes) {
+  std::vector<ValidatedPartialRun> calibrated = made_up_rows();
+  for (ValidatedPartialRun& row : calibrated) {
+    row.best.costed.predicted = Seconds(10.0);
+    row.low = Seconds(9.5);
+    row.high = Seconds(10.5);
+    row.best.calibration.support.num_runs = 3;
+  }
+  const std::string text = partial_section(made_up_rows(), calibrated);
+  EXPECT_THAT(text,
+              HasSubstr("\n| (none) | 1 | 0 | 100 | 10.0 | 100 | 0.0 | 1 | 100 | 5.0 | 100 | 0.0 "
+                        "|\n"
+                        "| g | 2 | 1 | 50 | 20.8 | 0 | 20.0 | 2 | 100 | 5.0 | 100 | 0.0 |\n"
+                        "| **all** | 3 | 1 | 67 | 10.0 | 33 | 20.0 | 3 | 100 | 5.0 | 100 | 0.0 "
+                        "|\n"
+                        "\nOutside as it is, with the error of the best: p2 (+20.0 %).\n"));
+  EXPECT_THAT(partial_section(calibrated, calibrated), HasSubstr("\nNone is outside as it is.\n"));
+  EXPECT_THAT(partial_section({}, {}), HasSubstr("\n\nNone.\n"));
+}
+
+TEST(PartialJson, HoldsEachFigureUnderItsName) {
+  std::vector<ObjectWriter> written = partial_json(made_up_rows());
+  ASSERT_THAT(written, SizeIs(3));
+  const nlohmann::json json = nlohmann::json::parse(written[1].dump());
+  EXPECT_EQ(json["id"], "p2");
+  EXPECT_EQ(json["unknown"], nlohmann::json::array({"dp"}));
+  EXPECT_EQ(json["tried"], 6);
+  EXPECT_EQ(json["completions"], 4);
+  EXPECT_EQ(json["fits"], false);
+  EXPECT_EQ(json["measured_s"], 10.0);
+  EXPECT_EQ(json["predicted_s"], (nlohmann::json{12.0, 13.0}));
+  EXPECT_EQ(json["interval_s"], (nlohmann::json{11.0, 13.0}));
+  EXPECT_EQ(json["inside"], false);
+  const nlohmann::json& best = json["best"];
+  EXPECT_EQ(best["global_batch_size"], 32);
+  EXPECT_EQ(best["predicted_s"], 12.0);
+  EXPECT_NEAR(best["interval_s"][0], 10.8, 1e-9);
+  EXPECT_NEAR(best["interval_s"][1], 13.2, 1e-9);
+  EXPECT_NEAR(best["error_pct"], 20.0, 1e-9);
+  EXPECT_EQ(best["calibration_runs"], 3);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cost_model/error.h"
+#include "cost_model/text/csv_table.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {
@@ -140,6 +141,154 @@ TEST(PlanningCsv, HasAsManyFieldsInEveryLine) {
       EXPECT_EQ(std::count(line.begin(), line.end(), ','), 32) << line;
     }
   }
+}
+
+/// A plan of a configuration that nothing but its figures in a table can be told from.
+PlanningResult made_up_answer() {
+  PlanningResult result{
+      .scenario = selene_2021("1T"), .options = {.gpus = 4000}, .calibration = {.factor = 2.0}};
+  const ParallelConfig planned{.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
+  Plan plan = make_plan(result.scenario, 4000, 0.0, planned, {});
+  plan.config = {.tp = 2,
+                 .pp = 3,
+                 .dp = 4,
+                 .cp = 5,
+                 .ep = 6,
+                 .etp = 7,
+                 .vpp = 8,
+                 .micro_batch_size = 9,
+                 .schedule = ScheduleKind::kGPipe,
+                 .recompute = Recompute::kFull,
+                 .recompute_method = RecomputeMethod::kUniform,
+                 .recompute_num_layers = 10,
+                 .sequence_parallel = true,
+                 .zero_stage = 3,
+                 .dp_replicate = 11,
+                 .reshard_after_forward = false,
+                 .offload = Offload::kActivations,
+                 .offload_num_layers = 12};
+  plan.predicted.iteration_time = {
+      .value = Seconds(20.0), .low = Seconds(18.0), .high = Seconds(24.0)};
+  plan.predicted.per_gpu = {
+      .value = teraflops(160.0), .low = teraflops(1.0), .high = teraflops(1.0)};
+  plan.predicted.mfu.value = 0.375;
+  plan.predicted.hfu.value = 0.5;
+  plan.predicted.tokens_per_second = {.value = 1e6, .low = 5e5, .high = 2e6};
+  plan.memory = {.heaviest_stage = 0, .stages = {{.weights = gibibytes(50.0)}}};
+  result.plans = {plan};
+  result.search.best = {{planned, Seconds(10.0), gibibytes(50.0)}};
+  result.search.pareto = {{planned, Seconds(10.0), gibibytes(50.0)}};
+  result.baselines = {{.name = "a rule",
+                       .source = "a book",
+                       .choice = Candidate{planned, Seconds(12.5), gibibytes(40.0)}},
+                      {.name = "another"}};
+  return result;
+}
+
+// 36e9 tokens at 1e6 a second are 10 hours, 1200 of 2·3·4·5 GPUs, at 2 each.
+TEST(PlanningCsv, HasEachFigureUnderItsName) {
+  const auto table = [](const RunBudget& budget) {
+    return CsvTable::from_text(to_csv(made_up_answer(), budget), "csv");
+  };
+  const CsvTable csv = table({.tokens = 36e9, .price_per_gpu_hour = 2.0});
+  const std::vector<std::pair<const char*, const char*>> expected = {
+      {"tp", "2"},
+      {"pp", "3"},
+      {"dp", "4"},
+      {"vpp", "8"},
+      {"micro_batch_size", "9"},
+      {"schedule", "gpipe"},
+      {"recompute", "full"},
+      {"sequence_parallel", "1"},
+      {"zero_stage", "3"},
+      {"gpus_used", "120"},
+      {"iteration_time_s", "20"},
+      {"iteration_time_low_s", "18"},
+      {"iteration_time_high_s", "24"},
+      {"tflops_per_gpu", "160"},
+      {"mfu", "0.375"},
+      {"hfu", "0.5"},
+      {"tokens_per_s", "1e+06"},
+      {"peak_GiB", "50"},
+      {"training_s", "36000"},
+      {"gpu_hours", "1200"},
+      {"cost", "2400"},
+      {"run_by_stack", "0"},
+      {"ep", "6"},
+      {"etp", "7"},
+      {"cp", "5"},
+      {"dp_replicate", "11"},
+      {"reshard_after_forward", "0"},
+      {"recompute_modules", ""},
+      {"recompute_method", "uniform"},
+      {"recompute_num_layers", "10"},
+      {"offload", "activations"},
+      {"offload_num_layers", "12"},
+      {"proven", "1"}};
+  ASSERT_EQ(csv.columns().size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(csv.columns()[i], expected[i].first);
+    EXPECT_EQ(csv.text(0, expected[i].first), expected[i].second) << expected[i].first;
+  }
+  EXPECT_EQ(table({.tokens = 36e9}).text(0, "cost"), "");
+  EXPECT_EQ(table({.tokens = 36e9}).text(0, "gpu_hours"), "1200");
+  EXPECT_EQ(table({}).text(0, "training_s"), "");
+  PlanningResult result = made_up_answer();
+  result.search.is_proven = false;
+  ParallelConfig& config = result.plans[0].config;
+  config = {.pp = 2,
+            .recompute = Recompute::kSelective,
+            .recompute_modules = {RecomputeModule::kCoreAttention, RecomputeModule::kMlp}};
+  const CsvTable selective = CsvTable::from_text(to_csv(result), "csv");
+  EXPECT_EQ(selective.text(0, "recompute_modules"), "core_attn+mlp");
+  EXPECT_EQ(selective.text(0, "recompute_method"), "");
+  EXPECT_EQ(selective.text(0, "run_by_stack"), "1");
+  EXPECT_EQ(selective.text(0, "reshard_after_forward"), "1");
+  EXPECT_EQ(selective.text(0, "offload_num_layers"), "");
+  EXPECT_EQ(selective.text(0, "proven"), "0");
+}
+
+// Candidates are calibrated by 2; a rule that takes 12.5 s loses a quarter against 10 s.
+TEST(PlanningJson, HoldsCandidatesCalibratedAndRulesBesideThem) {
+  using Json = nlohmann::json;
+  PlanningResult result = made_up_answer();
+  result.search.enumerated = 5;
+  result.search.feasible = 2;
+  result.search.violations = {{Constraint::kHeadsByTp, 3}};
+  Json json = Json::parse(to_json(result, {.tokens = 36e9, .price_per_gpu_hour = 2.0}));
+  EXPECT_EQ(json["plans"][0]["gpus_used"], 120);
+  EXPECT_EQ(json["plans"][0]["run_by_stack"], false);
+  EXPECT_EQ(json["plans"][0]["changes_semantics"], false);
+  EXPECT_EQ(json["plans"][0]["training"], (Json{{"tokens", 36e9},
+                                                {"time_s", 36000.0},
+                                                {"interval_s", {18000.0, 72000.0}},
+                                                {"gpu_hours", 1200.0},
+                                                {"gpu_hours_interval", {600.0, 2400.0}},
+                                                {"cost", 2400.0},
+                                                {"cost_interval", {1200.0, 4800.0}}}));
+  EXPECT_EQ(json["pareto"][0]["iteration_time_s"], 20.0);
+  EXPECT_EQ(json["pareto"][0]["peak_GiB"], 50.0);
+  EXPECT_EQ(json["baselines"][0]["choice"]["iteration_time_s"], 25.0);
+  EXPECT_EQ(json["baselines"][0]["source"], "a book");
+  EXPECT_EQ(json["baselines"][0]["loss"], 0.25);
+  EXPECT_EQ(json["baselines"][1], (Json{{"name", "another"}, {"source", ""}, {"fits", false}}));
+  EXPECT_EQ(json["candidates"]["enumerated"], 5);
+  EXPECT_EQ(json["candidates"]["feasible"], 2);
+  EXPECT_EQ(json["candidates"]["violations"]["heads_by_tp"], 3);
+  EXPECT_EQ(json["candidates"]["violations"]["ffn_by_tp"], 0);
+  EXPECT_EQ(json["candidates"]["complete"], true);
+  EXPECT_FALSE(json["candidates"].contains("least_unseen_s"));
+  EXPECT_FALSE(json["candidates"].contains("smallest_shortfall_bytes"));
+  result.search.unseen = Unseen{.least_time = Seconds(7.0), .least_score = 1.0};
+  result.search.is_proven = false;
+  result.search.shortfall = MemoryShortfall{.config = {}, .missing = Bytes(123.0)};
+  result.plans[0].config.schedule = ScheduleKind::kPipeDream;
+  json = Json::parse(to_json(result));
+  EXPECT_EQ(json["plans"][0]["changes_semantics"], true);
+  EXPECT_EQ(json["candidates"]["complete"], false);
+  EXPECT_EQ(json["candidates"]["proven"], false);
+  EXPECT_EQ(json["candidates"]["least_unseen_s"], 14.0);
+  EXPECT_EQ(json["candidates"]["smallest_shortfall_bytes"], 123.0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "cost_model/iteration/iteration.h"
 #include "cost_model/text/csv_table.h"
@@ -200,6 +201,122 @@ TEST(CompareStrategies, DoublesQuotesOfReasonsInCsv) {
   const CsvTable table = CsvTable::from_text(csv, "csv");
   ASSERT_EQ(table.num_rows(), 4U);
   EXPECT_THAT(table.text(0, "reason"), HasSubstr("give it a \"host\""));
+}
+
+/// The line of a strategy in a table, and where its columns begin: 15 characters for its name.
+std::string row_of(const std::string& text, const std::string& name) {
+  const std::size_t begin = text.find("\n  " + name + std::string(13 - name.size(), ' ')) + 1;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// 65 GPUs for 64 sequences: nobody uses all. Shares and losses are of the times themselves.
+TEST(StrategiesTable, HasTimesGpusAndLossesInTheirColumns) {
+  for (const Objective objective : {Objective::kTime, Objective::kCost}) {
+    const StrategyComparison comparison =
+        compare(llama_on_h100(), {.gpus = 65, .objective = objective});
+    const std::string text = summarize(comparison, {"an assumption"});
+    const auto cost_of = [&](const StrategyResult& result) {
+      const double time = result.plan->predicted.iteration_time.value.value();
+      return objective == Objective::kTime
+                 ? time
+                 : time * static_cast<double>(result.plan->config.world_size());
+    };
+    double least = 1e9;
+    for (const StrategyResult& result : comparison.results) {
+      ASSERT_TRUE(result.plan.has_value());
+      least = std::min(least, cost_of(result));
+    }
+    for (const StrategyResult& result : comparison.results) {
+      const std::string row = row_of(text, std::string(result.name.name));
+      const std::int64_t used = result.plan->config.world_size();
+      EXPECT_EQ(std::stoll(row.substr(55, 7)), used) << row;
+      EXPECT_LT(used, 65);
+      if (&result == comparison.best()) {
+        EXPECT_NEAR(cost_of(result) / least, 1.0, 1e-12);
+        EXPECT_EQ(row.substr(63), "     best") << row;
+      } else {
+        EXPECT_NEAR(std::stod(row.substr(63)), 100.0 * (cost_of(result) / least - 1.0), 0.051)
+            << row;
+      }
+      EXPECT_NEAR(std::stod(row.substr(43, 7)), result.plan->memory.peak().value() / kGibi, 0.051)
+          << row;
+    }
+    EXPECT_THAT(text, HasSubstr("\n    a batch of 64 keeps no more than 64 GPUs busy\n"));
+    const StrategyResult& fsdp = of(comparison, Strategy::kFsdp);
+    EXPECT_THAT(text,
+                HasSubstr(to_string(fsdp.plan->config) + "\n    " +
+                          std::to_string(65 - fsdp.plan->config.world_size()) + " GPUs idle\n"));
+    EXPECT_THAT(text, HasSubstr("\nNot calibrated.\n\nAssumed\n  an assumption\n"));
+    EXPECT_EQ(
+        text.substr(0, text.find('\n')),
+        "Train llama-3-8b on 65 GPUs (dgx-h100 with torchtitan-2024), batch 64: each strategy "
+        "at its best");
+    EXPECT_EQ(text.find("GPUs      cost\n") < text.size(), objective == Objective::kCost);
+    const nlohmann::json json = nlohmann::json::parse(to_json(comparison));
+    const char* const key = objective == Objective::kCost ? "differences_gpu_s" : "differences_s";
+    for (std::size_t i = 0; i < 4; ++i) {
+      const nlohmann::json& entry = json["strategies"][i];
+      double lost = 0.0;
+      ASSERT_TRUE(entry.contains(key));
+      for (const auto& [term, difference] : entry[key].items()) {
+        lost += difference.get<double>();
+      }
+      EXPECT_NEAR(lost, cost_of(comparison.results[i]) - least, 1e-9 * least);
+      EXPECT_NEAR(entry["loss"], cost_of(comparison.results[i]) / least - 1.0, 1e-9);
+    }
+  }
+}
+
+// As many fields as the header has, with or without a plan.
+TEST(StrategiesCsv, HasEachFigureInItsColumn) {
+  const StrategyComparison comparison =
+      compare(llama_on_h100(), {.gpus = 65, .pins = {.tp = IntegerRanges(8)}});
+  const CsvTable table = CsvTable::from_text(to_csv(comparison), "csv");
+  ASSERT_EQ(table.num_rows(), 4U);
+  int num_plans = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const StrategyResult& result = comparison.results[i];
+    EXPECT_EQ(table.text(i, "strategy"), result.name.key);
+    EXPECT_EQ(table.text(i, "fits"), result.plan ? "1" : "0");
+    EXPECT_EQ(table.text(i, "reason"), result.reason);
+    if (!result.plan) {
+      continue;
+    }
+    ++num_plans;
+    const auto expect = [&](const char* column, double value) {
+      EXPECT_NEAR(std::stod(table.text(i, column)) / value, 1.0, 1e-5) << column;
+    };
+    const Prediction& predicted = result.plan->predicted;
+    expect("iteration_time_s", predicted.iteration_time.value.value());
+    expect("tflops_per_gpu", predicted.per_gpu.value.value() / 1e12);
+    expect("mfu", predicted.mfu.value);
+    expect("peak_GiB", result.plan->memory.peak().value() / kGibi);
+    EXPECT_EQ(table.text(i, "gpus_used"), "64");
+    EXPECT_EQ(table.text(i, "config"), to_string(result.plan->config));
+    EXPECT_EQ(std::stod(table.text(i, "loss")) == 0.0, &result == comparison.best());
+  }
+  EXPECT_EQ(num_plans, 2);
+}
+
+// 24 heads: what would do is one line, without its end.
+TEST(CompareStrategies, GivesTheFirstReasonInOneLine) {
+  const StrategyComparison comparison =
+      compare(selene_2021("1.7B", 512), {.gpus = 64, .pins = {.tp = IntegerRanges(7)}});
+  for (const Strategy strategy : {Strategy::kPtdP, Strategy::kZero3Tensor}) {
+    EXPECT_THAT(
+        of(comparison, strategy).reason,
+        testing::MatchesRegex("attention heads not divisible by tp: [0-9]+; tp can be 1, 2, "
+                              "3, 4, 6, 8, 12, 24"));
+  }
+  // Of several lines, as where the batch is in the way of some and the heads of others.
+  const StrategyComparison batch =
+      compare(llama_on_h100(), {.gpus = 64, .pins = {.dp = IntegerRanges(7)}});
+  for (const StrategyResult& result : batch.results) {
+    EXPECT_FALSE(result.plan.has_value());
+    EXPECT_THAT(result.reason, testing::Not(HasSubstr("\n")));
+    EXPECT_THAT(result.reason, testing::Not(testing::StartsWith(" ")));
+  }
+  EXPECT_THAT(to_csv(batch), HasSubstr("the nearest batch that would do is 63\"\n"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost_model/iteration/offload.h"
 #include "cost_model/memory/memory.h"
 #include "tests/support/scenarios.h"
 
@@ -224,6 +225,283 @@ TEST(FindViolation, LooksAtTheMlpOfDenseLayersAlone) {
   scenario.job.model.ffn_hidden_size = 14336;
   scenario.job.model.moe_shared_expert_intermediate_size = 4097;
   EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kFfnByTp);
+}
+
+// 12 heads in 4 groups, an MLP of 48 and one shared by experts of 36. By long division: 5 divides
+// no heads, 3, 6 and 12 do not divide the groups though some are larger; nothing else is in the
+// way.
+TEST(FindTpViolation, WantsHeadsMlpAndGroupsDividedInThisOrder) {
+  TransformerConfig model{.num_layers = 2,
+                          .num_attention_heads = 12,
+                          .num_query_groups = 4,
+                          .ffn_hidden_size = 48,
+                          .moe_shared_expert_intermediate_size = 36};
+  const auto of = [&](int tp) { return find_tp_violation(model, tp); };
+  for (const int tp : {1, 2, 4}) {
+    EXPECT_EQ(of(tp), std::nullopt) << tp;
+  }
+  for (const int tp : {3, 6, 12}) {
+    EXPECT_EQ(of(tp), Constraint::kGroupsByTp) << tp;
+  }
+  for (const int tp : {5, 8, 24}) {
+    EXPECT_EQ(of(tp), Constraint::kHeadsByTp) << tp;
+  }
+  model.moe_shared_expert_intermediate_size = 34;  // even, but no multiple of 4
+  EXPECT_EQ(of(2), std::nullopt);
+  EXPECT_EQ(of(4), Constraint::kFfnByTp);
+  EXPECT_EQ(of(3), Constraint::kFfnByTp);  // before the groups
+}
+
+// A rank of tp = 2 without sequence parallelism routes tokens twice, spread experts or not; an
+// order of ranks with replicas farthest apart wants tp * cp of them, as many as 1.
+TEST(FindViolation, LooksAtExpertsThatNoRanksShare) {
+  const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  const auto of = [&](const ParallelConfig& config) {
+    return find_shape_violation(scenario, config);
+  };
+  EXPECT_EQ(of({.tp = 2, .dp = 8}), Constraint::kExpertsWholeSequences);
+  EXPECT_EQ(of({.tp = 2, .dp = 8, .sequence_parallel = true}), std::nullopt);
+  EXPECT_EQ(of({.dp = 8}), std::nullopt);
+  const RankOrder replicas_last = RankOrder::kTpCpEpPpDp;
+  EXPECT_EQ(of({.pp = 2, .dp = 8, .rank_order = replicas_last}), std::nullopt);
+  EXPECT_EQ(of({.tp = 2, .pp = 2, .dp = 8, .sequence_parallel = true, .rank_order = replicas_last}),
+            Constraint::kExpertsByRankOrder);
+  EXPECT_EQ(of({.dp = 8, .cp = 2, .rank_order = replicas_last}), std::nullopt);  // no stages
+}
+
+/// Llama 3 8B (32 heads in 8 groups, 32 layers) by a stack that runs whatever there is.
+Scenario of_any_stack(std::int64_t batch = 64) {
+  Scenario scenario =
+      with_every_schedule(shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", batch));
+  scenario.stack.can_run.zero_stages = {0, 1, 2, 3};
+  scenario.stack.can_run.hybrid_sharding = true;
+  scenario.stack.can_run.kept_weights = true;
+  return scenario;
+}
+
+// The last of each that can be, and its neighbour.
+TEST(FindViolation, BeginsRightBehindEachLimit) {
+  Scenario scenario = of_any_stack();
+  const auto of = [&](const ParallelConfig& config) {
+    return find_shape_violation(scenario, config);
+  };
+  using C = Constraint;
+  // 64 sequences: on as many replicas, and on one more; 32 pairs, but not 16 fours for 32 replicas.
+  EXPECT_EQ(of({.dp = 64}), std::nullopt);
+  EXPECT_EQ(of({.dp = 65}), C::kDpBeyondBatch);
+  EXPECT_EQ(of({.dp = 32, .micro_batch_size = 2}), std::nullopt);
+  EXPECT_EQ(of({.dp = 32, .micro_batch_size = 4}), C::kBatchByDp);
+  EXPECT_EQ(of({.dp = 48}), C::kBatchByDp);
+
+  const auto replicated = [](int dp_replicate, int zero_stage) {
+    return ParallelConfig{.dp = 8, .zero_stage = zero_stage, .dp_replicate = dp_replicate};
+  };
+  EXPECT_EQ(of(replicated(8, 1)), std::nullopt);
+  EXPECT_EQ(of(replicated(2, 0)), C::kReplicasOfShards);
+  EXPECT_EQ(of(replicated(1, 0)), std::nullopt);
+  EXPECT_EQ(of(replicated(3, 3)), C::kDpByReplicas);
+  EXPECT_EQ(of(replicated(16, 3)), C::kDpByReplicas);
+  // Weights are gathered for passes by stage 3 without a pipeline alone.
+  ParallelConfig kept{.dp = 8, .zero_stage = 3, .reshard_after_forward = false};
+  EXPECT_EQ(of(kept), std::nullopt);
+  kept.pp = 2;
+  EXPECT_EQ(of(kept), C::kReplicasOfShards);
+  kept.pp = 1;
+  kept.zero_stage = 2;
+  EXPECT_EQ(of(kept), C::kReplicasOfShards);
+
+  const auto spread = [](std::vector<int> layers, int pp, int vpp = 1) {
+    return ParallelConfig{
+        .pp = pp,
+        .vpp = vpp,
+        .schedule = vpp > 1 ? ScheduleKind::kInterleaved : ScheduleKind::kOneFOneB,
+        .layers_per_stage = std::move(layers)};
+  };
+  EXPECT_EQ(of(spread({15, 17}, 2)), std::nullopt);
+  EXPECT_EQ(of(spread({16, 17}, 2)), C::kLayersPerStage);
+  EXPECT_EQ(of(spread({15, 16}, 2)), C::kLayersPerStage);
+  EXPECT_EQ(of(spread({8, 8, 16}, 2)), C::kLayersPerStage);
+  EXPECT_EQ(of(spread({7, 8, 8, 9}, 2, 2)), std::nullopt);
+  EXPECT_EQ(of(spread({15, 17}, 2, 2)), C::kLayersPerStage);
+  EXPECT_EQ(of(spread({}, 3)), C::kLayersByPp);
+  EXPECT_EQ(of(spread({}, 4, 8)), std::nullopt);
+  EXPECT_EQ(of(spread({}, 4, 3)), C::kLayersByPpVpp);
+  // 64 / 16 = 4 microbatches fill four stages, 64 / 32 = 2 do not.
+  ParallelConfig interleaved = spread({}, 4, 2);
+  interleaved.dp = 16;
+  EXPECT_EQ(of(interleaved), std::nullopt);
+  interleaved.dp = 32;
+  EXPECT_EQ(of(interleaved), C::kMicrobatchesByPp);
+  interleaved.dp = 16;
+  scenario.stack.can_run.interleaved_min_stages = 4;
+  EXPECT_EQ(of(interleaved), std::nullopt);
+  scenario.stack.can_run.interleaved_min_stages = 5;
+  EXPECT_EQ(of(interleaved), C::kInterleavedMinStages);
+  interleaved.vpp = 1;
+  interleaved.schedule = ScheduleKind::kOneFOneB;
+  EXPECT_EQ(of(interleaved), std::nullopt);
+}
+
+// DualPipe has two microbatches for each of an even number of stages at least, and an even number:
+// 8 for four stages, neither 4 nor 9; with three stages it does not exist.
+TEST(FindViolation, TellsStagesFromMicrobatchesThatAScheduleIsNotFor) {
+  const auto of = [](int pp, int dp, std::int64_t batch) {
+    Scenario scenario = of_any_stack(batch);
+    scenario.job.model.num_layers = 12;
+    return find_shape_violation(scenario,
+                                {.pp = pp, .dp = dp, .schedule = ScheduleKind::kDualPipe});
+  };
+  EXPECT_EQ(of(4, 8, 64), std::nullopt);
+  EXPECT_EQ(of(4, 16, 64), Constraint::kScheduleByMicrobatches);
+  EXPECT_EQ(of(4, 1, 9), Constraint::kScheduleByMicrobatches);
+  EXPECT_EQ(of(4, 1, 10), std::nullopt);
+  EXPECT_EQ(of(3, 8, 64), Constraint::kScheduleByPp);
+  EXPECT_EQ(of(1, 64, 64), std::nullopt);  // one stage has no schedule
+}
+
+TEST(FindViolation, GivesAHostItsLastByte) {
+  Scenario scenario = of_any_stack();
+  const ParallelConfig config{.dp = 2, .zero_stage = 1, .offload = Offload::kBoth};
+  const Bytes needed = host_memory(scenario, config);
+  ASSERT_GT(needed, Bytes(1.0));
+  scenario.cluster.host->memory = needed;
+  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  scenario.cluster.host->memory = needed - Bytes(1.0);
+  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kHostMemory);
+}
+
+// Each capability taken away from a stack that has all of them; what somebody did run can be costed
+// all the same.
+TEST(FindViolation, AsksTheStackForWhatAConfigurationNeeds) {
+  struct Need {
+    const char* name;
+    ParallelConfig config;
+    void (*take)(StackCapabilities&);
+  };
+  using Can = StackCapabilities;
+  const std::vector<Need> needs = {
+      {"schedule",
+       {.pp = 2, .schedule = ScheduleKind::kGPipe},
+       [](Can& can) { std::erase(can.schedules, ScheduleKind::kGPipe); }},
+      {"recompute",
+       {.recompute = Recompute::kFull},
+       [](Can& can) { std::erase(can.recompute, Recompute::kFull); }},
+      {"modules",
+       {.recompute = Recompute::kSelective, .recompute_modules = {RecomputeModule::kMlp}},
+       [](Can& can) { can.recompute_modules = kCoreAttentionAlone; }},
+      {"method",
+       {.recompute = Recompute::kFull,
+        .recompute_method = RecomputeMethod::kUniform,
+        .recompute_num_layers = 2},
+       [](Can& can) { std::erase(can.recompute_methods, RecomputeMethod::kUniform); }},
+      {"ZeRO", {.zero_stage = 2}, [](Can& can) { std::erase(can.zero_stages, 2); }},
+      {"order",
+       {.pp = 4, .rank_order = RankOrder::kTpCpEpPpDp},
+       [](Can& can) { can.rank_orders.clear(); }},
+      {"offload",
+       {.zero_stage = 1, .offload = Offload::kOptimizer},
+       [](Can& can) { std::erase(can.offload, Offload::kOptimizer); }},
+      {"sequence parallelism",
+       {.tp = 2, .sequence_parallel = true},
+       [](Can& can) { can.sequence_parallel = false; }},
+      {"context parallelism", {.cp = 2}, [](Can& can) { can.context_parallel = false; }},
+      {"hybrid sharding",
+       {.dp = 4, .zero_stage = 3, .dp_replicate = 2},
+       [](Can& can) { can.hybrid_sharding = false; }},
+      {"kept weights",
+       {.dp = 2, .zero_stage = 3, .reshard_after_forward = false},
+       [](Can& can) { can.kept_weights = false; }},
+      {"uneven layers", {.pp = 2, .layers_per_stage = {15, 17}}, [](Can& can) {
+         can.uneven_layers = false;
+       }}};
+  for (const Need& need : needs) {
+    Scenario scenario = of_any_stack();
+    EXPECT_EQ(find_shape_violation(scenario, need.config), std::nullopt) << need.name;
+    need.take(scenario.stack.can_run);
+    EXPECT_EQ(find_shape_violation(scenario, need.config), Constraint::kNotRunByStack) << need.name;
+    EXPECT_EQ(find_divisibility_violation(scenario, need.config), std::nullopt) << need.name;
+  }
+  Scenario experts = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  EXPECT_EQ(find_shape_violation(experts, {}), std::nullopt);
+  experts.stack.can_run.expert_parallel = false;
+  EXPECT_EQ(find_shape_violation(experts, {}), Constraint::kNotRunByStack);
+  EXPECT_EQ(find_divisibility_violation(experts, {}), std::nullopt);
+}
+
+// What divides is asked of configurations that somebody ran as of those that are planned.
+TEST(FindDivisibilityViolation, AsksForNumbersWhateverTheStackRuns) {
+  Scenario scenario = of_any_stack();
+  scenario.stack.can_run = {};
+  const auto of = [&](const ParallelConfig& config) {
+    return find_divisibility_violation(scenario, config);
+  };
+  using C = Constraint;
+  EXPECT_EQ(of({.tp = 3}), C::kHeadsByTp);
+  EXPECT_EQ(of({.tp = 16}), C::kGroupsByTp);
+  EXPECT_EQ(of({.pp = 3}), C::kLayersByPp);
+  EXPECT_EQ(of({.ep = 2}), C::kExpertsByEp);
+  EXPECT_EQ(of({.dp = 4, .dp_replicate = 2}), C::kReplicasOfShards);
+  EXPECT_EQ(of({.pp = 2, .recompute = Recompute::kFull, .recompute_num_layers = 16}), std::nullopt);
+  EXPECT_EQ(of({.pp = 2, .recompute = Recompute::kFull, .recompute_num_layers = 17}),
+            C::kRecomputedLayers);
+  EXPECT_EQ(of({.dp = 128}), C::kDpBeyondBatch);
+  // Too few stages for the stack are not too few for the schedule.
+  scenario.stack.can_run.interleaved_min_stages = 3;
+  EXPECT_EQ(of({.pp = 2, .vpp = 2, .schedule = ScheduleKind::kInterleaved}), std::nullopt);
+}
+
+// Four stages of 10, 40, 20 and 30 bytes.
+TEST(FindMemoryViolation, NamesTheFirstThenTheLastThenOneBetween) {
+  const auto of = [](const std::vector<double>& sizes, double capacity) {
+    std::vector<MemoryBreakdown> stages;
+    for (const double size : sizes) {
+      stages.push_back({.weights = Bytes(size)});
+    }
+    return find_memory_violation(stages, Bytes(capacity));
+  };
+  EXPECT_EQ(of({10, 40, 20, 30}, 40.0), std::nullopt);
+  EXPECT_EQ(of({10, 40, 20, 30}, 39.0), Constraint::kMemoryMiddleStage);
+  EXPECT_EQ(of({10, 20, 40, 30}, 39.0), Constraint::kMemoryMiddleStage);
+  EXPECT_EQ(of({10, 40, 20, 30}, 29.0), Constraint::kMemoryLastStage);
+  EXPECT_EQ(of({10, 40, 20, 30}, 9.0), Constraint::kMemoryFirstStage);
+  EXPECT_EQ(of({10}, 10.0), std::nullopt);
+  EXPECT_EQ(of({10}, 9.0), Constraint::kMemoryFirstStage);
+}
+
+// Written down from what the schedules are: DualPipeV, ZB-V and the V's with less memory have two
+// chunks in a V, looped breadth-first any number, interleaving more than one.
+TEST(HasChunks, IsWhatTheScheduleIsMadeOf) {
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    const std::string_view name = schedule.name;
+    const bool is_v = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
+    const bool is_looped = name == "interleaved" || name == "looped-bfs";
+    EXPECT_EQ(has_chunks(schedule.value, 1), !is_v && name != "interleaved") << name;
+    EXPECT_EQ(has_chunks(schedule.value, 2), is_v || is_looped) << name;
+    EXPECT_EQ(has_chunks(schedule.value, 3), is_looped) << name;
+  }
+}
+
+TEST(StackRemark, TellsSchedulesThatAStackDoesNotRunFromThoseThatNoneCan) {
+  const StackSpec stack = find_stack("megatron-lm-2021");
+  const auto of = [&](int pp, ScheduleKind schedule) {
+    return stack_remark(stack, {.pp = pp, .schedule = schedule});
+  };
+  EXPECT_EQ(of(2, ScheduleKind::kOneFOneB), "");
+  EXPECT_EQ(of(2, ScheduleKind::kGPipe), " (not run by megatron-lm-2021)");
+  EXPECT_EQ(of(1, ScheduleKind::kGPipe), "");
+  EXPECT_EQ(of(2, ScheduleKind::kPipeDream), " (stale weights: another optimizer)");
+}
+
+// 4096 stages of a layer would be walked through with some thousands of microbatches; eight not.
+TEST(FindViolation, RefusesSchedulesThatTakeForeverToSimulate) {
+  Scenario scenario = of_any_stack(1 << 20);
+  scenario.job.model.num_layers = 4096;
+  EXPECT_EQ(find_shape_violation(scenario, {.pp = 4096}), Constraint::kScheduleTooLong);
+  EXPECT_EQ(find_shape_violation(scenario, {.pp = 8}), std::nullopt);
+  // Nothing is simulated of schedules that never end a step.
+  scenario = with_stale_weights(scenario);
+  EXPECT_EQ(find_shape_violation(scenario, {.pp = 4096, .schedule = ScheduleKind::kPipeDream}),
+            std::nullopt);
 }
 
 }  // namespace

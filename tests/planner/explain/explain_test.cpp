@@ -335,5 +335,55 @@ TEST(Explain, ForgetsTheLayersOfWhatIsOffloadedInstead) {
             5);
 }
 
+// By hand: +2 of products, -1 of attention, +0.5 of the bubble, +0.3 of the optimizer, and a tenth
+// of the largest, 0.2, is the least that is told.
+TEST(DescribeDifferences, NamesThreeTermsThatMatterLargestFirst) {
+  const CostBreakdown reference{.matmul = Seconds(8.0),
+                                .attention = Seconds(6.0),
+                                .bubble = Seconds(2.5),
+                                .optimizer = Seconds(1.0)};
+  CostBreakdown compared{.matmul = Seconds(10.0),
+                         .attention = Seconds(5.0),
+                         .bubble = Seconds(3.0),
+                         .optimizer = Seconds(1.3)};
+  EXPECT_EQ(describe_differences(compared, reference),
+            "+2 s matmul, -1 s attention, +0.5 s bubble");
+  EXPECT_EQ(describe_differences(reference, compared),
+            "-2 s matmul, +1 s attention, -0.5 s bubble");
+  compared.optimizer = Seconds(1.0);
+  compared.bubble = Seconds(2.71);
+  EXPECT_EQ(describe_differences(compared, reference),
+            "+2 s matmul, -1 s attention, +0.21 s bubble");
+  compared.bubble = Seconds(2.69);
+  EXPECT_EQ(describe_differences(compared, reference), "+2 s matmul, -1 s attention");
+  EXPECT_EQ(describe_differences(reference, reference), "no term differs");
+  // What rounding leaves of equal terms is no difference.
+  compared = reference;
+  compared.matmul = Seconds(8.0 + 1e-13);
+  EXPECT_EQ(describe_differences(compared, reference), "no term differs");
+}
+
+// Twelve terms are always there, four where one of the two has them.
+TEST(Differences, LeaveOutOptionalTermsThatDoNotDiffer) {
+  const CostBreakdown reference{.matmul = Seconds(8.0), .expert_parallel = Seconds(1.0)};
+  EXPECT_EQ(differences(reference, reference).size(), 12U);
+  EXPECT_EQ(differences(reference, CostBreakdown{}).size(), 13U);
+  const std::vector<TermDifference> found = differences(reference, CostBreakdown{});
+  EXPECT_EQ(found[0].term, "matmul");
+  EXPECT_EQ(found[1].term, "expert_parallel");
+  EXPECT_EQ(found[1].difference, Seconds(1.0));
+}
+
+// 2 · 3 · 4 GPUs are paid for.
+TEST(Counted, IsInSecondsOrInThoseOfAllGpus) {
+  const CostBreakdown cost{.matmul = Seconds(5.0), .bubble = Seconds(0.5)};
+  const ParallelConfig config{.tp = 2, .pp = 3, .dp = 4};
+  EXPECT_EQ(counted(cost, config, Objective::kTime).total(), Seconds(5.5));
+  EXPECT_EQ(counted(cost, config, Objective::kCost).matmul, Seconds(120.0));
+  EXPECT_EQ(counted(cost, config, Objective::kCost).bubble, Seconds(12.0));
+  EXPECT_EQ(unit_of(Objective::kTime), "s");
+  EXPECT_EQ(unit_of(Objective::kCost), "GPU-s");
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -79,5 +79,40 @@ TEST(RulesOfThumb, KeepToThePins) {
   }
 }
 
+// 1.7B fits on one GPU of 64; the last rule takes the node's eight all the same, of 36 heads four.
+TEST(RulesOfThumb, BeginWithOneGpuOrWithTheWholeNode) {
+  Scenario scenario = selene_2021("1.7B", 512);
+  const auto degrees = [&](std::size_t rule) {
+    const std::vector<Baseline> baselines = rules_of_thumb(scenario, {.gpus = 64});
+    const ParallelConfig& config = baselines.at(rule).choice->config;
+    return std::vector<int>{config.tp, config.pp, config.dp};
+  };
+  EXPECT_EQ(degrees(0), (std::vector<int>{1, 1, 64}));
+  EXPECT_EQ(degrees(1), (std::vector<int>{1, 1, 64}));
+  EXPECT_EQ(degrees(2), (std::vector<int>{8, 1, 8}));
+  scenario.job.model.num_attention_heads = scenario.job.model.num_query_groups = 36;
+  EXPECT_EQ(degrees(2), (std::vector<int>{4, 1, 16}));
+  const std::vector<Baseline> baselines = rules_of_thumb(scenario, {.gpus = 64});
+  ASSERT_EQ(baselines.size(), 3U);
+  EXPECT_EQ(baselines[0].name, "SC21 table 1");
+  EXPECT_EQ(baselines[1].name, "don't over-parallelize");
+  EXPECT_EQ(baselines[2].name, "TP in the node, PP until it fits, then DP");
+}
+
+// The second rule shards the optimizer, and sequences wherever it splits layers, unless told not
+// to.
+TEST(RulesOfThumb, SplitSequencesWithTheLayersUnlessThatIsPinned) {
+  const Scenario scenario = shipped_scenario("76B", "selene-a100", "megatron-lm-2022");
+  const auto second = [&](const Pins& pins) {
+    return rules_of_thumb(scenario, {.gpus = 1024, .pins = pins}).at(1).choice->config;
+  };
+  const ParallelConfig free = second({});
+  EXPECT_GT(free.tp, 1);
+  EXPECT_TRUE(free.sequence_parallel);
+  EXPECT_EQ(free.zero_stage, 1);
+  EXPECT_FALSE(second({.sequence_parallel = false}).sequence_parallel);
+  EXPECT_EQ(second({.zero_stage = IntegerRanges(0)}).zero_stage, 0);
+}
+
 }  // namespace
 }  // namespace ptdp

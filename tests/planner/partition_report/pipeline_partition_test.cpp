@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "cost_model/iteration/iteration.h"
@@ -125,6 +126,79 @@ TEST(PartitionModel, MovesLayersToWhereThereIsMemory) {
   }
   EXPECT_EQ(message_of([&] { return at(20.0); }, ExitStatus::kNothingFits).substr(0, 28),
             "nothing fits: 8 stages need ");
+}
+
+// Ranks of 16 s in all, of which the embedding and the logits add up to 4 with blocks of 2: with
+// two chunks each none can have less than 9 s if the ends lie on different ranks. In a V rank 0 has
+// both ends and may have 8. One rank of two waits for half a chunk's share of 16/2 s.
+TEST(PartitionList, FillsAPipelineOfChunksInLessTime) {
+  const PipelinePartition looped = partition_list(small_list(), {.pp = 2, .vpp = 2}, 10);
+  EXPECT_EQ(looped.ranks[slowest_rank(looped.ranks)].time, Seconds(9.0));
+  EXPECT_NEAR(pipeline_time(looped, looped.ranks).value(), 10.0 * 9.0 + 0.5 * 8.0, 1e-9);
+  const PipelinePartition v =
+      partition_list(small_list(), {.pp = 2, .vpp = 2, .placement = StagePlacement::kV}, 10);
+  EXPECT_EQ(v.ranks[slowest_rank(v.ranks)].time, Seconds(8.0));
+  EXPECT_EQ(v.stages[3].rank, 0);
+  EXPECT_EQ(looped.stages[3].rank, 1);
+  const auto headline = [](const PipelinePartition& partition) {
+    const std::string text = summarize(partition);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(headline(looped), "small: pp=2 vpp=2");
+  EXPECT_EQ(headline(v), "small: pp=2 vpp=2 in a V");
+  EXPECT_EQ(nlohmann::json::parse(to_json(looped))["placement"], "looped");
+  EXPECT_EQ(nlohmann::json::parse(to_json(v))["placement"], "v");
+}
+
+// Stages of 5, 6 and 5 s and 7, 9 and 3 GiB; evenly cut 5, 4 and 7 s and 7, 6 and 6 GiB. Ten
+// microbatches take 60 and 70 s and 2 / 3 of 16 s besides: 14.15 % more.
+TEST(PartitionReport, HoldsTimesAndMemoryOfEveryStageAndRank) {
+  PipelinePartition partition = partition_list(small_list(), {.pp = 3}, 10);
+  const nlohmann::json json = nlohmann::json::parse(to_json(partition));
+  EXPECT_EQ(json["num_microbatches"], 10);
+  EXPECT_EQ(json["layers_per_stage"], (nlohmann::json{2, 3, 1}));
+  EXPECT_EQ(
+      json["stages"][2],
+      (nlohmann::json{{"rank", 2}, {"num_layers", 1}, {"holds", "block, out"}, {"time_s", 5.0}}));
+  EXPECT_EQ(json["ranks"][1], (nlohmann::json{{"time_s", 6.0}, {"memory_GiB", 9.0}}));
+  EXPECT_EQ(json["slowest_rank"], 1);
+  EXPECT_EQ(json["slowest_s"], 6.0);
+  EXPECT_NEAR(json["pipeline_s"], 60.0 + 32.0 / 3.0, 1e-9);
+  EXPECT_EQ(json["even"]["layers_per_stage"], (nlohmann::json{2, 2, 2}));
+  EXPECT_EQ(json["even"]["fits"], true);
+  EXPECT_EQ(json["even"]["slowest_s"], 7.0);
+  EXPECT_NEAR(json["even"]["pipeline_s"], 70.0 + 32.0 / 3.0, 1e-9);
+  EXPECT_NEAR(json["slowest_gain_pct"], 100.0 / 6.0, 1e-9);
+  EXPECT_NEAR(json["pipeline_gain_pct"], 100.0 * 10.0 / (60.0 + 32.0 / 3.0), 1e-9);
+  EXPECT_FALSE(json.contains("memory_GiB"));
+  const std::string text = summarize(partition);
+  EXPECT_NE(text.find("     1      1       3         6000  3 x block\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("     2      2       1         5000  block, out\n\n"), std::string::npos);
+  EXPECT_NE(text.find("     1         6000            9  1  (slowest)\n"), std::string::npos);
+  EXPECT_NE(text.find("     2         5000            3  2\n\n"), std::string::npos);
+  EXPECT_NE(text.find("slowest rank ms                      6000           7000    16.67%\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("10 microbatches ms                70666.7        80666.7    14.15%\n"),
+            std::string::npos);
+  EXPECT_EQ(text.find("does not fit"), std::string::npos);
+  EXPECT_EQ(to_csv(partition),
+            "stage,rank,num_layers,time_s,rank_time_s,rank_memory_GiB\n"
+            "0,0,2,5,5,7\n1,1,3,6,6,9\n2,2,1,5,5,3\n");
+  // What nobody gave a size has none.
+  partition.has_memory = false;
+  EXPECT_NE(to_csv(partition).find("\n1,1,3,6,6,\n"), std::string::npos);
+  EXPECT_FALSE(nlohmann::json::parse(to_json(partition))["ranks"][1].contains("memory_GiB"));
+  EXPECT_NE(summarize(partition).find("     1         6000            -  1  (slowest)\n"),
+            std::string::npos);
+  // 6.5 GiB for each rank would not hold the even split's 7, and 7 would.
+  partition.request.memory = gibibytes(6.5);
+  EXPECT_NE(summarize(partition).find("the even split does not fit: 7 GiB on its fullest GPU\n"),
+            std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(partition))["even"]["fits"], false);
+  partition.request.memory = gibibytes(7.0);
+  EXPECT_EQ(summarize(partition).find("does not fit"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(partition))["memory_GiB"], 7.0);
 }
 
 }  // namespace

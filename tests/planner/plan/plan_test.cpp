@@ -253,5 +253,132 @@ TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
   EXPECT_THAT(message_of_plan(bare.dump()), HasSubstr("interval_s"));
 }
 
+// Whatever a configuration may say beyond its degrees, and what is optional in files.
+TEST(Plan, OfEveryKindReadsBackAsItWas) {
+  Scenario hybrid = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 64);
+  hybrid.stack.can_run.kept_weights = true;
+  Scenario megatron = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
+  Scenario experts = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
+  for (Scenario* scenario : {&hybrid, &megatron, &experts}) {
+    scenario->job.model.seq_length = 1024;  // which fit whatever is recomputed
+  }
+  const Scenario vee = shipped_scenario("1.7B", "selene-a100", "zero-bubble-2023", 64);
+  const std::vector<std::pair<Scenario, ParallelConfig>> plans = {
+      {hybrid, {.dp = 16, .zero_stage = 3, .dp_replicate = 2, .reshard_after_forward = false}},
+      {hybrid,
+       {.dp = 16,
+        .recompute = Recompute::kFull,
+        .recompute_method = RecomputeMethod::kEvery,
+        .recompute_num_layers = 3,
+        .zero_stage = 3}},
+      {megatron,
+       {.tp = 2,
+        .dp = 4,
+        .recompute = Recompute::kSelective,
+        .recompute_modules = {RecomputeModule::kCoreAttention, RecomputeModule::kMlp},
+        .sequence_parallel = true,
+        .zero_stage = 1}},
+      {megatron,
+       {.tp = 4, .dp = 2, .zero_stage = 1, .offload = Offload::kBoth, .offload_num_layers = 7}},
+      {megatron,
+       {.tp = 4,
+        .pp = 2,
+        .dp = 4,
+        .rank_order = RankOrder::kTpCpEpPpDp,
+        .layers_per_stage = {17, 15}}},
+      {experts,
+       {.tp = 2,
+        .dp = 16,
+        .ep = 4,
+        .etp = 2,
+        .recompute = Recompute::kFull,
+        .sequence_parallel = true,
+        .zero_stage = 1}},
+      {vee, {.pp = 4, .dp = 2, .vpp = 2, .schedule = ScheduleKind::kZbV}}};
+  for (const auto& [scenario, config] : plans) {
+    const Plan plan = make_plan(scenario, config.world_size(), 0.0, config, {});
+    const std::string text = to_json(plan);
+    const Plan again = parse_plan(text, "plan.json");
+    EXPECT_EQ(to_json(again), text) << to_string(config);
+    EXPECT_EQ(to_string(again.config), to_string(config));
+    EXPECT_EQ(again.config, config) << to_string(config);
+    EXPECT_EQ(again.scenario, scenario) << to_string(config);
+    EXPECT_EQ(again.schedule, plan.schedule) << to_string(config);
+    EXPECT_EQ(again.predicted.traffic.expert_parallel > Bytes(0.0), config.ep > 1);
+  }
+}
+
+// 3072 GPUs are used: as many are enough. Of 80 GiB what a plan does not need may stay free.
+TEST(Plan, UsesNoMoreGpusAndMemoryThanItHas) {
+  const ParallelConfig config = trillion_plan().config;
+  const auto of = [&](std::int64_t gpus, double headroom) {
+    return message_of_plan(to_json(make_plan(selene_2021("1T"), gpus, headroom, config, {})));
+  };
+  EXPECT_EQ(of(3072, 0.0), "accepted");
+  EXPECT_THAT(of(3071, 0.0), HasSubstr("recompute=full: uses 3072 GPUs of 3071"));
+  const double needed = trillion_plan().memory.peak() / selene_2021("1T").cluster.gpu.memory;
+  EXPECT_EQ(of(3072, 1.0 - needed - 1e-6), "accepted");
+  EXPECT_THAT(of(3072, 1.0 - needed + 1e-6), HasSubstr("out of memory on the first stage"));
+}
+
+// 16 stages of 8 layers are told by no number at all, and a vpp of 2 is not 1F1B's.
+TEST(Plan, RefusesPartsOfAnotherPlan) {
+  using nlohmann::ordered_json;
+  const ordered_json plan = ordered_json::parse(to_json(trillion_plan()));
+  const auto with = [&](const char* pointer, const ordered_json& value,
+                        const char* version = PTDP_VERSION) {
+    ordered_json edited = plan;
+    edited[ordered_json::json_pointer(pointer)] = value;
+    edited["tool_version"] = version;
+    return message_of_plan(edited.dump());
+  };
+  EXPECT_THAT(with("/config/schedule", "1f1b"), HasSubstr("1f1b has another vpp"));
+  EXPECT_THAT(with("/schedule/generator", "gpipe"),
+              HasSubstr("schedule: is not the one of this configuration"));
+  EXPECT_THAT(with("/schedule/microbatch_group_size", 16),
+              HasSubstr("schedule: is not the one of this configuration"));
+  EXPECT_THAT(with("/schedule/layers_per_stage/3", 1),
+              HasSubstr("schedule: is not the one of this configuration"));
+  EXPECT_THAT(with("/predicted/tflops_per_gpu_interval", {1.0}),
+              HasSubstr("tflops_per_gpu_interval: expected two numbers, got 1"));
+  EXPECT_THAT(with("/memory/peak_GiB", 1.0), HasSubstr("peak_GiB: is not the sum of its stage"));
+  EXPECT_THAT(with("/memory_extra", 1.0), HasSubstr("memory_extra"));
+  ordered_json stages = plan["memory"]["stages"];
+  stages.erase(31);
+  EXPECT_THAT(with("/memory/stages", stages),
+              HasSubstr("memory.stages: expected 32 stages, got 31"));
+  EXPECT_THAT(with("/inputs/memory_headroom", 1.0), HasSubstr("memory_headroom"));
+  EXPECT_THAT(with("/predicted/calibration_runs", 2, "0.0.9"),
+              HasSubstr("calibration_runs: expected 0, or at least 3, got 2"));
+}
+
+// Of calibrated plans factor and interval are read off what they say; others have none.
+TEST(CalibrationOfAPlan, IsWhatThePlanSays) {
+  const Calibration calibration = calibration_of(trillion_plan());
+  EXPECT_EQ(calibration.support.num_runs, 9);
+  EXPECT_EQ(calibration.factor, 1.035);
+  EXPECT_NEAR(calibration.interval.low, 0.96, 1e-12);
+  EXPECT_NEAR(calibration.interval.high, 1.04, 1e-12);
+  Plan bare = trillion_plan();
+  bare.predicted.calibration_runs = 0;
+  EXPECT_FALSE(calibration_of(bare).is_calibrated());
+  EXPECT_EQ(calibration_of(bare).factor, 1.0);
+}
+
+TEST(MakeSchedule, RefusesWhatNoGeneratorMakes) {
+  const auto message = [](const ScheduleRecipe& recipe, int pp, int vpp) {
+    try {
+      (void)make_schedule(recipe, pp, vpp);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("made");
+  };
+  EXPECT_EQ(message({.generator = "dualpipe", .num_microbatches = 8}, 4, 1), "made");
+  EXPECT_EQ(message({.generator = "dualpipe", .num_microbatches = 8}, 3, 1),
+            "schedule: dualpipe: pp: expected an even number, got 3");
+  EXPECT_THAT(message({.generator = "2f2b"}, 2, 1), HasSubstr("unknown schedule \"2f2b\""));
+}
+
 }  // namespace
 }  // namespace ptdp

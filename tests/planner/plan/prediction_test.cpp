@@ -67,5 +67,47 @@ TEST(TrainingRun, CountsTheHoursOfAllGpus) {
   EXPECT_DOUBLE_EQ(run.gpu_hours.value, 1.0);
 }
 
+// 1000 tokens take 50 to 200 s: half a GPU-hour to two, at 3 each.
+TEST(TrainingRun, HasAnIntervalOfHoursAndCost) {
+  Prediction prediction;
+  prediction.tokens_per_second = {.value = 10.0, .low = 5.0, .high = 20.0};
+  const TrainingRun run = training_run(prediction, 36, 1000.0, 3.0);
+  EXPECT_DOUBLE_EQ(run.gpu_hours.low, 0.5);
+  EXPECT_DOUBLE_EQ(run.gpu_hours.high, 2.0);
+  ASSERT_TRUE(run.cost.has_value());
+  EXPECT_DOUBLE_EQ(run.cost->value, 3.0);
+  EXPECT_DOUBLE_EQ(run.cost->low, 1.5);
+  EXPECT_DOUBLE_EQ(run.cost->high, 6.0);
+  EXPECT_FALSE(training_run(prediction, 36, 1000.0).cost.has_value());
+}
+
+/// 4 layers of 64, 1024 words, 32 tokens, on Selene, of which all-reduces of 1 to 1024 MiB are
+/// measured.
+std::vector<std::string> extrapolations_of(const ParallelConfig& config) {
+  Scenario scenario = selene_2021("1T", 8);
+  scenario.job.model = resolved({.num_layers = 4,
+                                 .hidden_size = 64,
+                                 .num_attention_heads = 2,
+                                 .vocab_size = 1024,
+                                 .seq_length = 32},
+                                "test");
+  return predict(scenario, config, {}).extrapolations;
+}
+
+// Activations of 2 bytes · 32 · 64. Parameters: 12lh² + 13lh + (V+s)h + 2h = 267648 of 2 bytes.
+TEST(Predict, SaysWhichCollectivesLieBeyondWhatIsMeasured) {
+  EXPECT_TRUE(extrapolations_of({}).empty());
+  EXPECT_EQ(extrapolations_of({.tp = 2}),
+            std::vector<std::string>{"tensor-parallel all-reduces of 0.004096 MB lie outside the "
+                                     "measured 1.049 to 1073 MB of selene-a100"});
+  EXPECT_EQ(extrapolations_of({.tp = 2, .micro_batch_size = 2}).at(0).substr(0, 43),
+            "tensor-parallel all-reduces of 0.008192 MB ");
+  EXPECT_EQ(extrapolations_of({.dp = 2}),
+            std::vector<std::string>{"data-parallel all-reduces of 0.5353 MB lie outside the "
+                                     "measured 1.049 to 1073 MB of selene-a100"});
+  // 2 · 2048 · 25600 bytes of the trillion are measured.
+  EXPECT_TRUE(predict(selene_2021("1T"), trillion_config(), {}).extrapolations.empty());
+}
+
 }  // namespace
 }  // namespace ptdp

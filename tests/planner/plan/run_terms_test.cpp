@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "cost_model/iteration/step_terms.h"
 #include "planner/plan/plan_simulation.h"
@@ -121,6 +122,62 @@ TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
           << to_string(config) << " stage " << stage;
     }
   }
+}
+
+// 1.25 times what each takes by itself; what is left of the iteration is the bubble.
+TEST(PredictedRunTerms, AreCalibratedAsTheIterationIs) {
+  const ParallelConfig config = layout(2, 2, 2);
+  const Plan plan = make_plan(host_of_short_sequences(), 8, 0.0, config,
+                              {.support = {.num_runs = 3}, .factor = 1.25});
+  for (int stage = 0; stage < 2; ++stage) {
+    const RunTerms own = own_run_terms(host_of_short_sequences(), config, stage);
+    const RunTerms terms = predicted_run_terms(plan, stage);
+    for (int term = 0; term < kNumRunTerms; ++term) {
+      if (RunTerm(term) != RunTerm::kBubble) {
+        EXPECT_GT(own[RunTerm(term)], Seconds(0.0)) << kRunTermNames[term];
+        EXPECT_NEAR(terms[RunTerm(term)] / own[RunTerm(term)], 1.25, 1e-9) << kRunTermNames[term];
+      }
+    }
+  }
+}
+
+// Only groups of more than one rank take time, and only a pipeline ties its ends.
+TEST(OwnRunTerms, AreOfGroupsThatThereAre) {
+  const auto has = [](const ParallelConfig& config, RunTerm term) {
+    return own_run_terms(host_of_short_sequences(), config, 0)[term] > Seconds(0.0);
+  };
+  for (const auto& [tp, pp, dp] : {std::tuple(1, 1, 1), std::tuple(2, 1, 1), std::tuple(1, 2, 1),
+                                   std::tuple(1, 1, 2), std::tuple(2, 2, 2)}) {
+    const ParallelConfig config = layout(tp, pp, dp);
+    EXPECT_EQ(has(config, RunTerm::kTensorParallel), tp > 1) << to_string(config);
+    EXPECT_EQ(has(config, RunTerm::kPipelineMessages), pp > 1) << to_string(config);
+    EXPECT_EQ(has(config, RunTerm::kEmbeddingAllReduce), pp > 1) << to_string(config);
+    EXPECT_EQ(has(config, RunTerm::kDataParallel), dp > 1) << to_string(config);
+    EXPECT_TRUE(has(config, RunTerm::kOptimizer));
+  }
+  Scenario untied = host_of_short_sequences();
+  untied.job.model.untied_embeddings = true;
+  EXPECT_EQ(own_run_terms(untied, layout(1, 2, 1), 0)[RunTerm::kEmbeddingAllReduce], Seconds(0.0));
+}
+
+// Two more sequences of 64 tokens of 128 numbers of 4 bytes over a link; of two ranks each sends
+// half where the stack scatters them, or keeps sequences apart.
+TEST(SendTime, GrowsByTheBytesOfAMessage) {
+  Scenario scenario = host_of_short_sequences();
+  scenario.cluster.message_curve = {};
+  const auto two_more = [&](int tp, bool scatters, bool sequence_parallel) {
+    scenario.stack.scatter_gather = scatters;
+    ParallelConfig config = layout(tp, 2, 1);
+    config.sequence_parallel = sequence_parallel;
+    const Seconds before = send_time(scenario, config);
+    config.micro_batch_size = 3;
+    return (send_time(scenario, config) - before) *
+           (scenario.cluster.nvlink.effective_bandwidth().value() / (2.0 * 64 * 128 * 4));
+  };
+  EXPECT_NEAR(two_more(1, true, false).value(), 1.0, 1e-9);
+  EXPECT_NEAR(two_more(2, true, false).value(), 0.5, 1e-9);
+  EXPECT_NEAR(two_more(2, false, false).value(), 1.0, 1e-9);
+  EXPECT_NEAR(two_more(2, false, true).value(), 0.5, 1e-9);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -187,6 +188,168 @@ TEST(RefitProfile, RefusesRunsThatSayNothing) {
   EXPECT_THAT(
       refusal([](RunReport& run) { run.plan.scenario.cluster.gpu.matmul_efficiency *= 0.5; }),
       HasSubstr("bad.json: planned for another cluster"));
+}
+
+/// 1, 2 and 4 MB in 10, 15 and 30 us.
+MeasuredCurve made_up_curve() {
+  return {{{Bytes(1e6), microseconds(10.0)},
+           {Bytes(2e6), microseconds(15.0)},
+           {Bytes(4e6), microseconds(30.0)}},
+          "test"};
+}
+
+/// The microseconds of made_up_curve() with `latency` times the lowest of them, and `rate` times
+/// what the others have beyond: 0, 5 and 20.
+void expect_scaled(const MeasuredCurve& curve, double latency, double rate) {
+  ASSERT_EQ(curve.points().size(), 3U);
+  const std::array beyond = {0.0, 5.0, 20.0};
+  for (std::size_t i = 0; i < beyond.size(); ++i) {
+    EXPECT_NEAR(curve.points()[i].time.value() * 1e6, latency * 10.0 + rate * beyond[i], 1e-9);
+  }
+}
+
+// A prime for each knob tells what each constant is multiplied with, and what stays.
+TEST(WithFactors, MultipliesEachConstantByItsOwnKnob) {
+  Scenario before = host();
+  before.cluster.reduce_scatter_curves = {{.ranks = 2, .curve = made_up_curve()}};
+  before.cluster.all_gather_curves = {{.ranks = 4, .nodes = 2, .curve = made_up_curve()}};
+  before.cluster.message_curve = made_up_curve();
+  before.stack.host_time_per_kernel = microseconds(3.0);
+  before.stack.loss_scaling_traffic = 8.0;
+  KnobFactors factors;
+  factors[ProfileKnob::kProducts] = 2.0;
+  factors[ProfileKnob::kAttention] = 3.0;
+  factors[ProfileKnob::kMemory] = 5.0;
+  factors[ProfileKnob::kOverhead] = 7.0;
+  factors[ProfileKnob::kOptimizer] = 11.0;
+  factors[ProfileKnob::kCollectiveLatency] = 3.5;
+  factors[ProfileKnob::kCollectiveRate] = 2.5;
+  factors[ProfileKnob::kMessageLatency] = 4.5;
+  factors[ProfileKnob::kMessageRate] = 1.5;
+  factors[ProfileKnob::kNetworkLatency] = 5.5;
+  factors[ProfileKnob::kNetworkRate] = 1.25;
+  const Scenario after = with_factors(before, factors);
+  const ClusterSpec& cluster = after.cluster;
+  EXPECT_DOUBLE_EQ(cluster.time_factors.matmul, 2.0 * before.cluster.time_factors.matmul);
+  EXPECT_DOUBLE_EQ(cluster.time_factors.attention, 3.0 * before.cluster.time_factors.attention);
+  EXPECT_DOUBLE_EQ(cluster.time_factors.memory_bound,
+                   5.0 * before.cluster.time_factors.memory_bound);
+  EXPECT_EQ(cluster.time_factors.communication, before.cluster.time_factors.communication);
+  EXPECT_DOUBLE_EQ(cluster.gpu.kernel_latency / before.cluster.gpu.kernel_latency, 7.0);
+  EXPECT_DOUBLE_EQ(after.stack.microbatch_overhead / before.stack.microbatch_overhead, 7.0);
+  EXPECT_DOUBLE_EQ(after.stack.host_time_per_kernel.value() * 1e6, 21.0);
+  EXPECT_DOUBLE_EQ(after.stack.pipeline_latency / before.stack.pipeline_latency, 4.5);
+  EXPECT_DOUBLE_EQ(after.stack.optimizer_traffic, 11.0 * before.stack.optimizer_traffic);
+  EXPECT_DOUBLE_EQ(after.stack.loss_scaling_traffic, 88.0);
+  EXPECT_EQ(after.stack.loss_traffic, before.stack.loss_traffic);
+  ASSERT_FALSE(before.stack.other_precisions.empty());
+  for (std::size_t i = 0; i < before.stack.other_precisions.size(); ++i) {
+    EXPECT_DOUBLE_EQ(after.stack.other_precisions[i].optimizer_traffic,
+                     11.0 * before.stack.other_precisions[i].optimizer_traffic);
+  }
+  EXPECT_DOUBLE_EQ(cluster.collective_launch / before.cluster.collective_launch, 3.5);
+  EXPECT_DOUBLE_EQ(cluster.nvlink.hop_latency / before.cluster.nvlink.hop_latency, 3.5);
+  EXPECT_DOUBLE_EQ(cluster.nic.hop_latency / before.cluster.nic.hop_latency, 5.5);
+  const auto slower = [](BytesPerSecond slow, BytesPerSecond fast) {
+    return fast.value() / slow.value();
+  };
+  const ClusterSpec& old = before.cluster;
+  EXPECT_NEAR(slower(cluster.nvlink.effective_bandwidth(), old.nvlink.effective_bandwidth()), 1.5,
+              1e-12);
+  EXPECT_NEAR(slower(cluster.nvlink.collective_bandwidth(), old.nvlink.collective_bandwidth()), 2.5,
+              1e-12);
+  EXPECT_NEAR(slower(cluster.nic.effective_bandwidth(), old.nic.effective_bandwidth()), 1.25,
+              1e-12);
+  EXPECT_NEAR(slower(cluster.nic.collective_bandwidth(), old.nic.collective_bandwidth()), 1.25,
+              1e-12);
+  EXPECT_FALSE(cluster.nic.collective_efficiency.has_value());  // one number remains one
+  EXPECT_EQ(cluster.nic.bandwidth, old.nic.bandwidth);
+  expect_scaled(cluster.reduce_scatter_curves.at(0).curve, 3.5, 2.5);
+  expect_scaled(cluster.all_gather_curves.at(0).curve, 5.5, 1.25);
+  expect_scaled(cluster.message_curve, 4.5, 1.5);
+  EXPECT_EQ(after.job, before.job);
+}
+
+// 4 MB take four times as long as 1 MB, and no more than 3.99 for each factor of size: with a
+// hundredth of the latency and three times the rate, 0.1, 15.1 and 60.1 us, the first is raised to
+// 15.1 / (3.99 * 2). Times of 10, 9.5 and 9.1 us fall by no more than 0.91 of the one before.
+TEST(WithFactors, KeepsGrowthAndDipsOfCurvesWithinWhatACurveMay) {
+  Scenario scenario = host();
+  scenario.cluster.message_curve = made_up_curve();
+  KnobFactors factors = with(ProfileKnob::kMessageLatency, 0.01);
+  factors[ProfileKnob::kMessageRate] = 3.0;
+  const std::vector<MeasuredPoint> grown =
+      with_factors(scenario, factors).cluster.message_curve.points();
+  EXPECT_NEAR(grown[0].time.value() * 1e6, 15.1 / 7.98, 1e-9);
+  EXPECT_NEAR(grown[1].time.value() * 1e6, 15.1, 1e-9);
+  EXPECT_NEAR(grown[2].time.value() * 1e6, 60.1, 1e-9);
+  scenario.cluster.message_curve = {{{Bytes(1e6), microseconds(10.0)},
+                                     {Bytes(2e6), microseconds(9.5)},
+                                     {Bytes(4e6), microseconds(9.1)}},
+                                    "test"};
+  // Twice what lies beyond 9.1: 10.9, 9.9 and 9.1, of which the second is raised to 0.91 * 10.9.
+  const std::vector<MeasuredPoint> fallen =
+      with_factors(scenario, with(ProfileKnob::kMessageRate, 2.0)).cluster.message_curve.points();
+  EXPECT_NEAR(fallen[0].time.value() * 1e6, 10.9, 1e-9);
+  EXPECT_NEAR(fallen[1].time.value() * 1e6, 9.919, 1e-9);
+  EXPECT_NEAR(fallen[2].time.value() * 1e6, 9.1, 1e-9);
+}
+
+// Errors of -50, +25 % before, -20, 0 % after and -37.5 % left out.
+TEST(ProfileRefitText, SaysWhatWasCorrectedAndWhatItIsWorth) {
+  ProfileRefit refit;
+  for (const ProfileKnobText& text : kProfileKnobs) {
+    refit.knobs.push_back({.knob = text.knob, .time_share = 0.0012});
+  }
+  refit.knobs[0] = {.knob = ProfileKnob::kProducts, .factor = 2.5, .num_runs = 1};
+  refit.knobs[3] = {
+      .knob = ProfileKnob::kOverhead, .factor = 1000.0, .num_runs = 3, .is_at_bound = true};
+  refit.runs = {
+      {.name = "a.json",
+       .measured = Seconds(2.0),
+       .before = Seconds(1.0),
+       .after = Seconds(1.6),
+       .leave_one_out = Seconds(1.25)},
+      {.name = "b.json", .measured = Seconds(4.0), .before = Seconds(5.0), .after = Seconds(4.0)}};
+  EXPECT_EQ(
+      to_table(refit),
+      "Corrections, as factors of times\n"
+      "  products                  takes 2.5 times what the profile said, by 1 run\n"
+      "  attention                 left as it was: 0.12 % of the time of a run at most\n"
+      "  memory-bound work         left as it was: 0.12 % of the time of a run at most\n"
+      "  launches and overhead     takes 1e+03 times what the profile said, by 3 runs; stopped "
+      "at the bound of 1000: is this the machine that the profile is of?\n"
+      "  optimizer                 left as it was: 0.12 % of the time of a run at most\n"
+      "  latency of collectives    left as it was: 0.12 % of the time of a run at most\n"
+      "  transfer of collectives   left as it was: 0.12 % of the time of a run at most\n"
+      "  latency of messages       left as it was: 0.12 % of the time of a run at most\n"
+      "  transfer of messages      left as it was: 0.12 % of the time of a run at most\n"
+      "  latency between nodes     left as it was: 0.12 % of the time of a run at most\n"
+      "  transfer between nodes    left as it was: 0.12 % of the time of a run at most\n"
+      "\n"
+      "Predicted against measured, per iteration\n"
+      "      measured      before       after  leave-one-out  run\n"
+      "           2 s     -50.0 %     -20.0 %        -37.5 %  a.json\n"
+      "           4 s     +25.0 %      +0.0 %              -  b.json\n"
+      "                    37.5 %      10.0 %         37.5 %  mean absolute error\n");
+  refit.runs[0].leave_one_out.reset();
+  EXPECT_THAT(to_table(refit),
+              HasSubstr("                    37.5 %      10.0 %              -  mean absolute"));
+}
+
+// A profile that is refitted twice is not renamed again, and tells of both.
+TEST(RefitProfile, NamesWhatItMadeOnce) {
+  Scenario believed = host();
+  believed.cluster.name = "host-refit";
+  believed.cluster.source = "first";
+  const ProfileRefit refit =
+      refit_profile({run_on(believed, believed, layout(1, 1, 1))}, "two runs");
+  EXPECT_EQ(refit.cluster.name, "host-refit");
+  EXPECT_EQ(refit.stack.name, "ptdp-cpu-refit");
+  EXPECT_EQ(refit.cluster.source, "Refitted by ptdp-calibrate to two runs. Before: first");
+  EXPECT_EQ(refit.stack.source,
+            "Refitted by ptdp-calibrate to two runs. Before: " + believed.stack.source);
+  EXPECT_EQ(stack_file_beside("some/host.json"), std::filesystem::path("some/host.stack.json"));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "cost_model/measured/quantile.h"
 #include "planner/answer/planning.h"
 #include "tests/planner/fake_machine.h"
+#include "tests/support/round_trip.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/support/thrown.h"
 
 namespace ptdp {
@@ -278,6 +280,306 @@ TEST(PlanList, RefusesWhatWasChanged) {
   edited = json;
   edited["search"]["tp"] = "two";
   EXPECT_THAT(refusal(edited), HasSubstr("search.tp"));
+}
+
+/// A plan of `config` with these times, of which `matmul` is the rest.
+Plan timed_plan(const ParallelConfig& config, double matmul, double collectives, double bubble) {
+  Plan plan;
+  plan.gpus = 2;
+  plan.config = config;
+  plan.predicted.breakdown = {.matmul = Seconds(matmul),
+                              .tensor_parallel = Seconds(collectives),
+                              .bubble = Seconds(bubble)};
+  plan.predicted.iteration_time.value = Seconds(matmul + collectives + bubble);
+  return plan;
+}
+
+/// Three plans, by their predictions the first, by the refitted ones the last, as it was measured:
+/// steps of 2.4 to 2.6, 1.96 to 2.04 and 0.99 to 1.01 s. The search would take one that did not
+/// run.
+Tuning made_up_tuning() {
+  Tuning tuning;
+  tuning.plans = {measured({2.4, 2.5, 2.6}), measured({1.96, 2.0, 2.04}),
+                  measured({0.99, 1.0, 1.01})};
+  tuning.plans[0].plan = timed_plan(layout(2, 1, 1), 1.0, 0.0, 0.0);
+  tuning.plans[0].corrected = timed_plan(layout(2, 1, 1), 1.0, 1.0, 0.0);
+  tuning.plans[1].plan = timed_plan(layout(1, 1, 2), 1.2, 0.0, 0.0);
+  tuning.plans[1].corrected = timed_plan(layout(1, 1, 2), 1.6, 0.0, 0.0);
+  tuning.plans[2].plan = timed_plan(layout(1, 2, 1), 1.0, 0.25, 0.25);
+  tuning.plans[2].corrected = timed_plan(layout(1, 2, 1), 1.0, 0.0, 0.25);
+  tuning.plans[2].is_new = true;
+  tuning.refit.cluster.gpus_per_node = 8;
+  for (const ProfileKnobText& text : kProfileKnobs) {
+    tuning.refit.knobs.push_back({.knob = text.knob, .factor = 1.0, .num_runs = 2});
+  }
+  tuning.refit.knobs[1].num_runs = 0;   // attention
+  tuning.refit.knobs[10].num_runs = 0;  // transfer between nodes, of which there is one
+  tuning.refit.knobs[0].factor = 2.5;
+  tuning.refit.knobs[0].is_at_bound = true;
+  tuning.refit.runs = {{.name = "run", .measured = Seconds(1.0), .before = Seconds(1.0)}};
+  tuning.chosen_first = 0;
+  tuning.chosen_again = 1;
+  tuning.fastest = 2;
+  tuning.not_run = timed_plan(layout(1, 1, 1), 0.5, 0.0, 0.0);
+  return tuning;
+}
+
+// Of collectives the first plan takes 1 s more than the last by the refit, and by the first
+// prediction 0.25 s less; of the bubble as much less by both.
+TEST(TuningText, TellsEveryPlanTheChangeAndItsRegrets) {
+  EXPECT_EQ(
+      to_table(made_up_tuning()).substr(0, to_table(made_up_tuning()).find("\nCorrections")),
+      "   predicted     error    refitted     error    measured    spread  ranks       plan\n"
+      "         1 s   -60.0 %         2 s   -20.0 %       2.5 s    100 ms  1 > 3 > 3   tp=2 pp=1 "
+      "dp=1 "
+      "b=1 1f1b recompute=none\n"
+      "       1.2 s   -40.0 %       1.6 s   -20.0 %         2 s     40 ms  2 > 2 > 2   tp=1 pp=1 "
+      "dp=2 "
+      "b=1 1f1b recompute=none\n"
+      "       1.5 s   +50.0 %      1.25 s   +25.0 %         1 s     10 ms  3 > 1 > 1   tp=1 pp=2 "
+      "dp=1 "
+      "b=1 1f1b recompute=none (new)\n"
+      "ranks: as predicted > with refitted profiles > as measured\n"
+      "\n"
+      "The choice has changed:\n"
+      "  from tp=2 pp=1 dp=1 b=1 1f1b recompute=none\n"
+      "  to   tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
+      "because of tensor_parallel: the first one's differs from the second one's by +1 s, not by "
+      "-250 ms\n"
+      "gain: predicted +60.0 %, measured +150.0 %\n"
+      "The refitted profiles would choose tp=1 pp=1 dp=2 b=1 1f1b recompute=none\n"
+      "gain: predicted +25.0 %, measured +25.0 %\n"
+      "Of all plans they would choose one that did not run: tp=1 pp=1 dp=1 b=1 1f1b "
+      "recompute=none, "
+      "predicted 500 ms\n"
+      "fastest measured: tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
+      "regret of the first choice: 150.0 %\n"
+      "regret of the refitted choice: 100.0 %\n"
+      "tuned plan: tp=1 pp=2 dp=1 b=1 1f1b recompute=none\n"
+      "not measured by these plans, and believed as before: attention (--tune takes files of "
+      "plans, "
+      "too)\n");
+}
+
+TEST(TuningText, SaysWhatTiesAndWhatNobodyCanExplain) {
+  Tuning tuning = made_up_tuning();
+  // By the refit the last plan takes longer, though it measured faster.
+  tuning.plans[2].corrected.predicted.iteration_time.value = Seconds(3.0);
+  EXPECT_THAT(to_table(tuning),
+              HasSubstr("\nbecause it measured faster; the refitted profiles do not say why\n"
+                        "gain: predicted -33.3 %, measured +150.0 %\n"));
+  EXPECT_FALSE(nlohmann::json::parse(to_json(tuning)).contains("changed_term"));
+  // 32 GPUs, eight in a node: links between nodes could have been measured.
+  tuning.plans[0].plan.gpus = 32;
+  EXPECT_THAT(to_table(tuning), HasSubstr("attention, transfer between nodes (--tune"));
+  for (KnobRefit& knob : tuning.refit.knobs) {
+    knob.num_runs = 1;
+  }
+  EXPECT_THAT(to_table(tuning), testing::Not(HasSubstr("not measured by these plans")));
+  // The second ties with the first, and both with the fastest.
+  tuning = made_up_tuning();
+  tuning.plans[2] = tuning.plans[1];
+  tuning.plans[2].run.report.measured_time = Seconds(1.99);
+  tuning.plans[0].run.step_times = {1.5, 2.5, 3.5};
+  EXPECT_THAT(
+      to_table(tuning),
+      HasSubstr("The choice has not changed: tp=2 pp=1 dp=1 b=1 1f1b recompute=none\n"
+                "The refitted profiles would choose tp=1 pp=1 dp=2 b=1 1f1b recompute=none\n"
+                "gain: predicted +25.0 %, measured +25.0 %: a tie, steps scatter more\n"));
+  EXPECT_THAT(to_table(tuning),
+              HasSubstr("regret of the first choice: 25.6 % (a tie with the fastest)\n"
+                        "regret of the refitted choice: 0.5 % (a tie with the fastest)\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(tuning))["tie"], true);
+}
+
+TEST(TuningJson, HoldsEachFigureUnderItsName) {
+  const nlohmann::json json = nlohmann::json::parse(to_json(made_up_tuning()));
+  EXPECT_EQ(json["chosen_first"], 0);
+  EXPECT_EQ(json["chosen_again"], 1);
+  EXPECT_EQ(json["fastest"], 2);
+  EXPECT_EQ(json["best"], 2);
+  EXPECT_EQ(json["changed"], true);
+  EXPECT_EQ(json["changed_term"], "tensor_parallel");
+  EXPECT_EQ(json["tie"], false);
+  EXPECT_EQ(json["not_run"]["tp"], 1);
+  EXPECT_NEAR(json["regret_first_pct"], 150.0, 1e-9);
+  EXPECT_NEAR(json["regret_again_pct"], 100.0, 1e-9);
+  EXPECT_NEAR(json["predicted_gain_pct"], 60.0, 1e-9);
+  EXPECT_NEAR(json["measured_gain_pct"], 150.0, 1e-9);
+  const nlohmann::json& plan = json["plans"][2];
+  EXPECT_EQ(plan["config"]["pp"], 2);
+  EXPECT_EQ(plan["is_new"], true);
+  EXPECT_NEAR(plan["predicted_s"], 1.5, 1e-9);
+  EXPECT_NEAR(plan["refitted_s"], 1.25, 1e-9);
+  EXPECT_NEAR(plan["measured_s"], 1.0, 1e-9);
+  EXPECT_NEAR(plan["spread_s"], 0.01, 1e-9);
+  EXPECT_EQ(plan["steps"], 3);
+  EXPECT_EQ(json["corrections"].size(), 11U);
+  EXPECT_EQ(
+      json["corrections"][0],
+      (nlohmann::json{{"knob", "products"}, {"factor", 2.5}, {"runs", 2}, {"at_bound", true}}));
+  EXPECT_EQ(json["corrections"][1]["runs"], 0);
+  // A choice that stays has no tie with itself.
+  Tuning same = made_up_tuning();
+  same.chosen_again = same.chosen_first;
+  same.not_run.reset();
+  const nlohmann::json without = nlohmann::json::parse(to_json(same));
+  EXPECT_FALSE(without.contains("tie"));
+  EXPECT_FALSE(without.contains("not_run"));
+}
+
+// The first plan runs twice, t seconds a step and then 1.2 t: the median of all is 1.1 t.
+TEST(Tune, CountsTheStepsOfBothRunsOfTheFastest) {
+  KnobFactors slow;
+  for (const ProfileKnob knob : {ProfileKnob::kCollectiveLatency, ProfileKnob::kCollectiveRate,
+                                 ProfileKnob::kMessageLatency, ProfileKnob::kMessageRate}) {
+    slow[knob] = 100.0;
+  }
+  const PlanRunner machine = runner(with_factors(host_of_tuning(), slow));
+  double first_time = 0.0;
+  int call = 0;
+  const PlanRunner run = [&](const std::vector<Plan>& plans) {
+    ++call;
+    std::vector<PlanRun> runs = machine(plans);
+    PlanRun& again = runs.back();
+    if (call == 1) {
+      first_time = again.report.measured_time.value();
+    }
+    const double time = first_time * (call == 1 ? 1.0 : 1.2);
+    again.step_times.assign(10, time);
+    again.report.measured_time = Seconds(time);
+    again.report.fastest = Seconds(time * 0.9);
+    again.report.slowest = Seconds(time * 1.05);
+    return runs;
+  };
+  const Tuning tuning = tune(list_of(host_of_tuning(), 1), 1, run, "a test");
+  ASSERT_EQ(call, 2);
+  const RunReport& report = tuning.plans[0].run.report;
+  EXPECT_EQ(tuning.plans[0].run.step_times.size(), 20U);
+  EXPECT_NEAR(report.measured_time.value(), 1.1 * first_time, 1e-9);
+  EXPECT_NEAR(report.fastest.value(), 0.9 * first_time, 1e-9);
+  EXPECT_NEAR(report.slowest.value(), 1.26 * first_time, 1e-9);
+  EXPECT_EQ(report.execution.steps, 24);
+  EXPECT_EQ(report.execution.requested_steps, 24);
+  EXPECT_EQ(report.execution.warm_up, 4);
+}
+
+// A list may name a plan twice: two are run, the first and the third.
+TEST(Tune, RunsEachPlanOnceAndNoMoreThanIsAskedFor) {
+  PlanList list = list_of(host_of_tuning(), 4);
+  ASSERT_GE(list.plans.size(), 3U);
+  list.plans.insert(list.plans.begin(), list.plans.front());
+  std::vector<std::string> first;
+  const PlanRunner machine = runner(host_of_tuning());
+  const PlanRunner run = [&](const std::vector<Plan>& plans) {
+    if (first.empty()) {
+      for (const Plan& plan : plans) {
+        first.push_back(to_string(plan.config));
+      }
+    }
+    return machine(plans);
+  };
+  (void)tune(list, 2, run, "a test");
+  EXPECT_EQ(first, (std::vector<std::string>{to_string(list.plans[0].config),
+                                             to_string(list.plans[2].config)}));
+}
+
+/// One of everything that can be pinned.
+SearchOptions pinned_everywhere() {
+  const auto number = [](std::int64_t value) { return IntegerRanges(value); };
+  return {.gpus = 48,
+          .pins = {.tp = number(2),
+                   .pp = number(3),
+                   .dp = number(4),
+                   .cp = number(5),
+                   .ep = number(6),
+                   .etp = number(7),
+                   .vpp = number(8),
+                   .micro_batch_size = number(9),
+                   .zero_stage = number(0),
+                   .schedules = {ScheduleKind::kGPipe, ScheduleKind::kZbV},
+                   .any_stack = true,
+                   .allow_stale_weights = false,
+                   .recompute = {Recompute::kFull},
+                   .recompute_modules = RecomputeModules{RecomputeModule::kMlp},
+                   .recompute_method = RecomputeMethod::kEvery,
+                   .recompute_num_layers = 11,
+                   .sequence_parallel = true,
+                   .dp_replicate = number(10),
+                   .reshard_after_forward = false,
+                   .rank_orders = {RankOrder::kTpCpEpPpDp},
+                   .offload = {Offload::kActivations},
+                   .offload_num_layers = 12},
+          .memory_headroom = 0.25,
+          .objective = Objective::kCost,
+          .num_best = 13};
+}
+
+TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
+  const nlohmann::json expected = {{"gpus", 48},
+                                   {"memory_headroom", 0.25},
+                                   {"objective", "cost"},
+                                   {"num_best", 13},
+                                   {"tp", "2"},
+                                   {"pp", "3"},
+                                   {"dp", "4"},
+                                   {"cp", "5"},
+                                   {"ep", "6"},
+                                   {"etp", "7"},
+                                   {"vpp", "8"},
+                                   {"micro_batch_size", "9"},
+                                   {"zero_stage", "0"},
+                                   {"dp_replicate", "10"},
+                                   {"reshard_after_forward", false},
+                                   {"schedules", {"gpipe", "zb-v"}},
+                                   {"any_stack", true},
+                                   {"allow_stale_weights", false},
+                                   {"recompute", {"full"}},
+                                   {"recompute_modules", "mlp"},
+                                   {"recompute_method", "every"},
+                                   {"recompute_num_layers", 11},
+                                   {"sequence_parallel", true},
+                                   {"offload", {"activations"}},
+                                   {"offload_num_layers", 12},
+                                   {"rank_orders", {"tp-cp-ep-pp-dp"}}};
+  const std::string text = dump(pinned_everywhere());
+  EXPECT_EQ(nlohmann::json::parse(text), expected);
+  const auto again = parse<SearchOptions>(text);
+  EXPECT_EQ(dump(again), text);
+  EXPECT_EQ(again.pins.offload_num_layers, 12);
+  EXPECT_EQ(again.pins.reshard_after_forward, false);
+  // Without pins there are five keys, and the two switches.
+  EXPECT_EQ(nlohmann::json::parse(dump(SearchOptions{.gpus = 8})).size(), 6U);
+}
+
+// Files of plans are a list where they are of one job: model, batch, cluster, stack and GPUs.
+TEST(PlanList, IsMadeOfPlansOfOneJob) {
+  const TemporaryDirectory directory;
+  const auto written = [&](const std::string& name, const Scenario& scenario, std::int64_t gpus) {
+    const std::filesystem::path path = directory.path() / name;
+    write_plan(path, make_plan(scenario, gpus, 0.25, layout(1, 1, 1), Calibration{}));
+    return path;
+  };
+  const auto first = written("first.json", host_of_tuning(), 2);
+  const auto same = written("same.json", host_of_tuning(), 2);
+  const PlanList list = read_plan_files({first, same});
+  EXPECT_EQ(list.plans.size(), 2U);
+  EXPECT_EQ(list.options.gpus, 2);
+  EXPECT_EQ(list.options.memory_headroom, 0.25);
+  EXPECT_EQ(list.scenario, host_of_tuning());
+  EXPECT_EQ(read_plan_list(first).plans.size(), 1U);
+  const auto other_gpus = written("gpus.json", host_of_tuning(), 3);
+  EXPECT_EQ(message_of([&] {
+              return read_plan_files({first, other_gpus});
+            }),
+            other_gpus.string() +
+                ": expected a plan of the model, batch, cluster, stack and GPUs of " +
+                first.string());
+  const auto other_batch = written("batch.json", host_scenario(small_model(128, 128), 8), 2);
+  EXPECT_THAT(message_of([&] {
+                return read_plan_files({first, other_batch});
+              }),
+              HasSubstr("expected a plan of the model, batch"));
 }
 
 }  // namespace

@@ -289,5 +289,31 @@ TEST(MiddleRank, IsTheBusiestInTheMiddle) {
   EXPECT_EQ(middle_rank(plan_of(scenario_of(8), uneven)), 1);
 }
 
+TEST(ModelledOf, ListsWhatTheConfigurationHasThatARankAloneHasNot) {
+  const std::string norm = "the exchange of the norm";
+  const std::string messages = "messages between the 4 stages, and waiting for them";
+  const std::string tied = "the all-reduce of the tied embedding's gradient";
+  const std::string others =
+      "ranks that were not rehearsed: they have the times of the nearest one that was, scaled by "
+      "what is predicted of both (layers, embedding, logits)";
+  EXPECT_THAT(modelled_of(plan_of(scenario_of(8), layout(1, 1, 1)), 1), ElementsAre());
+  EXPECT_THAT(modelled_of(plan_of(scenario_of(8), layout(1, 4, 1)), 4),
+              ElementsAre(messages, tied, norm));
+  EXPECT_THAT(modelled_of(plan_of(scenario_of(8), layout(1, 4, 1)), 3),
+              ElementsAre(messages, tied, norm, others));
+  EXPECT_THAT(
+      modelled_of(plan_of(scenario_of(8), layout(2, 1, 1)), 1),
+      ElementsAre(
+          "collectives of 2 tensor-parallel ranks within passes, and waiting for the slowest",
+          norm));
+  Scenario scenario = scenario_of(8);
+  scenario.job.model.untied_embeddings = true;
+  scenario.cluster.cores_per_node = 64;
+  EXPECT_THAT(
+      modelled_of(plan_of(scenario, layout(1, 4, 2)), 4),
+      ElementsAre(messages, "reductions and gathers over 2 replicas, and what hides them", norm,
+                  "what ranks lose to others that compute on the cores of their host"));
+}
+
 }  // namespace
 }  // namespace ptdp

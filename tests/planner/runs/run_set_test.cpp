@@ -103,5 +103,86 @@ TEST(CompareRuns, NamesThoseOfWhichNothingIsPredicted) {
   EXPECT_EQ(json["runs"].size(), 1U);
 }
 
+/// Two plans of one job, 8 and 10 s by prediction; 10 and 8 s as measured.
+std::vector<NamedReport> two_runs() {
+  std::vector<NamedReport> runs = runs_off_by({1.0, 1.0});
+  const auto set = [](RunReport& report, double predicted, double measured) {
+    report.predicted_time.value = Seconds(predicted);
+    report.measured_time = Seconds(measured);
+  };
+  set(runs[0].report, 8.0, 10.0);
+  set(runs[1].report, 10.0, 8.0);
+  runs[0].report.terms = {{"matmul", Seconds(6.0), Seconds(5.0)},
+                          {"bubble", Seconds(0.0), Seconds(4.0)}};
+  runs[1].report.terms = {{"matmul", Seconds(2.0), Seconds(6.0)}};
+  return runs;
+}
+
+// Errors of -20 and +25 %. Of matmul 5/10 and 6/8 were measured, 62.5 % in the mean; it is off by
+// +1/10 and -4/8: bias -20 %, without signs 30 %. Of the bubble, in one run of two, half of 4/10.
+TEST(CompareRuns, TellsSharesAndErrorsOfTermsInPercentOfTheIteration) {
+  const RunSet set = compare_runs(two_runs());
+  const nlohmann::json json = nlohmann::json::parse(to_json(set));
+  EXPECT_NEAR(json["runs"][0]["error_pct"], -20.0, 1e-9);
+  EXPECT_EQ(json["runs"][1]["run"], "run1.json");
+  EXPECT_NEAR(json["runs"][1]["predicted_s"], 10.0, 1e-9);
+  EXPECT_NEAR(json["runs"][1]["measured_s"], 8.0, 1e-9);
+  EXPECT_EQ(json["runs"][1]["config"]["tp"], 2);
+  EXPECT_NEAR(json["mape_pct"], 22.5, 1e-9);
+  EXPECT_NEAR(json["max_pct"], 25.0, 1e-9);
+  EXPECT_NEAR(json["bias_pct"], 2.5, 1e-9);
+  EXPECT_EQ(json["terms"][0]["term"], "matmul");
+  EXPECT_NEAR(json["terms"][0]["share_pct"], 62.5, 1e-9);
+  EXPECT_NEAR(json["terms"][0]["bias_pct"], -20.0, 1e-9);
+  EXPECT_NEAR(json["terms"][0]["mean_absolute_pct"], 30.0, 1e-9);
+  EXPECT_EQ(json["terms"][1]["term"], "bubble");
+  EXPECT_NEAR(json["terms"][1]["share_pct"], 20.0, 1e-9);
+  EXPECT_NEAR(json["terms"][1]["bias_pct"], -20.0, 1e-9);
+  EXPECT_EQ(json["orders"][0]["runs"], 2);
+  EXPECT_EQ(json["orders"][0]["pairs"], 1);
+  EXPECT_EQ(json["orders"][0]["ordered"], 0);
+  EXPECT_NEAR(json["orders"][0]["regret_pct"], 25.0, 1e-9);  // 10 s in place of 8
+  EXPECT_EQ(
+      to_table(set),
+      "run                            predicted    measured     error  plan\n"
+      "run0.json                            8 s        10 s   -20.0 %  small tp=1 pp=1 dp=1 b=1 "
+      "1f1b recompute=none\n"
+      "run1.json                           10 s         8 s   +25.0 %  small tp=2 pp=1 dp=1 b=1 "
+      "1f1b recompute=none\n"
+      "2 runs: mean absolute error 22.5 %, median 22.5 %, largest 25.0 %, bias +2.5 %\n"
+      "\n"
+      "term                            measured        bias  mean error   in % of the iteration\n"
+      "matmul                            62.5 %     -20.0 %      30.0 %\n"
+      "bubble                            20.0 %     -20.0 %      20.0 %\n"
+      "\n"
+      "small, batch 8, sequence 64, fp32, 2 GPUs of host: 2 plans; of 1 pairs that differ by more "
+      "than 10 %, 0 in their measured order; regret of the plan predicted fastest 25.0 %\n");
+}
+
+// A tenth is no clear difference, a bit more is.
+TEST(OrderOf, CountsDifferencesBeyondATenth) {
+  EXPECT_EQ(order_of({{1.0, 1.0}, {2.0, 1.099}}).pairs, 0);
+  EXPECT_EQ(order_of({{1.0, 1.0}, {2.0, 1.101}}).pairs, 1);
+  EXPECT_EQ(order_of({{1.0, 1.101}, {2.0, 1.0}}).pairs, 1);
+  EXPECT_EQ(order_of({}).regret, 0.0);
+}
+
+// Whatever changes the job: its name, batch, sequences, precision, GPUs or cluster.
+TEST(CompareRuns, OrdersPlansOfOneJobAlone) {
+  const auto num_orders = [](const auto& change) {
+    std::vector<NamedReport> runs = two_runs();
+    change(runs[1].report.plan);
+    return compare_runs(runs).orders.size();
+  };
+  EXPECT_EQ(num_orders([](Plan&) {}), 1U);
+  EXPECT_EQ(num_orders([](Plan& plan) { plan.scenario.stack.name = "other"; }), 1U);
+  EXPECT_EQ(num_orders([](Plan& plan) { plan.scenario.job.model_name = "other"; }), 0U);
+  EXPECT_EQ(num_orders([](Plan& plan) { ++plan.scenario.job.global_batch_size; }), 0U);
+  EXPECT_EQ(num_orders([](Plan& plan) { ++plan.scenario.job.model.seq_length; }), 0U);
+  EXPECT_EQ(num_orders([](Plan& plan) { plan.scenario.stack.precision = Precision::kBf16; }), 0U);
+  EXPECT_EQ(num_orders([](Plan& plan) { ++plan.gpus; }), 0U);
+  EXPECT_EQ(num_orders([](Plan& plan) { plan.scenario.cluster.name = "other"; }), 0U);
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -133,5 +133,42 @@ TEST(DerivedPlans, AreNoneWhereRecomputationIsPinnedOrTheStackHasNoModules) {
   EXPECT_TRUE(adds_none(shipped_scenario("18B", "selene-a100", "megatron-lm-2021", 256), {}));
 }
 
+// torchtitan recomputes every n-th layer, here one of the two of a stage or both, on GPUs that hold
+// just what the one leaves: half as much is recomputed as where all are.
+TEST(DerivedPlans, RecomputeOneOfTwoLayersWhereThatIsEnough) {
+  Scenario scenario = shipped_scenario("llama-3-70b", "dgx-h100", "torchtitan-2024", 256);
+  scenario.job.model.num_layers = 4;
+  scenario.job.model.vocab_size = 1024;
+  scenario.stack.reserve_fraction = 0.0;
+  scenario.stack.can_run.recompute = {Recompute::kNone, Recompute::kFull};
+  const Pins pins{.tp = IntegerRanges(8),
+                  .pp = IntegerRanges(2),
+                  .dp = IntegerRanges(4),
+                  .cp = IntegerRanges(1),
+                  .vpp = IntegerRanges(1),
+                  .micro_batch_size = IntegerRanges(1),
+                  .schedules = {ScheduleKind::kOneFOneB},
+                  .sequence_parallel = true};
+  ParallelConfig config{.tp = 8,
+                        .pp = 2,
+                        .dp = 4,
+                        .recompute = Recompute::kFull,
+                        .recompute_method = RecomputeMethod::kEvery,
+                        .recompute_num_layers = 2,
+                        .sequence_parallel = true,
+                        .zero_stage = 3};
+  scenario.cluster.gpu.memory = peak_memory(scenario, config);
+  ParallelConfig none = config;
+  none.recompute = Recompute::kNone;
+  none.recompute_num_layers = 0;
+  ASSERT_GT(peak_memory(scenario, none), scenario.cluster.gpu.memory);
+  SearchResult found = search(scenario, options_of(pins));
+  ASSERT_FALSE(found.best.empty());
+  const Candidate all = found.best.front();
+  add_derived_plans(scenario, options_of(pins), found);
+  EXPECT_LT(time_alone(scenario, config), time_alone(scenario, all.config));
+  EXPECT_EQ(to_string(found.best.front().config), to_string(config));
+}
+
 }  // namespace
 }  // namespace ptdp

@@ -57,5 +57,33 @@ TEST(IntegerRanges, RefuseWhatIsNoSetOfNumbers) {
   }
 }
 
+TEST(IntegerRanges, BeginAtALeastNumberOrAreNone) {
+  const auto from = [](const IntegerRanges& ranges, std::int64_t low) {
+    const auto rest = ranges.at_least(low);
+    return rest ? rest->text() : std::string("none");
+  };
+  EXPECT_EQ(from(parse("1:4,8,2"), 1), "1:4,8,2");
+  EXPECT_EQ(from(parse("1:4,8,2"), 3), "3:4,8");
+  EXPECT_EQ(from(parse("1:4,8,2"), 4), "4,8");
+  EXPECT_EQ(from(parse("1:4,8,2"), 5), "8");
+  EXPECT_EQ(from(parse("1:4,8,2"), 8), "8");
+  EXPECT_EQ(from(parse("1:4,8,2"), 9), "none");
+  const auto all = IntegerRanges().at_least(2);
+  ASSERT_TRUE(all.has_value());
+  EXPECT_FALSE(all->contains(1));
+  EXPECT_TRUE(all->contains(2));
+  EXPECT_TRUE(all->contains(1'000'000'000));
+}
+
+TEST(IntegerRanges, KnowTheirSmallestAndWhatWasTypedAlone) {
+  EXPECT_EQ(parse("8,2:3,64").smallest(), 2);
+  EXPECT_EQ(parse("8,9:30").smallest(), 8);
+  EXPECT_EQ(IntegerRanges().smallest(), 1);
+  EXPECT_THAT(parse("8,2:3,64").numbers(), ElementsAre(8, 64));
+  EXPECT_THAT(IntegerRanges().numbers(), ElementsAre());
+  EXPECT_EQ(parse("8,2:3,5:5").text(), "8,2:3,5");
+  EXPECT_EQ(IntegerRanges().text(), "");
+}
+
 }  // namespace
 }  // namespace ptdp
