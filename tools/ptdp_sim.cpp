@@ -122,11 +122,11 @@ StageDurations parse_durations(const std::string& text) {
 }
 
 /// Throws Error where the actions of the schedule, and what becomes of them, would not fit.
-void check_memory(const ScheduleShape& shape, const ScheduleGenerator& generator, Format format) {
+void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, Format format) {
   const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // F, I, W at most
   const double bytes_per_action =
       sizeof(Action) + sizeof(double) + (format == Format::kText ? 0.0 : 48.0);
-  const bool is_searched = generator.name == "zb-auto";  // beside others, with their times
+  const bool is_searched = schedule.is_searched;  // beside others, with their times
   const double needed = actions * bytes_per_action * (is_searched ? 2.0 : 1.0);
   if (const double limit = memory_limit().value(); needed > limit) {
     throw Error(fmt::format(
@@ -147,7 +147,7 @@ std::vector<StageTicks> ticks_of(const StageDurations& each) {
 /// A schedule and, where it was not read from a file, what made it.
 struct MadeSchedule {
   Schedule schedule;
-  const ScheduleGenerator* generator = nullptr;
+  const ScheduleTraits* traits = nullptr;
   ScheduleShape shape;
 };
 
@@ -168,13 +168,13 @@ MadeSchedule make_schedule(const CommandLine& line, Format format,
   const std::vector<std::string> names = schedule_names();
   const std::string& name = names[required(line.choice("schedule", names), "schedule")];
   const ScheduleShape shape = parse_shape(line, each);
-  const ScheduleGenerator& generator = *find_schedule_generator(name);
-  if (const auto conflict = generator.find_conflict(shape)) {
+  const ScheduleTraits& schedule = *find_schedule(name);
+  if (const auto conflict = schedule.find_conflict(shape)) {
     throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, name,
                             conflict->expected, conflict->found));
   }
-  check_memory(shape, generator, format);
-  return {generator.generate(shape), &generator, shape};
+  check_memory(shape, schedule, format);
+  return {schedule.generate(shape), &schedule, shape};
 }
 
 MadeSchedule read_schedule(const CommandLine& line) {
@@ -213,14 +213,14 @@ std::vector<int> peaks(const SimulatedTimes& times) {
 
 /// Whether it is a schedule of asynchronous training, which repeats without a flush.
 bool changes_semantics(const MadeSchedule& made) {
-  return made.generator != nullptr && !made.generator->is_synchronous;
+  return made.traits != nullptr && !made.traits->is_synchronous;
 }
 
 std::vector<int> weight_versions(const MadeSchedule& made) {
   std::vector<int> versions;
   versions.reserve(static_cast<std::size_t>(made.shape.pp));
   for (int rank = 0; rank < made.shape.pp; ++rank) {
-    versions.push_back(made.generator->weight_versions(made.shape, rank));
+    versions.push_back(made.traits->weight_versions(made.shape, rank));
   }
   return versions;
 }
@@ -256,9 +256,9 @@ void print_json(const MadeSchedule& made, bool has_orders,
                                      {"pp", schedule.pp},
                                      {"vpp", schedule.vpp},
                                      {"microbatches", schedule.num_microbatches}};
-  if (made.generator != nullptr) {
-    document["paper"] = made.generator->paper;
-    document["bubble_formula"] = made.generator->bubble;
+  if (made.traits != nullptr) {
+    document["paper"] = made.traits->paper;
+    document["bubble_formula"] = made.traits->bubble;
   }
   if (changes_semantics(made)) {
     document["changes_semantics"] = true;
@@ -289,31 +289,31 @@ int compare_all(const CommandLine& line, bool is_json, const StageDurations& eac
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   std::string text = fmt::format("{:<14}{:>12}{:>12}{:>14}{:>8}\n", "schedule", "makespan",
                                  "bubble", "idle_in_span", "peak");
-  for (const ScheduleGenerator& generator : schedule_generators()) {
-    shape.memory_limit = generator.name == "zb-auto" ? memory_limit : std::nullopt;
-    if (const auto conflict = generator.find_conflict(shape)) {
+  for (const ScheduleTraits& schedule : kSchedules) {
+    shape.memory_limit = schedule.is_searched ? memory_limit : std::nullopt;
+    if (const auto conflict = schedule.find_conflict(shape)) {
       const std::string why =
           fmt::format("expects {} {}, got {}", conflict->size, conflict->expected, conflict->found);
-      rows.push_back({{"schedule", generator.name}, {"conflict", why}});
-      text += fmt::format("{:<14}  {}\n", generator.name, why);
+      rows.push_back({{"schedule", schedule.name}, {"conflict", why}});
+      text += fmt::format("{:<14}  {}\n", schedule.name, why);
       continue;
     }
-    check_memory(shape, generator, Format::kText);
-    const SimulatedTimes times = simulate(generator.generate(shape), {&each, 1});
+    check_memory(shape, schedule, Format::kText);
+    const SimulatedTimes times = simulate(schedule.generate(shape), {&each, 1});
     const std::vector<double> idle = idle_in_span(times);
     const std::vector<int> held = peaks(times);
-    rows.push_back({{"schedule", generator.name},
+    rows.push_back({{"schedule", schedule.name},
                     {"makespan", times.makespan().value()},
                     {"bubble", times.bubble().value()},
                     {"bubble_ratio", times.bubble_ratio()},
                     {"idle_in_span", idle},
                     {"peaks", held},
-                    {"changes_semantics", !generator.is_synchronous}});
-    text += fmt::format("{:<14}{:>12.6g}{:>12.6g}{:>14.6g}{:>8}{}\n", generator.name,
+                    {"changes_semantics", !schedule.is_synchronous}});
+    text += fmt::format("{:<14}{:>12.6g}{:>12.6g}{:>14.6g}{:>8}{}\n", schedule.name,
                         times.makespan().value(), times.bubble().value(),
                         *std::max_element(idle.begin(), idle.end()),
                         *std::max_element(held.begin(), held.end()),
-                        generator.is_synchronous ? "" : "  stale weights: another optimizer");
+                        schedule.is_synchronous ? "" : "  stale weights: another optimizer");
   }
   print(is_json ? nlohmann::ordered_json{{"schedules", rows}}.dump(2) + '\n' : text);
   return 0;

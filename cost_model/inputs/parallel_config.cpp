@@ -57,9 +57,6 @@ void describe_recomputation(Fields& fields, ParallelConfig& config) {
 
 }  // namespace
 
-std::string_view name_of(ScheduleKind schedule) {
-  return name_of(schedule, NamedValues<ScheduleKind>(kScheduleNames));
-}
 std::string_view name_of(Recompute recompute) {
   return name_of(recompute, NamedValues<Recompute>(kRecomputeNames));
 }
@@ -184,7 +181,7 @@ void describe(Fields& fields, ParallelConfig& config) {
     }
   }
   fields.counts("layers_per_stage", config.layers_per_stage, 0, kLargestDegree);
-  if (config.schedule == ScheduleKind::kZbAuto) {
+  if (traits_of(config.schedule).is_searched) {
     int limit = config.memory_limit.value_or(config.pp);
     fields.count("memory_limit", limit, 1, 2 * kLargestDegree);
     config.memory_limit = limit;

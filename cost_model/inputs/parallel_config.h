@@ -9,30 +9,13 @@
 #include <vector>
 
 #include "cost_model/inputs/recompute_modules.h"
+#include "cost_model/schedule/generators/generators.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
 
 namespace ptdp {
 
-/// How microbatches take turns on the stages of a pipeline; schedule/generators/README.md has a
-/// table.
-enum class ScheduleKind {
-  kOneFOneB,
-  kInterleaved,
-  kGPipe,
-  kLoopedBfs,
-  kZbH1,
-  kZbH2,
-  kZbV,
-  kVHalf,
-  kVMin,
-  kDualPipe,
-  kDualPipeV,
-  kZbAuto,
-  kPipeDream,
-  kPipeDream2Bw
-};
 enum class Recompute { kNone, kSelective, kFull };
 /// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
 enum class Precision { kFp16, kBf16, kFp32, kFp64 };
@@ -67,21 +50,6 @@ enum class ContextParallel {
   kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
 };
 
-inline constexpr std::array kScheduleNames = {
-    NamedValue<ScheduleKind>{ScheduleKind::kOneFOneB, "1f1b"},
-    NamedValue<ScheduleKind>{ScheduleKind::kInterleaved, "interleaved"},
-    NamedValue<ScheduleKind>{ScheduleKind::kGPipe, "gpipe"},
-    NamedValue<ScheduleKind>{ScheduleKind::kLoopedBfs, "looped-bfs"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbH1, "zb-h1"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbH2, "zb-h2"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbV, "zb-v"},
-    NamedValue<ScheduleKind>{ScheduleKind::kVHalf, "v-half"},
-    NamedValue<ScheduleKind>{ScheduleKind::kVMin, "v-min"},
-    NamedValue<ScheduleKind>{ScheduleKind::kDualPipe, "dualpipe"},
-    NamedValue<ScheduleKind>{ScheduleKind::kDualPipeV, "dualpipev"},
-    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream, "pipedream"},
-    NamedValue<ScheduleKind>{ScheduleKind::kPipeDream2Bw, "pipedream-2bw"},
-    NamedValue<ScheduleKind>{ScheduleKind::kZbAuto, "zb-auto"}};
 inline constexpr std::array kRecomputeNames = {
     NamedValue<Recompute>{Recompute::kNone, "none"},
     NamedValue<Recompute>{Recompute::kSelective, "selective"},
@@ -119,13 +87,6 @@ inline constexpr std::array kContextParallelNames = {
   return offload == Offload::kActivations || offload == Offload::kBoth;
 }
 
-/// Whether gradients of older weights reach the optimizer, which then runs without a flush: another
-/// method of training.
-[[nodiscard]] constexpr bool has_stale_weights(ScheduleKind schedule) {
-  return schedule == ScheduleKind::kPipeDream || schedule == ScheduleKind::kPipeDream2Bw;
-}
-
-[[nodiscard]] std::string_view name_of(ScheduleKind schedule);
 [[nodiscard]] std::string_view name_of(Recompute recompute);
 [[nodiscard]] std::string_view name_of(Precision precision);
 [[nodiscard]] std::string_view name_of(RankOrder order);

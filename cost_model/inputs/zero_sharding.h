@@ -28,8 +28,7 @@ namespace ptdp {
 /// shards before these begin: ZeRO-2 and -3 of more than two chunks, see reduces_by_chunk().
 [[nodiscard]] constexpr bool may_reduce_by_chunk(const ParallelConfig& config) {
   return config.zero_stage >= 2 && config.pp > 1 && config.vpp > 2 &&
-         (config.schedule == ScheduleKind::kInterleaved ||
-          config.schedule == ScheduleKind::kLoopedBfs);
+         traits_of(config.schedule).most_chunks > 2 && !traits_of(config.schedule).splits_backward;
 }
 /// Whether it has: where a chunk's backward passes are all in a row, its last microbatch comes
 /// before the next chunk's first. Interleaved, that is one group of microbatches, at most pp. A
@@ -38,7 +37,7 @@ namespace ptdp {
 [[nodiscard]] constexpr bool reduces_by_chunk(const ParallelConfig& config,
                                               std::int64_t num_microbatches) {
   return may_reduce_by_chunk(config) &&
-         (config.schedule == ScheduleKind::kLoopedBfs || num_microbatches <= config.pp);
+         (!traits_of(config.schedule).has_groups || num_microbatches <= config.pp);
 }
 
 /// Whether weights are gathered a second time, for the backward pass.

@@ -13,7 +13,6 @@
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/core_sharing.h"
 #include "cost_model/operations/memory_bound.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/recomputed_layers.h"
 
 namespace ptdp {
@@ -58,7 +57,7 @@ void add_pipeline_traffic(const Scenario& scenario, const ParallelConfig& config
   // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
   // passes; the first and the last, which is all there are of two stages, one less in one of
   // them, and of a V in both.
-  const bool is_v = placement_of(config.schedule) == StagePlacement::kV;
+  const bool is_v = traits_of(config.schedule).placement == StagePlacement::kV;
   const Bytes message(element_bytes(scenario.stack.precision) * microbatches * elements);
   const double saved = is_v ? 2.0 : 1.0;
   const double sent = config.pp > 2 ? 2.0 * config.vpp : 2.0 * config.vpp - saved;
@@ -127,7 +126,7 @@ CostBreakdown cost_of_pacing_stage(const Scenario& scenario, const ParallelConfi
   cost.attention = passes.attention;
   // PipeDream applies the gradient of every microbatch for itself; none is added to another.
   const double accumulations =
-      config.schedule == ScheduleKind::kPipeDream ? 0.0 : microbatches - 1.0;
+      traits_of(config.schedule).applies_every_microbatch ? 0.0 : microbatches - 1.0;
   cost.memory_bound =
       passes.memory_bound + accumulations * share_accumulated(config) * stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
@@ -182,7 +181,7 @@ CostBreakdown cost_without_flush(const Scenario& scenario, const ParallelConfig&
   const Placements groups = place_groups(config, scenario.cluster);
   const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
   CostBreakdown cost = cost_of_pacing_stage(scenario, config, costs, pipeline);
-  const double updates = config.schedule == ScheduleKind::kPipeDream ? microbatches : 1.0;
+  const double updates = traits_of(config.schedule).applies_every_microbatch ? microbatches : 1.0;
   const StepEnd end = end_of_step(scenario, config);
   cost.expert_parallel += pipeline.slowest.hidden_dispatch;
   cost.pipeline_messages = config.pp == 1
@@ -270,7 +269,8 @@ Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& con
   }
   const StepEnd end = end_of_step(scenario, config);
   // Weight gradients that are put off may come after the tied embedding's all-reduce.
-  return least + end.optimizer + (splits_backward(config.schedule) ? Seconds(0.0) : end.tied);
+  return least + end.optimizer +
+         (traits_of(config.schedule).splits_backward ? Seconds(0.0) : end.tied);
 }
 
 Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config, Seconds time) {

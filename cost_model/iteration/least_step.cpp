@@ -8,7 +8,6 @@
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/iteration/virtual_stage_durations.h"
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 namespace {
@@ -22,7 +21,7 @@ struct HeldStages {
 };
 
 HeldStages stages_of(const ParallelConfig& config, int rank) {
-  const StagePlacement placement = placement_of(config.schedule);
+  const StagePlacement placement = traits_of(config.schedule).placement;
   HeldStages held{.share = placement == StagePlacement::kBidirectional ? 0.5 : 1.0};
   for_each_virtual_stage(placement, config.pp, config.vpp, rank,
                          [&](int stage) { held.stages.push_back(stage); });
@@ -37,7 +36,7 @@ class Pipeline {
         times_(step_times(scenario, config, costs)),
         actions_(step_actions(scenario, config)),
         shape_(schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config))),
-        generator_(find_schedule_generator(name_of(config.schedule))),
+        schedule_(traits_of(config.schedule)),
         waits_for_all_(!scenario.stack.optimizer_post_validation),
         ends_of_first_(ends_of(stages_of(config, 0))) {
     rank_of_.resize(static_cast<std::size_t>(num_stages()));
@@ -46,7 +45,7 @@ class Pipeline {
         rank_of_[static_cast<std::size_t>(stage)] = rank;
       }
     }
-    const bool is_split = splits_backward(config.schedule);
+    const bool is_split = traits_of(config.schedule).splits_backward;
     for (int stage = 0; stage < num_stages(); ++stage) {
       const StageDurations& of = durations(stage);
       const Seconds hop = message_behind(stage);
@@ -166,7 +165,7 @@ class Pipeline {
       return_trip = std::min(return_trip, after_forward - sending_forward(held_stage));
       drain = std::min(drain, backward_[stage] - sending_backward(held_stage));
     }
-    const int kept = generator_->peak_activations(shape_, rank);
+    const int kept = schedule_.peak_activations(shape_, rank);
     const Ends ends = ends_of(held);
     const Seconds begin = waits_for_all_
                               ? std::max(ends_of_first_.gathers + first_action, ends.gathers)
@@ -194,7 +193,7 @@ class Pipeline {
                       begin + before + work - reduced + all_reductions,
                       ends.all_gathers + work - gathered - reduced + all_reductions});
     }
-    if (splits_backward(config_.schedule)) {
+    if (traits_of(config_.schedule).splits_backward) {
       // Weight gradients of the ranks between may come after all that these two do.
       const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);
       return own + (is_end ? times_.tied.total() : Seconds(0.0));
@@ -209,7 +208,7 @@ class Pipeline {
   StepTimes times_;
   StepActions actions_;
   ScheduleShape shape_;
-  const ScheduleGenerator* generator_;
+  const ScheduleTraits& schedule_;
   bool waits_for_all_;
   Ends ends_of_first_;                              ///< What the first rank gathers and reduces.
   std::vector<Seconds> forward_ = {Seconds(0.0)};   ///< Up to the begin of each stage, and the end.
@@ -227,7 +226,7 @@ LeastPasses::LeastPasses(const Scenario& scenario, const ParallelConfig& config,
                          const MicrobatchCosts& costs) {
   const std::vector<StageDurations> durations = virtual_stage_durations(scenario, config, costs);
   const bool waits_for_all = !scenario.stack.optimizer_post_validation;
-  const bool is_split = splits_backward(config.schedule);
+  const bool is_split = traits_of(config.schedule).splits_backward;
   std::vector<Seconds> path = {Seconds(0.0)};
   for (const StageDurations& of : durations) {
     const Seconds way = of.forward + (is_split ? Seconds(0.0) : of.backward);

@@ -11,7 +11,7 @@ namespace ptdp {
 ScheduleShape schedule_sizes(const ParallelConfig& config, std::int64_t num_microbatches) {
   ScheduleShape shape{
       .pp = config.pp, .vpp = config.vpp, .num_microbatches = static_cast<int>(num_microbatches)};
-  if (config.schedule == ScheduleKind::kZbAuto) {
+  if (traits_of(config.schedule).is_searched) {
     shape.memory_limit = config.memory_limit.value_or(config.pp);
   }
   return shape;
@@ -21,7 +21,7 @@ ScheduleShape schedule_shape(const ParallelConfig& config, std::int64_t num_micr
                              std::span<const StageDurations> durations, Seconds exchange,
                              const StackSpec& stack) {
   ScheduleShape shape = schedule_sizes(config, num_microbatches);
-  if (config.schedule != ScheduleKind::kZbAuto) {
+  if (!traits_of(config.schedule).is_searched) {
     return shape;
   }
   std::vector<Seconds> passes;
@@ -44,7 +44,7 @@ ScheduleShape schedule_shape(const ParallelConfig& config, std::int64_t num_micr
 ScheduleShape schedule_shape(const Scenario& scenario, const ParallelConfig& config,
                              const MicrobatchCosts& costs) {
   const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  if (config.schedule != ScheduleKind::kZbAuto) {
+  if (!traits_of(config.schedule).is_searched) {
     return schedule_sizes(config, microbatches);
   }
   return schedule_shape(config, microbatches, virtual_stage_durations(scenario, config, costs),

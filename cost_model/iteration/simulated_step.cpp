@@ -5,7 +5,6 @@
 
 #include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/simulation/engine/simulator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/turn_taking.h"
@@ -54,7 +53,7 @@ void leave_out_ends(StepTimes& times) {
 }  // namespace
 
 bool is_simulated(const ParallelConfig& config) {
-  return !has_stale_weights(config.schedule);
+  return traits_of(config.schedule).is_synchronous;
 }
 
 StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
@@ -98,12 +97,13 @@ class StepSimulations::Step {
         num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
         times_(step_times(scenario, config, costs)),
         actions_(step_actions(scenario, config)),
-        generator_(find_schedule_generator(name_of(config.schedule))),
+        schedule_(traits_of(config.schedule)),
         shape_(schedule_shape(scenario, config, costs)),
         simulations_(simulations) {
-    assert(generator_ != nullptr && is_simulated(config));
+    assert(is_simulated(config));
     times_.shares_links = is_contended(times_, actions_);
-    takes_turns_ = !times_.shares_links && placement_of(config.schedule) == StagePlacement::kLooped;
+    takes_turns_ =
+        !times_.shares_links && traits_of(config.schedule).placement == StagePlacement::kLooped;
     part_ = simulated_part(config, num_microbatches_,
                            takes_turns_ ? kFewestRounds : kFewestContendedRounds);
   }
@@ -159,7 +159,7 @@ class StepSimulations::Step {
                                    const std::vector<StageDurations>& durations) {
     shape_.num_microbatches = static_cast<int>(microbatches);
     const auto schedule =
-        simulations_.find_schedule(*generator_, shape_, takes_turns_ ? nullptr : &actions_);
+        simulations_.find_schedule(schedule_, shape_, takes_turns_ ? nullptr : &actions_);
     return takes_turns_ ? with_ends(ptdp::simulate(*schedule, durations), times, actions_)
                         : simulate_step_times(*schedule, times);
   }
@@ -169,7 +169,7 @@ class StepSimulations::Step {
   std::int64_t num_microbatches_;
   StepTimes times_;
   StepActions actions_;
-  const ScheduleGenerator* generator_;
+  const ScheduleTraits& schedule_;
   ScheduleShape shape_;
   StepSimulations& simulations_;
   bool takes_turns_ = false;  ///< All that is no compute with compute.
@@ -197,7 +197,7 @@ StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig&
           .whole = whole};
 }
 
-std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleGenerator& generator,
+std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleTraits& traits,
                                                                const ScheduleShape& shape,
                                                                const StepActions* actions) {
   const int flags =
@@ -205,14 +205,14 @@ std::shared_ptr<const Schedule> StepSimulations::find_schedule(const ScheduleGen
           ? -1
           : (actions->reduces_gradients ? 1 : 0) + (actions->overlaps_reductions ? 2 : 0) +
                 (actions->gathers_parameters ? 4 : 0) + (actions->ties_embeddings ? 8 : 0);
-  const Key key(generator.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
+  const Key key(traits.name, shape.pp, shape.vpp, shape.num_microbatches, shape.ticks,
                 shape.message_ticks, shape.memory_limit, shape.shortens_spans,
                 actions == nullptr ? std::vector<int>{} : actions->gradient_buckets, flags);
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) {
     return found->second;
   }
-  Schedule compute = generator.generate(shape);
+  Schedule compute = traits.generate(shape);
   auto schedule = std::make_shared<const Schedule>(
       actions == nullptr ? std::move(compute) : complete(compute, *actions));
   num_actions_ += num_actions(*schedule);

@@ -65,7 +65,7 @@ class StepSimulations {
                          std::optional<int>, bool, std::vector<int>, int>;
 
   /// A schedule, complete with `actions` or of compute alone; as many are kept as fit 50 MB.
-  std::shared_ptr<const Schedule> find_schedule(const ScheduleGenerator& generator,
+  std::shared_ptr<const Schedule> find_schedule(const ScheduleTraits& traits,
                                                 const ScheduleShape& shape,
                                                 const StepActions* actions);
 

@@ -97,29 +97,11 @@ StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config)
 }
 
 MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
+  const ScheduleTraits& traits = traits_of(config.schedule);
   // What overlaps at least where the stack overlaps this schedule.
-  PipelineOverlap least = PipelineOverlap::kSplitBackward;
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:
-    case ScheduleKind::kGPipe:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
-      least = PipelineOverlap::kAlways;
-      break;
-    case ScheduleKind::kInterleaved:
-    case ScheduleKind::kLoopedBfs:
-      least = PipelineOverlap::kInterleaved;
-      break;
-    case ScheduleKind::kZbH1:
-    case ScheduleKind::kZbH2:
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-    case ScheduleKind::kDualPipe:
-    case ScheduleKind::kDualPipeV:
-    case ScheduleKind::kZbAuto:
-      break;
-  }
+  const PipelineOverlap least = traits.splits_backward   ? PipelineOverlap::kSplitBackward
+                                : traits.most_chunks > 1 ? PipelineOverlap::kInterleaved
+                                                         : PipelineOverlap::kAlways;
   return stack.pipeline_overlap >= least ? MessageMode::kOverlapped : MessageMode::kBlocking;
 }
 
@@ -148,8 +130,9 @@ StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
   times.ranks_meet = !stack.optimizer_post_validation;
 
   // PipeDream adds no gradient to another.
-  const double accumulations =
-      config.schedule == ScheduleKind::kPipeDream ? 0.0 : (microbatches - 1.0) / microbatches;
+  const double accumulations = traits_of(config.schedule).applies_every_microbatch
+                                   ? 0.0
+                                   : (microbatches - 1.0) / microbatches;
   const int num_stages = config.pp * config.vpp;
   for (int stage = 0; stage < num_stages; ++stage) {
     const Seconds ends =

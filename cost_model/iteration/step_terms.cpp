@@ -12,7 +12,6 @@
 #include "cost_model/network/collectives.h"
 #include "cost_model/operations/core_sharing.h"
 #include "cost_model/operations/memory_bound.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -116,7 +115,7 @@ Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& conf
                             const Placements& groups) {
   const TransformerConfig& model = scenario.job.model;
   if (config.pp == 1 || model.untied_embeddings ||
-      placement_of(config.schedule) != StagePlacement::kLooped) {
+      traits_of(config.schedule).placement != StagePlacement::kLooped) {
     return Seconds(0.0);
   }
   // Two members, the first stage and the last.

@@ -6,7 +6,6 @@
 #include "cost_model/inputs/rank_sizes.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/stage/stage.h"
 
@@ -65,7 +64,7 @@ Size& entry_of(GroupVolumes<Size>& groups, Group group, Kind kind) {
 
 int rank_holding(const ParallelConfig& config, int virtual_stage) {
   const bool is_coming_back =
-      placement_of(config.schedule) == StagePlacement::kV && virtual_stage >= config.pp;
+      traits_of(config.schedule).placement == StagePlacement::kV && virtual_stage >= config.pp;
   return is_coming_back ? 2 * config.pp - 1 - virtual_stage : virtual_stage % config.pp;
 }
 
@@ -192,7 +191,7 @@ class StageOperations {
   void visit_tied() const {
     const bool is_end = stage_ == 0 || stage_ == config_.pp - 1;
     if (config_.pp == 1 || !is_end || model_.untied_embeddings ||
-        placement_of(config_.schedule) != StagePlacement::kLooped) {
+        traits_of(config_.schedule).placement != StagePlacement::kLooped) {
       return;
     }
     const std::int64_t table =

@@ -141,7 +141,7 @@ bool hides_dispatch(const Scenario& scenario, const ParallelConfig& config) {
   return scenario.stack.expert_overlap && scenario.job.model.num_experts > 0 && config.ep > 1 &&
          !gathers_tokens(scenario.stack) && config.recompute != Recompute::kFull &&
          scenario.job.model.mtp_num_layers <= 1 &&
-         (config.pp == 1 || config.schedule == ScheduleKind::kInterleaved);
+         (config.pp == 1 || traits_of(config.schedule).has_groups);
 }
 
 Bytes expert_volume(const Scenario& scenario, const ParallelConfig& config) {

@@ -16,7 +16,6 @@
 #include "cost_model/operations/attention.h"
 #include "cost_model/operations/core_sharing.h"
 #include "cost_model/operations/memory_bound.h"
-#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 namespace {
@@ -41,7 +40,7 @@ struct TensorParallelTime {
 /// them within an action: one with the weight gradients put off has nothing to hide them behind.
 bool hides_collectives(const StackSpec& stack, const ParallelConfig& config) {
   return (stack.tensor_parallel_overlap || stack.tp_comm_overlap == TpCommOverlap::kUserBuffers) &&
-         !(stack.memory_model == MemoryModel::kPtdp && splits_backward(config.schedule));
+         !(stack.memory_model == MemoryModel::kPtdp && traits_of(config.schedule).splits_backward);
 }
 
 TensorParallelTime tensor_parallel_time(const Scenario& scenario, const ParallelConfig& config,

@@ -251,7 +251,7 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
   }
   config.etp = row.count_or("etp", 1);
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
-  if (config.schedule == ScheduleKind::kZbAuto) {
+  if (traits_of(config.schedule).is_searched) {
     config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
   }
   read_recomputation(row, config);

@@ -77,12 +77,12 @@ Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
 
 /// Versions of its weights that a stage keeps.
 double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  if (!has_stale_weights(config.schedule)) {
+  if (traits_of(config.schedule).is_synchronous) {
     return 1.0;
   }
   const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-  return generator->weight_versions(
+  const ScheduleTraits& traits = traits_of(config.schedule);
+  return traits.weight_versions(
       {.pp = config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
 }
 
@@ -236,12 +236,12 @@ double num_actions_with_messages(const Scenario& scenario, const ParallelConfig&
 }
 
 Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config) {
-  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
+  const ScheduleTraits& traits = traits_of(config.schedule);
   const ScheduleShape shape =
-      config.schedule == ScheduleKind::kZbAuto
+      traits.is_searched
           ? schedule_shape(scenario, config, microbatch_costs(scenario, config))
           : schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
-  return generator->generate(shape);
+  return traits.generate(shape);
 }
 
 Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {

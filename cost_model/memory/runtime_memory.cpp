@@ -8,7 +8,6 @@
 #include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/memory/unit_memory.h"
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -312,18 +311,18 @@ Bytes RankMemories::waiting() {
   }
   const std::int64_t microbatches = num_microbatches(scenario_.job.global_batch_size, config_);
   const double group = default_microbatch_group_size(config_.pp, static_cast<int>(microbatches));
-  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  const bool takes_turns = traits_of(config_.schedule).has_groups;
   return (takes_turns ? std::max(kMessages, group) : kMessages) * of_virtual_stage(0).result;
 }
 
 ActivationPeak RankMemories::bound(int rank) {
-  const bool splits = splits_backward(config_.schedule);
+  const bool splits = traits_of(config_.schedule).splits_backward;
   const ScheduleShape shape =
       schedule_sizes(config_, num_microbatches(scenario_.job.global_batch_size, config_));
-  double chunks = find_schedule_generator(name_of(config_.schedule))->peak_activations(shape, rank);
+  double chunks = traits_of(config_.schedule).peak_activations(shape, rank);
   // Of one virtual stage; interleaved, groups of N microbatches take turns, and the end of the
   // model goes back as soon as it is reached.
-  const bool takes_turns = config_.schedule == ScheduleKind::kInterleaved;
+  const bool takes_turns = traits_of(config_.schedule).has_groups;
   const double group = default_microbatch_group_size(config_.pp, shape.num_microbatches);
   const double most_of_one =
       takes_turns ? std::min<double>(2.0 * group, shape.num_microbatches) : shape.num_microbatches;

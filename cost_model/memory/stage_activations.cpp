@@ -1,7 +1,6 @@
 #include "cost_model/memory/stage_activations.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <vector>
 
@@ -41,38 +40,20 @@ KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& 
 /// those of another microbatch (hides_dispatch), the forward one has begun before the backward one
 /// as otherwise, and then both go on layer by layer: no more are held, but for a layer.
 double chunks_kept(const ParallelConfig& config, int stage, double microbatches) {
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:
-    case ScheduleKind::kInterleaved:
-      return chunks_in_flight(config.pp, config.vpp, stage, microbatches);
-    case ScheduleKind::kGPipe:
-    case ScheduleKind::kLoopedBfs:
-      return config.vpp * microbatches;
-    case ScheduleKind::kZbH1:
-    case ScheduleKind::kZbH2:
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-    case ScheduleKind::kDualPipe:
-    case ScheduleKind::kDualPipeV:
-    case ScheduleKind::kZbAuto:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
-      break;
+  const ScheduleTraits& traits = traits_of(config.schedule);
+  if (traits.pipelines_held > 0) {
+    return chunks_in_flight(config.pp, config.vpp, stage, microbatches);
   }
-  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-  assert(generator != nullptr);
-  return generator->peak_activations(
-      schedule_sizes(config, static_cast<std::int64_t>(microbatches)), stage);
+  return traits.peak_activations(schedule_sizes(config, static_cast<std::int64_t>(microbatches)),
+                                 stage);
 }
 
 /// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up
 /// with (v+1)p − 2 forward passes in groups of p, the last of which are again of its first chunk:
 /// 2p of them at the worst moment.
 double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
-  const double bound = config.schedule == ScheduleKind::kOneFOneB      ? config.pp
-                       : config.schedule == ScheduleKind::kInterleaved ? 2.0 * config.pp
-                                                                       : chunks;
+  const int pipelines = traits_of(config.schedule).pipelines_held;
+  const double bound = pipelines > 0 ? 1.0 * pipelines * config.pp : chunks;
   return std::min(bound, microbatches);
 }
 
@@ -156,9 +137,9 @@ KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config,
     of_chunks.insert(std::upper_bound(of_chunks.begin(), of_chunks.end(), chunk, keeps_more),
                      chunk);
   });
-  const double most = config.schedule == ScheduleKind::kInterleaved
-                          ? std::min(2.0 * config.pp, microbatches)
-                          : microbatches;
+  const int pipelines = traits_of(config.schedule).pipelines_held;
+  const double most =
+      pipelines > 0 ? std::min(1.0 * pipelines * config.pp, microbatches) : microbatches;
   KeptLayers kept;
   for (const Chunk& chunk : of_chunks) {
     const double held = std::min(chunks, most);

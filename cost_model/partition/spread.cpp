@@ -8,7 +8,6 @@
 #include <limits>
 #include <numeric>
 
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/recomputed_layers.h"
 
 namespace ptdp {
@@ -377,7 +376,7 @@ std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConf
 std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
                                                 const ParallelConfig& config,
                                                 const MicrobatchCosts& costs) {
-  const StagePlacement placement = placement_of(config.schedule);
+  const StagePlacement placement = traits_of(config.schedule).placement;
   if (placement == StagePlacement::kBidirectional) {
     return std::nullopt;
   }

@@ -41,16 +41,12 @@ LayerCounts sum_of_chunks(const TransformerConfig& model, const ParallelConfig& 
 
 }  // namespace
 
-int num_copies(const ParallelConfig& config) {
-  return placement_of(config.schedule) == StagePlacement::kBidirectional ? 2 : 1;
-}
-
 bool holds_embedding(const ParallelConfig& config, int stage) {
   return stage == 0 || (stage == config.pp - 1 && num_copies(config) == 2);
 }
 
 bool holds_logits(const ParallelConfig& config, int stage) {
-  switch (placement_of(config.schedule)) {
+  switch (traits_of(config.schedule).placement) {
     case StagePlacement::kLooped:
       return stage == config.pp - 1;
     case StagePlacement::kV:

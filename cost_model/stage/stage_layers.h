@@ -10,7 +10,6 @@
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
-#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 
@@ -22,7 +21,9 @@ namespace ptdp {
 
 /// How often the pipeline holds every layer: twice where it is bidirectional, each copy for one
 /// half of the microbatches.
-[[nodiscard]] int num_copies(const ParallelConfig& config);
+[[nodiscard]] constexpr int num_copies(const ParallelConfig& config) {
+  return traits_of(config.schedule).placement == StagePlacement::kBidirectional ? 2 : 1;
+}
 /// Whether `stage` begins the model, with the embedding, or ends it, with the logits.
 [[nodiscard]] bool holds_embedding(const ParallelConfig& config, int stage);
 [[nodiscard]] bool holds_logits(const ParallelConfig& config, int stage);
@@ -49,7 +50,7 @@ void for_each_virtual_stage(StagePlacement placement, int pp, int vpp, int stage
 }
 template <class Visit>
 void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
-  for_each_virtual_stage(placement_of(config.schedule), config.pp, config.vpp, stage, visit);
+  for_each_virtual_stage(traits_of(config.schedule).placement, config.pp, config.vpp, stage, visit);
 }
 
 /// The first layer of a virtual stage of the model (0 … pv−1) and the one behind its last.

@@ -37,7 +37,7 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
   json.object("config", copy.config);
   json.count("gpus_used", copy.config.world_size());
   json.flag("run_by_stack", is_run_by_stack(plan.scenario.stack, plan.config));
-  json.flag("changes_semantics", has_stale_weights(plan.config.schedule));
+  json.flag("changes_semantics", !traits_of(plan.config.schedule).is_synchronous);
   json.object("predicted", copy.predicted);
   json.object("memory", copy.memory);
   if (budget.tokens.has_value()) {

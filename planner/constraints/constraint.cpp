@@ -59,8 +59,7 @@ bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
 /// What the configuration's schedule does not exist for, with so many microbatches.
 std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config,
                                                     std::int64_t microbatches) {
-  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-  return generator->find_conflict(schedule_sizes(config, microbatches));
+  return traits_of(config.schedule).find_conflict(schedule_sizes(config, microbatches));
 }
 
 /// Finds what keeps a schedule from existing whatever the batch: four fillings of the pipeline, an
@@ -190,7 +189,7 @@ bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config) {
 }
 
 std::string stack_remark(const StackSpec& stack, const ParallelConfig& config) {
-  if (has_stale_weights(config.schedule)) {
+  if (!traits_of(config.schedule).is_synchronous) {
     return " (stale weights: another optimizer)";
   }
   return is_run_by_stack(stack, config) ? "" : " (not run by " + stack.name + ")";
@@ -207,32 +206,12 @@ Scenario with_every_schedule(Scenario scenario) {
 
 Scenario with_stale_weights(Scenario scenario) {
   std::vector<ScheduleKind>& schedules = scenario.stack.can_run.schedules;
-  schedules.insert(schedules.end(), {ScheduleKind::kPipeDream, ScheduleKind::kPipeDream2Bw});
-  return scenario;
-}
-
-bool has_chunks(ScheduleKind schedule, std::int64_t vpp) {
-  switch (schedule) {
-    case ScheduleKind::kOneFOneB:
-    case ScheduleKind::kGPipe:
-    case ScheduleKind::kZbH1:
-    case ScheduleKind::kZbH2:
-    case ScheduleKind::kDualPipe:
-    case ScheduleKind::kZbAuto:
-    case ScheduleKind::kPipeDream:
-    case ScheduleKind::kPipeDream2Bw:
-      return vpp == 1;
-    case ScheduleKind::kInterleaved:
-      return vpp > 1;
-    case ScheduleKind::kLoopedBfs:
-      return true;
-    case ScheduleKind::kZbV:
-    case ScheduleKind::kVHalf:
-    case ScheduleKind::kVMin:
-    case ScheduleKind::kDualPipeV:
-      return vpp == 2;
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    if (!traits_of(schedule.value).is_synchronous) {
+      schedules.push_back(schedule.value);
+    }
   }
-  return false;
+  return scenario;
 }
 
 std::optional<Constraint> find_variant_violation(const Scenario& scenario,
@@ -244,7 +223,7 @@ std::optional<Constraint> find_variant_violation(const Scenario& scenario,
   if (const auto violation = find_spread_violation(scenario, config)) {
     return violation;
   }
-  if (config.schedule == ScheduleKind::kInterleaved && config.pp < can_run.interleaved_min_stages) {
+  if (traits_of(config.schedule).has_groups && config.pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
   if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
@@ -275,7 +254,7 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
   if (!experts_divide_ranks(config)) {
     return Constraint::kRanksByExperts;
   }
-  if (config.schedule == ScheduleKind::kInterleaved &&
+  if (traits_of(config.schedule).has_groups &&
       batch_per_replica / config.micro_batch_size % config.pp != 0) {
     return Constraint::kMicrobatchesByPp;
   }

@@ -153,8 +153,6 @@ inline constexpr std::array kConstraints = {
 /// " (not run by megatron-lm-2021)" behind a configuration whose schedule the stack does not run,
 /// or " (stale weights: another optimizer)", else nothing.
 [[nodiscard]] std::string stack_remark(const StackSpec& stack, const ParallelConfig& config);
-/// Whether a schedule has so many chunks per GPU.
-[[nodiscard]] bool has_chunks(ScheduleKind schedule, std::int64_t vpp);
 
 /// Device memory that plans may use: the GPU's, less a fraction `headroom` of it.
 [[nodiscard]] Bytes usable_memory(const GpuSpec& gpu, double headroom);

@@ -103,7 +103,9 @@ std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
 std::string contradiction(const SearchOptions& options) {
   const Pins& pins = options.pins;
   if (!pins.schedules.empty() && !pins.allow_stale_weights &&
-      std::all_of(pins.schedules.begin(), pins.schedules.end(), has_stale_weights)) {
+      std::ranges::none_of(pins.schedules, [](ScheduleKind schedule) {
+        return traits_of(schedule).is_synchronous;
+      })) {
     return fmt::format("{} changes what the optimizer does: considered with --allow-stale-weights",
                        name_of(pins.schedules.front()));
   }

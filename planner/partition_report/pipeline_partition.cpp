@@ -10,7 +10,6 @@
 #include "cost_model/error.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/partition/spread.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -234,7 +233,7 @@ PipelinePartition partition_model(const Scenario& scenario, const ParallelConfig
   const Pipeline pipeline = pipeline_of(scenario, times);
   const PartitionRequest request{.pp = config.pp,
                                  .vpp = config.vpp,
-                                 .placement = placement_of(config.schedule),
+                                 .placement = traits_of(config.schedule).placement,
                                  .memory = memory};
   check_stages(pipeline, request);
   ModelMemory model_memory(scenario, config);

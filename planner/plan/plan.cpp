@@ -139,13 +139,18 @@ void describe(Fields& fields, StageTicks& ticks) {
   fields.count("weight_gradient", ticks.weight_gradient, 1, kMostTicks);
 }
 
+bool is_searched(const ScheduleRecipe& recipe) {
+  const ScheduleTraits* schedule = find_schedule(recipe.generator);
+  return schedule != nullptr && schedule->is_searched;
+}
+
 template <class Fields>
 void describe(Fields& fields, ScheduleRecipe& schedule) {
   fields.name("generator", schedule.generator);
   fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
   fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
   fields.counts("layers_per_stage", schedule.layers_per_stage, 0, kMostGpus);
-  if (schedule.generator == name_of(ScheduleKind::kZbAuto)) {
+  if (is_searched(schedule)) {
     int limit = schedule.memory_limit.value_or(1);
     fields.objects("ticks", schedule.ticks);
     fields.count("message_ticks", schedule.message_ticks, 0, kMostTicks);
@@ -188,7 +193,7 @@ void describe_document(Fields& fields, Plan& plan, std::string& schema) {
 
 int group_size(const Scenario& scenario, const ParallelConfig& config) {
   const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  return config.schedule == ScheduleKind::kInterleaved
+  return traits_of(config.schedule).has_groups
              ? default_microbatch_group_size(config.pp, static_cast<int>(microbatches))
              : config.pp;
 }
@@ -200,7 +205,7 @@ ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& c
   const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
                                scenario.job.model.num_layers / virtual_stages);
   ScheduleShape shape;
-  if (config.schedule == ScheduleKind::kZbAuto) {
+  if (traits_of(config.schedule).is_searched) {
     shape = schedule_shape(scenario, config, microbatch_costs(scenario, config));
   }
   return {.generator = std::string(name_of(config.schedule)),
@@ -214,25 +219,24 @@ ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& c
 }
 
 Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
-  const ScheduleGenerator* generator = find_schedule_generator(recipe.generator);
-  if (generator == nullptr) {
+  const ScheduleTraits* schedule = find_schedule(recipe.generator);
+  if (schedule == nullptr) {
     throw Error("schedule.generator: unknown schedule " + in_quotes(recipe.generator));
   }
-  const bool has_groups = recipe.generator == name_of(ScheduleKind::kInterleaved);
   const ScheduleShape shape{
       .pp = pp,
       .vpp = vpp,
       .num_microbatches = static_cast<int>(std::min(recipe.num_microbatches, kMostMicrobatches)),
-      .microbatch_group_size = has_groups ? recipe.microbatch_group_size : 0,
+      .microbatch_group_size = schedule->has_groups ? recipe.microbatch_group_size : 0,
       .ticks = recipe.ticks,
       .message_ticks = recipe.message_ticks,
       .memory_limit = recipe.memory_limit,
       .shortens_spans = recipe.shortens_spans};
-  if (const auto conflict = generator->find_conflict(shape)) {
+  if (const auto conflict = schedule->find_conflict(shape)) {
     throw Error("schedule: " + recipe.generator + ": " + std::string(conflict->size) +
                 ": expected " + conflict->expected + ", got " + std::to_string(conflict->found));
   }
-  return generator->generate(shape);
+  return schedule->generate(shape);
 }
 
 PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config) {

@@ -102,16 +102,16 @@ std::optional<std::vector<int>> uneven_layers(const Scenario& scenario,
              : std::nullopt;
 }
 
-ScheduleComparison compare(const Plan& plan, const ScheduleGenerator& generator,
+ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
                            const SimulationOptions& options) {
-  ScheduleComparison row{.schedule = std::string(generator.name)};
+  ScheduleComparison row{.schedule = std::string(traits.name)};
   Plan other = plan;
-  if (const auto conflict = change_schedule(other, generator)) {
+  if (const auto conflict = change_schedule(other, traits)) {
     row.conflict = *conflict;
     return row;
   }
   row.vpp = other.config.vpp;
-  row.changes_semantics = !generator.is_synchronous;
+  row.changes_semantics = !traits.is_synchronous;
   const Schedule schedule = complete_schedule(other);
   const Timeline timeline = simulate_step(schedule, plan_times(other, options));
   row.step = step_of(other, timeline.times);
@@ -161,13 +161,13 @@ Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
                                   cost.embedding_all_reduce + cost.optimizer + cost.core_sharing);
 }
 
-std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& generator) {
+std::optional<std::string> change_schedule(Plan& plan, const ScheduleTraits& traits) {
   int vpp = plan.config.vpp;
-  auto conflict = generator.find_conflict(shape_of(plan, vpp));
+  auto conflict = traits.find_conflict(shape_of(plan, vpp));
   for (const int other : {1, 2}) {
     if (conflict && conflict->size == "vpp") {
       vpp = other;
-      conflict = generator.find_conflict(shape_of(plan, vpp));
+      conflict = traits.find_conflict(shape_of(plan, vpp));
     }
   }
   if (conflict) {
@@ -175,7 +175,7 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
                        conflict->found);
   }
   ParallelConfig config = plan.config;
-  config.schedule = *find_value(generator.name, NamedValues<ScheduleKind>(kScheduleNames));
+  config.schedule = traits.kind;
   config.vpp = vpp;
   if (config.schedule != plan.config.schedule) {
     config.memory_limit.reset();
@@ -192,7 +192,7 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleGenerator& 
     }
     config.layers_per_stage = *layers;
   }
-  if (config.schedule == ScheduleKind::kZbAuto && !config.memory_limit) {
+  if (traits_of(config.schedule).is_searched && !config.memory_limit) {
     config.memory_limit = largest_limit(plan, config);
   }
   plan.config = config;
@@ -232,8 +232,8 @@ std::vector<ScheduleComparison> compare_schedules(const Plan& plan,
                                                   const SimulationOptions& options) {
   check(plan, options);
   std::vector<ScheduleComparison> rows;
-  for (const ScheduleGenerator& generator : schedule_generators()) {
-    rows.push_back(compare(plan, generator, options));
+  for (const ScheduleTraits& schedule : kSchedules) {
+    rows.push_back(compare(plan, schedule, options));
   }
   return rows;
 }

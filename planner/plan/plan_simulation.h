@@ -65,8 +65,7 @@ struct PlanSimulation {
 /// has, else takes the memory of ZB-H2 where it fits and that of ZB-H1 where not. Its prediction
 /// remains that of the schedule it had. Returns why the plan cannot have it, if so, and leaves it
 /// alone.
-[[nodiscard]] std::optional<std::string> change_schedule(Plan& plan,
-                                                         const ScheduleGenerator& generator);
+[[nodiscard]] std::optional<std::string> change_schedule(Plan& plan, const ScheduleTraits& traits);
 
 /// What a plan would be with another schedule: what of it differs, or why it cannot be.
 struct ScheduleComparison {
@@ -84,7 +83,7 @@ struct ScheduleComparison {
   bool changes_semantics = false;  ///< Stale weights: not the optimizer's step of the others.
 };
 
-/// The plan with every schedule that there is, in the order of the generators' table.
+/// The plan with every schedule that there is, in the order of kSchedules.
 [[nodiscard]] std::vector<ScheduleComparison> compare_schedules(const Plan& plan,
                                                                 const SimulationOptions& options);
 

@@ -9,7 +9,6 @@
 #include "cost_model/iteration/step_terms.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/network/collectives.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -21,7 +20,7 @@ double num_sends(const ParallelConfig& config, int stage, double microbatches) {
   double passes = 0.0;
   for_each_virtual_stage(config, stage, [&](int virtual_stage) {
     // In a V the middle of the model is handed over on one rank.
-    const bool turns = placement_of(config.schedule) == StagePlacement::kV;
+    const bool turns = traits_of(config.schedule).placement == StagePlacement::kV;
     const auto is_sent = [&](int other) {
       const int low = std::min(virtual_stage, other);
       return other >= 0 && other <= last && config.pp > 1 && !(turns && low == config.pp - 1);

@@ -17,7 +17,6 @@
 #include "cost_model/iteration/step_terms.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/operations/core_sharing.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/shared_cores.h"
@@ -120,7 +119,7 @@ ComposedCompute composed_compute(const Plan& plan, std::span<const RehearsedTime
     for (std::size_t chunk = 0; chunk < stages.size(); ++chunk) {
       // Of two copies of a stage the first rank's counts.
       const auto stage = static_cast<std::size_t>(stages[chunk]);
-      if (placement_of(config.schedule) == StagePlacement::kBidirectional && chunk > 0) {
+      if (traits_of(config.schedule).placement == StagePlacement::kBidirectional && chunk > 0) {
         continue;
       }
       for (const PassMember pass : kPassMembers) {

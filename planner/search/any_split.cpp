@@ -22,8 +22,7 @@ namespace {
 /// all together: no more than the stage before. However chunks differ in layers, those that are
 /// kept are the heaviest (stage_memory).
 std::vector<double> least_in_flight(const Scenario& scenario, const ParallelConfig& config) {
-  const bool is_counted = (config.schedule == ScheduleKind::kOneFOneB ||
-                           config.schedule == ScheduleKind::kInterleaved) &&
+  const bool is_counted = traits_of(config.schedule).pipelines_held > 0 &&
                           scenario.stack.memory_model != MemoryModel::kPtdp;
   constexpr double many = 1e9;
   std::vector<double> in_flight;

@@ -4,7 +4,6 @@
 #include "cost_model/layer/expert_layer.h"
 #include "cost_model/layer/fp8_casts.h"
 #include "cost_model/operations/core_sharing.h"
-#include "cost_model/schedule/schedule_traits.h"
 
 namespace ptdp {
 
@@ -43,7 +42,7 @@ CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {
           config.etp,
           config.sequence_parallel,
           config.recompute_modules,
-          splits_backward(config.schedule),
+          traits_of(config.schedule).splits_backward,
           casts_shards(scenario_.stack, config),
           hides_dispatch(scenario_, config),
           busy_cores(config, cluster),

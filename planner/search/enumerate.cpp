@@ -166,7 +166,7 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
     const bool is_usual = schedule.value == ScheduleKind::kOneFOneB ||
                           schedule.value == ScheduleKind::kInterleaved ||
                           contains(scenario.stack.can_run.schedules, schedule.value);
-    if (has_stale_weights(schedule.value) && !pins.allow_stale_weights) {
+    if (!traits_of(schedule.value).is_synchronous && !pins.allow_stale_weights) {
       continue;
     }
     if (pins.schedules.empty() ? is_usual : contains(pins.schedules, schedule.value)) {
@@ -239,7 +239,7 @@ std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const P
 
 /// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
 std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelConfig& config) {
-  if (config.schedule != ScheduleKind::kZbAuto) {
+  if (!traits_of(config.schedule).is_searched) {
     return {std::nullopt};
   }
   if (pins.memory_limit.has_value()) {

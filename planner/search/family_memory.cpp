@@ -22,7 +22,7 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
                                const LayersOfStages& layers) {
   std::vector<int> stages;
   const int step = stage_step(model, config);
-  if (config.schedule != ScheduleKind::kOneFOneB && config.schedule != ScheduleKind::kInterleaved) {
+  if (traits_of(config.schedule).pipelines_held == 0) {
     for (int stage = step; stage < config.pp - 1; stage += step) {
       stages.push_back(stage);
     }
@@ -62,6 +62,9 @@ void FamilyMemory::begin_family(const ParallelConfig& config) {
   }
   memories_.reset();
   family_ = config;
+  const int pipelines = traits_of(config.schedule).pipelines_held;
+  most_kept_ = pipelines > 0 ? std::int64_t{pipelines} * config.pp
+                             : std::numeric_limits<std::int64_t>::max();
 }
 
 std::size_t FamilyMemory::number_of(const std::vector<int>& layers_per_stage) {
@@ -129,7 +132,8 @@ std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& con
 
 FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
                                             bool has_replicas) {
-  const std::int64_t kept = microbatches_kept(scenario_, config);
+  const std::int64_t kept =
+      std::min(most_kept_, num_microbatches(scenario_.job.global_batch_size, config));
   const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;
   for (Lines& lines : split.lines) {
     if (lines.microbatches_kept == kept && lines.has_replicas == has_replicas &&
@@ -161,18 +165,6 @@ FamilyMemory::Line FamilyMemory::line_of(const ParallelConfig& config, Split& sp
           .per_sequence = proportional.value() / config.micro_batch_size,
           .whole = optimizer.total(),
           .sharded = (shards.value() + shard_of(optimizer, config)) * config.dp};
-}
-
-std::int64_t microbatches_kept(const Scenario& scenario, const ParallelConfig& config) {
-  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  switch (config.schedule) {
-    case ScheduleKind::kOneFOneB:  // as many as there are stages are in flight (pipeline.h)
-      return std::min<std::int64_t>(microbatches, config.pp);
-    case ScheduleKind::kInterleaved:  // of one chunk 2·pp
-      return std::min<std::int64_t>(microbatches, std::int64_t{2} * config.pp);
-    default:
-      return microbatches;
-  }
 }
 
 }  // namespace ptdp

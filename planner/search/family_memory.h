@@ -13,9 +13,9 @@
 namespace ptdp {
 
 /// Judges configurations that differ in dp, ZeRO stage, microbatch size and the split of layers
-/// alone. Of stages with the same layers that keep as many microbatches (microbatches_kept), memory
-/// is a sum of what is the same for all, what is proportional to the microbatch size, and what is
-/// sharded, inversely proportional to dp. Keeps references to its arguments.
+/// alone. Of stages with the same layers that keep as many microbatches, memory is a sum of what is
+/// the same for all, what is proportional to the microbatch size, and what is sharded, inversely
+/// proportional to dp. Keeps references to its arguments.
 class FamilyMemory {
  public:
   FamilyMemory(const Scenario& scenario, MemoryFit& fit) : scenario_(scenario), fit_(fit) {}
@@ -70,13 +70,10 @@ class FamilyMemory {
   const Scenario& scenario_;
   MemoryFit& fit_;
   ParallelConfig family_;
+  std::int64_t most_kept_ = 0;  // microbatches, of however many
   std::vector<Split> splits_;
   std::optional<StageMemories> memories_;  // at the size
   int size_ = 0;
 };
-
-/// The configuration's number of microbatches, or one with which its stages keep as many.
-[[nodiscard]] std::int64_t microbatches_kept(const Scenario& scenario,
-                                             const ParallelConfig& config);
 
 }  // namespace ptdp

@@ -167,7 +167,7 @@ Bytes MemoryFit::largest(const ParallelConfig& config) {
 /// Orders that depend on durations, and long ones, are not made here, where every candidate comes
 /// by.
 bool MemoryFit::walks(const ParallelConfig& config) const {
-  return config.pp > 1 && config.schedule != ScheduleKind::kZbAuto &&
+  return config.pp > 1 && !traits_of(config.schedule).is_searched &&
          num_actions_with_messages(scenario_, config) <= kMostWalkedActions;
 }
 

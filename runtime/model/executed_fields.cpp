@@ -47,7 +47,7 @@ std::vector<ExecutedField> executed_fields(const ParallelConfig& config) {
       only("etp", "1", etp == 1, number(etp)),
       any("vpp"),
       any("micro_batch_size"),
-      only("schedule", "synchronous schedules", !has_stale_weights(schedule),
+      only("schedule", "synchronous schedules", traits_of(schedule).is_synchronous,
            std::string(name_of(schedule)) + ", which trains with stale weights"),
       any("recompute"),
       only("recompute_modules", "core_attn alone", recompute_modules == kCoreAttentionAlone,

@@ -85,7 +85,7 @@ TrainingSettings settings_of(const Case& what) {
                                             .untied_embeddings = true},
                                            "overlap_benchmark");
   const std::string name(name_of(what.config.schedule, NamedValues<ScheduleKind>(kScheduleNames)));
-  const Schedule compute = find_schedule_generator(name)->generate(
+  const Schedule compute = find_schedule(name)->generate(
       {.pp = what.config.pp, .vpp = what.config.vpp, .num_microbatches = what.microbatches});
   const int stages = what.config.pp * what.config.vpp;
   const bool has_replicas = what.config.dp > 1;

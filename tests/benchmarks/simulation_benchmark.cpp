@@ -182,7 +182,7 @@ void search_zb_auto(benchmark::State& state) {
     shape.ticks.push_back({1000 + 7 * (rank % 5), 1200 - 11 * (rank % 7), 800 + 13 * (rank % 3)});
   }
   while (state.KeepRunning()) {
-    benchmark::DoNotOptimize(find_schedule_generator("zb-auto")->generate(shape).orders.data());
+    benchmark::DoNotOptimize(find_schedule("zb-auto")->generate(shape).orders.data());
   }
 }
 BENCHMARK(search_zb_auto)

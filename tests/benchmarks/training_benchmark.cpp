@@ -67,7 +67,7 @@ TrainingSettings settings_of(const StepShape& shape) {
                                             .seq_length = shape.seq_length},
                                            "training_benchmark");
   const ParallelConfig config{.micro_batch_size = static_cast<int>(shape.sequences)};
-  const Schedule compute = find_schedule_generator("1f1b")->generate({.num_microbatches = 1});
+  const Schedule compute = find_schedule("1f1b")->generate({.num_microbatches = 1});
   return {.model = model,
           .config = config,
           .schedule = complete(compute, {}),
@@ -141,7 +141,7 @@ void executor_overhead(benchmark::State& state, ScheduleKind kind) {
   const ParallelConfig config{.pp = 4, .schedule = kind};
   const std::string name(name_of(kind, NamedValues<ScheduleKind>(kScheduleNames)));
   const Schedule compute =
-      find_schedule_generator(name)->generate({.pp = 4, .num_microbatches = microbatches});
+      find_schedule(name)->generate({.pp = 4, .num_microbatches = microbatches});
   const TrainingSettings settings{.model = model,
                                   .config = config,
                                   .schedule = complete(compute, {}),

@@ -96,9 +96,9 @@ TEST(OneJudgement, BreakdownsAddUpToTheStep) {
 Seconds step_in_full(const RandomCandidate& drawn) {
   const auto& [scenario, config] = drawn;
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const Schedule schedule = complete(find_schedule_generator(name_of(config.schedule))
-                                         ->generate(schedule_shape(scenario, config, costs)),
-                                     step_actions(scenario, config));
+  const Schedule schedule =
+      complete(traits_of(config.schedule).generate(schedule_shape(scenario, config, costs)),
+               step_actions(scenario, config));
   StepTimes times = step_times(scenario, config, costs);
   times.shares_links = is_contended(times, step_actions(drawn.scenario, drawn.config));
   return step_of(scenario.stack, simulate_step_times(schedule, times));

@@ -32,7 +32,7 @@ std::set<Pair> pairs_of(const Layout& layout) {
 
 std::vector<Layout> all_layouts(const Job& job) {
   std::vector<Layout> layouts;
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     for (const int tp : {1, 2, 4}) {
       for (const bool sp : {false, true}) {
         for (const int pp : {1, 2, 4}) {

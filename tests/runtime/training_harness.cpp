@@ -24,7 +24,7 @@ ScheduleShape shape_of(const Layout& layout, const Job& job) {
 
 /// A schedule of a step with everything that it has.
 Schedule schedule_of(const Layout& layout, const Job& job) {
-  const ScheduleGenerator& generator = *find_schedule_generator(layout.schedule);
+  const ScheduleTraits& generator = *find_schedule(layout.schedule);
   const Schedule compute = generator.generate(shape_of(layout, job));
   const bool has_copies = compute.placement == StagePlacement::kBidirectional;
   const bool has_data = layout.dp > 1 || has_copies;
@@ -124,7 +124,7 @@ Job small_job() {
 }
 
 bool exists(const Layout& layout, const Job& job) {
-  const ScheduleGenerator* generator = find_schedule_generator(layout.schedule);
+  const ScheduleTraits* generator = find_schedule(layout.schedule);
   const bool divides = job.global_batch_size / layout.dp % layout.micro_batch_size == 0 &&
                        job.global_batch_size % layout.dp == 0 &&
                        job.model.num_layers % (layout.pp * layout.vpp) == 0;

@@ -40,7 +40,7 @@ BackendMaker host() {
 
 /// One rank that takes a sequence at a time, forward and backward.
 TrainingSettings alone(TrainingSettings settings) {
-  const ScheduleGenerator& generator = *find_schedule_generator("1f1b");
+  const ScheduleTraits& generator = *find_schedule("1f1b");
   settings.config = {};
   settings.schedule = complete(
       generator.generate({.num_microbatches = static_cast<int>(settings.global_batch_size)}),
@@ -116,7 +116,7 @@ class Tally {
  public:
   void add(const Plan& plan, bool is_executed) {
     const ParallelConfig& config = plan.config;
-    if (has_stale_weights(config.schedule)) {
+    if (!traits_of(config.schedule).is_synchronous) {
       return;  // another method of training, of which no execution is promised
     }
     for (const std::string& what :

@@ -39,7 +39,7 @@ void read_schedules(const CommandLine& line, Pins& pins) {
   pins.allow_stale_weights = line.has("allow-stale-weights");
   for (const std::size_t index : line.choices("schedule", names)) {
     for (std::size_t i = 0; i < known.size(); ++i) {
-      if (index == i && has_stale_weights(known[i].value) && !pins.allow_stale_weights) {
+      if (index == i && !traits_of(known[i].value).is_synchronous && !pins.allow_stale_weights) {
         throw Error("--schedule: " + names[i] +
                     " changes what the optimizer does; expected --allow-stale-weights too");
       }

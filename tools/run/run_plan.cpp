@@ -112,7 +112,7 @@ Plan shrunk_plan(const Plan& plan, const RunRequest& request) {
   small.schedule.num_microbatches = std::min<std::int64_t>(
       plan.schedule.num_microbatches, request.microbatches.value_or(first_microbatches(plan)));
   small.scenario.job.global_batch_size = small.schedule.num_microbatches;
-  if (plan.schedule.generator == name_of(ScheduleKind::kInterleaved)) {
+  if (traits_of(plan.config.schedule).has_groups) {
     small.schedule.microbatch_group_size = default_microbatch_group_size(
         plan.config.pp, static_cast<int>(small.schedule.num_microbatches));
   }

@@ -251,7 +251,7 @@ int simulate_plan_file(const CommandLine& line) {
     if (schedules[*chosen] == "all") {
       return compare(line, plan, options, is_json);
     }
-    if (const auto conflict = change_schedule(plan, *find_schedule_generator(schedules[*chosen]))) {
+    if (const auto conflict = change_schedule(plan, *find_schedule(schedules[*chosen]))) {
       throw Error("--schedule " + schedules[*chosen] + ": " + *conflict);
     }
   }

@@ -63,4 +63,13 @@ Schedule interleaved(const ScheduleShape& shape) {
   return schedule;
 }
 
+int interleaved_activations(const ScheduleShape& shape, int rank) {
+  const int size = shape.microbatch_group_size != 0
+                       ? shape.microbatch_group_size
+                       : default_microbatch_group_size(shape.pp, shape.num_microbatches);
+  const std::int64_t warm_up =
+      (shape.vpp - 1) * std::int64_t{size} + 2 * std::int64_t{shape.pp - 1 - rank};
+  return at_most_all(warm_up + 1, shape);
+}
+
 }  // namespace ptdp

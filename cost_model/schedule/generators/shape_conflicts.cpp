@@ -1,7 +1,8 @@
-#include "cost_model/schedule/generators/shape_conflicts.h"
 
 #include <algorithm>
 #include <string>
+
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {

@@ -209,4 +209,13 @@ Schedule zb_auto(const SearchedShape& shape) {
   return schedule;
 }
 
+Schedule zb_auto_of_shape(const ScheduleShape& shape) {
+  return zb_auto({.pp = shape.pp,
+                  .num_microbatches = shape.num_microbatches,
+                  .ticks = shape.ticks,
+                  .message_ticks = shape.message_ticks,
+                  .memory_limit = shape.memory_limit.value_or(shape.pp),
+                  .shortens_spans = shape.shortens_spans});
+}
+
 }  // namespace ptdp

@@ -167,7 +167,7 @@ TEST(Offload, IsOfTheOptimizerOfActivationsOrOfBoth) {
 
 TEST(Schedules, OfPipeDreamAloneTrainWithStaleWeights) {
   for (const auto& [schedule, name] : kScheduleNames) {
-    EXPECT_EQ(has_stale_weights(schedule), std::string_view(name).starts_with("pipedream")) << name;
+    EXPECT_EQ(traits_of(schedule).is_synchronous, !std::string_view(name).starts_with("pipedream")) << name;
   }
 }
 

@@ -37,7 +37,7 @@ Scenario free_messages(Scenario scenario) {
 TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOne) {
   int compared = 0;
   for (const NamedValue<ScheduleKind>& kind : kScheduleNames) {
-    if (has_stale_weights(kind.value)) {
+    if (!traits_of(kind.value).is_synchronous) {
       continue;
     }
     for (const int pp : {2, 3, 4, 6, 8, 12}) {
@@ -45,7 +45,7 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOne) {
         const ParallelConfig config = pipeline(kind.value, pp);
         const ScheduleShape shape{
             .pp = pp, .vpp = config.vpp, .num_microbatches = num_microbatches};
-        if (find_schedule_generator(kind.name)->find_conflict(shape).has_value()) {
+        if (find_schedule(kind.name)->find_conflict(shape).has_value()) {
           continue;
         }
         for (const auto& [f, i, w, logits] :
@@ -82,8 +82,8 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWithBucketsBesideCompute) {
         config.zero_stage = 1;
         const ScheduleShape shape{
             .pp = pp, .vpp = config.vpp, .num_microbatches = num_microbatches};
-        if (has_stale_weights(kind.value) ||
-            find_schedule_generator(kind.name)->find_conflict(shape).has_value()) {
+        if (!traits_of(kind.value).is_synchronous ||
+            find_schedule(kind.name)->find_conflict(shape).has_value()) {
           continue;
         }
         for (const double bandwidth : {1e9, 1e7, 1e6}) {

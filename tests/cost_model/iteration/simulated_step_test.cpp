@@ -100,9 +100,9 @@ TEST(SimulatedSteps, HaveTheBubbleRatesOfTheZeroBubblePaper) {
 /// The step of all microbatches, action by action.
 Seconds step_in_full(const Scenario& scenario, const ParallelConfig& config,
                      const MicrobatchCosts& costs) {
-  const ScheduleGenerator* generator = find_schedule_generator(name_of(config.schedule));
-  const Schedule schedule = complete(generator->generate(schedule_shape(scenario, config, costs)),
-                                     step_actions(scenario, config));
+  const Schedule schedule =
+      complete(traits_of(config.schedule).generate(schedule_shape(scenario, config, costs)),
+               step_actions(scenario, config));
   StepTimes times = step_times(scenario, config, costs);
   times.shares_links = true;
   return simulate_step_times(schedule, times).makespan();

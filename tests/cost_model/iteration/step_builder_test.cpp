@@ -171,9 +171,9 @@ TEST(StepBuckets, OfAnEmptyStageTakeNoTime) {
                               .layers_per_stage = {1, 1, 0, 1}};
   EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
   EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{1, 1, 1, 1}));
-  const Schedule schedule = complete(
-      find_schedule_generator("interleaved")->generate({.pp = 2, .vpp = 2, .num_microbatches = 2}),
-      step_actions(scenario, config));
+  const Schedule schedule =
+      complete(find_schedule("interleaved")->generate({.pp = 2, .vpp = 2, .num_microbatches = 2}),
+               step_actions(scenario, config));
   EXPECT_FALSE(find_fault(schedule).has_value());
   const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
   EXPECT_EQ(time_of(times.reductions[2]), Seconds(0.0));

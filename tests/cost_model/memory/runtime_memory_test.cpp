@@ -292,7 +292,7 @@ void for_each_schedule(const Visit& visit) {
                                     .micro_batch_size = kMicroBatch,
                                     .schedule = kind,
                                     .recompute = recompute};
-        const ScheduleGenerator* generator = find_schedule_generator(name);
+        const ScheduleTraits* generator = find_schedule(name);
         if (!generator->find_conflict(schedule_sizes(config, shape.microbatches))) {
           visit(scenario, config);
         }

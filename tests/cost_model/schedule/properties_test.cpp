@@ -93,7 +93,7 @@ TEST(Properties, DualPipeIsSymmetricInItsRanks) {
     const int pp = 2 * random_between(1, 8);
     const int microbatches = 2 * random_between(pp, 32);
     const Schedule schedule =
-        find_schedule_generator("dualpipe")->generate({.pp = pp, .num_microbatches = microbatches});
+        find_schedule("dualpipe")->generate({.pp = pp, .num_microbatches = microbatches});
     Schedule mirrored = schedule;
     std::reverse(mirrored.orders.begin(), mirrored.orders.end());
     for (std::vector<Action>& order : mirrored.orders) {

@@ -20,7 +20,7 @@ struct LargestShape {
 
 /// A row of the table and a shape that it takes.
 struct RandomSchedule {
-  const ScheduleGenerator* generator = nullptr;
+  const ScheduleTraits* generator = nullptr;
   ScheduleShape shape;
 
   [[nodiscard]] Schedule schedule() const { return generator->generate(shape); }
@@ -40,8 +40,8 @@ inline RandomSchedule random_schedule(const LargestShape& largest) {
   while (possible.empty()) {
     const int pp = random_between(1, largest.pp);
     const int microbatches = random_between(1, largest.num_microbatches);
-    const int row = random_between(0, static_cast<int>(schedule_generators().size()) - 1);
-    const ScheduleGenerator* generator = &schedule_generators()[row];
+    const int row = random_between(0, static_cast<int>(kSchedules.size()) - 1);
+    const ScheduleTraits* generator = &kSchedules[row];
     for (int vpp = 1; vpp <= largest.vpp; ++vpp) {
       const ScheduleShape shape{.pp = pp, .vpp = vpp, .num_microbatches = microbatches};
       if (!generator->find_conflict(shape)) {

@@ -1,7 +1,6 @@
 // Pipelines whose passes take what a test says: their steps can be worked out by hand.
 #pragma once
 
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/stage/stage.h"
 #include "tests/support/scenarios.h"
 
@@ -9,7 +8,7 @@ namespace ptdp {
 
 /// A configuration with the chunks per rank that the schedule takes: two in a V, two in a loop.
 inline ParallelConfig pipeline(ScheduleKind schedule, int pp) {
-  const bool has_chunks = placement_of(schedule) == StagePlacement::kV ||
+  const bool has_chunks = traits_of(schedule).placement == StagePlacement::kV ||
                           schedule == ScheduleKind::kInterleaved ||
                           schedule == ScheduleKind::kLoopedBfs;
   return {.pp = pp, .vpp = has_chunks ? 2 : 1, .schedule = schedule};

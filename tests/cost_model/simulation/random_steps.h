@@ -38,8 +38,8 @@ struct RandomStep {
 
 /// Of any generator, for a random shape that it has.
 [[nodiscard]] inline Schedule random_schedule(int most_ranks, int most_microbatches) {
-  const std::span<const ScheduleGenerator> generators = schedule_generators();
-  const ScheduleGenerator& generator =
+  const std::span<const ScheduleTraits> generators = kSchedules;
+  const ScheduleTraits& generator =
       generators[random_number(0, static_cast<int>(generators.size()) - 1)];
   while (true) {
     const ScheduleShape shape{.pp = random_number(1, most_ranks),

@@ -64,8 +64,7 @@ TEST(SharedCores, StayWithinTheBoundsOfListScheduling) {
   const std::vector<StageDurations> stages = {pass_durations(3, 4, 2), pass_durations(5, 6, 2),
                                               pass_durations(3, 4, 2), pass_durations(7, 8, 4)};
   for (const char* name : {"gpipe", "1f1b", "zb-h1"}) {
-    const Schedule schedule =
-        find_schedule_generator(name)->generate({.pp = 4, .num_microbatches = 8});
+    const Schedule schedule = find_schedule(name)->generate({.pp = 4, .num_microbatches = 8});
     const SimulatedTimes alone = simulate(schedule, stages);
     const double path = alone.makespan().value();
     double work = 0.0;

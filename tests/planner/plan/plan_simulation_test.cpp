@@ -125,7 +125,7 @@ TEST(PlanSimulation, HoldsNoMoreThanThePlanCounts) {
           config.layers_per_stage.clear();
         }
         const Plan base = plan_under(scenario, config);
-        for (const ScheduleGenerator& generator : schedule_generators()) {
+        for (const ScheduleTraits& generator : kSchedules) {
           Plan plan = base;
           if (change_schedule(plan, generator)) {
             continue;
@@ -154,8 +154,7 @@ TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
   int num_misfits = 0;
   for (const ScheduleComparison& row : compare_schedules(plan, {})) {
     Plan other = plan;
-    const auto generator =
-        std::ranges::find(schedule_generators(), row.schedule, &ScheduleGenerator::name);
+    const auto generator = std::ranges::find(kSchedules, row.schedule, &ScheduleTraits::name);
     ASSERT_EQ(change_schedule(other, *generator), std::nullopt) << row.schedule;
     EXPECT_EQ(row.fits,
               !find_memory_violation(other.scenario, other.config, scenario.cluster.gpu.memory))
@@ -167,7 +166,7 @@ TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
 }
 
 TEST(PlanSimulation, WalksThroughASoundSchedule) {
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     Plan plan = plan_39b();
     const auto conflict = change_schedule(plan, generator);
     ASSERT_EQ(conflict, std::nullopt) << generator.name << ": " << *conflict;
@@ -226,7 +225,7 @@ TEST(PlanSimulation, RefusesARankThatThereIsNot) {
 TEST(ScheduleComparisons, HaveARowForEverySchedule) {
   const Plan plan = plan_39b();
   const std::vector<ScheduleComparison> rows = compare_schedules(plan, {});
-  ASSERT_EQ(rows.size(), schedule_generators().size());
+  ASSERT_EQ(rows.size(), kSchedules.size());
   std::map<std::string, ScheduleComparison> by_name;
   for (const ScheduleComparison& row : rows) {
     EXPECT_EQ(row.conflict, "") << row.schedule;
@@ -248,7 +247,7 @@ TEST(ScheduleComparisons, HaveARowForEverySchedule) {
 // it is no slower than these, in the simulation of the whole step.
 TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
   const auto changed = [](Plan plan, const char* schedule) {
-    EXPECT_EQ(change_schedule(plan, *find_schedule_generator(schedule)), std::nullopt);
+    EXPECT_EQ(change_schedule(plan, *find_schedule(schedule)), std::nullopt);
     return plan;
   };
   const auto step_of = [](const Plan& plan) { return simulate_plan(plan, {}).step; };
@@ -276,7 +275,7 @@ TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
 TEST(ScheduleComparisons, FindTheGroupSizeThatAnInterleavedScheduleTakes) {
   Plan plan = plan_under(selene_2021("39B", 9),
                          {.tp = 8, .pp = 4, .micro_batch_size = 1, .recompute = Recompute::kFull});
-  EXPECT_EQ(change_schedule(plan, *find_schedule_generator("interleaved")), std::nullopt);
+  EXPECT_EQ(change_schedule(plan, *find_schedule("interleaved")), std::nullopt);
   EXPECT_FALSE(find_fault(simulate_plan(plan, {}).schedule).has_value());
 }
 
@@ -287,7 +286,7 @@ TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
        {std::pair("pipedream", 64), std::pair("pipedream-2bw", 1)}) {
     Plan plan = plan_39b();
     const Seconds one_update = iteration_cost(plan.scenario, plan.config).optimizer;
-    ASSERT_EQ(change_schedule(plan, *find_schedule_generator(schedule)), std::nullopt);
+    ASSERT_EQ(change_schedule(plan, *find_schedule(schedule)), std::nullopt);
     const PlanSimulation simulation = simulate_plan(plan, {});
     const CostBreakdown cost = iteration_cost(plan.scenario, plan.config);
     EXPECT_NEAR(simulation.step / cost.total(), 1.0, 1e-9) << schedule;
@@ -314,10 +313,10 @@ TEST(PlanSimulation, CountsWhatReductionsSlowDownOnceInStalePipelines) {
 // Seven stages: DualPipe needs an even number; 39B's 48 layers are no multiple of seven.
 TEST(ScheduleComparisons, SayWhyAScheduleCannotBe) {
   Plan plan = plan_39b(ScheduleKind::kOneFOneB, 1, 3);
-  const auto conflict = change_schedule(plan, *find_schedule_generator("dualpipe"));
+  const auto conflict = change_schedule(plan, *find_schedule("dualpipe"));
   EXPECT_THAT(conflict.value_or(""), testing::HasSubstr("pp an even number, got 3"));
   Plan sixteen = plan_39b(ScheduleKind::kOneFOneB, 1, 16);
-  EXPECT_EQ(change_schedule(sixteen, *find_schedule_generator("zb-v")).value_or(""),
+  EXPECT_EQ(change_schedule(sixteen, *find_schedule("zb-v")).value_or(""),
             "expects layers that 32 stages divide, got 48");
   EXPECT_EQ(sixteen.config, plan_39b(ScheduleKind::kOneFOneB, 1, 16).config);
 }

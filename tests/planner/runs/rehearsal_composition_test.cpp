@@ -262,7 +262,7 @@ TEST(RehearsedMicrobatches, AreTwiceThoseInFlight) {
 }
 
 TEST(RehearsedMicrobatches, FillARankAsAllOfThemDo) {
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     Plan plan = plan_of(scenario_of(24), pipeline_of(3));
     if (!generator.is_synchronous || change_schedule(plan, generator)) {
       continue;

@@ -19,7 +19,7 @@ namespace {
 std::vector<ScheduleKind> all_schedules() {
   std::vector<ScheduleKind> schedules;
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    if (!has_stale_weights(schedule.value)) {
+    if (traits_of(schedule.value).is_synchronous) {
       schedules.push_back(schedule.value);
     }
   }
@@ -204,7 +204,7 @@ TEST(StaleWeights, AreACandidateOnlyWhereTheyAreAllowed) {
   SearchOptions options{.gpus = 8, .num_best = 10'000};
   const auto has_stale = [](const SearchResult& result) {
     return std::any_of(result.best.begin(), result.best.end(), [](const Candidate& candidate) {
-      return has_stale_weights(candidate.config.schedule);
+      return !traits_of(candidate.config.schedule).is_synchronous;
     });
   };
   EXPECT_FALSE(has_stale(search(scenario, options)));

@@ -35,7 +35,7 @@ struct LimitedSearch {
 std::vector<LimitedSearch> spaces() {
   std::vector<ScheduleKind> all;
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
-    if (!has_stale_weights(schedule.value)) {
+    if (traits_of(schedule.value).is_synchronous) {
       all.push_back(schedule.value);
     }
   }

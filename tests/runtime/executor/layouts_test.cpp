@@ -7,7 +7,6 @@
 #include "cost_model/iteration/volumes.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/schedule/schedule_traits.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/stage/stage.h"
 #include "tests/runtime/layout_sets.h"
@@ -126,7 +125,7 @@ TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
     const auto held = static_cast<double>(trained.ranks.front().peak_bytes);
     EXPECT_GE(memory.total().value(), 0.99 * held) << to_string(layout);
     // Weight gradients that may be put off are taken for put off.
-    const bool splits = splits_backward(layout.config().schedule);
+    const bool splits = traits_of(layout.config().schedule).splits_backward;
     EXPECT_LE(memory.total().value(), (splits ? 1.3 : 1.01) * held) << to_string(layout);
   }
 }

@@ -21,7 +21,7 @@ const std::map<std::string, std::string> kSameOrders = {{"gpipe", "gpipe"},
                                                         {"bfs", "looped-bfs"}};
 
 Schedule generated(std::string_view name, const ScheduleShape& shape) {
-  return find_schedule_generator(name)->generate(shape);
+  return find_schedule(name)->generate(shape);
 }
 
 TEST(Generators, MakeTheOrdersOfTorchSailAndMegatron) {
@@ -33,7 +33,7 @@ TEST(Generators, MakeTheOrdersOfTorchSailAndMegatron) {
     }
     const ScheduleShape shape{
         .pp = golden.pp, .vpp = golden.vpp, .num_microbatches = golden.num_microbatches};
-    const ScheduleGenerator& generator = *find_schedule_generator(name->second);
+    const ScheduleTraits& generator = *find_schedule(name->second);
     EXPECT_FALSE(generator.find_conflict(shape).has_value()) << golden.title();
     const Schedule schedule = generator.generate(shape);
     EXPECT_EQ(schedule.name, name->second);
@@ -47,7 +47,7 @@ TEST(Generators, MakeTheOrdersOfTorchSailAndMegatron) {
 }
 
 /// All shapes up to these sizes that a generator takes.
-std::vector<ScheduleShape> shapes_of(const ScheduleGenerator& generator) {
+std::vector<ScheduleShape> shapes_of(const ScheduleTraits& generator) {
   std::vector<ScheduleShape> shapes;
   for (const int pp : {1, 2, 3, 4, 5, 7, 8, 11, 16}) {
     for (const int vpp : {1, 2, 3, 4}) {
@@ -62,14 +62,14 @@ std::vector<ScheduleShape> shapes_of(const ScheduleGenerator& generator) {
   return shapes;
 }
 
-std::string title(const ScheduleGenerator& generator, const ScheduleShape& shape) {
+std::string title(const ScheduleTraits& generator, const ScheduleShape& shape) {
   return std::string(generator.name) + " p=" + std::to_string(shape.pp) +
          " v=" + std::to_string(shape.vpp) + " m=" + std::to_string(shape.num_microbatches) +
          " N=" + std::to_string(shape.microbatch_group_size);
 }
 
 TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     const std::vector<ScheduleShape> shapes = shapes_of(generator);
     EXPECT_GE(shapes.size(), 10U) << generator.name;  // DualPipe takes even sizes, m >= 2p
     for (const ScheduleShape& shape : shapes) {
@@ -91,7 +91,7 @@ TEST(Generators, MakeSchedulesWithoutAFaultWithinTheirMemory) {
 // The closed forms of these are exact, not bounds.
 TEST(Generators, HoldAsManyActivationsAsTheTheoryHas) {
   for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs"}) {
-    const ScheduleGenerator& generator = *find_schedule_generator(name);
+    const ScheduleTraits& generator = *find_schedule(name);
     for (const ScheduleShape& shape : shapes_of(generator)) {
       const std::vector<int> peaks = peak_activations(generator.generate(shape));
       for (int rank = 0; rank < shape.pp; ++rank) {
@@ -101,21 +101,58 @@ TEST(Generators, HoldAsManyActivationsAsTheTheoryHas) {
   }
 }
 
+// What the table says of a schedule is what its orders show.
+TEST(Generators, AreWhatTheTableSaysOfThem) {
+  for (const ScheduleTraits& traits : kSchedules) {
+    EXPECT_EQ(traits_of(traits.kind).name, traits.name);
+    for (const ScheduleShape& shape : shapes_of(traits)) {
+      SCOPED_TRACE(title(traits, shape));
+      const Schedule schedule = traits.generate(shape);
+      EXPECT_EQ(schedule.placement, traits.placement);
+      bool is_split = false;
+      for (const std::vector<Action>& order : schedule.orders) {
+        is_split = is_split || std::ranges::any_of(order, [](const Action& action) {
+                     return action.kind == ActionKind::kWeightGradient;
+                   });
+      }
+      EXPECT_EQ(is_split, traits.splits_backward);
+      EXPECT_TRUE(has_chunks(traits.kind, shape.vpp));
+      for (int rank = 0; rank < shape.pp; ++rank) {
+        EXPECT_EQ(traits.weight_versions(shape, rank) > 1 && traits.is_synchronous, false);
+      }
+    }
+    for (const int vpp : {1, 2, 3, 7}) {
+      ScheduleShape shape{.pp = 4, .vpp = vpp, .num_microbatches = 16};
+      const auto conflict = traits.find_conflict(shape);
+      EXPECT_EQ(has_chunks(traits.kind, vpp), !conflict || conflict->size != "vpp") << traits.name;
+      shape.microbatch_group_size = 8;
+      const auto of_group = traits.find_conflict(shape);
+      EXPECT_EQ(traits.has_groups && has_chunks(traits.kind, vpp), !of_group.has_value())
+          << traits.name;
+      shape.microbatch_group_size = 0;
+      shape.memory_limit = 4;
+      EXPECT_EQ(traits.is_searched && has_chunks(traits.kind, vpp),
+                !traits.find_conflict(shape).has_value())
+          << traits.name;
+    }
+  }
+}
+
 TEST(Generators, HaveNamesOfTheirOwnAndAPaper) {
   std::vector<std::string> names = schedule_names();
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     EXPECT_FALSE(generator.paper.empty()) << generator.name;
-    EXPECT_EQ(find_schedule_generator(generator.name)->name, generator.name);
+    EXPECT_EQ(find_schedule(generator.name)->name, generator.name);
   }
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
-  EXPECT_EQ(find_schedule_generator("1F1B"), nullptr);
+  EXPECT_EQ(find_schedule("1F1B"), nullptr);
 }
 
 // Megatron-LM tests/unit_tests/pipeline_parallel/test_schedules.py asks of its order of chunks that
 // as many forward as backward passes run and that no prefix has more of the latter.
 TEST(Interleaved, NeverRunsAheadOfItsForwardPassesForAnyGroupSize) {
-  const ScheduleGenerator& generator = *find_schedule_generator("interleaved");
+  const ScheduleTraits& generator = *find_schedule("interleaved");
   for (const auto& [pp, size] :
        std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {2, 4}, {4, 4}, {4, 5}, {8, 9}, {8, 11}}) {
     for (const int microbatches : {8, 32}) {
@@ -169,12 +206,12 @@ TEST(PipeDream, RunsTheOrderOf1F1BWithMoreWeights) {
     std::vector<int> each;
     each.reserve(static_cast<std::size_t>(of.pp));
     for (int rank = 0; rank < of.pp; ++rank) {
-      each.push_back(find_schedule_generator(name)->weight_versions(of, rank));
+      each.push_back(find_schedule(name)->weight_versions(of, rank));
     }
     return each;
   };
   for (const char* name : {"pipedream", "pipedream-2bw"}) {
-    EXPECT_FALSE(find_schedule_generator(name)->is_synchronous);
+    EXPECT_FALSE(find_schedule(name)->is_synchronous);
     EXPECT_EQ(generated(name, shape).orders, generated("1f1b", shape).orders) << name;
   }
   EXPECT_EQ(versions("pipedream", shape), (std::vector<int>{4, 3, 2, 1}));
@@ -183,20 +220,20 @@ TEST(PipeDream, RunsTheOrderOf1F1BWithMoreWeights) {
   EXPECT_EQ(versions("pipedream-2bw", shape), (std::vector<int>{2, 2, 2, 2}));
   EXPECT_EQ(versions("pipedream-2bw", {.pp = 1, .num_microbatches = 2}), (std::vector<int>{1}));
   const auto conflict =
-      find_schedule_generator("pipedream-2bw")->find_conflict({.pp = 4, .num_microbatches = 3});
+      find_schedule("pipedream-2bw")->find_conflict({.pp = 4, .num_microbatches = 3});
   EXPECT_EQ(conflict->size, "microbatches");
 }
 
 TEST(Generators, ThatAreSynchronousKeepOneVersionOfTheWeights) {
   int synchronous = 0;
-  for (const ScheduleGenerator& each : schedule_generators()) {
+  for (const ScheduleTraits& each : kSchedules) {
     EXPECT_FALSE(each.bubble.empty()) << each.name;
     if (each.is_synchronous) {
       EXPECT_EQ(each.weight_versions({.pp = 4, .num_microbatches = 8}, 0), 1) << each.name;
       ++synchronous;
     }
   }
-  EXPECT_EQ(synchronous + 2, std::ssize(schedule_generators()));
+  EXPECT_EQ(synchronous + 2, std::ssize(kSchedules));
 }
 
 TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
@@ -225,7 +262,7 @@ TEST(Conflict, NamesTheSizeAndWhatItShouldBe) {
                              {.pp = 4, .vpp = 2, .num_microbatches = 8, .microbatch_group_size = 9},
                              "microbatch-group-size",
                              9}}) {
-    const auto conflict = find_schedule_generator(row.name)->find_conflict(row.shape);
+    const auto conflict = find_schedule(row.name)->find_conflict(row.shape);
     ASSERT_TRUE(conflict.has_value()) << row.name;
     EXPECT_EQ(conflict->size, row.size) << row.name;
     EXPECT_EQ(conflict->found, row.found) << row.name;
@@ -274,7 +311,7 @@ TEST(Conflict, SaysWhatWouldBeRight) {
       {"dualpipe", shape(4, 1, 6), {"microbatches", 6, "at least 2 pp"}, shape(4, 1, 8)},
       {"dualpipev", shape(4, 2, 7), {"microbatches", 7, "at least 2 pp"}, shape(4, 2, 8)}};
   for (const Row& row : rows) {
-    const ScheduleGenerator& generator = *find_schedule_generator(row.name);
+    const ScheduleTraits& generator = *find_schedule(row.name);
     const auto conflict = generator.find_conflict(row.wrong);
     ASSERT_TRUE(conflict.has_value()) << row.name;
     EXPECT_EQ(conflict->size, row.conflict.size) << row.name;
@@ -286,7 +323,7 @@ TEST(Conflict, SaysWhatWouldBeRight) {
 
 // zb-auto alone searches within a limit.
 TEST(Conflict, IsALimitOfASchedulesMemoryThatIsNotSearched) {
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     ScheduleShape shape{.pp = 4, .num_microbatches = 8, .memory_limit = 3};
     shape.vpp = generator.find_conflict({.pp = 4, .num_microbatches = 8}).has_value() ? 2 : 1;
     const auto conflict = generator.find_conflict(shape);

@@ -91,8 +91,8 @@ ScheduleShape random_shape(int pp, int num_microbatches, int least, int most) {
   return shape;
 }
 
-const ScheduleGenerator& generator() {
-  return *find_schedule_generator("zb-auto");
+const ScheduleTraits& generator() {
+  return *find_schedule("zb-auto");
 }
 
 TEST(ZbAuto, IsAValidScheduleWithinAnyMemoryLimit) {
@@ -278,7 +278,7 @@ TEST(ZbAuto, RefusesWhatCannotWork) {
     EXPECT_EQ(conflict->found, row.found);
   }
   const ScheduleShape limited{.pp = 2, .num_microbatches = 4, .memory_limit = 4};
-  EXPECT_EQ(find_schedule_generator("zb-h1")->find_conflict(limited)->size, "memory-limit");
+  EXPECT_EQ(find_schedule("zb-h1")->find_conflict(limited)->size, "memory-limit");
 }
 
 // A million microbatches of the longest durations still fit the numbers.

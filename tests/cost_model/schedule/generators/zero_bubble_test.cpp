@@ -45,7 +45,7 @@ const std::map<std::string, Generator>& generators() {
 
 /// What the table of generators has against a size.
 std::optional<ShapeConflict> conflict(const std::string& name, int pp, int vpp, int microbatches) {
-  return find_schedule_generator(name)->find_conflict(
+  return find_schedule(name)->find_conflict(
       {.pp = pp, .vpp = vpp, .num_microbatches = microbatches});
 }
 

@@ -126,7 +126,7 @@ TEST(BufferSlots, AreAsManyAsAreFullAtTheWorst) {
 TEST(BufferSlots, OfOneStagePerRankAreThePeakActivations) {
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2"}) {
     const Schedule schedule =
-        find_schedule_generator(name)->generate({.pp = 5, .vpp = 1, .num_microbatches = 13});
+        find_schedule(name)->generate({.pp = 5, .vpp = 1, .num_microbatches = 13});
     const BufferSlots slots = assign_buffer_slots(insert_messages(schedule));
     const std::vector<int> peaks = peak_activations(schedule);
     for (int rank = 0; rank < 5; ++rank) {

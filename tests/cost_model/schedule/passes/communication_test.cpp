@@ -120,7 +120,7 @@ std::vector<std::string> swept(const Schedule& schedule) {
 
 TEST(Messages, FollowTheSweepOfEveryGenerator) {
   int compared = 0;
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     for (const int pp : {1, 2, 3, 4, 7}) {
       for (const int vpp : {1, 2, 3}) {
         for (const int microbatches : {1, 3, 8, 16}) {
@@ -145,7 +145,7 @@ TEST(Messages, FollowTheSweepOfEveryGenerator) {
 TEST(Messages, OfManyRanksFollowTheSweep) {
   for (const int pp : {64, 65, 130}) {
     const Schedule schedule =
-        find_schedule_generator("zb-v")->generate({.pp = pp, .vpp = 2, .num_microbatches = 3});
+        find_schedule("zb-v")->generate({.pp = pp, .vpp = 2, .num_microbatches = 3});
     const Schedule lowered = insert_messages(schedule);
     const std::vector<std::string> expected = swept(schedule);
     for (int rank = 0; rank < pp; ++rank) {
@@ -162,7 +162,7 @@ TEST(Messages, OfADeadlockNameTheActionThatWaits) {
 
 TEST(Copies, AreAllThatTorchsFilesLack) {
   const Schedule lowered = insert_messages(
-      find_schedule_generator("dualpipev")->generate({.pp = 4, .vpp = 2, .num_microbatches = 10}));
+      find_schedule("dualpipev")->generate({.pp = 4, .vpp = 2, .num_microbatches = 10}));
   std::string csv = to_csv(lowered);
   for (const char* copy : {",4COPY_F", ",3COPY_B"}) {
     for (std::size_t i = csv.find(copy); i != std::string::npos; i = csv.find(copy)) {
@@ -186,7 +186,7 @@ TEST(MergeBackward, TakesAnInputGradientWithItsWeightGradient) {
 }
 
 TEST(SplitBackward, IsItsInverseOutsidePairs) {
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     const ScheduleShape shape{.pp = 4, .vpp = 1, .num_microbatches = 8};
     if (!generator.find_conflict(shape)) {
       const Schedule schedule = merge_backward(generator.generate(shape));
@@ -247,8 +247,7 @@ TEST(Complete, ReducesBehindAPair) {
 // Rank 0 of DualPipe holds the first stage for one half of the microbatches, the last for the
 // other.
 TEST(Complete, HasTheBucketsOfBothStagesOfDualPipe) {
-  const Schedule schedule =
-      find_schedule_generator("dualpipe")->generate({.pp = 2, .num_microbatches = 4});
+  const Schedule schedule = find_schedule("dualpipe")->generate({.pp = 2, .num_microbatches = 4});
   const Schedule lowered = complete(schedule, {.gradient_buckets = {2}, .ties_embeddings = true});
   for (int rank = 0; rank < 2; ++rank) {
     const std::string text = to_string(lowered.orders[rank]);

@@ -31,7 +31,7 @@ std::vector<Schedule> valid_schedules() {
     schedules.push_back(parse_schedule_csv(golden.csv, golden.title()));
     schedules.back().name = golden.title();
   }
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     for (const ScheduleShape& shape : {ScheduleShape{.pp = 6, .vpp = 1, .num_microbatches = 7},
                                        ScheduleShape{.pp = 5, .vpp = 3, .num_microbatches = 9}}) {
       if (!generator.find_conflict(shape)) {

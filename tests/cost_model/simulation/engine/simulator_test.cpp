@@ -69,7 +69,7 @@ TEST(Simulator, FindsTheBubblesOfTheTheory) {
       for (const int vpp : {1, 2, 4}) {
         const ScheduleShape shape{.pp = pp, .vpp = vpp, .num_microbatches = rounds * pp};
         for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs"}) {
-          const ScheduleGenerator& generator = *find_schedule_generator(name);
+          const ScheduleTraits& generator = *find_schedule(name);
           if (!generator.find_conflict(shape)) {
             EXPECT_DOUBLE_EQ(simulate_equal(generator.generate(shape), each).bubble().value(),
                              (pp - 1) * 15.0)
@@ -166,7 +166,7 @@ std::vector<StageDurations> random_durations(const Schedule& schedule, Draw& dra
 
 TEST(Simulator, IsBoundedAndMonotoneForRandomShapesAndDurations) {
   Draw draw;
-  for (const ScheduleGenerator& generator : schedule_generators()) {
+  for (const ScheduleTraits& generator : kSchedules) {
     int simulated = 0;
     for (int i = 0; i < 400; ++i) {
       const ScheduleShape shape{

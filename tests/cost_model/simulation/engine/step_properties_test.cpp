@@ -171,7 +171,7 @@ TEST(StepProperties, ABidirectionalPipelineIsItsMirrorImage) {
   EXPECT_TRUE(rc::check([] {
     const int pp = 2 * random_number(1, kMostRanks / 2);
     const int m = 2 * random_number(pp, kMostMicrobatches / 2);
-    const ScheduleGenerator& generator = *find_schedule_generator("dualpipe");
+    const ScheduleTraits& generator = *find_schedule("dualpipe");
     const ScheduleShape shape{.pp = pp, .num_microbatches = m};
     RC_PRE(!generator.find_conflict(shape));
     RandomStep step;
