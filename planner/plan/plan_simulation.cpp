@@ -232,6 +232,7 @@ std::vector<ScheduleComparison> compare_schedules(const Plan& plan,
                                                   const SimulationOptions& options) {
   check(plan, options);
   std::vector<ScheduleComparison> rows;
+  rows.reserve(kSchedules.size());
   for (const ScheduleTraits& schedule : kSchedules) {
     rows.push_back(compare(plan, schedule, options));
   }

@@ -131,7 +131,7 @@ std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& con
 }
 
 FamilyMemory::Lines& FamilyMemory::lines_of(const ParallelConfig& config, Split& split,
-                                            bool has_replicas) {
+                                            bool has_replicas) const {
   const std::int64_t kept =
       std::min(most_kept_, num_microbatches(scenario_.job.global_batch_size, config));
   const int sharding = config.zero_stage >= 2 ? config.zero_stage : 0;

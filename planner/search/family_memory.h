@@ -64,7 +64,8 @@ class FamilyMemory {
   template <class Fits>
   [[nodiscard]] std::optional<Constraint> find_violation(const ParallelConfig& config, Split& split,
                                                          Lines& lines, const Fits& fits);
-  [[nodiscard]] Lines& lines_of(const ParallelConfig& config, Split& split, bool has_replicas);
+  [[nodiscard]] Lines& lines_of(const ParallelConfig& config, Split& split,
+                                bool has_replicas) const;
   [[nodiscard]] Line line_of(const ParallelConfig& config, Split& split, int stage);
 
   const Scenario& scenario_;

@@ -76,6 +76,24 @@ TEST(ListModels, PutsTheBestThroughputFirst) {
   EXPECT_GE(num_several, 5);
 }
 
+// The smallest first, where their names would put 145B before 18B; the table in the order of the
+// JSON.
+TEST(ListModels, GrowInSize) {
+  const json models =
+      json::parse(run_plan({"list", "models", "--format", "json"}).output)["models"];
+  ASSERT_GT(models.size(), 1U);
+  const std::string table = run_plan({"list", "models"}).output;
+  std::int64_t before = 0;
+  std::size_t line = 0;
+  for (const json& model : models) {
+    const std::string name = model["name"];
+    EXPECT_GE(model["parameters"], before) << name;
+    before = model["parameters"];
+    line = table.find('\n', line) + 1;
+    EXPECT_EQ(table.substr(line, name.size() + 1), name + ' ');
+  }
+}
+
 TEST(ListStacks, SaysWhatAStackCanRun) {
   EXPECT_EQ(listed("stacks", "megatron-lm-2021")["can_run"]["zero_stages"], json({0}));
   EXPECT_EQ(listed("stacks", "megatron-core-2024")["can_run"]["sequence_parallel"], true);

@@ -252,8 +252,10 @@ TEST(MeasuredOperation, HasTheColumnsOfItsKind) {
   for (const auto& [operation, name, columns] : operations) {
     EXPECT_EQ(name_of(operation), name);
     const double last = columns == rows ? 1.0 : 64.0;
-    EXPECT_EQ(parse<MeasuredOperation>(R"({"operation": ")" + name + R"(", "precision": "fp16", )" +
-                                       columns + R"(, "time_us": [1.5, 2.5]})"),
+    std::string text = R"({"operation": ")";
+    text.append(name).append(R"(", "precision": "fp16", )").append(columns);
+    text.append(R"(, "time_us": [1.5, 2.5]})");
+    EXPECT_EQ(parse<MeasuredOperation>(text),
               MeasuredOperation(
                   operation, Precision::kFp16,
                   {point(8, 32, last, 1.5), point(16, 33, columns == rows ? 1.0 : 65.0, 2.5)}, ""));
@@ -299,6 +301,7 @@ TEST(MeasuredOperation, SaysWhichTwoPointsContradictEachOther) {
 
 TEST(MeasuredOperation, HasAtMostTwoThousandPoints) {
   std::vector<Point> points;
+  points.reserve(2001);
   for (int i = 0; i < 2000; ++i) {
     points.push_back(point(64 + i, 64, 64, 64 + i));
   }

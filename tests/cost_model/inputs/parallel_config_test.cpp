@@ -167,7 +167,8 @@ TEST(Offload, IsOfTheOptimizerOfActivationsOrOfBoth) {
 
 TEST(Schedules, OfPipeDreamAloneTrainWithStaleWeights) {
   for (const auto& [schedule, name] : kScheduleNames) {
-    EXPECT_EQ(traits_of(schedule).is_synchronous, !std::string_view(name).starts_with("pipedream")) << name;
+    EXPECT_EQ(traits_of(schedule).is_synchronous, !std::string_view(name).starts_with("pipedream"))
+        << name;
   }
 }
 
@@ -267,15 +268,15 @@ TEST(ParallelConfigJson, HasEveryFieldUnderItsName) {
 )");
   // What is seldom said, each by itself.
   const std::vector<std::pair<ParallelConfig, std::string>> rest = {
-      {{.dp = 4, .dp_replicate = 2}, "\"dp_replicate\": 2"},
-      {{.reshard_after_forward = false}, "\"reshard_after_forward\": false"},
-      {{.offload = Offload::kOptimizer}, "\"offload\": \"optimizer\""},
+      {{.dp = 4, .dp_replicate = 2}, R"("dp_replicate": 2)"},
+      {{.reshard_after_forward = false}, R"("reshard_after_forward": false)"},
+      {{.offload = Offload::kOptimizer}, R"("offload": "optimizer")"},
       {{.recompute = Recompute::kFull,
         .recompute_method = RecomputeMethod::kUniform,
         .recompute_num_layers = 3},
        "\"recompute_num_layers\": 3,\n  \"recompute_method\": \"uniform\""},
-      {{.rank_order = RankOrder::kTpCpEpPpDp}, "\"rank_order\": \"tp-cp-ep-pp-dp\""},
-      {{.schedule = ScheduleKind::kZbAuto, .memory_limit = 9}, "\"memory_limit\": 9"}};
+      {{.rank_order = RankOrder::kTpCpEpPpDp}, R"("rank_order": "tp-cp-ep-pp-dp")"},
+      {{.schedule = ScheduleKind::kZbAuto, .memory_limit = 9}, R"("memory_limit": 9)"}};
   for (const auto& [config, line] : rest) {
     EXPECT_THAT(dump(config), HasSubstr(line));
     EXPECT_EQ(parse<ParallelConfig>(dump(config)), config) << line;

@@ -643,8 +643,12 @@ TEST(TransformerConfigJson, BoundsEachNumber) {
   for (const auto& [key, bound] : most) {
     const std::string beyond = std::to_string(bound + 1);
     for (const std::string& value : {std::string("0"), beyond}) {
-      EXPECT_EQ(refusal(key, value), "test.json: " + key + ": expected a whole number from 1 to " +
-                                         std::to_string(bound) + ", got " + value);
+      EXPECT_EQ(refusal(key, value), std::string("test.json: ")
+                                         .append(key)
+                                         .append(": expected a whole number from 1 to ")
+                                         .append(std::to_string(bound))
+                                         .append(", got ")
+                                         .append(value));
     }
     EXPECT_EQ(refusal(key, std::to_string(bound)), "test.json: \"rest\": unknown key") << key;
   }

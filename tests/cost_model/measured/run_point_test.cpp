@@ -60,7 +60,7 @@ TEST(RunPointJson, ReadsBackAsItWas) {
   "recompute": "selective"
 }
 )");
-  const RunPoint again = parse<RunPoint>(dump(point));
+  const auto again = parse<RunPoint>(dump(point));
   EXPECT_EQ(distance(point, again), 0.0);
   EXPECT_EQ(dump(again), dump(point));
   for (const std::string key : {"\"parameters\": 7", "\"gpus\": 64", "\"tp\": 8", "\"pp\": 2"}) {

@@ -121,6 +121,15 @@ TEST(Partition, HasShortStagesWhereTheSlowestRankAllows) {
   }));
 }
 
+// By hand, a V of two ranks, so that the middle stages are rank 1's: five layers in four stages, of
+// which one has two. On rank 0 these two would take it to 31 + 9 + 16 = 56 or 31 + 7 + 16 = 54 s;
+// on rank 1 both ranks take 47 s, with 9 + 31 = 40 or 31 + 7 = 38 s as the longest stage.
+TEST(Partition, HasTheShortestLongestStageOfEquallyFastOnes) {
+  const std::vector<LayerCost> layers = layers_of({31, 9, 31, 7, 16});
+  EXPECT_EQ(*partition_layers(layers, {.pp = 2, .vpp = 2, .placement = StagePlacement::kV}),
+            (std::vector{1, 1, 2, 1}));
+}
+
 // Equal layers between an embedding and logits of any time and memory, as most models have.
 TEST(Partition, OfAnEvenModelEqualsBruteForceOnSeveralStagesPerRank) {
   EXPECT_TRUE(rc::check([] {
@@ -187,6 +196,7 @@ TEST(RankOfStage, GoesRoundOrDownAndUpAgain) {
 // Layers of 1, 2, 4, … so that a sum says which they are.
 TEST(LoadsOfRanks, AreTheSumsOfTheirStages) {
   std::vector<LayerCost> layers;
+  layers.reserve(7);
   for (int i = 0; i < 7; ++i) {
     layers.push_back({Seconds(1 << i), Bytes(3 << i)});
   }

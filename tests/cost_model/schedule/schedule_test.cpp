@@ -198,6 +198,14 @@ TEST(ScheduleCsv, OfWholeAndWeightGradientsAloneIsRefused) {
             "x.csv: BW is a whole backward pass; expected B or I beside W, got none");
 }
 
+// Of any number: B beside BW is the half that a W completes, and BW alone leaves nothing for W.
+TEST(ScheduleCsv, OfManyPassesIsReadAsOfOneEach) {
+  EXPECT_EQ(to_csv(parse_schedule_csv("0F0,0BW0,0F1,0B1,0W1,0F2,0B2,0W2\n", "x")),
+            "0F0,0B0,0F1,0I1,0W1,0F2,0I2,0W2\n");
+  EXPECT_EQ(message_of([] { return parse_schedule_csv("0F0,0BW0,0W0,0F1,0BW1,0W1\n", "x.csv"); }),
+            "x.csv: BW is a whole backward pass; expected B or I beside W, got none");
+}
+
 TEST(ScheduleCsv, IsSizedByItsCompute) {
   const Schedule schedule = parse_schedule_csv("0F0,0B0,0REDUCE_GRAD7,0NORM0\n", "x");
   EXPECT_EQ(schedule.num_microbatches, 1);

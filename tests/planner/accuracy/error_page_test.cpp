@@ -65,6 +65,25 @@ TEST(PublishedNotes, NameEveryGroupThatNeedsThemAndNoOther) {
   }
 }
 
+// A batch of 4 on one stage in microbatches of 1, 2 and 4: q is a quarter of the time in each. What
+// takes more than 1.2 times the 1 s of the largest stands there, the rows of a group in one cell.
+TEST(ErrorPage, ListsTheRowsThatContradictThemselvesByGroup) {
+  CostedRuns runs;
+  const auto add = [&](const std::string& group, const std::string& id, int b, double seconds) {
+    CostedRun& run = runs.costed.emplace_back(run_of("stack", group, seconds));
+    run.run.id = id;
+    run.run.global_batch_size = 4;
+    run.run.config.micro_batch_size = b;
+  };
+  add("a", "fast", 4, 1.0);
+  EXPECT_THAT(error_page(runs, {}), HasSubstr("of one with a smaller b.\n\nNone.\n\n"));
+  add("b", "slow", 1, 1.3);
+  add("a", "slower", 1, 1.5);
+  add("b", "slowest", 2, 2.0);
+  EXPECT_THAT(error_page(runs, {}), HasSubstr("\n| group | rows |\n|---|---|\n"
+                                              "| a | slower |\n| b | slow, slowest |\n\n"));
+}
+
 // Group a is off by -20 %, three times; b by +25 and +100 %, of one stack each. With the others'
 // factor of 1.25 a is right; b has too few others, and so no factor. Of the half-widths without
 // calibration see interval.h: (1.40 - 0.91) / 2.

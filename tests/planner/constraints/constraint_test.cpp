@@ -101,6 +101,26 @@ TEST(FindViolation, KnowsWhatTheStackRecomputes) {
   EXPECT_EQ(of("18B", "megatron-core-2025", layers), Constraint::kNotRunByStack);
 }
 
+// Llama's layers have products in the order that the stack's policy knows; with latent attention,
+// without any experts, there are more of them.
+TEST(FindViolation, RecomputesEverySecondProductOfLlamasLayersAlone) {
+  Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "torchtitan-2024", 512);
+  ParallelConfig config{.recompute = Recompute::kSelective,
+                        .recompute_modules = {RecomputeModule::kEverySecondProduct},
+                        .zero_stage = 3};
+  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  TransformerConfig& model = scenario.job.model;
+  model.kv_lora_rank = 512;
+  model.qk_head_dim = 128;
+  model.qk_pos_emb_head_dim = 64;
+  model.v_head_dim = 128;
+  ASSERT_EQ(model.num_experts, 0);
+  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kNotRunByStack);
+  // It is not the attention itself that the stack does not run.
+  config.recompute = Recompute::kNone;
+  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+}
+
 TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
   Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   scenario.job.model.ffn_hidden_size = 4 * 25600 + 4;

@@ -65,6 +65,17 @@ TEST(ParsePartialConfig, RefusesWhatItCannotRead) {
   }
 }
 
+// Not as the value of a key that nobody wrote: only a whole name stands for schedule=….
+TEST(ParsePartialConfig, TakesNothingThatOnlyBeginsLikeAScheduleForOne) {
+  for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
+    const std::string name(schedule.name);
+    EXPECT_THAT(parse_partial_config(name, "--explain").schedules,
+                testing::ElementsAre(schedule.value));
+    EXPECT_EQ(message_of([&] { return parse_partial_config("tp=8," + name + ":2", "--explain"); }),
+              "--explain: expected key=value, got \"" + name + ":2\"");
+  }
+}
+
 TEST(Differences, AddUpToTheDifferenceOfTheTotals) {
   const Scenario scenario = selene_2021("1T");
   const CostBreakdown slow =

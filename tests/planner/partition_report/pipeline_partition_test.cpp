@@ -68,6 +68,21 @@ TEST(PartitionList, OfMoreStagesThanLayersFitsNowhere) {
       "nothing fits: 6 layers do not fill pp * vpp = 7 * 1 = 7 stages; the most are 6");
 }
 
+// Seven stages out of six layers would be a riddle.
+TEST(PartitionList, SaysWhyTheMostStagesAreMoreThanTheLayersWithOneEndToo) {
+  LayerList begun = small_list();
+  begun.logits.reset();
+  LayerList ended = small_list();
+  ended.embedding.reset();
+  for (const LayerList& list : {begun, ended}) {
+    const std::string message =
+        message_of([&] { return partition_list(list, {.pp = 8}, 1); }, ExitStatus::kNothingFits);
+    EXPECT_NE(message.find("nothing fits: 6 layers, "), std::string::npos) << message;
+    EXPECT_NE(message.find("counted as stages of their own"), std::string::npos) << message;
+    EXPECT_NE(message.find("; the most are 7"), std::string::npos) << message;
+  }
+}
+
 // 19 GiB in all; three ranks of two layers, one with the embedding: 7 GiB.
 TEST(PartitionList, ThatNeedsMoreMemorySaysHowMuch) {
   EXPECT_EQ(partition_list(small_list(), {.pp = 3, .memory = gibibytes(7.0)}, 1).layers_per_stage(),
@@ -77,6 +92,18 @@ TEST(PartitionList, ThatNeedsMoreMemorySaysHowMuch) {
                 ExitStatus::kNothingFits),
             "nothing fits: 3 stages need 7.0000 GiB on the fullest GPU, however they are cut; of "
             "6.5000 GiB 0.5000 are missing");
+}
+
+// Two chunks on each of two ranks, in four stages: three layers each, one rank with the embedding.
+TEST(PartitionList, OfChunksThatNeedsMoreMemoryCountsThemAll) {
+  EXPECT_EQ(message_of(
+                [] {
+                  return partition_list(small_list(), {.pp = 2, .vpp = 2, .memory = gibibytes(9.5)},
+                                        1);
+                },
+                ExitStatus::kNothingFits),
+            "nothing fits: 4 stages need 10.0000 GiB on the fullest GPU, however they are cut; of "
+            "9.5000 GiB 0.5000 are missing");
 }
 
 Scenario gpt3(std::int64_t batch) {

@@ -91,6 +91,29 @@ TEST(Compose, IsTheSimulationOfThePlanWithoutARehearsal) {
   }
 }
 
+// What is predicted is as much longer as published runs were, and what is measured is as it is.
+TEST(Compose, TakesTheCalibrationsFactorForWhatIsNotMeasured) {
+  ParallelConfig config = pipeline_of(3);
+  config.tp = 2;
+  const Plan plan = plan_of(scenario_of(16), config);
+  Plan slower = plan;
+  slower.predicted.calibration_factor = 1.25;
+  EXPECT_NEAR(compose(slower, {}).step / compose(plan, {}).step, 1.25, 1e-9);
+  const ComputeTimes times = predicted_alone(plan);
+  const ComputeTimes slower_times = predicted_alone(slower);
+  const Composition measured = compose(plan, all_equal(plan, Seconds(1.0), Seconds(2.0)));
+  const Composition slower_measured = compose(slower, all_equal(plan, Seconds(1.0), Seconds(2.0)));
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_NEAR(slower_times.stages[rank].forward / times.stages[rank].forward, 1.25, 1e-9);
+    EXPECT_NEAR(slower_times.optimizer[rank] / times.optimizer[rank], 1.25, 1e-9);
+    const Seconds collectives = measured.collectives[rank].forward;
+    EXPECT_GT(collectives, Seconds(0.0));
+    EXPECT_NEAR(slower_measured.collectives[rank].forward / collectives, 1.25, 1e-9);
+    EXPECT_NEAR(slower_measured.times.stages[rank].forward.value(),
+                1.0 + 1.25 * collectives.value(), 1e-9);
+  }
+}
+
 // What passes gather and reduce is no compute that is measured, and no tensor parallelism.
 TEST(Compose, KeepsCollectivesOfShardedUnitsBesideWhatIsMeasured) {
   for (const int zero : {2, 3}) {

@@ -1,21 +1,29 @@
 // Checkpoints that are damaged, half written or cannot be written: earlier ones stay and are used.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "cost_model/text/files.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_file.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
 #include "tests/runtime/checkpoint/checkpointed_model.h"
 #include "tests/support/error_of.h"
@@ -282,6 +290,75 @@ TEST(CheckpointWriter, SaysThatTheDiskIsFullAndLeavesTheEarlierOne) {
   EXPECT_GE(num_failures, 4);
   CheckpointWriter(directory.path(), 20).discard();
   EXPECT_EQ(num_hidden(directory.path()), 0U);
+}
+
+int descriptor_of(const fs::path& file) {
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (fs::read_symlink(entry.path(), error) == fs::canonical(file)) {
+      return std::stoi(entry.path().filename().string());
+    }
+  }
+  return -1;
+}
+
+/// While it lives, SIGUSR1 is counted and interrupts the call that its thread is in.
+class InterruptingSignal {
+ public:
+  InterruptingSignal() {
+    struct sigaction action = {};
+    action.sa_handler = [](int /*signal*/) { ++count_; };
+    count_ = 0;
+    ::sigaction(SIGUSR1, &action, &before_);
+  }
+  InterruptingSignal(const InterruptingSignal&) = delete;
+  InterruptingSignal& operator=(const InterruptingSignal&) = delete;
+  InterruptingSignal(InterruptingSignal&&) = delete;
+  InterruptingSignal& operator=(InterruptingSignal&&) = delete;
+  ~InterruptingSignal() { ::sigaction(SIGUSR1, &before_, nullptr); }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  static inline std::atomic<int> count_ = 0;
+  struct sigaction before_ = {};
+};
+
+// As on a file system that lets signals interrupt a write. A pipe takes the file's place, for it
+// does so everywhere: it is full, nobody reads, and so the writer waits until a signal comes.
+TEST(ChecksummedFile, IsWrittenWholeWhereSignalsInterruptIt) {
+  const TemporaryDirectory directory;
+  std::optional<ChecksummedFile> file(directory.path() / "file");
+  std::array<int, 2> pipe = {};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  ASSERT_GE(::dup2(pipe[1], descriptor_of(directory.path() / "file")), 0);
+  ::close(pipe[1]);
+
+  std::string content;
+  while (content.size() < std::size_t{1} << 18) {  // four times what a pipe holds
+    content += std::to_string(content.size()) + ' ';
+  }
+  const InterruptingSignal signal;
+  std::atomic<bool> has_ended = false;
+  std::string message;
+  std::thread writer([&] {
+    message = error_of([&] { file->append(std::as_bytes(std::span(content))); });
+    file.reset();
+    has_ended = true;
+  });
+  // The first to come while it waits ends a write of what the pipe holds, the next one of nothing.
+  while (signal.count() < 100 && !has_ended) {
+    ::pthread_kill(writer.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  std::string found;
+  std::array<char, 4096> part = {};
+  for (ssize_t count = 1; count > 0; found.append(part.data(), static_cast<std::size_t>(count))) {
+    count = std::max(::read(pipe[0], part.data(), part.size()), ssize_t{0});
+  }
+  writer.join();
+  ::close(pipe[0]);
+  EXPECT_EQ(message, "nothing thrown");
+  EXPECT_TRUE(found == content) << found.size() << " of " << content.size() << " bytes";
 }
 
 TEST(CheckpointWriter, SaysWhereItCannotWrite) {

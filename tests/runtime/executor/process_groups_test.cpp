@@ -172,6 +172,21 @@ TEST(ProcessGroups, JoinReplicasOnceMoreWhereUnitsAreSharded) {
   EXPECT_EQ(groups({.tp = 2, .dp = 3, .zero_stage = 1}).shards, nullptr);
 }
 
+// Nothing is divided where there is one replica: a rank of it may hold any number of stages.
+TEST(ProcessGroups, HoldSeveralStagesWhereThereAreNoReplicasToShardAmong) {
+  SoloCommunicator world(1, 2);
+  for (const int zero : {2, 3}) {
+    const ProcessGroups groups = make_process_groups(world, {.tp = 2, .vpp = 2, .zero_stage = zero},
+                                                     {.vpp = 2, .num_microbatches = 2});
+    EXPECT_EQ(groups.shards, nullptr);
+    ASSERT_EQ(groups.stage_data.size(), 2U);
+    for (const std::unique_ptr<Communicator>& of_stage : groups.stage_data) {
+      ASSERT_NE(of_stage, nullptr);
+      EXPECT_EQ(of_stage->size(), 1);
+    }
+  }
+}
+
 std::string fault_of(int world_size, const ParallelConfig& config) {
   SoloCommunicator world(0, world_size);
   try {

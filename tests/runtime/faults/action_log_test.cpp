@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -210,6 +213,43 @@ TEST(DescribeActions, TellsOfSoManyBeforeAndNoMore) {
   EXPECT_THAT(text, HasSubstr(" 0F4 "));
   EXPECT_THAT(text, Not(HasSubstr("0F2")));
   EXPECT_EQ(describe_actions(log, 10, 0), "rank 0 is idle\n");
+}
+
+/// A duration as it is told, and half of its last digit.
+struct ToldDuration {
+  double nanoseconds = 0.0;
+  double rounding = 0.0;
+};
+
+ToldDuration told_duration(const std::string& text) {
+  std::istringstream words(text);
+  double number = 0.0;
+  std::string unit;
+  words >> number >> unit;
+  if (unit == "us") {
+    return {.nanoseconds = 1e3 * number, .rounding = 0.5e3};
+  }
+  EXPECT_TRUE(unit == "ms" || unit == "s") << text;
+  const double of_unit = unit == "ms" ? 1e6 : 1e9;
+  return {.nanoseconds = of_unit * number, .rounding = 0.05 * of_unit};
+}
+
+// However long they took: the log itself knows it in nanoseconds.
+TEST(DescribeActions, TellsDurationsInTheUnitThatItNames) {
+  for (const int milliseconds : {0, 2, 20}) {
+    ActionLog log(0, 1);
+    log.begin(0, Lane::kCompute, 0, kForward);
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    log.end(0, Lane::kCompute);
+    const Activity ended = log.last(0, Lane::kCompute)[0];
+    const std::string text = describe_actions(log, 1, 1);
+    const std::string before = "rank 0 is idle; before: 2F7 ";
+    ASSERT_THAT(text, StartsWith(before));
+    const ToldDuration told = told_duration(text.substr(before.size()));
+    EXPECT_NEAR(told.nanoseconds, static_cast<double>(ended.end - ended.start),
+                1.001 * told.rounding)
+        << text;
+  }
 }
 
 TEST(ActionLog, NamesEveryPhase) {

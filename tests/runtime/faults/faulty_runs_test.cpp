@@ -2,13 +2,17 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/faults/fault_injection.h"
 #include "runtime/run/training_run.h"
 #include "tests/runtime/training_harness.h"
+#include "tests/runtime/transport/processes/tcp/tcp_processes.h"
 
 namespace ptdp::testing {
 namespace {
@@ -164,6 +168,39 @@ TEST(FaultyRun, NamesTheRankThatHangsAndGivesUpOnIt) {
                 StartsWith("rank " + std::to_string(fault.rank) + " works in "));
     EXPECT_THAT(given_up.few_actions, HasSubstr(" waits in "));
   }
+}
+
+// Rank 0, which only sees others through the control channel, waits itself: not it is to blame.
+TEST(FaultyRun, NamesTheProcessThatHangsWhileTheOthersWait) {
+  const Job job = small_job();
+  const TrainingSettings settings = settings_of({.pp = 2}, job);
+  const InjectedFault fault{
+      .rank = 1, .action = Action{.kind = ActionKind::kForward, .stage = 1}, .step = 2};
+  HangingRank hanging(fault);
+  const std::vector<std::unique_ptr<JobProcess>> processes = join_all(2);
+  std::vector<EarlyEnd> ends(processes.size());
+  const auto on_all = [&](const std::function<void(std::size_t)>& body) {
+    std::vector<std::jthread> threads;
+    threads.reserve(processes.size());
+    for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+      threads.emplace_back([&body, rank] { body(rank); });
+    }
+  };
+  on_all([&](std::size_t rank) {
+    RunOptions options = options_for(fault);
+    options.process = &*processes[rank];
+    options.hooks = [&](int of) { return hanging.hooks_of(of); };
+    options.deadlines.least = Seconds(2.0);  // or twenty times what actions took here
+    options.give_up = [&](const EarlyEnd& /*end*/) { hanging.let_go(); };
+    ends[rank] = end_of(settings, job, options);
+  });
+  for (const EarlyEnd& end : ends) {
+    EXPECT_THAT(end.fault, StartsWith("rank 1: 1F0 of step 3: has not ended for "));
+    EXPECT_EQ(end.status, ExitStatus::kRuntimeFault);
+  }
+  EXPECT_FALSE(ends[0].is_told_elsewhere);
+  EXPECT_TRUE(ends[1].is_told_elsewhere);
+  on_all([&](std::size_t rank) { EXPECT_NE(processes[rank]->finish(4), 0); });
 }
 
 TEST(FaultyRun, GoesOnWhereARankIsSlow) {

@@ -75,6 +75,7 @@ TEST(ExecutedFields, SayWhatOfAModelIsNotExecuted) {
            {[](auto& m) { m.window_size = 2; }, "attends to a window of 2 tokens"},
            {[](auto& m) { m.kv_lora_rank = 4; }, "has latent attention"},
            {[](auto& m) { m.num_experts = 8; }, "has 8 experts"},
+           {[](auto& m) { m.num_experts = 1; }, "has 1 experts"},  // with a router before it
            {[](auto& m) { m.mtp_num_layers = 1; }, "predicts 1 more tokens"}}) {
     TransformerConfig model = small_task().model;
     row.change(model);

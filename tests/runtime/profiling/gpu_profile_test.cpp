@@ -45,7 +45,7 @@ ProfileOptions tiny_options() {
                                       profiled_model({32, 2, 16, 128, 16, 1, 128, 1, 0.0}),
                                       profiled_model({16, 2, 8, 64, 8, 1, 128, 1, 0.1}),
                                       profiled_model({32, 2, 16, 128, 16, 1, 128, 1, 0.1}),
-                                      profiled_model({4096, 32, 128, 16384, 64, 1, 128, 9, 0.0})};
+                                      profiled_model({4096, 32, 128, 16384, 32, 2, 128, 9, 0.0})};
   };
   return options;
 }
@@ -176,7 +176,7 @@ TEST_F(GpuProfile, TellsOfTimeAndRateOfTheSameStep) {
   EXPECT_EQ(num_told, 2 * 4) << "two rounds of the models that fit";
 }
 
-// Nine layers of 12·4096² parameters take 32 GB.
+// Nine layers of 12·4096² parameters take 32 GB; two sequences of 32 tokens are 64.
 TEST_F(GpuProfile, LeavesOutWhatTheMemoryDoesNotHold) {
   EXPECT_THAT(profile.too_large, testing::ElementsAre("bf16: hidden 4096, 64 tokens"));
   EXPECT_THAT(read_back.source, HasSubstr("1 of the models"));

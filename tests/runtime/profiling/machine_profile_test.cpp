@@ -104,6 +104,29 @@ TEST(FitConstants, CountsThatWeightGradientsAreAddedInF32) {
   EXPECT_NEAR(efficiency_at(2.0), 0.5, 0.005);
 }
 
+// Of little compute and 1 GB/s the time is that of mk + kn + mn elements of 2 bytes, here doubled,
+// whether a product is tall, wide or deep.
+TEST(FitConstants, KnowsEverySideOfAProduct) {
+  for (const OperationSizes& sizes :
+       {OperationSizes{2048, 64, 256}, OperationSizes{64, 2048, 256}, OperationSizes{64, 256, 2048},
+        OperationSizes{256, 64, 2048}}) {
+    OperationTimes times;
+    for (const double factor : {1.0, 2.0}) {
+      const double m = factor * sizes[0];
+      const double n = factor * sizes[1];
+      const double k = factor * sizes[2];
+      times[{DeviceOperation::kForwardProduct, {m, n, k}}] =
+          2.0 * 2.0 * (m * k + k * n + m * n) / 1e9;
+    }
+    GpuSpec gpu{.peak_bf16 = teraflops(100.0),
+                .memory_bandwidth = gigabytes_per_second(1.0),
+                .num_multiprocessors = 1,
+                .measured_operations = measured_operations(times, Precision::kBf16)};
+    fit_constants(gpu, Precision::kBf16, "own");
+    EXPECT_NEAR(gpu.matmul_efficiency, 0.5, 0.005) << sizes[0] << ' ' << sizes[1];
+  }
+}
+
 TEST(MeasuredOperations, AreTablesOfWhatWasMeasuredAtTwoSizesAtLeast) {
   using enum DeviceOperation;
   const std::vector<MeasuredOperation> tables = measured_operations(

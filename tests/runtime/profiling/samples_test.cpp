@@ -22,5 +22,10 @@ TEST(Spread, IsTheDistanceOfQuartilesOverTheMedian) {
   EXPECT_DOUBLE_EQ(spread({1.0, 2.0, 4.0, 6.0, 50.0}), 1.0);
 }
 
+// Without the fastest and the slowest, 2 and 4 are left; the upper one is the median.
+TEST(Spread, IsKnownOfFourSamples) {
+  EXPECT_DOUBLE_EQ(spread({50.0, 2.0, 1.0, 4.0}), 0.5);
+}
+
 }  // namespace
 }  // namespace ptdp

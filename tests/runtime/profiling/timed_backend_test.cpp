@@ -78,5 +78,20 @@ TEST(TimeLayers, FindsEveryOperationThatALayerHas) {
   EXPECT_TRUE(time_layers(profiled, run).passes.empty());
 }
 
+// Each operation's own shorter one, whichever run had it, and what only one of them has.
+TEST(KeepShorter, TakesOfEveryOperationTheRunThatWasDisturbedLess) {
+  using enum DeviceOperation;
+  OperationTimes times = {{{kForwardProduct, {8, 8, 8}}, 2.0},
+                          {{kForwardProduct, {16, 8, 8}}, 3.0},
+                          {{kLayerNorm, {8, 8, 1}}, 1.0}};
+  keep_shorter(times, {{{kForwardProduct, {8, 8, 8}}, 1.5},
+                       {{kForwardProduct, {16, 8, 8}}, 4.0},
+                       {{kBias, {8, 8, 1}}, 5.0}});
+  EXPECT_EQ(times, (OperationTimes{{{kForwardProduct, {8, 8, 8}}, 1.5},
+                                   {{kForwardProduct, {16, 8, 8}}, 3.0},
+                                   {{kLayerNorm, {8, 8, 1}}, 1.0},
+                                   {{kBias, {8, 8, 1}}, 5.0}}));
+}
+
 }  // namespace
 }  // namespace ptdp

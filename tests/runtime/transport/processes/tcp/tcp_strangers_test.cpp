@@ -46,6 +46,21 @@ TEST(Meeting, TurnsAwayAProcessOfAnotherVersionAndNamesItWhereItMisses) {
                                 HasSubstr("rank 1 (process 17 on host old): " + why)));
 }
 
+// Ranks of three processes are 0 to 2.
+TEST(Meeting, HangsUpOnARankThatItsJobDoesNotHaveAndGoesOn) {
+  const std::uint16_t port = free_port();
+  auto zero = joining(tcp_options(0, 3, port));
+  for (const int rank : {-1, 3, 4}) {
+    PacketPool pool;
+    TcpConnection guest = guest_with(to_text(strange_hello(rank, 3)), port, pool);
+    EXPECT_EQ(next_word(guest), "") << "rank " << rank;
+  }
+  auto one = joining(tcp_options(1, 3, port));
+  EXPECT_EQ(joining(tcp_options(2, 3, port)).get(), "");
+  EXPECT_EQ(one.get(), "");
+  EXPECT_EQ(zero.get(), "");
+}
+
 TEST(Meeting, TurnsAwayASecondProcessOfOneRank) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 3, port), 1.0));
