@@ -16,8 +16,8 @@
 
 namespace ptdp {
 
-/// How microbatches take turns on the stages of a pipeline; README.md has a table. Configurations
-/// that are equal but for it are ordered so.
+/// How microbatches take turns on the stages of a pipeline: kSchedules says what each is.
+/// Configurations that are equal but for their schedule are in this order.
 enum class ScheduleKind {
   kOneFOneB,
   kInterleaved,
@@ -63,15 +63,21 @@ struct ShapeConflict {
   friend bool operator==(const ShapeConflict&, const ShapeConflict&) = default;
 };
 
-/// What schedules do not exist for. Those of one chunk per rank and of two; those without groups of
-/// microbatches and without a limit.
-[[nodiscard]] std::optional<ShapeConflict> needs_one_stage(const ScheduleShape& shape);
-[[nodiscard]] std::optional<ShapeConflict> needs_two_stages(const ScheduleShape& shape);
+/// The conflict of a shape with groups of microbatches or a limit.
 [[nodiscard]] std::optional<ShapeConflict> find_group_conflict(const ScheduleShape& shape);
+/// The conflict of a shape that has other than one virtual stage per rank, groups or a limit.
+[[nodiscard]] std::optional<ShapeConflict> needs_one_stage(const ScheduleShape& shape);
+/// The conflict of a shape that has other than two virtual stages per rank, groups or a limit.
+[[nodiscard]] std::optional<ShapeConflict> needs_two_stages(const ScheduleShape& shape);
+/// DualPipe needs an even number of ranks and of microbatches, and two fillings of the pipeline.
 [[nodiscard]] std::optional<ShapeConflict> find_dualpipe_conflict(const ScheduleShape& shape);
+/// DualPipeV needs two virtual stages per rank, and two fillings of the pipeline.
 [[nodiscard]] std::optional<ShapeConflict> find_dualpipev_conflict(const ScheduleShape& shape);
+/// Interleaving needs two virtual stages per rank, and groups of a size that `interleaved` takes.
 [[nodiscard]] std::optional<ShapeConflict> find_interleaved_conflict(const ScheduleShape& shape);
+/// PipeDream-2BW needs as many microbatches as ranks.
 [[nodiscard]] std::optional<ShapeConflict> find_pipedream_2bw_conflict(const ScheduleShape& shape);
+/// A searched schedule needs a limit of at least one microbatch, and durations in whole ticks.
 [[nodiscard]] std::optional<ShapeConflict> find_zb_auto_conflict(const ScheduleShape& shape);
 
 /// All forward passes, then all backward passes, both in the order of microbatches. One stage per
