@@ -474,6 +474,7 @@ TEST(FindDivisibilityViolation, AsksForNumbersWhateverTheStackRuns) {
 TEST(FindMemoryViolation, NamesTheFirstThenTheLastThenOneBetween) {
   const auto of = [](const std::vector<double>& sizes, double capacity) {
     std::vector<MemoryBreakdown> stages;
+    stages.reserve(sizes.size());
     for (const double size : sizes) {
       stages.push_back({.weights = Bytes(size)});
     }

@@ -349,29 +349,26 @@ TEST(Explain, ForgetsTheLayersOfWhatIsOffloadedInstead) {
 // By hand: +2 of products, -1 of attention, +0.5 of the bubble, +0.3 of the optimizer, and a tenth
 // of the largest, 0.2, is the least that is told.
 TEST(DescribeDifferences, NamesThreeTermsThatMatterLargestFirst) {
-  const CostBreakdown reference{.matmul = Seconds(8.0),
-                                .attention = Seconds(6.0),
-                                .bubble = Seconds(2.5),
-                                .optimizer = Seconds(1.0)};
-  CostBreakdown compared{.matmul = Seconds(10.0),
-                         .attention = Seconds(5.0),
-                         .bubble = Seconds(3.0),
-                         .optimizer = Seconds(1.3)};
-  EXPECT_EQ(describe_differences(compared, reference),
-            "+2 s matmul, -1 s attention, +0.5 s bubble");
-  EXPECT_EQ(describe_differences(reference, compared),
-            "-2 s matmul, +1 s attention, -0.5 s bubble");
-  compared.optimizer = Seconds(1.0);
-  compared.bubble = Seconds(2.71);
-  EXPECT_EQ(describe_differences(compared, reference),
-            "+2 s matmul, -1 s attention, +0.21 s bubble");
-  compared.bubble = Seconds(2.69);
-  EXPECT_EQ(describe_differences(compared, reference), "+2 s matmul, -1 s attention");
-  EXPECT_EQ(describe_differences(reference, reference), "no term differs");
+  const CostBreakdown shorter{.matmul = Seconds(8.0),
+                              .attention = Seconds(6.0),
+                              .bubble = Seconds(2.5),
+                              .optimizer = Seconds(1.0)};
+  CostBreakdown longer{.matmul = Seconds(10.0),
+                       .attention = Seconds(5.0),
+                       .bubble = Seconds(3.0),
+                       .optimizer = Seconds(1.3)};
+  EXPECT_EQ(describe_differences(longer, shorter), "+2 s matmul, -1 s attention, +0.5 s bubble");
+  EXPECT_EQ(describe_differences(shorter, longer), "-2 s matmul, +1 s attention, -0.5 s bubble");
+  longer.optimizer = Seconds(1.0);
+  longer.bubble = Seconds(2.71);
+  EXPECT_EQ(describe_differences(longer, shorter), "+2 s matmul, -1 s attention, +0.21 s bubble");
+  longer.bubble = Seconds(2.69);
+  EXPECT_EQ(describe_differences(longer, shorter), "+2 s matmul, -1 s attention");
+  EXPECT_EQ(describe_differences(shorter, shorter), "no term differs");
   // What rounding leaves of equal terms is no difference.
-  compared = reference;
-  compared.matmul = Seconds(8.0 + 1e-13);
-  EXPECT_EQ(describe_differences(compared, reference), "no term differs");
+  longer = shorter;
+  longer.matmul = Seconds(8.0 + 1e-13);
+  EXPECT_EQ(describe_differences(longer, shorter), "no term differs");
 }
 
 // Twelve terms are always there, four where one of the two has them.

@@ -307,8 +307,8 @@ class InterruptingSignal {
  public:
   InterruptingSignal() {
     struct sigaction action = {};
-    action.sa_handler = [](int /*signal*/) { ++count_; };
-    count_ = 0;
+    action.sa_handler = [](int /*signal*/) { ++handled; };
+    handled = 0;
     ::sigaction(SIGUSR1, &action, &before_);
   }
   InterruptingSignal(const InterruptingSignal&) = delete;
@@ -316,10 +316,10 @@ class InterruptingSignal {
   InterruptingSignal(InterruptingSignal&&) = delete;
   InterruptingSignal& operator=(InterruptingSignal&&) = delete;
   ~InterruptingSignal() { ::sigaction(SIGUSR1, &before_, nullptr); }
-  [[nodiscard]] int count() const { return count_; }
+  [[nodiscard]] static int count() { return handled; }
 
  private:
-  static inline std::atomic<int> count_ = 0;
+  static inline std::atomic<int> handled = 0;
   struct sigaction before_ = {};
 };
 
@@ -346,7 +346,7 @@ TEST(ChecksummedFile, IsWrittenWholeWhereSignalsInterruptIt) {
     has_ended = true;
   });
   // The first to come while it waits ends a write of what the pipe holds, the next one of nothing.
-  while (signal.count() < 100 && !has_ended) {
+  while (InterruptingSignal::count() < 100 && !has_ended) {
     ::pthread_kill(writer.native_handle(), SIGUSR1);
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

@@ -1,8 +1,8 @@
 // The profile of a GPU, on one that is emulated: what is in it, not how fast that is.
 #include <gmock/gmock.h>
 
-#include <cstdio>
 #include <map>
+#include <sstream>
 
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/iteration/iteration.h"
@@ -166,10 +166,11 @@ TEST_F(GpuProfile, TellsOfTimeAndRateOfTheSameStep) {
     ASSERT_TRUE(models.contains(model)) << line;
     double milliseconds = 0.0;
     double gigaflops = 0.0;
-    ASSERT_EQ(std::sscanf(line.c_str() + end + takes.size(), "%lf ms, %lf GFLOP/s", &milliseconds,
-                          &gigaflops),
-              2)
-        << line;
+    std::istringstream numbers(line.substr(end + takes.size()));
+    std::string time_unit;
+    std::string rate_unit;
+    numbers >> milliseconds >> time_unit >> gigaflops >> rate_unit;
+    ASSERT_EQ(time_unit + rate_unit, "ms,GFLOP/s") << line;
     const double expected = step_flops(models.at(model)) / (1e-3 * milliseconds) / 1e9;
     EXPECT_NEAR(gigaflops, expected, 0.51 + 0.006 * expected) << line;
   }
