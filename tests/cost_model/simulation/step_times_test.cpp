@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 namespace ptdp {
@@ -57,9 +58,9 @@ TEST(MessageBetween, TakesTheHopOfTheTwoRanks) {
                 {Seconds(0.0), Seconds(3.0)},
                 {Seconds(0.0), Seconds(4.0)}};
   for (int rank = 0; rank < 4; ++rank) {
-    const int next = (rank + 1) % 4;
-    EXPECT_EQ(message_between(times, rank, next).transfer, Seconds(rank + 1.0)) << rank;
-    EXPECT_EQ(message_between(times, next, rank).transfer, Seconds(rank + 1.0)) << rank;
+    const std::array<int, 2> ends = {rank, (rank + 1) % 4};
+    EXPECT_EQ(message_between(times, ends[0], ends[1]).transfer, Seconds(rank + 1.0)) << rank;
+    EXPECT_EQ(message_between(times, ends[1], ends[0]).transfer, Seconds(rank + 1.0)) << rank;
   }
 }
 

@@ -52,6 +52,7 @@ TEST(PassesPacedByLastRank, AreThoseOfTheSimulation) {
     const int pp = between(1, 6);
     const int microbatches = between(1, 12);
     std::vector<StageDurations> durations;
+    durations.reserve(static_cast<std::size_t>(pp));
     for (int rank = 0; rank < pp; ++rank) {
       durations.push_back(whole_passes(between(0, 9), between(0, 9), between(0, 9)));
     }

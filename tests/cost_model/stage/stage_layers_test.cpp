@@ -28,6 +28,7 @@ TEST(VirtualStages, AreHeldByThePlacement) {
 TEST(EndsOfTheModel, AreWhereThePlacementPutsThem) {
   const auto places = [](const ParallelConfig& config) {
     std::vector<std::pair<bool, bool>> ends;
+    ends.reserve(static_cast<std::size_t>(config.pp));
     for (int stage = 0; stage < config.pp; ++stage) {
       ends.emplace_back(holds_embedding(config, stage), holds_logits(config, stage));
     }

@@ -154,7 +154,8 @@ TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
   int num_misfits = 0;
   for (const ScheduleComparison& row : compare_schedules(plan, {})) {
     Plan other = plan;
-    const auto generator = std::ranges::find(kSchedules, row.schedule, &ScheduleTraits::name);
+    const auto* const generator =
+        std::ranges::find(kSchedules, row.schedule, &ScheduleTraits::name);
     ASSERT_EQ(change_schedule(other, *generator), std::nullopt) << row.schedule;
     EXPECT_EQ(row.fits,
               !find_memory_violation(other.scenario, other.config, scenario.cluster.gpu.memory))

@@ -556,7 +556,7 @@ TEST(SearchOptionsJson, NamesEveryPinAndReadsItBack) {
 TEST(PlanList, IsMadeOfPlansOfOneJob) {
   const TemporaryDirectory directory;
   const auto written = [&](const std::string& name, const Scenario& scenario, std::int64_t gpus) {
-    const std::filesystem::path path = directory.path() / name;
+    std::filesystem::path path = directory.path() / name;
     write_plan(path, make_plan(scenario, gpus, 0.25, layout(1, 1, 1), Calibration{}));
     return path;
   };

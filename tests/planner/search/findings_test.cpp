@@ -20,6 +20,7 @@ double number_below(std::mt19937& random, int end) {
 
 std::vector<int> replicas_of(const std::vector<Candidate>& candidates) {
   std::vector<int> replicas;
+  replicas.reserve(candidates.size());
   for (const Candidate& candidate : candidates) {
     replicas.push_back(candidate.config.dp);
   }
@@ -28,8 +29,9 @@ std::vector<int> replicas_of(const std::vector<Candidate>& candidates) {
 
 /// Of few values, so that many are equal.
 std::vector<Candidate> random_candidates(std::mt19937& random) {
+  const auto count = static_cast<int>(number_below(random, 30));
   std::vector<Candidate> candidates;
-  const int count = static_cast<int>(number_below(random, 30));
+  candidates.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     candidates.push_back(
         made_up(i + 1, 10.0 + number_below(random, 15), 1.0 + number_below(random, 8)));

@@ -209,6 +209,7 @@ TEST(Trace, NamesWhatIsReceivedByItsSenderAndItsWay) {
     arrows.at(event["id"]).second = event["pid"];
   }
   std::vector<std::pair<int, int>> ends;
+  ends.reserve(arrows.size());
   for (const auto& [id, arrow] : arrows) {
     ends.push_back(arrow);
   }
