@@ -60,22 +60,22 @@ INSTANTIATE_TEST_SUITE_P(Thirds, LayoutsBesideCompute, ::testing::Range(0, 3));
 
 /// Layouts that shard gradients, and weights too: every pair of values at least once.
 std::vector<Layout> sharded_layouts() {
-  constexpr bool kKept = false;
+  constexpr bool kept = false;
   return {
       {.dp = 2, .zero_stage = 2},
       {.dp = 2, .zero_stage = 3},
-      {.dp = 2, .zero_stage = 3, .reshard_after_forward = kKept, .recompute = Recompute::kFull},
+      {.dp = 2, .zero_stage = 3, .reshard_after_forward = kept, .recompute = Recompute::kFull},
       {.dp = 4, .zero_stage = 2, .recompute = Recompute::kFull},
       {.dp = 4, .micro_batch_size = 2, .zero_stage = 3, .recompute = Recompute::kSelective},
-      {.dp = 4, .micro_batch_size = 4, .zero_stage = 3, .reshard_after_forward = kKept},
+      {.dp = 4, .micro_batch_size = 4, .zero_stage = 3, .reshard_after_forward = kept},
       {.tp = 2, .dp = 2, .zero_stage = 3, .recompute = Recompute::kFull},
       {.tp = 2, .dp = 4, .sequence_parallel = true, .zero_stage = 3},
       {.tp = 2, .dp = 2, .sequence_parallel = true, .zero_stage = 2},
       {.tp = 4, .dp = 2, .sequence_parallel = true, .overlaps_tensor = true, .zero_stage = 3},
-      {.dp = 2, .schedule = "gpipe", .zero_stage = 3, .reshard_after_forward = kKept},
+      {.dp = 2, .schedule = "gpipe", .zero_stage = 3, .reshard_after_forward = kept},
       {.dp = 2, .schedule = "gpipe", .zero_stage = 2},
       {.dp = 2, .schedule = "zb-h1", .zero_stage = 3},
-      {.dp = 2, .schedule = "zb-h2", .zero_stage = 3, .reshard_after_forward = kKept},
+      {.dp = 2, .schedule = "zb-h2", .zero_stage = 3, .reshard_after_forward = kept},
   };
 }
 
