@@ -77,11 +77,11 @@ Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
 
 /// Versions of its weights that a stage keeps.
 double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  if (traits_of(config.schedule).is_synchronous) {
+  const ScheduleTraits& traits = traits_of(config.schedule);
+  if (traits.is_synchronous) {
     return 1.0;
   }
   const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  const ScheduleTraits& traits = traits_of(config.schedule);
   return traits.weight_versions(
       {.pp = config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
 }

@@ -70,11 +70,11 @@ TEST(Calibrate, NamesTheFileOfWhichNoRunCanBeCosted) {
   }
   // All of them, where there are several.
   const std::string other = directory.file("other.csv", text).string();
+  const std::string both = file + ", " + other + ": no run could be costed: sc21-t1-";
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--runs", file, "--runs", other},
         {"--intervals", "--runs", file, "--runs", other}}) {
-    EXPECT_THAT(run_calibrate(arguments).errors,
-                testing::HasSubstr(file + ", " + other + ": no run could be costed: sc21-t1-"));
+    EXPECT_THAT(run_calibrate(arguments).errors, testing::HasSubstr(both));
   }
   const ProgramRun validated = run_validate({"--runs", file});
   EXPECT_TRUE(ends_with(validated, kBadInput));
@@ -82,6 +82,7 @@ TEST(Calibrate, NamesTheFileOfWhichNoRunCanBeCosted) {
 }
 
 TEST(Calibrate, NamesFilesAsATerminalMayBeGivenThem) {
+  // NOLINTNEXTLINE(misc-misleading-bidirectional): the name that is given
   EXPECT_TRUE(is_refused(run_calibrate({"--runs", "\u202e8"}), {"\\u202e8: cannot be read"}));
   const ProgramRun run = run_calibrate({"--runs", std::string(100'000, 'x')});
   EXPECT_TRUE(is_refused(run, {"File name too long"}));

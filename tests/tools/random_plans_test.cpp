@@ -128,11 +128,11 @@ class Tally {
     }
   }
   void expect_most_executed() const {
-    constexpr std::int64_t kEnough = 20;
+    constexpr std::int64_t enough = 20;
     for (const auto& [what, count] : counts_) {
       std::cout << std::setw(24) << what << std::setw(6) << count.drawn << " drawn" << std::setw(6)
                 << count.executed << " executed\n";
-      if (count.drawn >= kEnough) {
+      if (count.drawn >= enough) {
         EXPECT_GE(10 * count.executed, 6 * count.drawn) << what;
       }
     }
@@ -147,10 +147,10 @@ class Tally {
 };
 
 bool is_named(const std::string& refusal) {
-  static const std::regex kNames(
+  static const std::regex names(
       "(config\\.[a-z_]+: ptdp-run executes .+, got .+|"
       "inputs\\.model: (has|attends|predicts) .+)");
-  return std::regex_match(refusal, kNames);
+  return std::regex_match(refusal, names);
 }
 
 TEST(RandomPlans, TrainAsOneRankOrAreRefusedByName) {

@@ -127,11 +127,19 @@ template <Schedule (*generate)(int pp, int num_microbatches)>
 Schedule of_shape(const ScheduleShape& shape) {
   return generate(shape.pp, shape.num_microbatches);
 }
-/// That many activations, or as many as there are: a stage's of one microbatch, on one rank.
+/// `activations` of virtual stages, but no more than a rank has in an iteration.
 [[nodiscard]] constexpr int at_most_all(std::int64_t activations, const ScheduleShape& shape) {
   return static_cast<int>(std::min(activations, std::int64_t{shape.num_microbatches} * shape.vpp));
 }
-/// What `interleaved` keeps on a rank: its warm-up and one more.
+/// Every activation of an iteration, on any rank.
+[[nodiscard]] constexpr int all_activations(const ScheduleShape& shape, int /*rank*/) {
+  return at_most_all(INT_MAX, shape);
+}
+/// `one_f_one_b` keeps a microbatch for each rank from this one to the last.
+[[nodiscard]] constexpr int one_f_one_b_activations(const ScheduleShape& shape, int rank) {
+  return at_most_all(shape.pp - rank, shape);
+}
+/// `interleaved` keeps a rank's warm-up and one more.
 [[nodiscard]] int interleaved_activations(const ScheduleShape& shape, int rank);
 
 inline constexpr int kAnyNumber = INT_MAX;
@@ -177,16 +185,14 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .paper = "arXiv:1811.06965",
      .bubble = "(p-1)(F+B)",
      .generate = gpipe,
-     .peak_activations = [](const ScheduleShape& shape,
-                            int) { return at_most_all(INT_MAX, shape); }},
+     .peak_activations = all_activations},
     {.kind = ScheduleKind::kOneFOneB,
      .name = "1f1b",
      .paper = "arXiv:2006.09503",
      .bubble = "(p-1)(F+B)",
      .pipelines_held = 1,
      .generate = one_f_one_b,
-     .peak_activations = [](const ScheduleShape& shape,
-                            int rank) { return at_most_all(shape.pp - rank, shape); }},
+     .peak_activations = one_f_one_b_activations},
     {.kind = ScheduleKind::kInterleaved,
      .name = "interleaved",
      .paper = "arXiv:2104.04473",
@@ -205,8 +211,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .most_chunks = kAnyNumber,
      .find_conflict = find_group_conflict,
      .generate = looped_bfs,
-     .peak_activations = [](const ScheduleShape& shape,
-                            int) { return at_most_all(INT_MAX, shape); }},
+     .peak_activations = all_activations},
     {.kind = ScheduleKind::kZbH1,
      .name = "zb-h1",
      .paper = "arXiv:2401.10241",
@@ -304,10 +309,8 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .is_synchronous = false,
      .applies_every_microbatch = true,
      .generate = pipedream,
-     .peak_activations = [](const ScheduleShape& shape,
-                            int rank) { return at_most_all(shape.pp - rank, shape); },
-     .weight_versions = [](const ScheduleShape& shape,
-                           int rank) { return at_most_all(shape.pp - rank, shape); }},
+     .peak_activations = one_f_one_b_activations,
+     .weight_versions = one_f_one_b_activations},
     {.kind = ScheduleKind::kPipeDream2Bw,
      .name = "pipedream-2bw",
      .paper = "arXiv:2006.09503",
@@ -315,8 +318,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .is_synchronous = false,
      .find_conflict = find_pipedream_2bw_conflict,
      .generate = pipedream_2bw,
-     .peak_activations = [](const ScheduleShape& shape,
-                            int rank) { return at_most_all(shape.pp - rank, shape); },
+     .peak_activations = one_f_one_b_activations,
      .weight_versions = [](const ScheduleShape& shape, int) { return shape.pp == 1 ? 1 : 2; }},
 }};
 

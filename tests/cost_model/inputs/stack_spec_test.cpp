@@ -80,7 +80,7 @@ StackSpec unusual_stack() {
                       .offload = {Offload::kActivations}}};
 }
 
-/// Likewise of what the one above leaves as it is, since it is seldom said or excludes something.
+/// A stack that has what unusual_stack() leaves out, as seldom said or excluded by the rest.
 StackSpec seldom_stack() {
   StackSpec stack = unusual_stack();
   stack.fused_element_wise = false;

@@ -25,7 +25,7 @@ Scenario on_plain_links(const TransformerConfig& model = small_expert_model()) {
   return scenario;
 }
 
-/// Of a ring of n, what passes a member in each half of an all-reduce.
+/// The bytes that pass a member of a ring of n in each half of an all-reduce.
 double half_of_ring(double n, double bytes) {
   return (n - 1.0) / n * bytes;
 }
@@ -46,7 +46,7 @@ TEST(TiedReductionTime, IsAnAllReduceOfBothEndsOfThePipeline) {
   const double table = 1024.0 * 64 * 4;
   expect_seconds(time({.tp = 2, .pp = 2}, scenario), 2.0 * half_of_ring(2, table / 2) / kNvlink);
   expect_seconds(time({.tp = 4, .pp = 2}, scenario), 2.0 * half_of_ring(2, table / 4) / kNic);
-  // Of four stages, too, two members.
+  // The first and the last of four stages are two members.
   expect_seconds(time({.pp = 4}, scenario), 2.0 * half_of_ring(2, table) / kNvlink);
   EXPECT_EQ(time({.tp = 2}, scenario), Seconds(0.0));
   EXPECT_EQ(time({.pp = 2, .vpp = 2, .schedule = ScheduleKind::kZbV}, scenario), Seconds(0.0));

@@ -120,7 +120,7 @@ TEST(OptimizerPasses, ReadSquaresOnceAndUpdateInSeven) {
   expect_time(passes.step, time_of_passes(7, 1.0, 1000.0));
 }
 
-// Of flat operations only the number of elements counts: 6 rows of 10 are measured as one of 60.
+// Flat operations depend on the number of elements alone: 6 rows of 10 are measured as one of 60.
 TEST(ElementWiseTime, IsWhatWasMeasuredOfAsManyElements) {
   Scenario scenario = without_measurements(narrow_model());
   GpuSpec& gpu = scenario.cluster.gpu;

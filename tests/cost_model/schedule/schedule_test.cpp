@@ -198,7 +198,7 @@ TEST(ScheduleCsv, OfWholeAndWeightGradientsAloneIsRefused) {
             "x.csv: BW is a whole backward pass; expected B or I beside W, got none");
 }
 
-// Of any number: B beside BW is the half that a W completes, and BW alone leaves nothing for W.
+// B beside BW is the half that a W completes, however many there are; BW leaves nothing for a W.
 TEST(ScheduleCsv, OfManyPassesIsReadAsOfOneEach) {
   EXPECT_EQ(to_csv(parse_schedule_csv("0F0,0BW0,0F1,0B1,0W1,0F2,0B2,0W2\n", "x")),
             "0F0,0B0,0F1,0I1,0W1,0F2,0I2,0W2\n");

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <csignal>
+#include <string>
 
 namespace ptdp {
 namespace {
@@ -43,7 +44,10 @@ int descriptors_of_started_program(const Body& body) {
   return status_of_process([&] {
     body();
     // Looked up by the shell itself: processes that it starts would have pipes of their own.
-    ::execl("/bin/sh", "sh", "-c", "set -- /proc/self/fd/*; exit $#", nullptr);
+    std::array<std::string, 3> words = {"sh", "-c", "set -- /proc/self/fd/*; exit $#"};
+    const std::array<char*, 4> arguments = {words[0].data(), words[1].data(), words[2].data(),
+                                            nullptr};
+    ::execv("/bin/sh", arguments.data());
   });
 }
 

@@ -106,7 +106,7 @@ TEST(ListSchedule, DoesEveryPassWithinItsMemoryAndItsLead) {
         EXPECT_EQ(count, shape.num_microbatches) << round;
       }
     }
-    // Its lists are done in order no later.
+    // The lists that were found, done in order, end no later than their score says.
     EXPECT_LE(score_of(shape, found.lists).makespan, found.score->makespan) << round;
   }
 }

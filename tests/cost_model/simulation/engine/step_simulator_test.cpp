@@ -236,7 +236,7 @@ TEST(StepSimulator, DrawsJitterByPublishedHashes) {
       }
     }
   }
-  // Of an independent program.
+  // An independent program computed this factor.
   EXPECT_NEAR(jitter_factor({.sigma = 0.5, .seed = 7}, 1, 2), 0.8319686137126167, 1e-12);
 }
 
