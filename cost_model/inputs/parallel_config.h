@@ -113,6 +113,9 @@ inline constexpr std::array kContextParallelNames = {
   return precision == Precision::kFp64 ? 8 : 4;
 }
 
+/// The highest ZeRO stage there is: weights, gradients and optimizer states are sharded.
+inline constexpr int kHighestZeroStage = 3;
+
 /// In the terms practitioners say aloud: TP8 PP64 DP6. Ordered field by field, so that plans of
 /// equal time have one order.
 struct ParallelConfig {

@@ -13,9 +13,6 @@
 
 namespace ptdp {
 
-/// The highest ZeRO stage there is: weights, gradients and optimizer states are sharded.
-inline constexpr int kHighestZeroStage = 3;
-
 /// When the gradient reduction runs behind the backward pass.
 enum class DataParallelOverlap {
   kNever,

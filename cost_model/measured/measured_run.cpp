@@ -10,6 +10,7 @@
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
 #include "cost_model/inputs/catalog/catalog.h"
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/inputs/zero_sharding.h"
 #include "cost_model/iteration/sharding.h"
 #include "cost_model/measured/run_fields.h"
@@ -140,14 +141,9 @@ void read_recomputation(const RunFields& row, ParallelConfig& config) {
     config.recompute_modules =
         parse_recompute_modules(row.text("recompute_modules"), row.place_of("recompute_modules"));
   }
-  if (row.is_given("recompute_num_layers")) {
-    config.recompute_num_layers = row.count("recompute_num_layers", 1);
-    if (row.is_given("recompute_method")) {
-      const NamedValues<RecomputeMethod> methods(kRecomputeMethodNames);
-      config.recompute_method = methods[find_choice(row.text("recompute_method"), names_of(methods),
-                                                    row.place_of("recompute_method"))]
-                                    .value;
-    }
+  if (row.is_given("recompute_num_layers") && row.is_given("recompute_method")) {
+    config.recompute_method =
+        *read_choice(row, "recompute_method", NamedValues<RecomputeMethod>(kRecomputeMethodNames));
   }
 }
 
@@ -157,7 +153,6 @@ void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) 
     return;
   }
   config.offload = Offload::kActivations;
-  config.offload_num_layers = row.count("offload_num_layers", 1);
   if (config.offload_num_layers >= num_layers) {
     throw Error(row.place_of("offload_num_layers") + ": expected fewer than the " +
                 std::to_string(num_layers) + " layers, got " +
@@ -232,37 +227,49 @@ std::vector<int> spread_layers(int layers, int virtual_stages) {
   return spread;
 }
 
+/// Reads a number or a flag of a configuration; other fields have spellings of their own.
+template <class Value, class Pin, bool has_flag>
+void read_field(const RunFields& row, const ConfigField<Value, Pin, has_flag>& field,
+                ParallelConfig& config) {
+  const RunColumn& column = field.traits.run_column;
+  if (column.name.empty()) {
+    return;
+  }
+  if constexpr (std::is_same_v<Value, int>) {
+    if (column.is_required || row.is_given(column.name)) {
+      config.*field.member = row.count(column.name, field.traits.low);
+    }
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    config.*field.member = row.flag(column.name).value_or(config.*field.member);
+  }
+}
+
 ParallelConfig read_config(const RunFields& row, const TransformerConfig& model) {
   const int num_layers = model.num_layers;
   const bool has_experts = model.num_experts > 0;
   ParallelConfig config;
-  config.tp = row.count("tp", 1);
-  config.pp = row.count("pp", 1);
-  config.dp = row.count("dp", 1);
-  config.cp = row.count_or("cp", 1);
-  config.ep = row.count_or("ep", 1);
-  config.vpp = row.count("vpp", 1);
-  config.micro_batch_size = row.count("mbs", 1);
+  for_each_config_field([&](const auto& field) {
+    if (field.key != "reshard_after_forward") {  // looked at where weights are sharded
+      read_field(row, field, config);
+    }
+  });
   if (!has_experts && config.ep > 1) {
     throw SkipRow{"ep of a model without experts"};
   }
   if (has_experts && config.tp > 1 && !row.is_given("etp")) {
     throw SkipRow{"etp is not given"};  // Megatron-Core's default is tp, its recipes' is 1
   }
-  config.etp = row.count_or("etp", 1);
   config.schedule = read_schedule(row.text("schedule"), config.pp, config.vpp);
   if (traits_of(config.schedule).is_searched) {
     config.memory_limit = *stages_of_memory(row.text("schedule")) * config.pp;
   }
   read_recomputation(row, config);
   read_offload(row, num_layers, config);
-  config.sequence_parallel = row.flag("seq_parallel").value_or(false) && config.tp > 1;
-  const int zero_stage = row.count_or("zero", 0);
-  config.zero_stage = has_replicas(model, config) ? zero_stage : 0;
+  config.sequence_parallel = config.sequence_parallel && config.tp > 1;
+  config.zero_stage = has_replicas(model, config) ? config.zero_stage : 0;
   if (config.zero_stage > kHighestZeroStage) {
     throw SkipRow{"there is no ZeRO stage " + std::to_string(config.zero_stage)};
   }
-  config.dp_replicate = row.count_or("dp_replicate", 1);
   if (config.dp % config.dp_replicate != 0 || (config.dp_replicate > 1 && config.zero_stage == 0)) {
     throw SkipRow{"dp_replicate " + std::to_string(config.dp_replicate) +
                   " does not divide dp, or " + "nothing is sharded"};

@@ -6,6 +6,7 @@
 
 #include "cost_model/contains.h"
 #include "cost_model/error.h"
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/near_miss.h"
 
@@ -17,49 +18,36 @@ constexpr double kLongestIteration = 1e6;  // seconds
 constexpr double kLeastMemory = 1e-3;      // GiB
 constexpr double kMostMemory = 1e5;
 
+/// `columns` and those of a configuration's fields.
+std::vector<std::string> with_fields(std::vector<std::string> columns, bool is_required) {
+  for_each_config_field([&](const auto& field) {
+    const RunColumn& column = field.traits.run_column;
+    if (!column.name.empty() && column.is_required == is_required) {
+      columns.emplace_back(column.name);
+    }
+  });
+  return columns;
+}
+
 const std::vector<std::string>& required_columns() {
-  static const std::vector<std::string> columns = {
-      "id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
-      "tp", "pp",     "dp",     "vpp",   "mbs",   "gbs", "recompute",   "iter_time_best_s"};
+  static const std::vector<std::string> columns =
+      with_fields({"id", "layers", "hidden", "heads", "vocab", "seq", "cluster_key", "stack_key",
+                   "gbs", "iter_time_best_s"},
+                  true);
   return columns;
 }
 
 const std::vector<std::string>& optional_columns() {
-  static const std::vector<std::string> columns = {"kv_heads",
-                                                   "head_dim",
-                                                   "ffn",
-                                                   "gated",
-                                                   "n_experts",
-                                                   "cp",
-                                                   "ep",
-                                                   "etp",
-                                                   "topk",
-                                                   "moe_ffn",
-                                                   "mtp_num_layers",
-                                                   "layers_per_stage",
-                                                   "schedule",
-                                                   "seq_parallel",
-                                                   "zero",
-                                                   "dp_overlap",
-                                                   "holdout_group",
-                                                   "source",
-                                                   "precision",
-                                                   "gpu_count",
-                                                   "source_ref",
-                                                   "tp_overlap",
-                                                   "expert_dispatch",
-                                                   "expert_overlap",
-                                                   "cuda_graphs",
-                                                   "n_microbatches",
-                                                   "memory_GB",
-                                                   "untied",
-                                                   "dropout",
-                                                   "recompute_modules",
-                                                   "recompute_method",
-                                                   "recompute_num_layers",
-                                                   "offload_num_layers",
-                                                   "dp_replicate",
-                                                   "reshard_after_forward"};
+  static const std::vector<std::string> columns =
+      with_fields({"kv_heads",        "head_dim",       "ffn",
+                   "gated",           "n_experts",      "topk",
+                   "moe_ffn",         "mtp_num_layers", "dp_overlap",
+                   "holdout_group",   "source",         "precision",
+                   "gpu_count",       "source_ref",     "tp_overlap",
+                   "expert_dispatch", "expert_overlap", "cuda_graphs",
+                   "n_microbatches",  "memory_GB",      "untied",
+                   "dropout"},
+                  false);
   return columns;
 }
 

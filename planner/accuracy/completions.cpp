@@ -8,7 +8,7 @@
 #include "cost_model/contains.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
-#include "planner/search/integer_ranges.h"
+#include "cost_model/text/integer_ranges.h"
 
 namespace ptdp {
 namespace {

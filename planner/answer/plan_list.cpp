@@ -18,80 +18,45 @@ constexpr std::size_t kLargestList = std::size_t{64} * 1024 * 1024;
 constexpr std::array kObjectiveNames = {NamedValue<Objective>{Objective::kTime, "time"},
                                         NamedValue<Objective>{Objective::kCost, "cost"}};
 
-/// What was pinned, as a user types it; absent where everything goes.
-template <class Fields>
-void describe_ranges(Fields& fields, const std::string& key, IntegerRanges& ranges,
-                     std::int64_t low) {
-  if (fields.optional(key, !ranges.is_any())) {
-    std::string text = ranges.text();
-    fields.text(key, text);
-    if constexpr (Fields::kIsReading) {
-      ranges = IntegerRanges::parse(text, low, kMost, fields.place_of(key));
-    }
+/// What was pinned of a field, by the type of its pin.
+template <class Fields, class Value>
+void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key,
+                  IntegerRanges& pin, Value /*usual*/) {
+  std::string text = pin.text();
+  fields.text(key, text);
+  if constexpr (Fields::kIsReading) {
+    parse_pin(text, traits, fields.place_of(key), pin);
+  }
+}
+template <class Fields, class Choice>
+void describe_pin(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
+                  std::vector<Choice>& pin, Choice /*usual*/) {
+  fields.choices(key, pin, kSpellings<Choice>);
+}
+template <class Fields, class Value>
+void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key,
+                  std::optional<Value>& pin, Value usual) {
+  Value value = pin.value_or(usual);
+  describe_value(fields, traits, key, value);
+  if constexpr (Fields::kIsReading) {
+    pin = value;
   }
 }
 
-template <class Fields>
-void describe_recomputed(Fields& fields, Pins& pins) {
-  if (fields.optional("recompute_modules", pins.recompute_modules.has_value())) {
-    std::string text = to_string(pins.recompute_modules.value_or(kCoreAttentionAlone));
-    fields.text("recompute_modules", text);
-    pins.recompute_modules = parse_recompute_modules(text, "recompute_modules");
-  }
-  if (fields.optional("recompute_method", pins.recompute_method.has_value())) {
-    RecomputeMethod method = pins.recompute_method.value_or(RecomputeMethod::kBlock);
-    fields.choice("recompute_method", method, NamedValues<RecomputeMethod>(kRecomputeMethodNames));
-    pins.recompute_method = method;
-  }
-  if (fields.optional("recompute_num_layers", pins.recompute_num_layers.has_value())) {
-    int number = pins.recompute_num_layers.value_or(1);
-    fields.count("recompute_num_layers", number, 1, kMost);
-    pins.recompute_num_layers = number;
-  }
-}
-
+/// What was pinned; a field of which everything goes is absent, and so is one that has no flag.
 template <class Fields>
 void describe_pins(Fields& fields, Pins& pins) {
-  describe_ranges(fields, "tp", pins.tp, 1);
-  describe_ranges(fields, "pp", pins.pp, 1);
-  describe_ranges(fields, "dp", pins.dp, 1);
-  describe_ranges(fields, "cp", pins.cp, 1);
-  describe_ranges(fields, "ep", pins.ep, 1);
-  describe_ranges(fields, "etp", pins.etp, 1);
-  describe_ranges(fields, "vpp", pins.vpp, 1);
-  describe_ranges(fields, "micro_batch_size", pins.micro_batch_size, 1);
-  describe_ranges(fields, "zero_stage", pins.zero_stage, 0);
-  describe_ranges(fields, "dp_replicate", pins.dp_replicate, 1);
-  if (fields.optional("reshard_after_forward", pins.reshard_after_forward.has_value())) {
-    bool value = pins.reshard_after_forward.value_or(true);
-    fields.flag("reshard_after_forward", value);
-    pins.reshard_after_forward = value;
-  }
-  if (fields.optional("schedules", !pins.schedules.empty())) {
-    fields.choices("schedules", pins.schedules, NamedValues<ScheduleKind>(kScheduleNames));
-  }
-  fields.flag("any_stack", pins.any_stack);
-  fields.flag("allow_stale_weights", pins.allow_stale_weights);
-  if (fields.optional("recompute", !pins.recompute.empty())) {
-    fields.choices("recompute", pins.recompute, NamedValues<Recompute>(kRecomputeNames));
-  }
-  describe_recomputed(fields, pins);
-  if (fields.optional("sequence_parallel", pins.sequence_parallel.has_value())) {
-    bool value = pins.sequence_parallel.value_or(false);
-    fields.flag("sequence_parallel", value);
-    pins.sequence_parallel = value;
-  }
-  if (fields.optional("offload", !pins.offload.empty())) {
-    fields.choices("offload", pins.offload, NamedValues<Offload>(kOffloadNames));
-  }
-  if (fields.optional("offload_num_layers", pins.offload_num_layers.has_value())) {
-    int number = pins.offload_num_layers.value_or(1);
-    fields.count("offload_num_layers", number, 1, kMost);
-    pins.offload_num_layers = number;
-  }
-  if (fields.optional("rank_orders", !pins.rank_orders.empty())) {
-    fields.choices("rank_orders", pins.rank_orders, NamedValues<RankOrder>(kRankOrderNames));
-  }
+  for_each_flag([&](const auto& field) {
+    const std::string key(field.pins_key());
+    auto& pin = pins.*field.pin;
+    if (fields.optional(key, !is_free(pin))) {
+      describe_pin(fields, field.traits, key, pin, ParallelConfig{}.*field.member);
+    }
+    if (field.key == "schedule") {
+      fields.flag("any_stack", pins.any_stack);
+      fields.flag("allow_stale_weights", pins.allow_stale_weights);
+    }
+  });
 }
 
 /// The job out of `inputs`, whose other keys repeat what stands elsewhere.

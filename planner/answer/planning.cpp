@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/inputs/parameter_counts.h"
+#include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/plan_list.h"
@@ -44,6 +46,31 @@ ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
     json.child("training", training_json(plan, budget));
   }
   return json;
+}
+
+/// The value of a field in a table; nothing where it does not apply, or is the usual number of
+/// layers.
+template <class Value, class Pin, bool has_flag>
+std::string cell(const ConfigField<Value, Pin, has_flag>& field, const ParallelConfig& config) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return config.*field.member ? "1" : "0";
+  } else if constexpr (std::is_same_v<Value, int>) {
+    return config.*field.member < field.traits.low ? "" : spelled(config.*field.member);
+  } else {
+    return field.applies(config) ? spelled(config.*field.member) : "";
+  }
+}
+
+/// Adds the columns of the fields with these keys.
+void add_fields(const std::vector<std::string_view>& keys, std::vector<CsvColumn<Plan>>& columns) {
+  for (const std::string_view key : keys) {
+    for_each_config_field([&](const auto& field) {
+      if (field.key == key) {
+        columns.push_back(
+            {std::string(key), [&field](const Plan& plan) { return cell(field, plan.config); }});
+      }
+    });
+  }
 }
 
 std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
@@ -232,44 +259,50 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
 }
 
 std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
-  std::string text =
-      "tp,pp,dp,vpp,micro_batch_size,schedule,recompute,sequence_parallel,zero_stage,gpus_used,"
-      "iteration_time_s,iteration_time_low_s,iteration_time_high_s,tflops_per_gpu,mfu,hfu,"
-      "tokens_per_s,peak_GiB,training_s,gpu_hours,cost,run_by_stack,ep,etp,cp,"
-      "dp_replicate,reshard_after_forward,recompute_modules,recompute_method,"
-      "recompute_num_layers,offload,offload_num_layers,proven\n";
-  for (const Plan& plan : result.plans) {
-    const ParallelConfig& config = plan.config;
-    const Prediction& predicted = plan.predicted;
-    text += fmt::format(
-        "{},{},{},{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},",
-        config.tp, config.pp, config.dp, config.vpp, config.micro_batch_size,
-        name_of(config.schedule), name_of(config.recompute), config.sequence_parallel ? 1 : 0,
-        config.zero_stage, config.world_size(), predicted.iteration_time.value.value(),
-        predicted.iteration_time.low.value(), predicted.iteration_time.high.value(),
-        predicted.per_gpu.value.value() / kTera, predicted.mfu.value, predicted.hfu.value,
-        predicted.tokens_per_second.value, plan.memory.peak().value() / kGibi);
-    if (budget.tokens.has_value()) {
-      const TrainingRun run =
-          training_run(predicted, config.world_size(), *budget.tokens, budget.price_per_gpu_hour);
-      text += fmt::format("{:.6g},{:.6g},", run.time.value.value(), run.gpu_hours.value);
-      text += run.cost.has_value() ? fmt::format("{:.6g}", run.cost->value) : "";
-    } else {
-      text += ",,";
-    }
-    const bool is_selective = config.recompute == Recompute::kSelective;
-    const bool is_by_layers = config.recomputes_by_layers();
-    text += fmt::format(
-        ",{},{},{},{},{},{},{},{},{},{},{},{}\n",
-        is_run_by_stack(plan.scenario.stack, config) ? 1 : 0, config.ep, config.etp, config.cp,
-        config.dp_replicate, config.reshard_after_forward ? 1 : 0,
-        is_selective ? to_string(config.recompute_modules) : "",
-        is_by_layers ? name_of(config.recompute_method) : "",
-        is_by_layers ? std::to_string(config.recompute_num_layers) : "", name_of(config.offload),
-        config.offload_num_layers > 0 ? std::to_string(config.offload_num_layers) : "",
-        result.search.is_proven ? 1 : 0);
-  }
-  return text;
+  std::vector<CsvColumn<Plan>> columns;
+  const auto add = [&](std::string name, auto cell) {
+    columns.push_back({std::move(name), std::move(cell)});
+  };
+  const auto add_number = [&](std::string name, auto number) {
+    add(std::move(name), [=](const Plan& p) { return fmt::format("{:.6g}", number(p)); });
+  };
+  const auto add_of_run = [&](std::string name, auto number) {
+    add(std::move(name), [=, &budget](const Plan& p) {
+      const std::optional<double> value =
+          budget.tokens ? number(training_run(p.predicted, p.config.world_size(), *budget.tokens,
+                                              budget.price_per_gpu_hour))
+                        : std::nullopt;
+      return value ? fmt::format("{:.6g}", *value) : "";
+    });
+  };
+  using Number = std::optional<double>;
+  add_fields({"tp", "pp", "dp", "vpp", "micro_batch_size", "schedule", "recompute",
+              "sequence_parallel", "zero_stage"},
+             columns);
+  add("gpus_used", [](const Plan& p) { return std::to_string(p.config.world_size()); });
+  add_number("iteration_time_s",
+             [](const Plan& p) { return p.predicted.iteration_time.value.value(); });
+  add_number("iteration_time_low_s",
+             [](const Plan& p) { return p.predicted.iteration_time.low.value(); });
+  add_number("iteration_time_high_s",
+             [](const Plan& p) { return p.predicted.iteration_time.high.value(); });
+  add_number("tflops_per_gpu",
+             [](const Plan& p) { return p.predicted.per_gpu.value.value() / kTera; });
+  add_number("mfu", [](const Plan& p) { return p.predicted.mfu.value; });
+  add_number("hfu", [](const Plan& p) { return p.predicted.hfu.value; });
+  add_number("tokens_per_s", [](const Plan& p) { return p.predicted.tokens_per_second.value; });
+  add_number("peak_GiB", [](const Plan& p) { return p.memory.peak().value() / kGibi; });
+  add_of_run("training_s", [](const TrainingRun& run) { return Number(run.time.value.value()); });
+  add_of_run("gpu_hours", [](const TrainingRun& run) { return Number(run.gpu_hours.value); });
+  add_of_run("cost",
+             [](const TrainingRun& run) { return run.cost ? Number(run.cost->value) : Number(); });
+  add("run_by_stack",
+      [](const Plan& p) { return is_run_by_stack(p.scenario.stack, p.config) ? "1" : "0"; });
+  add_fields({"ep", "etp", "cp", "dp_replicate", "reshard_after_forward", "recompute_modules",
+              "recompute_method", "recompute_num_layers", "offload", "offload_num_layers"},
+             columns);
+  add("proven", [&](const Plan&) { return result.search.is_proven ? "1" : "0"; });
+  return csv_text(columns, result.plans);
 }
 
 }  // namespace ptdp

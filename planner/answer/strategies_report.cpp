@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/strategies.h"
@@ -90,15 +91,6 @@ ObjectWriter result_json(const StrategyComparison& comparison, const StrategyRes
   return json;
 }
 
-/// As a field of a CSV file (RFC 4180).
-std::string csv_field(const std::string& text) {
-  std::string field = "\"";
-  for (const char c : text) {
-    field += c == '"' ? "\"\"" : std::string(1, c);
-  }
-  return field + '"';
-}
-
 }  // namespace
 
 std::string summarize(const StrategyComparison& comparison,
@@ -142,24 +134,31 @@ std::string to_json(const StrategyComparison& comparison) {
 }
 
 std::string to_csv(const StrategyComparison& comparison) {
-  std::string text =
-      "strategy,run_by_stack,fits,iteration_time_s,tflops_per_gpu,mfu,peak_GiB,loss,gpus_used,"
-      "config,reason\n";
-  for (const StrategyResult& result : comparison.results) {
-    text += fmt::format("{},{},{},", result.name.key, result.is_run_by_stack ? 1 : 0,
-                        result.plan.has_value() ? 1 : 0);
-    if (result.plan.has_value()) {
-      const Prediction& predicted = result.plan->predicted;
-      text += fmt::format(
-          "{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{},\n", predicted.iteration_time.value.value(),
-          predicted.per_gpu.value.value() / kTera, predicted.mfu.value,
-          result.plan->memory.peak().value() / kGibi, loss(comparison, result),
-          result.plan->config.world_size(), csv_field(to_string(result.plan->config)));
-    } else {
-      text += ",,,,,,," + csv_field(result.reason) + "\n";
-    }
-  }
-  return text;
+  using Column = CsvColumn<StrategyResult>;
+  const auto flag = [](bool is_set) { return is_set ? "1" : "0"; };
+  /// A column that is empty where no plan fits.
+  const auto planned = [](std::string name, auto number) -> Column {
+    return {std::move(name), [=](const StrategyResult& result) {
+              return result.plan ? fmt::format("{:.6g}", number(result)) : "";
+            }};
+  };
+  const auto predicted = [](const StrategyResult& r) { return r.plan->predicted; };
+  return csv_text<StrategyResult>(
+      {{"strategy", [](const auto& r) { return std::string(r.name.key); }},
+       {"run_by_stack", [=](const auto& r) { return flag(r.is_run_by_stack); }},
+       {"fits", [=](const auto& r) { return flag(r.plan.has_value()); }},
+       planned("iteration_time_s",
+               [=](const auto& r) { return predicted(r).iteration_time.value.value(); }),
+       planned("tflops_per_gpu",
+               [=](const auto& r) { return predicted(r).per_gpu.value.value() / kTera; }),
+       planned("mfu", [=](const auto& r) { return predicted(r).mfu.value; }),
+       planned("peak_GiB", [](const auto& r) { return r.plan->memory.peak().value() / kGibi; }),
+       planned("loss", [&](const auto& r) { return loss(comparison, r); }),
+       {"gpus_used",
+        [](const auto& r) { return r.plan ? std::to_string(r.plan->config.world_size()) : ""; }},
+       {"config", [](const auto& r) { return r.plan ? to_string(r.plan->config) : ""; }},
+       {"reason", [](const auto& r) { return r.reason; }}},
+      comparison.results);
 }
 
 }  // namespace ptdp

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/explain/nothing_fits.h"
@@ -49,56 +50,48 @@ std::string fp8_row(const StackSpec& stack) {
                    : "";
 }
 
-/// "selective: core_attn+mlp", "full: block of 2 layers"; the kind alone where it says all.
-std::string recomputation(const ParallelConfig& config) {
-  std::string text(name_of(config.recompute));
+/// ": core_attn+mlp", ": block 2"; nothing where the kind of recomputation says all.
+std::string recomputed(const ParallelConfig& config) {
   if (config.recompute == Recompute::kSelective &&
       config.recompute_modules != kCoreAttentionAlone) {
-    text += ": " + to_string(config.recompute_modules);
+    return ": " + to_string(config.recompute_modules);
   }
-  if (config.recomputes_by_layers()) {
-    text += fmt::format(": {} {}", name_of(config.recompute_method), config.recompute_num_layers);
-  }
-  return text;
+  return config.recomputes_by_layers()
+             ? fmt::format(": {} {}", name_of(config.recompute_method), config.recompute_num_layers)
+             : "";
 }
 
-/// "optimizer+activations", "activations: first 40 layers".
-std::string in_host_memory(const ParallelConfig& config) {
-  std::string text(name_of(config.offload));
-  if (config.offload_num_layers > 0) {
-    text += fmt::format(": first {} layers", config.offload_num_layers);
-  }
-  return text;
+/// What follows the value of a field on its row: what belongs to it and has no row of its own.
+std::string remark(std::string_view key, const Plan& plan) {
+  const ParallelConfig& config = plan.config;
+  return key == "pp" && config.vpp > 1 ? fmt::format(", {} chunks each", config.vpp)
+         : key == "micro_batch_size"
+             ? fmt::format(", {} per replica and iteration", plan.schedule.num_microbatches)
+         : key == "schedule"   ? stack_remark(plan.scenario.stack, config)
+         : key == "recompute"  ? recomputed(config)
+         : key == "zero_stage" ? zero_remark(config)
+         : key == "offload" && config.offload_num_layers > 0
+             ? fmt::format(": first {} layers", config.offload_num_layers)
+             : "";
 }
 
 std::string configuration(const Plan& plan) {
   const ParallelConfig& config = plan.config;
-  const std::string stages = config.vpp == 1
-                                 ? fmt::format("{}", config.pp)
-                                 : fmt::format("{}, {} chunks each", config.pp, config.vpp);
-  const std::string shared =
-      config.cp > 1 ? row("context parallel", fmt::format("{}", config.cp)) : "";
-  return "\nConfiguration\n" + row("tensor parallel", fmt::format("{}", config.tp)) +
-         row("pipeline parallel", stages) + row("data parallel", fmt::format("{}", config.dp)) +
-         shared + (config.ep > 1 ? row("expert parallel", fmt::format("{}", config.ep)) : "") +
-         (config.etp > 1 ? row("of each expert", fmt::format("{}", config.etp)) : "") +
-         row("microbatch", fmt::format("{}, {} per replica and iteration", config.micro_batch_size,
-                                       plan.schedule.num_microbatches)) +
-         row("schedule",
-             std::string(name_of(config.schedule)) + stack_remark(plan.scenario.stack, config)) +
-         fp8_row(plan.scenario.stack) + row("recomputation", recomputation(config)) +
-         row("sequence parallel", config.sequence_parallel ? "yes" : "no") +
-         row("ZeRO stage", fmt::format("{}{}", config.zero_stage, zero_remark(config))) +
-         (config.dp_replicate > 1
-              ? row("replicas of shards", fmt::format("{}", config.dp_replicate))
-              : "") +
-         (config.reshard_after_forward ? ""
-                                       : row("gathered weights", "kept after forward passes")) +
-         (config.offload != Offload::kNone ? row("in host memory", in_host_memory(config)) : "") +
-         (config.rank_order != RankOrder{} ? row("order of ranks", name_of(config.rank_order))
-                                           : "") +
-         row("GPUs",
-             fmt::format("{} used, {} idle", config.world_size(), plan.gpus - config.world_size()));
+  std::string text = "\nConfiguration\n";
+  for_each_config_field([&](const auto& field) {
+    const bool is_always_shown = field.traits.is_always_printed || field.key == "zero_stage" ||
+                                 field.key == "sequence_parallel";
+    if (!field.traits.label.empty() && (is_always_shown || !field.is_usual(config))) {
+      const std::string value = field.key == "reshard_after_forward" ? "kept after forward passes"
+                                : field.key == "sequence_parallel"
+                                    ? (config.sequence_parallel ? "yes" : "no")
+                                    : spelled(config.*field.member);
+      text += row(field.traits.label, value + remark(field.key, plan));
+      text += field.key == "schedule" ? fp8_row(plan.scenario.stack) : "";
+    }
+  });
+  return text + row("GPUs", fmt::format("{} used, {} idle", config.world_size(),
+                                        plan.gpus - config.world_size()));
 }
 
 std::string budget_rows(const Plan& plan, const RunBudget& budget) {

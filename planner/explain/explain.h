@@ -39,11 +39,9 @@ struct Explanation {
   SearchResult all;                ///< The search without X.
 };
 
-/// Reads "tp=8,pp=64,recompute=full" (keys tp pp dp cp ep etp vpp b micro_batch_size schedule
-/// recompute recompute_modules block uniform every sequence_parallel zero_stage dp_replicate
-/// reshard_after_forward rank_order offload offload_num_layers layers limit, in any order), or a
-/// configuration as to_string() prints it, which is that one and no other. Throws Error for unknown
-/// keys, values that cannot be, and a key that is there twice.
+/// Reads "tp=8,pp=64,recompute=full", with the keys of kConfigFields, long or short, in any order;
+/// "block=2" is two layers by that method. A configuration as to_string() prints it is that one and
+/// no other. Throws Error for unknown keys, values that cannot be, and a key that is there twice.
 [[nodiscard]] Pins parse_partial_config(std::string_view text, const std::string& place);
 
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,

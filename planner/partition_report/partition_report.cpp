@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
 
 namespace ptdp {
@@ -158,16 +159,22 @@ std::string to_json(const PipelinePartition& partition) {
 }
 
 std::string to_csv(const PipelinePartition& partition) {
-  std::string text = "stage,rank,num_layers,time_s,rank_time_s,rank_memory_GiB\n";
-  for (std::size_t i = 0; i < partition.stages.size(); ++i) {
-    const PartitionStage& stage = partition.stages[i];
-    const LayerCost& rank = partition.ranks[stage.rank];
-    text += fmt::format(
-        "{},{},{},{:.15g},{:.15g},{}\n", i, stage.rank, stage.num_layers, stage.time.value(),
-        rank.time.value(),
-        partition.has_memory ? fmt::format("{:.15g}", rank.memory.value() / kGibi) : "");
-  }
-  return text;
+  const auto rank_of = [&](const PartitionStage& stage) -> const LayerCost& {
+    return partition.ranks[stage.rank];
+  };
+  const auto number = [](double value) { return fmt::format("{:.15g}", value); };
+  return csv_text<PartitionStage>(
+      {{"stage",
+        [&](const auto& stage) { return std::to_string(&stage - partition.stages.data()); }},
+       {"rank", [](const auto& stage) { return std::to_string(stage.rank); }},
+       {"num_layers", [](const auto& stage) { return std::to_string(stage.num_layers); }},
+       {"time_s", [&](const auto& stage) { return number(stage.time.value()); }},
+       {"rank_time_s", [&](const auto& stage) { return number(rank_of(stage).time.value()); }},
+       {"rank_memory_GiB",
+        [&](const auto& stage) {
+          return partition.has_memory ? number(rank_of(stage).memory.value() / kGibi) : "";
+        }}},
+      partition.stages);
 }
 
 }  // namespace ptdp

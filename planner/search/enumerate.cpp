@@ -295,11 +295,6 @@ void set_recomputation(ParallelConfig& config, Recompute recompute,
 
 }  // namespace
 
-bool offloads_activations(const Pins& pins) {
-  return std::any_of(pins.offload.begin(), pins.offload.end(),
-                     [](Offload offload) { return offloads_activations(offload); });
-}
-
 std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const Pins& pins) {
   std::vector<int> result;
   const std::int64_t heads = scenario.job.model.num_attention_heads;

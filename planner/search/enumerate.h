@@ -2,47 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/config_fields.h"
 #include "cost_model/inputs/scenario.h"
-#include "planner/search/integer_ranges.h"
 
 namespace ptdp {
-
-/// What a user fixed; whatever is empty is free.
-struct Pins {
-  IntegerRanges tp;
-  IntegerRanges pp;
-  IntegerRanges dp;
-  IntegerRanges cp;
-  IntegerRanges ep;
-  IntegerRanges etp;
-  IntegerRanges vpp;
-  IntegerRanges micro_batch_size;
-  IntegerRanges zero_stage;
-  std::vector<ScheduleKind> schedules;
-  bool any_stack = false;  ///< Schedules count whether or not the stack runs them: "what if".
-  /// Schedules that change what the optimizer does count, too; no stack runs them.
-  bool allow_stale_weights = false;
-  std::vector<Recompute> recompute;
-  std::optional<RecomputeModules> recompute_modules;  ///< Of selective recomputation.
-  std::optional<RecomputeMethod> recompute_method;    ///< Of full recomputation, with …
-  std::optional<int> recompute_num_layers;            ///< … so many layers.
-  std::optional<bool> sequence_parallel;
-  IntegerRanges dp_replicate;
-  std::optional<bool> reshard_after_forward;
-  std::vector<RankOrder> rank_orders;     ///< Empty: Megatron-LM's default alone.
-  std::vector<Offload> offload;           ///< Empty: nothing is.
-  std::optional<int> offload_num_layers;  ///< Of activations.
-  std::vector<int> layers_per_stage;      ///< Of each virtual stage; empty: balanced.
-  std::optional<int> memory_limit;        ///< Of a searched schedule: microbatches.
-};
-
-/// Whether some of what is pinned offloads activations.
-[[nodiscard]] bool offloads_activations(const Pins& pins);
 
 /// The tensor-parallel sizes: 1 to the number of heads (or what is pinned), at most `gpus`.
 [[nodiscard]] std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cost_model/inputs/config_fields.h"
+
 namespace ptdp {
 namespace {
 
@@ -33,43 +35,24 @@ std::string number(int value) {
 }  // namespace
 
 std::vector<ExecutedField> executed_fields(const ParallelConfig& config) {
-  // Binds every field by name: one that is added does not compile before it has its row here.
-  const auto& [tp, pp, dp, cp, ep, etp, vpp, micro_batch_size, schedule, recompute,
-               recompute_modules, recompute_method, recompute_num_layers, sequence_parallel,
-               zero_stage, dp_replicate, reshard_after_forward, rank_order, offload,
-               offload_num_layers, layers_per_stage, memory_limit] = config;
-  return {
-      any("tp"),
-      any("pp"),
-      any("dp"),
-      only("cp", "1", cp == 1, number(cp)),
-      only("ep", "1", ep == 1, number(ep)),
-      only("etp", "1", etp == 1, number(etp)),
-      any("vpp"),
-      any("micro_batch_size"),
-      only("schedule", "synchronous schedules", traits_of(schedule).is_synchronous,
-           std::string(name_of(schedule)) + ", which trains with stale weights"),
-      any("recompute"),
-      only("recompute_modules", "core_attn alone", recompute_modules == kCoreAttentionAlone,
-           to_string(recompute_modules)),
-      any("recompute_method"),  // means nothing where all layers are recomputed
-      only("recompute_num_layers", "all layers, one at a time", recompute_num_layers == 0,
-           number(recompute_num_layers)),
-      any("sequence_parallel"),
-      any("zero_stage"),
-      only("dp_replicate", "1", dp_replicate == 1, number(dp_replicate)),
-      any("reshard_after_forward"),
-      only("rank_order", "tp-cp-ep-dp-pp", rank_order == RankOrder::kTpCpEpDpPp,
-           std::string(name_of(rank_order))),
-      only("offload", "none", offload == Offload::kNone, std::string(name_of(offload))),
-      only("offload_num_layers", "0", offload_num_layers == 0, number(offload_num_layers)),
-      any("layers_per_stage"),
-      any("memory_limit"),
-  };
+  std::vector<ExecutedField> fields;
+  for_each_config_field([&](const auto& field) {
+    if (field.key == "schedule") {
+      fields.push_back(only(field.key, "synchronous schedules",
+                            traits_of(config.schedule).is_synchronous,
+                            spelled(config.schedule) + ", which trains with stale weights"));
+    } else if (field.traits.executes.empty()) {
+      fields.push_back(any(field.key));
+    } else {
+      fields.push_back(only(field.key, field.traits.executes, field.is_usual(config),
+                            spelled(config.*field.member)));
+    }
+  });
+  return fields;
 }
 
 std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
-  // As above: a field that is added does not compile before it has its row here.
+  // Binds every field by name: one that is added does not compile before it has its row here.
   const auto& [num_layers, hidden_size, num_attention_heads, num_query_groups, kv_channels,
                ffn_hidden_size, vocab_size, seq_length, gated_linear_unit, add_bias_linear,
                untied_embeddings, position_embedding, normalization, dropout, dropout_rates,

@@ -18,7 +18,7 @@ struct ExecutedField {
   std::string found = {};     ///< The plan's value, or what the model has; empty where executed.
 };
 
-/// One row for every field of a configuration, in the order of their declaration.
+/// One row for every field of a configuration, in the order of kConfigFields.
 [[nodiscard]] std::vector<ExecutedField> executed_fields(const ParallelConfig& config);
 
 /// One row for every field of a resolved model, in the order of their declaration.

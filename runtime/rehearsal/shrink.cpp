@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cost_model/inputs/config_fields.h"
 #include "runtime/model/executed_fields.h"
 
 namespace ptdp {
@@ -30,17 +31,13 @@ TransformerConfig shrunk(const TransformerConfig& model, const ParallelConfig& c
 }
 
 ParallelConfig shrunk(ParallelConfig config) {
+  for_each_config_field([&](const auto& field) {
+    if (!field.traits.executes.empty()) {
+      config.*field.member = ParallelConfig{}.*field.member;
+    }
+  });
   config.dp = 1;
-  config.dp_replicate = 1;
-  config.cp = 1;
-  config.ep = 1;
-  config.etp = 1;
   config.micro_batch_size = 1;
-  config.rank_order = {};
-  config.offload = Offload::kNone;
-  config.offload_num_layers = 0;
-  config.recompute_modules = kCoreAttentionAlone;
-  config.recompute_num_layers = 0;
   return config;
 }
 

@@ -305,7 +305,7 @@ TEST(ParallelConfigJson, RefusesLayersToOffloadWhereNoneAre) {
   EXPECT_EQ(refusal_of_config("\"optimizer+activations\"", "\"activations\""),
             "nothing was thrown");
   EXPECT_EQ(refusal_of_config("\"offload_num_layers\": 7", "\"offload_num_layers\": 0"),
-            "test.json: offload_num_layers: expected a whole number from 1 to 100000000, got 0");
+            "test.json: offload_num_layers: expected a whole number from 1 to 100000, got 0");
 }
 
 TEST(ParallelConfigJson, RefusesDegreesOfNothing) {

@@ -288,8 +288,8 @@ TEST(Summary, NamesWhatAConfigurationHasBeyondItsDegrees) {
             "gradients until the last microbatch)\n"
             "  replicas of shards     2\n"
             "  gathered weights       kept after forward passes\n"
-            "  in host memory         activations: first 12 layers\n"
             "  order of ranks         tp-cp-ep-pp-dp\n"
+            "  in host memory         activations: first 12 layers\n"
             "  GPUs                   192 used, 2887 idle\n");
   EXPECT_THAT(text, HasSubstr("3 of 4: 50.00 of 80.00 GiB\n"));
   plan.config.recompute = Recompute::kFull;

@@ -1,4 +1,4 @@
-#include "planner/search/integer_ranges.h"
+#include "cost_model/text/integer_ranges.h"
 
 #include <algorithm>
 #include <limits>

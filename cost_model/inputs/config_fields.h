@@ -1,0 +1,409 @@
+// The fields of a configuration: one table of how each is spelt, bounded, pinned and executed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cost_model/contains.h"
+#include "cost_model/inputs/parallel_config.h"
+#include "cost_model/inputs/transformer_config.h"
+#include "cost_model/text/integer_ranges.h"
+#include "cost_model/text/near_miss.h"
+
+namespace ptdp {
+
+/// What a user fixed; whatever is empty is free.
+struct Pins {
+  IntegerRanges tp;
+  IntegerRanges pp;
+  IntegerRanges dp;
+  IntegerRanges cp;
+  IntegerRanges ep;
+  IntegerRanges etp;
+  IntegerRanges vpp;
+  IntegerRanges micro_batch_size;
+  IntegerRanges zero_stage;
+  std::vector<ScheduleKind> schedules;
+  bool any_stack = false;  ///< Schedules count whether or not the stack runs them: "what if".
+  /// Schedules that change what the optimizer does count, too; no stack runs them.
+  bool allow_stale_weights = false;
+  std::vector<Recompute> recompute;
+  std::optional<RecomputeModules> recompute_modules;  ///< Of selective recomputation.
+  std::optional<RecomputeMethod> recompute_method;    ///< Of full recomputation, with …
+  std::optional<int> recompute_num_layers;            ///< … so many layers.
+  std::optional<bool> sequence_parallel;
+  IntegerRanges dp_replicate;
+  std::optional<bool> reshard_after_forward;
+  std::vector<RankOrder> rank_orders;     ///< Empty: Megatron-LM's default alone.
+  std::vector<Offload> offload;           ///< Empty: nothing is.
+  std::optional<int> offload_num_layers;  ///< Of activations.
+  std::vector<int> layers_per_stage;      ///< Of each virtual stage; empty: balanced.
+  std::optional<int> memory_limit;        ///< Of a searched schedule: microbatches.
+};
+
+/// Whether some of what is pinned offloads activations.
+[[nodiscard]] bool offloads_activations(const Pins& pins);
+
+/// Headings of the flags, in the order in which --help prints them.
+enum class FlagGroup { kDegrees, kSharding, kSchedule, kActivations, kOffload, kPlacement };
+inline constexpr std::array kFlagGroups = {FlagGroup::kDegrees,  FlagGroup::kSharding,
+                                           FlagGroup::kSchedule, FlagGroup::kActivations,
+                                           FlagGroup::kOffload,  FlagGroup::kPlacement};
+
+/// Columns of a configuration's fields in tables of measured runs.
+struct RunColumn {
+  std::string_view name = {};  ///< Empty: no column says it.
+  bool is_required = false;    ///< A row without it cannot be costed.
+};
+
+/// What a field of a configuration is, beside its type.
+struct FieldTraits {
+  /// The row of the summary, "tensor parallel"; empty: other rows tell it.
+  std::string_view label = {};
+  /// The field's name in one-line configurations, where it is shorter than the key.
+  std::string_view short_key = {};
+  bool is_always_printed = false;  ///< In one-line configurations, even if it is as usual.
+  bool is_always_written = false;  ///< In plan.json where it applies, even if it is as usual.
+  FlagGroup group = FlagGroup::kDegrees;
+  std::string_view help = {};       ///< What the flag's help says.
+  std::string_view pins_key = {};   ///< In the pins of an answer, where it is not the key.
+  std::int64_t low = 1;             ///< The least number, where it is one.
+  std::int64_t high = 100'000'000;  ///< The largest.
+  RunColumn run_column = {};
+  /// The only value that the runtime executes, in words; empty: all are executed.
+  std::string_view executes = {};
+  /// Whether the field means something in a configuration; null: always.
+  bool (*applies)(const ParallelConfig& config) = nullptr;
+  /// What plan.json must say beside it, where a field that may be left out does not always apply.
+  std::string_view applies_beside = {};
+};
+
+/// A field of a configuration. `Value` is its type there, `Pin` that of what a search may choose.
+template <class Value, class Pin, bool has_flag>
+struct ConfigField {
+  static constexpr bool kHasFlag = has_flag;
+  std::string_view key;  ///< In plan.json and --explain; with hyphens the flag.
+  Value ParallelConfig::*member;
+  Pin Pins::*pin;
+  FieldTraits traits;
+
+  /// The name in one-line configurations.
+  [[nodiscard]] constexpr std::string_view short_key() const {
+    return traits.short_key.empty() ? key : traits.short_key;
+  }
+  /// The key of the pins in an answer.
+  [[nodiscard]] constexpr std::string_view pins_key() const {
+    return traits.pins_key.empty() ? key : traits.pins_key;
+  }
+  [[nodiscard]] constexpr bool applies(const ParallelConfig& config) const {
+    return traits.applies == nullptr || traits.applies(config);
+  }
+  [[nodiscard]] bool is_usual(const ParallelConfig& config) const {
+    return config.*member == ParallelConfig{}.*member;
+  }
+};
+
+/// A field that a flag pins.
+template <class Value, class Pin>
+constexpr ConfigField<Value, Pin, true> flag_field(std::string_view key,
+                                                   Value ParallelConfig::*member, Pin Pins::*pin,
+                                                   const FieldTraits& traits) {
+  return {key, member, pin, traits};
+}
+/// A field that plans and --explain can name, and no flag.
+template <class Value, class Pin>
+constexpr ConfigField<Value, Pin, false> plain_field(std::string_view key,
+                                                     Value ParallelConfig::*member, Pin Pins::*pin,
+                                                     const FieldTraits& traits) {
+  return {key, member, pin, traits};
+}
+
+/// The spellings of a choice among a configuration's fields.
+template <class Choice>
+inline constexpr NamedValues<Choice> kSpellings;
+template <>
+inline constexpr NamedValues<ScheduleKind> kSpellings<ScheduleKind>{kScheduleNames};
+template <>
+inline constexpr NamedValues<Recompute> kSpellings<Recompute>{kRecomputeNames};
+template <>
+inline constexpr NamedValues<RecomputeMethod> kSpellings<RecomputeMethod>{kRecomputeMethodNames};
+template <>
+inline constexpr NamedValues<RankOrder> kSpellings<RankOrder>{kRankOrderNames};
+template <>
+inline constexpr NamedValues<Offload> kSpellings<Offload>{kOffloadNames};
+
+/// Every field of ParallelConfig, in the order of plan.json. To add one: its member there, its row
+/// here with what may be pinned in Pins, what a search tries of it in enumerate.cpp, its formula.
+inline constexpr std::tuple kConfigFields{
+    flag_field("tp", &ParallelConfig::tp, &Pins::tp,
+               {.label = "tensor parallel",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .help = "tensor-parallel sizes to consider: 8, or 4,8, or 2:16",
+                .run_column = {"tp", true}}),
+    flag_field("pp", &ParallelConfig::pp, &Pins::pp,
+               {.label = "pipeline parallel",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .help = "pipeline-parallel sizes",
+                .run_column = {"pp", true}}),
+    flag_field("dp", &ParallelConfig::dp, &Pins::dp,
+               {.label = "data parallel",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .help = "data-parallel sizes (default: all that divide the batch)",
+                .run_column = {"dp", true}}),
+    flag_field("cp", &ParallelConfig::cp, &Pins::cp,
+               {.label = "context parallel",
+                .is_always_written = true,
+                .help = "context-parallel sizes (default: 1, 2, 4 ... as far as the stack runs "
+                        "them and 2048 tokens are left to a GPU)",
+                .run_column = {"cp"},
+                .executes = "1"}),
+    flag_field("ep", &ParallelConfig::ep, &Pins::ep,
+               {.label = "expert parallel",
+                .is_always_written = true,
+                .help = "expert-parallel sizes (default: all that divide the experts)",
+                .run_column = {"ep"},
+                .executes = "1"}),
+    flag_field("etp", &ParallelConfig::etp, &Pins::etp,
+               {.label = "of each expert",
+                .help = "GPUs that share one expert (default: 1 and tp)",
+                .run_column = {"etp"},
+                .executes = "1"}),
+    flag_field(
+        "vpp", &ParallelConfig::vpp, &Pins::vpp,
+        {.is_always_written = true, .help = "model chunks per GPU", .run_column = {"vpp", true}}),
+    flag_field("micro_batch_size", &ParallelConfig::micro_batch_size, &Pins::micro_batch_size,
+               {.label = "microbatch",
+                .short_key = "b",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .help = "sequences per microbatch",
+                .run_column = {"mbs", true}}),
+    flag_field("schedule", &ParallelConfig::schedule, &Pins::schedules,
+               {.label = "schedule",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .group = FlagGroup::kSchedule,
+                .help = "whether the stack runs them or not (default: all that it runs)",
+                .pins_key = "schedules",
+                .run_column = {"schedule"}}),
+    flag_field("recompute", &ParallelConfig::recompute, &Pins::recompute,
+               {.label = "recomputation",
+                .is_always_printed = true,
+                .is_always_written = true,
+                .group = FlagGroup::kActivations,
+                .help = "none, selective, full, or several: none,full",
+                .run_column = {"recompute", true}}),
+    flag_field(
+        "recompute_modules", &ParallelConfig::recompute_modules, &Pins::recompute_modules,
+        {.short_key = "modules",
+         .group = FlagGroup::kActivations,
+         .help = "what selective is of: some of core_attn, moe_act, layernorm, mla_up_proj, mlp, "
+                 "moe, shared_experts, or op (default: core_attn, or what the stack does instead)",
+         .run_column = {"recompute_modules"},
+         .executes = "core_attn alone",
+         .applies = [](const ParallelConfig& c) { return c.recompute == Recompute::kSelective; },
+         .applies_beside = R"(recompute "selective")"}),
+    flag_field("recompute_num_layers", &ParallelConfig::recompute_num_layers,
+               &Pins::recompute_num_layers,
+               {.group = FlagGroup::kActivations,
+                .help = "layers that full is of, as --recompute-method says (default: all, one at "
+                        "a time)",
+                .high = kMostModelLayers,
+                .run_column = {"recompute_num_layers"},
+                .executes = "all layers, one at a time",
+                .applies = [](const ParallelConfig& c) { return c.recompute == Recompute::kFull; },
+                .applies_beside = R"(recompute "full")"}),
+    flag_field(
+        "recompute_method", &ParallelConfig::recompute_method, &Pins::recompute_method,
+        {.is_always_written = true,
+         .group = FlagGroup::kActivations,
+         .help = "with --recompute-num-layers: block (the first so many of each virtual stage), "
+                 "uniform (so many at a time), every (each so many-th) (default: block)",
+         .run_column = {"recompute_method"},
+         .applies = [](const ParallelConfig& c) { return c.recomputes_by_layers(); }}),
+    flag_field("sequence_parallel", &ParallelConfig::sequence_parallel, &Pins::sequence_parallel,
+               {.label = "sequence parallel",
+                .is_always_written = true,
+                .group = FlagGroup::kActivations,
+                .help = "on, off",
+                .run_column = {"seq_parallel"}}),
+    flag_field("zero_stage", &ParallelConfig::zero_stage, &Pins::zero_stage,
+               {.label = "ZeRO stage",
+                .short_key = "zero",
+                .is_always_written = true,
+                .group = FlagGroup::kSharding,
+                .help = "ZeRO stages: 0, 1, 2, 3",
+                .low = 0,
+                .high = kHighestZeroStage,
+                .run_column = {"zero"}}),
+    flag_field("dp_replicate", &ParallelConfig::dp_replicate, &Pins::dp_replicate,
+               {.label = "replicas of shards",
+                .group = FlagGroup::kSharding,
+                .help = "replicas of ZeRO's shards (default: 1, and with ZeRO 2 and 3 on one "
+                        "stage powers of two, where the stack runs them and each has a node)",
+                .run_column = {"dp_replicate"},
+                .executes = "1"}),
+    flag_field("reshard_after_forward", &ParallelConfig::reshard_after_forward,
+               &Pins::reshard_after_forward,
+               {.label = "gathered weights",
+                .group = FlagGroup::kSharding,
+                .help = "on, off: whether ZeRO-3 gathers weights again for the backward pass "
+                        "(default: on, and off where the stack runs it)",
+                .run_column = {"reshard_after_forward"}}),
+    flag_field("rank_order", &ParallelConfig::rank_order, &Pins::rank_orders,
+               {.label = "order of ranks",
+                .short_key = "order",
+                .is_always_written = true,
+                .group = FlagGroup::kPlacement,
+                .help = "which ranks are neighbours: tp-cp-ep-dp-pp, tp-cp-ep-pp-dp or both "
+                        "(default: the first)",
+                .pins_key = "rank_orders",
+                .executes = "tp-cp-ep-dp-pp"}),
+    flag_field("offload", &ParallelConfig::offload, &Pins::offload,
+               {.label = "in host memory",
+                .group = FlagGroup::kOffload,
+                .help = "what hosts hold: none, optimizer, activations, optimizer+activations, or "
+                        "several (default: none)",
+                .executes = "none"}),
+    flag_field("offload_num_layers", &ParallelConfig::offload_num_layers, &Pins::offload_num_layers,
+               {.group = FlagGroup::kOffload,
+                .help = "layers, the first, whose activations are offloaded (default: one to seven "
+                        "eighths, and all but the last)",
+                .high = kMostModelLayers,
+                .run_column = {"offload_num_layers"},
+                .executes = "0",
+                .applies = [](const ParallelConfig& c) { return offloads_activations(c.offload); },
+                .applies_beside = R"(offload "activations" or "optimizer+activations")"}),
+    plain_field("layers_per_stage", &ParallelConfig::layers_per_stage, &Pins::layers_per_stage,
+                {.short_key = "layers",
+                 .is_always_written = true,
+                 .low = 0,
+                 .run_column = {"layers_per_stage"}}),
+    plain_field(
+        "memory_limit", &ParallelConfig::memory_limit, &Pins::memory_limit,
+        {.short_key = "limit",
+         .is_always_written = true,
+         .high = 200'000'000,
+         .applies = [](const ParallelConfig& c) { return traits_of(c.schedule).is_searched; }})};
+
+/// Calls `visit` with every field, in the order of the table.
+template <class Visit>
+void for_each_config_field(Visit visit) {
+  std::apply([&](const auto&... field) { (visit(field), ...); }, kConfigFields);
+}
+
+/// Calls `visit` with every field that has a flag, in the order of their groups.
+template <class Visit>
+void for_each_flag(Visit visit) {
+  for (const FlagGroup group : kFlagGroups) {
+    for_each_config_field([&](const auto& field) {
+      if constexpr (std::remove_cvref_t<decltype(field)>::kHasFlag) {
+        if (field.traits.group == group) {
+          visit(field);
+        }
+      }
+    });
+  }
+}
+
+/// The value of a field as flags and one-line configurations spell it.
+[[nodiscard]] std::string spelled(int value);
+[[nodiscard]] std::string spelled(bool value);
+[[nodiscard]] std::string spelled(RecomputeModules value);
+/// "13,5x14,12": neighbours that are equal are counted.
+[[nodiscard]] std::string spelled(const std::vector<int>& value);
+[[nodiscard]] std::string spelled(const std::optional<int>& value);
+template <class Choice>
+[[nodiscard]] std::string spelled(Choice value) {
+  return std::string(name_of(value, kSpellings<Choice>));
+}
+
+/// Reads or writes the JSON of a field, by its type.
+template <class Fields>
+void describe_value(Fields& fields, const FieldTraits& traits, const std::string& key, int& value) {
+  fields.count(key, value, traits.low, traits.high);
+}
+template <class Fields>
+void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
+                    bool& value) {
+  fields.flag(key, value);
+}
+template <class Fields>
+void describe_value(Fields& fields, const FieldTraits& traits, const std::string& key,
+                    std::vector<int>& value) {
+  fields.counts(key, value, traits.low, traits.high);
+}
+template <class Fields>
+void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
+                    RecomputeModules& value) {
+  std::string text = to_string(value);
+  fields.text(key, text);
+  if constexpr (Fields::kIsReading) {
+    value = parse_recompute_modules(text, fields.place_of(key));
+  }
+}
+template <class Fields, class Choice>
+void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
+                    Choice& value) {
+  fields.choice(key, value, kSpellings<Choice>);
+}
+
+/// Reads what a flag or --explain pins of a field, by the type of its pin: "8", "4,8" or "2:16" of
+/// numbers, one or several names of choices. Throws Error at `place` for anything else.
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               IntegerRanges& pin);
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               std::optional<int>& pin);
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               std::optional<bool>& pin);
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               std::optional<RecomputeModules>& pin);
+/// Reads layers as spelled() writes them.
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               std::vector<int>& pin);
+template <class Choice>
+void parse_pin(std::string_view text, const FieldTraits& /*traits*/, const std::string& place,
+               std::optional<Choice>& pin) {
+  pin = kSpellings<Choice>[find_choice(text, names_of(kSpellings<Choice>), place)].value;
+}
+template <class Choice>
+void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
+               std::vector<Choice>& pin) {
+  while (true) {
+    const std::size_t comma = text.find(',');
+    std::optional<Choice> choice;
+    parse_pin(text.substr(0, comma), traits, place, choice);
+    if (!contains(pin, *choice)) {
+      pin.push_back(*choice);
+    }
+    if (comma == std::string_view::npos) {
+      return;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
+/// Whether a pin leaves its field free.
+[[nodiscard]] inline bool is_free(const IntegerRanges& pin) {
+  return pin.is_any();
+}
+template <class Value>
+[[nodiscard]] bool is_free(const std::vector<Value>& pin) {
+  return pin.empty();
+}
+template <class Value>
+[[nodiscard]] bool is_free(const std::optional<Value>& pin) {
+  return !pin.has_value();
+}
+
+}  // namespace ptdp
