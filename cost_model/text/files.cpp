@@ -15,26 +15,6 @@
 namespace ptdp {
 namespace {
 
-/// Closes its descriptor when it goes out of scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Descriptor open_descriptor(const std::filesystem::path& path, int flags) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
   return Descriptor(::open(path.c_str(), flags | O_CLOEXEC));
@@ -64,32 +44,34 @@ void fail_to_write(const std::filesystem::path& path, const char* step, const st
   throw Error(path.string() + ": cannot " + step + ": " + cause, ExitStatus::kOutputFailed);
 }
 
-std::string read_file(const std::filesystem::path& path, std::size_t limit) {
+RegularFile open_regular_file(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait for ever.
-  const Descriptor file = open_descriptor(path, O_RDONLY | O_NONBLOCK);
-  if (file.get() < 0) {
-    fail_to_read(path, std::string("cannot be read: ") + std::strerror(errno));
-  }
+  RegularFile file{.descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK)};
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) {
+  if (!file.descriptor.is_open() || ::fstat(file.descriptor.get(), &status) != 0) {
     fail_to_read(path, std::string("cannot be read: ") + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) {
     fail_to_read(path, S_ISDIR(status.st_mode) ? "expected a file, found a directory"
                                                : "expected a regular file, found a pipe or device");
   }
+  file.size = status.st_size;
+  return file;
+}
 
+std::string read_file(const std::filesystem::path& path, std::size_t limit) {
+  const RegularFile file = open_regular_file(path);
   const auto refuse_size = [&] {
     fail_to_read(path, "larger than the limit of " + std::to_string(limit) + " bytes");
   };
-  if (static_cast<std::uintmax_t>(status.st_size) > limit) {
+  if (static_cast<std::uintmax_t>(file.size) > limit) {
     refuse_size();
   }
 
   std::string content;
   std::string block(std::size_t{64} * 1024, '\0');
   while (true) {
-    const ssize_t count = ::read(file.get(), block.data(), block.size());
+    const ssize_t count = ::read(file.descriptor.get(), block.data(), block.size());
     if (count < 0 && errno == EINTR) {
       continue;
     }
@@ -103,6 +85,14 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
     if (content.size() > limit) {  // it grew since
       refuse_size();
     }
+  }
+}
+
+void sync_directory(const std::filesystem::path& path) noexcept {
+  const Descriptor directory = open_descriptor(path, O_RDONLY | O_DIRECTORY);
+  if (directory.is_open()) {
+    // Some file systems refuse to sync a directory; what is in it is whole either way.
+    (void)::fsync(directory.get());
   }
 }
 
@@ -148,13 +138,7 @@ void StagedFile::rename_onto_target() {
   if (!temporary_->rename_onto(target_)) {
     fail_to_write(path_, "rename onto it", std::strerror(errno));
   }
-
-  // The rename itself is durable only once the directory is synced. Some file systems refuse to
-  // sync a directory; the file is whole either way, so that is no failure.
-  const Descriptor synced = open_descriptor(target_.parent_path(), O_RDONLY | O_DIRECTORY);
-  if (synced.get() >= 0) {
-    (void)::fsync(synced.get());
-  }
+  sync_directory(target_.parent_path());  // the rename itself is durable only then
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {

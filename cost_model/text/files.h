@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "cost_model/text/descriptor.h"
 #include "cost_model/text/temporary_file.h"
 
 namespace ptdp {
@@ -23,8 +25,16 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
                                 const std::string& cause);
 
-/// The whole of a regular file. Throws Error when `path` is missing, unreadable, not a regular
-/// file (a directory, a pipe: never blocks on one) or larger than `limit` bytes.
+/// A file that is open for reading, with its size at that moment [B].
+struct RegularFile {
+  Descriptor descriptor;
+  std::int64_t size = 0;
+};
+/// Throws Error where `path` is missing, unreadable, a directory, a pipe or a device; never blocks
+/// on one.
+[[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path);
+
+/// The whole of a regular file. Throws Error as above, and where it is larger than `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,
                                     std::size_t limit = kLargestInputFile);
 
@@ -33,6 +43,9 @@ inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 /// Error(kOutputFailed), leaving the old file as it was; also where `path` is a directory, a pipe
 /// or a device.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// Puts the directory's entries on the disk, where the file system can.
+void sync_directory(const std::filesystem::path& path) noexcept;
 
 /// New content of a file, made piece by piece beside it until it is renamed onto it, as above;
 /// removed if it never is. All throw Error(kOutputFailed).

@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 
-int create(const std::filesystem::path& path) {
+Descriptor create(const std::filesystem::path& path) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.is_open()) {
     fail_to_write(path, "create", std::strerror(errno));
   }
-  return descriptor;
+  return file;
 }
 
 }  // namespace
@@ -70,18 +70,12 @@ FileDigest digest_of(const std::filesystem::path& path) {
 }
 
 ChecksummedFile::ChecksummedFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(create(path_)) {}
-
-ChecksummedFile::~ChecksummedFile() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
-}
+    : path_(std::move(path)), file_(create(path_)) {}
 
 void ChecksummedFile::append(std::span<const std::byte> bytes) {
   checksum_.add(bytes);
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) {
       continue;
     }
@@ -94,10 +88,10 @@ void ChecksummedFile::append(std::span<const std::byte> bytes) {
 }
 
 FileDigest ChecksummedFile::close() {
-  if (::fsync(descriptor_) != 0) {
+  if (::fsync(file_.get()) != 0) {
     fail_to_write(path_, "sync", std::strerror(errno));
   }
-  if (::close(std::exchange(descriptor_, -1)) != 0) {
+  if (!file_.close()) {
     fail_to_write(path_, "close", std::strerror(errno));
   }
   return {.name = path_.filename().string(), .bytes = size_, .xxh64 = checksum_.value()};
@@ -107,16 +101,6 @@ FileDigest write_checksummed(const std::filesystem::path& path, std::string_view
   ChecksummedFile file(path);
   file.append(std::as_bytes(std::span(content)));
   return file.close();
-}
-
-void sync_directory(const std::filesystem::path& path) noexcept {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor >= 0) {
-    // Some file systems refuse to sync a directory; what is in it is whole either way.
-    (void)::fsync(descriptor);
-    ::close(descriptor);
-  }
 }
 
 void replace_directory(const std::filesystem::path& from, const std::filesystem::path& to,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "cost_model/text/descriptor.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 
 struct XXH64_state_s;  // of xxhash.h
@@ -40,11 +41,6 @@ class ChecksummedFile {
  public:
   /// The file must not be there.
   explicit ChecksummedFile(std::filesystem::path path);
-  ChecksummedFile(const ChecksummedFile&) = delete;
-  ChecksummedFile& operator=(const ChecksummedFile&) = delete;
-  ChecksummedFile(ChecksummedFile&&) = delete;
-  ChecksummedFile& operator=(ChecksummedFile&&) = delete;
-  ~ChecksummedFile();
 
   /// Bytes so far.
   [[nodiscard]] std::int64_t size() const { return size_; }
@@ -54,16 +50,13 @@ class ChecksummedFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor file_;
   std::int64_t size_ = 0;
   Checksum checksum_;
 };
 
 /// A whole file at once.
 FileDigest write_checksummed(const std::filesystem::path& path, std::string_view content);
-
-/// Puts the directory's entries on the disk, where the file system can.
-void sync_directory(const std::filesystem::path& path) noexcept;
 
 /// Moves a directory to the place of another. One that is there goes `aside`, in one step where the
 /// file system can exchange two names, and is removed. Throws Error(kOutputFailed).

@@ -146,7 +146,7 @@ void ControlChannel::exchange() {
   }
   last_look_ = now;
   if (hub_) {
-    while (std::optional<Socket> socket = accept_next(hub_->listening_.socket)) {
+    while (std::optional<Descriptor> socket = accept_next(hub_->listening_.socket)) {
       peers_.push_back(std::make_unique<Peer>(LineSocket(std::move(*socket))));
       peers_.back()->heard = now;
     }

@@ -28,7 +28,7 @@ constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
 
 /// Connected, or why not.
 struct Attempt {
-  Socket socket;
+  Descriptor socket;
   std::string answer;
 };
 
@@ -105,7 +105,8 @@ std::vector<std::string> LineSocket::receive() {
   return lines;
 }
 
-Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port, Seconds timeout) {
+Descriptor connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
+                      Seconds timeout) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(timeout.value()));
   std::chrono::milliseconds pause = kFirstPause;

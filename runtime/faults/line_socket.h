@@ -15,7 +15,7 @@ class LineSocket {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
-  explicit LineSocket(Socket socket) : socket_(std::move(socket)) {}
+  explicit LineSocket(Descriptor socket) : socket_(std::move(socket)) {}
 
   [[nodiscard]] int descriptor() const { return socket_.get(); }
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
@@ -30,14 +30,14 @@ class LineSocket {
   void close() noexcept { socket_.close(); }
 
  private:
-  Socket socket_;
+  Descriptor socket_;
   std::string unsent_;
   std::string received_;
 };
 
 /// Tries the addresses ("10.0.0.1", "fd00::1", in turn, again and again) until one answers. Throws
 /// Error(kRuntimeFault) naming all of them with what they said, once `timeout` has passed.
-[[nodiscard]] Socket connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
-                                Seconds timeout);
+[[nodiscard]] Descriptor connect_to(const std::vector<std::string>& addresses, std::uint16_t port,
+                                    Seconds timeout);
 
 }  // namespace ptdp

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/descriptor.h"
 #include "runtime/data/megatron_index.h"
 #include "runtime/data/token_file.h"
 #include "tests/fuzz/fuzzing.h"
@@ -18,20 +19,15 @@ constexpr int kVocabSize = 50'257;
 /// A file that is nowhere but in memory.
 class MemoryFile {
  public:
-  explicit MemoryFile(std::string_view content) : descriptor_(::memfd_create("tokens", 0)) {
-    require(::write(descriptor_, content.data(), content.size()) ==
+  explicit MemoryFile(std::string_view content) : file_(::memfd_create("tokens", 0)) {
+    require(::write(file_.get(), content.data(), content.size()) ==
             static_cast<ssize_t>(content.size()));
   }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  MemoryFile(MemoryFile&&) = delete;
-  MemoryFile& operator=(MemoryFile&&) = delete;
-  ~MemoryFile() { ::close(descriptor_); }
 
-  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
 
  private:
-  int descriptor_;
+  Descriptor file_;
 };
 
 void check_tokens(const MemoryFile& memory, std::string_view content) {

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "cost_model/text/descriptor.h"
+
 namespace ptdp {
 namespace {
 
@@ -27,32 +29,6 @@ void check(int error, const char* what) {
     throw std::system_error(error, std::generic_category(), what);
   }
 }
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-
-  [[nodiscard]] int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-};
 
 struct Pipe {
   Descriptor reader;

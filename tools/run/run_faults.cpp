@@ -157,25 +157,24 @@ std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
 }
 
 SavingLock::SavingLock(const std::filesystem::path& directory) {
-  const std::string file = (directory / ".lock").string();
+  const std::string path = (directory / ".lock").string();
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) {
-    throw Error(file + ": cannot create: " + std::strerror(errno), ExitStatus::kOutputFailed);
+  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file_.is_open()) {
+    throw Error(path + ": cannot create: " + std::strerror(errno), ExitStatus::kOutputFailed);
   }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
     const std::string owner = std::to_string(::getpid()) + '\n';
-    if (::ftruncate(descriptor_, 0) != 0 ||
-        ::pwrite(descriptor_, owner.data(), owner.size(), 0) < 0) {
+    if (::ftruncate(file_.get(), 0) != 0 ||
+        ::pwrite(file_.get(), owner.data(), owner.size(), 0) < 0) {
       // The owner is told for people alone.
     }
     return;
   }
   const int cause = errno;
   std::array<char, 32> owner{};
-  const ssize_t length = ::pread(descriptor_, owner.data(), owner.size() - 1, 0);
-  ::close(descriptor_);
-  descriptor_ = -1;
+  const ssize_t length = ::pread(file_.get(), owner.data(), owner.size() - 1, 0);
+  file_.close();
   if (cause != EWOULDBLOCK) {
     return;  // a file system without locks
   }
@@ -187,12 +186,6 @@ SavingLock::SavingLock(const std::filesystem::path& directory) {
       fmt::format("--save: another run saves into {}{}; expected a directory of its own",
                   in_quotes(directory.string()), process.empty() ? "" : ": process " + process),
       ExitStatus::kOutputFailed);
-}
-
-SavingLock::~SavingLock() {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
 }
 
 void check_saved_steps(const std::filesystem::path& directory, std::int64_t first_step,

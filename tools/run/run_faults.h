@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/descriptor.h"
 #include "runtime/faults/fault_injection.h"
 #include "runtime/run/training_run.h"
 #include "tools/run/run_plan.h"
@@ -39,14 +40,9 @@ void add_predicted(DeadlineRule& rule, const PreparedRun& run);
 class SavingLock {
  public:
   explicit SavingLock(const std::filesystem::path& directory);
-  SavingLock(const SavingLock&) = delete;
-  SavingLock& operator=(const SavingLock&) = delete;
-  SavingLock(SavingLock&&) = delete;
-  SavingLock& operator=(SavingLock&&) = delete;
-  ~SavingLock();
 
  private:
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 /// Refuses to save steps of a run that begins at `first_step` below later ones of another run,

@@ -20,18 +20,18 @@
 namespace ptdp {
 namespace {
 
-Socket new_stream(int family) {
-  return Socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor new_stream(int family) {
+  return Descriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-void set_option(const Socket& socket, int level, int option, int value) {
+void set_option(const Descriptor& socket, int level, int option, int value) {
   ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
 /// Small messages leave at once, and where nothing is under way a host that vanished is noticed
 /// after a minute. (With something under way the system gives up after a quarter of an hour; a
 /// process that is merely stopped must not be given up.)
-void prepare_connection(const Socket& socket) {
+void prepare_connection(const Descriptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 30);
@@ -99,20 +99,6 @@ int try_to_listen(SocketAddress address, Listening& listening) {
 
 }  // namespace
 
-Socket::Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
-
-void Socket::close() noexcept {
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-    descriptor_ = -1;
-  }
-}
-
 Listening listen_on(std::uint16_t port, const std::string& address) {
   Listening listening{.address = address};
   int fault = EADDRNOTAVAIL;
@@ -132,8 +118,8 @@ Listening listen_on(std::uint16_t port, const std::string& address) {
   return listening;
 }
 
-std::optional<Socket> accept_next(const Socket& listening) {
-  Socket socket(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+std::optional<Descriptor> accept_next(const Descriptor& listening) {
+  Descriptor socket(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open()) {
     return std::nullopt;
   }
@@ -160,7 +146,7 @@ std::string to_text(const SocketAddress& address) {
   return result;
 }
 
-std::string peer_address(const Socket& socket) {
+std::string peer_address(const Descriptor& socket) {
   SocketAddress address;
   address.length = sizeof address.storage;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the system's way
@@ -168,7 +154,7 @@ std::string peer_address(const Socket& socket) {
   return ::getpeername(socket.get(), place, &address.length) == 0 ? to_text(address) : "";
 }
 
-std::string local_address(const Socket& socket) {
+std::string local_address(const Descriptor& socket) {
   SocketAddress address;
   address.length = sizeof address.storage;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the system's way

@@ -8,30 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/descriptor.h"
+
 namespace ptdp {
-
-/// Owns a descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  Socket(Socket&& other) noexcept;
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket() { close(); }
-
-  [[nodiscard]] int get() const { return descriptor_; }
-  [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
-  void close() noexcept;
-
- private:
-  int descriptor_ = -1;
-};
 
 /// A socket that takes connections.
 struct Listening {
-  Socket socket;
+  Descriptor socket;
   std::uint16_t port = 0;
   std::string address;  ///< Of this host; empty: all.
 };
@@ -39,7 +22,7 @@ struct Listening {
 /// system's choice. Throws Error(kRuntimeFault) with the port.
 [[nodiscard]] Listening listen_on(std::uint16_t port, const std::string& address = {});
 /// The next connection, if one waits; else `errno` is accept(2)'s.
-[[nodiscard]] std::optional<Socket> accept_next(const Socket& listening);
+[[nodiscard]] std::optional<Descriptor> accept_next(const Descriptor& listening);
 
 /// Where a socket of a host is reached.
 struct SocketAddress {
@@ -49,9 +32,9 @@ struct SocketAddress {
 /// "10.0.0.1", "fd00::1"; empty where it is neither.
 [[nodiscard]] std::string to_text(const SocketAddress& address);
 /// The address of the other side of a connection.
-[[nodiscard]] std::string peer_address(const Socket& socket);
+[[nodiscard]] std::string peer_address(const Descriptor& socket);
 /// The address of this side of a connection.
-[[nodiscard]] std::string local_address(const Socket& socket);
+[[nodiscard]] std::string local_address(const Descriptor& socket);
 /// Whether an address, or the name of one, is of this host alone: "127.0.0.1", "::1", "localhost".
 [[nodiscard]] bool is_loopback(const std::string& address);
 
@@ -74,10 +57,10 @@ class PendingConnection {
   /// Why it failed, in the system's words.
   [[nodiscard]] const std::string& fault() const { return fault_; }
   /// Once it is connected.
-  [[nodiscard]] Socket take() { return std::move(socket_); }
+  [[nodiscard]] Descriptor take() { return std::move(socket_); }
 
  private:
-  Socket socket_;
+  Descriptor socket_;
   std::string fault_;
 };
 

@@ -24,7 +24,7 @@ class TcpConnection {
   static constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
   /// `pool` outlives it.
-  TcpConnection(Socket socket, PacketPool& pool) : socket_(std::move(socket)), pool_(&pool) {}
+  TcpConnection(Descriptor socket, PacketPool& pool) : socket_(std::move(socket)), pool_(&pool) {}
 
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
   [[nodiscard]] int descriptor() const { return socket_.get(); }
@@ -45,7 +45,7 @@ class TcpConnection {
   [[nodiscard]] bool fill(std::byte* to, std::int64_t size);
   [[nodiscard]] bool take_header(std::int64_t most);
 
-  Socket socket_;
+  Descriptor socket_;
   PacketPool* pool_;
   std::deque<Packet> unsent_;
   std::int64_t sent_ = 0;  ///< Of the first of them [B].

@@ -38,7 +38,7 @@ TcpEngine::TcpEngine(const TcpJobOptions& options) {
   allow_many_connections();
   meeting_ = meet(options, pool());
   complete_since_ = Clock::now();
-  events_ = Socket(::epoll_create1(EPOLL_CLOEXEC));
+  events_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!events_.is_open()) {
     throw Error(std::string("cannot watch connections: ") + std::strerror(errno),
                 ExitStatus::kRuntimeFault);
@@ -162,7 +162,7 @@ void TcpEngine::progress() {
 }
 
 void TcpEngine::accept_all() {
-  while (std::optional<Socket> socket = accept_next(meeting_.listening.socket)) {
+  while (std::optional<Descriptor> socket = accept_next(meeting_.listening.socket)) {
     inlets_.push_back(
         std::make_unique<Inlet>(Inlet{.connection = TcpConnection(std::move(*socket), pool())}));
     ++num_strangers_;

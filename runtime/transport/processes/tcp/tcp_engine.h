@@ -73,7 +73,7 @@ class TcpEngine final : public ProcessEngine {
 
   Meeting meeting_;
   Clock::time_point complete_since_;
-  Socket events_;  ///< An epoll of the listening socket and of all inlets.
+  Descriptor events_;  ///< An epoll of the listening socket and of all inlets.
   std::vector<std::unique_ptr<Inlet>> inlets_;
   std::map<int, Inlet*> of_meeting_;  ///< By rank.
   std::map<int, TcpRoute> routes_;    ///< By rank.

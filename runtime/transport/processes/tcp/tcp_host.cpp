@@ -144,7 +144,7 @@ class Host {
 
   /// False where the system has no descriptor left for the next guest.
   bool let_in() {
-    while (std::optional<Socket> socket = accept_next(listening_.socket)) {
+    while (std::optional<Descriptor> socket = accept_next(listening_.socket)) {
       guests_.push_back({.connection = TcpConnection(std::move(*socket), *pool_)});
     }
     return errno != EMFILE && errno != ENFILE;

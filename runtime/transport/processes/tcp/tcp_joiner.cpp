@@ -83,7 +83,7 @@ class Joiner {
       note_fault(state == PendingConnection::State::kFailed ? pending.fault() : "no answer");
       return std::nullopt;
     }
-    Socket socket = pending.take();
+    Descriptor socket = pending.take();
     listen_where_reached(local_address(socket));
     TcpConnection connection(std::move(socket), *pool_);
     TcpProof proof{.hello = to_text(own_hello(*options_, listening_)), .answer = random_digits()};

@@ -37,7 +37,7 @@ inline TcpJobOptions with_timeout(TcpJobOptions options, double seconds) {
 }
 
 /// Connects as soon as somebody listens.
-inline Socket connected_to(std::uint16_t port) {
+inline Descriptor connected_to(std::uint16_t port) {
   while (true) {
     PendingConnection pending(resolve("127.0.0.1", port).addresses.at(0));
     if (pending.look(1000) == PendingConnection::State::kConnected) {
@@ -47,7 +47,7 @@ inline Socket connected_to(std::uint16_t port) {
   }
 }
 
-inline void say(const Socket& socket, const std::string& text) {
+inline void say(const Descriptor& socket, const std::string& text) {
   EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(text.size()));
 }

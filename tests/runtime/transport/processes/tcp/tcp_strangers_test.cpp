@@ -105,7 +105,7 @@ TEST(Meeting, TakesAProcessThatHungUpAndCameAgain) {
   const std::uint16_t port = free_port();
   const RankZero zero(port, 256);
   PacketPool pool;
-  { const Socket listens = connected_to(port); }
+  { const Descriptor listens = connected_to(port); }
   zero.send(SIGSTOP);
   { const TcpConnection former = guest_with(to_text(strange_hello(1, 2)), port, pool); }
   TcpConnection again = guest_with(to_text(strange_hello(1, 2)), port, pool);
@@ -118,7 +118,7 @@ TEST(Meeting, TakesTheLastConnectionOfAProcess) {
   const std::uint16_t port = free_port();
   const RankZero zero(port, 256);
   PacketPool pool;
-  { const Socket listens = connected_to(port); }
+  { const Descriptor listens = connected_to(port); }
   zero.send(SIGSTOP);
   TcpConnection former = guest_with(to_text(strange_hello(1, 2)), port, pool);
   TcpConnection again = guest_with(to_text(strange_hello(1, 2)), port, pool);
@@ -134,7 +134,7 @@ TEST(Meeting, HasRoomForItsProcessesAmongIdleStrangers) {
 #endif
   const std::uint16_t port = free_port();
   const RankZero zero(port, 40);
-  std::vector<Socket> idle;
+  std::vector<Descriptor> idle;
   idle.reserve(100);
   for (int i = 0; i < 100; ++i) {
     idle.push_back(connected_to(port));
@@ -145,7 +145,7 @@ TEST(Meeting, HasRoomForItsProcessesAmongIdleStrangers) {
 TEST(Meeting, IsOnlyWhereTheAddressPoints) {
   const std::uint16_t port = free_port();
   auto zero = joining(with_timeout(tcp_options(0, 2, port), 1.0));
-  { const Socket listens = connected_to(port); }
+  { const Descriptor listens = connected_to(port); }
   PendingConnection elsewhere(resolve("127.0.0.2", port).addresses.at(0));
   EXPECT_EQ(elsewhere.look(1000), PendingConnection::State::kFailed);
   EXPECT_NE(zero.get(), "");
@@ -210,7 +210,7 @@ TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
   const Listening stranger = listen_on(0, "127.0.0.1");
   auto one = joining(with_secret(tcp_options(1, 3, stranger.port), "xyzzy"));
   PacketPool pool;
-  std::optional<Socket> socket;
+  std::optional<Descriptor> socket;
   while (!socket) {
     socket = accept_next(stranger.socket);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -236,17 +236,17 @@ TEST(Meeting, RefusesProcessesOfAnotherJobAndGoesOn) {
 TEST(Meeting, SurvivesStrangers) {
   const std::uint16_t port = free_port();
   auto zero = joining(tcp_options(0, 3, port));
-  const Socket browser = connected_to(port);
+  const Descriptor browser = connected_to(port);
   say(browser,
       "GET / HTTP/1.1\r\nHost: somewhere\r\nUser-Agent: a scanner of ports, and no process "
       "of any job\r\n\r\n");
   PacketHeader large{.size = std::int64_t{1} << 50, .kind = PacketHeader::Kind::kText};
   std::string block(Packet::kBlockBytes, '\0');
   std::memcpy(block.data(), &large, sizeof large);
-  const Socket greedy = connected_to(port);
+  const Descriptor greedy = connected_to(port);
   say(greedy, block);
-  const Socket silent = connected_to(port);
-  { const Socket gone = connected_to(port); }
+  const Descriptor silent = connected_to(port);
+  { const Descriptor gone = connected_to(port); }
   {
     PacketPool pool;
     TcpConnection quitter(connected_to(port), pool);
