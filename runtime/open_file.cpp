@@ -3,11 +3,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 namespace ptdp {
+namespace {
+
+/// The size of a file [B]; `otherwise` where the system does not say.
+std::int64_t size_of(const Descriptor& file, std::int64_t otherwise) {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 ? status.st_size : otherwise;
+}
+
+}  // namespace
 
 OpenFile::OpenFile(const std::filesystem::path& path)
     : path_(path), file_(open_regular_file(path)) {}
@@ -22,8 +33,10 @@ void OpenFile::read(std::int64_t offset, std::span<std::byte> bytes) const {
       fail_to_read(path_, std::string("cannot be read: ") + std::strerror(errno));
     }
     if (count == 0) {
-      fail_to_read(path_, "ends at byte " + std::to_string(offset) + ", expected " +
-                              std::to_string(bytes.size()) + " bytes more");
+      const std::int64_t wanted = offset + std::ssize(bytes);
+      const std::int64_t end = std::min(offset, size_of(file_.descriptor, offset));
+      fail_to_read(path_, "ends at byte " + std::to_string(end) + ", expected " +
+                              std::to_string(wanted - end) + " bytes more");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(count));
     offset += count;

@@ -42,6 +42,15 @@ TEST(OpenFile, SaysWhereItEndsAndWhatIsMissing) {
   const OpenFile file(path);
   EXPECT_EQ(read_at(file, 6, 7), path.string() + ": ends at byte 10, expected 3 bytes more");
   EXPECT_EQ(read_at(file, 10, 1), path.string() + ": ends at byte 10, expected 1 bytes more");
+  EXPECT_EQ(read_at(file, 25, 5), path.string() + ": ends at byte 10, expected 20 bytes more");
+}
+
+TEST(OpenFile, SaysWhereAFileEndsThatWasCutSince) {
+  const TemporaryDirectory directory;
+  const auto path = directory.file("digits", "0123456789");
+  const OpenFile file(path);
+  std::filesystem::resize_file(path, 4);
+  EXPECT_EQ(read_at(file, 8, 2), path.string() + ": ends at byte 4, expected 6 bytes more");
 }
 
 TEST(OpenFile, RefusesWhatIsNoFile) {
