@@ -15,6 +15,12 @@ namespace ptdp {
       .count();
 }
 
+/// A time as the steady clock counts it.
+[[nodiscard]] inline std::chrono::steady_clock::duration steady_duration(Seconds time) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(time.value()));
+}
+
 /// A time in nanoseconds, cut.
 [[nodiscard]] inline std::int64_t nanoseconds(Seconds time) {
   return static_cast<std::int64_t>(time.value() * 1e9);

@@ -2,86 +2,85 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <random>
-#include <sstream>
 #include <utility>
 
 #include "cost_model/error.h"
 #include "runtime/faults/control_message.h"
 #include "runtime/named_thread.h"
 #include "runtime/steady_clock.h"
+#include "runtime/transport/processes/tcp/keyed_digest.h"
 
 namespace ptdp {
 namespace {
 
-constexpr int kPollInterval = 50;                          // [ms]
 constexpr std::int64_t kBeatInterval = 100'000'000;        // [ns]
 constexpr std::int64_t kLongestPollPause = 1'000'000'000;  // [ns] of a thread that polls
 constexpr std::chrono::milliseconds kLongestGoodbye{200};
-constexpr std::size_t kMostAddresses = 8;
 constexpr Seconds kStrangersPatience{30.0};
 
-std::uint64_t new_secret() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+[[noreturn]] void fail(const std::string& what) {
+  throw Error("control channel: " + what, ExitStatus::kRuntimeFault);
+}
+
+/// Tries the hub's addresses in turn, again and again, until one answers.
+Descriptor connect_to(const MetProcess& hub, Seconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + steady_duration(timeout);
+  std::vector<std::string> addresses = hub.addresses;
+  if (hub.host == as_word(own_host_name())) {  // the shortest way first
+    std::stable_partition(addresses.begin(), addresses.end(), is_loopback);
+  }
+  Retries retries(end);
+  std::string answers;
+  do {
+    answers.clear();
+    for (const std::string& address : addresses) {
+      const Resolution found = resolve(address, hub.port);
+      Attempt attempt = found.addresses.empty() ? Attempt{.fault = found.fault}
+                                                : try_to_connect(found.addresses.front(), end);
+      if (attempt.socket.is_open()) {
+        return std::move(attempt.socket);
+      }
+      answers +=
+          fmt::format("{}{}:{}: {}", answers.empty() ? "" : "; ", address, hub.port, attempt.fault);
+    }
+  } while (retries.wait());
+  fail(fmt::format("cannot connect to the process of rank 0 within {:.3g} s ({})", timeout.value(),
+                   answers));
 }
 
 }  // namespace
 
-std::string to_line(const HubAddress& address) {
-  std::string line = fmt::format("{} {} {}", address.secret, address.port,
-                                 address.host.empty() ? "?" : address.host.substr(0, 255));
-  for (std::size_t i = 0; i < std::min(address.addresses.size(), kMostAddresses); ++i) {
-    line += ' ' + address.addresses[i];
+TcpTable parse_hub_table(const std::string& text) {
+  std::optional<TcpTable> table = parse_table_text(text);
+  if (!table || table->processes.size() != 1 || table->processes[0].addresses.empty()) {
+    fail("expected the address of rank 0's process, got \"" + text + '"');
   }
-  return line;
-}
-
-HubAddress parse_hub_address(const std::string& line) {
-  std::istringstream words(line);
-  HubAddress address;
-  words >> address.secret >> address.port >> address.host;
-  for (std::string each; words >> each;) {
-    address.addresses.push_back(each);
-  }
-  if (address.port == 0 || address.addresses.empty()) {
-    throw Error("control channel: expected the address of rank 0's process, got \"" + line + '"',
-                ExitStatus::kRuntimeFault);
-  }
-  return address;
+  return std::move(*table);
 }
 
 ControlHub::ControlHub(const std::string& address)
     : listening_(listen_on(0, address)),
-      address_{.secret = new_secret(),
-               .port = listening_.port,
-               .host = own_host_name(),
-               .addresses = address.empty() ? own_addresses() : std::vector{address}} {}
+      table_{.secret = random_digits(), .processes = {own_process(listening_)}} {}
 
 ControlChannel::ControlChannel(ControlOptions options, ControlHub hub)
     : options_(std::move(options)),
       hub_(std::move(hub)),
-      secret_(hub_->address().secret),
+      secret_(hub_->table().secret),
       started_(now_ns()),
       last_look_(started_) {
   thread_ = named_thread("control", [this] { run(); });
 }
 
-ControlChannel::ControlChannel(ControlOptions options, const HubAddress& hub)
+ControlChannel::ControlChannel(ControlOptions options, const TcpTable& hub)
     : options_(std::move(options)), secret_(hub.secret), started_(now_ns()), last_look_(started_) {
-  std::vector<std::string> addresses = hub.addresses;
-  if (hub.host == own_host_name()) {  // the shortest way first
-    std::stable_partition(addresses.begin(), addresses.end(), is_loopback);
-  }
-  peers_.push_back(std::make_unique<Peer>(
-      LineSocket(connect_to(addresses, hub.port, options_.connect_timeout))));
+  const MetProcess& process = hub.processes.front();
+  peers_.push_back(std::make_unique<Peer>(connect_to(process, options_.connect_timeout), pool_));
   peers_.front()->first_rank = 0;
-  peers_.front()->who = "its process on " + hub.host;
+  peers_.front()->who = "its process on " + process.host;
   peers_.front()->heard = now_ns();
   greet(*peers_.front());
   thread_ = named_thread("control", [this] { run(); });
@@ -111,11 +110,7 @@ std::vector<RankActivity> ControlChannel::activities() const {
 }
 
 void ControlChannel::greet(Peer& peer) {
-  peer.socket.send(to_line(Hello{.secret = secret_,
-                                 .first_rank = options_.first_rank,
-                                 .process = ::getpid(),
-                                 .host = own_host_name()}),
-                   /*may_be_lost=*/false);
+  peer.connection.send_text(to_text(own_greeting(secret_, options_.first_rank, peer.first_rank)));
 }
 
 void ControlChannel::run() {
@@ -147,7 +142,7 @@ void ControlChannel::exchange() {
   last_look_ = now;
   if (hub_) {
     while (std::optional<Descriptor> socket = accept_next(hub_->listening_.socket)) {
-      peers_.push_back(std::make_unique<Peer>(LineSocket(std::move(*socket))));
+      peers_.push_back(std::make_unique<Peer>(std::move(*socket), pool_));
       peers_.back()->heard = now;
     }
   }
@@ -157,18 +152,18 @@ void ControlChannel::exchange() {
     own = std::exchange(to_spread_, std::nullopt);
   }
   if (own) {
-    tell_all(fault_line(*own), /*may_be_lost=*/false, nullptr);
+    tell_all(fault_text(*own), /*may_be_lost=*/false, nullptr);
   }
   if (now - last_beat_ >= kBeatInterval) {
     last_beat_ = now;
-    tell_all(beat_line(options_.activities ? options_.activities() : std::vector<RankActivity>(),
+    tell_all(beat_text(options_.activities ? options_.activities() : std::vector<RankActivity>(),
                        now_ns()),
              /*may_be_lost=*/true, nullptr);
   }
   for (const auto& peer : peers_) {
     look_at(*peer, now);
   }
-  std::erase_if(peers_, [](const auto& peer) { return !peer->socket.is_open(); });
+  std::erase_if(peers_, [](const auto& peer) { return !peer->connection.is_open(); });
   look_for_missing(now);
 }
 
@@ -182,13 +177,13 @@ void ControlChannel::say_goodbye() {
     }
   }
   if (own) {
-    tell_all(fault_line(*own), /*may_be_lost=*/false, nullptr);
+    tell_all(fault_text(*own), /*may_be_lost=*/false, nullptr);
   }
   const auto end = std::chrono::steady_clock::now() + kLongestGoodbye;
   for (const auto& peer : peers_) {
-    while (peer->socket.has_unsent() && std::chrono::steady_clock::now() < end) {
+    while (peer->connection.has_unsent() && std::chrono::steady_clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      peer->socket.flush();
+      peer->connection.flush();
     }
   }
 }
@@ -199,31 +194,33 @@ void ControlChannel::wait_for_input() {
     polled.push_back({.fd = hub_->listening_.socket.get(), .events = POLLIN, .revents = 0});
   }
   for (const auto& peer : peers_) {
-    polled.push_back({.fd = peer->socket.descriptor(), .events = POLLIN, .revents = 0});
+    polled.push_back({.fd = peer->connection.descriptor(), .events = POLLIN, .revents = 0});
   }
-  ::poll(polled.data(), polled.size(), kPollInterval);
+  ::poll(polled.data(), polled.size(), kPollMilliseconds);
 }
 
-void ControlChannel::tell_all(const std::string& line, bool may_be_lost, const Peer* but) {
+/// What may be lost does not queue behind anything else: the other side does not read.
+void ControlChannel::tell_all(const std::string& text, bool may_be_lost, const Peer* but) {
   for (const auto& peer : peers_) {
-    if (peer.get() != but && peer->first_rank >= 0) {
-      peer->socket.send(line, may_be_lost);
+    if (peer.get() != but && peer->first_rank >= 0 &&
+        !(may_be_lost && peer->connection.has_unsent())) {
+      peer->connection.send_text(text);
     }
   }
 }
 
 void ControlChannel::look_at(Peer& peer, std::int64_t now) {
-  peer.socket.flush();
-  for (const std::string& line : peer.socket.receive()) {
-    take(peer, line, now);
+  peer.connection.flush();
+  while (const auto text = peer.connection.receive_text(TcpConnection::kMostOfStranger)) {
+    take(peer, *text, now);
   }
   if (peer.first_rank < 0 || peer.said_goodbye) {
     if (now - peer.heard > nanoseconds(std::min(options_.connect_timeout, kStrangersPatience))) {
-      peer.socket.close();  // no process of ours
+      peer.connection.close();  // no process of ours
     }
     return;
   }
-  if (!peer.socket.is_open()) {
+  if (!peer.connection.is_open()) {
     return blame(peer, "has ended");
   }
   if (now - peer.heard > nanoseconds(options_.longest_silence)) {
@@ -232,33 +229,33 @@ void ControlChannel::look_at(Peer& peer, std::int64_t now) {
   }
 }
 
-void ControlChannel::take(Peer& peer, const std::string& line, std::int64_t now) {
+void ControlChannel::take(Peer& peer, const std::string& text, std::int64_t now) {
+  const std::optional<TcpGreeting> greeting = parse_greeting_text(text);
+  if (greeting) {
+    peer.who = fmt::format("its process {} on {}", greeting->process, greeting->host);
+  }
   if (peer.first_rank < 0) {
-    const std::optional<Hello> hello = parse_hello(line);
-    const bool is_ours = hello && hello->secret == secret_ && hello->first_rank > 0 &&
-                         std::none_of(peers_.begin(), peers_.end(), [&](const auto& other) {
-                           return other->first_rank == hello->first_rank;
-                         });
+    const bool is_ours =
+        greeting && greeting->opens(secret_, options_.first_rank) && greeting->from > 0 &&
+        std::none_of(peers_.begin(), peers_.end(),
+                     [&](const auto& other) { return other->first_rank == greeting->from; });
     if (!is_ours) {
-      return peer.socket.close();
+      return peer.connection.close();
     }
-    peer.first_rank = hello->first_rank;
-    peer.who = fmt::format("its process {} on {}", hello->process, hello->host);
+    peer.first_rank = greeting->from;
     peer.heard = now;
     joined_.insert(peer.first_rank);
     return greet(peer);
   }
-  if (line == kGoodbye) {
+  if (text == kGoodbye) {
     peer.said_goodbye = true;
     peer.activities.clear();
-  } else if (std::optional<RunFault> fault = parse_fault(line)) {
+  } else if (std::optional<RunFault> fault = parse_fault(text)) {
     fault->is_told_elsewhere = true;
     note_fault(*fault, &peer);
-  } else if (std::optional<std::vector<RankActivity>> activities = parse_beat(line, now)) {
+  } else if (std::optional<std::vector<RankActivity>> activities = parse_beat(text, now)) {
     peer.activities = std::move(*activities);
-  } else if (const std::optional<Hello> hello = parse_hello(line)) {
-    peer.who = fmt::format("its process {} on {}", hello->process, hello->host);
-  } else {
+  } else if (!greeting) {
     return blame(peer, "sent what is no message of ptdp-run");
   }
   peer.heard = now;
@@ -303,7 +300,7 @@ void ControlChannel::note_fault(const RunFault& fault, const Peer* from) {
     fault_ = fault;
   }
   if (hub_) {
-    tell_all(fault_line(fault), /*may_be_lost=*/false, from);
+    tell_all(fault_text(fault), /*may_be_lost=*/false, from);
   }
 }
 

@@ -12,8 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/faults/line_socket.h"
 #include "runtime/faults/watchdog.h"
+#include "runtime/transport/processes/tcp/tcp_connection.h"
+#include "runtime/transport/processes/tcp/tcp_hello.h"
 
 namespace ptdp {
 
@@ -28,28 +29,20 @@ struct ControlOptions {
   std::function<std::vector<RankActivity>()> activities;
 };
 
-/// Where the hub listens.
-struct HubAddress {
-  std::uint64_t secret = 0;
-  std::uint16_t port = 0;
-  std::string host;
-  std::vector<std::string> addresses;
-};
-[[nodiscard]] std::string to_line(const HubAddress& address);
-/// Throws Error(kRuntimeFault) for what is no such line.
-[[nodiscard]] HubAddress parse_hub_address(const std::string& line);
+/// The table of the hub alone, as to_text() wrote it. Throws Error(kRuntimeFault) for another text.
+[[nodiscard]] TcpTable parse_hub_table(const std::string& text);
 
-/// Listens from its construction on; its address is then spread by what the processes share.
+/// Listens from its construction on; its table is then spread by what the processes share.
 class ControlHub {
  public:
   /// Listens at this address of this host; empty: at all. Throws Error(kRuntimeFault).
   explicit ControlHub(const std::string& address = {});
-  [[nodiscard]] const HubAddress& address() const { return address_; }
+  [[nodiscard]] const TcpTable& table() const { return table_; }
 
  private:
   friend class ControlChannel;
   Listening listening_;
-  HubAddress address_;
+  TcpTable table_;
 };
 
 /// Every process keeps a connection to the hub's, and both send what their ranks are in ten times a
@@ -60,7 +53,7 @@ class ControlChannel {
   /// The hub's.
   ControlChannel(ControlOptions options, ControlHub hub);
   /// Any other's. Throws Error(kRuntimeFault), with the addresses, where none answers.
-  ControlChannel(ControlOptions options, const HubAddress& hub);
+  ControlChannel(ControlOptions options, const TcpTable& hub);
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
   ControlChannel(ControlChannel&&) = delete;
@@ -79,10 +72,10 @@ class ControlChannel {
  private:
   /// Another process.
   struct Peer {
-    explicit Peer(LineSocket connection) : socket(std::move(connection)) {}
+    Peer(Descriptor socket, PacketPool& pool) : connection(std::move(socket), pool) {}
 
-    LineSocket socket;
-    int first_rank = -1;  ///< −1 until it said hello.
+    TcpConnection connection;
+    int first_rank = -1;  ///< −1 until it greeted.
     std::string who;      ///< "process 123 on host".
     std::int64_t heard = 0;
     bool said_goodbye = false;
@@ -96,15 +89,16 @@ class ControlChannel {
   void wait_for_input();
   void greet(Peer& peer);
   void look_at(Peer& peer, std::int64_t now);
-  void take(Peer& peer, const std::string& line, std::int64_t now);
+  void take(Peer& peer, const std::string& text, std::int64_t now);
   void blame(const Peer& peer, const std::string& what);
   void note_fault(const RunFault& fault, const Peer* from);
-  void tell_all(const std::string& line, bool may_be_lost, const Peer* but);
+  void tell_all(const std::string& text, bool may_be_lost, const Peer* but);
   void look_for_missing(std::int64_t now);
 
   ControlOptions options_;
   std::optional<ControlHub> hub_;
-  std::uint64_t secret_ = 0;
+  std::string secret_;
+  PacketPool pool_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< Of the thread alone.
   std::set<int> joined_ = {0};                ///< First ranks of processes that ever came.
   std::int64_t started_ = 0;

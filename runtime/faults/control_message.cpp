@@ -3,44 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <iterator>
+
+#include "runtime/transport/processes/tcp/words.h"
 
 namespace ptdp {
 namespace {
 
-constexpr std::string_view kHello = "hello ";
 constexpr std::string_view kBeat = "beat";
-constexpr std::string_view kFault = "fault ";
+constexpr std::string_view kFault = "fault";
 constexpr std::size_t kLongestText = 2000;
-
-/// The words of a line, one after the other; whatever is missing or no number fails.
-class Words {
- public:
-  explicit Words(std::string_view text) : text_(text) {}
-
-  [[nodiscard]] bool is_good() const { return is_good_; }
-  [[nodiscard]] bool is_over() const { return text_.empty(); }
-  std::string_view word() {
-    const std::size_t space = text_.find(' ');
-    const std::string_view word = text_.substr(0, space);
-    text_ = space == std::string_view::npos ? std::string_view() : text_.substr(space + 1);
-    is_good_ = is_good_ && !word.empty();
-    return word;
-  }
-  template <class Number>
-  Number number(Number low, Number high) {
-    const std::string_view text = word();
-    Number number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    is_good_ = is_good_ && error == std::errc() && end == text.data() + text.size() &&
-               number >= low && number <= high;
-    return is_good_ ? number : low;
-  }
-
- private:
-  std::string_view text_;
-  bool is_good_ = true;
-};
 
 /// On one line, and not without end.
 std::string plain(std::string_view text) {
@@ -54,11 +26,11 @@ constexpr int kMostRank = 1 << 24;
 constexpr int kMostSignal = 64;
 constexpr std::int64_t kMost = INT64_MAX / 4;
 
-void append(std::string& line, const RankActivity& activity, std::int64_t now) {
+void append(std::string& text, const RankActivity& activity, std::int64_t now) {
   const LaneState& state = activity.state;
   const Activity& in = state.now;
   const Action action = in.action.value_or(Action{});
-  fmt::format_to(std::back_inserter(line), " {} {} {} {} {} {} {} {} {} {} {} {}", activity.rank,
+  fmt::format_to(std::back_inserter(text), " {} {} {} {} {} {} {} {} {} {} {} {}", activity.rank,
                  static_cast<int>(activity.lane), state.events, state.is_active ? 1 : 0,
                  in.action ? static_cast<int>(action.kind) : -1, static_cast<int>(in.phase),
                  action.stage, action.microbatch, in.step,
@@ -91,38 +63,19 @@ RankActivity parse_activity(Words& words, std::int64_t now) {
 
 }  // namespace
 
-std::string to_line(const Hello& hello) {
-  return fmt::format("{}{} {} {} {}", kHello, hello.secret, hello.first_rank, hello.process,
-                     hello.host.empty() ? "?" : plain(hello.host));
-}
-
-std::optional<Hello> parse_hello(std::string_view line) {
-  if (!line.starts_with(kHello)) {
-    return std::nullopt;
-  }
-  Words words(line.substr(kHello.size()));
-  Hello hello{.secret = words.number<std::uint64_t>(0, UINT64_MAX),
-              .first_rank = words.number(0, kMostRank),
-              .process = words.number<std::int64_t>(0, kMost),
-              .host = std::string(words.word())};
-  return words.is_good() && words.is_over() ? std::optional(hello) : std::nullopt;
-}
-
-std::string beat_line(std::span<const RankActivity> activities, std::int64_t now) {
-  std::string line(kBeat);
+std::string beat_text(std::span<const RankActivity> activities, std::int64_t now) {
+  std::string text(kBeat);
   for (const RankActivity& activity : activities) {
     if (activity.state.events > 0) {
-      append(line, activity, now);
+      append(text, activity, now);
     }
   }
-  return line;
+  return text;
 }
 
-std::optional<std::vector<RankActivity>> parse_beat(std::string_view line, std::int64_t now) {
-  if (line != kBeat && !line.starts_with(std::string(kBeat) + ' ')) {
-    return std::nullopt;
-  }
-  Words words(line.substr(std::min(line.size(), kBeat.size() + 1)));
+std::optional<std::vector<RankActivity>> parse_beat(std::string_view text, std::int64_t now) {
+  Words words(text);
+  words.expect(kBeat);
   std::vector<RankActivity> activities;
   while (words.is_good() && !words.is_over()) {
     activities.push_back(parse_activity(words, now));
@@ -130,26 +83,23 @@ std::optional<std::vector<RankActivity>> parse_beat(std::string_view line, std::
   return words.is_good() ? std::optional(std::move(activities)) : std::nullopt;
 }
 
-std::string fault_line(const RunFault& fault) {
-  return fmt::format("{}{} {}\t{}\t{}", kFault, fault.rank, fault.signal, plain(fault.place),
+std::string fault_text(const RunFault& fault) {
+  return fmt::format("{} {} {}\t{}\t{}", kFault, fault.rank, fault.signal, plain(fault.place),
                      plain(fault.what));
 }
 
-std::optional<RunFault> parse_fault(std::string_view line) {
-  if (!line.starts_with(kFault)) {
-    return std::nullopt;
-  }
-  line.remove_prefix(kFault.size());
-  const std::size_t first = line.find('\t');
-  const std::size_t second = first == std::string_view::npos ? first : line.find('\t', first + 1);
+std::optional<RunFault> parse_fault(std::string_view text) {
+  const std::size_t first = text.find('\t');
+  const std::size_t second = first == std::string_view::npos ? first : text.find('\t', first + 1);
   if (second == std::string_view::npos) {
     return std::nullopt;
   }
-  Words words(line.substr(0, first));
+  Words words(text.substr(0, first));
+  words.expect(kFault);
   const int rank = words.number(-1, kMostRank);
   RunFault fault{.rank = rank,
-                 .place = std::string(line.substr(first + 1, second - first - 1)),
-                 .what = std::string(line.substr(second + 1)),
+                 .place = std::string(text.substr(first + 1, second - first - 1)),
+                 .what = std::string(text.substr(second + 1)),
                  .signal = words.number(0, kMostSignal)};
   return words.is_good() && words.is_over() ? std::optional(fault) : std::nullopt;
 }

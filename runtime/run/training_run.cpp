@@ -396,7 +396,7 @@ Seconds longest_silence(const DeadlineRule& rule) {
 
 /// Where rank 0's process listens, on all: `line` is looked at there alone. The others wait for
 /// that process, and no watchdog looks after one that is stopped before there is a channel.
-std::string spread_address(SharedRun& run, const HostSide& host, std::string line) {
+std::string spread_table(SharedRun& run, const HostSide& host, std::string table) {
   const int rank = host.world.rank();
   const std::optional<Seconds> limit = phase_deadline(run.options.deadlines);
   const PhaseLimit limited(rank == 0 ? std::nullopt : limit, [&] {
@@ -406,7 +406,7 @@ std::string spread_address(SharedRun& run, const HostSide& host, std::string lin
                                              "expected at most {:.4g} s (--deadline)",
                                              rank, run.options.process->host(), limit->value())});
   });
-  return broadcast_bytes(host.world, host.backend, std::move(line));
+  return broadcast_bytes(host.world, host.backend, std::move(table));
 }
 
 /// Joins the processes of a job: rank 0's listens, and all hear where.
@@ -422,10 +422,10 @@ void open_channel(SharedRun& run, const HostSide& host) {
   if (world.rank() == 0) {
     hub.emplace(run.options.process->address());
   }
-  const std::string line = spread_address(run, host, hub ? to_line(hub->address()) : "");
+  const std::string table = spread_table(run, host, hub ? to_text(hub->table()) : "");
   std::unique_ptr<ControlChannel> channel =
       hub ? std::make_unique<ControlChannel>(std::move(options), std::move(*hub))
-          : std::make_unique<ControlChannel>(std::move(options), parse_hub_address(line));
+          : std::make_unique<ControlChannel>(std::move(options), parse_hub_table(table));
   const std::lock_guard lock(run.channel_mutex);
   run.channel = std::move(channel);
 }

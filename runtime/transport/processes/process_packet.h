@@ -25,12 +25,12 @@ struct PacketHeader {
     kAbort,    ///< Ends a world; without elements.
     kLost,     ///< A process is gone: ends all worlds; without elements.
     kGoodbye,  ///< The sender finished; without elements.
-    kText,     ///< For the meeting of processes: what to_packet() made.
+    kText,     ///< What processes that meet, call or watch each other say.
   };
 
   /// Begins every message: what strangers send over TCP begins otherwise. Ends with the version of
   /// all that processes tell each other.
-  static constexpr std::uint64_t kMark = 0x70746470'74637001;
+  static constexpr std::uint64_t kMark = 0x70746470'74637002;
 
   std::uint64_t mark = kMark;
   std::uint64_t group = 0;  ///< Of a group and a kind of traffic.

@@ -14,11 +14,13 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "runtime/faults/control_message.h"
 #include "runtime/launch/launch.h"
+#include "runtime/transport/processes/tcp/keyed_digest.h"
 #include "tests/support/error_of.h"
 
 namespace ptdp::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 /// True as soon as it holds; false after half a minute.
@@ -48,7 +50,7 @@ ControlOptions options_of(int rank, int world_size) {
 /// Another process of one rank, until it is killed.
 class OtherProcess {
  public:
-  OtherProcess(const ControlOptions& options, const HubAddress& hub) : process_(::fork()) {
+  OtherProcess(const ControlOptions& options, const TcpTable& hub) : process_(::fork()) {
     if (process_ == 0) {
       const ControlChannel channel(options, hub);
       while (true) {
@@ -120,10 +122,10 @@ class HubProcess {
 
 TEST(ControlChannel, TellsAllOfAFault) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   ControlChannel zero(options_of(0, 3), std::move(hub));
-  ControlChannel one(options_of(1, 3), address);
-  ControlChannel two(options_of(2, 3), address);
+  ControlChannel one(options_of(1, 3), table);
+  ControlChannel two(options_of(2, 3), table);
   ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 2; }));
   ASSERT_TRUE(comes_true([&] { return two.activities().size() == 1; }));
   one.spread({.rank = 1, .place = "1F0 of step 2", .what = "a fault"});
@@ -135,19 +137,19 @@ TEST(ControlChannel, TellsAllOfAFault) {
 
 TEST(ControlChannel, BringsWhatTheOthersAreInToTheHub) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   ControlChannel zero(options_of(0, 2), std::move(hub));
-  const ControlChannel one(options_of(1, 2), address);
+  const ControlChannel one(options_of(1, 2), table);
   ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
   EXPECT_EQ(place_of(zero.activities()[0].state.now), "1F4 of step 7");
 }
 
 TEST(ControlChannel, NamesAProcessThatDies) {
   ControlHub hub;
-  const HubAddress address = hub.address();
-  const OtherProcess two(options_of(2, 3), address);
+  const TcpTable table = hub.table();
+  const OtherProcess two(options_of(2, 3), table);
   ControlChannel zero(options_of(0, 3), std::move(hub));
-  ControlChannel one(options_of(1, 3), address);
+  ControlChannel one(options_of(1, 3), table);
   ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 2; }));
   two.send(SIGKILL);
   ASSERT_TRUE(comes_true([&] { return zero.fault() && one.fault(); }));
@@ -161,7 +163,7 @@ TEST(ControlChannel, NamesAProcessThatDies) {
 
 TEST(ControlChannel, NamesAProcessThatIsStopped) {
   ControlHub hub;
-  const OtherProcess one(options_of(1, 2), hub.address());
+  const OtherProcess one(options_of(1, 2), hub.table());
   ControlOptions options = options_of(0, 2);
   options.longest_silence = Seconds(0.7);
   ControlChannel zero(options, std::move(hub));
@@ -179,11 +181,11 @@ TEST(ControlChannel, BlamesNobodyForThatItWasStoppedItself) {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   };
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   ControlOptions options = options_of(0, 2);
   options.longest_silence = Seconds(1.0);
   const HubProcess zero(options, std::move(hub));
-  const OtherProcess one(options_of(1, 2), address);
+  const OtherProcess one(options_of(1, 2), table);
   ASSERT_TRUE(zero.has_other());
   one.send(SIGSTOP);
   wait(100);  // whatever it sent was read
@@ -196,27 +198,78 @@ TEST(ControlChannel, BlamesNobodyForThatItWasStoppedItself) {
   EXPECT_FALSE(zero.knows_of_a_fault());
 }
 
+/// Somebody who calls the hub and is no ControlChannel.
+TcpConnection caller_of(const TcpTable& table, PacketPool& pool) {
+  Attempt attempt = try_to_connect(resolve("127.0.0.1", table.processes.at(0).port).addresses.at(0),
+                                   std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  return {std::move(attempt.socket), pool};
+}
+
+/// A greeting as of rank 1.
+TcpGreeting greeting_of(const TcpTable& table) {
+  return {.secret = table.secret, .from = 1, .to = 0, .process = 17, .host = "h"};
+}
+
 TEST(ControlChannel, SaysThatAProcessDiedAtItsStartBeforeItsFirstBeat) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   const ControlChannel zero(options_of(0, 2), std::move(hub));
   {
-    LineSocket one(connect_to(address.addresses, address.port, Seconds(10.0)));
-    one.send(to_line(Hello{.secret = address.secret, .first_rank = 1, .process = 17, .host = "h"}),
-             /*may_be_lost=*/false);
+    PacketPool pool;
+    TcpConnection one = caller_of(table, pool);
+    one.send_text(to_text(greeting_of(table)));
   }
   ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
   EXPECT_EQ(to_string(*zero.fault()), "rank 1: its start: its process 17 on h has ended");
 }
 
+TEST(ControlChannel, BlamesAProcessThatTalksNonsense) {
+  ControlHub hub;
+  const TcpTable table = hub.table();
+  const ControlChannel zero(options_of(0, 2), std::move(hub));
+  PacketPool pool;
+  TcpConnection one = caller_of(table, pool);
+  one.send_text(to_text(greeting_of(table)));
+  one.send_text("beat me");
+  ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
+  EXPECT_EQ(to_string(*zero.fault()),
+            "rank 1: its start: its process 17 on h sent what is no message of ptdp-run");
+}
+
+// One greets as the hub itself, one calls another rank, one does not greet, one sends no packet.
+TEST(ControlChannel, HangsUpOnStrangers) {
+  ControlHub hub;
+  const TcpTable table = hub.table();
+  ControlChannel zero(options_of(0, 2), std::move(hub));
+  PacketPool pool;
+  TcpGreeting as_hub = greeting_of(table);
+  as_hub.from = 0;
+  TcpGreeting for_another = greeting_of(table);
+  for_another.to = 1;
+  for (const std::string& text : {to_text(as_hub), to_text(for_another), std::string(kGoodbye)}) {
+    TcpConnection stranger = caller_of(table, pool);
+    stranger.send_text(text);
+    EXPECT_TRUE(comes_true([&] { return stranger.was_hung_up(); })) << text;
+  }
+  TcpConnection scanner = caller_of(table, pool);
+  std::string request = "GET / HTTP/1.1\r\n\r\n";
+  request.resize(Packet::kBlockBytes, ' ');  // as much as is looked at
+  EXPECT_EQ(::send(scanner.descriptor(), request.data(), request.size(), MSG_NOSIGNAL),
+            std::ssize(request));
+  EXPECT_TRUE(comes_true([&] { return scanner.was_hung_up(); }));
+  const ControlChannel one(options_of(1, 2), table);
+  ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
+  EXPECT_FALSE(zero.fault());
+}
+
 TEST(ControlChannel, NamesTheHubWhereItDies) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   std::optional<ControlChannel> zero;
   zero.emplace(options_of(0, 2), std::move(hub));
   zero->spread({.rank = 0, .what = "so that it says no goodbye"});
   ControlOptions options = options_of(1, 2);
-  ControlChannel one(options, address);
+  ControlChannel one(options, table);
   ASSERT_TRUE(comes_true([&] { return !one.activities().empty(); }));
   zero.reset();
   ASSERT_TRUE(comes_true([&] { return one.fault().has_value(); }));
@@ -225,14 +278,14 @@ TEST(ControlChannel, NamesTheHubWhereItDies) {
 
 TEST(ControlChannel, TakesAGoodbyeForNoFault) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   ControlOptions options = options_of(0, 2);
   options.longest_silence = Seconds(0.3);
   options.connect_timeout = Seconds(0.5);
   std::optional<ControlChannel> zero;
   zero.emplace(options, std::move(hub));
   std::optional<ControlChannel> one;
-  one.emplace(options_of(1, 2), address);
+  one.emplace(options_of(1, 2), table);
   ASSERT_TRUE(comes_true([&] { return zero->activities().size() == 1; }));
   one.reset();
   ASSERT_TRUE(comes_true([&] { return zero->activities().empty(); }));
@@ -242,11 +295,11 @@ TEST(ControlChannel, TakesAGoodbyeForNoFault) {
 
 TEST(ControlChannel, NamesAProcessThatNeverComes) {
   ControlHub hub;
-  const HubAddress address = hub.address();
+  const TcpTable table = hub.table();
   ControlOptions options = options_of(0, 3);
   options.connect_timeout = Seconds(0.5);
   ControlChannel zero(options, std::move(hub));
-  const ControlChannel one(options_of(1, 3), address);
+  const ControlChannel one(options_of(1, 3), table);
   ASSERT_TRUE(comes_true([&] { return zero.fault().has_value(); }));
   EXPECT_EQ(zero.fault()->rank, 2);
   EXPECT_THAT(zero.fault()->what, HasSubstr("did not join"));
@@ -254,14 +307,14 @@ TEST(ControlChannel, NamesAProcessThatNeverComes) {
 
 TEST(ControlChannel, TakesNoStrangers) {
   ControlHub hub;
-  HubAddress address = hub.address();
+  TcpTable table = hub.table();
   ControlChannel zero(options_of(0, 2), std::move(hub));
-  address.secret ^= 1;
-  ControlChannel stranger(options_of(1, 2), address);
+  const std::string secret = std::exchange(table.secret, random_digits());
+  ControlChannel stranger(options_of(1, 2), table);
   // It is shown the door, and the right one is still taken.
   ASSERT_TRUE(comes_true([&] { return stranger.fault().has_value(); }));
-  address.secret ^= 1;
-  ControlChannel one(options_of(1, 2), address);
+  table.secret = secret;
+  ControlChannel one(options_of(1, 2), table);
   ASSERT_TRUE(comes_true([&] { return zero.activities().size() == 1; }));
   EXPECT_FALSE(zero.fault());
 }
@@ -274,23 +327,27 @@ TEST(ControlChannel, SaysWhereNobodyAnswers) {
   }
   ControlOptions options = options_of(1, 2);
   options.connect_timeout = Seconds(0.3);
-  const HubAddress address{.port = port, .addresses = {"127.0.0.1"}};
-  const std::string error = error_of([&] { const ControlChannel channel(options, address); });
+  const TcpTable table{
+      .secret = "s",
+      .processes = {{.host = "h", .machine = "m", .port = port, .addresses = {"127.0.0.1"}}}};
+  const std::string error = error_of([&] { const ControlChannel channel(options, table); });
   EXPECT_THAT(error, HasSubstr("cannot connect to the process of rank 0 within 0.3 s"));
   EXPECT_THAT(error, HasSubstr("127.0.0.1:" + std::to_string(port) + ": Connection refused"));
 }
 
-TEST(HubAddress, IsReadFromItsLine) {
-  const HubAddress address{.secret = 12345678901234567890U,
-                           .port = 4711,
-                           .host = "node-7",
-                           .addresses = {"10.0.0.7", "127.0.0.1"}};
-  const HubAddress received = parse_hub_address(to_line(address));
-  EXPECT_EQ(received.secret, address.secret);
-  EXPECT_EQ(received.port, 4711);
-  EXPECT_EQ(received.host, "node-7");
-  EXPECT_EQ(received.addresses, address.addresses);
-  EXPECT_THAT(error_of([] { (void)parse_hub_address("x"); }), HasSubstr("control channel"));
+TEST(HubTable, IsReadFromItsText) {
+  const ControlHub hub("127.0.0.1");
+  const TcpTable received = parse_hub_table(to_text(hub.table()));
+  EXPECT_EQ(received.secret, hub.table().secret);
+  EXPECT_EQ(received.processes.at(0).port, hub.table().processes.at(0).port);
+  EXPECT_THAT(received.processes.at(0).addresses, ElementsAre("127.0.0.1"));
+  for (const char* text :
+       {"", "x", "complete 1", "complete 1\nhost machine 17", "complete 1\nhost machine 0 10.0.0.7",
+        "complete 1\na machine 17 10.0.0.7\nb machine 17 10.0.0.8"}) {
+    EXPECT_EQ(error_of([&] { (void)parse_hub_table(text); }),
+              std::string("control channel: expected the address of rank 0's process, got \"") +
+                  text + '"');
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Lines between processes: what is sent comes back, and nothing else is taken.
+// Words between processes: what is sent comes back, and nothing else is taken.
 #include "runtime/faults/control_message.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(ControlMessage, BringsActivitiesToTheClockOfTheReceiver) {
       {.rank = 4,
        .state = {.events = 2, .is_active = true, .now = {.phase = Phase::kSaving, .start = 1'900}}},
       {.rank = 5}};  // never in anything
-  const auto received = parse_beat(beat_line(sent, 2'000), 50'000);
+  const auto received = parse_beat(beat_text(sent, 2'000), 50'000);
   ASSERT_TRUE(received);
   ASSERT_EQ(received->size(), 2U);
   const RankActivity& first = received->front();
@@ -37,18 +37,18 @@ TEST(ControlMessage, BringsActivitiesToTheClockOfTheReceiver) {
 
 TEST(ControlMessage, KeepsAFaultOnOneLine) {
   const RunFault fault{.rank = 3, .place = "2F0 of step 4", .what = "two\nlines\tand a tab"};
-  const std::string line = fault_line(fault);
+  const std::string line = fault_text(fault);
   EXPECT_EQ(line.find('\n'), std::string::npos);
   const auto received = parse_fault(line);
   ASSERT_TRUE(received);
   EXPECT_EQ(to_string(*received), "rank 3: 2F0 of step 4: two lines and a tab");
 }
 
-TEST(ControlMessage, BringsAFaultAndAHelloWhole) {
+TEST(ControlMessage, BringsAFaultWhole) {
   for (const RunFault& sent :
        {RunFault{.rank = 7, .place = "its start", .what = "gone", .signal = 15},
         RunFault{.rank = -1, .place = "", .what = "", .signal = 64}}) {
-    const auto fault = parse_fault(fault_line(sent));
+    const auto fault = parse_fault(fault_text(sent));
     ASSERT_TRUE(fault);
     EXPECT_EQ(fault->rank, sent.rank);
     EXPECT_EQ(fault->place, sent.place);
@@ -56,14 +56,6 @@ TEST(ControlMessage, BringsAFaultAndAHelloWhole) {
     EXPECT_EQ(fault->signal, sent.signal);
   }
   EXPECT_FALSE(parse_fault("fault 7 65\tplace\twhat"));
-  const auto hello = parse_hello(
-      to_line({.secret = UINT64_MAX, .first_rank = 12, .process = 4711, .host = "gpu7"}));
-  ASSERT_TRUE(hello);
-  EXPECT_EQ(hello->secret, UINT64_MAX);
-  EXPECT_EQ(hello->first_rank, 12);
-  EXPECT_EQ(hello->process, 4711);
-  EXPECT_EQ(hello->host, "gpu7");
-  EXPECT_EQ(parse_hello(to_line(Hello{})).value().host, "?");
 }
 
 // Of a rank between two actions, and of one that waits since the moment of the message.
@@ -76,7 +68,7 @@ TEST(ControlMessage, TellsIdleRanksFromThoseThatWaitAndWork) {
                 .is_active = true,
                 .now = {.action = Action{ActionKind::kSendBackward, 3, 9}, .step = 1, .start = 700},
                 .waits_since = 900}};
-  const auto received = parse_beat(beat_line(std::vector{idle, waits}, 900), 5'000);
+  const auto received = parse_beat(beat_text(std::vector{idle, waits}, 900), 5'000);
   ASSERT_TRUE(received);
   ASSERT_EQ(received->size(), 2U);
   EXPECT_FALSE(received->front().state.is_active);
@@ -99,15 +91,6 @@ TEST(ControlMessage, RefusesWhatIsNone) {
                            "fault 3 -1\ty\tz", "fault 3\tplace"}) {
     EXPECT_FALSE(parse_fault(line)) << line;
   }
-  for (const char* line : {"", "hello", "hello 1 2 3", "hello x 1 2 host", "hello 1 -1 2 host",
-                           "hello 1 2 3 host more"}) {
-    EXPECT_FALSE(parse_hello(line)) << line;
-  }
-  const auto hello =
-      parse_hello(to_line({.secret = 7, .first_rank = 2, .process = 99, .host = "a"}));
-  ASSERT_TRUE(hello);
-  EXPECT_EQ(hello->secret, 7U);
-  EXPECT_EQ(hello->first_rank, 2);
 }
 
 }  // namespace

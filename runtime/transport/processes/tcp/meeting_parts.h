@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "runtime/steady_clock.h"
 #include "runtime/transport/processes/tcp/tcp_meeting.h"
 
 namespace ptdp {
@@ -16,29 +17,24 @@ using MeetingClock = std::chrono::steady_clock;
 /// The part of a rank above 0; throws as join_tcp_job() does.
 [[nodiscard]] Meeting join_meeting(const TcpJobOptions& options, PacketPool& pool);
 
-/// Who waits in a meeting looks so often.
-inline constexpr int kPollMilliseconds = 50;
 /// For somebody who connected to say who he is, and for an answer to that.
 inline constexpr auto kHelloPatience = std::chrono::seconds(10);
-inline constexpr std::chrono::milliseconds kFirstRetry{20};
-inline constexpr std::chrono::milliseconds kLongestRetry{1000};
+/// Throws Error(kRuntimeFault).
+[[noreturn]] void fail_to_meet(const std::string& what);
 
 /// The time of a meeting: how long it may take, and when to say what is waited for.
 class Patience {
  public:
   explicit Patience(const TcpJobOptions& options)
-      : options_(&options), next_notice_(begin_ + of(options.notice_interval)) {}
+      : options_(&options), next_notice_(begin_ + steady_duration(options.notice_interval)) {}
 
   [[nodiscard]] bool is_over() const { return MeetingClock::now() >= end(); }
   [[nodiscard]] MeetingClock::time_point end() const {
-    return options_->timeout ? begin_ + of(*options_->timeout) : MeetingClock::time_point::max();
+    return options_->timeout ? begin_ + steady_duration(*options_->timeout)
+                             : MeetingClock::time_point::max();
   }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(MeetingClock::now() - begin_).count();
-  }
-  static MeetingClock::duration of(Seconds time) {
-    return std::chrono::duration_cast<MeetingClock::duration>(
-        std::chrono::duration<double>(time.value()));
   }
   /// Says what is waited for, where it is time to.
   void notice(const std::function<std::string()>& what);

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "cost_model/error.h"
@@ -211,6 +212,33 @@ PendingConnection::State PendingConnection::look(int milliseconds) {
   }
   prepare_connection(socket_);
   return State::kConnected;
+}
+
+Attempt try_to_connect(const SocketAddress& to, std::chrono::steady_clock::time_point end) {
+  using Clock = std::chrono::steady_clock;
+  end = std::min(end, Clock::now() + kConnectPatience);
+  PendingConnection pending(to);
+  do {
+    switch (pending.look(kPollMilliseconds)) {
+      case PendingConnection::State::kConnected:
+        return {.socket = pending.take()};
+      case PendingConnection::State::kFailed:
+        return {.fault = pending.fault()};
+      case PendingConnection::State::kUnderWay:
+        break;
+    }
+  } while (Clock::now() < end);
+  return {.fault = "no answer"};
+}
+
+bool Retries::wait() {
+  constexpr std::chrono::milliseconds longest{1000};
+  if (std::chrono::steady_clock::now() + pause_ >= end_) {
+    return false;
+  }
+  std::this_thread::sleep_for(pause_);
+  pause_ = std::min(2 * pause_, longest);
+  return true;
 }
 
 std::vector<std::string> own_addresses() {

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,6 +47,11 @@ struct Resolution {
 /// May take as long as the system's resolver does, where `host` is a name.
 [[nodiscard]] Resolution resolve(const std::string& host, std::uint16_t port);
 
+/// Who waits for sockets looks so often,
+inline constexpr int kPollMilliseconds = 50;
+/// and waits so long for an address to answer.
+inline constexpr std::chrono::seconds kConnectPatience{2};
+
 /// A connection that is being made.
 class PendingConnection {
  public:
@@ -62,6 +68,27 @@ class PendingConnection {
  private:
   Descriptor socket_;
   std::string fault_;
+};
+
+/// What came of an attempt to connect: a connection, or why there is none.
+struct Attempt {
+  Descriptor socket;
+  std::string fault;
+};
+/// Connects before `end` and within two seconds, for an address may not answer at all.
+[[nodiscard]] Attempt try_to_connect(const SocketAddress& to,
+                                     std::chrono::steady_clock::time_point end);
+
+/// Attempts until `end`, with pauses between them that grow from 20 ms to a second.
+class Retries {
+ public:
+  explicit Retries(std::chrono::steady_clock::time_point end) : end_(end) {}
+  /// Sleeps until the next attempt; false at once where there is no time for one.
+  [[nodiscard]] bool wait();
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+  std::chrono::milliseconds pause_{20};
 };
 
 /// Addresses of this host, those of its loopback last.

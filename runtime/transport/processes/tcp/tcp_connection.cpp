@@ -20,17 +20,6 @@ bool is_sound(const PacketHeader& header, std::int64_t most) {
 
 }  // namespace
 
-Packet to_packet(PacketPool& pool, const std::string& text) {
-  constexpr std::size_t element = sizeof(std::int32_t);
-  const auto size = static_cast<std::int64_t>(text.size() / element + 1);  // and a zero byte
-  Packet packet = pool.take(Packet::blocks_for(size * static_cast<std::int64_t>(element)));
-  packet.header() = {.size = size, .kind = PacketHeader::Kind::kText, .type = DataType::kInt32};
-  const Buffer elements = packet.elements();
-  std::memset(elements.data, 0, static_cast<std::size_t>(elements.bytes()));
-  std::memcpy(elements.data, text.data(), text.size());
-  return packet;
-}
-
 std::string text_of(const Packet& packet) {
   const Buffer elements = packet.elements();
   const auto* const text = static_cast<const char*>(elements.data);
@@ -56,6 +45,17 @@ void TcpConnection::send(Packet packet) {
   if (unsent_.size() == 1) {
     flush();
   }
+}
+
+void TcpConnection::send_text(const std::string& text) {
+  constexpr std::size_t element = sizeof(std::int32_t);
+  const auto size = static_cast<std::int64_t>(text.size() / element + 1);  // and a zero byte
+  Packet packet = pool_->take(Packet::blocks_for(size * static_cast<std::int64_t>(element)));
+  packet.header() = {.size = size, .kind = PacketHeader::Kind::kText, .type = DataType::kInt32};
+  const Buffer elements = packet.elements();
+  std::memset(elements.data, 0, static_cast<std::size_t>(elements.bytes()));
+  std::memcpy(elements.data, text.data(), text.size());
+  send(std::move(packet));
 }
 
 void TcpConnection::flush() {
@@ -131,6 +131,16 @@ std::optional<Packet> TcpConnection::receive(std::int64_t most) {
   }
   received_ = 0;
   return std::move(arriving_);
+}
+
+std::optional<std::string> TcpConnection::receive_text(std::int64_t most) {
+  std::optional<Packet> packet = receive(most);
+  if (!packet) {
+    return std::nullopt;
+  }
+  std::string text = packet->header().kind == PacketHeader::Kind::kText ? text_of(*packet) : "";
+  pool_->give_back(std::move(*packet));
+  return text;
 }
 
 }  // namespace ptdp

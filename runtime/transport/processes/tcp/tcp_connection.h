@@ -11,8 +11,7 @@
 
 namespace ptdp {
 
-/// A packet that carries a text, which has no zero bytes, and the text of such a packet.
-[[nodiscard]] Packet to_packet(PacketPool& pool, const std::string& text);
+/// The text of a packet that carries one.
 [[nodiscard]] std::string text_of(const Packet& packet);
 
 /// Never blocks. What cannot be sent waits in memory. A connection that breaks sends nothing any
@@ -36,10 +35,14 @@ class TcpConnection {
 
   /// Sends what can be sent, and keeps the rest.
   void send(Packet packet);
+  /// Sends a text without zero bytes, as one packet.
+  void send_text(const std::string& text);
   void flush();
   /// The next whole packet that came. Closes the connection where the other side did, or sends what
   /// is no packet or one of more than `most` bytes.
   [[nodiscard]] std::optional<Packet> receive(std::int64_t most);
+  /// The text of the next packet; empty where that carries none.
+  [[nodiscard]] std::optional<std::string> receive_text(std::int64_t most);
 
  private:
   [[nodiscard]] bool fill(std::byte* to, std::int64_t size);

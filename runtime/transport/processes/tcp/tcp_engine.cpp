@@ -8,15 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <sstream>
 
 #include "cost_model/error.h"
-#include "runtime/transport/processes/tcp/keyed_digest.h"
 
 namespace ptdp {
 namespace {
 
-constexpr std::string_view kPeer = "peer";
 /// What is taken from one connection before others have their turn [B].
 constexpr std::int64_t kMostAtOnce = std::int64_t{4} << 20;
 constexpr auto kStrangersPatience = std::chrono::seconds(10);
@@ -113,7 +110,7 @@ TcpRoute& TcpEngine::route_to(int rank) {
   const MetProcess& own = meeting_.processes[static_cast<std::size_t>(place().rank)];
   return routes_
       .try_emplace(rank, ways_to(to, own), to.port,
-                   fmt::format("{} {} {} {}", kPeer, meeting_.secret, place().rank, rank), pool())
+                   own_greeting(meeting_.secret, place().rank, rank), pool())
       .first->second;
 }
 
@@ -233,24 +230,19 @@ void TcpEngine::take(Inlet& inlet, Packet packet) {
 
 /// Somebody connected and says who he is.
 void TcpEngine::greet(Inlet& inlet, const std::string& text) {
-  std::istringstream words(text);
-  std::string kind;
-  std::string secret;
-  int from = -1;
-  int to = -1;
-  words >> kind >> secret >> from >> to;
-  if (words && kind == kPeer && are_equal_digests(secret, meeting_.secret) && to == place().rank &&
-      from >= 0 && from < place().size) {
-    inlet.rank = from;
-    inlet.connection.send(to_packet(pool(), kWelcome));
+  const std::optional<TcpGreeting> greeting = parse_greeting_text(text);
+  if (greeting && greeting->opens(meeting_.secret, place().rank) && greeting->from < place().size) {
+    inlet.rank = greeting->from;
+    inlet.connection.send_text(
+        to_text(own_greeting(meeting_.secret, place().rank, greeting->from)));
     return;
   }
   if (const std::optional<TcpHello> hello = parse_hello_text(text)) {
     const double seconds = std::chrono::duration<double>(Clock::now() - complete_since_).count();
-    inlet.connection.send(to_packet(
-        pool(), refusal(fmt::format("it comes too late: the job of {} processes there is complete "
-                                    "since {:.1f} s",
-                                    place().size, seconds))));
+    inlet.connection.send_text(
+        refusal(fmt::format("it comes too late: the job of {} processes there is complete "
+                            "since {:.1f} s",
+                            place().size, seconds)));
   }
   inlet.connection.close();
 }

@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <fstream>
 #include <sstream>
 
-#include "cost_model/error.h"
 #include "runtime/transport/processes/tcp/keyed_digest.h"
+#include "runtime/transport/processes/tcp/words.h"
 
 namespace ptdp {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::string_view kWithSecret = "secret";
 constexpr std::string_view kWithoutSecret = "open";
 constexpr std::string_view kComplete = "complete ";
 constexpr std::string_view kProof = "proof ";
+constexpr std::string_view kPeer = "peer";
 constexpr std::size_t kMostWays = 8;
 
 std::string own_machine() {
@@ -34,14 +36,12 @@ void append(std::string& line, const MetProcess& process) {
 }
 
 /// What is left of a line.
-std::optional<MetProcess> take_process(std::istringstream& words) {
-  MetProcess process;
-  words >> process.host >> process.machine >> process.port;
-  if (!words || process.port == 0) {
-    return std::nullopt;
-  }
-  for (std::string address; words >> address;) {
-    process.addresses.push_back(address);
+MetProcess take_process(Words& words) {
+  MetProcess process{.host = words.word(),
+                     .machine = words.word(),
+                     .port = words.number<std::uint16_t>(1, UINT16_MAX)};
+  while (words.is_good() && !words.is_over()) {
+    process.addresses.push_back(words.word());
   }
   return process;
 }
@@ -89,19 +89,16 @@ std::string to_text(const TcpHello& hello) {
 }
 
 std::optional<TcpHello> parse_hello_text(const std::string& text) {
-  std::istringstream words(text);
-  std::string kind;
-  std::string secret;
-  TcpHello hello;
-  words >> kind >> hello.version >> hello.size >> hello.rank >> hello.job >> hello.process >>
-      secret;
-  hello.has_secret = secret == kWithSecret;
-  std::optional<MetProcess> self = take_process(words);
-  if (kind != kHello || !self || hello.rank < 0 || hello.rank >= hello.size) {
-    return std::nullopt;
-  }
-  hello.self = std::move(*self);
-  return hello;
+  Words words(text);
+  words.expect(kHello);
+  TcpHello hello{.version = words.word()};
+  hello.size = words.number(1, INT_MAX);
+  hello.rank = words.number(0, INT_MAX);
+  hello.job = words.word();
+  hello.process = words.number(0, INT_MAX);
+  hello.has_secret = words.word() == kWithSecret;
+  hello.self = take_process(words);
+  return !words.is_good() || hello.rank >= hello.size ? std::nullopt : std::optional(hello);
 }
 
 std::string refusal(const std::string& why) {
@@ -133,7 +130,7 @@ std::string to_text(const TcpTable& table) {
   return text;
 }
 
-std::optional<TcpTable> parse_table_text(const std::string& text, int size) {
+std::optional<TcpTable> parse_table_text(const std::string& text) {
   if (!text.starts_with(kComplete)) {
     return std::nullopt;
   }
@@ -142,17 +139,41 @@ std::optional<TcpTable> parse_table_text(const std::string& text, int size) {
   std::getline(lines, line);
   TcpTable table{.secret = line.substr(kComplete.size())};
   while (std::getline(lines, line)) {
-    std::istringstream words(line);
-    if (std::optional<MetProcess> process = take_process(words)) {
-      table.processes.push_back(std::move(*process));
+    Words words(line);
+    table.processes.push_back(take_process(words));
+    if (!words.is_good()) {
+      return std::nullopt;
     }
   }
-  if (std::ssize(table.processes) != size) {
-    throw Error(fmt::format("rank 0 sent where {} processes are; expected {}",
-                            table.processes.size(), size),
-                ExitStatus::kRuntimeFault);
-  }
   return table;
+}
+
+bool TcpGreeting::opens(const std::string& table_secret, int rank) const {
+  return are_equal_digests(secret, table_secret) && to == rank;
+}
+
+TcpGreeting own_greeting(const std::string& secret, int from, int to) {
+  return {.secret = secret,
+          .from = from,
+          .to = to,
+          .process = ::getpid(),
+          .host = as_word(own_host_name())};
+}
+
+std::string to_text(const TcpGreeting& greeting) {
+  return fmt::format("{} {} {} {} {} {}", kPeer, greeting.secret, greeting.from, greeting.to,
+                     greeting.process, greeting.host);
+}
+
+std::optional<TcpGreeting> parse_greeting_text(const std::string& text) {
+  Words words(text);
+  words.expect(kPeer);
+  TcpGreeting greeting{.secret = words.word(),
+                       .from = words.number(0, INT_MAX),
+                       .to = words.number(0, INT_MAX),
+                       .process = words.number<std::int64_t>(0, INT64_MAX),
+                       .host = words.word()};
+  return words.is_good() && words.is_over() ? std::optional(std::move(greeting)) : std::nullopt;
 }
 
 }  // namespace ptdp

@@ -23,7 +23,7 @@ struct MetProcess {
 /// This process, as one that listens there.
 [[nodiscard]] MetProcess own_process(const Listening& listening);
 
-/// Rank 0's answer to a process that joins.
+/// Rank 0's answer to a process that joins a meeting.
 inline constexpr const char* kWelcome = "welcome";
 /// Rank 0's word where it gave up, and says why itself.
 inline constexpr std::string_view kEnded = "ended";
@@ -67,13 +67,29 @@ struct TcpProof {
 /// The number in the word of a process that joins; empty in another text.
 [[nodiscard]] std::string answer_in(const std::string& proof);
 
-/// Where everybody is: rank 0's last word in a meeting.
+/// Where processes are, and what they know their callers by: rank 0's last word in a meeting, and
+/// what the others of a run hear of the control channel.
 struct TcpTable {
-  std::string secret;                 ///< Of this job: opens connections between its processes.
+  std::string secret;                 ///< Opens connections to the processes.
   std::vector<MetProcess> processes;  ///< By rank.
 };
 [[nodiscard]] std::string to_text(const TcpTable& table);
-/// None for another text. Throws Error(kRuntimeFault) for a table of another number of processes.
-[[nodiscard]] std::optional<TcpTable> parse_table_text(const std::string& text, int size);
+/// None for another text.
+[[nodiscard]] std::optional<TcpTable> parse_table_text(const std::string& text);
+
+/// The first word of a process on a connection to another whose table it has, and the answer.
+struct TcpGreeting {
+  std::string secret;  ///< The table's.
+  int from = 0;        ///< Ranks of both processes.
+  int to = 0;
+  std::int64_t process = 0;
+  std::string host;
+
+  /// Whether whoever knows this secret calls this rank.
+  [[nodiscard]] bool opens(const std::string& table_secret, int rank) const;
+};
+[[nodiscard]] TcpGreeting own_greeting(const std::string& secret, int from, int to);
+[[nodiscard]] std::string to_text(const TcpGreeting& greeting);
+[[nodiscard]] std::optional<TcpGreeting> parse_greeting_text(const std::string& text);
 
 }  // namespace ptdp

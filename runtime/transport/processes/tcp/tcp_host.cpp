@@ -21,10 +21,6 @@ constexpr std::size_t kMostRanksNamed = 8;
 /// For an earlier job to give the port free.
 constexpr auto kPortPatience = std::chrono::seconds(10);
 
-[[noreturn]] void fail_to_host(const std::string& what) {
-  throw Error(what, ExitStatus::kRuntimeFault);
-}
-
 /// "3, 5-7".
 std::string ranks_in_words(const std::vector<int>& ranks) {
   std::string text;
@@ -46,20 +42,17 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 
 Listening listen_at_port(const TcpJobOptions& options, Patience& patience) {
   const std::string address = own_address_of(options.address);
-  const auto end = std::min(patience.end(), MeetingClock::now() + kPortPatience);
-  std::chrono::milliseconds pause = kFirstRetry;
+  Retries retries(std::min(patience.end(), MeetingClock::now() + kPortPatience));
   while (true) {
     try {
       return listen_on(options.port, address);
     } catch (const Error& error) {
-      if (MeetingClock::now() + pause >= end) {
-        fail_to_host(fmt::format(
+      if (!retries.wait()) {
+        fail_to_meet(fmt::format(
             "rank 0 on host {}: the meeting: {} ({}:{}), where the other ranks expect it",
             own_host_name(), error.what(), options.address, options.port));
       }
     }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestRetry);
   }
 }
 
@@ -128,13 +121,13 @@ class Host {
   void look_at(Guest& guest) {
     TcpConnection& connection = guest.connection;
     connection.flush();
-    const std::optional<Packet> packet = connection.receive(TcpConnection::kMostOfStranger);
-    if (packet && !guest.hello) {
-      judge(guest, text_of(*packet));
+    const auto text = connection.receive_text(TcpConnection::kMostOfStranger);
+    if (text && !guest.hello) {
+      judge(guest, *text);
       return;
     }
     const bool is_silent = !guest.hello && MeetingClock::now() - guest.since > kHelloPatience;
-    if (packet || is_silent) {  // who joined has nothing to say yet
+    if (text || is_silent) {  // who joined has nothing to say yet
       connection.close();
     }
     if (guest.claim && !guest.hello && !connection.is_open()) {
@@ -180,7 +173,7 @@ class Host {
     }
     guest.claim = std::move(hello);
     guest.proof = {.hello = text, .challenge = random_digits()};
-    guest.connection.send(to_packet(*pool_, std::string(kChallenge) + guest.proof.challenge));
+    guest.connection.send_text(std::string(kChallenge) + guest.proof.challenge);
   }
 
   void judge_proof(Guest& guest, const std::string& text) {
@@ -214,7 +207,7 @@ class Host {
   }
 
   void turn_away(Guest& guest, const TcpHello& hello, const std::string& why) {
-    guest.connection.send(to_packet(*pool_, refusal(why)));
+    guest.connection.send_text(refusal(why));
     guest.connection.close();
     note_turned_away(hello, why);
   }
@@ -248,7 +241,7 @@ class Host {
       ways.insert(ways.begin(), seen);
     }
     guest.hello = std::move(hello);
-    guest.connection.send(to_packet(*pool_, word));
+    guest.connection.send_text(word);
   }
 
   /// What may be why ranks are missing, behind their names.
@@ -263,9 +256,9 @@ class Host {
   /// Throws it, here alone.
   [[noreturn]] void end_all(const std::string& why) {
     for (Guest& guest : guests_) {
-      guest.connection.send(to_packet(*pool_, std::string(kEnded)));
+      guest.connection.send_text(std::string(kEnded));
     }
-    fail_to_host(why);
+    fail_to_meet(why);
   }
 
   [[nodiscard]] std::vector<int> missing_ranks() const {
@@ -298,7 +291,7 @@ class Host {
     const std::string table =
         to_text(TcpTable{.secret = meeting.secret, .processes = meeting.processes});
     for (auto& [rank, connection] : meeting.connections) {
-      connection.send(to_packet(*pool_, table));
+      connection.send_text(table);
     }
     meeting.listening = std::move(listening_);
     return meeting;

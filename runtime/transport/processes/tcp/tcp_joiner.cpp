@@ -18,11 +18,6 @@ namespace {
 
 /// For rank 0 to say that it gave up.
 constexpr auto kTableMargin = std::chrono::seconds(2);
-constexpr auto kOneAttempt = std::chrono::seconds(2);
-
-[[noreturn]] void fail_to_meet(const std::string& what) {
-  throw Error(what, ExitStatus::kRuntimeFault);
-}
 
 class Joiner {
  public:
@@ -33,30 +28,24 @@ class Joiner {
         place_(fmt::format("{}:{}", options.address, options.port)) {}
 
   [[nodiscard]] Meeting join() {
-    std::chrono::milliseconds pause = kFirstRetry;
+    Retries retries(patience_.end());
     while (true) {
       for (const SocketAddress& address : find_host()) {
         if (std::optional<Meeting> meeting = try_at(address)) {
           return std::move(*meeting);
         }
       }
-      if (MeetingClock::now() + pause >= patience_.end()) {
+      if (!retries.wait()) {
         fail_to_meet(fmt::format(
             "rank {} on host {}: the meeting: cannot join rank 0 at {} within "
             "{:.4g} s: {}",
             options_->rank, own_host_name(), place_, options_->timeout->value(), fault_));
       }
-      notice();
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, kLongestRetry);
+      patience_.notice([&] { return fmt::format("rank 0 at {}: {}", place_, fault_); });
     }
   }
 
  private:
-  void notice() {
-    patience_.notice([&] { return fmt::format("rank 0 at {}: {}", place_, fault_); });
-  }
-
   [[nodiscard]] std::vector<SocketAddress> find_host() {
     Resolution found = resolve(options_->address, options_->port);
     if (found.addresses.empty()) {
@@ -73,19 +62,13 @@ class Joiner {
   }
 
   [[nodiscard]] std::optional<Meeting> try_at(const SocketAddress& address) {
-    PendingConnection pending(address);
-    const auto end = std::min(MeetingClock::now() + kOneAttempt, patience_.end());
-    PendingConnection::State state = PendingConnection::State::kUnderWay;
-    while (state == PendingConnection::State::kUnderWay && MeetingClock::now() < end) {
-      state = pending.look(kPollMilliseconds);
-    }
-    if (state != PendingConnection::State::kConnected) {
-      note_fault(state == PendingConnection::State::kFailed ? pending.fault() : "no answer");
+    Attempt attempt = try_to_connect(address, patience_.end());
+    if (!attempt.socket.is_open()) {
+      note_fault(attempt.fault);
       return std::nullopt;
     }
-    Descriptor socket = pending.take();
-    listen_where_reached(local_address(socket));
-    TcpConnection connection(std::move(socket), *pool_);
+    listen_where_reached(local_address(attempt.socket));
+    TcpConnection connection(std::move(attempt.socket), *pool_);
     TcpProof proof{.hello = to_text(own_hello(*options_, listening_)), .answer = random_digits()};
     std::optional<std::string> answer = ask(connection, proof.hello);
     if (answer && answer->starts_with(kChallenge)) {
@@ -131,23 +114,26 @@ class Joiner {
   /// The other side's next word, after this one.
   [[nodiscard]] std::optional<std::string> ask(TcpConnection& connection,
                                                const std::string& text) const {
-    connection.send(to_packet(*pool_, text));
+    connection.send_text(text);
     return next_text(connection, std::min(patience_.end(), MeetingClock::now() + kHelloPatience));
   }
 
   /// Rank 0 knows this process, and its patience began before this: it is the one to give up.
   [[nodiscard]] std::optional<Meeting> wait_for_table(TcpConnection connection) {
     const auto end = options_->timeout
-                         ? MeetingClock::now() + Patience::of(*options_->timeout) + kTableMargin
+                         ? MeetingClock::now() + steady_duration(*options_->timeout) + kTableMargin
                          : MeetingClock::time_point::max();
     const std::optional<std::string> answer = next_text(connection, end);
     end_where_told(answer);
-    std::optional<TcpTable> table =
-        answer ? parse_table_text(*answer, options_->size) : std::nullopt;
+    std::optional<TcpTable> table = answer ? parse_table_text(*answer) : std::nullopt;
     if (!table) {
       note_fault(connection.is_open() ? "rank 0 did not say that all processes came"
                                       : "rank 0 was there, and is gone");
       return std::nullopt;
+    }
+    if (std::ssize(table->processes) != options_->size) {
+      fail_to_meet(fmt::format("rank 0 sent where {} processes are; expected {}",
+                               table->processes.size(), options_->size));
     }
     Meeting meeting{.secret = std::move(table->secret), .processes = std::move(table->processes)};
     meeting.connections.emplace(0, std::move(connection));
@@ -171,9 +157,8 @@ class Joiner {
                                                             MeetingClock::time_point end) {
     while (connection.is_open() && MeetingClock::now() < end) {
       connection.flush();
-      if (const std::optional<Packet> packet = connection.receive(TcpConnection::kMost)) {
-        return packet->header().kind == PacketHeader::Kind::kText ? std::optional(text_of(*packet))
-                                                                  : std::nullopt;
+      if (std::optional<std::string> text = connection.receive_text(TcpConnection::kMost)) {
+        return text;
       }
       pollfd polled{.fd = connection.descriptor(), .events = POLLIN, .revents = 0};
       ::poll(&polled, 1, kPollMilliseconds);

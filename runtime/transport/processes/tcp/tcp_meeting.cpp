@@ -4,13 +4,18 @@
 
 #include <algorithm>
 
+#include "cost_model/error.h"
 #include "runtime/transport/processes/tcp/meeting_parts.h"
 
 namespace ptdp {
 
+void fail_to_meet(const std::string& what) {
+  throw Error(what, ExitStatus::kRuntimeFault);
+}
+
 void Patience::notice(const std::function<std::string()>& what) {
   if (options_->notice && MeetingClock::now() >= next_notice_) {
-    next_notice_ += of(options_->notice_interval);
+    next_notice_ += steady_duration(options_->notice_interval);
     const std::string limit =
         options_->timeout ? fmt::format(" of {:.4g} s", options_->timeout->value()) : "";
     options_->notice(fmt::format("waiting for {} ({:.0f} s{})", what(), seconds(), limit));

@@ -10,12 +10,11 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(30);
 /// The other process answers at its next call at the latest, or a moment later.
 constexpr auto kAnswerPatience = std::chrono::seconds(10);
-constexpr auto kConnectPatience = std::chrono::seconds(2);
 constexpr auto kPauseBetweenRounds = std::chrono::milliseconds(100);
 
 }  // namespace
 
-TcpRoute::TcpRoute(std::vector<std::string> addresses, std::uint16_t port, std::string greeting,
+TcpRoute::TcpRoute(std::vector<std::string> addresses, std::uint16_t port, TcpGreeting greeting,
                    PacketPool& pool)
     : addresses_(std::move(addresses)), port_(port), greeting_(std::move(greeting)), pool_(&pool) {
   if (addresses_.empty()) {
@@ -86,21 +85,21 @@ void TcpRoute::look_at_attempt() {
       case PendingConnection::State::kConnected:
         connection_.emplace(pending_->take(), *pool_);
         pending_.reset();
-        connection_->send(to_packet(*pool_, greeting_));
+        connection_->send_text(to_text(greeting_));
         attempt_ends_ = Clock::now() + kAnswerPatience;
         break;
     }
   }
   connection_->flush();
-  const std::optional<Packet> answer = connection_->receive(TcpConnection::kMostOfStranger);
-  if (answer && answer->header().kind == PacketHeader::Kind::kText &&
-      text_of(*answer) == kWelcome) {
+  const auto text = connection_->receive_text(TcpConnection::kMostOfStranger);
+  const auto answer = text ? parse_greeting_text(*text) : std::nullopt;
+  if (answer && answer->opens(greeting_.secret, greeting_.from) && answer->from == greeting_.to) {
     is_open_ = true;
     for (Packet& packet : waiting_) {
       connection_->send(std::move(packet));
     }
     waiting_.clear();
-  } else if (answer || !connection_->is_open()) {
+  } else if (text || !connection_->is_open()) {
     give_up_attempt("somebody else listens there");
   } else if (Clock::now() > attempt_ends_) {
     give_up_attempt("no answer");

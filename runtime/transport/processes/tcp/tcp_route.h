@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/transport/processes/tcp/tcp_connection.h"
+#include "runtime/transport/processes/tcp/tcp_hello.h"
 
 namespace ptdp {
 
@@ -16,9 +17,8 @@ namespace ptdp {
 /// other to make it. Never blocks.
 class TcpRoute {
  public:
-  /// `addresses` are tried in turn, for half a minute; `greeting` is what the other process knows
-  /// this one by, and answers with kWelcome.
-  TcpRoute(std::vector<std::string> addresses, std::uint16_t port, std::string greeting,
+  /// Tries `addresses` in turn, for half a minute, until a process answers with a greeting back.
+  TcpRoute(std::vector<std::string> addresses, std::uint16_t port, TcpGreeting greeting,
            PacketPool& pool);
 
   void send(Packet packet);
@@ -39,7 +39,7 @@ class TcpRoute {
 
   std::vector<std::string> addresses_;
   std::uint16_t port_;
-  std::string greeting_;
+  TcpGreeting greeting_;
   PacketPool* pool_;
   std::deque<Packet> waiting_;  ///< Until the other process answered.
 

@@ -65,15 +65,15 @@ inline TcpHello strange_hello(int rank, int size) {
 /// A connection that said this.
 inline TcpConnection guest_with(const std::string& text, std::uint16_t port, PacketPool& pool) {
   TcpConnection guest(connected_to(port), pool);
-  guest.send(to_packet(pool, text));
+  guest.send_text(text);
   return guest;
 }
 
 /// The next word from the other side; empty where it hung up.
 inline std::string next_word(TcpConnection& connection) {
   while (connection.is_open()) {
-    if (const std::optional<Packet> packet = connection.receive(TcpConnection::kMost)) {
-      return text_of(*packet);
+    if (std::optional<std::string> text = connection.receive_text(TcpConnection::kMost)) {
+      return *text;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -177,13 +177,13 @@ TEST(Meeting, TakesAProofOnce) {
   TcpProof proof{.hello = to_text(strange_hello(1, 3)), .answer = "1"};
   TcpConnection honest = guest_with(proof.hello, port, pool);
   proof.challenge = next_word(honest).substr(kChallenge.size());
-  honest.send(to_packet(pool, proof.of_guest("xyzzy")));
+  honest.send_text(proof.of_guest("xyzzy"));
   EXPECT_EQ(next_word(honest), proof.of_host("xyzzy"));
   EXPECT_THAT(proof.of_guest("xyzzy"), Not(HasSubstr("xyzzy")));
   honest.close();
   TcpConnection replay = guest_with(proof.hello, port, pool);
   EXPECT_THAT(next_word(replay), StartsWith(std::string(kChallenge)));
-  replay.send(to_packet(pool, proof.of_guest("xyzzy")));
+  replay.send_text(proof.of_guest("xyzzy"));
   EXPECT_THAT(next_word(replay), StartsWith("refused "));
   EXPECT_NE(zero.get(), "");
 }
@@ -217,7 +217,7 @@ TEST(Meeting, IsNotJoinedWhereRankZeroDoesNotProveToKnowTheSecret) {
   }
   TcpConnection connection(std::move(*socket), pool);
   EXPECT_THAT(next_word(connection), StartsWith("hello "));
-  connection.send(to_packet(pool, kWelcome));
+  connection.send_text(kWelcome);
   EXPECT_THAT(one.get(), HasSubstr("does not prove to know PTDP_JOB_SECRET"));
 }
 
@@ -250,7 +250,7 @@ TEST(Meeting, SurvivesStrangers) {
   {
     PacketPool pool;
     TcpConnection quitter(connected_to(port), pool);
-    quitter.send(to_packet(pool, to_text(strange_hello(1, 3))));
+    quitter.send_text(to_text(strange_hello(1, 3)));
     while (!quitter.receive(TcpConnection::kMost)) {
       ASSERT_TRUE(quitter.is_open());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
