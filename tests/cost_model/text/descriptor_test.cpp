@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,7 +14,8 @@ namespace ptdp {
 namespace {
 
 bool is_open_in_system(int number) {
-  return ::fcntl(number, F_GETFD) >= 0;
+  struct stat status {};
+  return ::fstat(number, &status) == 0;
 }
 
 struct Ends {
