@@ -122,7 +122,7 @@ int run_show(const CommandLine& line) {
   }
   const Plan plan = read_plan(line.words()[1]);
   std::string text = format == 1 ? to_json(plan) : summarize(plan, read_budget(line));
-  const Seconds now = predict(plan.scenario, plan.config, Calibration{}).iteration_time.value *
+  const Seconds now = predict({plan.scenario, plan.config}, Calibration{}).iteration_time.value *
                       plan.predicted.calibration_factor;
   const Seconds then = plan.predicted.iteration_time.value;
   if (std::abs(now / then - 1.0) > 1e-9) {

@@ -18,41 +18,41 @@ PassTime collectives_of(const PassTime& pass) {
 
 /// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than
 /// the rest: an all-gather of the activations with sequence parallelism.
-Seconds gathering_of_ends(const Scenario& scenario, const ParallelConfig& config) {
-  if (!config.sequence_parallel) {
+Seconds gathering_of_ends(const PlannedJob& job) {
+  if (!job.config.sequence_parallel) {
     return Seconds(0.0);
   }
-  const TransformerConfig& model = scenario.job.model;
-  const Bytes activations(1.0 * element_bytes(scenario.stack.precision) *
-                          static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size);
+  const TransformerConfig& model = job.model();
+  const Bytes activations(1.0 * element_bytes(job.stack().precision) *
+                          static_cast<double>(tokens_of_rank(model, job.config)) *
+                          model.hidden_size);
   return all_gather_time(activations,
-                         place_group(RankGrid(config), Dimension::kTensor, scenario.cluster),
-                         scenario.cluster);
+                         place_group(RankGrid(job.config), Dimension::kTensor, job.cluster()),
+                         job.cluster());
 }
 
 }  // namespace
 
-std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
-                                                      const ParallelConfig& config,
-                                                      const MicrobatchCosts& costs) {
-  Scenario without_overhead = scenario;
+std::vector<StageDurations> virtual_stage_collectives(const PlannedJob& job) {
+  Scenario without_overhead = job.scenario;
   without_overhead.stack.microbatch_overhead = Seconds(0.0);
-  const Seconds gathering = gathering_of_ends(scenario, config);
-  MicrobatchCosts collectives = {.embedding = collectives_of(costs.embedding),
-                                 .logits = collectives_of(costs.logits),
-                                 .embedding_forward = costs.embedding.tensor_parallel - gathering,
-                                 .logits_forward = gathering};
-  for (std::size_t kind = 0; kind < costs.layers.size(); ++kind) {
-    const LayerCosts& layer = costs.layers[kind];
+  const Seconds gathering = gathering_of_ends(job);
+  MicrobatchCosts collectives = {
+      .embedding = collectives_of(job.costs().embedding),
+      .logits = collectives_of(job.costs().logits),
+      .embedding_forward = job.costs().embedding.tensor_parallel - gathering,
+      .logits_forward = gathering};
+  for (std::size_t kind = 0; kind < job.costs().layers.size(); ++kind) {
+    const LayerCosts& layer = job.costs().layers[kind];
     collectives.layers[kind] = {.forward = collectives_of(layer.forward),
                                 .backward = collectives_of(layer.backward),
                                 .selective = collectives_of(layer.selective),
                                 .weight_gradient = collectives_of(layer.weight_gradient)};
   }
   std::vector<StageDurations> stages =
-      virtual_stage_durations(without_overhead, config, collectives);
-  if (shards_gradients(config)) {
-    const ShardingTime time = sharding_time(scenario, config, costs);
+      virtual_stage_durations({without_overhead, job.config, &collectives});
+  if (shards_gradients(job.config)) {
+    const ShardingTime time = sharding_time(job);
     add_to_passes(time.forward, time.backward, stages);
   }
   return stages;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/stage/stage.h"
 
@@ -13,8 +14,6 @@ namespace ptdp {
 /// passes and what is recomputed, of the embedding and of the logits; with what their members lose
 /// by waiting for the slowest (ComputeFactors::skew), for the logits all of it in the input
 /// gradient. Weight gradients have none. The rest is compute.
-[[nodiscard]] std::vector<StageDurations> virtual_stage_collectives(const Scenario& scenario,
-                                                                    const ParallelConfig& config,
-                                                                    const MicrobatchCosts& costs);
+[[nodiscard]] std::vector<StageDurations> virtual_stage_collectives(const PlannedJob& job);
 
 }  // namespace ptdp

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cost_model/iteration/least_step.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/iteration/simulated_step.h"
 #include "cost_model/stage/stage.h"
 
@@ -85,25 +86,19 @@ struct Traffic {
 /// PipeDream and PipeDream-2BW never fill or drain a pipeline: m·slowest stage, two exchanges per
 /// microbatch, and the reduction and the optimizer, which PipeDream has for every microbatch
 /// (arXiv:1806.03377 and arXiv:2006.09503, section 3).
-[[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config,
-                                           const MicrobatchCosts& costs);
-
-/// The breakdown with microbatch_costs() of the configuration.
-[[nodiscard]] CostBreakdown iteration_cost(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] CostBreakdown iteration_cost(const PlannedJob& job);
 
 /// What is left of a whole time beside its terms, or nothing where only their last digits left it.
 [[nodiscard]] Seconds beyond_rounding(Seconds left, Seconds whole);
 
 /// The total of iteration_cost() but for rounding, by one simulation in place of three.
-[[nodiscard]] Seconds iteration_time(const Scenario& scenario, const ParallelConfig& config,
-                                     const MicrobatchCosts& costs, StepSimulations& simulations);
+[[nodiscard]] Seconds iteration_time(const PlannedJob& job, StepSimulations& simulations);
 
 /// Times of configurations of one scenario, each simulated once. Not for several threads at once.
 class IterationTimes {
  public:
   /// What iteration_time() gives; the scenario must be the same in all calls.
-  [[nodiscard]] Seconds find(const Scenario& scenario, const ParallelConfig& config,
-                             const MicrobatchCosts& costs);
+  [[nodiscard]] Seconds find(const PlannedJob& job);
   /// The time of a configuration that was found or kept before.
   [[nodiscard]] std::optional<Seconds> find_known(const ParallelConfig& config) const;
   /// Keeps a time that another of these found.
@@ -115,11 +110,9 @@ class IterationTimes {
 };
 
 /// A lower bound of iteration_time() that costs no walk through the stages.
-[[nodiscard]] Seconds least_iteration_time(const Scenario& scenario, const ParallelConfig& config,
-                                           const MicrobatchCosts& costs, const LeastPasses& passes);
+[[nodiscard]] Seconds least_iteration_time(const PlannedJob& job, const LeastPasses& passes);
 
 /// What the configuration sends; rates over an iteration of `time`.
-[[nodiscard]] Traffic iteration_traffic(const Scenario& scenario, const ParallelConfig& config,
-                                        Seconds time);
+[[nodiscard]] Traffic iteration_traffic(const PlannedJob& job, Seconds time);
 
 }  // namespace ptdp

@@ -31,21 +31,21 @@ HeldStages stages_of(const ParallelConfig& config, int rank) {
 /// What the bounds of all ranks share: the way of a microbatch through the stages.
 class Pipeline {
  public:
-  Pipeline(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs)
-      : config_(config),
-        times_(step_times(scenario, config, costs)),
-        actions_(step_actions(scenario, config)),
-        shape_(schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config))),
-        schedule_(traits_of(config.schedule)),
-        waits_for_all_(!scenario.stack.optimizer_post_validation),
-        ends_of_first_(ends_of(stages_of(config, 0))) {
+  Pipeline(const PlannedJob& job)
+      : config_(job.config),
+        times_(step_times(job)),
+        actions_(step_actions(job)),
+        shape_(schedule_sizes(job.config, job.microbatches())),
+        schedule_(traits_of(job.config.schedule)),
+        waits_for_all_(!job.stack().optimizer_post_validation),
+        ends_of_first_(ends_of(stages_of(job.config, 0))) {
     rank_of_.resize(static_cast<std::size_t>(num_stages()));
-    for (int rank = 0; rank < config.pp; ++rank) {
-      for (const int stage : stages_of(config, rank).stages) {
+    for (int rank = 0; rank < job.config.pp; ++rank) {
+      for (const int stage : stages_of(job.config, rank).stages) {
         rank_of_[static_cast<std::size_t>(stage)] = rank;
       }
     }
-    const bool is_split = traits_of(config.schedule).splits_backward;
+    const bool is_split = traits_of(job.config.schedule).splits_backward;
     for (int stage = 0; stage < num_stages(); ++stage) {
       const StageDurations& of = durations(stage);
       const Seconds hop = message_behind(stage);
@@ -217,23 +217,21 @@ class Pipeline {
 
 }  // namespace
 
-Seconds least_step_time(const Scenario& scenario, const ParallelConfig& config,
-                        const MicrobatchCosts& costs) {
-  return kBelowRounding * Pipeline(scenario, config, costs).least_time();
+Seconds least_step_time(const PlannedJob& job) {
+  return kBelowRounding * Pipeline(job).least_time();
 }
 
-LeastPasses::LeastPasses(const Scenario& scenario, const ParallelConfig& config,
-                         const MicrobatchCosts& costs) {
-  const std::vector<StageDurations> durations = virtual_stage_durations(scenario, config, costs);
-  const bool waits_for_all = !scenario.stack.optimizer_post_validation;
-  const bool is_split = traits_of(config.schedule).splits_backward;
+LeastPasses::LeastPasses(const PlannedJob& job) {
+  const std::vector<StageDurations> durations = virtual_stage_durations(job);
+  const bool waits_for_all = !job.stack().optimizer_post_validation;
+  const bool is_split = traits_of(job.config.schedule).splits_backward;
   std::vector<Seconds> path = {Seconds(0.0)};
   for (const StageDurations& of : durations) {
     const Seconds way = of.forward + (is_split ? Seconds(0.0) : of.backward);
     path.push_back(path.back() + (waits_for_all ? way : Seconds(0.0)));
   }
-  for (int rank = config.pp - 1; rank >= 0; --rank) {
-    const HeldStages held = stages_of(config, rank);
+  for (int rank = job.config.pp - 1; rank >= 0; --rank) {
+    const HeldStages held = stages_of(job.config, rank);
     Rank of;
     of.path = path.back();
     for (const int stage : held.stages) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -24,8 +25,7 @@ namespace ptdp {
 /// DualPipe), no more than P forward passes run before the last gather has ended, and no more than
 /// P backward passes after the first reduction may begin: the others lie between these two.
 /// For 1F1B of equal stages the first rank's bound is the step.
-[[nodiscard]] Seconds least_step_time(const Scenario& scenario, const ParallelConfig& config,
-                                      const MicrobatchCosts& costs);
+[[nodiscard]] Seconds least_step_time(const PlannedJob& job);
 
 /// A coarser bound of the passes alone: max over ranks of m·work + path, as a function of m.
 ///
@@ -35,7 +35,7 @@ class LeastPasses {
  public:
   /// Only what microbatch_costs() and the split of the layers decide may differ from `config` in
   /// the configurations that it is asked for.
-  LeastPasses(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs);
+  LeastPasses(const PlannedJob& job);
 
   [[nodiscard]] Seconds time(double num_microbatches) const;
 

@@ -25,12 +25,11 @@ int offloaded_layers(const ParallelConfig& config, int num_layers) {
 }
 
 /// Activations that a layer of each kind keeps, of those that there are.
-std::array<Bytes, kLayerKinds.size()> kept_by_kind(const Scenario& scenario,
-                                                   const ParallelConfig& config) {
+std::array<Bytes, kLayerKinds.size()> kept_by_kind(const PlannedJob& job) {
   std::array<Bytes, kLayerKinds.size()> kept;
-  for_each_kind(layers_of_stage(scenario.job.model, config, 0),
+  for_each_kind(layers_of_stage(job.model(), job.config, 0),
                 [&](std::size_t kind, double /*count*/) {
-                  kept.at(kind) = kept_by_layer(scenario, config, kLayerKinds[kind]);
+                  kept.at(kind) = kept_by_layer(job.scenario, job.config, kLayerKinds[kind]);
                 });
   return kept;
 }
@@ -61,33 +60,32 @@ Seconds wait_for(const std::vector<Seconds>& transfers, const std::vector<Second
 
 }  // namespace
 
-Seconds host_optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                            const RankParameters& parameters) {
-  assert(scenario.cluster.host.has_value());
-  const HostSpec& host = *scenario.cluster.host;
+Seconds host_optimizer_time(const PlannedJob& job, const RankParameters& parameters) {
+  assert(job.cluster().host.has_value());
+  const HostSpec& host = *job.cluster().host;
   const Seconds transfer =
-      of_shard(config, parameters, std::max(kGradientBytes, kParameterBytes)) / host.link_bandwidth;
+      of_shard(job.config, parameters, std::max(kGradientBytes, kParameterBytes)) /
+      host.link_bandwidth;
   const Seconds update =
-      of_shard(config, parameters, scenario.stack.host_optimizer_traffic) / host.memory_bandwidth;
+      of_shard(job.config, parameters, job.stack().host_optimizer_traffic) / host.memory_bandwidth;
   return std::max(transfer, update);
 }
 
-OffloadTime activation_offload_time(const Scenario& scenario, const ParallelConfig& config,
-                                    const MicrobatchCosts& costs) {
-  assert(scenario.cluster.host.has_value());
-  const TransformerConfig& model = scenario.job.model;
-  const auto kept = kept_by_kind(scenario, config);
-  const int offloaded = offloaded_layers(config, model.num_layers);
+OffloadTime activation_offload_time(const PlannedJob& job) {
+  assert(job.cluster().host.has_value());
+  const TransformerConfig& model = job.model();
+  const auto kept = kept_by_kind(job);
+  const int offloaded = offloaded_layers(job.config, model.num_layers);
   std::vector<Seconds> transfers;
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
   for (int i = 0; i < model.num_layers; ++i) {
     const std::size_t kind = index_of(kind_of_layer(model, i));
-    const LayerCosts& layer = costs.layers[kind];
+    const LayerCosts& layer = job.costs().layers[kind];
     forward.push_back(layer.forward.total());
     backward.push_back(layer.backward.total());
     if (i < offloaded) {
-      transfers.push_back(kept.at(kind) / scenario.cluster.host->link_bandwidth);
+      transfers.push_back(kept.at(kind) / job.cluster().host->link_bandwidth);
     }
   }
   return {.forward = wait_for(transfers, forward), .backward = wait_for(transfers, backward)};
@@ -108,16 +106,16 @@ double optimizer_bytes_on_gpu(const StackSpec& stack, const ParallelConfig& conf
          (offloads_optimizer(config.offload) ? stack.offloaded_optimizer_bytes : 0.0);
 }
 
-Bytes host_memory(const Scenario& scenario, const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
+Bytes host_memory(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
   Bytes total;
-  if (offloads_optimizer(config.offload)) {
-    total += of_shard(config, most_parameters(model, config),
-                      scenario.stack.offloaded_optimizer_bytes + kGradientBytes + kParameterBytes);
+  if (offloads_optimizer(job.config.offload)) {
+    total += of_shard(job.config, most_parameters(model, job.config),
+                      job.stack().offloaded_optimizer_bytes + kGradientBytes + kParameterBytes);
   }
-  if (offloads_activations(config.offload)) {
-    const auto kept = kept_by_kind(scenario, config);
-    const int offloaded = offloaded_layers(config, model.num_layers);
+  if (offloads_activations(job.config.offload)) {
+    const auto kept = kept_by_kind(job);
+    const int offloaded = offloaded_layers(job.config, model.num_layers);
     for (int i = 0; i < offloaded; ++i) {
       total += kept.at(index_of(kind_of_layer(model, i)));
     }

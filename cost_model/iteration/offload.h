@@ -3,6 +3,7 @@
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/stage/stage.h"
 #include "cost_model/units.h"
@@ -14,8 +15,7 @@ namespace ptdp {
 /// memory moves the stack's host_optimizer_traffic; whichever takes longer. The cluster must have a
 /// host. Source: Megatron-Core HybridDeviceOptimizer with --overlap-cpu-optimizer-d2h-h2d; which of
 /// the two bounds a step Megatron-Bridge measured to be the host (docs/training/cpu-offloading.md).
-[[nodiscard]] Seconds host_optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                                          const RankParameters& parameters);
+[[nodiscard]] Seconds host_optimizer_time(const PlannedJob& job, const RankParameters& parameters);
 
 /// What a microbatch waits for activations on their way to the host and back.
 struct OffloadTime {
@@ -29,9 +29,7 @@ struct OffloadTime {
 /// are L-n-1 passes: of all but the last nothing is hidden. Source: TransformerEngine since 2.10,
 /// pytorch/cpu_offload.py (DefaultOffloadSynchronizer); Megatron-Core --cpu-offloading-num-layers,
 /// at most all layers but one.
-[[nodiscard]] OffloadTime activation_offload_time(const Scenario& scenario,
-                                                  const ParallelConfig& config,
-                                                  const MicrobatchCosts& costs);
+[[nodiscard]] OffloadTime activation_offload_time(const PlannedJob& job);
 
 /// Activations that stay on the GPU of `kept`, those of all layers: where they are offloaded those
 /// of so many layers as are not, each no more than `largest_layer`. Source: the same.
@@ -43,6 +41,6 @@ struct OffloadTime {
 
 /// What a GPU puts into its host's memory: optimizer states with copies of gradients and parameters
 /// to work on (4 bytes each), and activations.
-[[nodiscard]] Bytes host_memory(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Bytes host_memory(const PlannedJob& job);
 
 }  // namespace ptdp

@@ -41,16 +41,13 @@ ScheduleShape schedule_shape(const ParallelConfig& config, std::int64_t num_micr
   return shape;
 }
 
-ScheduleShape schedule_shape(const Scenario& scenario, const ParallelConfig& config,
-                             const MicrobatchCosts& costs) {
-  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  if (!traits_of(config.schedule).is_searched) {
-    return schedule_sizes(config, microbatches);
+ScheduleShape schedule_shape(const PlannedJob& job) {
+  const std::int64_t microbatches = job.microbatches();
+  if (!traits_of(job.config.schedule).is_searched) {
+    return schedule_sizes(job.config, microbatches);
   }
-  return schedule_shape(config, microbatches, virtual_stage_durations(scenario, config, costs),
-                        exchange_time(scenario, config, place_groups(config, scenario.cluster),
-                                      /*messages=*/1.0),
-                        scenario.stack);
+  return schedule_shape(job.config, microbatches, virtual_stage_durations(job),
+                        exchange_time(job, job.groups(), /*messages=*/1.0), job.stack());
 }
 
 }  // namespace ptdp

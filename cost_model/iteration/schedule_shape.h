@@ -5,6 +5,7 @@
 #include <span>
 
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/stage/stage.h"
@@ -26,7 +27,6 @@ namespace ptdp {
 
 /// The same of virtual_stage_durations and the exchange of one message between nodes, as far as the
 /// pipeline crosses any. Equal arguments give equal shapes: the recipe of a configuration.
-[[nodiscard]] ScheduleShape schedule_shape(const Scenario& scenario, const ParallelConfig& config,
-                                           const MicrobatchCosts& costs);
+[[nodiscard]] ScheduleShape schedule_shape(const PlannedJob& job);
 
 }  // namespace ptdp

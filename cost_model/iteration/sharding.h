@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost_model/inputs/zero_sharding.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/iteration/step_terms.h"
 #include "cost_model/stage/stage.h"
 
@@ -37,16 +38,15 @@ struct ShardingTime {
 /// pieces, which nothing hides either. Source: PyTorch FSDP (arXiv:2304.11277) section 3.3,
 /// backward and forward prefetching; ZeRO (arXiv:1910.02054) section 7: 3 times the parameters in
 /// each microbatch.
-[[nodiscard]] ShardingTime sharding_time(const Scenario& scenario, const ParallelConfig& config,
-                                         const MicrobatchCosts& costs);
+[[nodiscard]] ShardingTime sharding_time(const PlannedJob& job);
 
 /// Bytes that a GPU sends for it in an iteration, gathering after the optimizer's step included.
-[[nodiscard]] Bytes sharding_volume(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Bytes sharding_volume(const PlannedJob& job);
 
 /// Memory beside the shards: of stage 3 the gathered weights of two layers, or of their
 /// largest matrices where these are apart (one computes, one is on its way), and of the ends, or of
 /// the whole stage without reshard_after_forward; of both as many gradients, whole until they are
 /// reduced.
-[[nodiscard]] Bytes sharding_buffers(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Bytes sharding_buffers(const PlannedJob& job);
 
 }  // namespace ptdp

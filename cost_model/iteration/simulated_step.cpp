@@ -56,8 +56,8 @@ bool is_simulated(const ParallelConfig& config) {
   return traits_of(config.schedule).is_synchronous;
 }
 
-StepActions step_actions(const Scenario& scenario, const ParallelConfig& config) {
-  const StepBuckets buckets = step_buckets(scenario, config);
+StepActions step_actions(const PlannedJob& job) {
+  const StepBuckets buckets = step_buckets(job);
   const auto is_cut = [](const std::vector<int>& counts) {
     return std::ranges::any_of(counts, [](int count) { return count > 0; });
   };
@@ -67,9 +67,9 @@ StepActions step_actions(const Scenario& scenario, const ParallelConfig& config)
                               : is_gathered ? buckets.gathers
                                             : std::vector<int>{},
           .reduces_gradients = is_reduced,
-          .overlaps_reductions = overlaps_reduction(scenario.stack, config.pp),
+          .overlaps_reductions = overlaps_reduction(job.stack(), job.config.pp),
           .gathers_parameters = is_gathered,
-          .ties_embeddings = !scenario.job.model.untied_embeddings};
+          .ties_embeddings = !job.model().untied_embeddings};
 }
 
 bool is_contended(const StepTimes& times, const StepActions& actions) {
@@ -90,21 +90,20 @@ double simulated_actions(const ParallelConfig& config, std::int64_t num_microbat
 /// A configuration's step, to be simulated with all of its times or some.
 class StepSimulations::Step {
  public:
-  Step(const Scenario& scenario, const ParallelConfig& config, const MicrobatchCosts& costs,
-       StepSimulations& simulations)
-      : stack_(scenario.stack),
-        config_(config),
-        num_microbatches_(num_microbatches(scenario.job.global_batch_size, config)),
-        times_(step_times(scenario, config, costs)),
-        actions_(step_actions(scenario, config)),
-        schedule_(traits_of(config.schedule)),
-        shape_(schedule_shape(scenario, config, costs)),
+  Step(const PlannedJob& job, StepSimulations& simulations)
+      : stack_(job.stack()),
+        config_(job.config),
+        num_microbatches_(job.microbatches()),
+        times_(step_times(job)),
+        actions_(step_actions(job)),
+        schedule_(traits_of(job.config.schedule)),
+        shape_(schedule_shape(job)),
         simulations_(simulations) {
-    assert(is_simulated(config));
+    assert(is_simulated(job.config));
     times_.shares_links = is_contended(times_, actions_);
     takes_turns_ =
-        !times_.shares_links && traits_of(config.schedule).placement == StagePlacement::kLooped;
-    part_ = simulated_part(config, num_microbatches_,
+        !times_.shares_links && traits_of(job.config.schedule).placement == StagePlacement::kLooped;
+    part_ = simulated_part(job.config, num_microbatches_,
                            takes_turns_ ? kFewestRounds : kFewestContendedRounds);
   }
 
@@ -176,15 +175,13 @@ class StepSimulations::Step {
   SimulatedPart part_;
 };
 
-Seconds StepSimulations::simulate(const Scenario& scenario, const ParallelConfig& config,
-                                  const MicrobatchCosts& costs) {
-  Step step(scenario, config, costs, *this);
+Seconds StepSimulations::simulate(const PlannedJob& job) {
+  Step step(job, *this);
   return step.simulate(step.times());
 }
 
-StepParts StepSimulations::parts(const Scenario& scenario, const ParallelConfig& config,
-                                 const MicrobatchCosts& costs) {
-  Step step(scenario, config, costs, *this);
+StepParts StepSimulations::parts(const PlannedJob& job) {
+  Step step(job, *this);
   const Seconds whole = step.simulate(step.times());
   StepTimes times = step.times();
   leave_out_ends(times);

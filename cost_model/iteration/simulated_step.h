@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/step_times.h"
@@ -21,7 +22,7 @@ namespace ptdp {
 [[nodiscard]] bool is_simulated(const ParallelConfig& config);
 
 /// What the passes of schedule/communication.h add to the configuration's schedule.
-[[nodiscard]] StepActions step_actions(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] StepActions step_actions(const PlannedJob& job);
 
 /// Whether transfers run beside compute or one another, so that they may share links.
 ///
@@ -53,11 +54,9 @@ struct StepParts {
 class StepSimulations {
  public:
   /// The time of the whole step, uncalibrated; the configuration must be one that can run.
-  [[nodiscard]] Seconds simulate(const Scenario& scenario, const ParallelConfig& config,
-                                 const MicrobatchCosts& costs);
+  [[nodiscard]] Seconds simulate(const PlannedJob& job);
   /// The times of the step's parts, by two more simulations.
-  [[nodiscard]] StepParts parts(const Scenario& scenario, const ParallelConfig& config,
-                                const MicrobatchCosts& costs);
+  [[nodiscard]] StepParts parts(const PlannedJob& job);
 
  private:
   class Step;

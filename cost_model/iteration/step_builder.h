@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/stage/stage.h"
 
@@ -14,7 +15,7 @@ struct StepBuckets {
   std::vector<int> reductions;  ///< By virtual stage.
   std::vector<int> gathers;     ///< Likewise, where ZeRO shards the optimizer.
 };
-[[nodiscard]] StepBuckets step_buckets(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] StepBuckets step_buckets(const PlannedJob& job);
 
 /// How messages of the configuration's schedule run, as the stack's PipelineOverlap says.
 [[nodiscard]] MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config);
@@ -35,7 +36,6 @@ struct StepBuckets {
 ///     included; its latency is that of a bucket of 4 bytes;
 ///   - the tied embedding, the norm (with fp16 the search for overflows), the optimizer of each
 ///   rank.
-[[nodiscard]] StepTimes step_times(const Scenario& scenario, const ParallelConfig& config,
-                                   const MicrobatchCosts& costs);
+[[nodiscard]] StepTimes step_times(const PlannedJob& job);
 
 }  // namespace ptdp

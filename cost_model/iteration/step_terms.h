@@ -1,33 +1,18 @@
 // The parts of a step besides compute, that its bounds and its simulation share.
 #pragma once
 
-#include "cost_model/inputs/rank_grid.h"
-#include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
 
-/// Where the groups of a configuration lie.
-struct Placements {
-  GroupPlacement tensor;
-  GroupPlacement pipeline;
-  /// GPUs that hold the same parameters: those that share sequences and the replicas, and where the
-  /// pipeline is bidirectional both of each one's copies, which lie a pipeline's distance apart.
-  GroupPlacement data;
-  GroupPlacement expert_data;  ///< The same of experts.
-  /// GPUs that hold the same shards, where dp_replicate makes several of each; `data` and
-  /// `expert_data` are then those that share one replica.
-  GroupPlacement shard_replicas;
-};
-[[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
-
 /// Time in which neighbouring stages exchange `messages` activations or gradients of a microbatch
 /// in each direction: exchange_latency(), and for each the link and, where messages are scattered
 /// over the tensor-parallel group, the gathering there. Source: SC21 (arXiv:2104.04473)
 /// section 4.1.
-[[nodiscard]] Seconds exchange_time(const Scenario& scenario, const ParallelConfig& config,
-                                    const Placements& groups, double messages);
+[[nodiscard]] Seconds exchange_time(const PlannedJob& job, const Placements& groups,
+                                    double messages);
 
 /// The part of it that does not depend on sizes: that of the smallest message that was measured, or
 /// the stack's.
@@ -40,19 +25,16 @@ struct Placements {
 /// same (where shards have replicas a reduce-scatter, then an all-reduce of the shard), and of
 /// gathering the parameters from the shards of ZeRO's optimizer (nothing without);
 /// first all but the experts', then these.
-[[nodiscard]] Seconds reduction_time(const Scenario& scenario, const ParallelConfig& config,
-                                     const Placements& groups, const RankParameters& parameters,
+[[nodiscard]] Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters,
                                      double pieces);
-[[nodiscard]] Seconds gathering_time(const Scenario& scenario, const ParallelConfig& config,
-                                     const Placements& groups, const RankParameters& parameters,
+[[nodiscard]] Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters,
                                      double pieces);
 /// Whether a GPU holds parameters that others hold too, so that there is something to reduce.
 [[nodiscard]] bool has_replicas(const Placements& groups, const RankParameters& parameters);
 
 /// All-reduce of the tied embedding's gradient between the first stage and the last; nothing where
 /// it is not tied or they are on one GPU.
-[[nodiscard]] Seconds tied_reduction_time(const Scenario& scenario, const ParallelConfig& config,
-                                          const Placements& groups);
+[[nodiscard]] Seconds tied_reduction_time(const PlannedJob& job);
 
 /// The optimizer's step on its shard of `parameters`, or a host's (offload.h). With fp16 it first
 /// looks for overflows, of which all GPUs of a replica have to know before any may go on. Where
@@ -63,8 +45,6 @@ struct OptimizerTime {
   Seconds norm;  ///< Until all know.
   Seconds step;
 };
-[[nodiscard]] OptimizerTime optimizer_time(const Scenario& scenario, const ParallelConfig& config,
-                                           const Placements& groups,
-                                           const RankParameters& parameters);
+[[nodiscard]] OptimizerTime optimizer_time(const PlannedJob& job, const RankParameters& parameters);
 
 }  // namespace ptdp

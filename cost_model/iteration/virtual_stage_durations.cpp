@@ -4,27 +4,25 @@
 
 namespace ptdp {
 
-std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
-                                                    const ParallelConfig& config,
-                                                    const MicrobatchCosts& costs) {
-  const bool is_partial = recomputes_some(config);
+std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job) {
+  const bool is_partial = recomputes_some(job.config);
   // What a layer of each kind takes.
   std::array<StageDurations, kLayerKinds.size()> of_layer;
   constexpr double each_pass = 0.5;  // of what both hide
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
-    const LayerCosts& layer = costs.layers[kind];
+    const LayerCosts& layer = job.costs().layers[kind];
     const Seconds weight_gradient = layer.weight_gradient.total();
-    of_layer[kind] =
-        stage_durations(layer.forward.total(),
-                        layer.backward.total() - weight_gradient +
-                            (is_partial ? Seconds(0.0) : layer.recompute(config.recompute).total()),
-                        weight_gradient, each_pass * layer.hidden_dispatch);
+    of_layer[kind] = stage_durations(
+        layer.forward.total(),
+        layer.backward.total() - weight_gradient +
+            (is_partial ? Seconds(0.0) : layer.recompute(job.config.recompute).total()),
+        weight_gradient, each_pass * layer.hidden_dispatch);
   }
-  const int num_stages = config.pp * config.vpp;
+  const int num_stages = job.config.pp * job.config.vpp;
   std::vector<StageDurations> durations;
   durations.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage) {
-    const LayerCounts layers = layers_of_virtual_stage(scenario.job.model, config, stage);
+    const LayerCounts layers = layers_of_virtual_stage(job.model(), job.config, stage);
     Seconds forward;
     Seconds input_gradient;
     Seconds weight_gradient;
@@ -36,19 +34,21 @@ std::vector<StageDurations> virtual_stage_durations(const Scenario& scenario,
       alone += layers[kind] * of_layer[kind].alone;
     }
     if (is_partial) {
-      const LayerCounts recomputed = recomputed_of_virtual_stage(scenario.job.model, config, stage);
-      input_gradient += recomputation(costs, config, recomputed).total();
+      const LayerCounts recomputed = recomputed_of_virtual_stage(job.model(), job.config, stage);
+      input_gradient += recomputation(job.costs(), job.config, recomputed).total();
     }
-    durations.push_back(stage_durations(forward + scenario.stack.microbatch_overhead,
-                                        input_gradient, weight_gradient, alone));
+    durations.push_back(stage_durations(forward + job.stack().microbatch_overhead, input_gradient,
+                                        weight_gradient, alone));
   }
   const auto add = [](StageDurations& stage, Seconds whole, Seconds in_forward, Seconds in_weight) {
     stage = stage_durations(stage.forward + in_forward,
                             stage.input_gradient + whole - in_forward - in_weight,
                             stage.weight_gradient + in_weight, stage.alone);
   };
-  add(durations.front(), costs.embedding.total(), costs.embedding_forward, Seconds(0.0));
-  add(durations.back(), costs.logits.total(), costs.logits_forward, costs.logits_weight_gradient);
+  add(durations.front(), job.costs().embedding.total(), job.costs().embedding_forward,
+      Seconds(0.0));
+  add(durations.back(), job.costs().logits.total(), job.costs().logits_forward,
+      job.costs().logits_weight_gradient);
   return durations;
 }
 

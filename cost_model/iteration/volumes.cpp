@@ -77,18 +77,16 @@ bool crosses_ranks(const ParallelConfig& config, int k) {
 template <class Visit>
 class StageOperations {
  public:
-  StageOperations(const Scenario& scenario, const ParallelConfig& config, int stage,
-                  const Visit& visit)
-      : model_(scenario.job.model),
-        config_(config),
+  StageOperations(const PlannedJob& job, int stage, const Visit& visit)
+      : model_(job.model()),
+        config_(job.config),
         stage_(stage),
         visit_(visit),
-        element_(element_bytes(scenario.stack.precision)),
-        accumulator_(accumulator_bytes(scenario.stack.precision)),
-        tokens_(std::int64_t{1} * config.micro_batch_size * model_.seq_length),
-        is_scattered_(config.sequence_parallel || scenario.stack.scatter_gather),
-        passes_(num_microbatches(scenario.job.global_batch_size, config) * config.dp /
-                num_copies(config)) {}
+        element_(element_bytes(job.stack().precision)),
+        accumulator_(accumulator_bytes(job.stack().precision)),
+        tokens_(std::int64_t{1} * job.config.micro_batch_size * model_.seq_length),
+        is_scattered_(job.config.sequence_parallel || job.stack().scatter_gather),
+        passes_(job.microbatches() * job.config.dp / num_copies(job.config)) {}
 
   void visit_all() const {
     for_each_virtual_stage(config_, stage_, [&](int virtual_stage) {
@@ -237,28 +235,27 @@ class StageOperations {
 
 }  // namespace
 
-GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario, const ParallelConfig& config) {
+GroupVolumes<std::int64_t> job_volumes(const PlannedJob& job) {
   GroupVolumes<std::int64_t> volumes;
-  for (int stage = 0; stage < config.pp; ++stage) {
+  for (int stage = 0; stage < job.config.pp; ++stage) {
     const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
       if (reach.begins_here) {
         entry_of(volumes, group, operation.kind) += sent(operation);
       }
     };
-    StageOperations(scenario, config, stage, add).visit_all();
+    StageOperations(job, stage, add).visit_all();
   }
   return volumes;
 }
 
-GroupVolumes<Bytes> mean_rank_volumes(const Scenario& scenario, const ParallelConfig& config,
-                                      int stage) {
+GroupVolumes<Bytes> mean_rank_volumes(const PlannedJob& job, int stage) {
   GroupVolumes<Bytes> volumes;
-  const double ranks = 1.0 * config.tp * config.dp;
+  const double ranks = 1.0 * job.config.tp * job.config.dp;
   const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
     entry_of(volumes, group, operation.kind) +=
         Bytes(static_cast<double>(sent(operation)) / reach.places / ranks);
   };
-  StageOperations(scenario, config, stage, add).visit_all();
+  StageOperations(job, stage, add).visit_all();
   return volumes;
 }
 

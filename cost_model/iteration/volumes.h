@@ -7,6 +7,7 @@
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -80,12 +81,10 @@ inline constexpr std::array kVolumeGroups = {
 /// a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last virtual
 /// stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must satisfy
 /// find_violation. Source: runtime/model/layers/MESSAGES.md.
-[[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const Scenario& scenario,
-                                                     const ParallelConfig& config);
+[[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const PlannedJob& job);
 
 /// What one of the t·d ranks of `stage` (0 … p−1) sends on average. Exactly, in collectives, where
 /// the ranks of the group divide the buffer.
-[[nodiscard]] GroupVolumes<Bytes> mean_rank_volumes(const Scenario& scenario,
-                                                    const ParallelConfig& config, int stage);
+[[nodiscard]] GroupVolumes<Bytes> mean_rank_volumes(const PlannedJob& job, int stage);
 
 }  // namespace ptdp

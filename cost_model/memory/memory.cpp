@@ -34,28 +34,21 @@ double sbh(const TransformerConfig& model, const ParallelConfig& config) {
 }
 
 /// Of messages between stages and of tensor parallelism within products.
-Bytes message_buffers(const Scenario& scenario, const ParallelConfig& config) {
+Bytes message_buffers(const PlannedJob& job) {
   Bytes total;
-  if (config.pp > 1) {
+  if (job.config.pp > 1) {
     // One message received and one sent, in each direction at once in the steady state.
-    const double shards = config.sequence_parallel ? config.tp : 1.0;
-    total += Bytes(4.0 * element_bytes(scenario.stack.precision) * sbh(scenario.job.model, config) /
-                   shards);
+    const double shards = job.config.sequence_parallel ? job.config.tp : 1.0;
+    total +=
+        Bytes(4.0 * element_bytes(job.stack().precision) * sbh(job.model(), job.config) / shards);
   }
-  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, scenario.cluster);
-  if (runs_within_products(scenario.stack, config, group)) {
-    const TransformerConfig& model = scenario.job.model;
-    total += overlap_buffers(scenario.stack, static_cast<double>(tokens_of_rank(model, config)),
+  const GroupPlacement group = place_group(RankGrid(job.config), Dimension::kTensor, job.cluster());
+  if (runs_within_products(job.stack(), job.config, group)) {
+    const TransformerConfig& model = job.model();
+    total += overlap_buffers(job.stack(), static_cast<double>(tokens_of_rank(model, job.config)),
                              model.hidden_size);
   }
   return total;
-}
-
-int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
-  const auto heaviest = std::max_element(
-      stages.begin(), stages.end(),
-      [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
-  return static_cast<int>(heaviest - stages.begin());
 }
 
 /// Of the weights on a rank: with 8 bits, copies of those that it has whole.
@@ -76,14 +69,14 @@ Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
 }
 
 /// Versions of its weights that a stage keeps.
-double weight_versions(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  const ScheduleTraits& traits = traits_of(config.schedule);
+double weight_versions(const PlannedJob& job, int stage) {
+  const ScheduleTraits& traits = traits_of(job.config.schedule);
   if (traits.is_synchronous) {
     return 1.0;
   }
-  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
+  const std::int64_t microbatches = job.microbatches();
   return traits.weight_versions(
-      {.pp = config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
+      {.pp = job.config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
 }
 
 }  // namespace
@@ -118,7 +111,7 @@ StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& con
     : scenario_(scenario),
       kept_(scenario, config),
       storage_(activation_storage(scenario.stack)),
-      messages_(message_buffers(scenario, config)) {
+      messages_(message_buffers({scenario, config})) {
   const TransformerConfig& model = scenario.job.model;
   for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
     of_layer_[kind] = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
@@ -147,7 +140,7 @@ MemoryBreakdown StageMemories::state_of_stage(const ParallelConfig& config,
   const StackSpec& stack = scenario_.stack;
   const RankParameters parameters = held(config, layers, stage);
   const Bytes weights = weights_of(stack, config, parameters, scenario_.cluster.gpu);
-  return {.weights = weight_versions(scenario_, config, stage) * weights,
+  return {.weights = weight_versions({scenario_, config}, stage) * weights,
           .gradients = gradient_memory(stack, config, gradients(config, layers, stage, parameters)),
           .optimizer = optimizer_of(stack, config, parameters),
           .reserve = reserved_memory(scenario_.cluster.gpu, stack)};
@@ -214,7 +207,7 @@ Bytes StageMemories::buffers(const ParallelConfig& config, const RankParameters&
   Bytes total = messages_;
   const bool has_others = has_replicas(scenario_.job.model, config);
   if (has_others && shards_gradients(config)) {
-    total += sharding_buffers(scenario_, config);
+    total += sharding_buffers({scenario_, config});
   } else if (has_others && overlaps_reduction(scenario_.stack, config.pp)) {
     total += Bytes(held.total() * scenario_.stack.gradient_bucket_bytes);
   }
@@ -225,76 +218,78 @@ Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
   return std::min(gpu.memory, kLargestMeasured) * stack.reserve_fraction;
 }
 
-MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  const LayersOfStages layers(scenario.job.model, config);
-  return StageMemories(scenario, config).of_stage(config, layers, stage);
+MemoryBreakdown stage_memory(const PlannedJob& job, int stage) {
+  const LayersOfStages layers(job.model(), job.config);
+  return StageMemories(job.scenario, job.config).of_stage(job.config, layers, stage);
 }
 
-double num_actions_with_messages(const Scenario& scenario, const ParallelConfig& config) {
-  return most_actions(config.pp, config.vpp,
-                      num_microbatches(scenario.job.global_batch_size, config));
+double num_actions_with_messages(const PlannedJob& job) {
+  return most_actions(job.config.pp, job.config.vpp, job.microbatches());
 }
 
-Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config) {
-  const ScheduleTraits& traits = traits_of(config.schedule);
+Schedule compute_schedule(const PlannedJob& job) {
+  const ScheduleTraits& traits = traits_of(job.config.schedule);
   const ScheduleShape shape =
-      traits.is_searched
-          ? schedule_shape(scenario, config, microbatch_costs(scenario, config))
-          : schedule_sizes(config, num_microbatches(scenario.job.global_batch_size, config));
+      traits.is_searched ? schedule_shape(job) : schedule_sizes(job.config, job.microbatches());
   return traits.generate(shape);
 }
 
-Schedule schedule_with_messages(const Scenario& scenario, const ParallelConfig& config) {
-  return insert_messages(compute_schedule(scenario, config));
+Schedule schedule_with_messages(const PlannedJob& job) {
+  return insert_messages(compute_schedule(job));
 }
 
-std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
-                                             const ParallelConfig& config) {
-  if (scenario.stack.memory_model == MemoryModel::kPtdp && config.pp > 1 &&
-      num_actions_with_messages(scenario, config) <= kMostActions) {
-    return memory_by_stage(scenario, config, schedule_with_messages(scenario, config));
+std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job) {
+  if (job.stack().memory_model == MemoryModel::kPtdp && job.config.pp > 1 &&
+      num_actions_with_messages(job) <= kMostActions) {
+    return memory_by_stage(job, schedule_with_messages(job));
   }
-  const LayersOfStages layers(scenario.job.model, config);
-  const StageMemories memories(scenario, config);
+  const LayersOfStages layers(job.model(), job.config);
+  const StageMemories memories(job.scenario, job.config);
   std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(config.pp));
-  for (int stage = 0; stage < config.pp; ++stage) {
-    stages.push_back(memories.of_stage(config, layers, stage));
+  stages.reserve(static_cast<std::size_t>(job.config.pp));
+  for (int stage = 0; stage < job.config.pp; ++stage) {
+    stages.push_back(memories.of_stage(job.config, layers, stage));
   }
   return stages;
 }
 
-std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario, const ParallelConfig& config,
-                                             const Schedule& schedule) {
-  const LayersOfStages layers(scenario.job.model, config);
-  const StageMemories memories(scenario, config);
-  const bool is_walked = scenario.stack.memory_model == MemoryModel::kPtdp;
+std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job, const Schedule& schedule) {
+  const LayersOfStages layers(job.model(), job.config);
+  const StageMemories memories(job.scenario, job.config);
+  const bool is_walked = job.stack().memory_model == MemoryModel::kPtdp;
   std::optional<RankMemories> ranks;
   if (is_walked) {
-    ranks.emplace(scenario, config);
+    ranks.emplace(job.scenario, job.config);
   }
   std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(config.pp));
-  for (int stage = 0; stage < config.pp; ++stage) {
-    stages.push_back(is_walked ? memories.state_of_stage(config, layers, stage)
-                               : memories.of_stage(config, layers, stage));
+  stages.reserve(static_cast<std::size_t>(job.config.pp));
+  for (int stage = 0; stage < job.config.pp; ++stage) {
+    stages.push_back(is_walked ? memories.state_of_stage(job.config, layers, stage)
+                               : memories.of_stage(job.config, layers, stage));
     if (is_walked) {
-      set_activations(stages.back(), ranks->peak(schedule, stage), scenario.stack);
+      set_activations(stages.back(), ranks->peak(schedule, stage), job.stack());
     }
   }
   return stages;
 }
 
-int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
-  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return heaviest_of(memory_by_stage(scenario, config));
+int heaviest_of(const std::vector<MemoryBreakdown>& stages) {
+  const auto heaviest = std::max_element(
+      stages.begin(), stages.end(),
+      [](const MemoryBreakdown& a, const MemoryBreakdown& b) { return a.total() < b.total(); });
+  return static_cast<int>(heaviest - stages.begin());
+}
+
+int heaviest_stage(const PlannedJob& job) {
+  if (job.stack().memory_model == MemoryModel::kPtdp) {
+    return heaviest_of(memory_by_stage(job));
   }
-  const LayersOfStages layers(scenario.job.model, config);
-  const StageMemories memories(scenario, config);
+  const LayersOfStages layers(job.model(), job.config);
+  const StageMemories memories(job.scenario, job.config);
   int heaviest = 0;
   Bytes most;
-  for (int stage = 0; stage < config.pp; stage += stage_step(scenario.job.model, config)) {
-    const Bytes memory = memories.of_stage(config, layers, stage).total();
+  for (int stage = 0; stage < job.config.pp; stage += stage_step(job.model(), job.config)) {
+    const Bytes memory = memories.of_stage(job.config, layers, stage).total();
     if (memory > most) {
       heaviest = stage;
       most = memory;
@@ -303,12 +298,12 @@ int heaviest_stage(const Scenario& scenario, const ParallelConfig& config) {
   return heaviest;
 }
 
-Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config) {
-  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    const std::vector<MemoryBreakdown> stages = memory_by_stage(scenario, config);
+Bytes peak_memory(const PlannedJob& job) {
+  if (job.stack().memory_model == MemoryModel::kPtdp) {
+    const std::vector<MemoryBreakdown> stages = memory_by_stage(job);
     return stages[static_cast<std::size_t>(heaviest_of(stages))].total();
   }
-  return stage_memory(scenario, config, heaviest_stage(scenario, config)).total();
+  return stage_memory(job, heaviest_stage(job)).total();
 }
 
 }  // namespace ptdp

@@ -8,6 +8,7 @@
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/layer/layer_activations.h"
 #include "cost_model/memory/runtime_memory.h"
 #include "cost_model/memory/stage_activations.h"
@@ -76,8 +77,7 @@ void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const 
 /// weight gradients are put off, all of a microbatch's activations count until they are done,
 /// though some could go before. By MemoryModel::kPtdp no less than memory_by_stage has
 /// (activation_bound).
-[[nodiscard]] MemoryBreakdown stage_memory(const Scenario& scenario, const ParallelConfig& config,
-                                           int stage);
+[[nodiscard]] MemoryBreakdown stage_memory(const PlannedJob& job, int stage);
 
 /// The same of one stage after another, with what they share worked out once.
 class StageMemories {
@@ -121,26 +121,25 @@ class StageMemories {
 
 /// The same, all stages in order; by MemoryModel::kPtdp as the schedule's orders have it
 /// (activation_peak), unless these have more than some millions of actions.
-[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
-                                                           const ParallelConfig& config);
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job);
 /// The same with orders that have messages: those of `schedule_with_messages`, or others.
-[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const Scenario& scenario,
-                                                           const ParallelConfig& config,
+[[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job,
                                                            const Schedule& schedule);
 
 /// The orders of the configuration's schedule, without the messages between stages and with them.
-[[nodiscard]] Schedule compute_schedule(const Scenario& scenario, const ParallelConfig& config);
-[[nodiscard]] Schedule schedule_with_messages(const Scenario& scenario,
-                                              const ParallelConfig& config);
+[[nodiscard]] Schedule compute_schedule(const PlannedJob& job);
+[[nodiscard]] Schedule schedule_with_messages(const PlannedJob& job);
 /// Actions that it has.
-[[nodiscard]] double num_actions_with_messages(const Scenario& scenario,
-                                               const ParallelConfig& config);
+[[nodiscard]] double num_actions_with_messages(const PlannedJob& job);
+
+/// The first of the stages that hold most.
+[[nodiscard]] int heaviest_of(const std::vector<MemoryBreakdown>& stages);
 
 /// The heaviest stage of memory_by_stage: with equal layers the first (most microbatches in flight,
 /// embedding) or the last (logits), for those between hold less than the first.
-[[nodiscard]] int heaviest_stage(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] int heaviest_stage(const PlannedJob& job);
 
 /// Its total.
-[[nodiscard]] Bytes peak_memory(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Bytes peak_memory(const PlannedJob& job);
 
 }  // namespace ptdp

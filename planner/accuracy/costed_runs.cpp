@@ -60,9 +60,7 @@ CostedRuns cost_runs(const MeasuredRuns& runs, ProfileCache& profiles) {
     try {
       const Scenario scenario = profiles.scenario_of(run);
       result.costed.push_back(
-          {.run = run,
-           .predicted = iteration_time(scenario, run.config, microbatch_costs(scenario, run.config),
-                                       simulations)});
+          {.run = run, .predicted = iteration_time({scenario, run.config}, simulations)});
     } catch (const Error& error) {
       skip(error.what());
     }

@@ -18,7 +18,7 @@ ValidatedMemory predicted_memory(const CostedRun& costed, Scenario scenario) {
           .group = costed.run.group,
           .stack = costed.run.stack,
           .measured = *costed.run.memory,
-          .formulas = peak_memory(scenario, costed.run.config),
+          .formulas = peak_memory({scenario, costed.run.config}),
           .reserve = reserve};
 }
 

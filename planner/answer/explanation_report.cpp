@@ -17,7 +17,8 @@ std::vector<TermDifference> lost_terms(const Explanation& explanation, const Sce
                                        const CalibrationFit& calibration) {
   const auto cost = [&](const ParallelConfig& config) {
     return counted(
-        predict(scenario, config, calibration.at(run_point(scenario.job.model, config))).breakdown,
+        predict({scenario, config}, calibration.at(run_point(scenario.job.model, config)))
+            .breakdown,
         config, explanation.matching_options.objective);
   };
   return differences(cost(explanation.matching.best.front().config),

@@ -86,7 +86,7 @@ Plan read_plan(ObjectReader& reader, const PlanList& list, const std::string& pl
     (void)reader.has(derived);
   }
   reader.finish();
-  Plan plan = make_plan(list.scenario, list.options.gpus, list.options.memory_headroom, config,
+  Plan plan = make_plan({list.scenario, config}, list.options.gpus, list.options.memory_headroom,
                         Calibration{});
   plan.predicted = predicted;
   return checked(std::move(plan), place);

@@ -160,8 +160,10 @@ StrategyComparison compare_strategies(const Scenario& scenario, const SearchOpti
       result.search = ptdp::search(search.scenario, search.options);
     }
     if (!result.search.best.empty()) {
-      const ParallelConfig& config = result.search.best.front().config;
-      result.plan = make_plan(search.scenario, options.gpus, options.memory_headroom, config,
+      const Candidate& best = result.search.best.front();
+      const ParallelConfig& config = best.config;
+      result.plan = make_plan({search.scenario, config, best.costs.get()}, options.gpus,
+                              options.memory_headroom,
                               comparison.calibration.at(run_point(scenario.job.model, config)));
       result.is_run_by_stack = result.is_run_by_stack && is_run_by_stack(scenario.stack, config);
     } else {

@@ -260,7 +260,7 @@ std::optional<Constraint> find_batch_violation(const Scenario& scenario,
   }
   if (config.offload != Offload::kNone &&
       (!scenario.cluster.host.has_value() ||
-       host_memory(scenario, config) > scenario.cluster.host->memory)) {
+       host_memory({scenario, config}) > scenario.cluster.host->memory)) {
     return Constraint::kHostMemory;
   }
   const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
@@ -316,15 +316,15 @@ std::optional<Constraint> find_violation(const Scenario& scenario, const Paralle
 std::optional<Constraint> find_memory_violation(const Scenario& scenario,
                                                 const ParallelConfig& config, Bytes capacity) {
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return find_memory_violation(memory_by_stage(scenario, config), capacity);
+    return find_memory_violation(memory_by_stage({scenario, config}), capacity);
   }
-  if (stage_memory(scenario, config, 0).total() > capacity) {
+  if (stage_memory({scenario, config}, 0).total() > capacity) {
     return Constraint::kMemoryFirstStage;
   }
-  if (stage_memory(scenario, config, config.pp - 1).total() > capacity) {
+  if (stage_memory({scenario, config}, config.pp - 1).total() > capacity) {
     return Constraint::kMemoryLastStage;
   }
-  if (peak_memory(scenario, config) > capacity) {
+  if (peak_memory({scenario, config}) > capacity) {
     return Constraint::kMemoryMiddleStage;
   }
   return std::nullopt;

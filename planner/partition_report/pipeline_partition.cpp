@@ -159,7 +159,7 @@ class ModelMemory {
   [[nodiscard]] Bytes of_rank(int rank, int num_layers) {
     config_.layers_per_stage.assign(static_cast<std::size_t>(config_.pp) * config_.vpp, 0);
     config_.layers_per_stage[rank] = num_layers;
-    return stage_memory(scenario_, config_, rank).total();
+    return stage_memory({scenario_, config_}, rank).total();
   }
   /// The most layers that each rank may hold; −1 where it is too full without any.
   [[nodiscard]] std::vector<int> most_layers(Bytes memory) {
@@ -185,7 +185,7 @@ void set_memory(std::vector<LayerCost>& ranks, const Scenario& scenario, Paralle
                 const std::vector<int>& layers_per_stage) {
   config.layers_per_stage = layers_per_stage;
   for (int rank = 0; rank < config.pp; ++rank) {
-    ranks[rank].memory = stage_memory(scenario, config, rank).total();
+    ranks[rank].memory = stage_memory({scenario, config}, rank).total();
   }
 }
 

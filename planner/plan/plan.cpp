@@ -191,31 +191,32 @@ void describe_document(Fields& fields, Plan& plan, std::string& schema) {
   fields.object("memory", plan.memory);
 }
 
-int group_size(const Scenario& scenario, const ParallelConfig& config) {
-  const std::int64_t microbatches = num_microbatches(scenario.job.global_batch_size, config);
-  return traits_of(config.schedule).has_groups
-             ? default_microbatch_group_size(config.pp, static_cast<int>(microbatches))
-             : config.pp;
+int group_size(const PlannedJob& job) {
+  const std::int64_t microbatches = job.microbatches();
+  return traits_of(job.config.schedule).has_groups
+             ? default_microbatch_group_size(job.config.pp, static_cast<int>(microbatches))
+             : job.config.pp;
 }
 
 }  // namespace
 
-ScheduleRecipe schedule_recipe(const Scenario& scenario, const ParallelConfig& config) {
-  const int virtual_stages = config.pp * config.vpp;
+ScheduleRecipe schedule_recipe(const PlannedJob& job) {
+  const int virtual_stages = job.config.pp * job.config.vpp;
   const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
-                               scenario.job.model.num_layers / virtual_stages);
+                               job.model().num_layers / virtual_stages);
   ScheduleShape shape;
-  if (traits_of(config.schedule).is_searched) {
-    shape = schedule_shape(scenario, config, microbatch_costs(scenario, config));
+  if (traits_of(job.config.schedule).is_searched) {
+    shape = schedule_shape(job);
   }
-  return {.generator = std::string(name_of(config.schedule)),
-          .num_microbatches = num_microbatches(scenario.job.global_batch_size, config),
-          .microbatch_group_size = group_size(scenario, config),
-          .layers_per_stage = config.layers_per_stage.empty() ? equal : config.layers_per_stage,
-          .ticks = std::move(shape.ticks),
-          .message_ticks = shape.message_ticks,
-          .memory_limit = shape.memory_limit,
-          .shortens_spans = shape.shortens_spans};
+  return {
+      .generator = std::string(name_of(job.config.schedule)),
+      .num_microbatches = job.microbatches(),
+      .microbatch_group_size = group_size(job),
+      .layers_per_stage = job.config.layers_per_stage.empty() ? equal : job.config.layers_per_stage,
+      .ticks = std::move(shape.ticks),
+      .message_ticks = shape.message_ticks,
+      .memory_limit = shape.memory_limit,
+      .shortens_spans = shape.shortens_spans};
 }
 
 Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
@@ -239,20 +240,20 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
   return schedule->generate(shape);
 }
 
-PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config) {
-  return {.heaviest_stage = heaviest_stage(scenario, config),
-          .stages = memory_by_stage(scenario, config)};
+PlanMemory plan_memory(const PlannedJob& job) {
+  std::vector<MemoryBreakdown> stages = memory_by_stage(job);
+  return {.heaviest_stage = heaviest_of(stages), .stages = std::move(stages)};
 }
 
-Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
-               const ParallelConfig& config, const Calibration& calibration) {
-  return {.scenario = scenario,
+Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
+               const Calibration& calibration) {
+  return {.scenario = job.scenario,
           .gpus = gpus,
           .memory_headroom = memory_headroom,
-          .config = config,
-          .schedule = schedule_recipe(scenario, config),
-          .predicted = predict(scenario, config, calibration),
-          .memory = plan_memory(scenario, config)};
+          .config = job.config,
+          .schedule = schedule_recipe(job),
+          .predicted = predict(job, calibration),
+          .memory = plan_memory(job)};
 }
 
 template <class Fields>

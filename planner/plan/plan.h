@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/schedule/generators/ticks.h"
 #include "cost_model/schedule/schedule.h"
@@ -25,7 +26,7 @@ struct PlanMemory {
     return stages[static_cast<std::size_t>(heaviest_stage)].total();
   }
 };
-[[nodiscard]] PlanMemory plan_memory(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] PlanMemory plan_memory(const PlannedJob& job);
 
 /// How to regenerate the schedule: both simulator and executor build the same orders from it.
 struct ScheduleRecipe {
@@ -59,16 +60,15 @@ struct Plan {
 
 inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 
-/// The plan of a feasible configuration.
-[[nodiscard]] Plan make_plan(const Scenario& scenario, std::int64_t gpus, double memory_headroom,
-                             const ParallelConfig& config, const Calibration& calibration);
+/// The plan of a feasible configuration, for `gpus` of which it uses world_size().
+[[nodiscard]] Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
+                             const Calibration& calibration);
 
 /// The calibration that a plan's prediction was made with, as far as the plan says it.
 [[nodiscard]] Calibration calibration_of(const Plan& plan);
 
 /// The recipe that a configuration stands for.
-[[nodiscard]] ScheduleRecipe schedule_recipe(const Scenario& scenario,
-                                             const ParallelConfig& config);
+[[nodiscard]] ScheduleRecipe schedule_recipe(const PlannedJob& job);
 
 /// The schedule of a recipe on `pp` GPUs with `vpp` chunks each, of compute alone: the same for all
 /// who call it. Throws Error where the generator is unknown or has none of that shape.

@@ -58,9 +58,8 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
 }
 
 /// Whether what the plan predicts follows from its inputs.
-void check_derived(const Plan& plan, const std::string& place) {
-  const Plan again =
-      make_plan(plan.scenario, plan.gpus, plan.memory_headroom, plan.config, calibration_of(plan));
+void check_derived(const Plan& plan, const PlannedJob& job, const std::string& place) {
+  const Plan again = make_plan(job, plan.gpus, plan.memory_headroom, calibration_of(plan));
   const std::string different =
       first_difference(nlohmann::json::parse(to_json(plan)), nlohmann::json::parse(to_json(again)));
   if (!different.empty()) {
@@ -80,7 +79,8 @@ void check_scenario(const Scenario& scenario, const std::string& place) {
 void check_plan(const Plan& plan, const std::string& place) {
   check_scenario(plan.scenario, place);
   check_config(plan, place);
-  ScheduleRecipe recipe = schedule_recipe(plan.scenario, plan.config);
+  const PlannedJob job(plan.scenario, plan.config);
+  ScheduleRecipe recipe = schedule_recipe(job);
   if (plan.tool_version != PTDP_VERSION && plan.schedule.ticks.size() == recipe.ticks.size()) {
     // Another version may have had other durations, which its schedule was searched for.
     recipe.ticks = plan.schedule.ticks;
@@ -103,7 +103,7 @@ void check_plan(const Plan& plan, const std::string& place) {
                 std::to_string(kFewestCalibrationRuns) + ", got " + std::to_string(runs));
   }
   if (plan.tool_version == PTDP_VERSION) {
-    check_derived(plan, place);
+    check_derived(plan, job, place);
   }
 }
 

@@ -95,11 +95,9 @@ ScheduleShape shape_of(const Plan& plan, int vpp) {
 }
 
 /// As the search spreads them, where the stack can.
-std::optional<std::vector<int>> uneven_layers(const Scenario& scenario,
-                                              const ParallelConfig& config) {
-  return scenario.stack.can_run.uneven_layers
-             ? balanced_layers(scenario, config, microbatch_costs(scenario, config))
-             : std::nullopt;
+std::optional<std::vector<int>> uneven_layers(const PlannedJob& job) {
+  return job.stack().can_run.uneven_layers ? balanced_layers(job.scenario, job.config, job.costs())
+                                           : std::nullopt;
 }
 
 ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
@@ -131,20 +129,19 @@ ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
 int largest_limit(const Plan& plan, ParallelConfig config) {
   config.memory_limit = 2 * config.pp - 1;
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
-  return peak_memory(plan.scenario, config) <= capacity ? *config.memory_limit : config.pp;
+  return peak_memory({plan.scenario, config}) <= capacity ? *config.memory_limit : config.pp;
 }
 
 }  // namespace
 
 StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
-  StepTimes times = calibrated(
-      step_times(plan.scenario, plan.config, microbatch_costs(plan.scenario, plan.config)),
-      plan.predicted.calibration_factor);
+  StepTimes times =
+      calibrated(step_times({plan.scenario, plan.config}), plan.predicted.calibration_factor);
   if (!is_simulated(plan.config)) {
     times.overlap_slowdown = 0.0;  // a part of the closed form's data_parallel
   }
   times.shares_links =
-      options.shares_links && is_contended(times, step_actions(plan.scenario, plan.config));
+      options.shares_links && is_contended(times, step_actions({plan.scenario, plan.config}));
   times.stragglers = options.stragglers;
   times.jitter = options.jitter;
   return times;
@@ -155,7 +152,7 @@ Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
     return step_of(plan.scenario.stack, times);
   }
   // The pace of the busiest rank, and what it does besides passes.
-  const CostBreakdown cost = iteration_cost(plan.scenario, plan.config);
+  const CostBreakdown cost = iteration_cost({plan.scenario, plan.config});
   return times.most_work() + plan.predicted.calibration_factor *
                                  (cost.pipeline_messages + cost.data_parallel +
                                   cost.embedding_all_reduce + cost.optimizer + cost.core_sharing);
@@ -185,7 +182,7 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleTraits& tra
   }
   const int num_layers = plan.scenario.job.model.num_layers;
   if (config.layers_per_stage.empty() && num_layers % (config.pp * vpp) != 0) {
-    const auto layers = uneven_layers(plan.scenario, config);
+    const auto layers = uneven_layers({plan.scenario, config});
     if (!layers) {
       return fmt::format("expects layers that {} stages divide, got {}", config.pp * vpp,
                          num_layers);
@@ -196,18 +193,18 @@ std::optional<std::string> change_schedule(Plan& plan, const ScheduleTraits& tra
     config.memory_limit = largest_limit(plan, config);
   }
   plan.config = config;
-  plan.schedule = schedule_recipe(plan.scenario, config);
-  plan.memory = plan_memory(plan.scenario, config);
+  plan.schedule = schedule_recipe({plan.scenario, config});
+  plan.memory = plan_memory({plan.scenario, config});
   return std::nullopt;
 }
 
 Schedule complete_schedule(const Plan& plan) {
   return complete(make_schedule(plan.schedule, plan.config.pp, plan.config.vpp),
-                  step_actions(plan.scenario, plan.config));
+                  step_actions({plan.scenario, plan.config}));
 }
 
 Schedule complete_schedule(const Plan& plan, const Schedule& orders) {
-  return is_compute_only(orders) ? complete(orders, step_actions(plan.scenario, plan.config))
+  return is_compute_only(orders) ? complete(orders, step_actions({plan.scenario, plan.config}))
                                  : orders;
 }
 

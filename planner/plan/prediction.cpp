@@ -70,20 +70,19 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
       scenario);
 }
 
-std::vector<std::string> find_extrapolations(const Scenario& scenario,
-                                             const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
-  const RankGrid grid(config);
-  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, config)) *
+std::vector<std::string> find_extrapolations(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
+  const RankGrid grid(job.config);
+  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, job.config)) *
                           model.hidden_size);
-  const Bytes gradients(stage_parameters(model, config, 0).dense *
-                        scenario.stack.reduced_gradient_bytes);
+  const Bytes gradients(stage_parameters(model, job.config, 0).dense *
+                        job.stack().reduced_gradient_bytes);
   std::vector<std::string> notes;
   note_extrapolation(notes, "tensor-parallel", activations,
-                     place_group(grid, Dimension::kTensor, scenario.cluster), scenario.cluster);
-  note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, scenario.cluster),
-                     scenario.cluster);
-  note_operations(notes, scenario, config);
+                     place_group(grid, Dimension::kTensor, job.cluster()), job.cluster());
+  note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, job.cluster()),
+                     job.cluster());
+  note_operations(notes, job.scenario, job.config);
   return notes;
 }
 
@@ -98,11 +97,10 @@ std::string Prediction::basis(const Scenario& scenario) const {
              : "not calibrated: data sheets and published measurements of parts";
 }
 
-Prediction predict(const Scenario& scenario, const ParallelConfig& config,
-                   const Calibration& calibration) {
-  const TrainingJob& job = scenario.job;
+Prediction predict(const PlannedJob& job, const Calibration& calibration) {
+  const std::int64_t batch = job.scenario.job.global_batch_size;
   Prediction prediction;
-  prediction.breakdown = iteration_cost(scenario, config);
+  prediction.breakdown = iteration_cost(job);
   for (const CostTerm& term : kCostTerms) {
     prediction.breakdown.*term.time = prediction.breakdown.*term.time * calibration.factor;
   }
@@ -112,12 +110,12 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
                                .high = time * calibration.interval.high};
   prediction.calibration_factor = calibration.factor;
   prediction.calibration_runs = calibration.support.num_runs;
-  prediction.model_flops = model_flops(job.model, job.global_batch_size);
-  prediction.hardware_flops = hardware_flops(job.model, job.global_batch_size, config);
+  prediction.model_flops = model_flops(job.model(), batch);
+  prediction.hardware_flops = hardware_flops(job.model(), batch, job.config);
 
-  const std::int64_t gpus = config.world_size();
-  const FlopsPerSecond peak = matmul_peak(scenario);
-  const double tokens = static_cast<double>(job.global_batch_size) * job.model.seq_length;
+  const std::int64_t gpus = job.config.world_size();
+  const FlopsPerSecond peak = matmul_peak(job.scenario);
+  const double tokens = static_cast<double>(batch) * job.model().seq_length;
   // Rates fall as the time grows, so the ends change places.
   const auto over_time = [&](auto rate) {
     const Estimate<Seconds>& interval = prediction.iteration_time;
@@ -132,8 +130,8 @@ Prediction predict(const Scenario& scenario, const ParallelConfig& config,
   prediction.hfu =
       over_time([&](Seconds t) { return utilization(prediction.hardware_flops, t, gpus, peak); });
   prediction.tokens_per_second = over_time([&](Seconds t) { return tokens / t.value(); });
-  prediction.traffic = iteration_traffic(scenario, config, time);
-  prediction.extrapolations = find_extrapolations(scenario, config);
+  prediction.traffic = iteration_traffic(job, time);
+  prediction.extrapolations = find_extrapolations(job);
   return prediction;
 }
 

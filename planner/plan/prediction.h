@@ -7,6 +7,7 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/iteration/iteration.h"
+#include "cost_model/iteration/planned_job.h"
 #include "cost_model/measured/calibration.h"
 
 namespace ptdp {
@@ -39,8 +40,7 @@ struct Prediction {
 
 /// The time of an iteration times the calibration's factor. The configuration must have no shape
 /// violation.
-[[nodiscard]] Prediction predict(const Scenario& scenario, const ParallelConfig& config,
-                                 const Calibration& calibration);
+[[nodiscard]] Prediction predict(const PlannedJob& job, const Calibration& calibration);
 
 /// What a user told about the whole training run.
 struct RunBudget {

@@ -31,20 +31,17 @@ double num_sends(const ParallelConfig& config, int stage, double microbatches) {
 }
 
 /// Reductions and gathers of an iteration, in full.
-Seconds data_parallel_time(const Scenario& scenario, const ParallelConfig& config,
-                           const RankParameters& parameters) {
-  const Placements groups = place_groups(config, scenario.cluster);
-  const Seconds gathering = gathering_time(scenario, config, groups, parameters, /*pieces=*/1.0);
-  if (!shards_gradients(config)) {
-    return reduction_time(scenario, config, groups, parameters, /*pieces=*/1.0) + gathering;
+Seconds data_parallel_time(const PlannedJob& job, const RankParameters& parameters) {
+  const Seconds gathering = gathering_time(job, parameters, /*pieces=*/1.0);
+  if (!shards_gradients(job.config)) {
+    return reduction_time(job, parameters, /*pieces=*/1.0) + gathering;
   }
-  Scenario blocking = scenario;
+  Scenario blocking = job.scenario;
   blocking.stack.data_parallel_overlap = DataParallelOverlap::kNever;
-  const ShardingTime each = sharding_time(blocking, config, microbatch_costs(blocking, config));
-  const auto microbatches =
-      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
+  const ShardingTime each = sharding_time({blocking, job.config});
+  const auto microbatches = static_cast<double>(job.microbatches());
   return microbatches * (each.forward + each.backward) +
-         (shards_weights(config) ? Seconds(0.0) : gathering);
+         (shards_weights(job.config) ? Seconds(0.0) : gathering);
 }
 
 }  // namespace
@@ -57,46 +54,45 @@ Seconds RunTerms::own() const {
   return sum - (*this)[RunTerm::kBubble];
 }
 
-Seconds send_time(const Scenario& scenario, const ParallelConfig& config) {
-  const bool is_scattered = config.sequence_parallel || scenario.stack.scatter_gather;
-  const Bytes message(element_bytes(scenario.stack.precision) *
-                      pipeline_elements(scenario.job.model, config.micro_batch_size, 1,
-                                        (is_scattered ? config.tp : 1) * config.cp));
-  const Placements groups = place_groups(config, scenario.cluster);
-  return exchange_latency(scenario, groups) +
-         message_time(message, groups.pipeline, scenario.cluster);
+Seconds send_time(const PlannedJob& job) {
+  const bool is_scattered = job.config.sequence_parallel || job.stack().scatter_gather;
+  const Bytes message(element_bytes(job.stack().precision) *
+                      pipeline_elements(job.model(), job.config.micro_batch_size, 1,
+                                        (is_scattered ? job.config.tp : 1) * job.config.cp));
+  const Placements& groups = job.groups();
+  return exchange_latency(job.scenario, groups) +
+         message_time(message, groups.pipeline, job.cluster());
 }
 
-RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config, int stage) {
-  const auto microbatches =
-      static_cast<double>(num_microbatches(scenario.job.global_batch_size, config));
-  const Placements groups = place_groups(config, scenario.cluster);
-  const StageCosts costs = stage_costs(scenario, config, microbatch_costs(scenario, config), stage);
+RunTerms own_run_terms(const PlannedJob& job, int stage) {
+  const auto microbatches = static_cast<double>(job.microbatches());
+  const Placements& groups = job.groups();
+  const StageCosts costs = stage_costs(job.scenario, job.config, job.costs(), stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
-  const RankParameters parameters = stage_parameters(scenario.job.model, config, stage);
+  const RankParameters parameters = stage_parameters(job.model(), job.config, stage);
   RunTerms terms;
   terms[RunTerm::kMatmul] = passes.matmul;
   terms[RunTerm::kAttention] = passes.attention;
   terms[RunTerm::kMemoryBound] =
       passes.memory_bound + passes.launch + microbatches * costs.overhead +
-      (microbatches - 1.0) * share_accumulated(config) * costs.gradient_accumulation;
+      (microbatches - 1.0) * share_accumulated(job.config) * costs.gradient_accumulation;
   terms[RunTerm::kTensorParallel] = passes.collectives();
-  terms[RunTerm::kPipelineMessages] =
-      config.pp == 1 ? Seconds(0.0)
-                     : num_sends(config, stage, microbatches) *
-                           exchange_time(scenario, config, groups, /*messages=*/1.0);
+  terms[RunTerm::kPipelineMessages] = job.config.pp == 1
+                                          ? Seconds(0.0)
+                                          : num_sends(job.config, stage, microbatches) *
+                                                exchange_time(job, job.groups(), /*messages=*/1.0);
   if (has_replicas(groups, parameters)) {
-    terms[RunTerm::kDataParallel] = data_parallel_time(scenario, config, parameters);
+    terms[RunTerm::kDataParallel] = data_parallel_time(job, parameters);
   }
-  terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(scenario, config, groups);
-  const OptimizerTime optimizer = optimizer_time(scenario, config, groups, parameters);
+  terms[RunTerm::kEmbeddingAllReduce] = tied_reduction_time(job);
+  const OptimizerTime optimizer = optimizer_time(job, parameters);
   terms[RunTerm::kOptimizer] = optimizer.norm + optimizer.step;
   return terms;
 }
 
 RunTerms predicted_run_terms(const Plan& plan, int stage) {
-  const RunTerms uncalibrated = own_run_terms(plan.scenario, plan.config, stage);
+  const RunTerms uncalibrated = own_run_terms({plan.scenario, plan.config}, stage);
   RunTerms terms;
   for (int term = 0; term < kNumRunTerms; ++term) {
     terms[RunTerm(term)] = uncalibrated[RunTerm(term)] * plan.predicted.calibration_factor;

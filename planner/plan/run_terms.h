@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "cost_model/iteration/planned_job.h"
 #include "planner/plan/plan.h"
 
 namespace ptdp {
@@ -47,14 +48,13 @@ class RunTerms {
 /// What the ranks at `stage` (0 … pp−1) of the pipeline do in an iteration, each for itself, by the
 /// cost model without a calibration. Messages and reductions count in full, whatever hides them;
 /// no bubble.
-[[nodiscard]] RunTerms own_run_terms(const Scenario& scenario, const ParallelConfig& config,
-                                     int stage);
+[[nodiscard]] RunTerms own_run_terms(const PlannedJob& job, int stage);
 
 /// The plan's prediction split over the terms of the ranks at `stage`: messages and reductions as
 /// far as they are exposed, the bubble what is left of the iteration, but not below 0. Calibrated.
 [[nodiscard]] RunTerms predicted_run_terms(const Plan& plan, int stage);
 
 /// Sending one message to a neighbour in the pipeline, without what gathers its parts.
-[[nodiscard]] Seconds send_time(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] Seconds send_time(const PlannedJob& job);
 
 }  // namespace ptdp

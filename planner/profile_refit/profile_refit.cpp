@@ -47,8 +47,8 @@ struct ObservedRun {
 /// The times of `observations` that a run's configuration takes in another scenario.
 std::vector<double> predict_times(const Scenario& scenario, const ObservedRun& run) {
   const ParallelConfig& config = run.report->plan.config;
-  const RunTerms terms = own_run_terms(scenario, config, run.report->execution.terms_stage);
-  const StepTimes step = step_times(scenario, config, microbatch_costs(scenario, config));
+  const RunTerms terms = own_run_terms({scenario, config}, run.report->execution.terms_stage);
+  const StepTimes step = step_times({scenario, config});
   const auto of_stage = [](const std::vector<TransferTime>& times, int stage) {
     const TransferTime& time = times[times.size() == 1 ? 0 : static_cast<std::size_t>(stage)];
     return (time.latency + time.transfer).value();
@@ -61,7 +61,7 @@ std::vector<double> predict_times(const Scenario& scenario, const ObservedRun& r
         times.push_back(terms[observation.term].value());
         break;
       case Observation::Kind::kSend:
-        times.push_back(send_time(scenario, config).value());
+        times.push_back(send_time({scenario, config}).value());
         break;
       case Observation::Kind::kReduction:
         times.push_back(of_stage(step.reductions, observation.stage));
@@ -278,7 +278,7 @@ std::vector<KnobRefit> describe_knobs(const std::vector<ObservedRun>& runs, Vect
 Seconds time_in(const Scenario& scenario, const RunReport& report) {
   Scenario as_run = scenario;
   as_run.job = report.plan.scenario.job;
-  return predict(as_run, report.plan.config, Calibration{}).iteration_time.value;
+  return predict({as_run, report.plan.config}, Calibration{}).iteration_time.value;
 }
 
 std::string renamed(const std::string& name) {

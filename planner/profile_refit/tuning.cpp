@@ -42,7 +42,8 @@ Plan search_again(const PlanList& list, const Scenario& scenario) {
         "other flags?",
         ExitStatus::kNothingFits);
   }
-  return make_plan(scenario, options.gpus, options.memory_headroom, result.best.front().config,
+  const Candidate& best = result.best.front();
+  return make_plan({scenario, best.config, best.costs.get()}, options.gpus, options.memory_headroom,
                    Calibration{});
 }
 
@@ -167,7 +168,7 @@ Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
   if (find_config(tuning.plans, best.config) == tuning.plans.size()) {
     // As the first search predicted it, were it not for its length.
     const Plan as_planned =
-        make_plan(list.scenario, list.options.gpus, list.options.memory_headroom, best.config,
+        make_plan({list.scenario, best.config}, list.options.gpus, list.options.memory_headroom,
                   Calibration{.factor = plans.front().predicted.calibration_factor});
     TunedPlan& fastest = tuning.plans[find_fastest(tuning.plans)];
     const std::vector<PlanRun> more = run({as_planned, fastest.plan});
@@ -178,8 +179,8 @@ Tuning tune(const PlanList& list, std::size_t most, const PlanRunner& run,
   }
   tuning.fastest = find_fastest(tuning.plans);
   for (TunedPlan& plan : tuning.plans) {
-    plan.corrected = make_plan(corrected(list, tuning.refit), list.options.gpus,
-                               list.options.memory_headroom, plan.plan.config, Calibration{});
+    plan.corrected = make_plan({corrected(list, tuning.refit), plan.plan.config}, list.options.gpus,
+                               list.options.memory_headroom, Calibration{});
   }
   choose_again(tuning, best);
   return tuning;

@@ -39,30 +39,26 @@ std::vector<StageDurations> scaled(std::vector<StageDurations> stages, double fa
   return stages;
 }
 
-std::vector<StageDurations> collectives_of(const Plan& plan, const Scenario& scenario) {
-  return scaled(
-      virtual_stage_collectives(scenario, plan.config, microbatch_costs(scenario, plan.config)),
-      plan.predicted.calibration_factor);
+std::vector<StageDurations> collectives_of(const Plan& plan, const PlannedJob& job) {
+  return scaled(virtual_stage_collectives(job), plan.predicted.calibration_factor);
 }
 
 /// Of the plan in a scenario that may be another.
 ComputeTimes compute_times(const Plan& plan, const Scenario& scenario) {
   const ParallelConfig& config = plan.config;
   const double factor = plan.predicted.calibration_factor;
-  ComputeTimes times{
-      .stages =
-          scaled(step_times(scenario, config, microbatch_costs(scenario, config)).stages, factor)};
-  const std::vector<StageDurations> collectives = collectives_of(plan, scenario);
+  const PlannedJob job(scenario, config);
+  ComputeTimes times{.stages = scaled(step_times(job).stages, factor)};
+  const std::vector<StageDurations> collectives = collectives_of(plan, job);
   for (std::size_t stage = 0; stage < times.stages.size(); ++stage) {
     for (const PassMember pass : kPassMembers) {
       times.stages[stage].*pass = times.stages[stage].*pass - collectives[stage].*pass;
     }
   }
-  const Placements groups = place_groups(config, scenario.cluster);
-  const Seconds exchange = optimizer_time(scenario, config, groups, {.dense = 1.0}).norm;
+  const Seconds exchange = optimizer_time(job, {.dense = 1.0}).norm;
   for (int rank = 0; rank < config.pp; ++rank) {
-    const OptimizerTime time = optimizer_time(scenario, config, groups,
-                                              stage_parameters(scenario.job.model, config, rank));
+    const OptimizerTime time =
+        optimizer_time(job, stage_parameters(scenario.job.model, config, rank));
     times.norm.push_back((time.norm - exchange) * factor);
     times.optimizer.push_back(time.step * factor);
   }
@@ -204,9 +200,10 @@ ComputeTimes predicted_alone(const Plan& plan) {
 Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed) {
   const Schedule schedule = complete_schedule(plan);
   const ComposedCompute compute = composed_compute(plan, rehearsed);
+  const PlannedJob job(plan.scenario, plan.config);
   Composition result{.sources = compute.sources,
                      .times = plan_times(plan, {}),
-                     .collectives = collectives_of(plan, plan.scenario)};
+                     .collectives = collectives_of(plan, job)};
   for (std::size_t stage = 0; stage < result.times.stages.size(); ++stage) {
     for (const PassMember pass : kPassMembers) {
       result.times.stages[stage].*pass =
@@ -215,10 +212,7 @@ Composition compose(const Plan& plan, std::span<const RehearsedTimes> rehearsed)
   }
   result.times.optimizer = compute.times.optimizer;
   if (!rehearsed.empty()) {
-    const Seconds exchange =
-        optimizer_time(plan.scenario, plan.config, place_groups(plan.config, plan.scenario.cluster),
-                       {.dense = 1.0})
-            .norm;
+    const Seconds exchange = optimizer_time(job, {.dense = 1.0}).norm;
     result.times.norm = exchange * plan.predicted.calibration_factor +
                         *std::max_element(compute.times.norm.begin(), compute.times.norm.end());
   }

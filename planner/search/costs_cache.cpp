@@ -16,13 +16,14 @@ int CostsCache::class_of(const ParallelConfig& config) {
   return found->second;
 }
 
-const MicrobatchCosts& CostsCache::find(int costs_class, const ParallelConfig& config) {
-  std::map<int, MicrobatchCosts>& by_size = costs_[static_cast<std::size_t>(costs_class)];
-  const auto found = by_size.find(config.micro_batch_size);
-  return found != by_size.end()
-             ? found->second
-             : by_size.emplace(config.micro_batch_size, microbatch_costs(scenario_, config))
-                   .first->second;
+const std::shared_ptr<const MicrobatchCosts>& CostsCache::find(int costs_class,
+                                                               const ParallelConfig& config) {
+  std::shared_ptr<const MicrobatchCosts>& costs =
+      costs_[static_cast<std::size_t>(costs_class)][config.micro_batch_size];
+  if (costs == nullptr) {
+    costs = std::make_shared<const MicrobatchCosts>(microbatch_costs(scenario_, config));
+  }
+  return costs;
 }
 
 CostsCache::Key CostsCache::key_of(const ParallelConfig& config) const {

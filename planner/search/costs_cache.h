@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,15 +21,15 @@ class CostsCache {
  public:
   explicit CostsCache(const Scenario& scenario) : scenario_(scenario) {}
 
-  /// Valid as long as the cache.
-  [[nodiscard]] const MicrobatchCosts& find(const ParallelConfig& config) {
+  [[nodiscard]] const std::shared_ptr<const MicrobatchCosts>& find(const ParallelConfig& config) {
     return find(class_of(config), config);
   }
 
   /// A number of all of that but the microbatch size: the same for configurations that share it.
   [[nodiscard]] int class_of(const ParallelConfig& config);
   /// Costs of a configuration whose class is known.
-  [[nodiscard]] const MicrobatchCosts& find(int costs_class, const ParallelConfig& config);
+  [[nodiscard]] const std::shared_ptr<const MicrobatchCosts>& find(int costs_class,
+                                                                   const ParallelConfig& config);
 
  private:
   /// Nodes of a group, and members on the one that has fewest.
@@ -40,7 +41,8 @@ class CostsCache {
 
   const Scenario& scenario_;
   std::map<Key, int> classes_;
-  std::vector<std::map<int, MicrobatchCosts>> costs_;  // by class, then microbatch size
+  std::vector<std::map<int, std::shared_ptr<const MicrobatchCosts>>>
+      costs_;  // by class, then microbatch size
 };
 
 }  // namespace ptdp

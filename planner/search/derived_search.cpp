@@ -113,9 +113,8 @@ class Derivation {
 
   /// No more than its score.
   [[nodiscard]] double bound_of(const ParallelConfig& config) {
-    const MicrobatchCosts& costs = costs_.find(config);
-    const Seconds time = is_simulated(config) ? least_step_time(scenario_, config, costs)
-                                              : iteration_cost(scenario_, config, costs).total();
+    const PlannedJob job(scenario_, config, costs_.find(config).get());
+    const Seconds time = is_simulated(config) ? least_step_time(job) : iteration_cost(job).total();
     return score(time, config, options_.objective);
   }
 
@@ -123,11 +122,13 @@ class Derivation {
     if (bound_of(config) >= worst_ || !fits(config)) {
       return;
     }
-    const Seconds time = times_.find(scenario_, config, costs_.find(config));
+    const auto& costs = costs_.find(config);
+    const PlannedJob job(scenario_, config, costs.get());
+    const Seconds time = times_.find(job);
     const double value = score(time, config, options_.objective);
     if (value < worst_) {
       worst_ = value;
-      best_ = Candidate{config, time, peak_memory(scenario_, config)};
+      best_ = Candidate{config, time, peak_memory(job), costs};
     }
   }
 

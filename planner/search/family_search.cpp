@@ -242,22 +242,23 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   if (!may_matter(microbatches * shared.mean_stage)) {
     return;
   }
+  const PlannedJob job(scenario_, config, shared.costs.get());
   if (!shared.passes) {
-    shared.passes.emplace(scenario_, config, *shared.costs);
+    shared.passes.emplace(job);
   }
   if (!may_matter(shared.passes->time(microbatches))) {
     return;
   }
-  const Seconds least = least_iteration_time(scenario_, config, *shared.costs, *shared.passes);
+  const Seconds least = least_iteration_time(job, *shared.passes);
   if (!may_matter(least)) {
     return;
   }
   const Bytes exact = memory_.largest(config);
   if (may_matter(kLikelyAbove * least)) {
-    findings_.keep({config, times_.find(scenario_, config, *shared.costs), exact});
+    findings_.keep({config, times_.find(job), exact, shared.costs});
     looks_ = kLooks;  // a simulation may take as long as many looks
   } else {
-    findings_.keep_bounded({config, least * kSurelyBelow, exact});
+    findings_.keep_bounded({config, least * kSurelyBelow, exact, shared.costs});
   }
 }
 
@@ -280,9 +281,9 @@ FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& e
   auto found = std::ranges::find(size_costs_, costs_class, &SizeCosts::costs_class);
   const bool is_new = found == size_costs_.end();
   if (is_new) {
-    const MicrobatchCosts& costs = costs_.find(costs_class, config);
+    const auto& costs = costs_.find(costs_class, config);
     found = size_costs_.insert(
-        found, {.costs_class = costs_class, .costs = &costs, .split = find_split(config, costs)});
+        found, {.costs_class = costs_class, .costs = costs, .split = find_split(config, *costs)});
   }
   if (found->split != split_) {
     split_ = found->split;

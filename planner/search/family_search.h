@@ -64,7 +64,7 @@ class FamilySearch {
   /// Of one microbatch size: what entries with the same costs share.
   struct SizeCosts {
     int costs_class = 0;
-    const MicrobatchCosts* costs = nullptr;
+    std::shared_ptr<const MicrobatchCosts> costs;
     std::size_t split = 0;  ///< Of the layers, in the family's memory.
     Seconds mean_stage;
     std::optional<LeastPasses> passes;  ///< Once they are needed.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cost_model/iteration/iteration.h"
-#include "planner/search/costs_cache.h"
 #include "planner/search/parallel_tasks.h"
 
 namespace ptdp {
@@ -36,7 +35,6 @@ class Finalists {
       : scenario_(scenario),
         options_(options),
         findings_(findings),
-        costs_(scenario),
         num_workers_(static_cast<std::size_t>(std::max(options.num_threads, 1))),
         batch_size_(num_workers_ > 1 ? kBatchOfAWorker * num_workers_ : 1),
         times_of_others_(num_workers_ - 1) {
@@ -150,13 +148,15 @@ class Finalists {
     return ptdp::is_simulated(contender.candidate.config);
   }
 
+  [[nodiscard]] PlannedJob job_of(const Candidate& candidate) const {
+    return {scenario_, candidate.config, candidate.costs.get()};
+  }
+
   /// Takes the closer bound of the contender's step for its time.
   void bound_closer(Contender& contender) {
     Candidate& candidate = contender.candidate;
     if (contender.knowledge == Knowledge::kLeastTime) {
-      const MicrobatchCosts& costs = costs_.find(candidate.config);
-      candidate.time =
-          std::max(candidate.time, least_step_time(scenario_, candidate.config, costs));
+      candidate.time = std::max(candidate.time, least_step_time(job_of(candidate)));
       contender.score = score_of(candidate);
       contender.knowledge = Knowledge::kLeastStep;
     }
@@ -166,20 +166,17 @@ class Finalists {
   void simulate(std::vector<Contender> batch) {
     IterationTimes& known = *times_.front();
     std::vector<Candidate*> unknown;
-    std::vector<const MicrobatchCosts*> costs;
     unknown.reserve(batch.size());
-    costs.reserve(batch.size());
     for (Contender& contender : batch) {
       Candidate& candidate = contender.candidate;
       if (const auto time = known.find_known(candidate.config)) {
         candidate.time = *time;
       } else {
         unknown.push_back(&candidate);
-        costs.push_back(&costs_.find(candidate.config));
       }
     }
     run_tasks(unknown.size(), num_workers_, [&](std::size_t worker, std::size_t i) {
-      unknown[i]->time = times_[worker]->find(scenario_, unknown[i]->config, *costs[i]);
+      unknown[i]->time = times_[worker]->find(job_of(*unknown[i]));
     });
     for (const Candidate* candidate : unknown) {
       known.keep(candidate->config, candidate->time);
@@ -193,7 +190,6 @@ class Finalists {
   const Scenario& scenario_;
   const SearchOptions& options_;
   Findings& findings_;
-  CostsCache costs_;
   std::size_t num_workers_;
   std::size_t batch_size_;
   std::vector<IterationTimes> times_of_others_;

@@ -94,12 +94,12 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   if (walks_orders_) {
     return judge_by_bounds(config);
   }
-  const Bytes first = stage_memory(scenario_, config, 0).total();
+  const Bytes first = stage_memory({scenario_, config}, 0).total();
   const bool looks_at_both = grows_with_size(config);
   if (first > capacity_ && !looks_at_both) {
     return {first, Constraint::kMemoryFirstStage};
   }
-  const Bytes last = stage_memory(scenario_, config, config.pp - 1).total();
+  const Bytes last = stage_memory({scenario_, config}, config.pp - 1).total();
   if (looks_at_both) {
     return {std::max(first, last), first > capacity_  ? std::optional(Constraint::kMemoryFirstStage)
                                    : last > capacity_ ? std::optional(Constraint::kMemoryLastStage)
@@ -108,7 +108,7 @@ MemoryVerdict MemoryFit::judge(const ParallelConfig& config) {
   if (last > capacity_) {
     return {last, Constraint::kMemoryLastStage};
   }
-  const Bytes largest = peak_memory(scenario_, config);
+  const Bytes largest = peak_memory({scenario_, config});
   return {largest,
           largest > capacity_ ? std::optional(Constraint::kMemoryMiddleStage) : std::nullopt};
 }
@@ -152,7 +152,7 @@ MemoryVerdict MemoryFit::judge_by_bounds(const ParallelConfig& config) {
 
 Bytes MemoryFit::largest(const ParallelConfig& config) {
   if (!walks_orders_) {
-    return peak_memory(scenario_, config);
+    return peak_memory({scenario_, config});
   }
   RuntimeStages stages(scenario_, config);
   const Schedule* orders = walks(config) ? &with_messages(orders_of(config)) : nullptr;
@@ -168,7 +168,7 @@ Bytes MemoryFit::largest(const ParallelConfig& config) {
 /// by.
 bool MemoryFit::walks(const ParallelConfig& config) const {
   return config.pp > 1 && !traits_of(config.schedule).is_searched &&
-         num_actions_with_messages(scenario_, config) <= kMostWalkedActions;
+         num_actions_with_messages({scenario_, config}) <= kMostWalkedActions;
 }
 
 MemoryFit::Orders& MemoryFit::orders_of(const ParallelConfig& config) {
@@ -176,8 +176,8 @@ MemoryFit::Orders& MemoryFit::orders_of(const ParallelConfig& config) {
                          num_microbatches(scenario_.job.global_batch_size, config)};
   auto found = orders_.find(key);
   if (found == orders_.end()) {
-    keep(num_actions_with_messages(scenario_, config));
-    found = orders_.emplace(key, Orders{.compute = compute_schedule(scenario_, config)}).first;
+    keep(num_actions_with_messages({scenario_, config}));
+    found = orders_.emplace(key, Orders{.compute = compute_schedule({scenario_, config})}).first;
   }
   return found->second;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct Candidate {
   ParallelConfig config;
   Seconds time;
   Bytes memory;  ///< Of the heaviest stage.
+  /// Costs of its microbatches, which a plan of it is made with.
+  std::shared_ptr<const MicrobatchCosts> costs = nullptr;
 };
 
 /// What the objective minimises, lower is better: seconds of an iteration, or GPU-seconds.

@@ -22,7 +22,7 @@ Bytes step_memory(const ProfiledModel& profiled, Precision precision) {
   const Scenario scenario{
       .job = {.model = profiled.model, .global_batch_size = profiled.micro_batch_size},
       .stack = runtime_stack(precision)};
-  return peak_memory(scenario, {.micro_batch_size = profiled.micro_batch_size});
+  return peak_memory({scenario, {.micro_batch_size = profiled.micro_batch_size}});
 }
 
 }  // namespace ptdp

@@ -88,8 +88,8 @@ void cost_one_candidate(benchmark::State& state) {
                               .zero_stage = 1};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
   while (state.KeepRunning()) {
-    benchmark::DoNotOptimize(peak_memory(scenario, config));
-    benchmark::DoNotOptimize(iteration_cost(scenario, config, costs).total());
+    benchmark::DoNotOptimize(peak_memory({scenario, config}));
+    benchmark::DoNotOptimize(iteration_cost({scenario, config, &costs}).total());
   }
   state.SetItemsProcessed(state.iterations());
 }

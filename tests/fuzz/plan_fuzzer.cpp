@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ptdp::Plan plan = ptdp::parse_plan(text, "plan.json");
     const std::string written = to_json(plan);
     ptdp::require(to_json(ptdp::parse_plan(written, "written.json")) == written);
-    const ptdp::Prediction predicted = predict(plan.scenario, plan.config, {});
+    const ptdp::Prediction predicted = ptdp::predict({plan.scenario, plan.config}, {});
     ptdp::require(std::isfinite(predicted.iteration_time.value.value()));
   });
 }

@@ -7,7 +7,7 @@ namespace ptdp {
 
 inline Seconds time_alone(const Scenario& scenario, const ParallelConfig& config) {
   StepSimulations simulations;
-  return iteration_time(scenario, config, microbatch_costs(scenario, config), simulations);
+  return iteration_time({scenario, config}, simulations);
 }
 
 }  // namespace ptdp

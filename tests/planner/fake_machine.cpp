@@ -14,7 +14,7 @@ double seconds_of(const TransferTime& time) {
 
 /// The actions that meet other ranks, each as long as the machine takes for it.
 std::vector<ActionComparison> actions_on(const Scenario& machine, const ParallelConfig& config) {
-  const StepTimes times = step_times(machine, config, microbatch_costs(machine, config));
+  const StepTimes times = step_times({machine, config});
   std::vector<ActionComparison> actions;
   const auto add = [&](ActionKind kind, int stage, std::int64_t count, double seconds) {
     actions.push_back({.kind = std::string(spelling_of(kind)),
@@ -25,7 +25,7 @@ std::vector<ActionComparison> actions_on(const Scenario& machine, const Parallel
   const std::int64_t microbatches = num_microbatches(machine.job.global_batch_size, config);
   for (int stage = 0; stage < config.pp; ++stage) {
     if (stage + 1 < config.pp) {
-      add(ActionKind::kSendForward, stage, microbatches, send_time(machine, config).value());
+      add(ActionKind::kSendForward, stage, microbatches, send_time({machine, config}).value());
     }
     if (config.dp > 1) {
       add(ActionKind::kReduceGradients, stage, 1, seconds_of(times.reductions[stage]));
@@ -54,14 +54,14 @@ Scenario host_scenario(const TransformerConfig& model, std::int64_t batch) {
 double seconds_on(const Scenario& machine, const Scenario& job, const ParallelConfig& config) {
   Scenario actual = machine;
   actual.job = job.job;
-  return iteration_cost(actual, config).total().value();
+  return iteration_cost({actual, config}).total().value();
 }
 
 NamedReport run_on(const Scenario& actual, const Scenario& believed, const ParallelConfig& config,
                    const std::string& name) {
   Scenario machine = actual;
   machine.job = believed.job;
-  const Plan plan = make_plan(believed, config.world_size(), 0.0, config, Calibration{});
+  const Plan plan = make_plan({believed, config}, config.world_size(), 0.0, Calibration{});
   RunReport report{.plan = plan};
   report.execution = {.ranks = config.world_size(),
                       .requested_steps = 12,
@@ -75,7 +75,7 @@ NamedReport run_on(const Scenario& actual, const Scenario& believed, const Paral
   report.predicted_time = plan.predicted.iteration_time;
   report.measured_time = report.fastest = report.slowest =
       Seconds(seconds_on(machine, believed, config));
-  const RunTerms measured = own_run_terms(machine, config, 0);
+  const RunTerms measured = own_run_terms({machine, config}, 0);
   const RunTerms predicted = predicted_run_terms(plan, 0);
   for (int term = 0; term < kNumRunTerms; ++term) {
     report.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),

@@ -61,11 +61,11 @@ TEST(OneJudgement, BoundsOfAStepAreNeverAboveIt) {
     const auto& [scenario, config] = drawn;
     const MicrobatchCosts costs = microbatch_costs(scenario, config);
     StepSimulations simulations;
-    const Seconds step = simulations.simulate(scenario, config, costs);
-    const Seconds bound = least_step_time(scenario, config, costs);
-    const LeastPasses passes(scenario, config, costs);
+    const Seconds step = simulations.simulate({scenario, config, &costs});
+    const Seconds bound = least_step_time({scenario, config, &costs});
+    const LeastPasses passes({scenario, config, &costs});
     EXPECT_LE(bound, step) << name_of(drawn);
-    EXPECT_LE(least_iteration_time(scenario, config, costs, passes), step * rounding)
+    EXPECT_LE(least_iteration_time({scenario, config, &costs}, passes), step * rounding)
         << name_of(drawn);
     shares[config.schedule].push_back(bound / step);
   }
@@ -83,7 +83,7 @@ TEST(OneJudgement, BreakdownsAddUpToTheStep) {
   QueryLottery lottery(seed() + 1);
   for (std::int64_t i = 0; i < number_of("PTDP_RANDOM_PLANS", 40); ++i) {
     const RandomCandidate drawn = draw_cheap(lottery);
-    const CostBreakdown cost = iteration_cost(drawn.scenario, drawn.config);
+    const CostBreakdown cost = iteration_cost({drawn.scenario, drawn.config});
     for (const CostTerm& term : kCostTerms) {
       EXPECT_GE(cost.*term.time, Seconds(0.0)) << term.name << ": " << name_of(drawn);
     }
@@ -97,10 +97,10 @@ Seconds step_in_full(const RandomCandidate& drawn) {
   const auto& [scenario, config] = drawn;
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
   const Schedule schedule =
-      complete(traits_of(config.schedule).generate(schedule_shape(scenario, config, costs)),
-               step_actions(scenario, config));
-  StepTimes times = step_times(scenario, config, costs);
-  times.shares_links = is_contended(times, step_actions(drawn.scenario, drawn.config));
+      complete(traits_of(config.schedule).generate(schedule_shape({scenario, config, &costs})),
+               step_actions({scenario, config}));
+  StepTimes times = step_times({scenario, config, &costs});
+  times.shares_links = is_contended(times, step_actions({drawn.scenario, drawn.config}));
   return step_of(scenario.stack, simulate_step_times(schedule, times));
 }
 
@@ -120,8 +120,7 @@ TEST(OneJudgement, StepsOfFewMicrobatchesAreSimulatedInFull) {
       continue;
     }
     StepSimulations simulations;
-    const Seconds step = simulations.simulate(drawn.scenario, drawn.config,
-                                              microbatch_costs(drawn.scenario, drawn.config));
+    const Seconds step = simulations.simulate({drawn.scenario, drawn.config});
     EXPECT_NEAR(step / step_in_full(drawn), 1.0, 1e-9) << name_of(drawn);
     ++compared;
   }
@@ -151,8 +150,7 @@ TEST(OneJudgement, StepsOfManyMicrobatchesGoOnInTheirRhythm) {
       continue;
     }
     StepSimulations simulations;
-    const Seconds step = simulations.simulate(drawn.scenario, drawn.config,
-                                              microbatch_costs(drawn.scenario, drawn.config));
+    const Seconds step = simulations.simulate({drawn.scenario, drawn.config});
     const double error = step / step_in_full(drawn) - 1.0;
     EXPECT_LT(std::abs(error), most_off) << error << ": " << name_of(drawn);
     errors.push_back(std::abs(error));
@@ -178,7 +176,7 @@ TEST(OneJudgement, ChosenPlansTakeWhatTheirSimulationsTake) {
     if (found.best.empty()) {
       continue;
     }
-    const Plan plan = make_plan(query.scenario, query.gpus, 0.0, found.best.front().config, {});
+    const Plan plan = make_plan({query.scenario, found.best.front().config}, query.gpus, 0.0, {});
     if (num_step_actions(plan) > kMostActions) {
       continue;
     }

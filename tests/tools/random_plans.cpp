@@ -141,7 +141,7 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
                             .tensor = happens(50),
                             .as_possible = true};
   }
-  const Plan plan = make_plan(scenario, gpus, kHeadroom, config, Calibration{});
+  const Plan plan = make_plan({scenario, config}, gpus, kHeadroom, Calibration{});
   drawn.plan = parse_plan(to_json(plan), "drawn.json");
   return drawn;
 }

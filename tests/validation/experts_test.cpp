@@ -63,9 +63,9 @@ TEST(Experts, AreThoseThatSimuMaxMeasuredOnB200) {
     scenario.job.model = four_layers(step.is_v3);
     scenario.stack.reserve_fraction = 0.0;
     const ParallelConfig config{.pp = step.pp, .dp = dp, .ep = step.ep, .zero_stage = 1};
-    const CostBreakdown cost = iteration_cost(scenario, config);
+    const CostBreakdown cost = iteration_cost({scenario, config});
     const double time = 1e3 * cost.total().value() / step.milliseconds;
-    const double memory = peak_memory(scenario, config).value() / kGibi / step.gibibytes;
+    const double memory = peak_memory({scenario, config}).value() / kGibi / step.gibibytes;
     std::cout << "DeepSeek-V" << (step.is_v3 ? 3 : 2) << " pp=" << step.pp << " ep=" << step.ep
               << " m=" << step.num_microbatches << ": predicted/measured time " << time
               << ", memory " << memory << "\n";

@@ -136,7 +136,7 @@ TEST(Figure17, FitsWithoutRecomputationUpToABatchOfEight) {
     const Scenario scenario = selene_2021("145B", batch);
     const ParallelConfig config{.tp = 8, .pp = 16};
     const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
-    EXPECT_EQ(peak_memory(scenario, config) <= capacity, batch <= 8) << batch;
+    EXPECT_EQ(peak_memory({scenario, config}) <= capacity, batch <= 8) << batch;
   }
 }
 
@@ -146,9 +146,9 @@ TEST(Figure17, FitsWithoutRecomputationUpToABatchOfEight) {
 TEST(Section58, GainsFromFusionWhatIsMeasured) {
   const auto gain = [](const std::string& model, std::int64_t batch, const ParallelConfig& config) {
     Scenario scenario = selene_2021(model, batch);
-    const Seconds fused = iteration_cost(scenario, config).total();
+    const Seconds fused = iteration_cost({scenario, config}).total();
     scenario.stack.fused_element_wise = false;
-    return iteration_cost(scenario, config).total() / fused - 1.0;
+    return iteration_cost({scenario, config}).total() / fused - 1.0;
   };
   EXPECT_NEAR(gain("gpt3-175b", 60, {.tp = 8, .pp = 12, .recompute = Recompute::kFull}),
               135.0 / 113.0 - 1.0, 0.03);

@@ -38,7 +38,7 @@ TEST(BloomMemory, IsTheFormulasAndOneConstant) {
     if (run.run.group == "bloom" && reported.contains(run.run.id)) {
       Scenario scenario = scenario_of(run.run);
       scenario.stack.reserve_fraction = 0.0;
-      formulas.push_back(peak_memory(scenario, run.run.config).value() / kGibi);
+      formulas.push_back(peak_memory({scenario, run.run.config}).value() / kGibi);
       measured.push_back(reported[run.run.id]);
     }
   }
@@ -64,7 +64,7 @@ TEST(MixtureMemory, FitsTheGpusThatTheRunsRanOn) {
   for (const CostedRun& run : cost_runs(read_published_runs()).costed) {
     if (run.run.group == "mbridge-moe") {
       const Scenario scenario = scenario_of(run.run);
-      EXPECT_LE(peak_memory(scenario, run.run.config), scenario.cluster.gpu.memory) << run.run.id;
+      EXPECT_LE(peak_memory({scenario, run.run.config}), scenario.cluster.gpu.memory) << run.run.id;
       ++runs;
     }
   }

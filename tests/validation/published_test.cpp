@@ -50,7 +50,7 @@ Calibration without_the_trillion_row() {
 }
 
 Prediction predicted_trillion(const Calibration& calibration) {
-  return predict(selene_2021("1T"), trillion(), calibration);
+  return predict({selene_2021("1T"), trillion()}, calibration);
 }
 
 TEST(Table1, IsPredictedWithoutCalibration) {
@@ -113,7 +113,7 @@ TEST(AsynchronousTensorParallelism, GainsWhatIsMeasured) {
     if (run.run.id == "titan-70b-256-bf16-atp" || run.run.id == "titan-8b-64-bf16-tp") {
       const auto time = [&](bool overlaps) {
         run.run.tp_comm_overlap = overlaps;
-        return iteration_cost(scenario_of(run), run.run.config).total();
+        return iteration_cost({scenario_of(run), run.run.config}).total();
       };
       EXPECT_NEAR(time(false) / time(true), 1.09, 0.035) << run.run.id;
     }
@@ -193,7 +193,7 @@ TEST(TrillionParameterRun, HasThePublishedAggregateAndDuration) {
 // SC21 table 1: 163 and 137 TFLOP/s per GPU, the superlinear scaling of the paper's title figure.
 TEST(Scaling, FromTheSmallestToTheLargestModelIsThePublishedOne) {
   const Prediction small = predict(
-      selene_2021("1.7B"), {.dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull}, {});
+      {selene_2021("1.7B"), {.dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull}}, {});
   EXPECT_NEAR(predicted_trillion({}).per_gpu.value / small.per_gpu.value, 1.19, 0.05);
 }
 
@@ -202,10 +202,11 @@ TEST(Scaling, FromTheSmallestToTheLargestModelIsThePublishedOne) {
 // 4 than at b = 2, which no term of the model does.
 TEST(Figure16, HasItsOptimumAtAMicrobatchOfTwo) {
   const auto time = [](std::int64_t batch, int micro_batch_size) {
-    return iteration_cost(selene_2021("91B", batch), {.tp = 8,
-                                                      .pp = 8,
-                                                      .micro_batch_size = micro_batch_size,
-                                                      .recompute = Recompute::kFull})
+    return iteration_cost({selene_2021("91B", batch),
+                           {.tp = 8,
+                            .pp = 8,
+                            .micro_batch_size = micro_batch_size,
+                            .recompute = Recompute::kFull}})
         .total();
   };
   for (const int other : {1, 4, 8}) {

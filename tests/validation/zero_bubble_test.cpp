@@ -156,7 +156,7 @@ std::vector<Gain> gains_of(int times_the_memory, std::array<double, 3> Model::*r
     for (std::size_t i = 0; i < model.microbatches.size(); ++i) {
       const Scenario scenario = scenario_of(model, model.microbatches.at(i));
       const auto predicted = [&](const ParallelConfig& config) {
-        return iteration_cost(scenario, config).total();
+        return iteration_cost({scenario, config}).total();
       };
       gains.push_back({model.name + std::string(", ") + std::to_string(model.microbatches.at(i)),
                        100.0 * ((model.*rates).at(i) / model.one_f_one_b.at(i) - 1.0),
@@ -211,7 +211,7 @@ TEST(ZeroBubbleTable4, TakesTheMemoryThatIsPrinted) {
          {std::pair(config_of(model, ScheduleKind::kOneFOneB), model.memory[0]),
           std::pair(searched(model, 2), model.memory[1])}) {
       Bytes heaviest;
-      for (const MemoryBreakdown& stage : memory_by_stage(scenario, config)) {
+      for (const MemoryBreakdown& stage : memory_by_stage({scenario, config})) {
         heaviest = std::max(heaviest, stage.total() - stage.reserve);
       }
       std::cout << model.name << ' ' << name_of(config.schedule) << ": " << heaviest.value() / kGiga

@@ -103,7 +103,7 @@ std::vector<MemoryBreakdown> own_memory(const PreparedRun& run) {
   if (scenario.stack.memory_model != MemoryModel::kPtdp) {
     scenario.stack = own_stack(run.plan, run.precision);
   }
-  return memory_by_stage(scenario, run.plan.config);
+  return memory_by_stage({scenario, run.plan.config});
 }
 
 /// The plan as this runtime would be predicted to run it, where its stack is another; notes what
@@ -117,7 +117,7 @@ Plan with_own_stack(const Plan& plan, RehearsalBasis& basis) {
     Scenario scenario = plan.scenario;
     scenario.stack = own_stack(plan, stack.precision);
     check(scenario);
-    Plan own = make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config, Calibration{});
+    Plan own = make_plan({scenario, plan.config}, plan.gpus, plan.memory_headroom, Calibration{});
     own.schedule = plan.schedule;
     basis.notes.push_back(
         fmt::format("The plan is for {}; measured is this runtime, so predictions and messages are "

@@ -138,7 +138,7 @@ std::string memory_advice(const EarlyEnd& end, const PreparedRun& run) {
                   bytes(bytes_of_count(end.out_of_memory_peak)), actual_by_category(end));
   if (run.is_predicted) {
     const MemoryBreakdown predicted = memory_by_stage(
-        run.executed.scenario, run.executed.config)[static_cast<std::size_t>(stage)];
+        {run.executed.scenario, run.executed.config})[static_cast<std::size_t>(stage)];
     text += fmt::format("; predicted {}:", bytes(predicted.total() - predicted.reserve));
     for (const MemoryTerm& term : kMemoryTerms) {
       if (term.size != &MemoryBreakdown::reserve) {

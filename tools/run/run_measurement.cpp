@@ -98,7 +98,7 @@ std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunR
 std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRecord& record) {
   const ParallelConfig& config = run.settings.config;
   const std::vector<MemoryBreakdown> predicted =
-      memory_by_stage(run.executed.scenario, run.executed.config);
+      memory_by_stage({run.executed.scenario, run.executed.config});
   const std::vector<int> activations = peak_activations(run.settings.schedule);
   std::vector<MemoryComparison> memory(static_cast<std::size_t>(config.pp));
   for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
@@ -125,7 +125,7 @@ std::array<std::int64_t, kNumCollectiveKinds> by_kind(const KindVolumes<std::int
 TrafficTable expected_traffic(const PreparedRun& run) {
   Scenario scenario = run.executed.scenario;
   scenario.stack.precision = run.precision;
-  GroupVolumes<std::int64_t> volumes = job_volumes(scenario, run.executed.config);
+  GroupVolumes<std::int64_t> volumes = job_volumes({scenario, run.executed.config});
   volumes.data.all_reduce += volumes.loss.all_reduce;  // over the same ranks
   TrafficTable table;
   for (std::size_t group = 0; group < table.size(); ++group) {
@@ -171,7 +171,7 @@ std::vector<Bytes> expected_peaks(const PreparedRun& run) {
   scenario.stack.scatter_gather = run.settings.scatters_messages;
   std::vector<Bytes> peaks;
   for (const MemoryBreakdown& stage :
-       memory_by_stage(scenario, run.executed.config, run.settings.schedule)) {
+       memory_by_stage({scenario, run.executed.config}, run.settings.schedule)) {
     peaks.push_back(stage.total() - stage.reserve);
   }
   return peaks;

@@ -81,7 +81,7 @@ Plan as_run(const Plan& plan, const RunRequest& request, Precision precision) {
     return plan;
   }
   check(scenario);
-  Plan again = make_plan(scenario, plan.gpus, plan.memory_headroom, plan.config,
+  Plan again = make_plan({scenario, plan.config}, plan.gpus, plan.memory_headroom,
                          is_as_planned ? calibration_of(plan) : Calibration{});
   if (is_as_planned) {
     again.tool_version = plan.tool_version;
@@ -174,7 +174,7 @@ Schedule schedule_of(const Plan& plan, const RunRequest& request) {
 void check_memory_of_gpu(const Plan& executed, const RunDevice& device,
                          const std::string& ways_out) {
   Bytes needed;
-  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+  for (const MemoryBreakdown& stage : memory_by_stage({executed.scenario, executed.config})) {
     needed = std::max(needed, stage.total() - stage.reserve);
   }
   const auto smallest =
@@ -192,7 +192,7 @@ void check_memory_together(const Plan& executed, const RunRequest& request, cons
   const std::int64_t ranks = executed.config.world_size();
   double needed = 0.0;
   const double ranks_per_stage = executed.config.tp * executed.config.dp;
-  for (const MemoryBreakdown& stage : memory_by_stage(executed.scenario, executed.config)) {
+  for (const MemoryBreakdown& stage : memory_by_stage({executed.scenario, executed.config})) {
     needed += ranks_per_stage * (stage.total() - stage.reserve).value();
   }
   const std::int64_t ranks_here = request.ranks_here.value_or(static_cast<int>(ranks));

@@ -44,7 +44,7 @@ ParallelConfig config_of(int tp, bool sequence_parallel, Recompute recompute) {
 }
 
 std::vector<StageDurations> durations_of(const Scenario& scenario, const ParallelConfig& config) {
-  return virtual_stage_durations(scenario, config, microbatch_costs(scenario, config));
+  return virtual_stage_durations({scenario, config});
 }
 
 // Where links are free nothing is left of a pass but its compute.
@@ -56,8 +56,7 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSave) {
     const Scenario scenario = scenario_39b();
     const std::vector<StageDurations> whole = durations_of(scenario, config);
     const std::vector<StageDurations> compute = durations_of(with_free_links(scenario), config);
-    const std::vector<StageDurations> collectives =
-        virtual_stage_collectives(scenario, config, microbatch_costs(scenario, config));
+    const std::vector<StageDurations> collectives = virtual_stage_collectives({scenario, config});
     ASSERT_EQ(collectives.size(), whole.size());
     for (std::size_t stage = 0; stage < whole.size(); ++stage) {
       for (const auto pass : kPasses) {
@@ -80,8 +79,7 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfSharedSequences) {
     config.cp = 4;
     const std::vector<StageDurations> whole = durations_of(scenario, config);
     const std::vector<StageDurations> compute = durations_of(with_free_links(scenario), config);
-    const std::vector<StageDurations> collectives =
-        virtual_stage_collectives(scenario, config, microbatch_costs(scenario, config));
+    const std::vector<StageDurations> collectives = virtual_stage_collectives({scenario, config});
     for (std::size_t stage = 0; stage < whole.size(); ++stage) {
       for (const auto pass : kPasses) {
         EXPECT_NEAR((collectives[stage].*pass).value(),
@@ -105,12 +103,11 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfShardedUnits) {
   for (const int zero : {2, 3}) {
     config.zero_stage = zero;
     const auto passes_of = [&](const Scenario& of) {
-      return step_times(of, config, microbatch_costs(of, config)).stages.front();
+      return step_times({of, config}).stages.front();
     };
     const StageDurations whole = passes_of(scenario);
     const StageDurations compute = passes_of(with_free_links(scenario));
-    const StageDurations collectives =
-        virtual_stage_collectives(scenario, config, microbatch_costs(scenario, config)).front();
+    const StageDurations collectives = virtual_stage_collectives({scenario, config}).front();
     for (const auto pass : kPasses) {
       EXPECT_NEAR((collectives.*pass).value(), (whole.*pass - compute.*pass).value(),
                   1e-9 * whole.backward.value())
@@ -121,8 +118,7 @@ TEST(VirtualStageCollectives, AreWhatFreeLinksSaveOfShardedUnits) {
 
 TEST(VirtualStageCollectives, AreNoneWithoutTensorParallelism) {
   const ParallelConfig config = config_of(1, false, Recompute::kFull);
-  for (const StageDurations& stage : virtual_stage_collectives(
-           scenario_39b(), config, microbatch_costs(scenario_39b(), config))) {
+  for (const StageDurations& stage : virtual_stage_collectives({scenario_39b(), config})) {
     for (const auto pass : kPasses) {
       EXPECT_EQ(stage.*pass, Seconds(0.0));
     }

@@ -75,11 +75,11 @@ TEST(IterationCost, HidesTheWayToExpertsBehindOtherMicrobatches) {
   scenario.stack.overlap_slowdown = 0.0;
   const auto exposed = [&](const ParallelConfig& config) {
     scenario.stack.expert_overlap = false;
-    const Seconds all = iteration_cost(scenario, config).expert_parallel;
+    const Seconds all = iteration_cost({scenario, config}).expert_parallel;
     scenario.stack.expert_overlap = true;
     const LayerCosts layer = layer_costs(scenario, config, {.has_experts = true});
     EXPECT_EQ(layer.forward.expert_parallel + layer.backward.expert_parallel, Seconds(0.0));
-    return iteration_cost(scenario, config).expert_parallel / all;
+    return iteration_cost({scenario, config}).expert_parallel / all;
   };
   scenario.cluster.nvlink.bandwidth = BytesPerSecond(1e15);
   scenario.cluster.nvlink.hop_latency = Seconds(0.0);

@@ -21,7 +21,7 @@ ParallelConfig trillion() {
 }
 
 TEST(IterationCost, IsTheSumOfItsTerms) {
-  const CostBreakdown cost = iteration_cost(selene_2021("1T"), trillion());
+  const CostBreakdown cost = iteration_cost({selene_2021("1T"), trillion()});
   double sum = 0.0;
   for (const CostTerm& term : kCostTerms) {
     EXPECT_GE((cost.*term.time).value(), 0.0) << term.name;
@@ -31,7 +31,7 @@ TEST(IterationCost, IsTheSumOfItsTerms) {
 }
 
 TEST(IterationCost, OfOneGpuHasNoCommunicationAndNoBubble) {
-  const CostBreakdown cost = iteration_cost(selene_2021("gpt2-124m", 8), {.micro_batch_size = 4});
+  const CostBreakdown cost = iteration_cost({selene_2021("gpt2-124m", 8), {.micro_batch_size = 4}});
   for (const Seconds time : {cost.bubble, cost.pipeline_messages, cost.tensor_parallel,
                              cost.data_parallel, cost.embedding_all_reduce, cost.recompute}) {
     EXPECT_EQ(time, Seconds(0.0));
@@ -51,8 +51,8 @@ TEST(IterationCost, HasABubbleThatInterleavingDivides) {
   costs.embedding = costs.logits = {};
   costs.embedding_forward = costs.logits_forward = costs.logits_weight_gradient = Seconds(0.0);
   costs.embedding_accumulation = Seconds(0.0);
-  EXPECT_NEAR(iteration_cost(scenario, plain, costs).bubble /
-                  iteration_cost(scenario, interleaved, costs).bubble,
+  EXPECT_NEAR(iteration_cost({scenario, plain, &costs}).bubble /
+                  iteration_cost({scenario, interleaved, &costs}).bubble,
               5.0, 1e-9);
 }
 
@@ -125,7 +125,7 @@ TEST(IterationCost, PipelineTermIsThatOfAWalkThroughItsOrders) {
                                                     .backward = {.matmul = Seconds(3.0)}}},
                               .logits = {.matmul = Seconds(4.0 * logits)}};
         costs.logits_forward = Seconds(logits * 4.0 / 3.0);
-        const CostBreakdown cost = iteration_cost(scenario, {.pp = pp}, costs);
+        const CostBreakdown cost = iteration_cost({scenario, {.pp = pp}, &costs});
         const Seconds passes = cost.matmul + cost.embedding_and_logits + cost.bubble;
 
         std::vector<double> forward(pp, 1.0);
@@ -150,8 +150,8 @@ TEST(IterationCost, WaitsInEachRoundOfLoopedBfsForMicrobatchesThatAreFewerThanSt
     const MicrobatchCosts costs{.layers = {LayerCosts{.forward = {.matmul = Seconds(1.0)},
                                                       .backward = {.matmul = Seconds(3.0)}}}};
     scenario.stack.microbatch_overhead = Seconds(0.0);
-    const CostBreakdown cost =
-        iteration_cost(scenario, {.pp = 2, .vpp = 3, .schedule = ScheduleKind::kLoopedBfs}, costs);
+    const CostBreakdown cost = iteration_cost(
+        {scenario, {.pp = 2, .vpp = 3, .schedule = ScheduleKind::kLoopedBfs}, &costs});
     EXPECT_DOUBLE_EQ(cost.bubble.value(), bubble) << microbatches;
   }
 }
@@ -162,9 +162,9 @@ TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes)
   const ParallelConfig config{
       .tp = 2, .dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull};
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
-  const Seconds exposed = iteration_cost(scenario, config).data_parallel;
+  const Seconds exposed = iteration_cost({scenario, config}).data_parallel;
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kSingleStage;
-  const Seconds hidden = iteration_cost(scenario, config).data_parallel;
+  const Seconds hidden = iteration_cost({scenario, config}).data_parallel;
   EXPECT_LT(hidden, 0.3 * exposed);
   EXPECT_GT(hidden, Seconds(0.0));  // the last bucket has nothing to hide behind
 }
@@ -174,8 +174,8 @@ TEST(IterationCost, HidesTheReductionBehindTheBackwardPassOnlyWhereTheStackDoes)
 // (arXiv:2006.09503, section 3) applies the sum of all, as 1F1B does.
 TEST(IterationCost, OfPipeDreamHasAnUpdateForEveryMicrobatch) {
   const auto cost = [](ScheduleKind schedule, int microbatches) {
-    return iteration_cost(selene_2021("18B", 2 * microbatches),
-                          {.tp = 8, .pp = 4, .dp = 2, .schedule = schedule});
+    return iteration_cost(
+        {selene_2021("18B", 2 * microbatches), {.tp = 8, .pp = 4, .dp = 2, .schedule = schedule}});
   };
   const CostBreakdown one = cost(ScheduleKind::kPipeDream, 1);
   const CostBreakdown each = cost(ScheduleKind::kPipeDream, 8);
@@ -197,7 +197,7 @@ TEST(IterationCost, ExposesLeastOfTheReductionWithBucketsOfMiddlingSize) {
   const ParallelConfig config{.tp = 2, .dp = 32, .micro_batch_size = 4};
   const auto exposed = [&](double megabytes) {
     scenario.stack.gradient_bucket_size = Bytes(megabytes * kMega);
-    return iteration_cost(scenario, config).data_parallel;
+    return iteration_cost({scenario, config}).data_parallel;
   };
   EXPECT_GT(exposed(1.0), 2.0 * exposed(100.0));
   EXPECT_GT(exposed(10000.0), 1.5 * exposed(100.0));
@@ -229,7 +229,7 @@ TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
   const auto reduction = [&](DataParallelOverlap overlap) {
     stack.data_parallel_overlap = overlap;
     scenario.job.model.num_layers = config.pp * config.vpp;
-    return iteration_cost(scenario, config, costs).data_parallel.value();
+    return iteration_cost({scenario, config, &costs}).data_parallel.value();
   };
   const double usual = cluster.nic.bandwidth.value();
   for (const auto& [vpp, hidden] : {std::pair(1, 2.0), std::pair(2, 6.0)}) {
@@ -239,7 +239,7 @@ TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
     const double all = reduction(DataParallelOverlap::kNever);
     ASSERT_GT(all, 100.0);
     stack.data_parallel_overlap = DataParallelOverlap::kAlways;
-    const std::vector<int> counts = step_buckets(scenario, config).reductions;
+    const std::vector<int> counts = step_buckets({scenario, config}).reductions;
     const double buckets = counts[static_cast<std::size_t>(vpp - 1) * config.pp];  // reduced first
     const double of_rank = vpp > 1 ? counts.front() + buckets : buckets;
     ASSERT_GT(buckets, 50.0);
@@ -255,7 +255,7 @@ TEST(IterationCost, ReducesAChunkBehindThePassesOfTheChunksBeforeIt) {
 // of an overflow goes round 8 tensor-parallel ranks and 64 stages.
 TEST(IterationCost, LooksForOverflowsWithFp16Only) {
   Scenario scenario = selene_2021("1T");
-  const auto optimizer = [&] { return iteration_cost(scenario, trillion()).optimizer; };
+  const auto optimizer = [&] { return iteration_cost({scenario, trillion()}).optimizer; };
   const Seconds with_fp16 = optimizer();
   scenario.stack.precision = Precision::kBf16;
   const Seconds with_bf16 = optimizer();
@@ -274,9 +274,9 @@ TEST(IterationCost, LooksForOverflowsWithFp16Only) {
 TEST(IterationCost, SendsWithinNodesWhatTheOrderOfRanksPutsThere) {
   const Scenario scenario = selene_2021("1.7B", 512);
   ParallelConfig config{.tp = 2, .pp = 4, .dp = 8};
-  const CostBreakdown stages_last = iteration_cost(scenario, config);
+  const CostBreakdown stages_last = iteration_cost({scenario, config});
   config.rank_order = RankOrder::kTpCpEpPpDp;
-  const CostBreakdown replicas_last = iteration_cost(scenario, config);
+  const CostBreakdown replicas_last = iteration_cost({scenario, config});
   const Placements groups = place_groups(config, scenario.cluster);
   EXPECT_TRUE(groups.pipeline.is_within_node());
   EXPECT_EQ(groups.data.nodes, 8);
@@ -294,10 +294,10 @@ TEST(IterationCost, CopiesGradientsIntoTheBucketsThatTheStackKeeps) {
   Scenario scenario = selene_2021("3.6B");
   const ParallelConfig config{
       .tp = 2, .dp = 32, .micro_batch_size = 16, .recompute = Recompute::kFull};
-  const double buckets = step_buckets(scenario, config).reductions.front();
-  const Seconds with_buckets = iteration_cost(scenario, config).data_parallel;
+  const double buckets = step_buckets({scenario, config}).reductions.front();
+  const Seconds with_buckets = iteration_cost({scenario, config}).data_parallel;
   scenario.stack.gradient_bucket_bytes = 0.0;
-  const Seconds without = iteration_cost(scenario, config).data_parallel;
+  const Seconds without = iteration_cost({scenario, config}).data_parallel;
   const double parameters = stage_parameters(scenario.job.model, config, 0).total();
   const double copies = 8.0 * parameters / (0.7 * 2.039e12);
   ASSERT_GT(buckets, 1.0);
@@ -308,9 +308,9 @@ TEST(IterationCost, CopiesGradientsIntoTheBucketsThatTheStackKeeps) {
 TEST(IterationCost, ReducesLessThanItGathersAndScattersWithZeroOne) {
   Scenario scenario = shipped_scenario("22B", "selene-a100", "megatron-lm-2022", 64);
   ParallelConfig config{.tp = 8, .dp = 8};
-  const Seconds all_reduce = iteration_cost(scenario, config).data_parallel;
+  const Seconds all_reduce = iteration_cost({scenario, config}).data_parallel;
   config.zero_stage = 1;
-  const Seconds sharded = iteration_cost(scenario, config).data_parallel;
+  const Seconds sharded = iteration_cost({scenario, config}).data_parallel;
   // fp32 gradients: an all-reduce moves 8 bytes per parameter, a reduce-scatter of them and an
   // all-gather of 2-byte weights move 6; the staging traffic is the same.
   EXPECT_LT(sharded, all_reduce);
@@ -319,11 +319,11 @@ TEST(IterationCost, ReducesLessThanItGathersAndScattersWithZeroOne) {
 
 TEST(IterationCost, GrowsWithEveryTimeOfTheHardware) {
   const Scenario fast = selene_2021("1T");
-  const Seconds before = iteration_cost(fast, trillion()).total();
+  const Seconds before = iteration_cost({fast, trillion()}).total();
   const auto slowed = [&](auto change) {
     Scenario slow = fast;
     change(slow);
-    return iteration_cost(slow, trillion()).total();
+    return iteration_cost({slow, trillion()}).total();
   };
   EXPECT_GT(slowed([](Scenario& s) { s.cluster.gpu.matmul_efficiency *= 0.9; }), before);
   EXPECT_GT(slowed([](Scenario& s) { s.cluster.gpu.memory_efficiency *= 0.9; }), before);
@@ -339,7 +339,7 @@ TEST(IterationCost, GrowsWithEveryTimeOfTheHardware) {
 // By hand for the 1T run: 512 microbatches of 2048·25600 elements, 2 bytes, an eighth of each
 // message, both ways; 8·6 links in the cut.
 TEST(IterationTraffic, CountsTheMessagesOfThePipeline) {
-  const Traffic traffic = iteration_traffic(selene_2021("1T"), trillion(), Seconds(100.0));
+  const Traffic traffic = iteration_traffic({selene_2021("1T"), trillion()}, Seconds(100.0));
   EXPECT_DOUBLE_EQ(traffic.pipeline.value(), 2.0 * 512 * 2048 * 25600 * 2 / 8);
   EXPECT_DOUBLE_EQ(traffic.pipeline_bisection.value(), traffic.pipeline.value() * 48 / 100);
 }
@@ -350,10 +350,10 @@ TEST(IterationTraffic, OfTwoStagesIsThatOfTheirEnds) {
   const Scenario scenario = selene_2021("1T");
   ParallelConfig config = {.tp = 8, .pp = 2, .dp = 6};
   const double message = 512.0 * 2048 * 25600 * 2 / 8;
-  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).pipeline.value(), message);
+  EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).pipeline.value(), message);
   config.vpp = 2;
   config.schedule = ScheduleKind::kInterleaved;
-  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).pipeline.value(),
+  EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).pipeline.value(),
                    3.0 * message);
 }
 
@@ -362,8 +362,8 @@ TEST(IterationTraffic, CountsTheWayBackOfAnInterleavedPipeline) {
   ParallelConfig interleaved = trillion();
   interleaved.vpp = 2;
   interleaved.schedule = ScheduleKind::kInterleaved;
-  const Traffic traffic = iteration_traffic(selene_2021("1T"), interleaved, Seconds(100.0));
-  const Traffic plain = iteration_traffic(selene_2021("1T"), trillion(), Seconds(100.0));
+  const Traffic traffic = iteration_traffic({selene_2021("1T"), interleaved}, Seconds(100.0));
+  const Traffic plain = iteration_traffic({selene_2021("1T"), trillion()}, Seconds(100.0));
   EXPECT_DOUBLE_EQ(traffic.pipeline.value(), 2.0 * plain.pipeline.value());
   EXPECT_DOUBLE_EQ(traffic.pipeline_bisection.value(), 3.0 * plain.pipeline_bisection.value());
 }
@@ -373,7 +373,7 @@ TEST(IterationTraffic, CountsTheWayBackOfAnInterleavedPipeline) {
 // the last stage once more.
 TEST(IterationTraffic, SumsTheReductionOverTheStages) {
   const Scenario scenario = selene_2021("1T");
-  const Traffic traffic = iteration_traffic(scenario, trillion(), Seconds(100.0));
+  const Traffic traffic = iteration_traffic({scenario, trillion()}, Seconds(100.0));
   const double l = 128;
   const double h = 25600;
   const double replicated = 7.0 * (l * 6.0 * h + 2.0 * h + 2048.0 * h);  // once more on 7 ranks
@@ -384,7 +384,7 @@ TEST(IterationTraffic, SumsTheReductionOverTheStages) {
 
 // By hand: 2 layers, 6 all-reduces of 2bsh bytes each of which a rank sends 2·7/8, 512 times.
 TEST(IterationTraffic, CountsTheTensorParallelCollectives) {
-  const Traffic traffic = iteration_traffic(selene_2021("1T"), trillion(), Seconds(100.0));
+  const Traffic traffic = iteration_traffic({selene_2021("1T"), trillion()}, Seconds(100.0));
   const double all_reduce = 2.0 * 7 / 8 * 2 * 2048 * 25600;
   EXPECT_DOUBLE_EQ(traffic.tensor_parallel.value(), 512.0 * 2 * 6 * all_reduce);
 }
@@ -395,9 +395,9 @@ TEST(IterationTraffic, CountsElementsOfThePrecision) {
   Scenario scenario = selene_2021("1T");
   ParallelConfig config = trillion();
   config.zero_stage = 1;
-  const Traffic half = iteration_traffic(scenario, config, Seconds(1.0));
+  const Traffic half = iteration_traffic({scenario, config}, Seconds(1.0));
   scenario.stack.precision = Precision::kFp64;
-  const Traffic whole = iteration_traffic(scenario, config, Seconds(1.0));
+  const Traffic whole = iteration_traffic({scenario, config}, Seconds(1.0));
   EXPECT_DOUBLE_EQ(whole.tensor_parallel / half.tensor_parallel, 4.0);
   EXPECT_DOUBLE_EQ(whole.pipeline / half.pipeline, 4.0);
   const double held = most_parameters(scenario.job.model, config).total();
@@ -410,12 +410,12 @@ TEST(IterationCost, ReducesGradientsOverSharersAndReplicas) {
   for (const int zero_stage : {0, 1}) {
     const ParallelConfig shared{.tp = 8, .pp = 4, .dp = 2, .cp = 4, .zero_stage = zero_stage};
     const ParallelConfig replicas{.tp = 8, .pp = 4, .dp = 8, .zero_stage = zero_stage};
-    const CostBreakdown cost = iteration_cost(scenario, shared);
-    const CostBreakdown expected = iteration_cost(scenario, replicas);
+    const CostBreakdown cost = iteration_cost({scenario, shared});
+    const CostBreakdown expected = iteration_cost({scenario, replicas});
     EXPECT_NEAR(cost.data_parallel / expected.data_parallel, 1.0, 1e-12);  // a rest of the step
     EXPECT_EQ(cost.optimizer, expected.optimizer);
-    EXPECT_EQ(iteration_traffic(scenario, shared, Seconds(1.0)).data_parallel,
-              iteration_traffic(scenario, replicas, Seconds(1.0)).data_parallel);
+    EXPECT_EQ(iteration_traffic({scenario, shared}, Seconds(1.0)).data_parallel,
+              iteration_traffic({scenario, replicas}, Seconds(1.0)).data_parallel);
     EXPECT_GT(cost.context_parallel, Seconds(0.0));
     EXPECT_EQ(expected.context_parallel, Seconds(0.0));
   }
@@ -426,7 +426,7 @@ TEST(IterationCost, SumsWhatLayersWaitForPartsOfSequences) {
   const Scenario scenario = selene_2021("18B", 64);
   const ParallelConfig config{.tp = 8, .pp = 4, .dp = 2, .cp = 4};
   const LayerCosts layer = layer_costs(scenario, config);
-  EXPECT_NEAR(iteration_cost(scenario, config).context_parallel /
+  EXPECT_NEAR(iteration_cost({scenario, config}).context_parallel /
                   (32.0 * 10.0 * (layer.forward + layer.backward).context_parallel),
               1.0, 1e-12);
 }
@@ -437,7 +437,7 @@ TEST(IterationTraffic, OfSharedSequencesIsTheirKeysAndValues) {
   const Scenario scenario = selene_2021("18B", 64);
   ParallelConfig config{.tp = 8, .pp = 4, .dp = 2, .cp = 4};
   const auto sent = [&] {
-    return iteration_traffic(scenario, config, Seconds(1.0)).context_parallel.value();
+    return iteration_traffic({scenario, config}, Seconds(1.0)).context_parallel.value();
   };
   const double round = 3.0 * 2 * 512 * 6 * 128 * 2;
   EXPECT_DOUBLE_EQ(sent(), 32.0 * 10 * 3 * round);
@@ -453,7 +453,7 @@ TEST(IterationCost, ReducesUnsplitExpertsOverTensorParallelRanksToo) {
   const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 8);
   const auto sent = [&](int tp, int dp) {
     const ParallelConfig config{.tp = tp, .dp = dp, .sequence_parallel = true, .zero_stage = 1};
-    return iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value();
+    return iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value();
   };
   // 32 layers of 8 experts, three matrices of 4096 by 14336 each; 4 bytes reduced, 2 gathered.
   const double experts = 6.0 * 32.0 * 8.0 * 3.0 * 4096.0 * 14336.0;
@@ -472,7 +472,7 @@ TEST(IterationTraffic, CountsWhatIsSentToExperts) {
   ParallelConfig config{.pp = 2, .dp = 8, .ep = 8, .layers_per_stage = {2, 3}};
   const double of_layer = 2.0 * 7 / 8 * 256 * 2 * 64;
   const auto sent = [&] {
-    return iteration_traffic(scenario, config, Seconds(1.0)).expert_parallel.value();
+    return iteration_traffic({scenario, config}, Seconds(1.0)).expert_parallel.value();
   };
   EXPECT_DOUBLE_EQ(sent(), 8 * 3 * 2 * 2 * of_layer);
   config.recompute = Recompute::kFull;

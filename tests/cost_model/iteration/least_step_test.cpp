@@ -19,7 +19,7 @@ constexpr double kRounding = 1e-8;  // the bound stays that far below what it is
 /// What a step that waits for all ranks ends with, where nothing is reduced.
 double end_of_step(const Scenario& scenario, const ParallelConfig& config,
                    const MicrobatchCosts& costs) {
-  const StepTimes times = step_times(scenario, config, costs);
+  const StepTimes times = step_times({scenario, config, &costs});
   return (times.norm + *std::max_element(times.optimizer.begin(), times.optimizer.end())).value();
 }
 
@@ -56,10 +56,10 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOne) {
             scenario.stack.optimizer_post_validation = validates_later;
             const MicrobatchCosts costs = costs_of(f, i, w, logits);
             StepSimulations simulations;
-            const Seconds simulated = simulations.simulate(scenario, config, costs);
-            EXPECT_LE(least_step_time(scenario, config, costs), simulated)
+            const Seconds simulated = simulations.simulate({scenario, config, &costs});
+            EXPECT_LE(least_step_time({scenario, config, &costs}), simulated)
                 << kind.name << " p " << pp << " m " << num_microbatches << " F " << f;
-            EXPECT_LE(LeastPasses(scenario, config, costs).time(num_microbatches),
+            EXPECT_LE(LeastPasses({scenario, config, &costs}).time(num_microbatches),
                       simulated * (1.0 + kRounding))
                 << kind.name << " p " << pp << " m " << num_microbatches << " F " << f;
             ++compared;
@@ -96,8 +96,8 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWithBucketsBesideCompute) {
             scenario.cluster.nvlink.bandwidth = BytesPerSecond(bandwidth);
             const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
             StepSimulations simulations;
-            EXPECT_LE(least_step_time(scenario, config, costs),
-                      simulations.simulate(scenario, config, costs))
+            EXPECT_LE(least_step_time({scenario, config, &costs}),
+                      simulations.simulate({scenario, config, &costs}))
                 << kind.name << " p " << pp << " m " << num_microbatches << " at " << bandwidth
                 << (gathers_beside ? " B/s, gathers beside" : " B/s, gathers before");
             ++compared;
@@ -124,12 +124,12 @@ TEST(LeastStepTime, IsNeverMoreThanTheSimulatedOneWhereExpertsAloneHaveReplicas)
   costs.layers.fill(costs.layers.front());
   for (const double bandwidth : {5e9, 1e10, 2e10, 4e10, 1e11, 1e12}) {
     scenario.cluster.nvlink.bandwidth = BytesPerSecond(bandwidth);
-    const StepTimes times = step_times(scenario, config, costs);
+    const StepTimes times = step_times({scenario, config, &costs});
     ASSERT_EQ(times.reductions.front().total(), Seconds(0.0));
     ASSERT_GT(times.reductions.back().total(), Seconds(0.0));
     StepSimulations simulations;
-    EXPECT_LE(least_step_time(scenario, config, costs),
-              simulations.simulate(scenario, config, costs))
+    EXPECT_LE(least_step_time({scenario, config, &costs}),
+              simulations.simulate({scenario, config, &costs}))
         << times.reductions.back().total().value() << " s a bucket";
   }
 }
@@ -148,11 +148,11 @@ TEST(LeastStepTime, PutsPassesBetweenGathersAndReductions) {
   scenario.cluster.nic.bandwidth = BytesPerSecond(1e6);
   scenario.cluster.nvlink.bandwidth = BytesPerSecond(1e6);
   const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
-  const StepTimes times = step_times(scenario, config, costs);
-  const int buckets = step_actions(scenario, config).gradient_buckets.front();
+  const StepTimes times = step_times({scenario, config, &costs});
+  const int buckets = step_actions({scenario, config}).gradient_buckets.front();
   const Seconds collectives =
       buckets * (times.gathers.front().total() + times.reductions.front().total());
-  EXPECT_GE(least_step_time(scenario, config, costs), collectives + Seconds(60.0));
+  EXPECT_GE(least_step_time({scenario, config, &costs}), collectives + Seconds(60.0));
 }
 
 // (m + p - 1)(F + B), which no order of equal stages in the memory of 1F1B can beat.
@@ -162,7 +162,7 @@ TEST(LeastStepTime, IsTheStepOfOneFOneB) {
     const Scenario scenario = free_messages(scenario_of(config, num_microbatches));
     const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
     const double passes =
-        least_step_time(scenario, config, costs).value() - end_of_step(scenario, config, costs);
+        least_step_time({scenario, config, &costs}).value() - end_of_step(scenario, config, costs);
     EXPECT_NEAR(passes / ((num_microbatches + 7) * 30.0), 1.0, kRounding) << num_microbatches;
   }
 }
@@ -173,7 +173,7 @@ TEST(LeastStepTime, HasZbH1sBubble) {
   const Scenario scenario = free_messages(scenario_of(config, 64));
   const MicrobatchCosts costs = costs_of(10.0, 12.0, 8.0);
   const double passes =
-      least_step_time(scenario, config, costs).value() - end_of_step(scenario, config, costs);
+      least_step_time({scenario, config, &costs}).value() - end_of_step(scenario, config, costs);
   EXPECT_NEAR(passes / (64 * 30.0 + 7 * 14.0), 1.0, kRounding);
 }
 
@@ -183,7 +183,8 @@ TEST(LeastStepTime, HasZbH1sBubble) {
 TEST(LeastPasses, AreTheWorkOfARankAndTheStagesBeforeIt) {
   const ParallelConfig config = pipeline(ScheduleKind::kOneFOneB, 8);
   const Scenario scenario = scenario_of(config, 1);
-  const LeastPasses passes(scenario, config, costs_of(1.0, 1.0, 1.0, 1.0));
+  const MicrobatchCosts costs = costs_of(1.0, 1.0, 1.0, 1.0);
+  const LeastPasses passes({scenario, config, &costs});
   for (const int num_microbatches : {1, 5, 100}) {
     EXPECT_DOUBLE_EQ(passes.time(num_microbatches).value(), num_microbatches * 6.0 + 21.0);
   }

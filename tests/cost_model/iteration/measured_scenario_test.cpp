@@ -84,7 +84,7 @@ TEST(MeasuredElementWise, AddsUpTheOperationsOfALayer) {
 TEST(MeasuredElementWise, IsForThisRuntimeAloneAndContainsLaunches) {
   Scenario scenario = host_with_layer_norms();
   EXPECT_EQ(
-      iteration_cost(scenario, {}).launch,
+      iteration_cost({scenario, {}}).launch,
       static_cast<double>(scenario.job.global_batch_size) * scenario.stack.microbatch_overhead);
   scenario.stack.memory_model = MemoryModel::kMegatron;
   EXPECT_FALSE(has_measured_operations(scenario));
@@ -119,10 +119,10 @@ TEST(MeasuredCollectives, FollowTheirOwnCurvesAndTheFactorOfAFit) {
 TEST(CoreSharingOfAnIteration, IsTheComputeOfTheOtherRankWhereTwoShareACore) {
   Scenario scenario = host_with_layer_norms();
   const ParallelConfig config = {.dp = 2};
-  const CostBreakdown apart = iteration_cost(scenario, config);
+  const CostBreakdown apart = iteration_cost({scenario, config});
   EXPECT_EQ(apart.core_sharing, Seconds(0.0));
   scenario.cluster.cores_per_node = 1;
-  const CostBreakdown shared = iteration_cost(scenario, config);
+  const CostBreakdown shared = iteration_cost({scenario, config});
   const double compute = (apart.total() - apart.data_parallel - apart.tensor_parallel).value();
   EXPECT_NEAR(shared.core_sharing.value(), compute, 1e-9 * compute);
 }

@@ -32,7 +32,7 @@ struct Measured {
 TEST(Offload, FreesTheMemoryThatMegatronBridgeMeasured) {
   const Measured run;
   const auto memory = [&](Offload offload) {
-    return peak_memory(run.scenario, run.offloaded(offload)).value() / kGigabyte;
+    return peak_memory({run.scenario, run.offloaded(offload)}).value() / kGigabyte;
   };
   const double saved = memory(Offload::kNone) - memory(Offload::kOptimizer);
   EXPECT_NEAR(saved, 15.3, 0.1);  // GB, published
@@ -41,7 +41,7 @@ TEST(Offload, FreesTheMemoryThatMegatronBridgeMeasured) {
 TEST(Offload, OfTheOptimizerTakesAboutAsLongAsMegatronBridgeMeasured) {
   const Measured run;
   const auto time = [&](Offload offload) {
-    return iteration_cost(run.scenario, run.offloaded(offload)).total();
+    return iteration_cost({run.scenario, run.offloaded(offload)}).total();
   };
   const Seconds more = time(Offload::kOptimizer) - time(Offload::kNone);
   EXPECT_NEAR(more.value() / (3.877 - 0.996), 1.0, 0.15);  // published, with transfers overlapped
@@ -53,9 +53,9 @@ TEST(Offload, OfTheOptimizerTakesWhatIsSlower) {
   Measured run;
   const ParallelConfig config{.dp = 4, .zero_stage = 1, .offload = Offload::kOptimizer};
   const RankParameters held{.dense = 16e6};
-  EXPECT_NEAR(host_optimizer_time(run.scenario, config, held).value(), 4e6 * 28 / 20.3e9, 1e-9);
+  EXPECT_NEAR(host_optimizer_time({run.scenario, config}, held).value(), 4e6 * 28 / 20.3e9, 1e-9);
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(1e9);
-  EXPECT_NEAR(host_optimizer_time(run.scenario, config, held).value(), 4e6 * 4 / 1e9, 1e-9);
+  EXPECT_NEAR(host_optimizer_time({run.scenario, config}, held).value(), 4e6 * 4 / 1e9, 1e-9);
 }
 
 /// Llama-3 8B, which one GPU's pipeline stage holds whole.
@@ -78,11 +78,11 @@ TEST(Offload, OfActivationsOfAllLayersButTheLastIsWaitedFor) {
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(2e9);
   const MicrobatchCosts costs = microbatch_costs(run.scenario, run.config);
   const double transfer = transfer_of_layer(run.scenario).value();
-  const OffloadTime time = activation_offload_time(run.scenario, run.config, costs);
+  const OffloadTime time = activation_offload_time({run.scenario, run.config, &costs});
   EXPECT_NEAR(time.forward.value(), 31 * transfer, 1e-9);
   EXPECT_NEAR(time.backward.value(), 31 * transfer, 1e-9);
   const double microbatches = 32.0;  // 64 sequences over two replicas
-  EXPECT_NEAR(iteration_cost(run.scenario, run.config).offload.value(),
+  EXPECT_NEAR(iteration_cost({run.scenario, run.config}).offload.value(),
               microbatches * (time.forward + time.backward).value(), 1e-9);
 }
 
@@ -97,7 +97,7 @@ TEST(Offload, OfSomeLayersActivationsRunsBehindTheOthers) {
   const double transfer = transfer_of_layer(run.scenario).value();
   const LayerCosts& layer = costs.layers[0];
   ASSERT_GT(transfer, 3 * layer.backward.total().value());
-  const OffloadTime time = activation_offload_time(run.scenario, run.config, costs);
+  const OffloadTime time = activation_offload_time({run.scenario, run.config, &costs});
   EXPECT_NEAR(time.forward.value(), 12 * transfer - 30 * layer.forward.total().value(), 1e-9);
   EXPECT_NEAR(time.backward.value(), 12 * transfer - 30 * layer.backward.total().value(), 1e-9);
 }
@@ -108,11 +108,11 @@ TEST(Offload, OfActivationsIsSimulatedAsItIsCosted) {
   run.config.offload_num_layers = 16;
   const MicrobatchCosts costs = microbatch_costs(run.scenario, run.config);
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(2e9);
-  const StepTimes slow = step_times(run.scenario, run.config, costs);
+  const StepTimes slow = step_times({run.scenario, run.config, &costs});
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(1e13);
-  const StepTimes fast = step_times(run.scenario, run.config, costs);
+  const StepTimes fast = step_times({run.scenario, run.config, &costs});
   run.scenario.cluster.host->link_bandwidth = BytesPerSecond(2e9);
-  const OffloadTime time = activation_offload_time(run.scenario, run.config, costs);
+  const OffloadTime time = activation_offload_time({run.scenario, run.config, &costs});
   EXPECT_NEAR((slow.stages[0].forward - fast.stages[0].forward).value(), time.forward.value(),
               1e-9);
 }
@@ -125,37 +125,37 @@ TEST(Offload, OfActivationsCostsNothingBehindAFastLink) {
   ParallelConfig without = run.config;
   without.offload = Offload::kNone;
   without.offload_num_layers = 0;
-  EXPECT_EQ(iteration_cost(run.scenario, run.config).total(),
-            iteration_cost(run.scenario, without).total());
+  EXPECT_EQ(iteration_cost({run.scenario, run.config}).total(),
+            iteration_cost({run.scenario, without}).total());
 }
 
 // Of 32 layers' activations one layer's stay; the host holds those of all but the last.
 TEST(Offload, OfActivationsLeavesOneLayerOnTheGpu) {
   Dense run;
-  const Bytes all = stage_memory(run.scenario, run.config, 0).activations;
+  const Bytes all = stage_memory({run.scenario, run.config}, 0).activations;
   run.config.offload = Offload::kActivations;
-  EXPECT_NEAR(stage_memory(run.scenario, run.config, 0).activations / all, 1.0 / 32.0, 1e-12);
-  EXPECT_NEAR(host_memory(run.scenario, run.config) / all, 31.0 / 32.0, 1e-12);
+  EXPECT_NEAR(stage_memory({run.scenario, run.config}, 0).activations / all, 1.0 / 32.0, 1e-12);
+  EXPECT_NEAR(host_memory({run.scenario, run.config}) / all, 31.0 / 32.0, 1e-12);
 }
 
 // Those of the 20 others stay.
 TEST(Offload, OfSomeLayersActivationsLeavesTheOthersOnTheGpu) {
   Dense run;
-  const Bytes all = stage_memory(run.scenario, run.config, 0).activations;
+  const Bytes all = stage_memory({run.scenario, run.config}, 0).activations;
   run.config.offload = Offload::kActivations;
   run.config.offload_num_layers = 12;
-  EXPECT_NEAR(stage_memory(run.scenario, run.config, 0).activations / all, 20.0 / 32.0, 1e-12);
-  EXPECT_NEAR(host_memory(run.scenario, run.config) / all, 12.0 / 32.0, 1e-12);
+  EXPECT_NEAR(stage_memory({run.scenario, run.config}, 0).activations / all, 20.0 / 32.0, 1e-12);
+  EXPECT_NEAR(host_memory({run.scenario, run.config}) / all, 12.0 / 32.0, 1e-12);
 }
 
 // 8 + 4 + 4 bytes of each parameter of a rank's shard, beside the activations.
 TEST(Offload, NeedsRoomForStatesGradientsAndParametersOnTheHost) {
   Dense run;
   run.config.offload = Offload::kActivations;
-  const Bytes activations = host_memory(run.scenario, run.config);
+  const Bytes activations = host_memory({run.scenario, run.config});
   run.config.offload = Offload::kBoth;
   const double shard = most_parameters(run.scenario.job.model, run.config).total() / 2;
-  EXPECT_NEAR((host_memory(run.scenario, run.config) - activations) / Bytes(16 * shard), 1.0,
+  EXPECT_NEAR((host_memory({run.scenario, run.config}) - activations) / Bytes(16 * shard), 1.0,
               1e-12);
 }
 

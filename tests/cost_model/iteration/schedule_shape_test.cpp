@@ -61,11 +61,12 @@ TEST(ScheduleShape, OfAnyOtherScheduleIsItsSizes) {
 TEST(ScheduleShape, OfAScenarioCountsItsMicrobatches) {
   ParallelConfig config = pipeline(ScheduleKind::kZbAuto, 2);
   const Scenario scenario = scenario_of(config, 12);
-  const ScheduleShape shape = schedule_shape(scenario, config, costs_of(1.0, 2.0, 3.0));
+  const MicrobatchCosts costs = costs_of(1.0, 2.0, 3.0);
+  const ScheduleShape shape = schedule_shape({scenario, config, &costs});
   EXPECT_EQ(shape.num_microbatches, 12);
   EXPECT_EQ(shape.ticks, (std::vector<StageTicks>{{1, 2, 3}, {1, 2, 3}}));
   config.schedule = ScheduleKind::kZbH1;
-  EXPECT_TRUE(schedule_shape(scenario, config, costs_of(1.0, 2.0, 3.0)).ticks.empty());
+  EXPECT_TRUE(schedule_shape({scenario, config, &costs}).ticks.empty());
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ Scenario with_links(Scenario scenario, double factor) {
 }
 
 ShardingTime time_of(const Scenario& scenario, const ParallelConfig& config) {
-  return sharding_time(scenario, config, microbatch_costs(scenario, config));
+  return sharding_time({scenario, config});
 }
 
 // ZeRO (arXiv:1910.02054) section 7.2.2: 3Ψ elements in a microbatch against 2Ψ of data
@@ -39,13 +39,13 @@ ShardingTime time_of(const Scenario& scenario, const ParallelConfig& config) {
 TEST(Sharding, SendsHalfAsMuchAgainAsDataParallelismInEachMicrobatch) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
-  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(3)).value(),
+  EXPECT_DOUBLE_EQ(sharding_volume({scenario, sharded(3)}).value(),
                    2.0 * 3.0 * 2.0 * parameters * 63.0 / 64.0);
   // Stage 2: the gradients of two microbatches, and the weights once.
-  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(2)).value(),
+  EXPECT_DOUBLE_EQ(sharding_volume({scenario, sharded(2)}).value(),
                    (2.0 * 2.0 + 2.0) * parameters * 63.0 / 64.0);
-  EXPECT_EQ(iteration_traffic(scenario, sharded(3), Seconds(1.0)).data_parallel,
-            sharding_volume(scenario, sharded(3)));
+  EXPECT_EQ(iteration_traffic({scenario, sharded(3)}, Seconds(1.0)).data_parallel,
+            sharding_volume({scenario, sharded(3)}));
 }
 
 // By links that are so slow that compute hides nothing worth mentioning, the time is the volume's:
@@ -69,7 +69,7 @@ TEST(Sharding, HidesAllButTheEndsBehindComputeWhereLinksAreFast) {
   fast.stack.overlap_slowdown = 0.0;
   fast.stack.gradient_staging_traffic = 0.0;
   const MicrobatchCosts costs = microbatch_costs(fast, sharded(3));
-  const ShardingTime time = sharding_time(fast, sharded(3), costs);
+  const ShardingTime time = sharding_time({fast, sharded(3), &costs});
   EXPECT_LT(time.forward, 0.02 * costs.layers[0].forward.total() * fast.job.model.num_layers);
   EXPECT_LT(time.backward, 0.02 * costs.layers[0].backward.total() * fast.job.model.num_layers);
   fast.stack.data_parallel_overlap = DataParallelOverlap::kNever;
@@ -122,7 +122,7 @@ TEST(Sharding, WaitsForAllReducesWhereGradientsAreReducedWhole) {
   const Seconds scattered = time_of(scenario, sharded(2)).backward;
   scenario.stack.all_reduces_shards = true;
   EXPECT_NEAR(time_of(scenario, sharded(2)).backward / scattered, 2.0, 0.01);
-  EXPECT_DOUBLE_EQ(sharding_volume(scenario, sharded(2)).value(),
+  EXPECT_DOUBLE_EQ(sharding_volume({scenario, sharded(2)}).value(),
                    (2.0 * 2.0 * 2.0 + 2.0) * parameters * 63.0 / 64.0);
 
   Scenario fast = fsdp();
@@ -147,14 +147,14 @@ TEST(Sharding, GathersOnceMoreWhatIsUsedAgainTooLate) {
   Scenario slow = with_links(fsdp(), 1e-6);
   const TransformerConfig& model = slow.job.model;
   const double h = model.hidden_size;
-  const Bytes sent = sharding_volume(slow, sharded(3));
+  const Bytes sent = sharding_volume({slow, sharded(3)});
   const Seconds backward = time_of(slow, sharded(3)).backward;
   const double gathered = 2.0 * model.num_layers * (12.0 * h * h + 13.0 * h) * 63.0 / 64.0;
   const double bandwidth =
       bus_bandwidth(place_groups(sharded(3), slow.cluster).data, slow.cluster).value();
   const auto expect = [&](double distance, double twelfths) {
     slow.stack.max_reuse_distance = distance * h * h;
-    EXPECT_NEAR((sharding_volume(slow, sharded(3)) - sent).value(),
+    EXPECT_NEAR((sharding_volume({slow, sharded(3)}) - sent).value(),
                 2.0 * gathered * twelfths / 12.0, 1.0)
         << distance;
     EXPECT_NEAR((time_of(slow, sharded(3)).backward - backward).value() * bandwidth / gathered,
@@ -169,14 +169,14 @@ TEST(Sharding, GathersOnceMoreWhatIsUsedAgainTooLate) {
   slow.stack.max_reuse_distance = 1.0;
   ParallelConfig config = sharded(3);
   config.recompute = Recompute::kNone;
-  EXPECT_EQ(sharding_volume(slow, config), sent);
+  EXPECT_EQ(sharding_volume({slow, config}), sent);
 }
 
 TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
-  const MemoryBreakdown whole = stage_memory(scenario, sharded(0), 0);
-  const MemoryBreakdown third = stage_memory(scenario, sharded(3), 0);
+  const MemoryBreakdown whole = stage_memory({scenario, sharded(0)}, 0);
+  const MemoryBreakdown third = stage_memory({scenario, sharded(3)}, 0);
   EXPECT_DOUBLE_EQ(64.0 * third.weights.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(64.0 * third.gradients.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(64.0 * third.optimizer.value(), 12.0 * parameters);
@@ -186,7 +186,7 @@ TEST(Sharding, LeavesEachRankItsShareOfTheState) {
   const double layers = scenario.job.model.num_layers * (12.0 * h * h + 13.0 * h);
   EXPECT_NEAR(third.buffers.value(), 4.0 * (2.0 * (12.0 * h * h + 13.0 * h) + parameters - layers),
               1.0);
-  EXPECT_LT(third.total(), stage_memory(scenario, sharded(2), 0).total());
+  EXPECT_LT(third.total(), stage_memory({scenario, sharded(2)}, 0).total());
 }
 
 /// Four replicas of shards of 16 GPUs, two nodes, each.
@@ -206,15 +206,15 @@ ParallelConfig keeping_weights() {
 TEST(Sharding, SendsShardsBetweenTheirReplicas) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, hybrid(), 0).total();
-  EXPECT_DOUBLE_EQ(sharding_volume(scenario, hybrid()).value(),
+  EXPECT_DOUBLE_EQ(sharding_volume({scenario, hybrid()}).value(),
                    2.0 * 2.0 * parameters * (3.0 * 15.0 / 16.0 + 2.0 * 3.0 / 4.0 / 16.0));
-  EXPECT_EQ(iteration_traffic(scenario, hybrid(), Seconds(1.0)).data_parallel,
-            sharding_volume(scenario, hybrid()));
-  const MemoryBreakdown memory = stage_memory(scenario, hybrid(), 0);
+  EXPECT_EQ(iteration_traffic({scenario, hybrid()}, Seconds(1.0)).data_parallel,
+            sharding_volume({scenario, hybrid()}));
+  const MemoryBreakdown memory = stage_memory({scenario, hybrid()}, 0);
   EXPECT_DOUBLE_EQ(16.0 * memory.weights.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(16.0 * memory.gradients.value(), 2.0 * parameters);
   EXPECT_DOUBLE_EQ(16.0 * memory.optimizer.value(), 12.0 * parameters);
-  EXPECT_EQ(memory.buffers, stage_memory(scenario, sharded(3), 0).buffers);
+  EXPECT_EQ(memory.buffers, stage_memory({scenario, sharded(3)}, 0).buffers);
 }
 
 // ZeRO-1 over replicas of the shards, with a pipeline: once per iteration.
@@ -225,7 +225,7 @@ TEST(Sharding, SendsShardsOfTheOptimizerBetweenTheirReplicasOnce) {
   for (const int stage : {0, 1}) {
     parameters = std::max(parameters, stage_parameters(scenario.job.model, config, stage).total());
   }
-  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value(),
+  EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value(),
                    2.0 * parameters * (2.0 * 15.0 / 16.0 + 2.0 * 1.0 / 2.0 / 16.0));
 }
 
@@ -251,10 +251,10 @@ TEST(Sharding, LeavesOnlyAnAllReduceOfShardsBetweenNodesWhereEachHasAReplica) {
 TEST(Sharding, GathersOnceWhereWeightsAreKeptAfterForwardPasses) {
   const Scenario scenario = fsdp();
   const double parameters = stage_parameters(scenario.job.model, sharded(3), 0).total();
-  EXPECT_DOUBLE_EQ(sharding_volume(scenario, keeping_weights()).value(),
+  EXPECT_DOUBLE_EQ(sharding_volume({scenario, keeping_weights()}).value(),
                    2.0 * 2.0 * 2.0 * parameters * 63.0 / 64.0);
-  const Bytes dropped = stage_memory(scenario, sharded(3), 0).buffers;
-  EXPECT_NEAR(stage_memory(scenario, keeping_weights(), 0).buffers.value(),
+  const Bytes dropped = stage_memory({scenario, sharded(3)}, 0).buffers;
+  EXPECT_NEAR(stage_memory({scenario, keeping_weights()}, 0).buffers.value(),
               dropped.value() / 2.0 + 2.0 * parameters, 1.0);
   EXPECT_EQ(time_of(scenario, keeping_weights()).forward, time_of(scenario, sharded(3)).forward);
   EXPECT_EQ(time_of(scenario, keeping_weights()).backward, time_of(scenario, sharded(2)).backward);
@@ -263,11 +263,11 @@ TEST(Sharding, GathersOnceWhereWeightsAreKeptAfterForwardPasses) {
 TEST(Sharding, IsStageOneWithAPipeline) {
   Scenario scenario = fsdp();
   ParallelConfig pipeline = {.pp = 2, .dp = 32, .recompute = Recompute::kFull, .zero_stage = 3};
-  const CostBreakdown third = iteration_cost(scenario, pipeline);
-  const Bytes memory = peak_memory(scenario, pipeline);
+  const CostBreakdown third = iteration_cost({scenario, pipeline});
+  const Bytes memory = peak_memory({scenario, pipeline});
   pipeline.zero_stage = 1;
-  EXPECT_EQ(iteration_cost(scenario, pipeline).total(), third.total());
-  EXPECT_EQ(peak_memory(scenario, pipeline), memory);
+  EXPECT_EQ(iteration_cost({scenario, pipeline}).total(), third.total());
+  EXPECT_EQ(peak_memory({scenario, pipeline}), memory);
 }
 
 // On one stage a step is its microbatches one after the other and the optimizer; without overlap
@@ -276,14 +276,14 @@ TEST(Sharding, TakesAsLongInASimulatedStep) {
   Scenario scenario = fsdp();
   scenario.stack.parameter_gather_overlap = false;
   for (const ParallelConfig& config : {sharded(2), sharded(3), hybrid(), keeping_weights()}) {
-    const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
-    const StepBuckets buckets = step_buckets(scenario, config);
+    const StepTimes times = step_times({scenario, config});
+    const StepBuckets buckets = step_buckets({scenario, config});
     EXPECT_EQ(buckets.reductions.front(), 0);
     const TransferTime& gather = times.gathers.front();
     const Seconds step = 2.0 * (times.stages.front().forward + times.stages.front().backward) +
                          buckets.gathers.front() * (gather.latency + gather.transfer) + times.norm +
                          times.optimizer.front();
-    EXPECT_NEAR(step / iteration_cost(scenario, config).total(), 1.0, 1e-3) << to_string(config);
+    EXPECT_NEAR(step / iteration_cost({scenario, config}).total(), 1.0, 1e-3) << to_string(config);
   }
 }
 

@@ -26,7 +26,8 @@ constexpr std::array kSimulatedKinds = {
 double bubble_of(const Scenario& scenario, const ParallelConfig& config, double f, double i,
                  double w) {
   StepSimulations simulations;
-  const Seconds passes = simulations.parts(scenario, config, costs_of(f, i, w)).passes;
+  const MicrobatchCosts costs = costs_of(f, i, w);
+  const Seconds passes = simulations.parts({scenario, config, &costs}).passes;
   return passes.value() -
          static_cast<double>(scenario.job.global_batch_size) * config.vpp * (f + i + w);
 }
@@ -89,8 +90,8 @@ TEST(SimulatedSteps, HaveTheBubbleRatesOfTheZeroBubblePaper) {
       scenario.job.model.untied_embeddings = true;
       scenario.job.model.hidden_size = 1;  // so that messages take no more than that
       StepSimulations simulations;
-      const double time =
-          simulations.parts(scenario, config, costs_of(f, i, w)).with_messages.value();
+      const MicrobatchCosts costs = costs_of(f, i, w);
+      const double time = simulations.parts({scenario, config, &costs}).with_messages.value();
       EXPECT_NEAR(1.0 - row.num_microbatches * (f + i + w) / time, published, 0.004)
           << name_of(kind) << " p " << row.pp << " m " << row.num_microbatches;
     }
@@ -101,9 +102,9 @@ TEST(SimulatedSteps, HaveTheBubbleRatesOfTheZeroBubblePaper) {
 Seconds step_in_full(const Scenario& scenario, const ParallelConfig& config,
                      const MicrobatchCosts& costs) {
   const Schedule schedule =
-      complete(traits_of(config.schedule).generate(schedule_shape(scenario, config, costs)),
-               step_actions(scenario, config));
-  StepTimes times = step_times(scenario, config, costs);
+      complete(traits_of(config.schedule).generate(schedule_shape({scenario, config, &costs})),
+               step_actions({scenario, config}));
+  StepTimes times = step_times({scenario, config, &costs});
   times.shares_links = true;
   return simulate_step_times(schedule, times).makespan();
 }
@@ -125,9 +126,9 @@ TEST(SimulatedSteps, ContinueTheRhythmOfManyMicrobatches) {
         const double tolerance = kind == ScheduleKind::kVMin          ? 3e-3
                                  : kind == ScheduleKind::kInterleaved ? 1e-4
                                                                       : 1e-5;
-        EXPECT_NEAR(
-            simulations.simulate(scenario, config, costs) / step_in_full(scenario, config, costs),
-            1.0, tolerance)
+        EXPECT_NEAR(simulations.simulate({scenario, config, &costs}) /
+                        step_in_full(scenario, config, costs),
+                    1.0, tolerance)
             << name_of(kind) << " F " << f << " m " << microbatches;
       }
     }
@@ -145,9 +146,9 @@ TEST(SimulatedSteps, OfOneStageAreTheSameForRanksThatGoOn) {
     const MicrobatchCosts costs = microbatch_costs(scenario, config);
     StepSimulations simulations;
     scenario.stack.optimizer_post_validation = false;
-    const Seconds waiting = simulations.simulate(scenario, config, costs);
+    const Seconds waiting = simulations.simulate({scenario, config, &costs});
     scenario.stack.optimizer_post_validation = true;
-    EXPECT_EQ(simulations.simulate(scenario, config, costs), waiting);
+    EXPECT_EQ(simulations.simulate({scenario, config, &costs}), waiting);
   }
 }
 
@@ -162,7 +163,7 @@ TEST(SimulatedSteps, OfFewActionsAreSimulatedInFull) {
       const MicrobatchCosts costs = microbatch_costs(scenario, config);
       StepSimulations simulations;
       EXPECT_NEAR(
-          simulations.simulate(scenario, config, costs) / step_in_full(scenario, config, costs),
+          simulations.simulate({scenario, config, &costs}) / step_in_full(scenario, config, costs),
           1.0, 1e-12)
           << name_of(kind) << " ZeRO-" << zero_stage;
     }
@@ -191,8 +192,9 @@ TEST(SimulatedSteps, OfUnevenStagesAreThoseOfTheFastSimulator) {
           const Seconds expected =
               simulate(vpp > 1 ? interleaved(shape) : one_f_one_b(shape), durations).makespan();
           StepSimulations simulations;
-          const StepParts parts = simulations.parts(scenario_of(config, rounds * pp), config,
-                                                    costs_of(1.0, 1.5, 1.5, logits));
+          const Scenario scenario = scenario_of(config, rounds * pp);
+          const MicrobatchCosts costs = costs_of(1.0, 1.5, 1.5, logits);
+          const StepParts parts = simulations.parts({scenario, config, &costs});
           EXPECT_NEAR(parts.passes / expected, 1.0, 1e-9)
               << "p " << pp << " v " << vpp << " rounds " << rounds << " +" << heavier_by;
         }
@@ -209,11 +211,11 @@ TEST(StepParts, AddUpToTheStep) {
     config.dp = 2;
     const MicrobatchCosts costs = microbatch_costs(scenario, config);
     StepSimulations simulations;
-    const StepParts parts = simulations.parts(scenario, config, costs);
+    const StepParts parts = simulations.parts({scenario, config, &costs});
     EXPECT_GT(parts.passes, Seconds(0.0)) << name_of(kind);
     EXPECT_GT(parts.with_messages, parts.passes) << name_of(kind);
     EXPECT_GT(parts.whole, parts.with_messages) << name_of(kind);
-    EXPECT_EQ(parts.whole, simulations.simulate(scenario, config, costs)) << name_of(kind);
+    EXPECT_EQ(parts.whole, simulations.simulate({scenario, config, &costs})) << name_of(kind);
   }
 }
 
@@ -243,8 +245,8 @@ TEST(StepSimulations, RememberEachScheduleForItself) {
       for (const ParallelConfig& config : {zb_auto, sharded, roomy, larger, repeating}) {
         const MicrobatchCosts costs = microbatch_costs(*in, config);
         StepSimulations fresh;
-        EXPECT_EQ(shared.simulate(*in, config, costs), fresh.simulate(*in, config, costs))
-            << to_string(config);
+        const PlannedJob job(*in, config, &costs);
+        EXPECT_EQ(shared.simulate(job), fresh.simulate(job)) << to_string(config);
       }
     }
   }

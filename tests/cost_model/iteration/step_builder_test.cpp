@@ -23,7 +23,7 @@ Seconds time_of(const TransferTime& transfer) {
 /// two messages for each microbatch and each stage of fill and drain, one bucket of gradients. No
 /// less than the step: where ranks wait anyway, messages are free.
 Seconds time_of_step(const Scenario& scenario, const ParallelConfig& config) {
-  const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
+  const StepTimes times = step_times({scenario, config});
   const auto microbatches =
       static_cast<int>(num_microbatches(scenario.job.global_batch_size, config));
   const Schedule schedule = one_f_one_b({.pp = config.pp, .num_microbatches = microbatches});
@@ -44,7 +44,7 @@ Seconds time_of_step(const Scenario& scenario, const ParallelConfig& config) {
 
 // Messages are 2 % of these steps at most, and the ranks' largest buckets not all of one rank.
 void expect_step(const Scenario& scenario, const ParallelConfig& config) {
-  const double share = time_of_step(scenario, config) / iteration_cost(scenario, config).total();
+  const double share = time_of_step(scenario, config) / iteration_cost({scenario, config}).total();
   EXPECT_GT(share, 1.0 - 1e-9) << to_string(config);
   EXPECT_LT(share, 1.02) << to_string(config);
 }
@@ -70,7 +70,7 @@ TEST(StepTimes, OfSharedSequencesAddUpToTheStep) {
           ParallelConfig{.tp = 2, .pp = 8, .cp = 4, .recompute = Recompute::kFull},
           ParallelConfig{.tp = 4, .pp = 2, .dp = 4, .cp = 2, .recompute = Recompute::kSelective}}) {
       expect_step(scenario, config);
-      EXPECT_GT(iteration_cost(scenario, config).context_parallel, Seconds(0.0)) << name;
+      EXPECT_GT(iteration_cost({scenario, config}).context_parallel, Seconds(0.0)) << name;
     }
   }
 }
@@ -94,10 +94,10 @@ TEST(StepTimes, AreExactWhereStagesAreEqual) {
   costs.embedding = costs.logits = {};
   costs.embedding_forward = costs.logits_forward = costs.logits_weight_gradient = Seconds(0.0);
   costs.embedding_accumulation = Seconds(0.0);
-  const StepTimes times = step_times(scenario, config, costs);
+  const StepTimes times = step_times({scenario, config, &costs});
   const Seconds makespan =
       simulate(one_f_one_b({.pp = 4, .num_microbatches = 32}), times.stages).makespan();
-  const CostBreakdown cost = iteration_cost(scenario, config, costs);
+  const CostBreakdown cost = iteration_cost({scenario, config, &costs});
   const Seconds expected = cost.matmul + cost.attention + cost.memory_bound + cost.launch +
                            cost.tensor_parallel + cost.bubble;
   EXPECT_NEAR(makespan / expected, 1.0, 1e-12);
@@ -109,7 +109,7 @@ TEST(StepTimes, KnowTheNodeOfEveryRank) {
   const Scenario scenario = selene_2021("18B", 64);
   const auto nodes = [&](int tp, int dp) {
     const ParallelConfig config{.tp = tp, .pp = 4, .dp = dp};
-    return step_times(scenario, config, microbatch_costs(scenario, config)).node_of;
+    return step_times({scenario, config}).node_of;
   };
   EXPECT_EQ(nodes(8, 1), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(nodes(4, 1), (std::vector<int>{0, 0, 1, 1}));
@@ -119,7 +119,7 @@ TEST(StepTimes, KnowTheNodeOfEveryRank) {
 TEST(StepTimes, SendFasterWithinANode) {
   const Scenario scenario = selene_2021("18B", 64);
   const ParallelConfig config{.tp = 4, .pp = 4, .dp = 4};
-  const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
+  const StepTimes times = step_times({scenario, config});
   EXPECT_LT(time_of(times.within_node), time_of(times.across_nodes));
   EXPECT_EQ(times.within_node.latency, scenario.stack.pipeline_latency);
 }
@@ -144,15 +144,15 @@ TEST(StepBuckets, AreTheStacks) {
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kAlways;
   scenario.stack.gradient_bucket_size = Bytes(1e9);
   ParallelConfig config{.tp = 8, .pp = 4, .dp = 2};
-  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{3, 3, 3, 3}));
-  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(step_buckets({scenario, config}).reductions, (std::vector<int>{3, 3, 3, 3}));
+  EXPECT_EQ(step_buckets({scenario, config}).gathers, (std::vector<int>{0, 0, 0, 0}));
   config.zero_stage = 1;
-  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{3, 3, 3, 3}));
+  EXPECT_EQ(step_buckets({scenario, config}).gathers, (std::vector<int>{3, 3, 3, 3}));
   config.dp = 1;
-  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_EQ(step_buckets({scenario, config}).reductions, (std::vector<int>{0, 0, 0, 0}));
   scenario.stack.data_parallel_overlap = DataParallelOverlap::kNever;
   config.dp = 2;
-  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(step_buckets({scenario, config}).reductions, (std::vector<int>{1, 1, 1, 1}));
 }
 
 // A chunk without layers between the ends of the model has a bucket, as schedules have one for each
@@ -169,13 +169,13 @@ TEST(StepBuckets, OfAnEmptyStageTakeNoTime) {
                               .schedule = ScheduleKind::kInterleaved,
                               .zero_stage = 1,
                               .layers_per_stage = {1, 1, 0, 1}};
-  EXPECT_EQ(step_buckets(scenario, config).reductions, (std::vector<int>{1, 1, 1, 1}));
-  EXPECT_EQ(step_buckets(scenario, config).gathers, (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(step_buckets({scenario, config}).reductions, (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(step_buckets({scenario, config}).gathers, (std::vector<int>{1, 1, 1, 1}));
   const Schedule schedule =
       complete(find_schedule("interleaved")->generate({.pp = 2, .vpp = 2, .num_microbatches = 2}),
-               step_actions(scenario, config));
+               step_actions({scenario, config}));
   EXPECT_FALSE(find_fault(schedule).has_value());
-  const StepTimes times = step_times(scenario, config, microbatch_costs(scenario, config));
+  const StepTimes times = step_times({scenario, config});
   EXPECT_EQ(time_of(times.reductions[2]), Seconds(0.0));
   EXPECT_EQ(time_of(times.gathers[2]), Seconds(0.0));
   EXPECT_GT(time_of(times.reductions[1]), Seconds(0.0));

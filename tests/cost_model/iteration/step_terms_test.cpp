@@ -41,7 +41,7 @@ TEST(TiedReductionTime, IsAnAllReduceOfBothEndsOfThePipeline) {
   model.untied_embeddings = false;
   const Scenario scenario = on_plain_links(model);
   const auto time = [&](const ParallelConfig& config, const Scenario& of) {
-    return tied_reduction_time(of, config, place_groups(config, of.cluster));
+    return tied_reduction_time({of, config});
   };
   const double table = 1024.0 * 64 * 4;
   expect_seconds(time({.tp = 2, .pp = 2}, scenario), 2.0 * half_of_ring(2, table / 2) / kNvlink);
@@ -60,7 +60,8 @@ TEST(ExchangeTime, IsALatencyAndMessagesOfAMicrobatch) {
   scenario.stack.pipeline_latency = Seconds(1e-3);
   ParallelConfig config{.tp = 2, .pp = 2, .micro_batch_size = 2};
   const auto time = [&](double messages) {
-    return exchange_time(scenario, config, place_groups(config, scenario.cluster), messages);
+    const PlannedJob job(scenario, config);
+    return exchange_time(job, job.groups(), messages);
   };
   const double message = 512.0 * 64 * 2;
   expect_seconds(time(3.0), 1e-3 + 3.0 * message / kNvlink);
@@ -102,13 +103,11 @@ TEST(ReductionTime, IsThatOfTheGroupsThatHoldTheSame) {
   Scenario scenario = on_plain_links();
   const auto reduction = [&](const ParallelConfig& config, const RankParameters& parameters,
                              double pieces = 1.0) {
-    return reduction_time(scenario, config, place_groups(config, scenario.cluster), parameters,
-                          pieces);
+    return reduction_time({scenario, config}, parameters, pieces);
   };
   const auto gathering = [&](const ParallelConfig& config, const RankParameters& parameters,
                              double pieces = 1.0) {
-    return gathering_time(scenario, config, place_groups(config, scenario.cluster), parameters,
-                          pieces);
+    return gathering_time({scenario, config}, parameters, pieces);
   };
   const RankParameters dense{.dense = kParameters};
   const RankParameters both{.dense = kParameters, .experts = 3.0 * kParameters};
@@ -184,8 +183,7 @@ TEST(OptimizerTime, IsTheTrafficOfWhatARankUpdates) {
   scenario.stack.optimizer_traffic = 30.0;
   scenario.stack.loss_scaling_traffic = 6.0;
   const auto time = [&](const ParallelConfig& config) {
-    return optimizer_time(scenario, config, place_groups(config, scenario.cluster),
-                          {.dense = kParameters});
+    return optimizer_time({scenario, config}, {.dense = kParameters});
   };
   expect_seconds(time({.dp = 4}).step, 30.0 * kParameters / kPlainBandwidth);
   EXPECT_EQ(time({.dp = 4}).norm, Seconds(0.0));

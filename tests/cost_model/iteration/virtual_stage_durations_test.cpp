@@ -15,7 +15,7 @@ TEST(VirtualStageDurations, AddUpToWhatTheirGpusSpend) {
     config.recompute = Recompute::kSelective;
     const MicrobatchCosts costs = microbatch_costs(scenario, config);
     Seconds of_stages;
-    for (const StageDurations& stage : virtual_stage_durations(scenario, config, costs)) {
+    for (const StageDurations& stage : virtual_stage_durations({scenario, config, &costs})) {
       of_stages += stage.forward + stage.backward;
     }
     Seconds of_gpus;
@@ -33,7 +33,7 @@ TEST(VirtualStageDurations, HaveTheEndsOfTheModelAtItsEnds) {
   costs.embedding.matmul = Seconds(0.75);
   costs.embedding_forward = Seconds(0.5);
   const std::vector<StageDurations> stages =
-      virtual_stage_durations(scenario_of(config, 4), config, costs);
+      virtual_stage_durations({scenario_of(config, 4), config, &costs});
   ASSERT_EQ(stages.size(), 4U);
   for (const auto& [stage, forward, input, weight] :
        {std::tuple(0, 1.5, 2.25, 3.0), std::tuple(1, 1.0, 2.0, 3.0), std::tuple(2, 1.0, 2.0, 3.0),

@@ -223,7 +223,7 @@ TEST(Fp8Weights, AreKeptOnceInShards) {
   const ParallelConfig fsdp = {.dp = 8, .zero_stage = 3};
   const RankParameters held = stage_parameters(small_gpt(), fsdp, 0);
   const auto kept = [&](const Scenario& scenario) {
-    return 8.0 * stage_memory(scenario, fsdp, 0).weights.value();
+    return 8.0 * stage_memory({scenario, fsdp}, 0).weights.value();
   };
   EXPECT_DOUBLE_EQ(kept(plain_fp8({})), 2.0 * held.total());
   EXPECT_DOUBLE_EQ(kept(plain_fp8({.has_only_fp8_weights = true})),
@@ -255,7 +255,7 @@ TEST(Fp8Weights, AreGatheredInOneByte) {
   const RankParameters held = stage_parameters(scenario.job.model, config, 0);
   const double bytes = 2.0 * held.total() - 4.0 * 12.0 * kHidden * kHidden;
   EXPECT_DOUBLE_EQ(gathered_weights(scenario.stack, held).total(), bytes);
-  EXPECT_DOUBLE_EQ(iteration_traffic(scenario, config, Seconds(1.0)).data_parallel.value(),
+  EXPECT_DOUBLE_EQ(iteration_traffic({scenario, config}, Seconds(1.0)).data_parallel.value(),
                    7.0 / 8.0 * (bytes + 4.0 * held.total()));
 }
 

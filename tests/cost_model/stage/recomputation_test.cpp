@@ -185,7 +185,7 @@ TEST(FullRecomputation, LeavesOutTheLastProductWhereItStopsEarly) {
                                  .sequence_parallel = true};
   const LayerCosts whole = layer_costs(scenario, config);
   EXPECT_EQ(whole.recompute(Recompute::kFull).total(), whole.forward.total());
-  const Traffic all_sent = iteration_traffic(scenario, config, Seconds(1.0));
+  const Traffic all_sent = iteration_traffic({scenario, config}, Seconds(1.0));
 
   scenario.stack.recompute_stops_early = true;
   const LayerCosts costs = layer_costs(scenario, config);
@@ -200,11 +200,11 @@ TEST(FullRecomputation, LeavesOutTheLastProductWhereItStopsEarly) {
               3.0 * 2.0 * kTokens * 64 / 4, 1e-3);
   const double layers = scenario.job.model.num_layers;
   const double microbatches = 1.0 * static_cast<double>(scenario.job.global_batch_size) / 2 / 2;
-  EXPECT_NEAR(
-      (all_sent.tensor_parallel - iteration_traffic(scenario, config, Seconds(1.0)).tensor_parallel)
-          .value(),
-      microbatches * layers * 2.0 * kTokens * 64 * 3 / 4, 1e-3);
-  EXPECT_LT(iteration_cost(scenario, config).recompute,
+  EXPECT_NEAR((all_sent.tensor_parallel -
+               iteration_traffic({scenario, config}, Seconds(1.0)).tensor_parallel)
+                  .value(),
+              microbatches * layers * 2.0 * kTokens * 64 * 3 / 4, 1e-3);
+  EXPECT_LT(iteration_cost({scenario, config}).recompute,
             microbatches * layers * whole.forward.total());
 
   // No faster than its 28 kernels are launched.
@@ -276,13 +276,15 @@ TEST(RecomputedLayers, DecideWhatAStageKeeps) {
   };
   const double input = layer(Recompute::kFull);
   const double whole = layer(Recompute::kNone);
-  const MemoryBreakdown block = stage_memory(scenario, recomputing(RecomputeMethod::kBlock, 3), 0);
+  const MemoryBreakdown block =
+      stage_memory({scenario, recomputing(RecomputeMethod::kBlock, 3)}, 0);
   EXPECT_NEAR(block.activations.value(), 2.0 * (3 * input + 5 * whole), 1e-6);
   EXPECT_NEAR(block.working_set.value(), whole - input, 1e-6);
-  const MemoryBreakdown every = stage_memory(scenario, recomputing(RecomputeMethod::kEvery, 3), 0);
+  const MemoryBreakdown every =
+      stage_memory({scenario, recomputing(RecomputeMethod::kEvery, 3)}, 0);
   EXPECT_NEAR(every.activations.value(), 2.0 * (2 * input + 6 * whole), 1e-6);
   const MemoryBreakdown uniform =
-      stage_memory(scenario, recomputing(RecomputeMethod::kUniform, 3), 0);
+      stage_memory({scenario, recomputing(RecomputeMethod::kUniform, 3)}, 0);
   EXPECT_NEAR(uniform.activations.value(), 2.0 * 3 * input, 1e-6);
   EXPECT_NEAR(uniform.working_set.value(), 3 * whole - input, 1e-6);
   EXPECT_EQ(virtual_stage_activations(scenario, recomputing(RecomputeMethod::kBlock, 3), 1),
@@ -294,7 +296,7 @@ TEST(RecomputedLayers, DecideWhatAStageKeeps) {
 TEST(RecomputedLayers, LeadFromNoRecomputationToAllOfIt) {
   const Scenario scenario = sixteen_layers();
   const auto time = [&](const ParallelConfig& config) {
-    return iteration_cost(scenario, config).total().value();
+    return iteration_cost({scenario, config}).total().value();
   };
   ParallelConfig none = recomputing(RecomputeMethod::kBlock, 0);
   none.recompute = Recompute::kNone;
@@ -305,15 +307,15 @@ TEST(RecomputedLayers, LeadFromNoRecomputationToAllOfIt) {
     EXPECT_GT(time(config), time(none) + 0.5 * step * number);
     EXPECT_LE(time(config), time(full) * (1.0 + 1e-12));
     const Bytes fewer =
-        stage_memory(scenario, recomputing(RecomputeMethod::kBlock, number - 1), 0).activations;
+        stage_memory({scenario, recomputing(RecomputeMethod::kBlock, number - 1)}, 0).activations;
     if (number > 1) {
-      EXPECT_LT(stage_memory(scenario, config, 0).activations, fewer);
+      EXPECT_LT(stage_memory({scenario, config}, 0).activations, fewer);
     }
   }
   EXPECT_NEAR(time(recomputing(RecomputeMethod::kBlock, 8)), time(full), 1e-12);
   EXPECT_NEAR(time(recomputing(RecomputeMethod::kUniform, 4)), time(full), 1e-12);
-  EXPECT_NEAR(stage_memory(scenario, recomputing(RecomputeMethod::kBlock, 8), 0).total().value(),
-              stage_memory(scenario, full, 0).total().value(), 1e-3);
+  EXPECT_NEAR(stage_memory({scenario, recomputing(RecomputeMethod::kBlock, 8)}, 0).total().value(),
+              stage_memory({scenario, full}, 0).total().value(), 1e-3);
 }
 
 // What a rank does is the same summed over its chunks for the simulator as in closed form.
@@ -326,7 +328,7 @@ TEST(RecomputedLayers, TakeTheSameTimeInTheSimulator) {
     config.schedule = ScheduleKind::kInterleaved;
     config.layers_per_stage = {5, 2, 3, 6};
     const MicrobatchCosts costs = microbatch_costs(scenario, config);
-    const auto durations = virtual_stage_durations(scenario, config, costs);
+    const auto durations = virtual_stage_durations({scenario, config, &costs});
     for (int stage = 0; stage < 2; ++stage) {
       double sum = 0.0;
       for (const int virtual_stage : {stage, stage + 2}) {

@@ -19,7 +19,7 @@ std::vector<CostedRun> runs_beyond(const std::string& stack, const std::vector<d
     CostedRun run = run_of(stack, "group", 1.0);
     Scenario scenario = scenario_of(run.run);
     scenario.stack.reserve_fraction = 0.0;
-    run.run.memory = peak_memory(scenario, run.run.config) + Bytes(beyond * kGibi);
+    run.run.memory = peak_memory({scenario, run.run.config}) + Bytes(beyond * kGibi);
     runs.push_back(run);
   }
   return runs;

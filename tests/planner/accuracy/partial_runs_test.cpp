@@ -143,7 +143,7 @@ TEST(PartialRuns, HaveTheRangeOfTheirCompletions) {
   std::size_t too_large = 0;
   for (const CostedRun& run : whole.costed) {
     const Scenario scenario = scenario_of(run);
-    if (peak_memory(scenario, run.run.config) <= scenario.cluster.gpu.memory) {
+    if (peak_memory({scenario, run.run.config}) <= scenario.cluster.gpu.memory) {
       times.push_back(run.predicted);
     } else {
       ++too_large;

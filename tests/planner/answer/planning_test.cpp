@@ -148,7 +148,7 @@ PlanningResult made_up_answer() {
   PlanningResult result{
       .scenario = selene_2021("1T"), .options = {.gpus = 4000}, .calibration = {.factor = 2.0}};
   const ParallelConfig planned{.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull};
-  Plan plan = make_plan(result.scenario, 4000, 0.0, planned, {});
+  Plan plan = make_plan({result.scenario, planned}, 4000, 0.0, {});
   plan.config = {.tp = 2,
                  .pp = 3,
                  .dp = 4,

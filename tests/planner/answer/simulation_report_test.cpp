@@ -16,7 +16,7 @@ using testing::StartsWith;
 
 /// Two stages and 8 microbatches.
 Plan two_stages() {
-  return make_plan(host_scenario(small_model(64, 32), 8), 2, 0.0, layout(1, 2, 1), Calibration{});
+  return make_plan({host_scenario(small_model(64, 32), 8), layout(1, 2, 1)}, 2, 0.0, Calibration{});
 }
 
 /// What a simulation that takes `ratio` times as long as planned says of the difference.

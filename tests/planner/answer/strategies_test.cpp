@@ -123,7 +123,7 @@ constexpr std::array kTable2 = {PublishedPair{"gpt3-175b", 12, 384, 1536, 153.0,
 /// Sequences per second and GPU.
 double throughput(const Scenario& scenario, const ParallelConfig& config) {
   return static_cast<double>(scenario.job.global_batch_size) /
-         iteration_cost(scenario, config).total().value() /
+         iteration_cost({scenario, config}).total().value() /
          static_cast<double>(config.world_size());
 }
 

@@ -148,7 +148,7 @@ TEST(Summary, ShowsHowExpertsAreSplit) {
 /// A plan of the trillion on 3079 GPUs whose figures are made up: `seconds` of which `bubble` are
 /// that, `gib` on the third of three stages.
 Plan made_up_plan(const ParallelConfig& config, double seconds, double bubble, double gib) {
-  Plan plan = make_plan(selene_2021("1T"), 3079, 0.01, config, {});
+  Plan plan = make_plan({selene_2021("1T"), config}, 3079, 0.01, {});
   Prediction& predicted = plan.predicted;
   predicted.iteration_time = {
       .value = Seconds(seconds), .low = Seconds(0.9 * seconds), .high = Seconds(1.2 * seconds)};

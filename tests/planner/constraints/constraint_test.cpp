@@ -162,8 +162,8 @@ TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
   Scenario scenario = selene_2021("gpt2-124m", 64);
   scenario.job.model.vocab_size = 5'000'000;
   const ParallelConfig config{.pp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull};
-  const Bytes first = stage_memory(scenario, config, 0).total();
-  ASSERT_GT(stage_memory(scenario, config, 1).total(), first);
+  const Bytes first = stage_memory({scenario, config}, 0).total();
+  ASSERT_GT(stage_memory({scenario, config}, 1).total(), first);
   EXPECT_EQ(find_violation(scenario, config, first), Constraint::kMemoryLastStage);
   // Where neither fits, the first is named.
   EXPECT_EQ(find_violation(scenario, config, first - Bytes(1.0)), Constraint::kMemoryFirstStage);
@@ -171,7 +171,7 @@ TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
 
 TEST(FindViolation, AcceptsTheLastByteAndRefusesTheNext) {
   const Scenario scenario = selene_2021("1T");
-  const Bytes peak = peak_memory(scenario, valid());
+  const Bytes peak = peak_memory({scenario, valid()});
   EXPECT_EQ(find_violation(scenario, valid(), peak), std::nullopt);
   EXPECT_EQ(find_violation(scenario, valid(), peak - Bytes(1.0)), Constraint::kMemoryFirstStage);
 }
@@ -382,7 +382,7 @@ TEST(FindViolation, TellsStagesFromMicrobatchesThatAScheduleIsNotFor) {
 TEST(FindViolation, GivesAHostItsLastByte) {
   Scenario scenario = of_any_stack();
   const ParallelConfig config{.dp = 2, .zero_stage = 1, .offload = Offload::kBoth};
-  const Bytes needed = host_memory(scenario, config);
+  const Bytes needed = host_memory({scenario, config});
   ASSERT_GT(needed, Bytes(1.0));
   scenario.cluster.host->memory = needed;
   EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);

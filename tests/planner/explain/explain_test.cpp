@@ -79,9 +79,9 @@ TEST(ParsePartialConfig, TakesNothingThatOnlyBeginsLikeAScheduleForOne) {
 TEST(Differences, AddUpToTheDifferenceOfTheTotals) {
   const Scenario scenario = selene_2021("1T");
   const CostBreakdown slow =
-      iteration_cost(scenario, {.tp = 8, .pp = 128, .dp = 3, .recompute = Recompute::kFull});
+      iteration_cost({scenario, {.tp = 8, .pp = 128, .dp = 3, .recompute = Recompute::kFull}});
   const CostBreakdown fast =
-      iteration_cost(scenario, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull});
+      iteration_cost({scenario, {.tp = 8, .pp = 64, .dp = 6, .recompute = Recompute::kFull}});
   double sum = 0.0;
   double before = 1e300;
   for (const TermDifference& term : differences(slow, fast)) {
@@ -96,7 +96,7 @@ TEST(Differences, AddUpToTheDifferenceOfTheTotals) {
 TEST(DescribeDifferences, NamesTheBubbleOfADeeperPipeline) {
   const Scenario scenario = selene_2021("1T");
   const auto cost = [&](int tp, int pp) {
-    return iteration_cost(scenario, {.tp = tp, .pp = pp, .dp = 6, .recompute = Recompute::kFull});
+    return iteration_cost({scenario, {.tp = tp, .pp = pp, .dp = 6, .recompute = Recompute::kFull}});
   };
   EXPECT_THAT(describe_differences(cost(4, 128), cost(8, 64)), testing::StartsWith("+"));
   EXPECT_THAT(describe_differences(cost(4, 128), cost(8, 64)), HasSubstr(" s bubble"));

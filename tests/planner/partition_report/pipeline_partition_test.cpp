@@ -123,7 +123,7 @@ TEST(PartitionModel, AgreesWithTheCostModel) {
   EXPECT_NEAR(pipeline_time(partition, partition.ranks).value(),
               (64.0 * pipeline.slowest.total() + 6.0 * pipeline.mean).value(), 1e-9);
   for (int rank = 0; rank < config.pp; ++rank) {
-    EXPECT_EQ(partition.ranks[rank].memory, stage_memory(scenario, config, rank).total());
+    EXPECT_EQ(partition.ranks[rank].memory, stage_memory({scenario, config}, rank).total());
   }
 }
 

@@ -15,7 +15,7 @@ namespace ptdp {
 namespace {
 
 Plan plan_under(const Scenario& scenario, const ParallelConfig& config, double factor = 1.0) {
-  return make_plan(scenario, config.world_size(), 0.0, config, {.factor = factor});
+  return make_plan({scenario, config}, config.world_size(), 0.0, {.factor = factor});
 }
 
 /// 39B on eight stages of six layers.
@@ -149,7 +149,7 @@ TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
   Scenario scenario = selene_2021("39B", 64);
   const ParallelConfig config{
       .tp = 8, .pp = 8, .micro_batch_size = 1, .recompute = Recompute::kNone};
-  scenario.cluster.gpu.memory = peak_memory(scenario, config);
+  scenario.cluster.gpu.memory = peak_memory({scenario, config});
   const Plan plan = plan_under(scenario, config);
   int num_misfits = 0;
   for (const ScheduleComparison& row : compare_schedules(plan, {})) {
@@ -260,7 +260,7 @@ TEST(ScheduleChanges, SearchAScheduleForThePlansDurations) {
   EXPECT_LE(step_of(large), step_of(changed(plan, "zb-h2")));
   Plan small = large;
   small.config.memory_limit = 8;
-  small.schedule = schedule_recipe(small.scenario, small.config);
+  small.schedule = schedule_recipe({small.scenario, small.config});
   EXPECT_LE(step_of(small), step_of(changed(plan, "zb-h1")));
   // It keeps the limit that it has; another schedule has none.
   EXPECT_EQ(changed(small, "zb-auto").config.memory_limit, 8);
@@ -286,10 +286,10 @@ TEST(PlanSimulation, PacesStalePipelinesByTheirBusiestRank) {
   for (const auto& [schedule, updates] :
        {std::pair("pipedream", 64), std::pair("pipedream-2bw", 1)}) {
     Plan plan = plan_39b();
-    const Seconds one_update = iteration_cost(plan.scenario, plan.config).optimizer;
+    const Seconds one_update = iteration_cost({plan.scenario, plan.config}).optimizer;
     ASSERT_EQ(change_schedule(plan, *find_schedule(schedule)), std::nullopt);
     const PlanSimulation simulation = simulate_plan(plan, {});
-    const CostBreakdown cost = iteration_cost(plan.scenario, plan.config);
+    const CostBreakdown cost = iteration_cost({plan.scenario, plan.config});
     EXPECT_NEAR(simulation.step / cost.total(), 1.0, 1e-9) << schedule;
     EXPECT_EQ(cost.bubble, Seconds(0.0)) << schedule;
     EXPECT_NEAR(cost.optimizer / one_update, updates, 1e-9) << schedule;

@@ -16,13 +16,14 @@ namespace {
 using testing::HasSubstr;
 
 Plan trillion_plan() {
-  return make_plan(selene_2021("1T"), 3079, 0.01,
-                   {.tp = 16,
-                    .pp = 32,
-                    .dp = 6,
-                    .vpp = 2,
-                    .schedule = ScheduleKind::kInterleaved,
-                    .recompute = Recompute::kFull},
+  return make_plan({selene_2021("1T"),
+                    {.tp = 16,
+                     .pp = 32,
+                     .dp = 6,
+                     .vpp = 2,
+                     .schedule = ScheduleKind::kInterleaved,
+                     .recompute = Recompute::kFull}},
+                   3079, 0.01,
                    {.support = {.num_runs = 9}, .factor = 1.035, .interval = {0.96, 1.04}});
 }
 
@@ -53,7 +54,7 @@ TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "meta-llama3", 64);
   scenario.stack.can_run.zero_stages = {0};
   const std::string text =
-      to_json(make_plan(scenario, 64, 0.0, {.tp = 8, .dp = 2, .cp = 4}, Calibration{}));
+      to_json(make_plan({scenario, {.tp = 8, .dp = 2, .cp = 4}}, 64, 0.0, Calibration{}));
   EXPECT_THAT(text, HasSubstr("\"context_parallel\": "));
   EXPECT_THAT(text, HasSubstr("\"context_parallel_bytes\": "));
   EXPECT_THAT(text, HasSubstr("\"context_parallel_kind\": \"all-gather\""));
@@ -64,15 +65,14 @@ TEST(Plan, OfSharedSequencesReadsBackAsTheSameBytes) {
 TEST(Plan, OfDeepSeekV3ReadsBackAsTheSameBytes) {
   std::vector<int> layers(16, 4);
   std::fill_n(layers.begin(), 3, 3);
-  const Plan plan =
-      make_plan(shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025"), 1024, 0.0,
-                {.pp = 16,
-                 .dp = 64,
-                 .ep = 64,
-                 .recompute = Recompute::kFull,
-                 .zero_stage = 1,
-                 .layers_per_stage = layers},
-                {});
+  const Plan plan = make_plan({shipped_scenario("deepseek-v3", "dgx-h100", "megatron-core-2025"),
+                               {.pp = 16,
+                                .dp = 64,
+                                .ep = 64,
+                                .recompute = Recompute::kFull,
+                                .zero_stage = 1,
+                                .layers_per_stage = layers}},
+                              1024, 0.0, {});
   EXPECT_GT(plan.predicted.traffic.expert_parallel, Bytes(0.0));
   const std::string text = to_json(plan);
   EXPECT_THAT(text, HasSubstr("\"expert_parallel_bytes\": "));
@@ -84,7 +84,7 @@ TEST(Plan, OfLinearLayersIn8BitsReadsBackAsTheSameBytes) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-bridge-2025", 64);
   scenario.stack = with_fp8(scenario.stack, "fp8");
   const ParallelConfig config = {.tp = 2, .dp = 4, .sequence_parallel = true, .zero_stage = 1};
-  const Plan plan = make_plan(scenario, 8, 0.0, config, {});
+  const Plan plan = make_plan({scenario, config}, 8, 0.0, {});
   const FlopsPerSecond rate = plan.predicted.model_flops / plan.predicted.iteration_time.value;
   EXPECT_DOUBLE_EQ(plan.predicted.mfu.value, rate.value() / 8.0 / 1978.9e12);
   const std::string text = to_json(plan);
@@ -99,7 +99,7 @@ TEST(Plan, HoldsItsInputsByValue) {
   EXPECT_EQ(plan.gpus, 3079);
   // Costing it again from what it holds gives what it says.
   const Prediction again =
-      predict(plan.scenario, plan.config, {.factor = plan.predicted.calibration_factor});
+      predict({plan.scenario, plan.config}, {.factor = plan.predicted.calibration_factor});
   EXPECT_NEAR(again.iteration_time.value / plan.predicted.iteration_time.value, 1.0, 1e-12);
 }
 
@@ -117,13 +117,13 @@ TEST(Plan, HoldsTheRecipeOfTheSchedule) {
 Plan searched_plan(int memory_limit) {
   Scenario scenario = shipped_scenario("7.5B", "roce-a100", "zero-bubble-2023", 24);
   scenario.job.model.num_layers = 30;
-  return make_plan(scenario, 8, 0.0,
-                   {.pp = 8,
-                    .schedule = ScheduleKind::kZbAuto,
-                    .recompute = Recompute::kFull,
-                    .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3},
-                    .memory_limit = memory_limit},
-                   {});
+  return make_plan({scenario,
+                    {.pp = 8,
+                     .schedule = ScheduleKind::kZbAuto,
+                     .recompute = Recompute::kFull,
+                     .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3},
+                     .memory_limit = memory_limit}},
+                   8, 0.0, {});
 }
 
 TEST(Plan, HoldsWhatItsScheduleWasSearchedWith) {
@@ -247,7 +247,7 @@ TEST(Plan, BelievesItsCalibrationButNotAnIntervalWithoutOne) {
   const std::string calibrated = to_json(trillion_plan());
   EXPECT_EQ(message_of_plan(calibrated), "accepted");
   nlohmann::ordered_json bare = nlohmann::ordered_json::parse(
-      to_json(make_plan(selene_2021("1T"), 3072, 0.0, trillion_plan().config, {})));
+      to_json(make_plan({selene_2021("1T"), trillion_plan().config}, 3072, 0.0, {})));
   EXPECT_EQ(message_of_plan(bare.dump()), "accepted");
   bare["predicted"]["interval_s"] = {1.0, 1e6};
   EXPECT_THAT(message_of_plan(bare.dump()), HasSubstr("interval_s"));
@@ -296,7 +296,7 @@ TEST(Plan, OfEveryKindReadsBackAsItWas) {
         .zero_stage = 1}},
       {vee, {.pp = 4, .dp = 2, .vpp = 2, .schedule = ScheduleKind::kZbV}}};
   for (const auto& [scenario, config] : plans) {
-    const Plan plan = make_plan(scenario, config.world_size(), 0.0, config, {});
+    const Plan plan = make_plan({scenario, config}, config.world_size(), 0.0, {});
     const std::string text = to_json(plan);
     const Plan again = parse_plan(text, "plan.json");
     EXPECT_EQ(to_json(again), text) << to_string(config);
@@ -312,7 +312,7 @@ TEST(Plan, OfEveryKindReadsBackAsItWas) {
 TEST(Plan, UsesNoMoreGpusAndMemoryThanItHas) {
   const ParallelConfig config = trillion_plan().config;
   const auto of = [&](std::int64_t gpus, double headroom) {
-    return message_of_plan(to_json(make_plan(selene_2021("1T"), gpus, headroom, config, {})));
+    return message_of_plan(to_json(make_plan({selene_2021("1T"), config}, gpus, headroom, {})));
   };
   EXPECT_EQ(of(3072, 0.0), "accepted");
   EXPECT_THAT(of(3071, 0.0), HasSubstr("recompute=full: uses 3072 GPUs of 3071"));

@@ -13,9 +13,9 @@ ParallelConfig trillion_config() {
 
 TEST(Predict, ScalesEveryTermByTheCalibration) {
   const Scenario scenario = selene_2021("1T");
-  const Prediction plain = predict(scenario, trillion_config(), {});
+  const Prediction plain = predict({scenario, trillion_config()}, {});
   const Prediction scaled =
-      predict(scenario, trillion_config(),
+      predict({scenario, trillion_config()},
               {.support = {.num_runs = 9}, .factor = 1.25, .interval = {0.9, 1.1}});
   EXPECT_NEAR(scaled.iteration_time.value / plain.iteration_time.value, 1.25, 1e-12);
   EXPECT_NEAR(scaled.breakdown.total() / scaled.iteration_time.value, 1.0, 1e-12);
@@ -39,7 +39,7 @@ TEST(Predict, SaysThatItsProfileWasMeasured) {
 
 // By hand from the time: 3072 · 2048 tokens; SC21 eq. 3 FLOPs over 3072 GPUs of 312 TFLOP/s.
 TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
-  const Prediction prediction = predict(selene_2021("1T"), trillion_config(), {});
+  const Prediction prediction = predict({selene_2021("1T"), trillion_config()}, {});
   const double seconds = prediction.iteration_time.value.value();
   EXPECT_NEAR(prediction.tokens_per_second.value, 3072.0 * 2048.0 / seconds, 1e-6);
   const double per_gpu = prediction.hardware_flops.value() / seconds / 3072.0;
@@ -49,7 +49,7 @@ TEST(Predict, TurnsTimeIntoTheUnitsPeopleCompare) {
 }
 
 TEST(Predict, GivesRatesTheReverseOfTheTimesInterval) {
-  const Prediction prediction = predict(selene_2021("1T"), trillion_config(),
+  const Prediction prediction = predict({selene_2021("1T"), trillion_config()},
                                         {.support = {.num_runs = 3}, .interval = {0.8, 1.25}});
   EXPECT_LT(prediction.per_gpu.low, prediction.per_gpu.value);
   EXPECT_NEAR(prediction.per_gpu.low / prediction.per_gpu.value, 0.8, 1e-12);
@@ -91,7 +91,7 @@ std::vector<std::string> extrapolations_of(const ParallelConfig& config) {
                                  .vocab_size = 1024,
                                  .seq_length = 32},
                                 "test");
-  return predict(scenario, config, {}).extrapolations;
+  return predict({scenario, config}, {}).extrapolations;
 }
 
 // Activations of 2 bytes · 32 · 64. Parameters: 12lh² + 13lh + (V+s)h + 2h = 267648 of 2 bytes.
@@ -106,7 +106,7 @@ TEST(Predict, SaysWhichCollectivesLieBeyondWhatIsMeasured) {
             std::vector<std::string>{"data-parallel all-reduces of 0.5353 MB lie outside the "
                                      "measured 1.049 to 1073 MB of selene-a100"});
   // 2 · 2048 · 25600 bytes of the trillion are measured.
-  EXPECT_TRUE(predict(selene_2021("1T"), trillion_config(), {}).extrapolations.empty());
+  EXPECT_TRUE(predict({selene_2021("1T"), trillion_config()}, {}).extrapolations.empty());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Scenario host_of_short_sequences() {
 }
 
 Plan plan_of(const ParallelConfig& config) {
-  return make_plan(host_of_short_sequences(), config.world_size(), 0.0, config, Calibration{});
+  return make_plan({host_of_short_sequences(), config}, config.world_size(), 0.0, Calibration{});
 }
 
 ParallelConfig scheduled(ScheduleKind schedule, int vpp = 1) {
@@ -55,7 +55,7 @@ TEST(OwnRunTerms, CountWhatPassesReduceAndGather) {
     config.zero_stage = zero;
     Scenario scenario = host_of_short_sequences();
     scenario.job.global_batch_size = batch * config.micro_batch_size * config.dp;
-    return own_run_terms(scenario, config, 0)[RunTerm::kDataParallel];
+    return own_run_terms({scenario, config}, 0)[RunTerm::kDataParallel];
   };
   EXPECT_NEAR((time_of(3, 4) / time_of(3, 2)), 2.0, 1e-9);
   const Seconds reduced = time_of(2, 3) - time_of(2, 2);
@@ -80,8 +80,8 @@ TEST(PredictedRunTerms, HaveNoBubbleWithoutAPipeline) {
 TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
   ParallelConfig recomputing = layout(1, 1, 1);
   recomputing.recompute = Recompute::kFull;
-  const RunTerms without = own_run_terms(host_of_short_sequences(), layout(1, 1, 1), 0);
-  const RunTerms with = own_run_terms(host_of_short_sequences(), recomputing, 0);
+  const RunTerms without = own_run_terms({host_of_short_sequences(), layout(1, 1, 1)}, 0);
+  const RunTerms with = own_run_terms({host_of_short_sequences(), recomputing}, 0);
   const PassTime forward =
       microbatch_costs(host_of_short_sequences(), recomputing).layers[0].forward * (4.0 * 16.0);
   EXPECT_NEAR((with[RunTerm::kMatmul] - without[RunTerm::kMatmul]) / forward.matmul, 1.0, 1e-9);
@@ -93,8 +93,8 @@ TEST(OwnRunTerms, CountRecomputationByWhatItComputes) {
 }
 
 TEST(OwnRunTerms, CountTheLogitsAmongProducts) {
-  const RunTerms last = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 1);
-  const RunTerms first = own_run_terms(host_of_short_sequences(), layout(1, 2, 1), 0);
+  const RunTerms last = own_run_terms({host_of_short_sequences(), layout(1, 2, 1)}, 1);
+  const RunTerms first = own_run_terms({host_of_short_sequences(), layout(1, 2, 1)}, 0);
   const Seconds logits = microbatch_costs(host_of_short_sequences(), layout(1, 2, 1)).logits.matmul;
   EXPECT_NEAR((last[RunTerm::kMatmul] - first[RunTerm::kMatmul]) / (16.0 * logits), 1.0, 1e-9);
 }
@@ -107,16 +107,15 @@ TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
         scheduled(ScheduleKind::kZbH1)}) {
     const Plan plan = plan_of(config);
     const Schedule schedule = complete_schedule(plan);
-    const Seconds each =
-        exchange_time(host_of_short_sequences(), config,
-                      place_groups(config, host_of_short_sequences().cluster), /*messages=*/1.0);
+    const PlannedJob job(plan.scenario, plan.config);
+    const Seconds each = exchange_time(job, job.groups(), /*messages=*/1.0);
     for (int stage = 0; stage < 2; ++stage) {
       const auto& order = schedule.orders[static_cast<std::size_t>(stage)];
       const auto sends = std::count_if(order.begin(), order.end(), [](const Action& action) {
         return action.kind == ActionKind::kSendForward || action.kind == ActionKind::kSendBackward;
       });
       EXPECT_NEAR(
-          own_run_terms(host_of_short_sequences(), config, stage)[RunTerm::kPipelineMessages] /
+          own_run_terms({host_of_short_sequences(), config}, stage)[RunTerm::kPipelineMessages] /
               each,
           static_cast<double>(sends), 1e-9)
           << to_string(config) << " stage " << stage;
@@ -127,10 +126,10 @@ TEST(OwnRunTerms, CountTheSendsOfTheSchedule) {
 // 1.25 times what each takes by itself; what is left of the iteration is the bubble.
 TEST(PredictedRunTerms, AreCalibratedAsTheIterationIs) {
   const ParallelConfig config = layout(2, 2, 2);
-  const Plan plan = make_plan(host_of_short_sequences(), 8, 0.0, config,
+  const Plan plan = make_plan({host_of_short_sequences(), config}, 8, 0.0,
                               {.support = {.num_runs = 3}, .factor = 1.25});
   for (int stage = 0; stage < 2; ++stage) {
-    const RunTerms own = own_run_terms(host_of_short_sequences(), config, stage);
+    const RunTerms own = own_run_terms({host_of_short_sequences(), config}, stage);
     const RunTerms terms = predicted_run_terms(plan, stage);
     for (int term = 0; term < kNumRunTerms; ++term) {
       if (RunTerm(term) != RunTerm::kBubble) {
@@ -144,7 +143,7 @@ TEST(PredictedRunTerms, AreCalibratedAsTheIterationIs) {
 // Only groups of more than one rank take time, and only a pipeline ties its ends.
 TEST(OwnRunTerms, AreOfGroupsThatThereAre) {
   const auto has = [](const ParallelConfig& config, RunTerm term) {
-    return own_run_terms(host_of_short_sequences(), config, 0)[term] > Seconds(0.0);
+    return own_run_terms({host_of_short_sequences(), config}, 0)[term] > Seconds(0.0);
   };
   for (const auto& [tp, pp, dp] : {std::tuple(1, 1, 1), std::tuple(2, 1, 1), std::tuple(1, 2, 1),
                                    std::tuple(1, 1, 2), std::tuple(2, 2, 2)}) {
@@ -157,7 +156,8 @@ TEST(OwnRunTerms, AreOfGroupsThatThereAre) {
   }
   Scenario untied = host_of_short_sequences();
   untied.job.model.untied_embeddings = true;
-  EXPECT_EQ(own_run_terms(untied, layout(1, 2, 1), 0)[RunTerm::kEmbeddingAllReduce], Seconds(0.0));
+  EXPECT_EQ(own_run_terms({untied, layout(1, 2, 1)}, 0)[RunTerm::kEmbeddingAllReduce],
+            Seconds(0.0));
 }
 
 // Two more sequences of 64 tokens of 128 numbers of 4 bytes over a link; of two ranks each sends
@@ -169,9 +169,9 @@ TEST(SendTime, GrowsByTheBytesOfAMessage) {
     scenario.stack.scatter_gather = scatters;
     ParallelConfig config = layout(tp, 2, 1);
     config.sequence_parallel = sequence_parallel;
-    const Seconds before = send_time(scenario, config);
+    const Seconds before = send_time({scenario, config});
     config.micro_batch_size = 3;
-    return (send_time(scenario, config) - before) *
+    return (send_time({scenario, config}) - before) *
            (scenario.cluster.nvlink.effective_bandwidth().value() / (2.0 * 64 * 128 * 4));
   };
   EXPECT_NEAR(two_more(1, true, false).value(), 1.0, 1e-9);

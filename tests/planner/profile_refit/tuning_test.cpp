@@ -215,7 +215,7 @@ TEST(Tune, NamesTheTermThatChangedTheChoice) {
 // One rank alone says nothing about links.
 TEST(Tune, SaysWhatNoPlanMeasured) {
   PlanList list = list_of(host_of_tuning(), 1);
-  list.plans = {make_plan(host_of_tuning(), 2, 0.0, layout(1, 1, 1), Calibration{})};
+  list.plans = {make_plan({host_of_tuning(), layout(1, 1, 1)}, 2, 0.0, Calibration{})};
   list.options.pins.tp = IntegerRanges(1);
   list.options.pins.pp = IntegerRanges(1);
   list.options.pins.dp = IntegerRanges(1);
@@ -557,7 +557,7 @@ TEST(PlanList, IsMadeOfPlansOfOneJob) {
   const TemporaryDirectory directory;
   const auto written = [&](const std::string& name, const Scenario& scenario, std::int64_t gpus) {
     std::filesystem::path path = directory.path() / name;
-    write_plan(path, make_plan(scenario, gpus, 0.25, layout(1, 1, 1), Calibration{}));
+    write_plan(path, make_plan({scenario, layout(1, 1, 1)}, gpus, 0.25, Calibration{}));
     return path;
   };
   const auto first = written("first.json", host_of_tuning(), 2);

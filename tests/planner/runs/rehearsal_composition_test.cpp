@@ -30,7 +30,7 @@ Scenario scenario_of(std::int64_t batch) {
 }
 
 Plan plan_of(const Scenario& scenario, const ParallelConfig& config) {
-  return make_plan(scenario, config.world_size(), 0.0, config, Calibration{});
+  return make_plan({scenario, config}, config.world_size(), 0.0, Calibration{});
 }
 
 ParallelConfig pipeline_of(int pp, ScheduleKind schedule = ScheduleKind::kOneFOneB, int vpp = 1) {

@@ -16,7 +16,7 @@ using testing::Not;
 RehearsalReport report() {
   ParallelConfig config = layout(1, 4, 1);
   const Plan plan =
-      make_plan(host_scenario(small_model(64, 32), 16), 4, 0.0, config, Calibration{});
+      make_plan({host_scenario(small_model(64, 32), 16), config}, 4, 0.0, Calibration{});
   return {.plan = plan,
           .execution = {.device = "cuda: NVIDIA H200",
                         .precision = Precision::kBf16,

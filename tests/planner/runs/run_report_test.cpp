@@ -19,7 +19,7 @@ using testing::StartsWith;
 RunReport made_up() {
   ParallelConfig config = layout(1, 2, 2);
   RunReport report{
-      .plan = make_plan(host_scenario(small_model(64, 32), 8), 5, 0.0, config, Calibration{})};
+      .plan = make_plan({host_scenario(small_model(64, 32), 8), config}, 5, 0.0, Calibration{})};
   report.execution = {.transport = "tcp",
                       .hosts = {"alpha", "beta"},
                       .ranks = 4,

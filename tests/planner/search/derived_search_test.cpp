@@ -30,7 +30,7 @@ Candidate brute_force(const Scenario& scenario, ParallelConfig base) {
     }
     const Seconds time = time_alone(scenario, config);
     if (time < best.time) {
-      best = {config, time, peak_memory(scenario, config)};
+      best = {config, time, peak_memory({scenario, config})};
     }
   };
   base.recompute = Recompute::kNone;
@@ -157,11 +157,11 @@ TEST(DerivedPlans, RecomputeOneOfTwoLayersWhereThatIsEnough) {
                         .recompute_num_layers = 2,
                         .sequence_parallel = true,
                         .zero_stage = 3};
-  scenario.cluster.gpu.memory = peak_memory(scenario, config);
+  scenario.cluster.gpu.memory = peak_memory({scenario, config});
   ParallelConfig none = config;
   none.recompute = Recompute::kNone;
   none.recompute_num_layers = 0;
-  ASSERT_GT(peak_memory(scenario, none), scenario.cluster.gpu.memory);
+  ASSERT_GT(peak_memory({scenario, none}), scenario.cluster.gpu.memory);
   SearchResult found = search(scenario, options_of(pins));
   ASSERT_FALSE(found.best.empty());
   const Candidate all = found.best.front();

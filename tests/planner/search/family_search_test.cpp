@@ -95,7 +95,7 @@ std::vector<Candidate> cost_each(const Scenario& scenario, std::int64_t gpus) {
   std::vector<Candidate> all;
   for_each_candidate(scenario, gpus, [&](const ParallelConfig& config) {
     if (!find_violation(scenario, config, capacity)) {
-      all.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
+      all.push_back({config, time_alone(scenario, config), peak_memory({scenario, config})});
     }
   });
   return all;
@@ -191,12 +191,12 @@ TEST(FamilySearch, HasBoundsThatAreNeverAboveAStep) {
       const MicrobatchCosts costs = microbatch_costs(space.scenario, config);
       const auto microbatches =
           static_cast<double>(num_microbatches(space.scenario.job.global_batch_size, config));
-      const LeastPasses passes(space.scenario, config, costs);
+      const LeastPasses passes({space.scenario, config, &costs});
       const Seconds step = rounding * candidate.time;
       EXPECT_LE(microbatches * mean_stage_time(space.scenario, config, costs), step)
           << to_string(config);
       EXPECT_LE(passes.time(microbatches), step) << to_string(config);
-      EXPECT_LE(least_iteration_time(space.scenario, config, costs, passes), step)
+      EXPECT_LE(least_iteration_time({space.scenario, config, &costs}, passes), step)
           << to_string(config);
     }
   }
@@ -219,7 +219,7 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
             any.least_memory(config) > capacity ||
             (!config.layers_per_stage.empty() && any.fits_none(config, capacity));
         at_first += *violation == Constraint::kMemoryFirstStage || has_no_split ? 1 : 0;
-        const Bytes missing = peak_memory(space.scenario, config) - capacity;
+        const Bytes missing = peak_memory({space.scenario, config}) - capacity;
         nearest = std::min(nearest.value_or(missing), missing);
       }
     });
@@ -274,7 +274,7 @@ TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
     std::int64_t excluded = 0;
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (!config.layers_per_stage.empty()) {
-        const Bytes held = peak_memory(space.scenario, config);
+        const Bytes held = peak_memory({space.scenario, config});
         const AnySplit any(space.scenario, config);
         EXPECT_FALSE(any.fits_none(config, held)) << to_string(config);
         EXPECT_LE(any.least_memory(config), held * (1.0 + 1e-12)) << to_string(config);

@@ -45,7 +45,7 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
   std::vector<Candidate> feasible;
   const auto try_one = [&](const ParallelConfig& config) {
     if (!find_violation(scenario, config, capacity).has_value()) {
-      feasible.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
+      feasible.push_back({config, time_alone(scenario, config), peak_memory({scenario, config})});
     }
   };
   for (int tp = 1; tp <= gpus; tp *= 2) {
@@ -223,17 +223,17 @@ TEST(StaleWeights, AreACandidateOnlyWhereTheyAreAllowed) {
 TEST(StaleWeights, HaveNoBubbleAndMoreVersionsOfTheirWeights) {
   const Scenario scenario = selene_2021("7.5B", 64);
   ParallelConfig config{.tp = 4, .pp = 4, .dp = 2};
-  const CostBreakdown flushed = iteration_cost(scenario, config);
-  const MemoryBreakdown one_version = stage_memory(scenario, config, 0);
+  const CostBreakdown flushed = iteration_cost({scenario, config});
+  const MemoryBreakdown one_version = stage_memory({scenario, config}, 0);
   config.schedule = ScheduleKind::kPipeDream2Bw;
-  const CostBreakdown two_versions = iteration_cost(scenario, config);
+  const CostBreakdown two_versions = iteration_cost({scenario, config});
   EXPECT_GT(flushed.bubble, Seconds(0.0));
   EXPECT_EQ(two_versions.bubble, Seconds(0.0));
   EXPECT_EQ(two_versions.optimizer, flushed.optimizer);
-  EXPECT_EQ(stage_memory(scenario, config, 0).weights, 2.0 * one_version.weights);
+  EXPECT_EQ(stage_memory({scenario, config}, 0).weights, 2.0 * one_version.weights);
   config.schedule = ScheduleKind::kPipeDream;
-  EXPECT_EQ(stage_memory(scenario, config, 0).weights, 4.0 * one_version.weights);
-  EXPECT_NEAR(iteration_cost(scenario, config).optimizer / flushed.optimizer, 32.0, 1e-9);
+  EXPECT_EQ(stage_memory({scenario, config}, 0).weights, 4.0 * one_version.weights);
+  EXPECT_NEAR(iteration_cost({scenario, config}).optimizer / flushed.optimizer, 32.0, 1e-9);
 }
 
 // The schedules of one job: what is not run, does not exist or fits is counted once each.

@@ -122,7 +122,7 @@ TEST(HybridSharding, IsSearchedAsByBruteForce) {
                   continue;
                 }
                 expected.push_back(
-                    {config, time_alone(scenario, config), peak_memory(scenario, config)});
+                    {config, time_alone(scenario, config), peak_memory({scenario, config})});
               }
             }
           }
@@ -170,7 +170,7 @@ TEST(HybridSharding, IsKeptByPlansAndReadFromText) {
                                  .zero_stage = 3,
                                  .dp_replicate = 4,
                                  .reshard_after_forward = false};
-  const Plan plan = make_plan(scenario, 32, 0.0, config, Calibration{});
+  const Plan plan = make_plan({scenario, config}, 32, 0.0, Calibration{});
   const std::string text = to_json(plan);
   EXPECT_THAT(text, HasSubstr("\"dp_replicate\": 4"));
   EXPECT_THAT(text, HasSubstr("\"reshard_after_forward\": false"));

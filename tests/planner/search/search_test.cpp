@@ -32,7 +32,8 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
             ranks == config.tp && (num_experts == 0 || ranks / (config.ep * etp) <= 1);
         if ((config.zero_stage == 0 || !is_alone) &&
             !find_violation(scenario, config, capacity).has_value()) {
-          feasible.push_back({config, time_alone(scenario, config), peak_memory(scenario, config)});
+          feasible.push_back(
+              {config, time_alone(scenario, config), peak_memory({scenario, config})});
         }
         if (config.tp == 1 || num_experts == 0) {
           break;
@@ -146,7 +147,7 @@ TEST(Search, CostsUnevenPipelinesAsConfigured) {
   for (const Candidate& candidate : found.best) {
     num_uneven += candidate.config.layers_per_stage.empty() ? 0 : 1;
     EXPECT_FALSE(find_violation(scenario, candidate.config, capacity).has_value());
-    EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
+    EXPECT_EQ(candidate.memory, peak_memory({scenario, candidate.config}));
     EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
   }
   EXPECT_GT(num_uneven, 0);
@@ -212,7 +213,7 @@ TEST(Search, BalancesLayersForEachContextSize) {
   const SearchOptions options{.gpus = 8, .num_best = 10'000};
   int num_uneven = 0;
   for (const Candidate& candidate : search(scenario, options).best) {
-    EXPECT_EQ(candidate.memory, peak_memory(scenario, candidate.config));
+    EXPECT_EQ(candidate.memory, peak_memory({scenario, candidate.config}));
     EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
     if (candidate.config.cp > 1 && !candidate.config.layers_per_stage.empty()) {
       ++num_uneven;
@@ -358,7 +359,8 @@ TEST(Search, ReportsTheSmallestShortfallWhereNothingFits) {
   EXPECT_TRUE(result.best.empty());
   ASSERT_TRUE(result.shortfall.has_value());
   const ParallelConfig& config = result.shortfall->config;
-  EXPECT_EQ(result.shortfall->missing, peak_memory(scenario, config) - scenario.cluster.gpu.memory);
+  EXPECT_EQ(result.shortfall->missing,
+            peak_memory({scenario, config}) - scenario.cluster.gpu.memory);
 }
 
 /// A small model with experts in three of its four layers, or in all of them, on one node.

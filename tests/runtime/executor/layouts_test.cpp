@@ -117,11 +117,11 @@ TEST(Layouts, SendAndHoldWhatIsPredictedWhereGradientsAndWeightsAreSharded) {
       sent.data.all_gather += rank.data[CollectiveKind::kAllGather];
       sent.tensor.all_reduce += rank.tensor[CollectiveKind::kAllReduce];
     }
-    const auto predicted = job_volumes(scenario_of(job), layout.config());
+    const auto predicted = job_volumes({scenario_of(job), layout.config()});
     EXPECT_EQ(sent.data, predicted.data) << to_string(layout);
     EXPECT_EQ(sent.tensor.all_reduce, predicted.tensor.all_reduce) << to_string(layout);
 
-    const MemoryBreakdown memory = memory_by_stage(scenario_of(job), layout.config()).front();
+    const MemoryBreakdown memory = memory_by_stage({scenario_of(job), layout.config()}).front();
     const auto held = static_cast<double>(trained.ranks.front().peak_bytes);
     EXPECT_GE(memory.total().value(), 0.99 * held) << to_string(layout);
     // Weight gradients that may be put off are taken for put off.

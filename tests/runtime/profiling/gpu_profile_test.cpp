@@ -188,7 +188,7 @@ TEST_F(GpuProfile, IsWhatPlansAreCostedWith) {
   scenario.cluster = read_back;
   check(scenario);
   EXPECT_TRUE(has_measured_operations(scenario));
-  EXPECT_GT(iteration_cost(scenario, {.dp = 8}).total().value(), 0.0);
+  EXPECT_GT(iteration_cost({scenario, {.dp = 8}}).total().value(), 0.0);
 }
 
 TEST(GpuDevice, OfNoKnownKindHasThePeaksThatAreMeasured) {

@@ -209,8 +209,8 @@ TEST_F(RunDeviceChoice, KeepsTensorParallelGroupsOnAMachine) {
 
 /// Of gpt-tiny on two GPUs of an H200's node.
 Plan plan_for_two_gpus() {
-  return make_plan(shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda"), /*gpus=*/2,
-                   /*memory_headroom=*/0.0, {.dp = 2}, Calibration{});
+  return make_plan({shipped_scenario("gpt-tiny", "hgx-h200", "ptdp-cuda"), {.dp = 2}}, /*gpus=*/2,
+                   /*memory_headroom=*/0.0, Calibration{});
 }
 
 class PreparedOnGpus : public RunDeviceChoice {
@@ -309,14 +309,14 @@ TEST_F(PreparedOnGpus, RefusesRanksThatDoNotFit) {
 
 /// SC21's plan of 1T parameters for 3072 GPUs: 512 microbatches.
 Plan plan_of_many_ranks() {
-  return make_plan(selene_2021("1T"), /*gpus=*/3072, /*memory_headroom=*/0.0,
-                   {.tp = 8,
-                    .pp = 64,
-                    .dp = 6,
-                    .micro_batch_size = 1,
-                    .schedule = ScheduleKind::kOneFOneB,
-                    .recompute = Recompute::kFull},
-                   Calibration{});
+  return make_plan({selene_2021("1T"),
+                    {.tp = 8,
+                     .pp = 64,
+                     .dp = 6,
+                     .micro_batch_size = 1,
+                     .schedule = ScheduleKind::kOneFOneB,
+                     .recompute = Recompute::kFull}},
+                   /*gpus=*/3072, /*memory_headroom=*/0.0, Calibration{});
 }
 
 // 8·128 passes of a layer a microbatch, so that a filling of 64 takes 65,536 of the 150,000 that a

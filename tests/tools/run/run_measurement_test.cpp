@@ -19,8 +19,8 @@ using testing::ElementsAre;
 PreparedRun two_replicas() {
   RunRequest request;
   request.device = DeviceKind::kCpu;
-  return prepare_run(make_plan(shipped_scenario("gpt-tiny", "host", "ptdp-cpu"), /*gpus=*/2,
-                               /*memory_headroom=*/0.0, {.dp = 2}, Calibration{}),
+  return prepare_run(make_plan({shipped_scenario("gpt-tiny", "host", "ptdp-cpu"), {.dp = 2}},
+                               /*gpus=*/2, /*memory_headroom=*/0.0, Calibration{}),
                      request);
 }
 
@@ -161,8 +161,8 @@ TEST(MemoryAdvice, SaysWhatWasPredictedOfItsStage) {
   RunRequest request;
   request.device = DeviceKind::kCpu;
   const PreparedRun run =
-      prepare_run(make_plan(shipped_scenario("gpt-tiny", "host", "ptdp-cpu"), /*gpus=*/4,
-                            /*memory_headroom=*/0.0, {.pp = 2, .dp = 2}, Calibration{}),
+      prepare_run(make_plan({shipped_scenario("gpt-tiny", "host", "ptdp-cpu"), {.pp = 2, .dp = 2}},
+                            /*gpus=*/4, /*memory_headroom=*/0.0, Calibration{}),
                   request);
   ASSERT_TRUE(run.is_predicted);
   const auto predicted = [&](int rank) {
