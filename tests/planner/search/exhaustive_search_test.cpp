@@ -1,0 +1,99 @@
+// The search against its specification, on small jobs of every kind; the specification against
+// loops over all degrees: search_test, family_search_test.
+#include "planner/search/exhaustive_search.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/support/scenarios.h"
+
+namespace ptdp {
+namespace {
+
+struct Job {
+  const char* name;
+  const char* model;
+  const char* cluster;
+  const char* stack;
+  std::int64_t batch;
+  std::int64_t gpus;
+  std::function<void(Scenario&, SearchOptions&)> change;
+};
+
+void leave_as_it_is(Scenario& /*scenario*/, SearchOptions& /*options*/) {}
+
+std::vector<Job> small_jobs() {
+  return {{"a GPT", "gpt2-1.5b", "selene-a100", "megatron-lm-2022", 12, 8, leave_as_it_is},
+          {"fewer GPUs count", "gpt2-1.5b", "selene-a100", "megatron-lm-2022", 12, 10,
+           [](Scenario& /*scenario*/, SearchOptions& options) {
+             options.objective = Objective::kCost;
+           }},
+          {"little memory", "7.5B", "selene-a100", "megatron-core-2025", 16, 8,
+           [](Scenario& /*scenario*/, SearchOptions& options) { options.memory_headroom = 0.4; }},
+          {"layers that do not divide", "gpt2-1.5b", "selene-a100", "megatron-lm-2022", 8, 8,
+           [](Scenario& scenario, SearchOptions& /*options*/) {
+             scenario.job.model.num_layers = 7;
+             scenario.stack.can_run.uneven_layers = true;
+           }},
+          {"pinned schedules", "gpt2-1.5b", "selene-a100", "megatron-lm-2022", 8, 4,
+           [](Scenario& scenario, SearchOptions& options) {
+             scenario.job.model.num_layers = 8;
+             scenario.stack.can_run.schedules = {ScheduleKind::kOneFOneB, ScheduleKind::kZbH1,
+                                                 ScheduleKind::kGPipe};
+             options.pins.schedules = {ScheduleKind::kZbH1, ScheduleKind::kGPipe};
+           }},
+          {"full sharding", "llama-3-8b", "dgx-h100", "torchtitan-2024", 16, 16, leave_as_it_is},
+          {"offloading", "gpt2-1.5b", "dgx-h100", "megatron-core-2025", 8, 4,
+           [](Scenario& /*scenario*/, SearchOptions& options) {
+             options.pins.offload = {Offload::kNone, Offload::kOptimizer, Offload::kActivations};
+           }}};
+}
+
+TEST(Search, FindsWhatLookingAtEverythingFinds) {
+  for (const Job& job : small_jobs()) {
+    SCOPED_TRACE(job.name);
+    Scenario scenario = shipped_scenario(job.model, job.cluster, job.stack, job.batch);
+    SearchOptions options{.gpus = job.gpus, .num_best = 20};
+    job.change(scenario, options);
+    const std::vector<Candidate> expected = exhaustive_search(scenario, options);
+    ASSERT_GE(expected.size(), 20);
+    const SearchResult found = search(scenario, options);
+    EXPECT_EQ(found.feasible, std::ssize(expected));
+    ASSERT_EQ(found.best.size(), 20);
+    for (std::size_t i = 0; i < found.best.size(); ++i) {
+      EXPECT_EQ(found.best[i].config, expected[i].config)
+          << "place " << i << ": " << to_string(found.best[i].config) << ", expected "
+          << to_string(expected[i].config);
+      EXPECT_EQ(found.best[i].time, expected[i].time) << "place " << i;
+      EXPECT_EQ(found.best[i].memory, expected[i].memory) << "place " << i;
+    }
+  }
+}
+
+// A plan of a candidate is made with the costs that the search had: they are those of its
+// configuration.
+TEST(Search, GivesCandidatesTheirCosts) {
+  for (const Job& job : small_jobs()) {
+    SCOPED_TRACE(job.name);
+    Scenario scenario = shipped_scenario(job.model, job.cluster, job.stack, job.batch);
+    SearchOptions options{.gpus = job.gpus};
+    job.change(scenario, options);
+    for (const Candidate& candidate : search(scenario, options).best) {
+      ASSERT_NE(candidate.costs, nullptr) << to_string(candidate.config);
+      const MicrobatchCosts expected = microbatch_costs(scenario, candidate.config);
+      EXPECT_EQ(candidate.costs->logits.total(), expected.logits.total());
+      EXPECT_EQ(candidate.costs->embedding.total(), expected.embedding.total());
+      EXPECT_EQ(candidate.costs->logits_weight_gradient, expected.logits_weight_gradient);
+      for (std::size_t kind = 0; kind < expected.layers.size(); ++kind) {
+        EXPECT_EQ(candidate.costs->layers[kind].forward.total(),
+                  expected.layers[kind].forward.total());
+        EXPECT_EQ(candidate.costs->layers[kind].backward.total(),
+                  expected.layers[kind].backward.total());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ptdp
