@@ -46,6 +46,12 @@ Tensor::Tensor(Backend& backend, DataType type, std::int64_t size)
   buffer_.data = backend.allocate(buffer_.bytes());
 }
 
+// The destructor is not inline, so that loops of larger instruction sets have no copy of it which
+// the linker may give to others.
+Tensor::~Tensor() {
+  reset();
+}
+
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
   if (this != &other) {
     reset();

@@ -78,6 +78,56 @@ struct MatrixBlock {
   std::int64_t total_columns = 0;
 };
 
+/// A layer norm takes each row of x [rows, h] to y = (x − mean)·rstd·gamma + beta, with rstd =
+/// 1/√(variance + ε).
+struct LayerNormCall {
+  Buffer x;
+  Buffer gamma;  ///< [h], as is beta.
+  Buffer beta;
+  double epsilon = 0.0;  ///< ε.
+  Buffer y;              ///< [rows, h].
+  Buffer mean;           ///< Accumulator [rows], as is rstd.
+  Buffer rstd;
+  std::int64_t rows = 0;
+};
+
+/// The gradients of a layer norm are added to dx, dgamma and dbeta. dy, x and dx are [rows, h].
+struct LayerNormBackwardCall {
+  Buffer dy;
+  Buffer x;
+  Buffer mean;  ///< Accumulator [rows], as is rstd; the forward pass left them.
+  Buffer rstd;
+  Buffer gamma;  ///< [h].
+  Buffer dx;
+  Buffer dgamma;  ///< Accumulator [h], as is dbeta; both get sums over rows.
+  Buffer dbeta;
+  std::int64_t rows = 0;
+};
+
+/// Dropout of a sum gives y = residual + dropout(x + bias), all [rows, width]. The number of an
+/// element is (sample·s + position)·width + column.
+struct BiasDropoutAddCall {
+  Buffer x;
+  Buffer bias = {};      ///< [width]; may be empty.
+  Buffer residual = {};  ///< May be empty.
+  Dropout dropout = {};
+  TokenRange range = {};
+  Buffer y;  ///< May be x or residual.
+  std::int64_t rows = 0;
+};
+
+/// Cross-entropy's gradient replaces the logits: (softmax − one at the target)·scale, 0 in columns
+/// that pad.
+struct CrossEntropyBackwardCall {
+  Buffer logits;  ///< [rows, width].
+  VocabShard shard = {};
+  Buffer targets;  ///< i32 [rows].
+  Buffer maxima;   ///< Accumulator [rows], of all ranks' columns.
+  Buffer sums;     ///< Accumulator [2, rows]: softmax_sums' results, summed over all ranks.
+  double scale = 1.0;
+  std::int64_t rows = 0;
+};
+
 /// θ ← θ − lr·( m̂ / (√v̂ + ε) + λθ ), with m ← β1·m + (1−β1)·g, v ← β2·v + (1−β2)·g², m̂ =
 /// m/(1−β1^t), v̂ = v/(1−β2^t). Source: Loshchilov & Hutter (arXiv:1711.05101), algorithm 2.
 struct AdamW {
@@ -184,10 +234,7 @@ class Backend {
   virtual void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) = 0;
   /// dx = dy·GELU'(x); dx may be x or dy.
   virtual void gelu_backward(Buffer x, Buffer dy, Buffer dx) = 0;
-  /// y = residual + dropout(x + bias), all [rows, width]; `bias` and `residual` may be empty, y may
-  /// be x or residual. Element number: ((sample·s + position)·width + column).
-  virtual void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
-                                const TokenRange& range, Buffer y, std::int64_t rows) = 0;
+  virtual void bias_dropout_add(const BiasDropoutAddCall& call) = 0;
   /// dx = dy·mask/(1 − p); dx may be dy.
   virtual void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range,
                                 Buffer dx, std::int64_t rows) = 0;
@@ -197,14 +244,10 @@ class Backend {
   /// a and b of the working type; c of the same or its accumulator type.
   virtual void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) = 0;
 
-  // --- layer norm: y = (x − mean)·rstd·gamma + beta over each row of x[rows, h] ---
+  // --- layer norm: the shapes are its arguments' ---
 
-  /// mean and rstd [rows] are accumulator.
-  virtual void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y,
-                          Buffer mean, Buffer rstd, std::int64_t rows) = 0;
-  /// dx += the gradient of x; dgamma and dbeta [h] (accumulator) += theirs.
-  virtual void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma,
-                                   Buffer dx, Buffer dgamma, Buffer dbeta, std::int64_t rows) = 0;
+  virtual void layer_norm(const LayerNormCall& call) = 0;
+  virtual void layer_norm_backward(const LayerNormBackwardCall& call) = 0;
 
   // --- attention: qkv [s, b, heads, 3, d], out [s, b, heads, d], memory linear in s ---
 
@@ -240,10 +283,7 @@ class Backend {
                             Buffer sums, std::int64_t rows) = 0;
   /// total (f64, one element) += Σ over rows of log(sum) − target's logit.
   virtual void add_losses(Buffer sums, Buffer total, std::int64_t rows) = 0;
-  /// logits ← (softmax − one at the target)·scale, 0 in columns that pad.
-  virtual void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets,
-                                      Buffer maxima, Buffer sums, double scale,
-                                      std::int64_t rows) = 0;
+  virtual void cross_entropy_backward(const CrossEntropyBackwardCall& call) = 0;
 
   // --- optimizer and initial values ---
 
@@ -276,7 +316,7 @@ class Tensor {
   Tensor& operator=(const Tensor&) = delete;
   Tensor(Tensor&& other) noexcept { swap(other); }
   Tensor& operator=(Tensor&& other) noexcept;
-  ~Tensor() { reset(); }
+  ~Tensor();
 
   /// Releases the memory at once.
   void reset() noexcept;

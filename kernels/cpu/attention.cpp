@@ -149,16 +149,13 @@ void attend(const Attention& shape, std::int64_t place, const T* qkv, T* out,
   }
 }
 
-std::int64_t attention_scratch(const Attention& shape, DataType sum) {
-  return sum == DataType::kFloat64 ? Parts<double>(shape).size : Parts<float>(shape).size;
-}
-
-void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum, Buffer scratch) {
+void attention(Backend& memory, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) {
   visit_element_type(qkv.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
+    const Tensor scratch(memory, log_sum.type, Parts<Sum>(shape).size);
     for (std::int64_t place = 0; place < shape.batch * shape.heads; ++place) {
       attend(shape, place, elements<T>(qkv), elements<T>(out),
-             elements<Sum>(log_sum) + place * shape.seq_length, elements<Sum>(scratch));
+             elements<Sum>(log_sum) + place * shape.seq_length, elements<Sum>(scratch.buffer()));
     }
   });
 }
@@ -166,8 +163,7 @@ void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum, B
 }  // namespace
 
 void add_attention_loops(Loops& loops) {
-  loops.attention_scratch = attention_scratch;
-  loops.attention = attention;
+  loop_of<&Backend::attention>(loops) = attention;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -166,18 +166,15 @@ class HeadGradients {
   Sum factor_;
 };
 
-std::int64_t attention_backward_scratch(const Attention& shape, DataType sum) {
-  return sum == DataType::kFloat64 ? Parts<double>(shape).size : Parts<float>(shape).size;
-}
-
-void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum, Buffer dout,
-                        Buffer dqkv, Buffer scratch) {
+void attention_backward(Backend& memory, const Attention& shape, Buffer qkv, Buffer out,
+                        Buffer log_sum, Buffer dout, Buffer dqkv) {
   visit_element_type(qkv.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
+    const Tensor scratch(memory, log_sum.type, Parts<Sum>(shape).size);
     for (std::int64_t place = 0; place < shape.batch * shape.heads; ++place) {
       HeadGradients<T> head(shape, place, elements<T>(qkv), elements<T>(dout),
                             elements<Sum>(log_sum) + place * shape.seq_length,
-                            elements<Sum>(scratch));
+                            elements<Sum>(scratch.buffer()));
       head.compute(elements<T>(out), elements<T>(dqkv));
     }
   });
@@ -186,8 +183,7 @@ void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer l
 }  // namespace
 
 void add_attention_backward_loops(Loops& loops) {
-  loops.attention_backward_scratch = attention_backward_scratch;
-  loops.attention_backward = attention_backward;
+  loop_of<&Backend::attention_backward>(loops) = attention_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -31,6 +31,10 @@ void copy_bytes(const void* from, void* to, std::int64_t bytes) {
 
 }  // namespace
 
+CpuBackend::CpuBackend() : CpuBackend(best_loops()) {}
+
+CpuBackend::CpuBackend(const Loops& loops) : loops_(loops), products_(*this, loops) {}
+
 CpuBackend::~CpuBackend() {
   release_kept();
 }
@@ -63,114 +67,8 @@ void CpuBackend::copy_out(Buffer from, void* to) {
   copy_bytes(from.data, to, from.bytes());
 }
 
-void CpuBackend::convert(Buffer from, Buffer to) {
-  loops_.convert(from, to);
-}
-
-void CpuBackend::fill(Buffer x, double value) {
-  loops_.fill(x, value);
-}
-
-void CpuBackend::add(Buffer x, Buffer to) {
-  loops_.add(x, to);
-}
-
-void CpuBackend::maximum(Buffer x, Buffer to) {
-  loops_.maximum(x, to);
-}
-
-void CpuBackend::scale(Buffer x, double factor) {
-  loops_.scale(x, factor);
-}
-
-void CpuBackend::add_bias(Buffer x, Buffer bias, std::int64_t rows) {
-  loops_.add_bias(x, bias, rows);
-}
-
-void CpuBackend::bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) {
-  const Tensor scratch(*this, gradient.type, 2 * gradient.size);
-  loops_.bias_gradient(dy, gradient, rows, scratch);
-}
-
-void CpuBackend::bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
-  loops_.bias_gelu(x, bias, y, rows);
-}
-
-void CpuBackend::gelu_backward(Buffer x, Buffer dy, Buffer dx) {
-  loops_.gelu_backward(x, dy, dx);
-}
-
-void CpuBackend::bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
-                                  const TokenRange& range, Buffer y, std::int64_t rows) {
-  loops_.bias_dropout_add(x, bias, residual, dropout, range, y, rows);
-}
-
-void CpuBackend::dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range,
-                                  Buffer dx, std::int64_t rows) {
-  loops_.dropout_backward(dy, dropout, range, dx, rows);
-}
-
 void CpuBackend::matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) {
   products_.multiply(product, a, b, c);
-}
-
-void CpuBackend::layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y,
-                            Buffer mean, Buffer rstd, std::int64_t rows) {
-  loops_.layer_norm(x, gamma, beta, epsilon, y, mean, rstd, rows);
-}
-
-void CpuBackend::layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma,
-                                     Buffer dx, Buffer dgamma, Buffer dbeta, std::int64_t rows) {
-  const Tensor scratch(*this, dgamma.type, 4 * gamma.size);
-  loops_.layer_norm_backward(dy, x, mean, rstd, gamma, dx, dgamma, dbeta, rows, scratch);
-}
-
-void CpuBackend::attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) {
-  const Tensor scratch(*this, log_sum.type, loops_.attention_scratch(shape, log_sum.type));
-  loops_.attention(shape, qkv, out, log_sum, scratch);
-}
-
-void CpuBackend::attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                                    Buffer dout, Buffer dqkv) {
-  const Tensor scratch(*this, log_sum.type, loops_.attention_backward_scratch(shape, log_sum.type));
-  loops_.attention_backward(shape, qkv, out, log_sum, dout, dqkv, scratch);
-}
-
-void CpuBackend::embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) {
-  loops_.embedding(ids, table, first, out);
-}
-
-void CpuBackend::embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) {
-  if (ids.empty()) {
-    return;
-  }
-  const Tensor order(*this, DataType::kInt32, ids.size);
-  const Tensor sum(*this, gradient.type, dy.size / ids.size);
-  loops_.embedding_gradient(ids, dy, first, gradient, order, sum);
-}
-
-void CpuBackend::add_positions(Buffer x, Buffer positions, const TokenRange& range,
-                               std::int64_t rows) {
-  loops_.add_positions(x, positions, range, rows);
-}
-
-void CpuBackend::position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
-                                   std::int64_t rows) {
-  if (rows == 0) {
-    return;
-  }
-  const Tensor sum(*this, gradient.type, dy.size / rows);
-  loops_.position_gradient(dy, gradient, range, rows, sum);
-}
-
-void CpuBackend::row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
-                            std::int64_t rows) {
-  loops_.row_maxima(logits, shard, maxima, rows);
-}
-
-void CpuBackend::softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                              Buffer sums, std::int64_t rows) {
-  loops_.softmax_sums(logits, shard, targets, maxima, sums, rows);
 }
 
 void CpuBackend::add_losses(Buffer sums, Buffer total, std::int64_t rows) {
@@ -190,21 +88,11 @@ void CpuBackend::add_losses(Buffer sums, Buffer total, std::int64_t rows) {
   }
 }
 
-void CpuBackend::cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets,
-                                        Buffer maxima, Buffer sums, double scale,
-                                        std::int64_t rows) {
-  loops_.cross_entropy_backward(logits, shard, targets, maxima, sums, scale, rows);
-}
-
-void CpuBackend::add_squares(Buffer x, Buffer total) {
-  loops_.add_squares(x, total);
-}
-
 void CpuBackend::adamw(const AdamW& settings, std::span<const AdamWSlice> slices) {
   for (const AdamWSlice& slice : slices) {
     AdamW own = settings;
     own.weight_decay = slice.decays ? settings.weight_decay : 0.0;
-    loops_.adamw(own, slice.master, slice.moment1, slice.moment2, slice.gradient, slice.weights);
+    loops_.adamw_slice(own, slice);
   }
 }
 

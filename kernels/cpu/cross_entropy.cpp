@@ -15,7 +15,8 @@ std::int64_t valid_width(const VocabShard& shard) {
   return std::clamp<std::int64_t>(shard.num_valid - shard.first, 0, shard.width);
 }
 
-void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima, std::int64_t rows) {
+void row_maxima(Backend&, Buffer logits, const VocabShard& shard, Buffer maxima,
+                std::int64_t rows) {
   assert(logits.size == rows * shard.width && maxima.size == rows);
   visit_element_type(logits.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
@@ -27,7 +28,7 @@ void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima, std::int6
   });
 }
 
-void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+void softmax_sums(Backend&, Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
                   Buffer sums, std::int64_t rows) {
   assert(logits.size == rows * shard.width && maxima.size == rows && sums.size == 2 * rows);
   const std::int64_t width = valid_width(shard);
@@ -45,18 +46,19 @@ void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer
   });
 }
 
-void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                            Buffer sums, double scale, std::int64_t rows) {
-  assert(logits.size == rows * shard.width && maxima.size == rows && sums.size == 2 * rows);
+void cross_entropy_backward(Backend&, const CrossEntropyBackwardCall& call) {
+  const VocabShard& shard = call.shard;
+  assert(call.logits.size == call.rows * shard.width && call.maxima.size == call.rows);
+  assert(call.sums.size == 2 * call.rows);
   const std::int64_t width = valid_width(shard);
-  visit_element_type(logits.type, [&]<class T>(T) {
+  visit_element_type(call.logits.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    const auto factor = static_cast<Sum>(scale);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      T* const x = elements<T>(logits) + row * shard.width;
-      const Sum most = elements<Sum>(maxima)[row];
-      const Sum per_sum = factor / elements<Sum>(sums)[row];
-      const std::int64_t target = elements<std::int32_t>(targets)[row] - shard.first;
+    const auto factor = static_cast<Sum>(call.scale);
+    for (std::int64_t row = 0; row < call.rows; ++row) {
+      T* const x = elements<T>(call.logits) + row * shard.width;
+      const Sum most = elements<Sum>(call.maxima)[row];
+      const Sum per_sum = factor / elements<Sum>(call.sums)[row];
+      const std::int64_t target = elements<std::int32_t>(call.targets)[row] - shard.first;
       const bool has_target = target >= 0 && target < width;
       const Sum of_target = has_target ? static_cast<Sum>(widen(x[target])) : Sum{0};
       for (std::int64_t c = 0; c < width; ++c) {
@@ -73,9 +75,9 @@ void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targe
 }  // namespace
 
 void add_cross_entropy_loops(Loops& loops) {
-  loops.row_maxima = row_maxima;
-  loops.softmax_sums = softmax_sums;
-  loops.cross_entropy_backward = cross_entropy_backward;
+  loop_of<&Backend::row_maxima>(loops) = row_maxima;
+  loop_of<&Backend::softmax_sums>(loops) = softmax_sums;
+  loop_of<&Backend::cross_entropy_backward>(loops) = cross_entropy_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -37,25 +37,24 @@ void visit_masked(const Dropout& dropout, const TokenRange& range, std::int64_t 
   }
 }
 
-void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
-                      const TokenRange& range, Buffer y, std::int64_t rows) {
-  if (rows == 0) {
+void bias_dropout_add(Backend&, const BiasDropoutAddCall& call) {
+  if (call.rows == 0) {
     return;
   }
-  const std::int64_t width = x.size / rows;
-  assert(x.size == y.size && x.size == rows * width);
-  assert(bias.empty() || bias.size == width);
-  assert(residual.empty() || residual.size == x.size);
-  visit_element_type(x.type, [&]<class T>(T) {
+  const std::int64_t width = call.x.size / call.rows;
+  assert(call.x.size == call.y.size && call.x.size == call.rows * width);
+  assert(call.bias.empty() || call.bias.size == width);
+  assert(call.residual.empty() || call.residual.size == call.x.size);
+  visit_element_type(call.x.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    visit_masked<Sum>(dropout, range, rows, width,
+    visit_masked<Sum>(call.dropout, call.range, call.rows, width,
                       [&](std::int64_t row, std::int64_t c, std::int64_t count, const Sum* mask) {
                         const std::int64_t first = row * width + c;
-                        const T* const from = elements<T>(x) + first;
-                        T* const to = elements<T>(y) + first;
-                        const T* const b = bias.empty() ? nullptr : elements<T>(bias) + c;
+                        const T* const from = elements<T>(call.x) + first;
+                        T* const to = elements<T>(call.y) + first;
+                        const T* const b = call.bias.empty() ? nullptr : elements<T>(call.bias) + c;
                         const T* const r =
-                            residual.empty() ? nullptr : elements<T>(residual) + first;
+                            call.residual.empty() ? nullptr : elements<T>(call.residual) + first;
                         for (std::int64_t i = 0; i < count; ++i) {
                           const Sum sum = widen(from[i]) + (b != nullptr ? widen(b[i]) : Sum{0});
                           to[i] = narrow<T>((r != nullptr ? widen(r[i]) : Sum{0}) + sum * mask[i]);
@@ -64,8 +63,8 @@ void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dro
   });
 }
 
-void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
-                      std::int64_t rows) {
+void dropout_backward(Backend&, Buffer dy, const Dropout& dropout, const TokenRange& range,
+                      Buffer dx, std::int64_t rows) {
   if (rows == 0) {
     return;
   }
@@ -87,8 +86,8 @@ void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range
 }  // namespace
 
 void add_dropout_loops(Loops& loops) {
-  loops.bias_dropout_add = bias_dropout_add;
-  loops.dropout_backward = dropout_backward;
+  loop_of<&Backend::bias_dropout_add>(loops) = bias_dropout_add;
+  loop_of<&Backend::dropout_backward>(loops) = dropout_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -38,7 +38,7 @@ T element_of(Value x) {
   }
 }
 
-void convert(Buffer from, Buffer to) {
+void convert(Backend&, Buffer from, Buffer to) {
   assert(from.size == to.size);
   visit_element_type(from.type, [&]<class From>(From) {
     visit_element_type(to.type, [&]<class To>(To) {
@@ -51,7 +51,7 @@ void convert(Buffer from, Buffer to) {
   });
 }
 
-void fill(Buffer x, double value) {
+void fill(Backend&, Buffer x, double value) {
   visit_any_type(x.type, [&]<class T>(T) {
     const T constant = element_of<T>(value);
     T* const to = elements<T>(x);
@@ -61,7 +61,7 @@ void fill(Buffer x, double value) {
   });
 }
 
-void add(Buffer x, Buffer to) {
+void add(Backend&, Buffer x, Buffer to) {
   assert(x.size == to.size && x.type == to.type);
   visit_any_type(x.type, [&]<class T>(T) {
     const T* const from = elements<T>(x);
@@ -72,7 +72,7 @@ void add(Buffer x, Buffer to) {
   });
 }
 
-void maximum(Buffer x, Buffer to) {
+void maximum(Backend&, Buffer x, Buffer to) {
   assert(x.size == to.size && x.type == to.type);
   visit_any_type(x.type, [&]<class T>(T) {
     const T* const from = elements<T>(x);
@@ -86,7 +86,7 @@ void maximum(Buffer x, Buffer to) {
   });
 }
 
-void scale(Buffer x, double factor) {
+void scale(Backend&, Buffer x, double factor) {
   visit_element_type(x.type, [&]<class T>(T) {
     T* const to = elements<T>(x);
     const auto by = static_cast<Accumulator<T>>(factor);
@@ -103,7 +103,7 @@ void add_row(const T* x, T* to, std::int64_t size) {
   }
 }
 
-void add_bias(Buffer x, Buffer bias, std::int64_t rows) {
+void add_bias(Backend&, Buffer x, Buffer bias, std::int64_t rows) {
   assert(x.size == rows * bias.size);
   visit_element_type(x.type, [&]<class T>(T) {
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -112,13 +112,14 @@ void add_bias(Buffer x, Buffer bias, std::int64_t rows) {
   });
 }
 
-void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows, Buffer scratch) {
+void bias_gradient(Backend& memory, Buffer dy, Buffer gradient, std::int64_t rows) {
   const std::int64_t width = gradient.size;
+  const Tensor scratch(memory, gradient.type, 2 * width);
   assert(dy.size == rows * width);
   visit_element_type(dy.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
     const T* const from = elements<T>(dy);
-    ColumnSums<Sum> sums(width, elements<Sum>(scratch));
+    ColumnSums<Sum> sums(width, elements<Sum>(scratch.buffer()));
     for (std::int64_t first = 0; first < rows; first += kRowBlock) {
       sums.add_block(first, std::min(rows, first + kRowBlock),
                      [=](std::int64_t row, std::int64_t c) {
@@ -149,7 +150,7 @@ void gelu_row(const T* x, T* y, std::int64_t size) {
   }
 }
 
-void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
+void bias_gelu(Backend&, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
   assert(x.size == y.size && (bias.empty() || x.size == rows * bias.size));
   visit_element_type(x.type, [&]<class T>(T) {
     if (bias.empty()) {
@@ -165,7 +166,7 @@ void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
 }
 
 /// With g = x·σ(2u(x)): g' = σ + x·σ(1−σ)·2u', u' = √(2/π)·(1 + 3·0.044715·x²).
-void gelu_backward(Buffer x, Buffer dy, Buffer dx) {
+void gelu_backward(Backend&, Buffer x, Buffer dy, Buffer dx) {
   assert(x.size == dy.size && x.size == dx.size);
   visit_element_type(x.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
@@ -186,15 +187,15 @@ void gelu_backward(Buffer x, Buffer dy, Buffer dx) {
 }  // namespace
 
 void add_elementwise_loops(Loops& loops) {
-  loops.convert = convert;
-  loops.fill = fill;
-  loops.add = add;
-  loops.maximum = maximum;
-  loops.scale = scale;
-  loops.add_bias = add_bias;
-  loops.bias_gradient = bias_gradient;
-  loops.bias_gelu = bias_gelu;
-  loops.gelu_backward = gelu_backward;
+  loop_of<&Backend::convert>(loops) = convert;
+  loop_of<&Backend::fill>(loops) = fill;
+  loop_of<&Backend::add>(loops) = add;
+  loop_of<&Backend::maximum>(loops) = maximum;
+  loop_of<&Backend::scale>(loops) = scale;
+  loop_of<&Backend::add_bias>(loops) = add_bias;
+  loop_of<&Backend::bias_gradient>(loops) = bias_gradient;
+  loop_of<&Backend::bias_gelu>(loops) = bias_gelu;
+  loop_of<&Backend::gelu_backward>(loops) = gelu_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

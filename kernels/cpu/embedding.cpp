@@ -15,7 +15,7 @@ void add_row(const T* x, Accumulator<T>* to, std::int64_t h) {
   }
 }
 
-void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) {
+void embedding(Backend&, Buffer ids, Buffer table, std::int64_t first, Buffer out) {
   const std::int64_t rows = ids.size;
   if (rows == 0) {
     return;
@@ -37,8 +37,8 @@ void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) {
   });
 }
 
-void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient, Buffer order,
-                        Buffer sum) {
+void embedding_gradient(Backend& memory, Buffer ids, Buffer dy, std::int64_t first,
+                        Buffer gradient) {
   const std::int64_t rows = ids.size;
   if (rows == 0) {
     return;
@@ -46,7 +46,9 @@ void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradie
   const std::int64_t h = dy.size / rows;
   const std::int64_t width = gradient.size / h;
   const std::int32_t* const id = elements<std::int32_t>(ids);
-  auto* const by_id = elements<std::int32_t>(order);
+  const Tensor order(memory, DataType::kInt32, rows);
+  const Tensor sum(memory, gradient.type, h);
+  auto* const by_id = elements<std::int32_t>(order.buffer());
   for (std::int64_t row = 0; row < rows; ++row) {
     by_id[row] = static_cast<std::int32_t>(row);
   }
@@ -55,7 +57,7 @@ void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradie
   });
   visit_element_type(dy.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    Sum* const total = elements<Sum>(sum);
+    Sum* const total = elements<Sum>(sum.buffer());
     for (std::int64_t i = 0; i < rows;) {
       const std::int32_t token = id[by_id[i]];
       const std::int64_t entry = token - first;
@@ -70,7 +72,8 @@ void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradie
   });
 }
 
-void add_positions(Buffer x, Buffer positions, const TokenRange& range, std::int64_t rows) {
+void add_positions(Backend&, Buffer x, Buffer positions, const TokenRange& range,
+                   std::int64_t rows) {
   if (rows == 0) {
     return;
   }
@@ -88,15 +91,16 @@ void add_positions(Buffer x, Buffer positions, const TokenRange& range, std::int
   });
 }
 
-void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range, std::int64_t rows,
-                       Buffer sum) {
+void position_gradient(Backend& memory, Buffer dy, Buffer gradient, const TokenRange& range,
+                       std::int64_t rows) {
   if (rows == 0) {
     return;
   }
   const std::int64_t h = dy.size / rows;
+  const Tensor sum(memory, gradient.type, h);
   visit_element_type(dy.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    Sum* const total = elements<Sum>(sum);
+    Sum* const total = elements<Sum>(sum.buffer());
     for (std::int64_t row = 0; row < rows;) {
       const std::int64_t step = row / range.batch;
       const std::int64_t position = range.first_position + step;
@@ -113,10 +117,10 @@ void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range, std:
 }  // namespace
 
 void add_embedding_loops(Loops& loops) {
-  loops.embedding = embedding;
-  loops.embedding_gradient = embedding_gradient;
-  loops.add_positions = add_positions;
-  loops.position_gradient = position_gradient;
+  loop_of<&Backend::embedding>(loops) = embedding;
+  loop_of<&Backend::embedding_gradient>(loops) = embedding_gradient;
+  loop_of<&Backend::add_positions>(loops) = add_positions;
+  loop_of<&Backend::position_gradient>(loops) = position_gradient;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -9,6 +9,12 @@ namespace ptdp::PTDP_CPU_VARIANT {
 /// All of them.
 [[nodiscard]] const Loops& loops();
 
+/// The place of an operation in the table is filled by loop_of<&Backend::add>(loops) = add.
+template <auto kOperation>
+[[nodiscard]] auto& loop_of(Loops& loops) {
+  return static_cast<Loop<kOperation>&>(loops).function;
+}
+
 void add_elementwise_loops(Loops& loops);
 void add_dropout_loops(Loops& loops);
 void add_layer_norm_loops(Loops& loops);

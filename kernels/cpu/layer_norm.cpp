@@ -31,17 +31,16 @@ void norm_row(const T* x, const T* gamma, const T* beta, Accumulator<T> epsilon,
   *rstd = r;
 }
 
-void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y, Buffer mean,
-                Buffer rstd, std::int64_t rows) {
-  const std::int64_t h = gamma.size;
-  assert(x.size == rows * h && y.size == x.size && beta.size == h);
-  assert(mean.size == rows && rstd.size == rows);
-  visit_element_type(x.type, [&]<class T>(T) {
+void layer_norm(Backend&, const LayerNormCall& call) {
+  const std::int64_t h = call.gamma.size;
+  assert(call.x.size == call.rows * h && call.y.size == call.x.size && call.beta.size == h);
+  assert(call.mean.size == call.rows && call.rstd.size == call.rows);
+  visit_element_type(call.x.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      norm_row(elements<T>(x) + row * h, elements<T>(gamma), elements<T>(beta),
-               static_cast<Sum>(epsilon), elements<T>(y) + row * h, elements<Sum>(mean) + row,
-               elements<Sum>(rstd) + row, h);
+    for (std::int64_t row = 0; row < call.rows; ++row) {
+      norm_row(elements<T>(call.x) + row * h, elements<T>(call.gamma), elements<T>(call.beta),
+               static_cast<Sum>(call.epsilon), elements<T>(call.y) + row * h,
+               elements<Sum>(call.mean) + row, elements<Sum>(call.rstd) + row, h);
     }
   });
 }
@@ -67,24 +66,25 @@ void norm_row_backward(const T* dy, const T* x, const T* gamma, Accumulator<T> m
   }
 }
 
-void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma, Buffer dx,
-                         Buffer dgamma, Buffer dbeta, std::int64_t rows, Buffer scratch) {
-  const std::int64_t h = gamma.size;
-  assert(x.size == rows * h && dy.size == x.size && dx.size == x.size);
-  assert(dgamma.size == h && dbeta.size == h && mean.size == rows && rstd.size == rows);
-  visit_element_type(x.type, [&]<class T>(T) {
+void layer_norm_backward(Backend& memory, const LayerNormBackwardCall& call) {
+  const std::int64_t h = call.gamma.size;
+  assert(call.x.size == call.rows * h && call.dy.size == call.x.size);
+  assert(call.dx.size == call.x.size && call.dgamma.size == h && call.dbeta.size == h);
+  assert(call.mean.size == call.rows && call.rstd.size == call.rows);
+  const Tensor scratch(memory, call.dgamma.type, 4 * h);
+  visit_element_type(call.x.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    const T* const from = elements<T>(x);
-    const T* const gradient = elements<T>(dy);
-    const Sum* const m = elements<Sum>(mean);
-    const Sum* const r = elements<Sum>(rstd);
-    ColumnSums<Sum> of_gamma(h, elements<Sum>(scratch));
-    ColumnSums<Sum> of_beta(h, elements<Sum>(scratch) + 2 * h);
-    for (std::int64_t first = 0; first < rows; first += kRowBlock) {
-      const std::int64_t end = std::min(rows, first + kRowBlock);
+    const T* const from = elements<T>(call.x);
+    const T* const gradient = elements<T>(call.dy);
+    const Sum* const m = elements<Sum>(call.mean);
+    const Sum* const r = elements<Sum>(call.rstd);
+    ColumnSums<Sum> of_gamma(h, elements<Sum>(scratch.buffer()));
+    ColumnSums<Sum> of_beta(h, elements<Sum>(scratch.buffer()) + 2 * h);
+    for (std::int64_t first = 0; first < call.rows; first += kRowBlock) {
+      const std::int64_t end = std::min(call.rows, first + kRowBlock);
       for (std::int64_t row = first; row < end; ++row) {
-        norm_row_backward(gradient + row * h, from + row * h, elements<T>(gamma), m[row], r[row],
-                          elements<T>(dx) + row * h, h);
+        norm_row_backward(gradient + row * h, from + row * h, elements<T>(call.gamma), m[row],
+                          r[row], elements<T>(call.dx) + row * h, h);
       }
       of_gamma.add_block(first, end, [=](std::int64_t row, std::int64_t c) {
         return static_cast<Sum>(widen(gradient[row * h + c]) *
@@ -94,16 +94,16 @@ void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer g
         return static_cast<Sum>(widen(gradient[row * h + c]));
       });
     }
-    of_gamma.add_to(elements<Sum>(dgamma));
-    of_beta.add_to(elements<Sum>(dbeta));
+    of_gamma.add_to(elements<Sum>(call.dgamma));
+    of_beta.add_to(elements<Sum>(call.dbeta));
   });
 }
 
 }  // namespace
 
 void add_layer_norm_loops(Loops& loops) {
-  loops.layer_norm = layer_norm;
-  loops.layer_norm_backward = layer_norm_backward;
+  loop_of<&Backend::layer_norm>(loops) = layer_norm;
+  loop_of<&Backend::layer_norm_backward>(loops) = layer_norm_backward;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

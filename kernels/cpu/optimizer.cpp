@@ -9,7 +9,7 @@
 namespace ptdp::PTDP_CPU_VARIANT {
 namespace {
 
-void add_squares(Buffer x, Buffer total) {
+void add_squares(Backend&, Buffer x, Buffer total) {
   assert(total.size == 1);
   visit_element_type(x.type, [&]<class T>(T) {
     const T* const from = elements<T>(x);
@@ -47,22 +47,23 @@ void step(const AdamW& settings, Sum* theta, Sum* m, Sum* v, const Sum* gradient
   }
 }
 
-void adamw(const AdamW& settings, Buffer master, Buffer moment1, Buffer moment2, Buffer gradient,
-           Buffer weights) {
-  assert(moment1.size == master.size && moment2.size == master.size);
-  assert(gradient.size == master.size && weights.size == master.size);
-  visit_element_type(weights.type, [&]<class T>(T) {
+void adamw_slice(const AdamW& settings, const AdamWSlice& slice) {
+  const std::int64_t size = slice.master.size;
+  assert(slice.moment1.size == size && slice.moment2.size == size);
+  assert(slice.gradient.size == size && slice.weights.size == size);
+  visit_element_type(slice.weights.type, [&]<class T>(T) {
     using Sum = Accumulator<T>;
-    step(settings, elements<Sum>(master), elements<Sum>(moment1), elements<Sum>(moment2),
-         elements<Sum>(gradient), elements<T>(weights), master.size);
+    step(settings, elements<Sum>(slice.master), elements<Sum>(slice.moment1),
+         elements<Sum>(slice.moment2), elements<Sum>(slice.gradient), elements<T>(slice.weights),
+         size);
   });
 }
 
 }  // namespace
 
 void add_optimizer_loops(Loops& loops) {
-  loops.add_squares = add_squares;
-  loops.adamw = adamw;
+  loop_of<&Backend::add_squares>(loops) = add_squares;
+  loops.adamw_slice = adamw_slice;
 }
 
 }  // namespace ptdp::PTDP_CPU_VARIANT

@@ -56,7 +56,7 @@ void Products::multiply_by(ProductEngine engine, const Matmul& product, const Bu
   }
   if (product.k == 0) {
     if (!product.accumulates) {
-      loops_->fill(c, 0.0);
+      backend_->fill(c, 0.0);
     }
     return;
   }

@@ -80,19 +80,22 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once(kChunks))
   store_rows(sums, factors, first_query, head.rows_of_out(out));
 }
 
-}  // namespace
-
-void attention(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out,
-               Buffer log_sum) {
+void attention(const Queue& queue, const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) {
   check_head_size(shape);
   if (qkv.empty()) {
     return;
   }
   visit_working_type(qkv.type, [&]<class T>(T) {
     const auto kernel = shape.head_size <= 2 * kTile ? attend<T, 2> : attend<T, 4>;
-    launch(stream, grid_of_tiles(shape), kernel, AttentionCall(shape), elements<T>(qkv),
+    launch(queue.stream, grid_of_tiles(shape), kernel, AttentionCall(shape), elements<T>(qkv),
            elements<T>(out), elements<float>(log_sum));
   });
+}
+
+}  // namespace
+
+void add_attention_kernels(Kernels& kernels) {
+  kernel_of<&Backend::attention>(kernels) = attention;
 }
 
 }  // namespace ptdp::cuda

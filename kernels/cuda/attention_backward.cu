@@ -153,34 +153,36 @@ std::int64_t bytes_of_dq(const Attention& shape, DataType type) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-}  // namespace
-
-std::int64_t attention_backward_scratch(const Attention& shape, DataType type) {
-  return bytes_of_dq(shape, type) +
-         shape.seq_length * shape.batch * shape.heads * bytes_of(DataType::kFloat32);
-}
-
-void attention_backward(cudaStream_t stream, const Attention& shape, Buffer qkv, Buffer out,
-                        Buffer log_sum, Buffer dout, Buffer dqkv, void* scratch) {
+void attention_backward(const Queue& queue, const Attention& shape, Buffer qkv, Buffer out,
+                        Buffer log_sum, Buffer dout, Buffer dqkv) {
   check_head_size(shape);
   if (qkv.empty()) {
     return;
   }
+  const std::int64_t dq_bytes = bytes_of_dq(shape, qkv.type);
+  const std::int64_t rows = shape.seq_length * shape.batch * shape.heads;
+  const Tensor scratch = queue.scratch(dq_bytes + rows * bytes_of(DataType::kFloat32));
+  auto* const memory = static_cast<std::byte*>(scratch.buffer().data);
   visit_working_type(qkv.type, [&]<class T>(T) {
     const AttentionCall call(shape);
     const Grid grid = grid_of_tiles(shape);
     const BackwardInputs<T> inputs = {elements<T>(qkv), elements<T>(out), elements<T>(dout),
                                       elements<float>(log_sum)};
-    auto* const dq = static_cast<T*>(scratch);
-    auto* const inner =
-        reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + bytes_of_dq(shape, qkv.type));
+    auto* const dq = reinterpret_cast<T*>(memory);
+    auto* const inner = reinterpret_cast<float*>(memory + dq_bytes);
     const bool is_narrow = shape.head_size <= 2 * kTile;
-    launch(stream, grid, is_narrow ? query_gradients<T, 2> : query_gradients<T, 4>, call, inputs,
-           dq, inner);
-    launch(stream, grid, is_narrow ? key_gradients<T, 2> : key_gradients<T, 4>, call, inputs, inner,
-           elements<T>(dqkv));
-    queue_store_queries(stream, shape, dq, elements<T>(dqkv), out.size);
+    launch(queue.stream, grid, is_narrow ? query_gradients<T, 2> : query_gradients<T, 4>, call,
+           inputs, dq, inner);
+    launch(queue.stream, grid, is_narrow ? key_gradients<T, 2> : key_gradients<T, 4>, call, inputs,
+           inner, elements<T>(dqkv));
+    queue_store_queries(queue.stream, shape, dq, elements<T>(dqkv), out.size);
   });
+}
+
+}  // namespace
+
+void add_attention_backward_kernels(Kernels& kernels) {
+  kernel_of<&Backend::attention_backward>(kernels) = attention_backward;
 }
 
 }  // namespace ptdp::cuda

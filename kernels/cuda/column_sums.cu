@@ -112,21 +112,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-}  // namespace
-
-std::int64_t column_sum_scratch(std::int64_t rows, std::int64_t width) {
-  return row_chunks(rows, width).count * width;
-}
-
-void bias_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, std::int64_t rows,
-                   Buffer scratch) {
+void bias_gradient(const Queue& queue, Buffer dy, Buffer gradient, std::int64_t rows) {
   const std::int64_t width = gradient.size;
   assert(dy.size == rows * width && gradient.type == accumulator_of(dy.type));
-  assert(scratch.size >= column_sum_scratch(rows, width));
   if (dy.empty()) {
     return;
   }
   const RowChunks chunks = row_chunks(rows, width);
+  const Tensor scratch(queue.memory, gradient.type, chunks.count * width);
   auto* const sums = elements<float>(scratch);
   visit_working_type(dy.type, [&]<class T>(T) {
     const T* const x = elements<T>(dy);
@@ -136,12 +129,19 @@ void bias_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, std::int64_t
           const std::int64_t column_blocks = (width + columns_of_block - 1) / columns_of_block;
           const Grid grid{.blocks = dim3(static_cast<unsigned>(column_blocks),
                                          static_cast<unsigned>(chunks.count))};
-          launch(stream, grid, chunk_sums_kernel<T, kSize>, x, rows, width, chunks.rows_each, sums);
+          launch(queue.stream, grid, chunk_sums_kernel<T, kSize>, x, rows, width, chunks.rows_each,
+                 sums);
         });
   });
   const Grid grid{.blocks = static_cast<unsigned>((width + kWarp - 1) / kWarp)};
-  launch(stream, grid, add_chunk_sums_kernel, static_cast<const float*>(sums), chunks.count, width,
-         elements<float>(gradient));
+  launch(queue.stream, grid, add_chunk_sums_kernel, static_cast<const float*>(sums), chunks.count,
+         width, elements<float>(gradient));
+}
+
+}  // namespace
+
+void add_column_sum_kernels(Kernels& kernels) {
+  kernel_of<&Backend::bias_gradient>(kernels) = bias_gradient;
 }
 
 }  // namespace ptdp::cuda

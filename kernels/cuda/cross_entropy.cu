@@ -170,43 +170,52 @@ struct Loss {
   }
 };
 
-}  // namespace
-
-void row_maxima(cudaStream_t stream, Buffer logits, const VocabShard& shard, Buffer maxima,
+void row_maxima(const Queue& queue, Buffer logits, const VocabShard& shard, Buffer maxima,
                 std::int64_t rows) {
   assert(maxima.size == rows);
   for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
-    launch(stream, grid, maxima_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
+    launch(queue.stream, grid, maxima_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
            elements<float>(maxima));
   });
 }
 
-void softmax_sums(cudaStream_t stream, Buffer logits, const VocabShard& shard, Buffer targets,
+void softmax_sums(const Queue& queue, Buffer logits, const VocabShard& shard, Buffer targets,
                   Buffer maxima, Buffer sums, std::int64_t rows) {
   assert(maxima.size == rows && sums.size == 2 * rows && targets.size == rows);
   for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
     const RowFigures figures{elements<std::int32_t>(targets), elements<float>(maxima),
                              elements<float>(sums)};
-    launch(stream, grid, sums_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
+    launch(queue.stream, grid, sums_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
            figures);
   });
 }
 
-void add_losses(cudaStream_t stream, Buffer sums, Buffer total, std::int64_t rows, Buffer scratch) {
+void add_losses(const Queue& queue, Buffer sums, Buffer total, std::int64_t rows) {
   assert(sums.size == 2 * rows && total.size == 1);
-  add_total(stream, Loss{elements<float>(sums), rows}, rows, total, scratch);
+  const Tensor scratch(queue.memory, DataType::kFloat64, num_parts(rows));
+  add_total(queue.stream, Loss{elements<float>(sums), rows}, rows, total, scratch);
 }
 
-void cross_entropy_backward(cudaStream_t stream, Buffer logits, const VocabShard& shard,
-                            Buffer targets, Buffer maxima, Buffer sums, double scale,
-                            std::int64_t rows) {
-  assert(maxima.size == rows && sums.size == 2 * rows && targets.size == rows);
-  for_rows(logits, shard, rows, [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
-    const RowFigures figures{elements<std::int32_t>(targets), elements<float>(maxima),
-                             elements<float>(sums)};
-    launch(stream, grid, gradients_of_rows<T, IsAligned::value>, rows_of<T>(logits, shard, rows),
-           figures, static_cast<float>(scale));
-  });
+void cross_entropy_backward(const Queue& queue, const CrossEntropyBackwardCall& call) {
+  assert(call.maxima.size == call.rows && call.sums.size == 2 * call.rows &&
+         call.targets.size == call.rows);
+  for_rows(call.logits, call.shard, call.rows,
+           [&]<class T, class IsAligned>(T, IsAligned, const Grid& grid) {
+             const RowFigures figures{elements<std::int32_t>(call.targets),
+                                      elements<float>(call.maxima), elements<float>(call.sums)};
+             launch(queue.stream, grid, gradients_of_rows<T, IsAligned::value>,
+                    rows_of<T>(call.logits, call.shard, call.rows), figures,
+                    static_cast<float>(call.scale));
+           });
+}
+
+}  // namespace
+
+void add_cross_entropy_kernels(Kernels& kernels) {
+  kernel_of<&Backend::row_maxima>(kernels) = row_maxima;
+  kernel_of<&Backend::softmax_sums>(kernels) = softmax_sums;
+  kernel_of<&Backend::add_losses>(kernels) = add_losses;
+  kernel_of<&Backend::cross_entropy_backward>(kernels) = cross_entropy_backward;
 }
 
 }  // namespace ptdp::cuda

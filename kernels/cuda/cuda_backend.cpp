@@ -54,7 +54,21 @@ std::int64_t steady_nanoseconds() {
       .count();
 }
 
-class CudaBackend final : public Backend {
+cuda::Kernels all_kernels() {
+  cuda::Kernels kernels;
+  cuda::add_elementwise_kernels(kernels);
+  cuda::add_column_sum_kernels(kernels);
+  cuda::add_dropout_kernels(kernels);
+  cuda::add_layer_norm_kernels(kernels);
+  cuda::add_attention_kernels(kernels);
+  cuda::add_attention_backward_kernels(kernels);
+  cuda::add_embedding_kernels(kernels);
+  cuda::add_cross_entropy_kernels(kernels);
+  cuda::add_optimizer_kernels(kernels);
+  return kernels;
+}
+
+class CudaBackend final : public ForwardingBackend<CudaBackend> {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
@@ -153,126 +167,26 @@ class CudaBackend final : public Backend {
     copy_bytes(from.data, to, from.bytes(), cudaMemcpyDeviceToHost);
     PTDP_CUDA_CHECK(cudaStreamSynchronize(stream()));
   }
-  void convert(Buffer from, Buffer to) override { cuda::convert(stream(), from, to); }
-  void fill(Buffer x, double value) override { cuda::fill(stream(), x, value); }
 
-  // --- element by element ---
-
-  void add(Buffer x, Buffer to) override { cuda::add(stream(), x, to); }
-  void maximum(Buffer x, Buffer to) override { cuda::maximum(stream(), x, to); }
-  void scale(Buffer x, double factor) override { cuda::scale(stream(), x, factor); }
-  void add_bias(Buffer x, Buffer bias, std::int64_t rows) override {
-    cuda::add_bias(stream(), x, bias, rows);
-  }
-  void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override {
-    const Tensor scratch(*this, gradient.type, cuda::column_sum_scratch(rows, gradient.size));
-    cuda::bias_gradient(stream(), dy, gradient, rows, scratch);
-  }
-  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override {
-    cuda::bias_gelu(stream(), x, bias, y, rows);
-  }
-  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override {
-    cuda::gelu_backward(stream(), x, dy, dx);
-  }
-  void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
-                        const TokenRange& range, Buffer y, std::int64_t rows) override {
-    cuda::bias_dropout_add(stream(), x, bias, residual, dropout, range, y, rows);
-  }
-  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
-                        std::int64_t rows) override {
-    cuda::dropout_backward(stream(), dy, dropout, range, dx, rows);
-  }
-
-  // --- products ---
+  // --- what libraries do ---
 
   void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
     products_.multiply(stream(), {product, a, b, c});
   }
-
-  // --- layer norm ---
-
-  void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y, Buffer mean,
-                  Buffer rstd, std::int64_t rows) override {
-    cuda::layer_norm(stream(), x, gamma, beta, epsilon, y, mean, rstd, rows);
-  }
-  void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma, Buffer dx,
-                           Buffer dgamma, Buffer dbeta, std::int64_t rows) override {
-    const Tensor scratch(*this, dgamma.type, cuda::layer_norm_backward_scratch(rows, gamma.size));
-    cuda::layer_norm_backward(stream(), dy, x, mean, rstd, gamma, dx, dgamma, dbeta, rows, scratch);
-  }
-
-  // --- attention ---
-
   void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override {
     if (is_fused(shape, qkv.type)) {
       fused_attention_.forward(stream(), shape, qkv, out, log_sum);
     } else {
-      cuda::attention(stream(), shape, qkv, out, log_sum);
+      ForwardingBackend::attention(shape, qkv, out, log_sum);
     }
   }
   void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
                           Buffer dout, Buffer dqkv) override {
     if (is_fused(shape, qkv.type)) {
       fused_attention_.backward(stream(), shape, qkv, out, log_sum, dout, dqkv);
-      return;
+    } else {
+      ForwardingBackend::attention_backward(shape, qkv, out, log_sum, dout, dqkv);
     }
-    const Tensor memory = scratch_of(cuda::attention_backward_scratch(shape, qkv.type));
-    cuda::attention_backward(stream(), shape, qkv, out, log_sum, dout, dqkv, memory.buffer().data);
-  }
-
-  // --- embedding ---
-
-  void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override {
-    cuda::embedding(stream(), ids, table, first, out);
-  }
-  void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) override {
-    if (ids.empty()) {
-      return;
-    }
-    const Tensor memory =
-        scratch_of(cuda::embedding_gradient_scratch(ids.size, dy.size / ids.size));
-    cuda::embedding_gradient(stream(), ids, dy, first, gradient, memory.buffer().data);
-  }
-  void add_positions(Buffer x, Buffer positions, const TokenRange& range,
-                     std::int64_t rows) override {
-    cuda::add_positions(stream(), x, positions, range, rows);
-  }
-  void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
-                         std::int64_t rows) override {
-    cuda::position_gradient(stream(), dy, gradient, range, rows);
-  }
-
-  // --- cross-entropy ---
-
-  void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
-                  std::int64_t rows) override {
-    cuda::row_maxima(stream(), logits, shard, maxima, rows);
-  }
-  void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                    Buffer sums, std::int64_t rows) override {
-    cuda::softmax_sums(stream(), logits, shard, targets, maxima, sums, rows);
-  }
-  void add_losses(Buffer sums, Buffer total, std::int64_t rows) override {
-    const Tensor scratch(*this, DataType::kFloat64, cuda::total_scratch(rows));
-    cuda::add_losses(stream(), sums, total, rows, scratch);
-  }
-  void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                              Buffer sums, double scale, std::int64_t rows) override {
-    cuda::cross_entropy_backward(stream(), logits, shard, targets, maxima, sums, scale, rows);
-  }
-
-  // --- optimizer and initial values ---
-
-  void add_squares(Buffer x, Buffer total) override {
-    const Tensor scratch(*this, DataType::kFloat64, cuda::total_scratch(x.size));
-    cuda::add_squares(stream(), x, total, scratch);
-  }
-  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override {
-    cuda::adamw(stream(), settings, slices);
-  }
-  void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
-                   double deviation) override {
-    cuda::fill_normal(stream(), x, block, key, deviation);
   }
 
  protected:
@@ -298,6 +212,13 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  friend class ForwardingBackend<CudaBackend>;
+  template <auto kOperation, class... Arguments>
+  void run(const Arguments&... arguments) {
+    static_cast<const cuda::Kernel<kOperation>&>(kernels_).function({stream(), *this},
+                                                                    arguments...);
+  }
+
   [[nodiscard]] cudaStream_t stream() const { return lanes_[lane_in_use]; }
 
   [[nodiscard]] bool is_fused(const Attention& shape, DataType type) {
@@ -309,12 +230,6 @@ class CudaBackend final : public Backend {
       options_.on_note("attention by own kernels, several times slower than cuDNN's: " + refusal);
     }
     return refusal.empty();
-  }
-
-  /// Aligned memory of so many bytes.
-  [[nodiscard]] Tensor scratch_of(std::int64_t bytes) {
-    constexpr std::int64_t word = bytes_of(DataType::kInt32);
-    return {*this, DataType::kInt32, (bytes + word - 1) / word};
   }
 
   void copy_bytes(const void* from, void* to, std::int64_t bytes, cudaMemcpyKind kind) {
@@ -340,6 +255,7 @@ class CudaBackend final : public Backend {
   };
 
   CudaOptions options_;
+  const cuda::Kernels kernels_ = all_kernels();
   Selected selected_{options_.device};
   std::shared_ptr<cuda::EventPool> events_;
   Lanes lanes_;

@@ -88,45 +88,48 @@ struct DropoutBody {
   }
 };
 
-}  // namespace
-
-void bias_dropout_add(cudaStream_t stream, Buffer x, Buffer bias, Buffer residual,
-                      const Dropout& dropout, const TokenRange& range, Buffer y,
-                      std::int64_t rows) {
-  if (x.empty()) {
+void bias_dropout_add(const Queue& queue, const BiasDropoutAddCall& call) {
+  if (call.x.empty()) {
     return;
   }
-  const std::int64_t width = x.size / rows;
-  assert(x.size == y.size && x.size == rows * width);
-  assert(bias.empty() || bias.size == width);
-  assert(residual.empty() || residual.size == x.size);
-  assert(rows < (std::int64_t{1} << 31U) && range.batch < (std::int64_t{1} << 31U));
-  const Mask mask{.keys = philox_keys(dropout.key),
-                  .threshold = dropout_threshold(dropout.probability),
-                  .kept = static_cast<float>(1.0 / (1.0 - dropout.probability))};
-  visit_working_type(x.type, [&]<class T>(T) {
-    const T* const b = bias.empty() ? nullptr : elements<T>(bias);
-    const T* const r = residual.empty() ? nullptr : elements<T>(residual);
+  const std::int64_t width = call.x.size / call.rows;
+  assert(call.x.size == call.y.size && call.x.size == call.rows * width);
+  assert(call.bias.empty() || call.bias.size == width);
+  assert(call.residual.empty() || call.residual.size == call.x.size);
+  assert(call.rows < (std::int64_t{1} << 31U) && call.range.batch < (std::int64_t{1} << 31U));
+  const Mask mask{.keys = philox_keys(call.dropout.key),
+                  .threshold = dropout_threshold(call.dropout.probability),
+                  .kept = static_cast<float>(1.0 / (1.0 - call.dropout.probability))};
+  visit_working_type(call.x.type, [&]<class T>(T) {
+    const T* const b = call.bias.empty() ? nullptr : elements<T>(call.bias);
+    const T* const r = call.residual.empty() ? nullptr : elements<T>(call.residual);
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
       const auto launch_body = [&]<bool kDrops>(std::bool_constant<kDrops>) {
-        launch_matrix(
-            stream,
-            DropoutBody<T, kSize, kDrops>{elements<T>(x), b, r, elements<T>(y), mask, range, width},
-            rows, width / kSize);
+        launch_matrix(queue.stream,
+                      DropoutBody<T, kSize, kDrops>{elements<T>(call.x), b, r, elements<T>(call.y),
+                                                    mask, call.range, width},
+                      call.rows, width / kSize);
       };
-      if (dropout.probability > 0.0) {
+      if (call.dropout.probability > 0.0) {
         launch_body(std::true_type());
       } else {
         launch_body(std::false_type());
       }
     };
-    visit_vector_size<T>(width, are_aligned(16, x.data, b, r, y.data), launch_with);
+    visit_vector_size<T>(width, are_aligned(16, call.x.data, b, r, call.y.data), launch_with);
   });
 }
 
-void dropout_backward(cudaStream_t stream, Buffer dy, const Dropout& dropout,
+void dropout_backward(const Queue& queue, Buffer dy, const Dropout& dropout,
                       const TokenRange& range, Buffer dx, std::int64_t rows) {
-  bias_dropout_add(stream, dy, {}, {}, dropout, range, dx, rows);
+  bias_dropout_add(queue, {.x = dy, .dropout = dropout, .range = range, .y = dx, .rows = rows});
+}
+
+}  // namespace
+
+void add_dropout_kernels(Kernels& kernels) {
+  kernel_of<&Backend::bias_dropout_add>(kernels) = bias_dropout_add;
+  kernel_of<&Backend::dropout_backward>(kernels) = dropout_backward;
 }
 
 }  // namespace ptdp::cuda

@@ -232,78 +232,90 @@ void launch_bias(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int6
   });
 }
 
-}  // namespace
-
-void convert(cudaStream_t stream, Buffer from, Buffer to) {
+void convert(const Queue& queue, Buffer from, Buffer to) {
   assert(from.size == to.size);
   visit_floating_type(from.type, [&]<class From>(From) {
     visit_floating_type(to.type, [&]<class To>(To) {
-      launch_map(stream, Conversion<From, To>{}, to.size, elements<To>(to),
+      launch_map(queue.stream, Conversion<From, To>{}, to.size, elements<To>(to),
                  static_cast<const From*>(elements<From>(from)));
     });
   });
 }
 
-void fill(cudaStream_t stream, Buffer x, double value) {
+void fill(const Queue& queue, Buffer x, double value) {
   if (x.empty()) {
     return;
   }
   if (value == 0.0 && !std::signbit(value)) {
-    PTDP_CUDA_CHECK(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.bytes()), stream));
+    PTDP_CUDA_CHECK(cudaMemsetAsync(x.data, 0, static_cast<std::size_t>(x.bytes()), queue.stream));
     return;
   }
   visit_any_element_type(x.type, [&]<class T>(T) {
-    launch_map(stream, Constant<T>{element_of<T>(value)}, x.size, elements<T>(x));
+    launch_map(queue.stream, Constant<T>{element_of<T>(value)}, x.size, elements<T>(x));
   });
 }
 
-void add(cudaStream_t stream, Buffer x, Buffer to) {
+void add(const Queue& queue, Buffer x, Buffer to) {
   assert(x.size == to.size && x.type == to.type);
   visit_any_element_type(x.type, [&]<class T>(T) {
     T* const sum = elements<T>(to);
-    launch_map(stream, SumOfTwo<T>{}, x.size, sum, static_cast<const T*>(elements<T>(x)),
+    launch_map(queue.stream, SumOfTwo<T>{}, x.size, sum, static_cast<const T*>(elements<T>(x)),
                static_cast<const T*>(sum));
   });
 }
 
-void maximum(cudaStream_t stream, Buffer x, Buffer to) {
+void maximum(const Queue& queue, Buffer x, Buffer to) {
   assert(x.size == to.size && x.type == to.type);
   visit_any_element_type(x.type, [&]<class T>(T) {
     T* const most = elements<T>(to);
-    launch_map(stream, LargerOfTwo<T>{}, x.size, most, static_cast<const T*>(elements<T>(x)),
+    launch_map(queue.stream, LargerOfTwo<T>{}, x.size, most, static_cast<const T*>(elements<T>(x)),
                static_cast<const T*>(most));
   });
 }
 
-void scale(cudaStream_t stream, Buffer x, double factor) {
+void scale(const Queue& queue, Buffer x, double factor) {
   visit_floating_type(x.type, [&]<class T>(T) {
     T* const to = elements<T>(x);
-    launch_map(stream, Multiple<T>{static_cast<Accumulator<T>>(factor)}, x.size, to,
+    launch_map(queue.stream, Multiple<T>{static_cast<Accumulator<T>>(factor)}, x.size, to,
                static_cast<const T*>(to));
   });
 }
 
-void add_bias(cudaStream_t stream, Buffer x, Buffer bias, std::int64_t rows) {
-  launch_bias(stream, x, bias, {}, rows);
+void add_bias(const Queue& queue, Buffer x, Buffer bias, std::int64_t rows) {
+  launch_bias(queue.stream, x, bias, {}, rows);
 }
 
-void bias_gelu(cudaStream_t stream, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
+void bias_gelu(const Queue& queue, Buffer x, Buffer bias, Buffer y, std::int64_t rows) {
   assert(x.size == y.size);
   if (!bias.empty()) {
-    launch_bias(stream, x, bias, y, rows);
+    launch_bias(queue.stream, x, bias, y, rows);
     return;
   }
   visit_working_type(x.type, [&]<class T>(T) {
-    launch_map(stream, Gelu<T>{}, x.size, elements<T>(y), static_cast<const T*>(elements<T>(x)));
+    launch_map(queue.stream, Gelu<T>{}, x.size, elements<T>(y),
+               static_cast<const T*>(elements<T>(x)));
   });
 }
 
-void gelu_backward(cudaStream_t stream, Buffer x, Buffer dy, Buffer dx) {
+void gelu_backward(const Queue& queue, Buffer x, Buffer dy, Buffer dx) {
   assert(x.size == dy.size && x.size == dx.size);
   visit_working_type(x.type, [&]<class T>(T) {
-    launch_map(stream, GeluBackward<T>{}, x.size, elements<T>(dx),
+    launch_map(queue.stream, GeluBackward<T>{}, x.size, elements<T>(dx),
                static_cast<const T*>(elements<T>(x)), static_cast<const T*>(elements<T>(dy)));
   });
+}
+
+}  // namespace
+
+void add_elementwise_kernels(Kernels& kernels) {
+  kernel_of<&Backend::convert>(kernels) = convert;
+  kernel_of<&Backend::fill>(kernels) = fill;
+  kernel_of<&Backend::add>(kernels) = add;
+  kernel_of<&Backend::maximum>(kernels) = maximum;
+  kernel_of<&Backend::scale>(kernels) = scale;
+  kernel_of<&Backend::add_bias>(kernels) = add_bias;
+  kernel_of<&Backend::bias_gelu>(kernels) = bias_gelu;
+  kernel_of<&Backend::gelu_backward>(kernels) = gelu_backward;
 }
 
 }  // namespace ptdp::cuda

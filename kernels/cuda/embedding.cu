@@ -256,6 +256,7 @@ struct ScratchParts {
         pieces(aligned(2 * num_ranges(rows) * width * bytes_of(DataType::kFloat32))),
         sorting(aligned(sort_by_key_scratch(rows))) {}
 
+  [[nodiscard]] std::int64_t size() const { return 4 * numbers + pieces + sorting; }
   [[nodiscard]] static std::int64_t aligned(std::int64_t bytes) {
     constexpr std::int64_t alignment = 256;
     return (bytes + alignment - 1) / alignment * alignment;
@@ -285,9 +286,7 @@ SortedRows sort_rows(cudaStream_t stream, Buffer ids, std::int64_t first, std::i
   return {list(2), list(3), ids.size, num_entries, width};
 }
 
-}  // namespace
-
-void embedding(cudaStream_t stream, Buffer ids, Buffer table, std::int64_t first, Buffer out) {
+void embedding(const Queue& queue, Buffer ids, Buffer table, std::int64_t first, Buffer out) {
   if (out.empty()) {
     return;
   }
@@ -296,7 +295,7 @@ void embedding(cudaStream_t stream, Buffer ids, Buffer table, std::int64_t first
   visit_working_type(out.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
       launch_matrix(
-          stream,
+          queue.stream,
           LookupBody<T, kSize>{elements<std::int32_t>(ids), elements<T>(table), elements<T>(out),
                                first, table.size / width, width / kSize},
           ids.size, width / kSize);
@@ -305,22 +304,20 @@ void embedding(cudaStream_t stream, Buffer ids, Buffer table, std::int64_t first
   });
 }
 
-std::int64_t embedding_gradient_scratch(std::int64_t rows, std::int64_t width) {
-  const ScratchParts parts(rows, width);
-  return 4 * parts.numbers + parts.pieces + parts.sorting;
-}
-
-void embedding_gradient(cudaStream_t stream, Buffer ids, Buffer dy, std::int64_t first,
-                        Buffer gradient, void* scratch) {
+void embedding_gradient(const Queue& queue, Buffer ids, Buffer dy, std::int64_t first,
+                        Buffer gradient) {
   if (dy.empty()) {
     return;
   }
   const std::int64_t width = dy.size / ids.size;
   assert(dy.size == ids.size * width && gradient.size % width == 0);
   assert(ids.size < (std::int64_t{1} << 31U) && gradient.type == accumulator_of(dy.type));
-  auto* const memory = static_cast<std::byte*>(scratch);
-  const SortedRows sorted = sort_rows(stream, ids, first, gradient.size / width, width, memory);
-  auto* const pieces = reinterpret_cast<float*>(memory + 4 * ScratchParts(ids.size, width).numbers);
+  const ScratchParts parts(ids.size, width);
+  const Tensor scratch = queue.scratch(parts.size());
+  auto* const memory = static_cast<std::byte*>(scratch.buffer().data);
+  const SortedRows sorted =
+      sort_rows(queue.stream, ids, first, gradient.size / width, width, memory);
+  auto* const pieces = reinterpret_cast<float*>(memory + 4 * parts.numbers);
   auto* const to = elements<float>(gradient);
   visit_working_type(dy.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
@@ -328,8 +325,8 @@ void embedding_gradient(cudaStream_t stream, Buffer ids, Buffer dy, std::int64_t
       const Grid grid{
           .blocks = dim3(static_cast<unsigned>(ScratchParts::num_ranges(ids.size)),
                          static_cast<unsigned>((width + columns_of_block - 1) / columns_of_block))};
-      launch(stream, grid, sum_pieces_kernel<T, kSize>, sorted, elements<T>(dy), to, pieces);
-      launch(stream, grid, add_pieces_kernel<kSize>, sorted, pieces, to);
+      launch(queue.stream, grid, sum_pieces_kernel<T, kSize>, sorted, elements<T>(dy), to, pieces);
+      launch(queue.stream, grid, add_pieces_kernel<kSize>, sorted, pieces, to);
     };
     if (width % kGradientVector == 0 && are_aligned(16, to) &&
         are_aligned(kGradientVector * sizeof(T), dy.data)) {
@@ -340,7 +337,7 @@ void embedding_gradient(cudaStream_t stream, Buffer ids, Buffer dy, std::int64_t
   });
 }
 
-void add_positions(cudaStream_t stream, Buffer x, Buffer positions, const TokenRange& range,
+void add_positions(const Queue& queue, Buffer x, Buffer positions, const TokenRange& range,
                    std::int64_t rows) {
   if (x.empty()) {
     return;
@@ -351,7 +348,7 @@ void add_positions(cudaStream_t stream, Buffer x, Buffer positions, const TokenR
   visit_working_type(x.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
       launch_matrix(
-          stream,
+          queue.stream,
           PositionBody<T, kSize>{elements<T>(x), elements<T>(positions), range.first_position,
                                  static_cast<std::uint32_t>(range.batch), width / kSize},
           rows, width / kSize);
@@ -360,7 +357,7 @@ void add_positions(cudaStream_t stream, Buffer x, Buffer positions, const TokenR
   });
 }
 
-void position_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, const TokenRange& range,
+void position_gradient(const Queue& queue, Buffer dy, Buffer gradient, const TokenRange& range,
                        std::int64_t rows) {
   if (dy.empty()) {
     return;
@@ -373,7 +370,7 @@ void position_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, const To
   visit_working_type(dy.type, [&]<class T>(T) {
     const auto launch_with = [&]<int kSize>(std::integral_constant<int, kSize>) {
       launch_matrix(
-          stream,
+          queue.stream,
           PositionGradientBody<T, kSize>{elements<T>(dy), to, rows, range.batch, width / kSize},
           num_positions, width / kSize);
     };
@@ -384,6 +381,15 @@ void position_gradient(cudaStream_t stream, Buffer dy, Buffer gradient, const To
       launch_with(std::integral_constant<int, 1>());
     }
   });
+}
+
+}  // namespace
+
+void add_embedding_kernels(Kernels& kernels) {
+  kernel_of<&Backend::embedding>(kernels) = embedding;
+  kernel_of<&Backend::embedding_gradient>(kernels) = embedding_gradient;
+  kernel_of<&Backend::add_positions>(kernels) = add_positions;
+  kernel_of<&Backend::position_gradient>(kernels) = position_gradient;
 }
 
 }  // namespace ptdp::cuda

@@ -304,63 +304,68 @@ void for_width(std::int64_t width, bool is_aligned, bool is_holdable, const Issu
   }
 }
 
-}  // namespace
-
-void layer_norm(cudaStream_t stream, Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y,
-                Buffer mean, Buffer rstd, std::int64_t rows) {
-  const NormShape shape{rows, gamma.size};
-  assert(x.size == rows * shape.width && y.size == x.size && beta.size == shape.width);
-  assert(mean.size == rows && rstd.size == rows);
-  if (x.empty()) {
+void layer_norm(const Queue& queue, const LayerNormCall& call) {
+  const NormShape shape{call.rows, call.gamma.size};
+  assert(call.x.size == call.rows * shape.width && call.y.size == call.x.size &&
+         call.beta.size == shape.width);
+  assert(call.mean.size == call.rows && call.rstd.size == call.rows);
+  if (call.x.empty()) {
     return;
   }
-  visit_working_type(x.type, [&]<class T>(T) {
-    const Norm<T> norm{
-        elements<T>(x),        elements<T>(gamma),    elements<T>(beta),          elements<T>(y),
-        elements<float>(mean), elements<float>(rstd), static_cast<float>(epsilon)};
+  visit_working_type(call.x.type, [&]<class T>(T) {
+    const Norm<T> norm{elements<T>(call.x),
+                       elements<T>(call.gamma),
+                       elements<T>(call.beta),
+                       elements<T>(call.y),
+                       elements<float>(call.mean),
+                       elements<float>(call.rstd),
+                       static_cast<float>(call.epsilon)};
     const bool is_aligned = has_aligned_rows<T>(shape.width, norm.x, norm.gamma, norm.beta, norm.y);
     const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
       const auto kernel = norm_rows<T, Held::value, IsAligned::value>;
-      launch(stream, row_grid(rows, threads), kernel, norm, shape);
+      launch(queue.stream, row_grid(call.rows, threads), kernel, norm, shape);
     };
     for_width<T, 4>(shape.width, is_aligned, /*is_holdable=*/true, issue);
   });
 }
 
-std::int64_t layer_norm_backward_scratch(std::int64_t rows, std::int64_t width) {
-  return 2 * num_norm_blocks(rows, width) * width;
-}
-
-void layer_norm_backward(cudaStream_t stream, Buffer dy, Buffer x, Buffer mean, Buffer rstd,
-                         Buffer gamma, Buffer dx, Buffer dgamma, Buffer dbeta, std::int64_t rows,
-                         Buffer scratch) {
-  const NormShape shape{rows, gamma.size};
-  assert(x.size == rows * shape.width && dy.size == x.size && dx.size == x.size);
-  assert(dgamma.size == shape.width && dbeta.size == shape.width);
-  assert(mean.size == rows && rstd.size == rows);
-  assert(scratch.size >= layer_norm_backward_scratch(rows, shape.width));
-  if (x.empty()) {
+void layer_norm_backward(const Queue& queue, const LayerNormBackwardCall& call) {
+  const NormShape shape{call.rows, call.gamma.size};
+  assert(call.x.size == call.rows * shape.width && call.dy.size == call.x.size &&
+         call.dx.size == call.x.size);
+  assert(call.dgamma.size == shape.width && call.dbeta.size == shape.width);
+  assert(call.mean.size == call.rows && call.rstd.size == call.rows);
+  if (call.x.empty()) {
     return;
   }
-  const std::int64_t blocks = num_norm_blocks(rows, shape.width);
-  visit_working_type(x.type, [&]<class T>(T) {
-    const NormGradient<T> norm{elements<T>(dy),         elements<T>(x),     elements<float>(mean),
-                               elements<float>(rstd),   elements<T>(gamma), elements<T>(dx),
+  const std::int64_t blocks = num_norm_blocks(call.rows, shape.width);
+  const Tensor scratch(queue.memory, call.dgamma.type, 2 * blocks * shape.width);
+  visit_working_type(call.x.type, [&]<class T>(T) {
+    const NormGradient<T> norm{elements<T>(call.dy),       elements<T>(call.x),
+                               elements<float>(call.mean), elements<float>(call.rstd),
+                               elements<T>(call.gamma),    elements<T>(call.dx),
                                elements<float>(scratch)};
     const bool is_aligned = has_aligned_rows<T>(shape.width, norm.dy, norm.x, norm.gamma, norm.dx);
     const std::int64_t shared = 2 * shape.width * bytes_of(DataType::kFloat32);
     const auto issue = [&]<class Held, class IsAligned>(Held, IsAligned, int threads) {
       const auto kernel = norm_rows_backward<T, Held::value, IsAligned::value>;
       const Grid grid{static_cast<unsigned>(blocks), threads, Held::value > 0 ? shared : 0};
-      launch(stream, grid, kernel, norm, shape);
+      launch(queue.stream, grid, kernel, norm, shape);
     };
     for_width<T, 3>(shape.width, is_aligned, shared <= kMostShared, issue);
   });
   const auto groups = static_cast<unsigned>((shape.width + kWarp - 1) / kWarp);
   const int threads = kWarp * static_cast<int>(std::min<std::int64_t>(blocks, kWarp));
-  launch(stream, Grid{.blocks = dim3(groups, 2), .threads = threads}, add_norm_parts,
-         elements<float>(scratch), blocks, shape.width, elements<float>(dgamma),
-         elements<float>(dbeta));
+  launch(queue.stream, Grid{.blocks = dim3(groups, 2), .threads = threads}, add_norm_parts,
+         elements<float>(scratch), blocks, shape.width, elements<float>(call.dgamma),
+         elements<float>(call.dbeta));
+}
+
+}  // namespace
+
+void add_layer_norm_kernels(Kernels& kernels) {
+  kernel_of<&Backend::layer_norm>(kernels) = layer_norm;
+  kernel_of<&Backend::layer_norm_backward>(kernels) = layer_norm_backward;
 }
 
 }  // namespace ptdp::cuda

@@ -212,22 +212,13 @@ __global__ void normal_block(T* x, MatrixBlock block, std::uint64_t key, double 
   }
 }
 
-}  // namespace
-
-std::int64_t total_scratch(std::int64_t size) {
-  return num_parts(size);
-}
-
-void add_parts(cudaStream_t stream, const double* parts, std::int64_t count, Buffer total) {
-  launch(stream, Grid{}, sum_parts, parts, count, elements<double>(total));
-}
-
-void add_squares(cudaStream_t stream, Buffer x, Buffer total, Buffer scratch) {
+void add_squares(const Queue& queue, Buffer x, Buffer total) {
   assert(total.size == 1);
-  add_total(stream, Square{elements<float>(x)}, x.size, total, scratch);
+  const Tensor scratch(queue.memory, DataType::kFloat64, num_parts(x.size));
+  add_total(queue.stream, Square{elements<float>(x)}, x.size, total, scratch);
 }
 
-void adamw(cudaStream_t stream, const AdamW& settings, std::span<const AdamWSlice> slices) {
+void adamw(const Queue& queue, const AdamW& settings, std::span<const AdamWSlice> slices) {
   const StepFactors factors = factors_of(settings);
   StepSlices all{};
   for (const AdamWSlice& slice : slices) {
@@ -237,24 +228,37 @@ void adamw(cudaStream_t stream, const AdamW& settings, std::span<const AdamWSlic
     }
     append(all, slice);
     if (all.count == kMostStepSlices) {
-      launch_step(stream, slice.weights.type, all, factors);
+      launch_step(queue.stream, slice.weights.type, all, factors);
       all = {};
     }
   }
   if (all.count > 0) {
-    launch_step(stream, slices[0].weights.type, all, factors);
+    launch_step(queue.stream, slices[0].weights.type, all, factors);
   }
 }
 
-void fill_normal(cudaStream_t stream, Buffer x, const MatrixBlock& block, std::uint64_t key,
+void fill_normal(const Queue& queue, Buffer x, const MatrixBlock& block, std::uint64_t key,
                  double deviation) {
   assert(x.size == block.rows * block.columns);
   if (x.empty()) {
     return;
   }
   visit_floating_type(x.type, [&]<class T>(T) {
-    launch(stream, walking_grid(x.size), normal_block<T>, elements<T>(x), block, key, deviation);
+    launch(queue.stream, walking_grid(x.size), normal_block<T>, elements<T>(x), block, key,
+           deviation);
   });
+}
+
+}  // namespace
+
+void add_parts(cudaStream_t stream, const double* parts, std::int64_t count, Buffer total) {
+  launch(stream, Grid{}, sum_parts, parts, count, elements<double>(total));
+}
+
+void add_optimizer_kernels(Kernels& kernels) {
+  kernel_of<&Backend::add_squares>(kernels) = add_squares;
+  kernel_of<&Backend::adamw>(kernels) = adamw;
+  kernel_of<&Backend::fill_normal>(kernels) = fill_normal;
 }
 
 }  // namespace ptdp::cuda

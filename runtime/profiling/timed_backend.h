@@ -1,14 +1,175 @@
-// A backend that times each of another's operations.
+// A backend that times each of another's operations, by the names that the cost model has for them.
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "cost_model/inputs/measured_operation.h"
-#include "kernels/backend.h"
+#include "kernels/forwarding_backend.h"
 
 namespace ptdp {
+
+/// An operation as the cost model knows it, with sizes in DeviceOperation's order.
+struct NamedOperation {
+  DeviceOperation operation = DeviceOperation::kCopy;
+  OperationSizes sizes = {1.0, 1.0, 1.0};
+  /// Whether it is one by itself, or a part of the next that is, with the same sizes.
+  bool is_whole = true;
+};
+
+/// operation_name has an overload for each operation that the cost model may know, and decides by
+/// the arguments. The result is empty where it has no name for them. add_squares and adamw have no
+/// overload: the caller times those of all parameters together.
+using OperationName = std::optional<NamedOperation>;
+
+/// A matrix of `rows` rows, not 0, has these sizes.
+[[nodiscard]] inline OperationSizes matrix_sizes(std::int64_t rows, const Buffer& x) {
+  const std::int64_t columns = x.size / rows;
+  return {static_cast<double>(rows), static_cast<double>(columns), 1.0};
+}
+
+/// All of x is one row.
+[[nodiscard]] inline OperationSizes row_sizes(const Buffer& x) {
+  return {1.0, static_cast<double>(x.size), 1.0};
+}
+
+/// A rank's columns of the logits have these sizes.
+[[nodiscard]] inline OperationSizes logits_sizes(std::int64_t rows, const VocabShard& shard) {
+  return {static_cast<double>(rows), static_cast<double>(shard.width), 1.0};
+}
+
+/// Attention counts heads of all sequences.
+[[nodiscard]] inline OperationSizes attention_sizes(const Attention& shape) {
+  return {static_cast<double>(shape.batch * shape.heads), static_cast<double>(shape.seq_length),
+          static_cast<double>(shape.head_size)};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::copy>, Buffer, Buffer to) {
+  return {{DeviceOperation::kCopy, row_sizes(to)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::fill>, Buffer x, double) {
+  return {{DeviceOperation::kFill, row_sizes(x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::add_bias>, Buffer x, Buffer,
+                                                  std::int64_t rows) {
+  return {{DeviceOperation::kBias, matrix_sizes(rows, x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_gradient>, Buffer dy,
+                                                  Buffer, std::int64_t rows) {
+  return {{DeviceOperation::kBiasGradient, matrix_sizes(rows, dy)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_gelu>, Buffer x, Buffer,
+                                                  Buffer, std::int64_t rows) {
+  return {{DeviceOperation::kBiasGelu, matrix_sizes(rows, x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::gelu_backward>, Buffer x,
+                                                  Buffer, Buffer) {
+  return {{DeviceOperation::kGeluBackward, row_sizes(x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_dropout_add>,
+                                                  const BiasDropoutAddCall& call) {
+  if (call.bias.empty() || call.residual.empty()) {
+    return std::nullopt;  // an embedding's
+  }
+  return {{call.dropout.probability > 0.0 ? DeviceOperation::kBiasDropoutAdd
+                                          : DeviceOperation::kBiasAdd,
+           matrix_sizes(call.rows, call.x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::dropout_backward>, Buffer dy,
+                                                  const Dropout& dropout, const TokenRange&, Buffer,
+                                                  std::int64_t rows) {
+  if (dropout.probability > 0.0) {
+    return {{DeviceOperation::kDropoutBackward, matrix_sizes(rows, dy)}};
+  }
+  return {{DeviceOperation::kCopy, row_sizes(dy)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::matmul>,
+                                                  const Matmul& product, Buffer, Buffer, Buffer) {
+  const OperationSizes sizes = {static_cast<double>(product.m), static_cast<double>(product.n),
+                                static_cast<double>(product.k)};
+  if (product.transposes_a && product.accumulates) {
+    return {{DeviceOperation::kWeightGradientProduct, sizes}};
+  }
+  if (product.transposes_b && !product.transposes_a && !product.accumulates) {
+    return {{DeviceOperation::kForwardProduct, sizes}};
+  }
+  if (!product.transposes_b && !product.transposes_a && !product.accumulates) {
+    return {{DeviceOperation::kInputGradientProduct, sizes}};
+  }
+  return std::nullopt;
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::layer_norm>,
+                                                  const LayerNormCall& call) {
+  return {{DeviceOperation::kLayerNorm, matrix_sizes(call.rows, call.x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::layer_norm_backward>,
+                                                  const LayerNormBackwardCall& call) {
+  return {{DeviceOperation::kLayerNormBackward, matrix_sizes(call.rows, call.x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention>,
+                                                  const Attention& shape, Buffer, Buffer, Buffer) {
+  return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttention
+                                           : DeviceOperation::kAttention,
+           attention_sizes(shape)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::attention_backward>,
+                                                  const Attention& shape, Buffer, Buffer, Buffer,
+                                                  Buffer, Buffer) {
+  return {{shape.dropout.probability > 0.0 ? DeviceOperation::kDropoutAttentionBackward
+                                           : DeviceOperation::kAttentionBackward,
+           attention_sizes(shape)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::embedding>, Buffer ids,
+                                                  Buffer, std::int64_t, Buffer out) {
+  return {{DeviceOperation::kEmbedding, matrix_sizes(ids.size, out)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::embedding_gradient>,
+                                                  Buffer ids, Buffer dy, std::int64_t, Buffer) {
+  return {{DeviceOperation::kEmbeddingGradient, matrix_sizes(ids.size, dy)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::add_positions>, Buffer x,
+                                                  Buffer, const TokenRange&, std::int64_t rows) {
+  return {{DeviceOperation::kPositions, matrix_sizes(rows, x)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::position_gradient>, Buffer dy,
+                                                  Buffer, const TokenRange&, std::int64_t rows) {
+  return {{DeviceOperation::kPositionGradient, matrix_sizes(rows, dy)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::row_maxima>, Buffer,
+                                                  const VocabShard& shard, Buffer,
+                                                  std::int64_t rows) {
+  return {{DeviceOperation::kCrossEntropy, logits_sizes(rows, shard), /*is_whole=*/false}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::softmax_sums>, Buffer,
+                                                  const VocabShard& shard, Buffer, Buffer, Buffer,
+                                                  std::int64_t rows) {
+  return {{DeviceOperation::kCrossEntropy, logits_sizes(rows, shard)}};
+}
+
+[[nodiscard]] inline OperationName operation_name(Operation<&Backend::cross_entropy_backward>,
+                                                  const CrossEntropyBackwardCall& call) {
+  return {{DeviceOperation::kCrossEntropyBackward, logits_sizes(call.rows, call.shard)}};
+}
 
 /// An operation that ran, from the end of the one before it to its own.
 struct TimedOperation {
@@ -22,7 +183,7 @@ struct TimedOperation {
 /// Passes everything on to another backend, which outlives it, and keeps two events for each
 /// operation that the cost model knows by name; the time of others counts for none. An operation
 /// begins where the one before it ended, so that what the runtime does in between is part of it.
-class TimedBackend final : public Backend {
+class TimedBackend final : public ForwardingBackend<TimedBackend> {
  public:
   explicit TimedBackend(Backend& inner) : inner_(inner) {}
 
@@ -43,48 +204,6 @@ class TimedBackend final : public Backend {
   /// Of a graph's first operation the time begins in the graph.
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 
-  void copy(Buffer from, Buffer to) override;
-  void copy_in(const void* from, Buffer to) override;
-  void copy_out(Buffer from, void* to) override;
-  void convert(Buffer from, Buffer to) override;
-  void fill(Buffer x, double value) override;
-  void add(Buffer x, Buffer to) override;
-  void maximum(Buffer x, Buffer to) override;
-  void scale(Buffer x, double factor) override;
-  void add_bias(Buffer x, Buffer bias, std::int64_t rows) override;
-  void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override;
-  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override;
-  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override;
-  void bias_dropout_add(Buffer x, Buffer bias, Buffer residual, const Dropout& dropout,
-                        const TokenRange& range, Buffer y, std::int64_t rows) override;
-  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
-                        std::int64_t rows) override;
-  void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override;
-  void layer_norm(Buffer x, Buffer gamma, Buffer beta, double epsilon, Buffer y, Buffer mean,
-                  Buffer rstd, std::int64_t rows) override;
-  void layer_norm_backward(Buffer dy, Buffer x, Buffer mean, Buffer rstd, Buffer gamma, Buffer dx,
-                           Buffer dgamma, Buffer dbeta, std::int64_t rows) override;
-  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override;
-  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
-                          Buffer dout, Buffer dqkv) override;
-  void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override;
-  void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) override;
-  void add_positions(Buffer x, Buffer positions, const TokenRange& range,
-                     std::int64_t rows) override;
-  void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
-                         std::int64_t rows) override;
-  void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
-                  std::int64_t rows) override;
-  void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                    Buffer sums, std::int64_t rows) override;
-  void add_losses(Buffer sums, Buffer total, std::int64_t rows) override;
-  void cross_entropy_backward(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
-                              Buffer sums, double scale, std::int64_t rows) override;
-  void add_squares(Buffer x, Buffer total) override;
-  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override;
-  void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
-                   double deviation) override;
-
  protected:
   [[nodiscard]] void* allocate_memory(std::int64_t bytes) override {
     return inner_.allocate(bytes);
@@ -94,16 +213,24 @@ class TimedBackend final : public Backend {
   }
 
  private:
+  friend class ForwardingBackend<TimedBackend>;
+  template <auto kOperation, class... Arguments>
+  void run(const Arguments&... arguments) {
+    (inner_.*kOperation)(arguments...);
+    if constexpr (requires { operation_name(Operation<kOperation>(), arguments...); }) {
+      ended(operation_name(Operation<kOperation>(), arguments...));
+    } else {
+      ended(std::nullopt);
+    }
+  }
+  /// Notes what ended just now.
+  void ended(const OperationName& name);
+
   struct Span {
-    DeviceOperation operation = DeviceOperation::kCopy;
-    OperationSizes sizes = {1.0, 1.0, 1.0};
-    bool is_whole = true;
+    NamedOperation named;
     Event begin;
     Event end;
   };
-  /// Notes what ended just now.
-  void ended(DeviceOperation operation, const OperationSizes& sizes, bool is_whole = true);
-  void ended_unnamed() { last_end_ = inner_.record(); }
 
   Backend& inner_;
   Event last_end_;

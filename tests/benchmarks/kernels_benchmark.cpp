@@ -120,12 +120,34 @@ void layer_norm(benchmark::State& state, DataType type, bool is_backward) {
   const Tensor dbeta = random_tensor(backend, sum, kWidth);
   const Tensor mean(backend, sum, kRows);
   const Tensor rstd(backend, sum, kRows);
-  backend.layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd, kRows);
+  backend.layer_norm({.x = x,
+                      .gamma = gamma,
+                      .beta = gamma,
+                      .epsilon = 1e-5,
+                      .y = y,
+                      .mean = mean,
+                      .rstd = rstd,
+                      .rows = kRows});
   while (state.KeepRunning()) {
     if (is_backward) {
-      backend.layer_norm_backward(y, x, mean, rstd, gamma, dx, dgamma, dbeta, kRows);
+      backend.layer_norm_backward({.dy = y,
+                                   .x = x,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .gamma = gamma,
+                                   .dx = dx,
+                                   .dgamma = dgamma,
+                                   .dbeta = dbeta,
+                                   .rows = kRows});
     } else {
-      backend.layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd, kRows);
+      backend.layer_norm({.x = x,
+                          .gamma = gamma,
+                          .beta = gamma,
+                          .epsilon = 1e-5,
+                          .y = y,
+                          .mean = mean,
+                          .rstd = rstd,
+                          .rows = kRows});
     }
   }
   count_bytes(state, (is_backward ? 4 : 2) * x.buffer().bytes());
@@ -153,8 +175,13 @@ void bias_dropout_add(benchmark::State& state, DataType type, double probability
   const Tensor residual = random_tensor(backend, type, kRows * kWidth);
   const Tensor bias = random_tensor(backend, type, kWidth);
   while (state.KeepRunning()) {
-    backend.bias_dropout_add(x, bias, residual, {.probability = probability, .key = 1},
-                             {.seq_length = kRows}, x, kRows);
+    backend.bias_dropout_add({.x = x,
+                              .bias = bias,
+                              .residual = residual,
+                              .dropout = {.probability = probability, .key = 1},
+                              .range = {.seq_length = kRows},
+                              .y = x,
+                              .rows = kRows});
   }
   count_bytes(state, 3 * x.buffer().bytes());
 }
@@ -182,7 +209,13 @@ void cross_entropy(benchmark::State& state, DataType type) {
   while (state.KeepRunning()) {
     backend.row_maxima(logits, shard, maxima, tokens);
     backend.softmax_sums(logits, shard, targets, maxima, sums, tokens);
-    backend.cross_entropy_backward(logits, shard, targets, maxima, sums, 1.0, tokens);
+    backend.cross_entropy_backward({.logits = logits,
+                                    .shard = shard,
+                                    .targets = targets,
+                                    .maxima = maxima,
+                                    .sums = sums,
+                                    .scale = 1.0,
+                                    .rows = tokens});
   }
   count_bytes(state, 4 * logits.buffer().bytes());
 }

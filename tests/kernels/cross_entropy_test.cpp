@@ -116,8 +116,13 @@ class CrossEntropy : public OnBackend {
     backend().add_losses(sums, total, shape.rows);
     LossValues values{get(maxima), get(sums), get(total)[0] - 2.0, Values(logits.size())};
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      backend().cross_entropy_backward(parts[rank], shards[rank], ids, maxima, sums, kScale,
-                                       shape.rows);
+      backend().cross_entropy_backward({.logits = parts[rank],
+                                        .shard = shards[rank],
+                                        .targets = ids,
+                                        .maxima = maxima,
+                                        .sums = sums,
+                                        .scale = kScale,
+                                        .rows = shape.rows});
       const Values own = get(parts[rank]);
       for (std::int64_t i = 0; i < shape.rows * width; ++i) {
         values.gradient[i / width * shape.padded + shards[rank].first + i % width] = own[i];

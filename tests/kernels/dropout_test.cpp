@@ -58,8 +58,13 @@ TEST_F(BiasDropoutAdd, EqualsTheDefinitionWithAndWithoutBiasAndResidual) {
           SCOPED_TRACE(testing::Message() << name_of(type) << " " << rows << "x" << width);
           const Dropout dropout{.probability = probability, .key = kDropout.key};
           const Buffer y = poison(type, rows * width);
-          backend().bias_dropout_add(put(type, x), put(type, bias), put(type, residual), dropout,
-                                     range, y, rows);
+          backend().bias_dropout_add({.x = put(type, x),
+                                      .bias = put(type, bias),
+                                      .residual = put(type, residual),
+                                      .dropout = dropout,
+                                      .range = range,
+                                      .y = y,
+                                      .rows = rows});
           Values expected = masks_of(shape, dropout);
           for (std::int64_t i = 0; i < rows * width; ++i) {
             expected[i] = expected[i] * (x[i] + (bias.empty() ? 0.0 : bias[i % width])) +
@@ -81,11 +86,29 @@ TEST_F(BiasDropoutAdd, MayWriteOverItsInputOrTheResidualAsItsBackwardMay) {
       const Buffer x = put(type, values);
       const Buffer residual = put(type, random_values(8 * width, 3, type));
       const Buffer y = poison(type, 8 * width);
-      backend().bias_dropout_add(x, bias, residual, kDropout, range, y, 8);
+      backend().bias_dropout_add({.x = x,
+                                  .bias = bias,
+                                  .residual = residual,
+                                  .dropout = kDropout,
+                                  .range = range,
+                                  .y = y,
+                                  .rows = 8});
       const Values apart = get(y);
-      backend().bias_dropout_add(x, bias, residual, kDropout, range, x, 8);
+      backend().bias_dropout_add({.x = x,
+                                  .bias = bias,
+                                  .residual = residual,
+                                  .dropout = kDropout,
+                                  .range = range,
+                                  .y = x,
+                                  .rows = 8});
       EXPECT_EQ(get(x), apart);
-      backend().bias_dropout_add(put(type, values), bias, residual, kDropout, range, residual, 8);
+      backend().bias_dropout_add({.x = put(type, values),
+                                  .bias = bias,
+                                  .residual = residual,
+                                  .dropout = kDropout,
+                                  .range = range,
+                                  .y = residual,
+                                  .rows = 8});
       EXPECT_EQ(get(residual), apart);
       backend().dropout_backward(y, kDropout, range, x, 8);
       backend().dropout_backward(y, kDropout, range, y, 8);
@@ -102,7 +125,8 @@ TEST_F(DropoutMask, IsThatOfTheElementsNumberForwardAndBackward) {
       const Buffer ones = put(type, Values(rows * width, 1.0));
       const Buffer y = poison(type, rows * width);
       const Buffer dx = poison(type, rows * width);
-      backend().bias_dropout_add(ones, {}, {}, kDropout, range, y, rows);
+      backend().bias_dropout_add(
+          {.x = ones, .dropout = kDropout, .range = range, .y = y, .rows = rows});
       backend().dropout_backward(ones, kDropout, range, dx, rows);
       const Values masks = masks_of(shape, kDropout);
       const Values narrowed = rounded(rounded(masks, accumulator_of(type)), type);
@@ -125,8 +149,11 @@ TEST_F(DropoutMask, DropsTheShareThatItsProbabilitySays) {
   const Buffer x = poison(DataType::kFloat32, size);
   for (const double probability : {0.01, 0.1, 0.5, 0.9}) {
     backend().fill(x, 1.0);
-    backend().bias_dropout_add(x, {}, {}, {.probability = probability, .key = 7},
-                               {.seq_length = 1000}, x, 1000);
+    backend().bias_dropout_add({.x = x,
+                                .dropout = {.probability = probability, .key = 7},
+                                .range = {.seq_length = 1000},
+                                .y = x,
+                                .rows = 1000});
     const Values found = get(x);
     const auto dropped = static_cast<double>(std::count(found.begin(), found.end(), 0.0));
     const double deviation = std::sqrt(size * probability * (1.0 - probability));
@@ -144,7 +171,8 @@ TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
       SCOPED_TRACE(testing::Message() << name_of(type) << " " << width);
       const Values x = random_values(sequence * batch * width, 1, type);
       const Buffer whole = put(type, x);
-      backend().bias_dropout_add(whole, {}, {}, kDropout, all, whole, sequence * batch);
+      backend().bias_dropout_add(
+          {.x = whole, .dropout = kDropout, .range = all, .y = whole, .rows = sequence * batch});
       const Values expected = get(whole);
 
       const std::int64_t third = sequence / 3 * batch;
@@ -153,7 +181,8 @@ TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
         TokenRange range = all;
         range.first_position = part * sequence / 3;
         const Buffer rows = thirds.slice(part * third * width, third * width);
-        backend().bias_dropout_add(rows, {}, {}, kDropout, range, rows, third);
+        backend().bias_dropout_add(
+            {.x = rows, .dropout = kDropout, .range = range, .y = rows, .rows = third});
       }
       EXPECT_EQ(get(thirds), expected);
 
@@ -168,7 +197,8 @@ TEST_F(DropoutMask, GivesTheSameBitsHoweverRowsAreCutAndAligned) {
         };
         const Buffer rows = put(type, of_sample(x));
         const TokenRange range{.first_sample = 8 + sample, .seq_length = sequence};
-        backend().bias_dropout_add(rows, {}, {}, kDropout, range, rows, sequence);
+        backend().bias_dropout_add(
+            {.x = rows, .dropout = kDropout, .range = range, .y = rows, .rows = sequence});
         EXPECT_EQ(get(rows), of_sample(expected));
       }
     }

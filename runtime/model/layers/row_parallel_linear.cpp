@@ -46,9 +46,13 @@ Tensor RowParallelLinear::forward(Buffer input, Buffer residual, const Dropout& 
   if (context_.scatters_sequence()) {
     scattered = context_.tensor(rows.size);
   }
-  context_.backend().bias_dropout_add(rows, bias, residual, dropout, range,
-                                      scattered.empty() ? rows : scattered.buffer(),
-                                      context_.own_rows());
+  context_.backend().bias_dropout_add({.x = rows,
+                                       .bias = bias,
+                                       .residual = residual,
+                                       .dropout = dropout,
+                                       .range = range,
+                                       .y = scattered.empty() ? rows : scattered.buffer(),
+                                       .rows = context_.own_rows()});
   return scattered.empty() ? std::move(sum) : std::move(scattered);
 }
 

@@ -60,7 +60,8 @@ Tensor VocabParallelEmbedding::forward(const Microbatch& microbatch) const {
   }
   const Dropout dropout = context_.dropout(microbatch, 0, DropoutSite::kEmbedding);
   if (dropout.probability > 0.0) {
-    backend.bias_dropout_add(sum, {}, {}, dropout, range, sum, context_.own_rows());
+    backend.bias_dropout_add(
+        {.x = sum, .dropout = dropout, .range = range, .y = sum, .rows = context_.own_rows()});
   }
   return sum;
 }

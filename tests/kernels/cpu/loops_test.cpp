@@ -58,7 +58,13 @@ std::vector<Values> elementwise_results(Backend& backend, DataType type) {
   backend.scale(y, 0.3);
   backend.add_bias(y, bias, kRows);
   backend.bias_gradient(y, gradient, kRows);
-  backend.bias_dropout_add(x, bias, y, kLoopDropout, kLoopRange, y, kRows);
+  backend.bias_dropout_add({.x = x,
+                            .bias = bias,
+                            .residual = y,
+                            .dropout = kLoopDropout,
+                            .range = kLoopRange,
+                            .y = y,
+                            .rows = kRows});
   backend.dropout_backward(y, kLoopDropout, kLoopRange, x, kRows);
   backend.maximum(x, y);
   return {read_values(x), read_values(y), read_values(gradient)};
@@ -75,8 +81,23 @@ std::vector<Values> norm_results(Backend& backend, DataType type) {
   const Tensor dbeta = buffers.sums_by_column();
   const Tensor mean = buffers.sums_by_row();
   const Tensor rstd = buffers.sums_by_row();
-  backend.layer_norm(x, gamma, beta, 1e-5, y, mean, rstd, kRows);
-  backend.layer_norm_backward(y, x, mean, rstd, gamma, dx, dgamma, dbeta, kRows);
+  backend.layer_norm({.x = x,
+                      .gamma = gamma,
+                      .beta = beta,
+                      .epsilon = 1e-5,
+                      .y = y,
+                      .mean = mean,
+                      .rstd = rstd,
+                      .rows = kRows});
+  backend.layer_norm_backward({.dy = y,
+                               .x = x,
+                               .mean = mean,
+                               .rstd = rstd,
+                               .gamma = gamma,
+                               .dx = dx,
+                               .dgamma = dgamma,
+                               .dbeta = dbeta,
+                               .rows = kRows});
   return {read_values(y),  read_values(mean),   read_values(rstd),
           read_values(dx), read_values(dgamma), read_values(dbeta)};
 }
@@ -101,7 +122,13 @@ std::vector<Values> cross_entropy_results(Backend& backend, DataType type) {
   const Tensor sums = buffers.sums(2 * kRows);
   backend.row_maxima(logits, shard, maxima, kRows);
   backend.softmax_sums(logits, shard, buffers.ids(), maxima, sums, kRows);
-  backend.cross_entropy_backward(logits, shard, buffers.ids(), maxima, sums, 0.1, kRows);
+  backend.cross_entropy_backward({.logits = logits,
+                                  .shard = shard,
+                                  .targets = buffers.ids(),
+                                  .maxima = maxima,
+                                  .sums = sums,
+                                  .scale = 0.1,
+                                  .rows = kRows});
   return {read_values(logits), read_values(maxima), read_values(sums)};
 }
 
@@ -131,6 +158,20 @@ TEST(Loops, GiveTheSameBitsWithEveryInstructionSet) {
         EXPECT_EQ(operation(backend, type), expected) << loops->name << ' ' << name_of(type);
       }
     }
+  }
+}
+
+template <class Context, auto... kOperations>
+int num_null(const TableOfOperations<Context, kOperations...>& table) {
+  return (0 + ... +
+          static_cast<int>(
+              static_cast<const OperationEntry<Context, kOperations>&>(table).function == nullptr));
+}
+
+// Three copies, matmul, add_losses, adamw and fill_normal are the backend's own.
+TEST(Loops, AreThereForAllButSevenOperations) {
+  for (const Loops* const loops : runnable_loops()) {
+    EXPECT_EQ(num_null(*loops), 7) << loops->name;
   }
 }
 

@@ -1,0 +1,140 @@
+// All operations of a device through one function, and tables with a function for each, so that a
+// class which treats operations alike need not spell them out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/backend.h"
+
+namespace ptdp {
+
+/// A tag to overload functions on an operation: Operation<&Backend::add> stands for add.
+template <auto kOperation>
+struct Operation {};
+
+/// The type of a function that takes `Context`, then the arguments of an operation. It has no body.
+template <class Context, class... Arguments>
+auto function_of(void (Backend::*operation)(Arguments...)) -> void (*)(Context, Arguments...);
+
+/// A table's place for one operation.
+template <class Context, auto kOperation>
+struct OperationEntry {
+  /// Null where the backend carries the operation out by itself.
+  decltype(function_of<Context>(kOperation)) function = nullptr;
+};
+
+/// A table of functions, read and filled through its bases, of which each operation has one.
+template <class Context, auto... kOperations>
+struct TableOfOperations : OperationEntry<Context, kOperations>... {};
+
+/// The table of all operations. The compiler refuses a backend with one that is not listed here.
+template <class Context>
+using OperationTable = TableOfOperations<
+    Context, &Backend::copy, &Backend::copy_in, &Backend::copy_out, &Backend::convert,
+    &Backend::fill, &Backend::add, &Backend::maximum, &Backend::scale, &Backend::add_bias,
+    &Backend::bias_gradient, &Backend::bias_gelu, &Backend::gelu_backward,
+    &Backend::bias_dropout_add, &Backend::dropout_backward, &Backend::matmul, &Backend::layer_norm,
+    &Backend::layer_norm_backward, &Backend::attention, &Backend::attention_backward,
+    &Backend::embedding, &Backend::embedding_gradient, &Backend::add_positions,
+    &Backend::position_gradient, &Backend::row_maxima, &Backend::softmax_sums, &Backend::add_losses,
+    &Backend::cross_entropy_backward, &Backend::add_squares, &Backend::adamw,
+    &Backend::fill_normal>;
+
+/// The base of backends that treat operations alike. It passes each on to a function template of
+/// the class that derives from it, `Self`, which may be private to both:
+///
+///   template <auto kOperation, class... Arguments>
+///   void run(const Arguments&... arguments);  // kOperation is &Backend::add, say
+///
+/// `Self` overrides the operations that differ. Memory, lanes and events are its own. What pointers
+/// and spans refer to lives until the call returns, and no longer.
+template <class Self>
+class ForwardingBackend : public Backend {
+ public:
+  void copy(Buffer from, Buffer to) override { pass<&Backend::copy>(from, to); }
+  void copy_in(const void* from, Buffer to) override { pass<&Backend::copy_in>(from, to); }
+  void copy_out(Buffer from, void* to) override { pass<&Backend::copy_out>(from, to); }
+  void convert(Buffer from, Buffer to) override { pass<&Backend::convert>(from, to); }
+  void fill(Buffer x, double value) override { pass<&Backend::fill>(x, value); }
+  void add(Buffer x, Buffer to) override { pass<&Backend::add>(x, to); }
+  void maximum(Buffer x, Buffer to) override { pass<&Backend::maximum>(x, to); }
+  void scale(Buffer x, double factor) override { pass<&Backend::scale>(x, factor); }
+  void add_bias(Buffer x, Buffer bias, std::int64_t rows) override {
+    pass<&Backend::add_bias>(x, bias, rows);
+  }
+  void bias_gradient(Buffer dy, Buffer gradient, std::int64_t rows) override {
+    pass<&Backend::bias_gradient>(dy, gradient, rows);
+  }
+  void bias_gelu(Buffer x, Buffer bias, Buffer y, std::int64_t rows) override {
+    pass<&Backend::bias_gelu>(x, bias, y, rows);
+  }
+  void gelu_backward(Buffer x, Buffer dy, Buffer dx) override {
+    pass<&Backend::gelu_backward>(x, dy, dx);
+  }
+  void bias_dropout_add(const BiasDropoutAddCall& call) override {
+    pass<&Backend::bias_dropout_add>(call);
+  }
+  void dropout_backward(Buffer dy, const Dropout& dropout, const TokenRange& range, Buffer dx,
+                        std::int64_t rows) override {
+    pass<&Backend::dropout_backward>(dy, dropout, range, dx, rows);
+  }
+  void matmul(const Matmul& product, Buffer a, Buffer b, Buffer c) override {
+    pass<&Backend::matmul>(product, a, b, c);
+  }
+  void layer_norm(const LayerNormCall& call) override { pass<&Backend::layer_norm>(call); }
+  void layer_norm_backward(const LayerNormBackwardCall& call) override {
+    pass<&Backend::layer_norm_backward>(call);
+  }
+  void attention(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum) override {
+    pass<&Backend::attention>(shape, qkv, out, log_sum);
+  }
+  void attention_backward(const Attention& shape, Buffer qkv, Buffer out, Buffer log_sum,
+                          Buffer dout, Buffer dqkv) override {
+    pass<&Backend::attention_backward>(shape, qkv, out, log_sum, dout, dqkv);
+  }
+  void embedding(Buffer ids, Buffer table, std::int64_t first, Buffer out) override {
+    pass<&Backend::embedding>(ids, table, first, out);
+  }
+  void embedding_gradient(Buffer ids, Buffer dy, std::int64_t first, Buffer gradient) override {
+    pass<&Backend::embedding_gradient>(ids, dy, first, gradient);
+  }
+  void add_positions(Buffer x, Buffer positions, const TokenRange& range,
+                     std::int64_t rows) override {
+    pass<&Backend::add_positions>(x, positions, range, rows);
+  }
+  void position_gradient(Buffer dy, Buffer gradient, const TokenRange& range,
+                         std::int64_t rows) override {
+    pass<&Backend::position_gradient>(dy, gradient, range, rows);
+  }
+  void row_maxima(Buffer logits, const VocabShard& shard, Buffer maxima,
+                  std::int64_t rows) override {
+    pass<&Backend::row_maxima>(logits, shard, maxima, rows);
+  }
+  void softmax_sums(Buffer logits, const VocabShard& shard, Buffer targets, Buffer maxima,
+                    Buffer sums, std::int64_t rows) override {
+    pass<&Backend::softmax_sums>(logits, shard, targets, maxima, sums, rows);
+  }
+  void add_losses(Buffer sums, Buffer total, std::int64_t rows) override {
+    pass<&Backend::add_losses>(sums, total, rows);
+  }
+  void cross_entropy_backward(const CrossEntropyBackwardCall& call) override {
+    pass<&Backend::cross_entropy_backward>(call);
+  }
+  void add_squares(Buffer x, Buffer total) override { pass<&Backend::add_squares>(x, total); }
+  void adamw(const AdamW& settings, std::span<const AdamWSlice> slices) override {
+    pass<&Backend::adamw>(settings, slices);
+  }
+  void fill_normal(Buffer x, const MatrixBlock& block, std::uint64_t key,
+                   double deviation) override {
+    pass<&Backend::fill_normal>(x, block, key, deviation);
+  }
+
+ private:
+  template <auto kOperation, class... Arguments>
+  void pass(const Arguments&... arguments) {
+    static_cast<Self*>(this)->template run<kOperation>(arguments...);
+  }
+};
+
+}  // namespace ptdp
