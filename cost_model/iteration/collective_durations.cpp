@@ -19,22 +19,22 @@ PassTime collectives_of(const PassTime& pass) {
 /// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than
 /// the rest: an all-gather of the activations with sequence parallelism.
 Seconds gathering_of_ends(const PlannedJob& job) {
-  if (!job.config.sequence_parallel) {
+  if (!job.config().sequence_parallel) {
     return Seconds(0.0);
   }
   const TransformerConfig& model = job.model();
   const Bytes activations(1.0 * element_bytes(job.stack().precision) *
-                          static_cast<double>(tokens_of_rank(model, job.config)) *
+                          static_cast<double>(tokens_of_rank(model, job.config())) *
                           model.hidden_size);
   return all_gather_time(activations,
-                         place_group(RankGrid(job.config), Dimension::kTensor, job.cluster()),
+                         place_group(RankGrid(job.config()), Dimension::kTensor, job.cluster()),
                          job.cluster());
 }
 
 }  // namespace
 
 std::vector<StageDurations> virtual_stage_collectives(const PlannedJob& job) {
-  Scenario without_overhead = job.scenario;
+  Scenario without_overhead = job.scenario();
   without_overhead.stack.microbatch_overhead = Seconds(0.0);
   const Seconds gathering = gathering_of_ends(job);
   MicrobatchCosts collectives = {
@@ -50,8 +50,8 @@ std::vector<StageDurations> virtual_stage_collectives(const PlannedJob& job) {
                                 .weight_gradient = collectives_of(layer.weight_gradient)};
   }
   std::vector<StageDurations> stages =
-      virtual_stage_durations({without_overhead, job.config, &collectives});
-  if (shards_gradients(job.config)) {
+      virtual_stage_durations({without_overhead, job.config(), &collectives});
+  if (shards_gradients(job.config())) {
     const ShardingTime time = sharding_time(job);
     add_to_passes(time.forward, time.backward, stages);
   }

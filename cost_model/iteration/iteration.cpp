@@ -27,18 +27,18 @@ Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
     return Seconds(0.0);
   }
   const StackSpec& stack = job.stack();
-  const double buckets = num_gradient_buckets(stack, job.config.pp, parameters.total());
+  const double buckets = num_gradient_buckets(stack, job.config().pp, parameters.total());
   const auto exposed = [&](Seconds of_bucket, Seconds compute) {
     const Seconds all = of_bucket * buckets;
     const Seconds hidden = std::min(all - of_bucket, compute);
     return all - hidden + stack.overlap_slowdown * hidden;
   };
   const Seconds of_gather = gathering_time(job, parameters, buckets);
-  const Seconds gathering = overlaps_gathering(stack, job.config.pp)
+  const Seconds gathering = overlaps_gathering(stack, job.config().pp)
                                 ? exposed(of_gather, stage.forward.total())
                                 : buckets * of_gather;
   const Seconds reduction = reduction_time(job, parameters, buckets);
-  const bool is_hidden = overlaps_reduction(stack, job.config.pp);
+  const bool is_hidden = overlaps_reduction(stack, job.config().pp);
   const Bytes copied(parameters.total() * (is_hidden ? kBucketPasses * stack.gradient_bucket_bytes
                                                      : stack.gradient_staging_traffic));
   return gathering + memory_bound_time(copied, job.cluster().gpu) +
@@ -49,22 +49,22 @@ Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
 /// Messages between stages, of a configuration with several.
 void add_pipeline_traffic(const PlannedJob& job, Seconds time, Traffic& traffic) {
   const auto microbatches = static_cast<double>(job.microbatches());
-  const bool is_scattered = job.config.sequence_parallel || job.stack().scatter_gather;
-  const double elements = pipeline_elements(job.model(), job.config.micro_batch_size, 1,
-                                            (is_scattered ? job.config.tp : 1) * job.config.cp);
+  const bool is_scattered = job.config().sequence_parallel || job.stack().scatter_gather;
+  const double elements = pipeline_elements(job.model(), job.config().micro_batch_size, 1,
+                                            (is_scattered ? job.config().tp : 1) * job.config().cp);
   // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
   // passes; the first and the last, which is all there are of two stages, one less in one of
   // them, and of a V in both.
-  const bool is_v = traits_of(job.config.schedule).placement == StagePlacement::kV;
+  const bool is_v = traits_of(job.config().schedule).placement == StagePlacement::kV;
   const Bytes message(element_bytes(job.stack().precision) * microbatches * elements);
   const double saved = is_v ? 2.0 : 1.0;
-  const double sent = job.config.pp > 2 ? 2.0 * job.config.vpp : 2.0 * job.config.vpp - saved;
+  const double sent = job.config().pp > 2 ? 2.0 * job.config().vpp : 2.0 * job.config().vpp - saved;
   traffic.pipeline = message * sent;
   // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
   // forth, and v − 1 times back between the last stage and the first; a V v times in all.
-  const double crossings = is_v ? 2.0 * job.config.vpp : 2.0 * (2.0 * job.config.vpp - 1.0);
+  const double crossings = is_v ? 2.0 * job.config().vpp : 2.0 * (2.0 * job.config().vpp - 1.0);
   traffic.pipeline_bisection =
-      message * crossings * job.config.tp * job.config.cp * job.config.dp / time;
+      message * crossings * job.config().tp * job.config().cp * job.config().dp / time;
 }
 
 /// Reduction of gradients, and gathering of parameters from shards.
@@ -73,18 +73,18 @@ void add_reduction_traffic(const PlannedJob& job, Seconds time, Traffic& traffic
   const Placements& groups = job.groups();
   const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
     const Bytes gradients(parameters * job.stack().reduced_gradient_bytes);
-    return shards_optimizer(job.config)
+    return shards_optimizer(job.config())
                ? ring_reduce_scatter_volume(gradients, group.size) +
                      ring_all_reduce_volume(gradients / static_cast<double>(group.size),
                                             groups.shard_replicas.size) +
                      ring_all_gather_volume(Bytes(weights), group.size)
                : ring_all_reduce_volume(gradients, group.size);
   };
-  if (shards_gradients(job.config)) {
+  if (shards_gradients(job.config())) {
     traffic.data_parallel = of_all_stages = sharding_volume(job);
   }
-  for (int stage = 0; stage < job.config.pp && !shards_gradients(job.config); ++stage) {
-    const RankParameters held = stage_parameters(job.model(), job.config, stage);
+  for (int stage = 0; stage < job.config().pp && !shards_gradients(job.config()); ++stage) {
+    const RankParameters held = stage_parameters(job.model(), job.config(), stage);
     const RankParameters weights = gathered_weights(job.stack(), held);
     const Bytes sent = sent_over(groups.data, held.dense, weights.dense) +
                        sent_over(groups.expert_data, held.experts, weights.experts);
@@ -92,7 +92,7 @@ void add_reduction_traffic(const PlannedJob& job, Seconds time, Traffic& traffic
     of_all_stages += sent;
   }
   traffic.data_parallel_total =
-      of_all_stages * job.config.tp * job.config.cp * job.config.dp / time;
+      of_all_stages * job.config().tp * job.config().cp * job.config().dp / time;
 }
 
 }  // namespace
@@ -123,20 +123,20 @@ CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& p
   cost.attention = passes.attention;
   // PipeDream applies the gradient of every microbatch for itself; none is added to another.
   const double accumulations =
-      traits_of(job.config.schedule).applies_every_microbatch ? 0.0 : microbatches - 1.0;
+      traits_of(job.config().schedule).applies_every_microbatch ? 0.0 : microbatches - 1.0;
   cost.memory_bound = passes.memory_bound +
-                      accumulations * share_accumulated(job.config) * stage.gradient_accumulation;
+                      accumulations * share_accumulated(job.config()) * stage.gradient_accumulation;
   cost.launch = passes.launch + microbatches * stage.overhead;
   cost.tensor_parallel = passes.tensor_parallel;
   cost.context_parallel = passes.context_parallel;
   cost.expert_parallel = passes.expert_parallel;
   cost.recompute = microbatches * stage.recompute.total();
   cost.embedding_and_logits = microbatches * stage.ends.total();
-  if (shards_gradients(job.config)) {
+  if (shards_gradients(job.config())) {
     const ShardingTime each = sharding_time(job);
     cost.data_parallel = microbatches * (each.forward + each.backward);
   }
-  if (offloads_activations(job.config.offload)) {
+  if (offloads_activations(job.config().offload)) {
     const OffloadTime each = activation_offload_time(job);
     cost.offload = microbatches * (each.forward + each.backward);
   }
@@ -149,7 +149,7 @@ struct StepEnd {
   Seconds optimizer;
 };
 StepEnd end_of_step(const PlannedJob& job) {
-  const OptimizerTime optimizer = optimizer_time(job, most_parameters(job.model(), job.config));
+  const OptimizerTime optimizer = optimizer_time(job, most_parameters(job.model(), job.config()));
   return {.tied = tied_reduction_time(job), .optimizer = optimizer.norm + optimizer.step};
 }
 
@@ -161,7 +161,7 @@ Seconds core_sharing_of(const PlannedJob& job, const PipelineCosts& pipeline, Se
   const Seconds collectives =
       microbatches * ((stage.forward + stage.backward).collectives() +
                       stage.recompute.collectives() + stage.ends.collectives());
-  return core_sharing_time(job.config, job.cluster(),
+  return core_sharing_time(job.config(), job.cluster(),
                            microbatches * pipeline.mean - collectives + optimizer,
                            microbatches * stage.total() - collectives + optimizer + bubble);
 }
@@ -169,17 +169,17 @@ Seconds core_sharing_of(const PlannedJob& job, const PipelineCosts& pipeline, Se
 /// An iteration that never fills or drains its pipeline.
 CostBreakdown cost_without_flush(const PlannedJob& job) {
   const auto microbatches = static_cast<double>(job.microbatches());
-  const PipelineCosts pipeline = pipeline_costs(job.scenario, job.config, job.costs());
+  const PipelineCosts pipeline = pipeline_costs(job);
   CostBreakdown cost = cost_of_pacing_stage(job, pipeline);
   const double updates =
-      traits_of(job.config.schedule).applies_every_microbatch ? microbatches : 1.0;
+      traits_of(job.config().schedule).applies_every_microbatch ? microbatches : 1.0;
   const StepEnd end = end_of_step(job);
   cost.expert_parallel += pipeline.slowest.hidden_dispatch;
-  cost.pipeline_messages = job.config.pp == 1
+  cost.pipeline_messages = job.config().pp == 1
                                ? Seconds(0.0)
                                : microbatches * 2.0 * exchange_time(job, job.groups(), 1.0);
-  cost.data_parallel =
-      updates * data_parallel_time(job, pipeline.slowest, most_parameters(job.model(), job.config));
+  cost.data_parallel = updates * data_parallel_time(job, pipeline.slowest,
+                                                    most_parameters(job.model(), job.config()));
   cost.embedding_all_reduce = updates * end.tied;
   cost.optimizer = updates * end.optimizer;
   cost.core_sharing = core_sharing_of(job, pipeline, Seconds(0.0), cost.optimizer);
@@ -196,16 +196,16 @@ Seconds take(Seconds most, Seconds& left) {
 }  // namespace
 
 CostBreakdown iteration_cost(const PlannedJob& job) {
-  if (!is_simulated(job.config)) {
+  if (!is_simulated(job.config())) {
     return cost_without_flush(job);
   }
-  const PipelineCosts pipeline = pipeline_costs(job.scenario, job.config, job.costs());
+  const PipelineCosts pipeline = pipeline_costs(job);
   CostBreakdown cost = cost_of_pacing_stage(job, pipeline);
   StepSimulations simulations;
   const StepParts parts = simulations.parts(job);
   Seconds waits = parts.passes - cost.total();
   cost.expert_parallel +=
-      take(std::min<double>(job.config.pp, static_cast<double>(job.microbatches())) *
+      take(std::min<double>(job.config().pp, static_cast<double>(job.microbatches())) *
                pipeline.slowest.hidden_dispatch,
            waits);
   cost.bubble = beyond_rounding(waits, parts.whole);
@@ -220,16 +220,16 @@ CostBreakdown iteration_cost(const PlannedJob& job) {
 }
 
 Seconds iteration_time(const PlannedJob& job, StepSimulations& simulations) {
-  return is_simulated(job.config) && !shares_cores(job.config, job.cluster())
+  return is_simulated(job.config()) && !shares_cores(job.config(), job.cluster())
              ? simulations.simulate(job)
              : iteration_cost(job).total();
 }
 
 Seconds IterationTimes::find(const PlannedJob& job) {
-  const auto found = times_.find(job.config);
+  const auto found = times_.find(job.config());
   return found != times_.end()
              ? found->second
-             : times_.emplace(job.config, iteration_time(job, simulations_)).first->second;
+             : times_.emplace(job.config(), iteration_time(job, simulations_)).first->second;
 }
 
 std::optional<Seconds> IterationTimes::find_known(const ParallelConfig& config) const {
@@ -240,7 +240,7 @@ std::optional<Seconds> IterationTimes::find_known(const ParallelConfig& config) 
 Seconds least_iteration_time(const PlannedJob& job, const LeastPasses& passes) {
   const auto microbatches = static_cast<double>(job.microbatches());
   Seconds least = passes.time(microbatches);
-  if (shards_gradients(job.config)) {
+  if (shards_gradients(job.config())) {
     const ShardingTime each = sharding_time(job);
     least += microbatches * (each.forward + each.backward);
   }
@@ -250,33 +250,33 @@ Seconds least_iteration_time(const PlannedJob& job, const LeastPasses& passes) {
   const StepEnd end = end_of_step(job);
   // Weight gradients that are put off may come after the tied embedding's all-reduce.
   return least + end.optimizer +
-         (traits_of(job.config.schedule).splits_backward ? Seconds(0.0) : end.tied);
+         (traits_of(job.config().schedule).splits_backward ? Seconds(0.0) : end.tied);
 }
 
 Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
   const TransformerConfig& model = job.model();
   const auto microbatches = static_cast<double>(job.microbatches());
   const int bytes = element_bytes(job.stack().precision);
-  const ContextParallelVolume shared =
-      context_parallel_volume(model, context_split(job.config, job.stack()), job.stack().precision);
+  const ContextParallelVolume shared = context_parallel_volume(
+      model, context_split(job.config(), job.stack()), job.stack().precision);
   const double gathered = gathered_activation_bytes(job.stack()) / bytes;
   // What a layer that is recomputed sends once more than one that is not.
   const auto repeats = [&](RecomputeModule module) {
-    return job.config.recompute == Recompute::kFull ||
-           (job.config.recompute == Recompute::kSelective &&
-            job.config.recompute_modules.has(module));
+    return job.config().recompute == Recompute::kFull ||
+           (job.config().recompute == Recompute::kSelective &&
+            job.config().recompute_modules.has(module));
   };
   const bool repeats_attention = repeats(RecomputeModule::kCoreAttention);
   const bool repeats_experts = repeats(RecomputeModule::kMoe);
-  ParallelConfig kept = job.config;
+  ParallelConfig kept = job.config();
   kept.recompute = Recompute::kNone;
   Traffic traffic;
   const Bytes to_experts =
-      model.num_experts > 0 ? expert_volume(job.scenario, job.config) : Bytes(0.0);
-  for (int stage = 0; stage < job.config.pp; stage += stage_step(model, job.config)) {
-    const LayerCounts layers = layers_of_stage(model, job.config, stage);
-    const LayerCounts recomputed = recomputed_of_stage(model, job.config, stage);
-    const double share = 1.0 / num_copies(job.config);
+      model.num_experts > 0 ? expert_volume(job.scenario(), job.config()) : Bytes(0.0);
+  for (int stage = 0; stage < job.config().pp; stage += stage_step(model, job.config())) {
+    const LayerCounts layers = layers_of_stage(model, job.config(), stage);
+    const LayerCounts recomputed = recomputed_of_stage(model, job.config(), stage);
+    const double share = 1.0 / num_copies(job.config());
     double elements = 0.0;
     double expert_passes = 0.0;  // forward, backward, and forward again
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
@@ -286,8 +286,8 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
                                         job.stack().keeps_gathered_inputs ? 0.0 : 1.0);
       };
       elements +=
-          share * (recomputed[kind] * (elements_of(job.config) -
-                                       unrepeated_elements(model, job.config, of, job.stack())) +
+          share * (recomputed[kind] * (elements_of(job.config()) -
+                                       unrepeated_elements(model, job.config(), of, job.stack())) +
                    (layers[kind] - recomputed[kind]) * elements_of(kept));
       if (of.has_experts) {
         expert_passes += share * (2.0 * layers[kind] + (repeats_experts ? recomputed[kind] : 0.0));
@@ -303,7 +303,7 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
                  share * microbatches *
                      ((total(layers) + again) * shared.forward + total(layers) * shared.backward));
   }
-  if (job.config.pp > 1) {
+  if (job.config().pp > 1) {
     add_pipeline_traffic(job, time, traffic);
   }
   add_reduction_traffic(job, time, traffic);

@@ -32,20 +32,20 @@ HeldStages stages_of(const ParallelConfig& config, int rank) {
 class Pipeline {
  public:
   Pipeline(const PlannedJob& job)
-      : config_(job.config),
+      : config_(job.config()),
         times_(step_times(job)),
         actions_(step_actions(job)),
-        shape_(schedule_sizes(job.config, job.microbatches())),
-        schedule_(traits_of(job.config.schedule)),
+        shape_(schedule_sizes(job.config(), job.microbatches())),
+        schedule_(traits_of(job.config().schedule)),
         waits_for_all_(!job.stack().optimizer_post_validation),
-        ends_of_first_(ends_of(stages_of(job.config, 0))) {
+        ends_of_first_(ends_of(stages_of(job.config(), 0))) {
     rank_of_.resize(static_cast<std::size_t>(num_stages()));
-    for (int rank = 0; rank < job.config.pp; ++rank) {
-      for (const int stage : stages_of(job.config, rank).stages) {
+    for (int rank = 0; rank < job.config().pp; ++rank) {
+      for (const int stage : stages_of(job.config(), rank).stages) {
         rank_of_[static_cast<std::size_t>(stage)] = rank;
       }
     }
-    const bool is_split = traits_of(job.config.schedule).splits_backward;
+    const bool is_split = traits_of(job.config().schedule).splits_backward;
     for (int stage = 0; stage < num_stages(); ++stage) {
       const StageDurations& of = durations(stage);
       const Seconds hop = message_behind(stage);
@@ -224,14 +224,14 @@ Seconds least_step_time(const PlannedJob& job) {
 LeastPasses::LeastPasses(const PlannedJob& job) {
   const std::vector<StageDurations> durations = virtual_stage_durations(job);
   const bool waits_for_all = !job.stack().optimizer_post_validation;
-  const bool is_split = traits_of(job.config.schedule).splits_backward;
+  const bool is_split = traits_of(job.config().schedule).splits_backward;
   std::vector<Seconds> path = {Seconds(0.0)};
   for (const StageDurations& of : durations) {
     const Seconds way = of.forward + (is_split ? Seconds(0.0) : of.backward);
     path.push_back(path.back() + (waits_for_all ? way : Seconds(0.0)));
   }
-  for (int rank = job.config.pp - 1; rank >= 0; --rank) {
-    const HeldStages held = stages_of(job.config, rank);
+  for (int rank = job.config().pp - 1; rank >= 0; --rank) {
+    const HeldStages held = stages_of(job.config(), rank);
     Rank of;
     of.path = path.back();
     for (const int stage : held.stages) {

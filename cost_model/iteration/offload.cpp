@@ -27,9 +27,9 @@ int offloaded_layers(const ParallelConfig& config, int num_layers) {
 /// Activations that a layer of each kind keeps, of those that there are.
 std::array<Bytes, kLayerKinds.size()> kept_by_kind(const PlannedJob& job) {
   std::array<Bytes, kLayerKinds.size()> kept;
-  for_each_kind(layers_of_stage(job.model(), job.config, 0),
+  for_each_kind(layers_of_stage(job.model(), job.config(), 0),
                 [&](std::size_t kind, double /*count*/) {
-                  kept.at(kind) = kept_by_layer(job.scenario, job.config, kLayerKinds[kind]);
+                  kept.at(kind) = kept_by_layer(job.scenario(), job.config(), kLayerKinds[kind]);
                 });
   return kept;
 }
@@ -64,10 +64,10 @@ Seconds host_optimizer_time(const PlannedJob& job, const RankParameters& paramet
   assert(job.cluster().host.has_value());
   const HostSpec& host = *job.cluster().host;
   const Seconds transfer =
-      of_shard(job.config, parameters, std::max(kGradientBytes, kParameterBytes)) /
+      of_shard(job.config(), parameters, std::max(kGradientBytes, kParameterBytes)) /
       host.link_bandwidth;
-  const Seconds update =
-      of_shard(job.config, parameters, job.stack().host_optimizer_traffic) / host.memory_bandwidth;
+  const Seconds update = of_shard(job.config(), parameters, job.stack().host_optimizer_traffic) /
+                         host.memory_bandwidth;
   return std::max(transfer, update);
 }
 
@@ -75,7 +75,7 @@ OffloadTime activation_offload_time(const PlannedJob& job) {
   assert(job.cluster().host.has_value());
   const TransformerConfig& model = job.model();
   const auto kept = kept_by_kind(job);
-  const int offloaded = offloaded_layers(job.config, model.num_layers);
+  const int offloaded = offloaded_layers(job.config(), model.num_layers);
   std::vector<Seconds> transfers;
   std::vector<Seconds> forward;
   std::vector<Seconds> backward;
@@ -109,13 +109,13 @@ double optimizer_bytes_on_gpu(const StackSpec& stack, const ParallelConfig& conf
 Bytes host_memory(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
   Bytes total;
-  if (offloads_optimizer(job.config.offload)) {
-    total += of_shard(job.config, most_parameters(model, job.config),
+  if (offloads_optimizer(job.config().offload)) {
+    total += of_shard(job.config(), most_parameters(model, job.config()),
                       job.stack().offloaded_optimizer_bytes + kGradientBytes + kParameterBytes);
   }
-  if (offloads_activations(job.config.offload)) {
+  if (offloads_activations(job.config().offload)) {
     const auto kept = kept_by_kind(job);
-    const int offloaded = offloaded_layers(job.config, model.num_layers);
+    const int offloaded = offloaded_layers(job.config(), model.num_layers);
     for (int i = 0; i < offloaded; ++i) {
       total += kept.at(index_of(kind_of_layer(model, i)));
     }

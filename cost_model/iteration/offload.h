@@ -3,7 +3,7 @@
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/stage/stage.h"
 #include "cost_model/units.h"

@@ -43,10 +43,10 @@ ScheduleShape schedule_shape(const ParallelConfig& config, std::int64_t num_micr
 
 ScheduleShape schedule_shape(const PlannedJob& job) {
   const std::int64_t microbatches = job.microbatches();
-  if (!traits_of(job.config.schedule).is_searched) {
-    return schedule_sizes(job.config, microbatches);
+  if (!traits_of(job.config().schedule).is_searched) {
+    return schedule_sizes(job.config(), microbatches);
   }
-  return schedule_shape(job.config, microbatches, virtual_stage_durations(job),
+  return schedule_shape(job.config(), microbatches, virtual_stage_durations(job),
                         exchange_time(job, job.groups(), /*messages=*/1.0), job.stack());
 }
 

@@ -29,7 +29,7 @@ struct GatheredTwice {
 GatheredTwice gathered_twice(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
   const double most = job.stack().max_reuse_distance;
-  if (most == 0.0 || job.config.recompute != Recompute::kFull || !gathers_again(job.config)) {
+  if (most == 0.0 || job.config().recompute != Recompute::kFull || !gathers_again(job.config())) {
     return {};
   }
   const auto context = static_cast<double>(context_width(model));
@@ -37,7 +37,7 @@ GatheredTwice gathered_twice(const PlannedJob& job) {
   const double gates = model.gated_linear_unit ? 2.0 : 1.0;
   const double mlp = model.ffn_hidden_size;
   const std::array backwards = {mlp, gates * mlp, context, heads};  // by the hidden size
-  const double per_width = 1.0 * model.hidden_size / job.config.tp;
+  const double per_width = 1.0 * model.hidden_size / job.config().tp;
   GatheredTwice result;
   double follow = 0.0;
   for (const double width : backwards) {
@@ -59,14 +59,14 @@ ShardingTime sharding_time(const PlannedJob& job) {
   const Placements& groups = job.groups();
   const double matrices = stack.shards_matrices_apart ? kMatricesOfALayer : 1.0;
   const auto gather = [&](const RankParameters& parameters) {
-    return shards_weights(job.config) ? matrices * gathering_time(job, parameters, matrices)
-                                      : Seconds(0.0);
+    return shards_weights(job.config()) ? matrices * gathering_time(job, parameters, matrices)
+                                        : Seconds(0.0);
   };
   const auto reduce = [&](const RankParameters& parameters) {
     return matrices * reduction_time(job, parameters, matrices);
   };
   const auto behind = [&](Seconds communication, Seconds compute) {
-    return overlaps_reduction(stack, job.config.pp)
+    return overlaps_reduction(stack, job.config().pp)
                ? exposed_behind(communication, compute, stack.overlap_slowdown)
                : communication;
   };
@@ -74,31 +74,31 @@ ShardingTime sharding_time(const PlannedJob& job) {
   // The host launches kernels of the pieces while it could launch those of layers.
   const Seconds pieces =
       stack.shards_matrices_apart
-          ? matrices * static_cast<double>(groups.data.size) * host_time_per_kernel(job.scenario)
+          ? matrices * static_cast<double>(groups.data.size) * host_time_per_kernel(job.scenario())
           : Seconds(0.0);
-  const RankParameters ends = {.dense = end_parameters(model, job.config, 0)};
-  const Bytes staged(stage_parameters(model, job.config, 0).total() *
+  const RankParameters ends = {.dense = end_parameters(model, job.config(), 0)};
+  const Bytes staged(stage_parameters(model, job.config(), 0).total() *
                      stack.gradient_staging_traffic);
   ShardingTime time{.forward = gather(ends),
                     .backward = reduce(ends) + memory_bound_time(staged, job.cluster().gpu)};
   const std::size_t first = index_of(kind_of_layer(model, 0));
-  const LayerCounts recomputed = recomputed_of_stage(model, job.config, 0);
+  const LayerCounts recomputed = recomputed_of_stage(model, job.config(), 0);
   const GatheredTwice twice = gathered_twice(job);
-  for_each_kind(layers_of_stage(model, job.config, 0), [&](std::size_t kind, double count) {
+  for_each_kind(layers_of_stage(model, job.config(), 0), [&](std::size_t kind, double count) {
     const LayerCosts& layer = job.costs().layers[kind];
     const RankParameters parameters =
-        layer_parameters_of_rank(model, job.config, kLayerKinds[kind]);
+        layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
     const Seconds gathered = gather(parameters);
-    const Seconds again = layer.recompute(job.config.recompute).total();
+    const Seconds again = layer.recompute(job.config().recompute).total();
     const double prefetched = count - (kind == first ? 1.0 : 0.0);
-    time.forward += count * (shards_weights(job.config) ? pieces : Seconds(0.0));
+    time.forward += count * (shards_weights(job.config()) ? pieces : Seconds(0.0));
     const double in_pieces =
-        (gathers_again(job.config) ? 1.0 : 0.0) + (stack.all_reduces_shards ? 0.0 : 1.0);
+        (gathers_again(job.config()) ? 1.0 : 0.0) + (stack.all_reduces_shards ? 0.0 : 1.0);
     time.backward += count * in_pieces * pieces;
     time.forward += prefetched * behind(gathered, layer.forward.total()) +
                     (kind == first ? gathered : Seconds(0.0));
     const double with_recompute = std::min(recomputed[kind], count);
-    const Seconds gathered_again = gathers_again(job.config) ? gathered : Seconds(0.0);
+    const Seconds gathered_again = gathers_again(job.config()) ? gathered : Seconds(0.0);
     const Seconds reduced = reduce(parameters);
     const auto exposed_of = [&](Seconds gathers, Seconds backward) {
       return stack.all_reduces_shards ? behind(gathers, backward) + reduced
@@ -121,22 +121,22 @@ Bytes sharding_volume(const PlannedJob& job) {
   const StackSpec& stack = job.stack();
   const Placements& groups = job.groups();
   const TransformerConfig& model = job.model();
-  const RankParameters held = stage_parameters(model, job.config, 0);
+  const RankParameters held = stage_parameters(model, job.config(), 0);
   const auto share = [&](const RankParameters& bytes) {
     return ring_all_gather_volume(Bytes(bytes.dense), groups.data.size) +
            ring_all_gather_volume(Bytes(bytes.experts), groups.expert_data.size);
   };
   const auto microbatches = static_cast<double>(job.microbatches());
   const double gathers =
-      shards_weights(job.config) ? (gathers_again(job.config) ? 2.0 : 1.0) * microbatches : 1.0;
+      shards_weights(job.config()) ? (gathers_again(job.config()) ? 2.0 : 1.0) * microbatches : 1.0;
   RankParameters recomputed;
-  for_each_kind(recomputed_of_stage(model, job.config, 0), [&](std::size_t kind, double count) {
-    recomputed += layer_parameters_of_rank(model, job.config, kLayerKinds[kind]) * count;
+  for_each_kind(recomputed_of_stage(model, job.config(), 0), [&](std::size_t kind, double count) {
+    recomputed += layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]) * count;
   });
   const double once_more = microbatches * gathered_twice(job).share;
   const RankParameters gradients = held * stack.reduced_gradient_bytes;
   const double reductions = stack.all_reduces_shards ? 2.0 : 1.0;  // reduced, then gathered whole
-  const Bytes shard(shard_of(gradients, job.config));
+  const Bytes shard(shard_of(gradients, job.config()));
   return gathers * share(gathered_weights(stack, held)) +
          once_more * share(gathered_weights(stack, recomputed)) +
          microbatches * (reductions * share(gradients) +
@@ -147,20 +147,21 @@ Bytes sharding_buffers(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
   const StackSpec& stack = job.stack();
   const auto of_parameters = [&](const RankParameters& parameters) {
-    return (gathers_again(job.config) ? gathered_weights(stack, parameters).total() : 0.0) +
+    return (gathers_again(job.config()) ? gathered_weights(stack, parameters).total() : 0.0) +
            stack.reduced_gradient_bytes * parameters.total();
   };
   double largest = 0.0;
-  for_each_kind(layers_of_stage(model, job.config, 0), [&](std::size_t kind, double /*count*/) {
+  for_each_kind(layers_of_stage(model, job.config(), 0), [&](std::size_t kind, double /*count*/) {
     largest = std::max(
-        largest, of_parameters(layer_parameters_of_rank(model, job.config, kLayerKinds[kind])));
+        largest, of_parameters(layer_parameters_of_rank(model, job.config(), kLayerKinds[kind])));
   });
   const double unit = stack.shards_matrices_apart ? kLargestMatrix * largest : largest;
-  const double kept = shards_weights(job.config) && !gathers_again(job.config)
-                          ? gathered_weights(stack, stage_parameters(model, job.config, 0)).total()
-                          : 0.0;
+  const double kept =
+      shards_weights(job.config()) && !gathers_again(job.config())
+          ? gathered_weights(stack, stage_parameters(model, job.config(), 0)).total()
+          : 0.0;
   return Bytes(kUnitsAtOnce * unit +
-               of_parameters({.dense = end_parameters(model, job.config, 0)}) + kept);
+               of_parameters({.dense = end_parameters(model, job.config(), 0)}) + kept);
 }
 
 }  // namespace ptdp

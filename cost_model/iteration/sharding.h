@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cost_model/inputs/zero_sharding.h"
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/iteration/step_terms.h"
 #include "cost_model/stage/stage.h"
 

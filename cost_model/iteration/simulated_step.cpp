@@ -67,7 +67,7 @@ StepActions step_actions(const PlannedJob& job) {
                               : is_gathered ? buckets.gathers
                                             : std::vector<int>{},
           .reduces_gradients = is_reduced,
-          .overlaps_reductions = overlaps_reduction(job.stack(), job.config.pp),
+          .overlaps_reductions = overlaps_reduction(job.stack(), job.config().pp),
           .gathers_parameters = is_gathered,
           .ties_embeddings = !job.model().untied_embeddings};
 }
@@ -92,18 +92,18 @@ class StepSimulations::Step {
  public:
   Step(const PlannedJob& job, StepSimulations& simulations)
       : stack_(job.stack()),
-        config_(job.config),
+        config_(job.config()),
         num_microbatches_(job.microbatches()),
         times_(step_times(job)),
         actions_(step_actions(job)),
-        schedule_(traits_of(job.config.schedule)),
+        schedule_(traits_of(job.config().schedule)),
         shape_(schedule_shape(job)),
         simulations_(simulations) {
-    assert(is_simulated(job.config));
+    assert(is_simulated(job.config()));
     times_.shares_links = is_contended(times_, actions_);
-    takes_turns_ =
-        !times_.shares_links && traits_of(job.config.schedule).placement == StagePlacement::kLooped;
-    part_ = simulated_part(job.config, num_microbatches_,
+    takes_turns_ = !times_.shares_links &&
+                   traits_of(job.config().schedule).placement == StagePlacement::kLooped;
+    part_ = simulated_part(job.config(), num_microbatches_,
                            takes_turns_ ? kFewestRounds : kFewestContendedRounds);
   }
 

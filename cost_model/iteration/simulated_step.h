@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/simulation/step_times.h"

@@ -41,7 +41,7 @@ TransferTime split(Seconds time, Seconds smallest) {
 }
 
 TransferTime message_over(const PlannedJob& job, const Placements& groups) {
-  const Seconds latency = exchange_latency(job.scenario, groups);
+  const Seconds latency = exchange_latency(job.scenario(), groups);
   return {.latency = latency, .transfer = exchange_time(job, groups, /*messages=*/1.0) - latency};
 }
 
@@ -53,17 +53,17 @@ void add_messages(const PlannedJob& job, StepTimes& times) {
   within.pipeline = {.size = 2, .ranks_per_node = 2};
   times.within_node = message_over(job, within);
   times.across_nodes = message_over(job, job.groups());
-  const RankGrid grid(job.config);
+  const RankGrid grid(job.config());
   const std::int64_t stride = grid.stride(Dimension::kPipeline);
   const std::int64_t node = gpus_taken_per_node(cluster, grid.world_size());
-  for (int rank = 0; rank < job.config.pp; ++rank) {
+  for (int rank = 0; rank < job.config().pp; ++rank) {
     times.node_of.push_back(static_cast<int>(rank * stride / node));
   }
   if (cluster.network_tiers.empty()) {
     return;
   }
-  for (int rank = 0; rank < job.config.pp; ++rank) {
-    const int next = (rank + 1) % job.config.pp;
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    const int next = (rank + 1) % job.config().pp;
     Placements hop = within;
     if (rank * stride / node != next * stride / node) {
       hop = job.groups();
@@ -79,17 +79,17 @@ void add_messages(const PlannedJob& job, StepTimes& times) {
 StepBuckets step_buckets(const PlannedJob& job) {
   const Placements& groups = job.groups();
   const std::vector<RankParameters> parameters =
-      parameters_by_virtual_stage(job.model(), job.config);
+      parameters_by_virtual_stage(job.model(), job.config());
   const bool has_any = std::ranges::any_of(
       parameters, [&](const RankParameters& held) { return has_replicas(groups, held); });
   StepBuckets buckets;
   for (const RankParameters& held : parameters) {
     const int count =
-        has_any ? static_cast<int>(num_gradient_buckets(job.stack(), job.config.pp, held.total()))
+        has_any ? static_cast<int>(num_gradient_buckets(job.stack(), job.config().pp, held.total()))
                 : 0;
-    buckets.reductions.push_back(shards_gradients(job.config) ? 0 : count);
-    buckets.gathers.push_back(shards_optimizer(job.config) && !shards_weights(job.config) ? count
-                                                                                          : 0);
+    buckets.reductions.push_back(shards_gradients(job.config()) ? 0 : count);
+    buckets.gathers.push_back(
+        shards_optimizer(job.config()) && !shards_weights(job.config()) ? count : 0);
   }
   return buckets;
 }
@@ -117,8 +117,8 @@ StepTimes step_times(const PlannedJob& job) {
   const Placements& groups = job.groups();
   const auto microbatches = static_cast<double>(job.microbatches());
   StepTimes times{.stages = virtual_stage_durations(job),
-                  .messages = message_mode(stack, job.config),
-                  .data = data_mode(stack, job.config.pp),
+                  .messages = message_mode(stack, job.config()),
+                  .data = data_mode(stack, job.config().pp),
                   .data_is_across_nodes =
                       !groups.data.is_within_node() || !groups.shard_replicas.is_within_node(),
                   .tied = split(tied_reduction_time(job), Seconds(0.0)),
@@ -126,35 +126,35 @@ StepTimes step_times(const PlannedJob& job) {
   times.ranks_meet = !stack.optimizer_post_validation;
 
   // PipeDream adds no gradient to another.
-  const double accumulations = traits_of(job.config.schedule).applies_every_microbatch
+  const double accumulations = traits_of(job.config().schedule).applies_every_microbatch
                                    ? 0.0
                                    : (microbatches - 1.0) / microbatches;
-  const int num_stages = job.config.pp * job.config.vpp;
+  const int num_stages = job.config().pp * job.config().vpp;
   for (int stage = 0; stage < num_stages; ++stage) {
     const Seconds ends =
         (stage == 0 ? job.costs().embedding_accumulation : Seconds(0.0)) +
         (stage == num_stages - 1 ? uses_at_the_end(model) * job.costs().embedding_accumulation
                                  : Seconds(0.0));
     const LayerCosts layers =
-        sum_of(job.costs(), layers_of_virtual_stage(model, job.config, stage));
+        sum_of(job.costs(), layers_of_virtual_stage(model, job.config(), stage));
     StageDurations& of = times.stages[static_cast<std::size_t>(stage)];
     of = stage_durations(of.forward, of.input_gradient,
-                         of.weight_gradient + accumulations * share_accumulated(job.config) *
+                         of.weight_gradient + accumulations * share_accumulated(job.config()) *
                                                   (layers.gradient_accumulation + ends),
                          of.alone);
   }
-  if (shards_gradients(job.config)) {
+  if (shards_gradients(job.config())) {
     const ShardingTime time = sharding_time(job);
     add_to_passes(time.forward, time.backward, times.stages);
   }
-  if (offloads_activations(job.config.offload)) {
+  if (offloads_activations(job.config().offload)) {
     const OffloadTime time = activation_offload_time(job);
     add_to_passes(time.forward, time.backward, times.stages);
   }
 
   add_messages(job, times);
 
-  const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, job.config);
+  const std::vector<RankParameters> parameters = parameters_by_virtual_stage(model, job.config());
   for (const RankParameters& held : parameters) {
     if (!has_replicas(groups, held)) {
       times.reductions.emplace_back();
@@ -162,24 +162,25 @@ StepTimes step_times(const PlannedJob& job) {
       continue;
     }
     const double count = held.total();
-    const double buckets = num_gradient_buckets(stack, job.config.pp, count);
+    const double buckets = num_gradient_buckets(stack, job.config().pp, count);
     const auto pieces_of = [](double bytes) { return bytes / kSmallestBucket; };
-    const double copies = overlaps_reduction(stack, job.config.pp)
+    const double copies = overlaps_reduction(stack, job.config().pp)
                               ? kBucketPasses * stack.gradient_bucket_bytes
                               : stack.gradient_staging_traffic;
     TransferTime reduction =
         split(reduction_time(job, held, buckets),
               reduction_time(job, held, pieces_of(count * stack.reduced_gradient_bytes)));
     reduction.transfer += memory_bound_time(Bytes(count * copies / buckets), cluster.gpu);
-    times.reductions.push_back(shards_gradients(job.config) ? TransferTime{} : reduction);
+    times.reductions.push_back(shards_gradients(job.config()) ? TransferTime{} : reduction);
     times.gathers.push_back(
-        shards_weights(job.config)
+        shards_weights(job.config())
             ? TransferTime{}
             : split(gathering_time(job, held, buckets),
                     gathering_time(job, held, pieces_of(gathered_weights(stack, held).total()))));
   }
-  for (int rank = 0; rank < job.config.pp; ++rank) {
-    const OptimizerTime optimizer = optimizer_time(job, stage_parameters(model, job.config, rank));
+  for (int rank = 0; rank < job.config().pp; ++rank) {
+    const OptimizerTime optimizer =
+        optimizer_time(job, stage_parameters(model, job.config(), rank));
     times.norm = optimizer.norm;
     times.optimizer.push_back(optimizer.step);
   }

@@ -25,15 +25,15 @@ constexpr Bytes kNorm(8.0);  // a double
 Seconds exchange_time(const PlannedJob& job, const Placements& groups, double messages) {
   const ClusterSpec& cluster = job.cluster();
   const StackSpec& stack = job.stack();
-  const bool is_scattered = job.config.sequence_parallel || stack.scatter_gather;
+  const bool is_scattered = job.config().sequence_parallel || stack.scatter_gather;
   const Bytes message(
       element_bytes(stack.precision) *
-      pipeline_elements(job.model(), job.config.micro_batch_size, 1, job.config.cp));
-  const Bytes shard = message / (is_scattered ? job.config.tp : 1);
-  const Seconds gather = is_scattered && !job.config.sequence_parallel
+      pipeline_elements(job.model(), job.config().micro_batch_size, 1, job.config().cp));
+  const Bytes shard = message / (is_scattered ? job.config().tp : 1);
+  const Seconds gather = is_scattered && !job.config().sequence_parallel
                              ? all_gather_time(message, groups.tensor, cluster)
                              : Seconds(0.0);
-  return exchange_latency(job.scenario, groups) +
+  return exchange_latency(job.scenario(), groups) +
          messages * (message_time(shard, groups.pipeline, cluster) + gather);
 }
 
@@ -52,8 +52,8 @@ double num_gradient_buckets(const StackSpec& stack, int pp, double parameters) {
 }
 
 Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters, double pieces) {
-  const bool is_whole = !shards_optimizer(job.config) ||
-                        (job.stack().all_reduces_shards && shards_gradients(job.config));
+  const bool is_whole = !shards_optimizer(job.config()) ||
+                        (job.stack().all_reduces_shards && shards_gradients(job.config()));
   const auto over = [&](const GroupPlacement& group, double count) {
     const Bytes gradients(count * job.stack().reduced_gradient_bytes / pieces);
     const Seconds time = is_whole ? all_reduce_time(gradients, group, job.cluster())
@@ -69,7 +69,7 @@ Seconds reduction_time(const PlannedJob& job, const RankParameters& parameters, 
 }
 
 Seconds gathering_time(const PlannedJob& job, const RankParameters& parameters, double pieces) {
-  if (!shards_optimizer(job.config)) {
+  if (!shards_optimizer(job.config())) {
     return Seconds(0.0);
   }
   const RankParameters weights = gathered_weights(job.stack(), parameters);
@@ -88,13 +88,13 @@ bool has_replicas(const Placements& groups, const RankParameters& parameters) {
 
 Seconds tied_reduction_time(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
-  if (job.config.pp == 1 || model.untied_embeddings ||
-      traits_of(job.config.schedule).placement != StagePlacement::kLooped) {
+  if (job.config().pp == 1 || model.untied_embeddings ||
+      traits_of(job.config().schedule).placement != StagePlacement::kLooped) {
     return Seconds(0.0);
   }
   // Two members, the first stage and the last.
-  const Bytes gradient(static_cast<double>(padded_vocab_size(model, job.config.tp)) *
-                       model.hidden_size / job.config.tp * job.stack().reduced_gradient_bytes);
+  const Bytes gradient(static_cast<double>(padded_vocab_size(model, job.config().tp)) *
+                       model.hidden_size / job.config().tp * job.stack().reduced_gradient_bytes);
   const bool is_within_node = job.groups().pipeline.is_within_node();
   const GroupPlacement ends{.size = 2,
                             .ranks_per_node = is_within_node ? 2 : 1,
@@ -107,11 +107,11 @@ OptimizerTime optimizer_time(const PlannedJob& job, const RankParameters& parame
   const StackSpec& stack = job.stack();
   const ClusterSpec& cluster = job.cluster();
   const auto on_rank = [&](double of_parameter) {
-    return updated_by_rank(parameters * of_parameter, job.config);
+    return updated_by_rank(parameters * of_parameter, job.config());
   };
-  const double factor = compute_factors(job.config, cluster).optimizer;
-  if (has_measured_operations(job.scenario)) {
-    const OptimizerPasses passes = optimizer_passes(job.scenario, on_rank(1.0));
+  const double factor = compute_factors(job.config(), cluster).optimizer;
+  if (has_measured_operations(job.scenario())) {
+    const OptimizerPasses passes = optimizer_passes(job.scenario(), on_rank(1.0));
     return {.norm = passes.norm * factor + all_reduce_time(kNorm, job.groups().tensor, cluster) +
                     all_reduce_time(kNorm, job.groups().pipeline, cluster) +
                     all_reduce_time(kNorm, job.groups().data, cluster) +
@@ -119,11 +119,11 @@ OptimizerTime optimizer_time(const PlannedJob& job, const RankParameters& parame
             .step = passes.step * factor};
   }
   const bool is_scaled = stack.precision == Precision::kFp16;
-  const bool is_on_host = offloads_optimizer(job.config.offload);
+  const bool is_on_host = offloads_optimizer(job.config().offload);
   const double traffic =
       (is_on_host ? 0.0 : stack.optimizer_traffic) + (is_scaled ? stack.loss_scaling_traffic : 0.0);
   const Bytes moved =
-      Bytes(on_rank(traffic)) + weight_cast_traffic(job.scenario, job.config, parameters);
+      Bytes(on_rank(traffic)) + weight_cast_traffic(job.scenario(), job.config(), parameters);
   OptimizerTime time{.step = memory_bound_time(moved, cluster.gpu) * factor};
   if (is_on_host) {
     time.step += host_optimizer_time(job, parameters);

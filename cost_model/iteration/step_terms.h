@@ -1,7 +1,7 @@
 // The parts of a step besides compute, that its bounds and its simulation share.
 #pragma once
 
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
 #include "cost_model/units.h"
 

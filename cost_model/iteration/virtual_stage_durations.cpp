@@ -5,7 +5,7 @@
 namespace ptdp {
 
 std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job) {
-  const bool is_partial = recomputes_some(job.config);
+  const bool is_partial = recomputes_some(job.config());
   // What a layer of each kind takes.
   std::array<StageDurations, kLayerKinds.size()> of_layer;
   constexpr double each_pass = 0.5;  // of what both hide
@@ -15,14 +15,14 @@ std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job) {
     of_layer[kind] = stage_durations(
         layer.forward.total(),
         layer.backward.total() - weight_gradient +
-            (is_partial ? Seconds(0.0) : layer.recompute(job.config.recompute).total()),
+            (is_partial ? Seconds(0.0) : layer.recompute(job.config().recompute).total()),
         weight_gradient, each_pass * layer.hidden_dispatch);
   }
-  const int num_stages = job.config.pp * job.config.vpp;
+  const int num_stages = job.config().pp * job.config().vpp;
   std::vector<StageDurations> durations;
   durations.reserve(static_cast<std::size_t>(num_stages));
   for (int stage = 0; stage < num_stages; ++stage) {
-    const LayerCounts layers = layers_of_virtual_stage(job.model(), job.config, stage);
+    const LayerCounts layers = layers_of_virtual_stage(job.model(), job.config(), stage);
     Seconds forward;
     Seconds input_gradient;
     Seconds weight_gradient;
@@ -34,8 +34,8 @@ std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job) {
       alone += layers[kind] * of_layer[kind].alone;
     }
     if (is_partial) {
-      const LayerCounts recomputed = recomputed_of_virtual_stage(job.model(), job.config, stage);
-      input_gradient += recomputation(job.costs(), job.config, recomputed).total();
+      const LayerCounts recomputed = recomputed_of_virtual_stage(job.model(), job.config(), stage);
+      input_gradient += recomputation(job.costs(), job.config(), recomputed).total();
     }
     durations.push_back(stage_durations(forward + job.stack().microbatch_overhead, input_gradient,
                                         weight_gradient, alone));

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/stage/stage.h"
 

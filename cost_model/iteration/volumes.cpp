@@ -79,14 +79,14 @@ class StageOperations {
  public:
   StageOperations(const PlannedJob& job, int stage, const Visit& visit)
       : model_(job.model()),
-        config_(job.config),
+        config_(job.config()),
         stage_(stage),
         visit_(visit),
         element_(element_bytes(job.stack().precision)),
         accumulator_(accumulator_bytes(job.stack().precision)),
-        tokens_(std::int64_t{1} * job.config.micro_batch_size * model_.seq_length),
-        is_scattered_(job.config.sequence_parallel || job.stack().scatter_gather),
-        passes_(job.microbatches() * job.config.dp / num_copies(job.config)) {}
+        tokens_(std::int64_t{1} * job.config().micro_batch_size * model_.seq_length),
+        is_scattered_(job.config().sequence_parallel || job.stack().scatter_gather),
+        passes_(job.microbatches() * job.config().dp / num_copies(job.config())) {}
 
   void visit_all() const {
     for_each_virtual_stage(config_, stage_, [&](int virtual_stage) {
@@ -237,7 +237,7 @@ class StageOperations {
 
 GroupVolumes<std::int64_t> job_volumes(const PlannedJob& job) {
   GroupVolumes<std::int64_t> volumes;
-  for (int stage = 0; stage < job.config.pp; ++stage) {
+  for (int stage = 0; stage < job.config().pp; ++stage) {
     const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
       if (reach.begins_here) {
         entry_of(volumes, group, operation.kind) += sent(operation);
@@ -250,7 +250,7 @@ GroupVolumes<std::int64_t> job_volumes(const PlannedJob& job) {
 
 GroupVolumes<Bytes> mean_rank_volumes(const PlannedJob& job, int stage) {
   GroupVolumes<Bytes> volumes;
-  const double ranks = 1.0 * job.config.tp * job.config.dp;
+  const double ranks = 1.0 * job.config().tp * job.config().dp;
   const auto add = [&](Group group, const Operation& operation, const Reach& reach) {
     entry_of(volumes, group, operation.kind) +=
         Bytes(static_cast<double>(sent(operation)) / reach.places / ranks);

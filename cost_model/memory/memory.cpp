@@ -36,16 +36,17 @@ double sbh(const TransformerConfig& model, const ParallelConfig& config) {
 /// Of messages between stages and of tensor parallelism within products.
 Bytes message_buffers(const PlannedJob& job) {
   Bytes total;
-  if (job.config.pp > 1) {
+  if (job.config().pp > 1) {
     // One message received and one sent, in each direction at once in the steady state.
-    const double shards = job.config.sequence_parallel ? job.config.tp : 1.0;
+    const double shards = job.config().sequence_parallel ? job.config().tp : 1.0;
     total +=
-        Bytes(4.0 * element_bytes(job.stack().precision) * sbh(job.model(), job.config) / shards);
+        Bytes(4.0 * element_bytes(job.stack().precision) * sbh(job.model(), job.config()) / shards);
   }
-  const GroupPlacement group = place_group(RankGrid(job.config), Dimension::kTensor, job.cluster());
-  if (runs_within_products(job.stack(), job.config, group)) {
+  const GroupPlacement group =
+      place_group(RankGrid(job.config()), Dimension::kTensor, job.cluster());
+  if (runs_within_products(job.stack(), job.config(), group)) {
     const TransformerConfig& model = job.model();
-    total += overlap_buffers(job.stack(), static_cast<double>(tokens_of_rank(model, job.config)),
+    total += overlap_buffers(job.stack(), static_cast<double>(tokens_of_rank(model, job.config())),
                              model.hidden_size);
   }
   return total;
@@ -70,13 +71,13 @@ Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
 
 /// Versions of its weights that a stage keeps.
 double weight_versions(const PlannedJob& job, int stage) {
-  const ScheduleTraits& traits = traits_of(job.config.schedule);
+  const ScheduleTraits& traits = traits_of(job.config().schedule);
   if (traits.is_synchronous) {
     return 1.0;
   }
   const std::int64_t microbatches = job.microbatches();
   return traits.weight_versions(
-      {.pp = job.config.pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
+      {.pp = job.config().pp, .num_microbatches = static_cast<int>(microbatches)}, stage);
 }
 
 }  // namespace
@@ -107,17 +108,17 @@ Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
   return stack.gradient_bytes * Bytes(held.whole.total() + shard_of(held.sharded, config));
 }
 
-StageMemories::StageMemories(const Scenario& scenario, const ParallelConfig& config)
-    : scenario_(scenario),
-      kept_(scenario, config),
-      storage_(activation_storage(scenario.stack)),
-      messages_(message_buffers({scenario, config})) {
-  const TransformerConfig& model = scenario.job.model;
+StageMemories::StageMemories(const PlannedJob& job)
+    : scenario_(job.scenario()),
+      kept_(job),
+      storage_(activation_storage(job.stack())),
+      messages_(message_buffers(job)) {
+  const TransformerConfig& model = job.model();
   for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
-    of_layer_[kind] = layer_parameters_of_rank(model, config, kLayerKinds[kind]);
-    if (config.recompute != Recompute::kNone) {
+    of_layer_[kind] = layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
+    if (job.config().recompute != Recompute::kNone) {
       activations_[kind] =
-          layer_activations(model, config, Recompute::kNone, kLayerKinds[kind], storage_);
+          layer_activations(model, job.config(), Recompute::kNone, kLayerKinds[kind], storage_);
     }
   });
 }
@@ -126,7 +127,7 @@ MemoryBreakdown StageMemories::of_stage(const ParallelConfig& config, const Laye
                                         int stage) const {
   MemoryBreakdown memory = state_of_stage(config, layers, stage);
   if (scenario_.stack.memory_model == MemoryModel::kPtdp) {
-    set_activations(memory, activation_bound(scenario_, config, stage), scenario_.stack);
+    set_activations(memory, activation_bound({scenario_, config}, stage), scenario_.stack);
     return memory;
   }
   memory.activations = kept_.of_stage(config, layers, stage);
@@ -219,18 +220,18 @@ Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack) {
 }
 
 MemoryBreakdown stage_memory(const PlannedJob& job, int stage) {
-  const LayersOfStages layers(job.model(), job.config);
-  return StageMemories(job.scenario, job.config).of_stage(job.config, layers, stage);
+  const LayersOfStages layers(job.model(), job.config());
+  return StageMemories(job).of_stage(job.config(), layers, stage);
 }
 
 double num_actions_with_messages(const PlannedJob& job) {
-  return most_actions(job.config.pp, job.config.vpp, job.microbatches());
+  return most_actions(job.config().pp, job.config().vpp, job.microbatches());
 }
 
 Schedule compute_schedule(const PlannedJob& job) {
-  const ScheduleTraits& traits = traits_of(job.config.schedule);
+  const ScheduleTraits& traits = traits_of(job.config().schedule);
   const ScheduleShape shape =
-      traits.is_searched ? schedule_shape(job) : schedule_sizes(job.config, job.microbatches());
+      traits.is_searched ? schedule_shape(job) : schedule_sizes(job.config(), job.microbatches());
   return traits.generate(shape);
 }
 
@@ -239,33 +240,33 @@ Schedule schedule_with_messages(const PlannedJob& job) {
 }
 
 std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job) {
-  if (job.stack().memory_model == MemoryModel::kPtdp && job.config.pp > 1 &&
+  if (job.stack().memory_model == MemoryModel::kPtdp && job.config().pp > 1 &&
       num_actions_with_messages(job) <= kMostActions) {
     return memory_by_stage(job, schedule_with_messages(job));
   }
-  const LayersOfStages layers(job.model(), job.config);
-  const StageMemories memories(job.scenario, job.config);
+  const LayersOfStages layers(job.model(), job.config());
+  const StageMemories memories(job);
   std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(job.config.pp));
-  for (int stage = 0; stage < job.config.pp; ++stage) {
-    stages.push_back(memories.of_stage(job.config, layers, stage));
+  stages.reserve(static_cast<std::size_t>(job.config().pp));
+  for (int stage = 0; stage < job.config().pp; ++stage) {
+    stages.push_back(memories.of_stage(job.config(), layers, stage));
   }
   return stages;
 }
 
 std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job, const Schedule& schedule) {
-  const LayersOfStages layers(job.model(), job.config);
-  const StageMemories memories(job.scenario, job.config);
+  const LayersOfStages layers(job.model(), job.config());
+  const StageMemories memories(job);
   const bool is_walked = job.stack().memory_model == MemoryModel::kPtdp;
   std::optional<RankMemories> ranks;
   if (is_walked) {
-    ranks.emplace(job.scenario, job.config);
+    ranks.emplace(job);
   }
   std::vector<MemoryBreakdown> stages;
-  stages.reserve(static_cast<std::size_t>(job.config.pp));
-  for (int stage = 0; stage < job.config.pp; ++stage) {
-    stages.push_back(is_walked ? memories.state_of_stage(job.config, layers, stage)
-                               : memories.of_stage(job.config, layers, stage));
+  stages.reserve(static_cast<std::size_t>(job.config().pp));
+  for (int stage = 0; stage < job.config().pp; ++stage) {
+    stages.push_back(is_walked ? memories.state_of_stage(job.config(), layers, stage)
+                               : memories.of_stage(job.config(), layers, stage));
     if (is_walked) {
       set_activations(stages.back(), ranks->peak(schedule, stage), job.stack());
     }
@@ -284,12 +285,12 @@ int heaviest_stage(const PlannedJob& job) {
   if (job.stack().memory_model == MemoryModel::kPtdp) {
     return heaviest_of(memory_by_stage(job));
   }
-  const LayersOfStages layers(job.model(), job.config);
-  const StageMemories memories(job.scenario, job.config);
+  const LayersOfStages layers(job.model(), job.config());
+  const StageMemories memories(job);
   int heaviest = 0;
   Bytes most;
-  for (int stage = 0; stage < job.config.pp; stage += stage_step(job.model(), job.config)) {
-    const Bytes memory = memories.of_stage(job.config, layers, stage).total();
+  for (int stage = 0; stage < job.config().pp; stage += stage_step(job.model(), job.config())) {
+    const Bytes memory = memories.of_stage(job.config(), layers, stage).total();
     if (memory > most) {
       heaviest = stage;
       most = memory;

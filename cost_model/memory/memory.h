@@ -8,12 +8,13 @@
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/iteration/planned_job.h"
 #include "cost_model/layer/layer_activations.h"
 #include "cost_model/memory/runtime_memory.h"
 #include "cost_model/memory/stage_activations.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
+#include "cost_model/stage/stage_layers.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -83,7 +84,7 @@ void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const 
 class StageMemories {
  public:
   /// Keeps a reference to the scenario.
-  StageMemories(const Scenario& scenario, const ParallelConfig& config);
+  StageMemories(const PlannedJob& job);
 
   /// `config` may differ from the constructor's in dp, ZeRO stage and layers per stage; `layers`
   /// are its own.

@@ -146,8 +146,8 @@ StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, 
 
 /// What passes of the whole model need, once for all its stages.
 struct PassNeeds {
-  PassNeeds(const Scenario& scenario, const ParallelConfig& config)
-      : buffers(runtime_buffers(scenario, config)), units(unit_memory(scenario, config)) {}
+  PassNeeds(const PlannedJob& job)
+      : buffers(runtime_buffers(job.scenario(), job.config())), units(unit_memory(job)) {}
 
   RuntimeBuffers buffers;
   UnitMemory units;
@@ -245,21 +245,20 @@ class StepWalk {
 
 }  // namespace
 
-StageMemory virtual_stage_memory(const Scenario& scenario, const ParallelConfig& config,
-                                 int virtual_stage) {
-  return virtual_stage_memory(PassNeeds(scenario, config), scenario.job.model, config,
-                              virtual_stage);
+StageMemory virtual_stage_memory(const PlannedJob& job, int virtual_stage) {
+  return virtual_stage_memory(PassNeeds(job), job.model(), job.config(), virtual_stage);
 }
 
 struct RankMemories::Needs : PassNeeds {
   using PassNeeds::PassNeeds;
 };
 
-RankMemories::RankMemories(const Scenario& scenario, const ParallelConfig& config)
-    : scenario_(scenario),
-      config_(config),
-      needs_(std::make_shared<const Needs>(scenario, config)),
-      stages_(static_cast<std::size_t>(config.pp) * static_cast<std::size_t>(config.vpp)) {}
+RankMemories::RankMemories(const PlannedJob& job)
+    : scenario_(job.scenario()),
+      config_(job.config()),
+      needs_(std::make_shared<const Needs>(job)),
+      stages_(static_cast<std::size_t>(job.config().pp) *
+              static_cast<std::size_t>(job.config().vpp)) {}
 
 const StageMemory& RankMemories::of_virtual_stage(int virtual_stage) {
   std::optional<StageMemory>& stage = stages_[static_cast<std::size_t>(virtual_stage)];
@@ -296,13 +295,12 @@ Bytes RankMemories::least(int rank) {
   return most;
 }
 
-ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
-                               const Schedule& schedule, int rank) {
-  return RankMemories(scenario, config).peak(schedule, rank);
+ActivationPeak activation_peak(const PlannedJob& job, const Schedule& schedule, int rank) {
+  return RankMemories(job).peak(schedule, rank);
 }
 
-ActivationPeak activation_bound(const Scenario& scenario, const ParallelConfig& config, int rank) {
-  return RankMemories(scenario, config).bound(rank);
+ActivationPeak activation_bound(const PlannedJob& job, int rank) {
+  return RankMemories(job).bound(rank);
 }
 
 Bytes RankMemories::waiting() {

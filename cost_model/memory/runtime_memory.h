@@ -9,6 +9,7 @@
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/layer/runtime_buffers.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -25,8 +26,7 @@ struct StageMemory {
   Bytes weight_gradient;
   Bytes result;
 };
-[[nodiscard]] StageMemory virtual_stage_memory(const Scenario& scenario,
-                                               const ParallelConfig& config, int virtual_stage);
+[[nodiscard]] StageMemory virtual_stage_memory(const PlannedJob& job, int virtual_stage);
 
 /// Of what comes and goes on a rank, its worst moment.
 struct ActivationPeak {
@@ -41,7 +41,7 @@ struct ActivationPeak {
 class RankMemories {
  public:
   /// Keeps a reference to the scenario.
-  RankMemories(const Scenario& scenario, const ParallelConfig& config);
+  RankMemories(const PlannedJob& job);
 
   /// virtual_stage_memory().
   [[nodiscard]] const StageMemory& of_virtual_stage(int virtual_stage);
@@ -68,14 +68,13 @@ class RankMemories {
 
 /// By walking through the rank's list, where messages are actions of their own: a buffer is there
 /// from its receive to the pass that takes it, and from the pass that makes it to its send.
-[[nodiscard]] ActivationPeak activation_peak(const Scenario& scenario, const ParallelConfig& config,
-                                             const Schedule& schedule, int rank);
+[[nodiscard]] ActivationPeak activation_peak(const PlannedJob& job, const Schedule& schedule,
+                                             int rank);
 
 /// No less than that, without a schedule: as many activations as the schedule's generator bounds
 /// are held, of the virtual stages that take most; one of them runs the pass that takes most; some
 /// messages wait. As much on one rank; up to a quarter more where backward passes are whole, and up
 /// to twelve times as much where weight gradients are put off that keep more than activations do.
-[[nodiscard]] ActivationPeak activation_bound(const Scenario& scenario,
-                                              const ParallelConfig& config, int rank);
+[[nodiscard]] ActivationPeak activation_bound(const PlannedJob& job, int rank);
 
 }  // namespace ptdp

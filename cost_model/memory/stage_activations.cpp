@@ -69,15 +69,14 @@ KeptLayers operator*(const KeptLayers& layers, double factor) {
   return {.usual = layers.usual * factor, .whole = layers.whole * factor};
 }
 
-KeptActivations::KeptActivations(const Scenario& scenario, const ParallelConfig& config)
-    : scenario_(scenario) {
-  const ActivationStorage storage = activation_storage(scenario.stack);
+KeptActivations::KeptActivations(const PlannedJob& job) : scenario_(job.scenario()) {
+  const ActivationStorage storage = activation_storage(job.stack());
   const auto kept = [&](Recompute recompute, std::size_t kind) {
-    return layer_activations(scenario.job.model, config, recompute, kLayerKinds[kind], storage);
+    return layer_activations(job.model(), job.config(), recompute, kLayerKinds[kind], storage);
   };
-  for_each_kind(layers_of_model(scenario.job.model), [&](std::size_t kind, double /*count*/) {
-    usual_[kind] = kept(config.recompute, kind);
-    if (recomputes_some(config)) {
+  for_each_kind(layers_of_model(job.model()), [&](std::size_t kind, double /*count*/) {
+    usual_[kind] = kept(job.config().recompute, kind);
+    if (recomputes_some(job.config())) {
       whole_[kind] = kept(Recompute::kNone, kind);
     }
   });
@@ -169,12 +168,11 @@ Bytes KeptActivations::embedding_masks(const ParallelConfig& config, double micr
   return Bytes(kMaskBytes * microbatches * sbh / shards);
 }
 
-Bytes virtual_stage_activations(const Scenario& scenario, const ParallelConfig& config,
-                                int virtual_stage) {
-  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return virtual_stage_memory(scenario, config, virtual_stage).kept;
+Bytes virtual_stage_activations(const PlannedJob& job, int virtual_stage) {
+  if (job.stack().memory_model == MemoryModel::kPtdp) {
+    return virtual_stage_memory(job, virtual_stage).kept;
   }
-  return KeptActivations(scenario, config).of_virtual_stage(config, virtual_stage);
+  return KeptActivations(job).of_virtual_stage(job.config(), virtual_stage);
 }
 
 }  // namespace ptdp

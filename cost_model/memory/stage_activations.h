@@ -6,7 +6,9 @@
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/stage.h"
+#include "cost_model/stage/stage_layers.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -26,7 +28,7 @@ struct KeptLayers {
 class KeptActivations {
  public:
   /// Keeps a reference to the scenario.
-  KeptActivations(const Scenario& scenario, const ParallelConfig& config);
+  KeptActivations(const PlannedJob& job);
 
   /// What a layer of a kind keeps of one microbatch.
   [[nodiscard]] Bytes of_layer(std::size_t kind) const { return usual_[kind]; }
@@ -56,7 +58,6 @@ class KeptActivations {
 
 /// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
 /// the activations of its layers and, where it begins the model, the embedding's dropout mask.
-[[nodiscard]] Bytes virtual_stage_activations(const Scenario& scenario,
-                                              const ParallelConfig& config, int virtual_stage);
+[[nodiscard]] Bytes virtual_stage_activations(const PlannedJob& job, int virtual_stage);
 
 }  // namespace ptdp

@@ -20,21 +20,21 @@ Bytes scratch_of(Bytes gradients, const Scenario& scenario, const ParallelConfig
 
 }  // namespace
 
-UnitMemory unit_memory(const Scenario& scenario, const ParallelConfig& config) {
-  if (!shards_gradients(config) || config.dp == 1) {
+UnitMemory unit_memory(const PlannedJob& job) {
+  if (!shards_gradients(job.config()) || job.config().dp == 1) {
     return {};
   }
-  const TransformerConfig& model = scenario.job.model;
+  const TransformerConfig& model = job.model();
   const double layers = model.num_layers;
-  const double of_ends = end_parameters(model, config, 0);
-  const double of_layer = (stage_parameters(model, config, 0).total() - of_ends) / layers;
-  const double element = shards_weights(config) ? element_bytes(scenario.stack.precision) : 0.0;
-  const double accumulator = accumulator_bytes(scenario.stack.precision);
+  const double of_ends = end_parameters(model, job.config(), 0);
+  const double of_layer = (stage_parameters(model, job.config(), 0).total() - of_ends) / layers;
+  const double element = shards_weights(job.config()) ? element_bytes(job.stack().precision) : 0.0;
+  const double accumulator = accumulator_bytes(job.stack().precision);
   const Bytes weights(of_layer * element);
   const Bytes end_weights(of_ends * element);
   const Bytes gradients(of_layer * accumulator);
   const Bytes end_gradients(of_ends * accumulator);
-  const bool keeps = !gathers_again(config);
+  const bool keeps = !gathers_again(job.config());
   const Bytes kept = keeps ? layers * weights : Bytes(0.0);
   const Bytes at_work = keeps ? kept : weights;
   return {.forward = end_weights + at_work,
@@ -43,9 +43,9 @@ UnitMemory unit_memory(const Scenario& scenario, const ParallelConfig& config) {
           .end = end_weights + kept + end_gradients,
           .backward = at_work + gradients + end_gradients,
           .reducing_layer = (keeps ? kept - weights : Bytes(0.0)) + gradients + end_gradients +
-                            scratch_of(gradients, scenario, config),
+                            scratch_of(gradients, job.scenario(), job.config()),
           .ends = end_gradients,
-          .reducing_ends = end_gradients + scratch_of(end_gradients, scenario, config),
+          .reducing_ends = end_gradients + scratch_of(end_gradients, job.scenario(), job.config()),
           .put_off = layers * gradients + end_gradients};
 }
 

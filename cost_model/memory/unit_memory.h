@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -31,6 +32,6 @@ struct UnitMemory {
   Bytes reducing_ends;   ///< and when the ends' are.
   Bytes put_off;
 };
-[[nodiscard]] UnitMemory unit_memory(const Scenario& scenario, const ParallelConfig& config);
+[[nodiscard]] UnitMemory unit_memory(const PlannedJob& job);
 
 }  // namespace ptdp

@@ -118,29 +118,28 @@ struct LayerRun {
 };
 
 /// The embedding, the layers and the logits in model order.
-std::vector<LayerRun> runs_in_order(const Scenario& scenario, const ParallelConfig& config,
-                                    const MicrobatchCosts& costs) {
-  const TransformerConfig& model = scenario.job.model;
+std::vector<LayerRun> runs_in_order(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
   // Which layers of a stage are recomputed where some are is known once they are spread: a share of
   // each until then.
-  const double num_stages = 1.0 * config.pp * config.vpp;
+  const double num_stages = 1.0 * job.config().pp * job.config().vpp;
   const double share =
-      !recomputes_some(config) ? 1.0
-      : config.recompute_method == RecomputeMethod::kEvery
-          ? 1.0 / config.recompute_num_layers
-          : std::min(1.0, config.recompute_num_layers * num_stages / model.num_layers);
+      !recomputes_some(job.config()) ? 1.0
+      : job.config().recompute_method == RecomputeMethod::kEvery
+          ? 1.0 / job.config().recompute_num_layers
+          : std::min(1.0, job.config().recompute_num_layers * num_stages / model.num_layers);
   std::vector<LayerRun> runs;
   runs.reserve(kLayerKinds.size() + 2);  // mostly no kind comes twice
-  runs.push_back({.time = costs.embedding.total()});
+  runs.push_back({.time = job.costs().embedding.total()});
   for (int layer = 0; layer < model.num_layers;) {
-    const LayerCosts& kind = costs.layers[index_of(kind_of_layer(model, layer))];
+    const LayerCosts& kind = job.costs().layers[index_of(kind_of_layer(model, layer))];
     const int end = end_of_run(model, layer);
     runs.push_back({.time = kind.forward.total() + kind.backward.total() +
-                            share * kind.recompute(config.recompute).total(),
+                            share * kind.recompute(job.config().recompute).total(),
                     .count = end - layer});
     layer = end;
   }
-  runs.push_back({.time = costs.logits.total() + model.mtp_num_layers * runs.back().time});
+  runs.push_back({.time = job.costs().logits.total() + model.mtp_num_layers * runs.back().time});
   return runs;
 }
 
@@ -359,32 +358,27 @@ std::optional<std::vector<int>> balanced_layers(const TransformerTimes& times, i
   return result;
 }
 
-TransformerTimes transformer_times(const Scenario& scenario, const ParallelConfig& config,
-                                   const MicrobatchCosts& costs) {
-  const std::vector<LayerRun> runs = runs_in_order(scenario, config, costs);
-  return {.num_layers = scenario.job.model.num_layers,
+TransformerTimes transformer_times(const PlannedJob& job) {
+  const std::vector<LayerRun> runs = runs_in_order(job);
+  return {.num_layers = job.model().num_layers,
           .layer = runs[1].time,
           .embedding = runs.front().time,
           .logits = runs.back().time};
 }
 
-std::vector<Seconds> times_in_order(const Scenario& scenario, const ParallelConfig& config,
-                                    const MicrobatchCosts& costs) {
-  return one_by_one(runs_in_order(scenario, config, costs));
+std::vector<Seconds> times_in_order(const PlannedJob& job) {
+  return one_by_one(runs_in_order(job));
 }
 
-std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
-                                                const ParallelConfig& config,
-                                                const MicrobatchCosts& costs) {
-  const StagePlacement placement = traits_of(config.schedule).placement;
+std::optional<std::vector<int>> balanced_layers(const PlannedJob& job) {
+  const StagePlacement placement = traits_of(job.config().schedule).placement;
   if (placement == StagePlacement::kBidirectional) {
     return std::nullopt;
   }
-  if (!has_one_kind(scenario.job.model)) {
-    return balanced_kinds(runs_in_order(scenario, config, costs), config.pp * config.vpp);
+  if (!has_one_kind(job.model())) {
+    return balanced_kinds(runs_in_order(job), job.config().pp * job.config().vpp);
   }
-  return balanced_layers(transformer_times(scenario, config, costs), config.pp, config.vpp,
-                         placement);
+  return balanced_layers(transformer_times(job), job.config().pp, job.config().vpp, placement);
 }
 
 }  // namespace ptdp

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
@@ -51,19 +52,13 @@ struct TransformerTimes {
 /// The same for a configuration and what its layers cost. Nothing for bidirectional schedules,
 /// whose ranks hold a stage from either end. Where layers are of several kinds, the slowest virtual
 /// stage is as fast as possible, whichever rank has it (partition_layers).
-[[nodiscard]] std::optional<std::vector<int>> balanced_layers(const Scenario& scenario,
-                                                              const ParallelConfig& config,
-                                                              const MicrobatchCosts& costs);
+[[nodiscard]] std::optional<std::vector<int>> balanced_layers(const PlannedJob& job);
 
 /// Time of the embedding, each layer and the logits in model order: forward, backward and
 /// recomputation. Modules that predict more tokens are part of the logits.
-[[nodiscard]] std::vector<Seconds> times_in_order(const Scenario& scenario,
-                                                  const ParallelConfig& config,
-                                                  const MicrobatchCosts& costs);
+[[nodiscard]] std::vector<Seconds> times_in_order(const PlannedJob& job);
 
 /// What the stages of a configuration are made of; the model's layers must be of one kind.
-[[nodiscard]] TransformerTimes transformer_times(const Scenario& scenario,
-                                                 const ParallelConfig& config,
-                                                 const MicrobatchCosts& costs);
+[[nodiscard]] TransformerTimes transformer_times(const PlannedJob& job);
 
 }  // namespace ptdp

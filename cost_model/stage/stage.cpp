@@ -3,55 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cost_model/inputs/rank_grid.h"
-#include "cost_model/inputs/rank_sizes.h"
-#include "cost_model/layer/element_wise.h"
-#include "cost_model/network/collectives.h"
-#include "cost_model/operations/core_sharing.h"
-#include "cost_model/operations/linear_layer.h"
-#include "cost_model/operations/memory_bound.h"
 #include "cost_model/stage/recomputed_layers.h"
+#include "cost_model/stage/stage_layers.h"
 
 namespace ptdp {
 namespace {
-
-constexpr double kEmbeddingPasses =
-    8.0;  // over bsh elements: gather, positions, dropout, gradients
-constexpr double kEmbeddingForward = 6.0 / kEmbeddingPasses;  // gather, positions, dropout
-constexpr double kFinalNormPasses = 7.0;
-constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
-constexpr double kLossForward = 38.0 / 52.0;  // of its traffic
-
-/// Of modules that predict more tokens: logits as the model's, the embedding of their tokens with
-/// its gradient, and two norms and a linear layer of what is joined, on the tokens of a rank.
-void add_prediction_modules(const Scenario& scenario, const ParallelConfig& config,
-                            Seconds embedding, MicrobatchCosts& costs) {
-  const TransformerConfig& model = scenario.job.model;
-  if (model.mtp_num_layers == 0) {
-    return;
-  }
-  const GpuSpec& gpu = scenario.cluster.gpu;
-  const double count = model.mtp_num_layers;
-  const std::int64_t h = model.hidden_size;
-  const std::int64_t tokens = tokens_of_rank(model, config);
-  const ComputeFactors factors = compute_factors(config, scenario.cluster);
-  const LinearTime join =
-      linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack) * factors.matmul;
-  const Bytes activations(element_bytes(scenario.stack.precision) * static_cast<double>(tokens) *
-                          static_cast<double>(h) / (config.sequence_parallel ? config.tp : 1));
-  // Those of both inputs, and the module's own before the logits are in theirs.
-  const Seconds norms =
-      memory_bound_time(2.0 * kFinalNormPasses * activations, gpu) * factors.memory_bound;
-  const PassTime logits = costs.logits;
-  costs.logits +=
-      PassTime{.matmul = logits.matmul + join.forward + join.input_gradient + join.weight_gradient,
-               .memory_bound = logits.memory_bound + embedding + norms,
-               .tensor_parallel = 2.0 * logits.tensor_parallel} *
-      count;
-  costs.logits_forward += count * (costs.logits_forward + join.forward + kFinalNormForward * norms +
-                                   kEmbeddingForward * embedding);
-  costs.logits_weight_gradient += count * (costs.logits_weight_gradient + join.weight_gradient);
-}
 
 /// Of a layer, with what it recomputes.
 Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
@@ -61,125 +17,52 @@ Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
 
 }  // namespace
 
-MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
-  const ClusterSpec& cluster = scenario.cluster;
-  const GpuSpec& gpu = cluster.gpu;
-  const std::int64_t tokens = tokens_of_rank(model, config);
-  const std::int64_t vocabulary = padded_vocab_size(model, config.tp) / config.tp;
-  const int bytes = element_bytes(scenario.stack.precision);
-  const Bytes activations(bytes * static_cast<double>(tokens) * model.hidden_size);
-  const Bytes norms = config.sequence_parallel ? activations / config.tp : activations;
-  const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
-  // With sequence parallelism, a reduce-scatter after the embedding and an all-gather before the
-  // logits; the reverse backward.
-  const bool is_split = config.sequence_parallel;
-  const Seconds gather = is_split ? all_gather_time(activations, group, cluster) : Seconds(0.0);
-  const Seconds exchange = is_split ? gather + reduce_scatter_time(activations, group, cluster)
-                                    : all_reduce_time(activations, group, cluster);
-  const ComputeFactors factors = compute_factors(config, cluster);
-  const LinearTime logits = linear_time(tokens, vocabulary, model.hidden_size, gpu, scenario.stack);
-  const Seconds logits_matmul = logits.forward + logits.input_gradient + logits.weight_gradient;
-  const double table = static_cast<double>(vocabulary) * model.hidden_size;
-  MicrobatchCosts costs;
-  for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
-    costs.layers[kind] = layer_costs(scenario, config, kLayerKinds[kind]);
-  });
-  if (has_measured_operations(scenario)) {
-    const ElementWiseTime embedding = embedding_element_wise_time(scenario, config);
-    const ElementWiseTime loss = logits_element_wise_time(scenario, config);
-    const Seconds forward = logits.forward * factors.matmul + loss.forward * factors.memory_bound;
-    const Seconds elements = (loss.forward + loss.backward) * factors.memory_bound;
-    const Seconds matmul = logits_matmul * factors.matmul;
-    costs.embedding = {
-        .memory_bound = (embedding.forward + embedding.backward) * factors.memory_bound,
-        .tensor_parallel = exchange};
-    costs.logits = {.matmul = matmul,
-                    .memory_bound = elements,
-                    .tensor_parallel = exchange + factors.skew * (matmul + elements)};
-    costs.embedding_accumulation = Seconds(0.0);  // their gradients' operations add
-    costs.embedding_forward = embedding.forward * factors.memory_bound + exchange - gather;
-    costs.logits_forward = forward + gather + factors.skew * forward;
-    costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
-    add_prediction_modules(scenario, config, costs.embedding.memory_bound, costs);
-    return costs;
-  }
-  const Bytes embedding_traffic = kEmbeddingPasses * activations + Bytes(bytes * table);
-  const Bytes loss_traffic(scenario.stack.loss_traffic * static_cast<double>(tokens) *
-                           static_cast<double>(vocabulary));
-  const Bytes norm_traffic = kFinalNormPasses * norms;
-  const Bytes logits_traffic = loss_traffic + norm_traffic;
-  const Bytes forward_traffic = kLossForward * loss_traffic + kFinalNormForward * norm_traffic;
-  const auto traffic_time = [&](Bytes traffic) {
-    return memory_bound_time(traffic, gpu) * factors.memory_bound;
-  };
-  costs.embedding = {.memory_bound = traffic_time(embedding_traffic), .tensor_parallel = exchange};
-  costs.logits = {.matmul = logits_matmul * factors.matmul,
-                  .memory_bound = traffic_time(logits_traffic),
-                  .tensor_parallel = exchange};
-  costs.embedding_accumulation = gradient_accumulation_time(table, gpu, scenario.stack);
-  costs.embedding_forward =
-      traffic_time(kEmbeddingForward * kEmbeddingPasses * activations) + exchange - gather;
-  costs.logits_forward = logits.forward * factors.matmul + traffic_time(forward_traffic) + gather;
-  costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;
-  add_prediction_modules(scenario, config, costs.embedding.memory_bound, costs);
-  return costs;
-}
-
-LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts) {
-  LayerCosts sum;
-  for_each_kind(counts, [&](std::size_t kind, double count) { sum += costs.layers[kind] * count; });
-  return sum;
-}
-
-StageCosts stage_costs(const Scenario& scenario, const ParallelConfig& config,
-                       const MicrobatchCosts& costs, int stage) {
-  const double share = 1.0 / num_copies(config);  // of the microbatches that meet a copy
+StageCosts stage_costs(const PlannedJob& job, int stage) {
+  const double share = 1.0 / num_copies(job.config());  // of the microbatches that meet a copy
   const LayerCosts layers =
-      sum_of(costs, layers_of_stage(scenario.job.model, config, stage) * share);
+      sum_of(job.costs(), layers_of_stage(job.model(), job.config(), stage) * share);
   StageCosts result{
       .forward = layers.forward,
       .backward = layers.backward,
       .recompute =
-          recomputes_some(config)
-              ? recomputation(costs, config,
-                              recomputed_of_stage(scenario.job.model, config, stage) * share)
-              : layers.recompute(config.recompute),
+          recomputes_some(job.config())
+              ? recomputation(job.costs(), job.config(),
+                              recomputed_of_stage(job.model(), job.config(), stage) * share)
+              : layers.recompute(job.config().recompute),
       .gradient_accumulation = layers.gradient_accumulation,
       .hidden_dispatch = layers.hidden_dispatch,
-      .overhead = config.vpp * scenario.stack.microbatch_overhead};
-  if (holds_embedding(config, stage)) {
-    result.ends += costs.embedding * share;
-    result.gradient_accumulation += costs.embedding_accumulation * share;
+      .overhead = job.config().vpp * job.stack().microbatch_overhead};
+  if (holds_embedding(job.config(), stage)) {
+    result.ends += job.costs().embedding * share;
+    result.gradient_accumulation += job.costs().embedding_accumulation * share;
   }
-  if (holds_logits(config, stage)) {
-    result.ends += costs.logits * share;
+  if (holds_logits(job.config(), stage)) {
+    result.ends += job.costs().logits * share;
     result.gradient_accumulation +=
-        uses_at_the_end(scenario.job.model) * costs.embedding_accumulation * share;
+        uses_at_the_end(job.model()) * job.costs().embedding_accumulation * share;
   }
   return result;
 }
 
-Seconds mean_stage_time(const Scenario& scenario, const ParallelConfig& config,
-                        const MicrobatchCosts& costs) {
+Seconds mean_stage_time(const PlannedJob& job) {
   Seconds sum;
-  for_each_kind(layers_of_model(scenario.job.model), [&](std::size_t kind, double count) {
-    sum += count * layer_time(costs.layers[kind], config);
+  for_each_kind(layers_of_model(job.model()), [&](std::size_t kind, double count) {
+    sum += count * layer_time(job.costs().layers[kind], job.config());
   });
-  if (recomputes_some(config)) {
-    sum += recomputation(costs, config, recomputed_of_model(scenario.job.model, config)).total();
+  if (recomputes_some(job.config())) {
+    sum += recomputation(job.costs(), job.config(), recomputed_of_model(job.model(), job.config()))
+               .total();
   }
-  return (sum + costs.embedding.total() + costs.logits.total()) / config.pp +
-         config.vpp * scenario.stack.microbatch_overhead;
+  return (sum + job.costs().embedding.total() + job.costs().logits.total()) / job.config().pp +
+         job.config().vpp * job.stack().microbatch_overhead;
 }
 
-PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& config,
-                             const MicrobatchCosts& costs) {
-  const TransformerConfig& model = scenario.job.model;
-  const bool is_partial = recomputes_some(config);
+PipelineCosts pipeline_costs(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
+  const bool is_partial = recomputes_some(job.config());
   std::array<Seconds, kLayerKinds.size()> of_layer;
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
-    of_layer[kind] = layer_time(costs.layers[kind], config);
+    of_layer[kind] = layer_time(job.costs().layers[kind], job.config());
   }
   const auto of_layers = [&](const LayerCounts& counts) {
     Seconds sum;
@@ -188,25 +71,27 @@ PipelineCosts pipeline_costs(const Scenario& scenario, const ParallelConfig& con
     }
     return sum;
   };
-  const Seconds embedding = costs.embedding.total();
-  const Seconds logits = costs.logits.total();
-  const double share = 1.0 / num_copies(config);
+  const Seconds embedding = job.costs().embedding.total();
+  const Seconds logits = job.costs().logits.total();
+  const double share = 1.0 / num_copies(job.config());
   int slowest = 0;
   Seconds most;
-  for (int stage = 0; stage < config.pp; stage += stage_step(model, config)) {
-    const Seconds again =
-        is_partial ? recomputation(costs, config, recomputed_of_stage(model, config, stage)).total()
-                   : Seconds(0.0);
-    const Seconds time = share * (of_layers(layers_of_stage(model, config, stage)) + again +
-                                  (holds_embedding(config, stage) ? embedding : Seconds(0.0)) +
-                                  (holds_logits(config, stage) ? logits : Seconds(0.0)));
+  for (int stage = 0; stage < job.config().pp; stage += stage_step(model, job.config())) {
+    const Seconds again = is_partial
+                              ? recomputation(job.costs(), job.config(),
+                                              recomputed_of_stage(model, job.config(), stage))
+                                    .total()
+                              : Seconds(0.0);
+    const Seconds time =
+        share * (of_layers(layers_of_stage(model, job.config(), stage)) + again +
+                 (holds_embedding(job.config(), stage) ? embedding : Seconds(0.0)) +
+                 (holds_logits(job.config(), stage) ? logits : Seconds(0.0)));
     if (time > most) {
       slowest = stage;
       most = time;
     }
   }
-  return {.slowest = stage_costs(scenario, config, costs, slowest),
-          .mean = mean_stage_time(scenario, config, costs)};
+  return {.slowest = stage_costs(job, slowest), .mean = mean_stage_time(job)};
 }
 
 }  // namespace ptdp

@@ -34,7 +34,7 @@ std::optional<std::string> find_skip_reason(const MeasuredRun& run, ProfileCache
   try {
     const Scenario scenario = profiles.scenario_of(run);
     check(scenario);
-    if (const auto violation = find_divisibility_violation(scenario, run.config)) {
+    if (const auto violation = find_divisibility_violation({scenario, run.config})) {
       return std::string(text_of(*violation).description);
     }
     if (run.config.cp > 1 && !scenario.stack.can_run.context_parallel) {

@@ -130,7 +130,7 @@ class RowCompletion {
     }
     const Scenario scenario = profiles_.scenario_of(run);
     const Bytes usable = usable_memory(scenario.cluster.gpu, 0.0);
-    if (find_memory_violation(scenario, run.config, usable)) {
+    if (find_memory_violation({scenario, run.config}, usable)) {
       too_large_.push_back(std::move(run));
     } else {
       cost(std::move(run));

@@ -27,33 +27,35 @@ bool recomputes_delayed_casts(const StackSpec& stack, RecomputeModules modules) 
 }
 
 /// Whether the stack recomputes so. What saves products by their order knows Llama's layers only.
-bool recomputes(const Scenario& scenario, const ParallelConfig& config) {
-  const StackCapabilities& can_run = scenario.stack.can_run;
-  const TransformerConfig& model = scenario.job.model;
-  if (config.recompute == Recompute::kSelective &&
-      (!config.recompute_modules.are_among(can_run.recompute_modules) ||
-       recomputes_delayed_casts(scenario.stack, config.recompute_modules) ||
-       (config.recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
+bool recomputes(const PlannedJob& job) {
+  const StackCapabilities& can_run = job.stack().can_run;
+  const TransformerConfig& model = job.model();
+  if (job.config().recompute == Recompute::kSelective &&
+      (!job.config().recompute_modules.are_among(can_run.recompute_modules) ||
+       recomputes_delayed_casts(job.stack(), job.config().recompute_modules) ||
+       (job.config().recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
         (has_latent_attention(model) || model.num_experts > 0)))) {
     return false;
   }
-  return contains(can_run.recompute, config.recompute) &&
-         (!config.recomputes_by_layers() ||
-          contains(can_run.recompute_methods, config.recompute_method));
+  return contains(can_run.recompute, job.config().recompute) &&
+         (!job.config().recomputes_by_layers() ||
+          contains(can_run.recompute_methods, job.config().recompute_method));
 }
 
-bool is_run_by(const Scenario& scenario, const ParallelConfig& config) {
-  const StackCapabilities& can_run = scenario.stack.can_run;
-  return is_run_by_stack(scenario.stack, config) && recomputes(scenario, config) &&
-         contains(can_run.zero_stages, config.zero_stage) &&
-         (config.rank_order == RankOrder{} || contains(can_run.rank_orders, config.rank_order)) &&
-         (config.offload == Offload::kNone || contains(can_run.offload, config.offload)) &&
-         (can_run.sequence_parallel || !config.sequence_parallel) &&
-         (can_run.context_parallel || config.cp == 1) &&
-         (can_run.hybrid_sharding || config.dp_replicate == 1) &&
-         (can_run.kept_weights || config.reshard_after_forward) &&
-         (can_run.uneven_layers || config.layers_per_stage.empty()) &&
-         (can_run.expert_parallel || scenario.job.model.num_experts == 0);
+bool is_run_by(const PlannedJob& job) {
+  const StackCapabilities& can_run = job.stack().can_run;
+  return is_run_by_stack(job.stack(), job.config()) && recomputes(job) &&
+         contains(can_run.zero_stages, job.config().zero_stage) &&
+         (job.config().rank_order == RankOrder{} ||
+          contains(can_run.rank_orders, job.config().rank_order)) &&
+         (job.config().offload == Offload::kNone ||
+          contains(can_run.offload, job.config().offload)) &&
+         (can_run.sequence_parallel || !job.config().sequence_parallel) &&
+         (can_run.context_parallel || job.config().cp == 1) &&
+         (can_run.hybrid_sharding || job.config().dp_replicate == 1) &&
+         (can_run.kept_weights || job.config().reshard_after_forward) &&
+         (can_run.uneven_layers || job.config().layers_per_stage.empty()) &&
+         (can_run.expert_parallel || job.model().num_experts == 0);
 }
 
 /// What the configuration's schedule does not exist for, with so many microbatches.
@@ -139,16 +141,15 @@ std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int 
   return std::nullopt;
 }
 
-std::optional<Constraint> find_split_violation(const Scenario& scenario,
-                                               const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
-  if (const auto violation = find_tp_violation(model, config.tp)) {
+std::optional<Constraint> find_split_violation(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
+  if (const auto violation = find_tp_violation(model, job.config().tp)) {
     return violation;
   }
-  if (config.layers_per_stage.empty() && model.num_layers % config.pp != 0) {
+  if (job.config().layers_per_stage.empty() && model.num_layers % job.config().pp != 0) {
     return Constraint::kLayersByPp;
   }
-  const ContextSplit split = context_split(config, scenario.stack);
+  const ContextSplit split = context_split(job.config(), job.stack());
   if (!divides_sequence(model, split)) {
     return Constraint::kSequenceByCp;
   }
@@ -158,27 +159,26 @@ std::optional<Constraint> find_split_violation(const Scenario& scenario,
   return std::nullopt;
 }
 
-std::optional<Constraint> find_spread_violation(const Scenario& scenario,
-                                                const ParallelConfig& config) {
-  const TransformerConfig& model = scenario.job.model;
-  if (config.sequence_parallel && model.seq_length / config.cp % config.tp != 0) {
+std::optional<Constraint> find_spread_violation(const PlannedJob& job) {
+  const TransformerConfig& model = job.model();
+  if (job.config().sequence_parallel && model.seq_length / job.config().cp % job.config().tp != 0) {
     return Constraint::kSequenceByTp;
   }
-  if ((config.dp_replicate > 1 && config.zero_stage == 0) ||
-      (!config.reshard_after_forward && !shards_weights(config))) {
+  if ((job.config().dp_replicate > 1 && job.config().zero_stage == 0) ||
+      (!job.config().reshard_after_forward && !shards_weights(job.config()))) {
     return Constraint::kReplicasOfShards;
   }
-  if (const auto violation = find_expert_violation(model, config)) {
+  if (const auto violation = find_expert_violation(model, job.config())) {
     return violation;
   }
-  if (const auto violation = find_offload_violation(model, config)) {
+  if (const auto violation = find_offload_violation(model, job.config())) {
     return violation;
   }
-  if (!config.layers_per_stage.empty()) {
-    if (!is_spread(config, model.num_layers)) {
+  if (!job.config().layers_per_stage.empty()) {
+    if (!is_spread(job.config(), model.num_layers)) {
       return Constraint::kLayersPerStage;
     }
-  } else if (model.num_layers % (std::int64_t{config.pp} * config.vpp) != 0) {
+  } else if (model.num_layers % (std::int64_t{job.config().pp} * job.config().vpp) != 0) {
     return Constraint::kLayersByPpVpp;
   }
   return std::nullopt;
@@ -214,22 +214,22 @@ Scenario with_stale_weights(Scenario scenario) {
   return scenario;
 }
 
-std::optional<Constraint> find_variant_violation(const Scenario& scenario,
-                                                 const ParallelConfig& config) {
-  const StackCapabilities& can_run = scenario.stack.can_run;
-  if (!is_run_by(scenario, config)) {
+std::optional<Constraint> find_variant_violation(const PlannedJob& job) {
+  const StackCapabilities& can_run = job.stack().can_run;
+  if (!is_run_by(job)) {
     return Constraint::kNotRunByStack;
   }
-  if (const auto violation = find_spread_violation(scenario, config)) {
+  if (const auto violation = find_spread_violation(job)) {
     return violation;
   }
-  if (traits_of(config.schedule).has_groups && config.pp < can_run.interleaved_min_stages) {
+  if (traits_of(job.config().schedule).has_groups &&
+      job.config().pp < can_run.interleaved_min_stages) {
     return Constraint::kInterleavedMinStages;
   }
-  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
+  if (job.config().recompute_num_layers > longest_layer_range(job.model(), job.config())) {
     return Constraint::kRecomputedLayers;
   }
-  return find_schedule_violation(config);
+  return find_schedule_violation(job.config());
 }
 
 bool experts_divide_ranks(const ParallelConfig& config) {
@@ -238,93 +238,87 @@ bool experts_divide_ranks(const ParallelConfig& config) {
          0;
 }
 
-std::optional<Constraint> find_batch_violation(const Scenario& scenario,
-                                               const ParallelConfig& config) {
-  const std::int64_t batch = scenario.job.global_batch_size;
-  if (config.dp > batch) {
+std::optional<Constraint> find_batch_violation(const PlannedJob& job) {
+  const std::int64_t batch = job.scenario().job.global_batch_size;
+  if (job.config().dp > batch) {
     return Constraint::kDpBeyondBatch;
   }
-  const std::int64_t batch_per_replica = batch / config.dp;
-  if (batch % config.dp != 0 || batch_per_replica % config.micro_batch_size != 0) {
+  const std::int64_t batch_per_replica = batch / job.config().dp;
+  if (batch % job.config().dp != 0 || batch_per_replica % job.config().micro_batch_size != 0) {
     return Constraint::kBatchByDp;
   }
-  if (config.dp % config.dp_replicate != 0) {
+  if (job.config().dp % job.config().dp_replicate != 0) {
     return Constraint::kDpByReplicas;
   }
-  if (!experts_divide_ranks(config)) {
+  if (!experts_divide_ranks(job.config())) {
     return Constraint::kRanksByExperts;
   }
-  if (traits_of(config.schedule).has_groups &&
-      batch_per_replica / config.micro_batch_size % config.pp != 0) {
+  if (traits_of(job.config().schedule).has_groups &&
+      batch_per_replica / job.config().micro_batch_size % job.config().pp != 0) {
     return Constraint::kMicrobatchesByPp;
   }
-  if (config.offload != Offload::kNone &&
-      (!scenario.cluster.host.has_value() ||
-       host_memory({scenario, config}) > scenario.cluster.host->memory)) {
+  if (job.config().offload != Offload::kNone &&
+      (!job.cluster().host.has_value() || host_memory(job) > job.cluster().host->memory)) {
     return Constraint::kHostMemory;
   }
-  const std::int64_t microbatches = batch_per_replica / config.micro_batch_size;
-  if (config.pp > 1 && find_schedule_conflict(config, microbatches).has_value()) {
+  const std::int64_t microbatches = batch_per_replica / job.config().micro_batch_size;
+  if (job.config().pp > 1 && find_schedule_conflict(job.config(), microbatches).has_value()) {
     return Constraint::kScheduleByMicrobatches;
   }
-  if (is_simulated(config) && simulated_actions(config, microbatches) > kMostActions) {
+  if (is_simulated(job.config()) && simulated_actions(job.config(), microbatches) > kMostActions) {
     return Constraint::kScheduleTooLong;
   }
   return std::nullopt;
 }
 
-std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
-                                                      const ParallelConfig& config) {
-  if (const auto violation = find_split_violation(scenario, config)) {
+std::optional<Constraint> find_divisibility_violation(const PlannedJob& job) {
+  if (const auto violation = find_split_violation(job)) {
     return violation;
   }
-  if (const auto violation = find_spread_violation(scenario, config)) {
+  if (const auto violation = find_spread_violation(job)) {
     return violation;
   }
-  if (config.recompute_num_layers > longest_layer_range(scenario.job.model, config)) {
+  if (job.config().recompute_num_layers > longest_layer_range(job.model(), job.config())) {
     return Constraint::kRecomputedLayers;
   }
-  if (const auto violation = find_schedule_violation(config)) {
+  if (const auto violation = find_schedule_violation(job.config())) {
     return violation;
   }
-  return find_batch_violation(scenario, config);
+  return find_batch_violation(job);
 }
 
-std::optional<Constraint> find_shape_violation(const Scenario& scenario,
-                                               const ParallelConfig& config) {
-  if (const auto violation = find_split_violation(scenario, config)) {
+std::optional<Constraint> find_shape_violation(const PlannedJob& job) {
+  if (const auto violation = find_split_violation(job)) {
     return violation;
   }
-  if (const auto violation = find_variant_violation(scenario, config)) {
+  if (const auto violation = find_variant_violation(job)) {
     return violation;
   }
-  return find_batch_violation(scenario, config);
+  return find_batch_violation(job);
 }
 
 Bytes usable_memory(const GpuSpec& gpu, double headroom) {
   return gpu.memory * (1.0 - headroom);
 }
 
-std::optional<Constraint> find_violation(const Scenario& scenario, const ParallelConfig& config,
-                                         Bytes capacity) {
-  if (const auto violation = find_shape_violation(scenario, config)) {
+std::optional<Constraint> find_violation(const PlannedJob& job, Bytes capacity) {
+  if (const auto violation = find_shape_violation(job)) {
     return violation;
   }
-  return find_memory_violation(scenario, config, capacity);
+  return find_memory_violation(job, capacity);
 }
 
-std::optional<Constraint> find_memory_violation(const Scenario& scenario,
-                                                const ParallelConfig& config, Bytes capacity) {
-  if (scenario.stack.memory_model == MemoryModel::kPtdp) {
-    return find_memory_violation(memory_by_stage({scenario, config}), capacity);
+std::optional<Constraint> find_memory_violation(const PlannedJob& job, Bytes capacity) {
+  if (job.stack().memory_model == MemoryModel::kPtdp) {
+    return find_memory_violation(memory_by_stage(job), capacity);
   }
-  if (stage_memory({scenario, config}, 0).total() > capacity) {
+  if (stage_memory(job, 0).total() > capacity) {
     return Constraint::kMemoryFirstStage;
   }
-  if (stage_memory({scenario, config}, config.pp - 1).total() > capacity) {
+  if (stage_memory(job, job.config().pp - 1).total() > capacity) {
     return Constraint::kMemoryLastStage;
   }
-  if (peak_memory({scenario, config}) > capacity) {
+  if (peak_memory(job) > capacity) {
     return Constraint::kMemoryMiddleStage;
   }
   return std::nullopt;

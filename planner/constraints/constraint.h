@@ -10,6 +10,7 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/memory/memory.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -121,14 +122,11 @@ inline constexpr std::array kConstraints = {
 /// Checks that depend on tp only.
 [[nodiscard]] std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp);
 /// Checks that depend on tp, pp and cp only, tp's first.
-[[nodiscard]] std::optional<Constraint> find_split_violation(const Scenario& scenario,
-                                                             const ParallelConfig& config);
+[[nodiscard]] std::optional<Constraint> find_split_violation(const PlannedJob& job);
 /// Checks that neither dp nor the microbatch size touch; the split must pass.
-[[nodiscard]] std::optional<Constraint> find_variant_violation(const Scenario& scenario,
-                                                               const ParallelConfig& config);
+[[nodiscard]] std::optional<Constraint> find_variant_violation(const PlannedJob& job);
 /// Checks of dp and the microbatch size, without memory; split and variant must pass.
-[[nodiscard]] std::optional<Constraint> find_batch_violation(const Scenario& scenario,
-                                                             const ParallelConfig& config);
+[[nodiscard]] std::optional<Constraint> find_batch_violation(const PlannedJob& job);
 /// Whether the GPUs of a stage are a multiple of those that share experts: kRanksByExperts.
 [[nodiscard]] bool experts_divide_ranks(const ParallelConfig& config);
 /// Whether find_batch_violation looks at the constraint, one of its own, before that one.
@@ -137,11 +135,9 @@ inline constexpr std::array kConstraints = {
 }
 /// What of these concerns numbers only, whatever the stack can run: whether a configuration that
 /// somebody did run can be costed.
-[[nodiscard]] std::optional<Constraint> find_divisibility_violation(const Scenario& scenario,
-                                                                    const ParallelConfig& config);
+[[nodiscard]] std::optional<Constraint> find_divisibility_violation(const PlannedJob& job);
 /// All of the three above: whether the configuration can be planned.
-[[nodiscard]] std::optional<Constraint> find_shape_violation(const Scenario& scenario,
-                                                             const ParallelConfig& config);
+[[nodiscard]] std::optional<Constraint> find_shape_violation(const PlannedJob& job);
 
 /// The scenario with a stack that runs every schedule which the cost model covers: what the search
 /// looks at where it is asked what a schedule would bring.
@@ -159,13 +155,10 @@ inline constexpr std::array kConstraints = {
 
 /// The first constraint that the configuration violates, memory last; a plan of exactly `capacity`
 /// bytes fits.
-[[nodiscard]] std::optional<Constraint> find_violation(const Scenario& scenario,
-                                                       const ParallelConfig& config,
-                                                       Bytes capacity);
+[[nodiscard]] std::optional<Constraint> find_violation(const PlannedJob& job, Bytes capacity);
 /// The memory alone, of a configuration whose numbers divide: what searches, validation and plans
 /// judge by.
-[[nodiscard]] std::optional<Constraint> find_memory_violation(const Scenario& scenario,
-                                                              const ParallelConfig& config,
+[[nodiscard]] std::optional<Constraint> find_memory_violation(const PlannedJob& job,
                                                               Bytes capacity);
 /// The same of stages whose memory is known, in order.
 [[nodiscard]] std::optional<Constraint> find_memory_violation(

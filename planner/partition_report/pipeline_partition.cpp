@@ -229,7 +229,7 @@ PipelinePartition partition_list(const LayerList& list, const PartitionRequest& 
 PipelinePartition partition_model(const Scenario& scenario, const ParallelConfig& config,
                                   Bytes memory) {
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const TransformerTimes times = transformer_times(scenario, config, costs);
+  const TransformerTimes times = transformer_times({scenario, config, &costs});
   const Pipeline pipeline = pipeline_of(scenario, times);
   const PartitionRequest request{.pp = config.pp,
                                  .vpp = config.vpp,

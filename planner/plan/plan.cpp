@@ -193,30 +193,30 @@ void describe_document(Fields& fields, Plan& plan, std::string& schema) {
 
 int group_size(const PlannedJob& job) {
   const std::int64_t microbatches = job.microbatches();
-  return traits_of(job.config.schedule).has_groups
-             ? default_microbatch_group_size(job.config.pp, static_cast<int>(microbatches))
-             : job.config.pp;
+  return traits_of(job.config().schedule).has_groups
+             ? default_microbatch_group_size(job.config().pp, static_cast<int>(microbatches))
+             : job.config().pp;
 }
 
 }  // namespace
 
 ScheduleRecipe schedule_recipe(const PlannedJob& job) {
-  const int virtual_stages = job.config.pp * job.config.vpp;
+  const int virtual_stages = job.config().pp * job.config().vpp;
   const std::vector<int> equal(static_cast<std::size_t>(virtual_stages),
                                job.model().num_layers / virtual_stages);
   ScheduleShape shape;
-  if (traits_of(job.config.schedule).is_searched) {
+  if (traits_of(job.config().schedule).is_searched) {
     shape = schedule_shape(job);
   }
-  return {
-      .generator = std::string(name_of(job.config.schedule)),
-      .num_microbatches = job.microbatches(),
-      .microbatch_group_size = group_size(job),
-      .layers_per_stage = job.config.layers_per_stage.empty() ? equal : job.config.layers_per_stage,
-      .ticks = std::move(shape.ticks),
-      .message_ticks = shape.message_ticks,
-      .memory_limit = shape.memory_limit,
-      .shortens_spans = shape.shortens_spans};
+  return {.generator = std::string(name_of(job.config().schedule)),
+          .num_microbatches = job.microbatches(),
+          .microbatch_group_size = group_size(job),
+          .layers_per_stage =
+              job.config().layers_per_stage.empty() ? equal : job.config().layers_per_stage,
+          .ticks = std::move(shape.ticks),
+          .message_ticks = shape.message_ticks,
+          .memory_limit = shape.memory_limit,
+          .shortens_spans = shape.shortens_spans};
 }
 
 Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
@@ -247,10 +247,10 @@ PlanMemory plan_memory(const PlannedJob& job) {
 
 Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
                const Calibration& calibration) {
-  return {.scenario = job.scenario,
+  return {.scenario = job.scenario(),
           .gpus = gpus,
           .memory_headroom = memory_headroom,
-          .config = job.config,
+          .config = job.config(),
           .schedule = schedule_recipe(job),
           .predicted = predict(job, calibration),
           .memory = plan_memory(job)};

@@ -26,14 +26,14 @@ void check_config(const Plan& plan, const std::string& place) {
   // A plan may say what a schedule or a split would bring that its stack does not run.
   Scenario scenario = with_every_schedule(plan.scenario);
   scenario.stack.can_run.uneven_layers = true;
-  if (const auto violation = find_shape_violation(scenario, config)) {
+  if (const auto violation = find_shape_violation({scenario, config})) {
     refuse(std::string(text_of(*violation).description));
   }
   if (config.world_size() > plan.gpus) {
     refuse("uses " + std::to_string(config.world_size()) + " GPUs of " + std::to_string(plan.gpus));
   }
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
-  if (const auto violation = find_violation(scenario, config, capacity)) {
+  if (const auto violation = find_violation({scenario, config}, capacity)) {
     refuse(std::string(text_of(*violation).description));
   }
 }

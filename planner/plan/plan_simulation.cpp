@@ -54,7 +54,7 @@ MemoryUse memory_use(const Plan& plan) {
     use.fixed.push_back(stage.total() - stage.activations);
   }
   for (int stage = 0; stage < plan.config.pp * plan.config.vpp; ++stage) {
-    use.activations.push_back(virtual_stage_activations(plan.scenario, plan.config, stage));
+    use.activations.push_back(virtual_stage_activations({plan.scenario, plan.config}, stage));
   }
   return use;
 }
@@ -96,8 +96,7 @@ ScheduleShape shape_of(const Plan& plan, int vpp) {
 
 /// As the search spreads them, where the stack can.
 std::optional<std::vector<int>> uneven_layers(const PlannedJob& job) {
-  return job.stack().can_run.uneven_layers ? balanced_layers(job.scenario, job.config, job.costs())
-                                           : std::nullopt;
+  return job.stack().can_run.uneven_layers ? balanced_layers(job) : std::nullopt;
 }
 
 ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,

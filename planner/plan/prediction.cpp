@@ -72,17 +72,17 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
 
 std::vector<std::string> find_extrapolations(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
-  const RankGrid grid(job.config);
-  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, job.config)) *
+  const RankGrid grid(job.config());
+  const Bytes activations(2.0 * static_cast<double>(tokens_of_rank(model, job.config())) *
                           model.hidden_size);
-  const Bytes gradients(stage_parameters(model, job.config, 0).dense *
+  const Bytes gradients(stage_parameters(model, job.config(), 0).dense *
                         job.stack().reduced_gradient_bytes);
   std::vector<std::string> notes;
   note_extrapolation(notes, "tensor-parallel", activations,
                      place_group(grid, Dimension::kTensor, job.cluster()), job.cluster());
   note_extrapolation(notes, "data-parallel", gradients, place_replicas(grid, job.cluster()),
                      job.cluster());
-  note_operations(notes, job.scenario, job.config);
+  note_operations(notes, job.scenario(), job.config());
   return notes;
 }
 
@@ -98,7 +98,7 @@ std::string Prediction::basis(const Scenario& scenario) const {
 }
 
 Prediction predict(const PlannedJob& job, const Calibration& calibration) {
-  const std::int64_t batch = job.scenario.job.global_batch_size;
+  const std::int64_t batch = job.scenario().job.global_batch_size;
   Prediction prediction;
   prediction.breakdown = iteration_cost(job);
   for (const CostTerm& term : kCostTerms) {
@@ -111,10 +111,10 @@ Prediction predict(const PlannedJob& job, const Calibration& calibration) {
   prediction.calibration_factor = calibration.factor;
   prediction.calibration_runs = calibration.support.num_runs;
   prediction.model_flops = model_flops(job.model(), batch);
-  prediction.hardware_flops = hardware_flops(job.model(), batch, job.config);
+  prediction.hardware_flops = hardware_flops(job.model(), batch, job.config());
 
-  const std::int64_t gpus = job.config.world_size();
-  const FlopsPerSecond peak = matmul_peak(job.scenario);
+  const std::int64_t gpus = job.config().world_size();
+  const FlopsPerSecond peak = matmul_peak(job.scenario());
   const double tokens = static_cast<double>(batch) * job.model().seq_length;
   // Rates fall as the time grows, so the ends change places.
   const auto over_time = [&](auto rate) {

@@ -7,7 +7,7 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/iteration/iteration.h"
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/measured/calibration.h"
 
 namespace ptdp {

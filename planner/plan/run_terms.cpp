@@ -33,15 +33,15 @@ double num_sends(const ParallelConfig& config, int stage, double microbatches) {
 /// Reductions and gathers of an iteration, in full.
 Seconds data_parallel_time(const PlannedJob& job, const RankParameters& parameters) {
   const Seconds gathering = gathering_time(job, parameters, /*pieces=*/1.0);
-  if (!shards_gradients(job.config)) {
+  if (!shards_gradients(job.config())) {
     return reduction_time(job, parameters, /*pieces=*/1.0) + gathering;
   }
-  Scenario blocking = job.scenario;
+  Scenario blocking = job.scenario();
   blocking.stack.data_parallel_overlap = DataParallelOverlap::kNever;
-  const ShardingTime each = sharding_time({blocking, job.config});
+  const ShardingTime each = sharding_time({blocking, job.config()});
   const auto microbatches = static_cast<double>(job.microbatches());
   return microbatches * (each.forward + each.backward) +
-         (shards_weights(job.config) ? Seconds(0.0) : gathering);
+         (shards_weights(job.config()) ? Seconds(0.0) : gathering);
 }
 
 }  // namespace
@@ -55,32 +55,32 @@ Seconds RunTerms::own() const {
 }
 
 Seconds send_time(const PlannedJob& job) {
-  const bool is_scattered = job.config.sequence_parallel || job.stack().scatter_gather;
+  const bool is_scattered = job.config().sequence_parallel || job.stack().scatter_gather;
   const Bytes message(element_bytes(job.stack().precision) *
-                      pipeline_elements(job.model(), job.config.micro_batch_size, 1,
-                                        (is_scattered ? job.config.tp : 1) * job.config.cp));
+                      pipeline_elements(job.model(), job.config().micro_batch_size, 1,
+                                        (is_scattered ? job.config().tp : 1) * job.config().cp));
   const Placements& groups = job.groups();
-  return exchange_latency(job.scenario, groups) +
+  return exchange_latency(job.scenario(), groups) +
          message_time(message, groups.pipeline, job.cluster());
 }
 
 RunTerms own_run_terms(const PlannedJob& job, int stage) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const Placements& groups = job.groups();
-  const StageCosts costs = stage_costs(job.scenario, job.config, job.costs(), stage);
+  const StageCosts costs = stage_costs(job, stage);
   const PassTime passes =
       (costs.forward + costs.backward + costs.recompute + costs.ends) * microbatches;
-  const RankParameters parameters = stage_parameters(job.model(), job.config, stage);
+  const RankParameters parameters = stage_parameters(job.model(), job.config(), stage);
   RunTerms terms;
   terms[RunTerm::kMatmul] = passes.matmul;
   terms[RunTerm::kAttention] = passes.attention;
   terms[RunTerm::kMemoryBound] =
       passes.memory_bound + passes.launch + microbatches * costs.overhead +
-      (microbatches - 1.0) * share_accumulated(job.config) * costs.gradient_accumulation;
+      (microbatches - 1.0) * share_accumulated(job.config()) * costs.gradient_accumulation;
   terms[RunTerm::kTensorParallel] = passes.collectives();
-  terms[RunTerm::kPipelineMessages] = job.config.pp == 1
+  terms[RunTerm::kPipelineMessages] = job.config().pp == 1
                                           ? Seconds(0.0)
-                                          : num_sends(job.config, stage, microbatches) *
+                                          : num_sends(job.config(), stage, microbatches) *
                                                 exchange_time(job, job.groups(), /*messages=*/1.0);
   if (has_replicas(groups, parameters)) {
     terms[RunTerm::kDataParallel] = data_parallel_time(job, parameters);

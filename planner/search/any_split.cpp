@@ -21,34 +21,35 @@ namespace {
 /// Microbatches whose activations each stage keeps at least where there are many, in chunks of it
 /// all together: no more than the stage before. However chunks differ in layers, those that are
 /// kept are the heaviest (stage_memory).
-std::vector<double> least_in_flight(const Scenario& scenario, const ParallelConfig& config) {
-  const bool is_counted = traits_of(config.schedule).pipelines_held > 0 &&
-                          scenario.stack.memory_model != MemoryModel::kPtdp;
+std::vector<double> least_in_flight(const PlannedJob& job) {
+  const bool is_counted = traits_of(job.config().schedule).pipelines_held > 0 &&
+                          job.stack().memory_model != MemoryModel::kPtdp;
   constexpr double many = 1e9;
   std::vector<double> in_flight;
-  in_flight.reserve(static_cast<std::size_t>(config.pp));
-  for (int stage = 0; stage < config.pp; ++stage) {
-    const double chunks = is_counted ? chunks_in_flight(config.pp, config.vpp, stage, many) : 1.0;
-    in_flight.push_back(chunks / config.vpp);
+  in_flight.reserve(static_cast<std::size_t>(job.config().pp));
+  for (int stage = 0; stage < job.config().pp; ++stage) {
+    const double chunks =
+        is_counted ? chunks_in_flight(job.config().pp, job.config().vpp, stage, many) : 1.0;
+    in_flight.push_back(chunks / job.config().vpp);
   }
   return in_flight;
 }
 
 }  // namespace
 
-AnySplit::AnySplit(const Scenario& scenario, const ParallelConfig& config)
-    : scenario_(scenario),
-      counts_(layers_of_model(scenario.job.model)),
-      in_flight_(least_in_flight(scenario, config)) {
-  ParallelConfig of_one = config;
+AnySplit::AnySplit(const PlannedJob& job)
+    : scenario_(job.scenario()),
+      counts_(layers_of_model(job.model())),
+      in_flight_(least_in_flight(job)) {
+  ParallelConfig of_one = job.config();
   of_one.micro_batch_size = 1;
   for_each_kind(counts_, [&](std::size_t kind, double /*count*/) {
-    const LayerWeights weights = layer_matrices(scenario.job.model, kLayerKinds[kind].has_experts);
-    layers_[kind] = {
-        .matrices = {.dense = weights.split / config.tp,
-                     .experts = weights.experts / config.ep / config.etp,
-                     .matrices = weights.split / config.tp},
-        .kept = kept_by_layer(scenario, of_one, kLayerKinds[kind]) / layers_at_once(config)};
+    const LayerWeights weights = layer_matrices(job.model(), kLayerKinds[kind].has_experts);
+    layers_[kind] = {.matrices = {.dense = weights.split / job.config().tp,
+                                  .experts = weights.experts / job.config().ep / job.config().etp,
+                                  .matrices = weights.split / job.config().tp},
+                     .kept = kept_by_layer(job.scenario(), of_one, kLayerKinds[kind]) /
+                             layers_at_once(job.config())};
   });
 }
 

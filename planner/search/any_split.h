@@ -6,6 +6,7 @@
 
 #include "cost_model/inputs/layer_kinds.h"
 #include "cost_model/inputs/scenario.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/rank_parameters.h"
 
 namespace ptdp {
@@ -15,7 +16,7 @@ namespace ptdp {
 class AnySplit {
  public:
   /// `config`: any one of them. Keeps a reference to the scenario.
-  AnySplit(const Scenario& scenario, const ParallelConfig& config);
+  AnySplit(const PlannedJob& job);
 
   /// What the stage with most layers holds: the state of their matrices and the activations of one
   /// microbatch in one chunk.

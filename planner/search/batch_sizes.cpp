@@ -65,7 +65,7 @@ const std::vector<BatchSizes>& BatchTable::find(const ParallelConfig& config) {
     tried.dp = replicas.dp;
     for (const int size : replicas.micro_batch_sizes) {
       tried.micro_batch_size = size;
-      if (const auto violation = find_batch_violation(scenario_, tried)) {
+      if (const auto violation = find_batch_violation({scenario_, tried})) {
         count(sizes.violations, *violation, 1);
       } else {
         sizes.allowed.push_back(size);

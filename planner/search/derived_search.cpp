@@ -108,7 +108,7 @@ class Derivation {
   }
 
   [[nodiscard]] bool fits(const ParallelConfig& config) const {
-    return !find_violation(scenario_, config, capacity_).has_value();
+    return !find_violation({scenario_, config}, capacity_).has_value();
   }
 
   /// No more than its score.

@@ -13,14 +13,14 @@ namespace {
 void cost(const Scenario& scenario, const SearchOptions& options, ParallelConfig config,
           std::vector<Candidate>& feasible) {
   if (!is_candidate(scenario, config, options.gpus, options.pins) ||
-      find_batch_violation(scenario, config)) {
+      find_batch_violation({scenario, config})) {
     return;
   }
   if (!config.layers_per_stage.empty() && options.pins.layers_per_stage.empty()) {
-    const auto balanced = balanced_layers(scenario, config, microbatch_costs(scenario, config));
+    const auto balanced = balanced_layers({scenario, config});
     config.layers_per_stage = balanced.value_or(config.layers_per_stage);
   }
-  if (!find_violation(scenario, config,
+  if (!find_violation({scenario, config},
                       usable_memory(scenario.cluster.gpu, options.memory_headroom))) {
     const PlannedJob job(scenario, config);
     StepSimulations simulations;

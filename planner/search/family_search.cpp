@@ -16,7 +16,6 @@ namespace ptdp {
 namespace {
 
 constexpr int kUnknown = -1;
-constexpr unsigned kLooks = 64;              // at candidates between two at the limit
 constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
 // What a step may take over its bound for it to be worth simulating before others.
 constexpr double kLikelyAbove = 1.6;
@@ -67,7 +66,7 @@ FamilySearch::FamilySearch(const Scenario& scenario, const SearchOptions& option
       findings_(options) {}
 
 bool FamilySearch::search_split(const ParallelConfig& split) {
-  if (const auto violation = find_split_violation(scenario_, split)) {
+  if (const auto violation = find_split_violation({scenario_, split})) {
     reject(*violation);
     return !is_over();
   }
@@ -81,16 +80,12 @@ bool FamilySearch::search_split(const ParallelConfig& split) {
   return !is_over_;
 }
 
-bool FamilySearch::is_over() {
-  const bool is_slow = memory_.walks_orders();
-  if (!is_over_ && (++looks_ >= kLooks || is_slow)) {
-    looks_ = 0;
-    is_over_ = options_.limit.is_over();
-    if (on_progress_) {
-      on_progress_();
-    }
+void FamilySearch::ask_limit() {
+  looks_ = 0;
+  is_over_ = options_.limit.is_over();
+  if (on_progress_) {
+    on_progress_();
   }
-  return is_over_;
 }
 
 /// Variants of as many chunks.
@@ -101,7 +96,7 @@ void FamilySearch::search_chunks(const std::vector<ParallelConfig>& variants) {
     auto variant = first;
     for (; variant != variants.end() && is_same_family(scenario_.stack, *first, *variant);
          ++variant) {
-      if (const auto violation = find_variant_violation(scenario_, *variant)) {
+      if (const auto violation = find_variant_violation({scenario_, *variant})) {
         reject(*violation);
       } else {
         zero_stages.push_back(variant->zero_stage);
@@ -290,7 +285,7 @@ FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& e
     config.layers_per_stage = family_memory_.layers_per_stage(split_);
   }
   if (is_new) {
-    found->mean_stage = mean_stage_time(scenario_, config, *found->costs);
+    found->mean_stage = mean_stage_time({scenario_, config, found->costs.get()});
   }
   return *found;
 }
@@ -299,7 +294,7 @@ std::size_t FamilySearch::find_split(const ParallelConfig& config, const Microba
   if (!is_uneven_ || !options_.pins.layers_per_stage.empty()) {
     return split_;
   }
-  const auto balanced = balanced_layers(scenario_, config, costs);
+  const auto balanced = balanced_layers({scenario_, config, &costs});
   return family_memory_.number_of(
       balanced ? *balanced : even_split(scenario_.job.model.num_layers, config.pp * config.vpp));
 }
@@ -319,7 +314,7 @@ bool FamilySearch::is_hopeless(ParallelConfig& config) {
 
 const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
   if (!any_split_) {
-    any_split_.emplace(scenario_, config);
+    any_split_.emplace(PlannedJob(scenario_, config));
   }
   return *any_split_;
 }

@@ -70,6 +70,8 @@ class FamilySearch {
     std::optional<LeastPasses> passes;  ///< Once they are needed.
   };
 
+  static constexpr unsigned kLooks = 64;  ///< At candidates between two at the limit.
+
   /// What is known of something that holds for few replicas if at all.
   struct FewReplicas {
     int most = 0;  ///< Largest dp for which it is known to hold.
@@ -78,7 +80,13 @@ class FamilySearch {
   };
 
   /// Asks the limit now and then: it may be a clock.
-  [[nodiscard]] bool is_over();
+  [[nodiscard]] bool is_over() {
+    if (!is_over_ && (++looks_ >= kLooks || memory_.walks_orders())) {
+      ask_limit();
+    }
+    return is_over_;
+  }
+  void ask_limit();
 
   void search_chunks(const std::vector<ParallelConfig>& variants);
   void search_family(ParallelConfig config, const std::vector<int>& zero_stages);

@@ -21,7 +21,7 @@ class RuntimeStages {
       : scenario_(scenario),
         config_(config),
         layers_(scenario.job.model, config),
-        states_(scenario, config) {}
+        states_({scenario, config}) {}
 
   /// No more than of_stage() of any orders: parameters and their states alone, and with a
   /// microbatch.
@@ -48,7 +48,7 @@ class RuntimeStages {
   /// What only activations need.
   [[nodiscard]] RankMemories& ranks() {
     if (!ranks_) {
-      ranks_.emplace(scenario_, config_);
+      ranks_.emplace(PlannedJob(scenario_, config_));
     }
     return *ranks_;
   }

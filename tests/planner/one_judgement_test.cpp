@@ -146,7 +146,7 @@ TEST(OneJudgement, StepsOfManyMicrobatchesGoOnInTheirRhythm) {
   while (std::ssize(errors) < number_of("PTDP_RANDOM_PLANS", 20)) {
     const RandomCandidate drawn = with_many_microbatches(draw_cheap(lottery));
     if (drawn.config.pp == 1 || actions_in_full(drawn) > 2.0 * kMostActions ||
-        find_violation(drawn.scenario, drawn.config, Bytes(1e18))) {
+        find_violation({drawn.scenario, drawn.config}, Bytes(1e18))) {
       continue;
     }
     StepSimulations simulations;

@@ -104,7 +104,7 @@ class QueryLottery {
         unbalance(judged, config);
       }
       if (is_candidate(judged, config, query.gpus, query.pins) &&
-          traits_of(config.schedule).is_synchronous && !find_shape_violation(judged, config)) {
+          traits_of(config.schedule).is_synchronous && !find_shape_violation({judged, config})) {
         return {judged, config};
       }
     }

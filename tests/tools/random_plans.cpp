@@ -129,8 +129,8 @@ std::optional<DrawnPlan> PlanLottery::try_draw(const StackSpec& stack) {
   const Scenario judged =
       pins.any_stack ? with_stale_weights(with_every_schedule(scenario)) : scenario;
   const Bytes capacity = usable_memory(scenario.cluster.gpu, kHeadroom);
-  if (!is_candidate(judged, config, gpus, pins) || find_shape_violation(judged, config) ||
-      find_violation(judged, config, capacity)) {
+  if (!is_candidate(judged, config, gpus, pins) || find_shape_violation({judged, config}) ||
+      find_violation({judged, config}, capacity)) {
     return std::nullopt;
   }
   if (happens(40)) {

@@ -90,7 +90,7 @@ PipelinePartition partition_model_of(const CommandLine& line, const PartitionReq
   scenario.job.global_batch_size = num_microbatches * config.dp * config.micro_batch_size;
   // Whatever the layers per stage will be: only what tp divides is in question.
   config.layers_per_stage = {scenario.job.model.num_layers};
-  auto violation = find_split_violation(scenario, config);
+  auto violation = find_split_violation({scenario, config});
   if (!violation && config.sequence_parallel && scenario.job.model.seq_length % config.tp != 0) {
     violation = Constraint::kSequenceByTp;
   }

@@ -499,7 +499,7 @@ TEST(StageMemories, KnowWhatIsProportionalToTheMicrobatch) {
                           .zero_stage = 1,
                           .layers_per_stage = {21, 20, 20}};
     const LayersOfStages layers(one.job.model, config);
-    const StageMemories memories(one, config);
+    const StageMemories memories({one, config});
     for (int stage = 0; stage < config.pp; ++stage) {
       const MemoryBreakdown memory = memories.of_stage(config, layers, stage);
       ParallelConfig twice = config;

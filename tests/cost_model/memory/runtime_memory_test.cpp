@@ -67,11 +67,11 @@ TEST(StageMemory, HasTheWorkspaceOfAGpusLibrary) {
 TEST(VirtualStageMemory, HasNoScratchOfAHostsOnAGpu) {
   Scenario scenario = small(4);
   scenario.stack.workspace = Bytes(0.0);
-  const Bytes on_host = virtual_stage_memory(scenario, {.pp = 4}, 1).backward;
+  const Bytes on_host = virtual_stage_memory({scenario, {.pp = 4}}, 1).backward;
   scenario.stack.workspace = Bytes(1.0);
   const double rows = kRows / kMicroBatch;
   const double most = kMost / kMicroBatch;
-  EXPECT_EQ(virtual_stage_memory(scenario, {.pp = 4}, 1).backward, Bytes(most + 2.0 * rows));
+  EXPECT_EQ(virtual_stage_memory({scenario, {.pp = 4}}, 1).backward, Bytes(most + 2.0 * rows));
   EXPECT_GT(on_host, Bytes(most + 2.0 * rows));
 }
 
@@ -99,7 +99,7 @@ TEST(LayerMemory, HasTwoByteElementsAndFourByteSumsInBf16) {
 TEST(VirtualStageMemory, OfAMiddleStageIsItsLayers) {
   const Scenario scenario = small(8);
   ParallelConfig config{.pp = 4, .micro_batch_size = kMicroBatch};
-  StageMemory stage = virtual_stage_memory(scenario, config, 1);
+  StageMemory stage = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(stage.kept, Bytes(2 * kMost));
   EXPECT_EQ(stage.deferred, Bytes(2 * kDeferred));
   EXPECT_EQ(stage.result, Bytes(kRows));
@@ -110,7 +110,7 @@ TEST(VirtualStageMemory, OfAMiddleStageIsItsLayers) {
   EXPECT_EQ(stage.weight_gradient, Bytes(2 * kDeferred));
 
   config.recompute = Recompute::kFull;
-  stage = virtual_stage_memory(scenario, config, 1);
+  stage = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(stage.kept, Bytes(2 * kRows));
   EXPECT_EQ(stage.forward, Bytes(kRows + kMost + kRows));
   EXPECT_EQ(stage.backward, Bytes(kRows + kMost + 2 * kRows));
@@ -120,10 +120,10 @@ TEST(VirtualStageMemory, OfAMiddleStageIsItsLayers) {
 TEST(VirtualStageMemory, OfTheEndsOfTheModelHasTheirBuffers) {
   const Scenario scenario = small(8);
   const ParallelConfig config{.pp = 4, .micro_batch_size = kMicroBatch};
-  const StageMemory first = virtual_stage_memory(scenario, config, 0);
+  const StageMemory first = virtual_stage_memory({scenario, config}, 0);
   EXPECT_EQ(first.kept, Bytes(2 * kMost + kIds));
   EXPECT_EQ(first.deferred, Bytes(2 * kDeferred + kRows + kIds));
-  const StageMemory last = virtual_stage_memory(scenario, config, 3);
+  const StageMemory last = virtual_stage_memory({scenario, config}, 3);
   EXPECT_EQ(last.kept, Bytes(2 * kMost + kEnd + kIds));
   EXPECT_EQ(last.deferred, Bytes(2 * kDeferred + kRows + kLogits + kIds));
   EXPECT_EQ(last.forward, last.kept);
@@ -165,7 +165,7 @@ TEST(UnitMemory, IsThatOfTheRuntimesPage) {
   ParallelConfig config{.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
   Scenario host = small(4);
   host.stack.workspace = Bytes(0.0);
-  UnitMemory units = unit_memory(host, config);
+  UnitMemory units = unit_memory({host, config});
   EXPECT_EQ(units.forward, Bytes(kEndUnit + kUnit));
   EXPECT_EQ(units.logits, Bytes(kEndUnit));
   EXPECT_EQ(units.end, Bytes(2 * kEndUnit));
@@ -173,25 +173,25 @@ TEST(UnitMemory, IsThatOfTheRuntimesPage) {
   EXPECT_EQ(units.reducing_layer, Bytes(kUnit + kEndUnit + kUnit / 2));
   EXPECT_EQ(units.reducing_ends, Bytes(kEndUnit + kEndUnit / 2));
   config.reshard_after_forward = false;
-  units = unit_memory(host, config);
+  units = unit_memory({host, config});
   EXPECT_EQ(units.forward, Bytes(kEndUnit + 4 * kUnit));
   EXPECT_EQ(units.backward, Bytes(5 * kUnit + kEndUnit));
   EXPECT_EQ(units.reducing_layer, Bytes(4 * kUnit + kEndUnit + kUnit / 2));
   config = {.dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 2};
-  units = unit_memory(host, config);
+  units = unit_memory({host, config});
   EXPECT_EQ(units.forward, Bytes(0.0));
   EXPECT_EQ(units.backward, Bytes(kUnit + kEndUnit));
   config.dp = 1;
-  EXPECT_EQ(unit_memory(host, config).backward, Bytes(0.0));
+  EXPECT_EQ(unit_memory({host, config}).backward, Bytes(0.0));
   config = {.pp = 2, .dp = 2, .micro_batch_size = kMicroBatch, .zero_stage = 3};
-  EXPECT_EQ(unit_memory(host, config).backward, Bytes(0.0));
+  EXPECT_EQ(unit_memory({host, config}).backward, Bytes(0.0));
 }
 
 // On two tensor ranks the sum of all rows, 64 KiB, takes a place for half of them.
 TEST(VirtualStageMemory, WithoutLayersIsTheEndOfTheModel) {
   const Scenario scenario = small(3);
   const ParallelConfig config{.pp = 2, .micro_batch_size = kMicroBatch, .layers_per_stage = {3, 0}};
-  const StageMemory last = virtual_stage_memory(scenario, config, 1);
+  const StageMemory last = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(last.kept, Bytes(kEnd + kIds));
   EXPECT_EQ(last.forward, last.kept);
   EXPECT_EQ(last.deferred, Bytes(kRows + kLogits + kIds));
@@ -202,10 +202,10 @@ TEST(VirtualStageMemory, WithoutLayersIsTheEndOfTheModel) {
 TEST(VirtualStageMemory, HasAPlaceForWhatIsSummed) {
   const Scenario scenario = small(8);
   ParallelConfig config{.tp = 2, .pp = 4, .micro_batch_size = kMicroBatch};
-  const Bytes kept = virtual_stage_memory(scenario, config, 1).kept;
-  EXPECT_EQ(virtual_stage_memory(scenario, config, 1).forward, kept + Bytes(kRows + kRows / 2));
+  const Bytes kept = virtual_stage_memory({scenario, config}, 1).kept;
+  EXPECT_EQ(virtual_stage_memory({scenario, config}, 1).forward, kept + Bytes(kRows + kRows / 2));
   config.sequence_parallel = true;
-  const StageMemory scattered = virtual_stage_memory(scenario, config, 1);
+  const StageMemory scattered = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(scattered.forward, scattered.kept + Bytes(kRows + kRows / 2));
   EXPECT_EQ(scattered.result, Bytes(kRows / 2));
 }
@@ -215,7 +215,7 @@ ActivationPeak peak_of(const std::string& order, int rank_of_two) {
   const ParallelConfig config{.pp = 2, .micro_batch_size = kMicroBatch};
   Schedule schedule{.pp = 2, .num_microbatches = 4, .orders = {{}, {}}};
   schedule.orders[static_cast<std::size_t>(rank_of_two)] = parse_order(order, "test");
-  return activation_peak(scenario, config, schedule, rank_of_two);
+  return activation_peak({scenario, config}, schedule, rank_of_two);
 }
 
 // The last pass of what is held is the worst: two microbatches, and the gradients of one.
@@ -231,20 +231,20 @@ TEST(VirtualStageMemory, HasTheRowsThatAreGatheredBehindAProduct) {
       .tp = 4, .pp = 4, .micro_batch_size = kMicroBatch, .sequence_parallel = true};
   const Bytes most = layer_memory(scenario, config).most;
   const Bytes quarter(kRows / 4);
-  const StageMemory in_turn = virtual_stage_memory(scenario, config, 1);
+  const StageMemory in_turn = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(in_turn.backward, 2.0 * most + Bytes(kRows + kRows / 2) - quarter);
   scenario.stack.tensor_parallel_overlap = true;
-  const StageMemory beside = virtual_stage_memory(scenario, config, 1);
+  const StageMemory beside = virtual_stage_memory({scenario, config}, 1);
   EXPECT_EQ(beside.backward, 2.0 * most - quarter + Bytes(2.0 * kRows + kRows / 2));
   EXPECT_EQ(beside.forward, in_turn.forward);
   EXPECT_EQ(beside.input_gradient, in_turn.input_gradient);
   EXPECT_EQ(beside.weight_gradient, in_turn.weight_gradient);
   config.sequence_parallel = false;
   const Bytes all = layer_memory(scenario, config).most;
-  EXPECT_EQ(virtual_stage_memory(scenario, config, 1).backward,
+  EXPECT_EQ(virtual_stage_memory({scenario, config}, 1).backward,
             2.0 * all - quarter + Bytes(2.0 * kRows + kRows / 2));
   scenario.stack.tensor_parallel_overlap = false;
-  EXPECT_EQ(virtual_stage_memory(scenario, config, 1).backward, 2.0 * all + Bytes(2.0 * kRows));
+  EXPECT_EQ(virtual_stage_memory({scenario, config}, 1).backward, 2.0 * all + Bytes(2.0 * kRows));
 }
 
 TEST(ActivationPeak, IsThatOfTheWorstAction) {
@@ -327,8 +327,8 @@ TEST(ActivationPeak, OfAStepTwiceInARowIsThatOfOne) {
                    once.orders[&order - twice.orders.data()].end());
     }
     for (int rank = 0; rank < config.pp; ++rank) {
-      EXPECT_NEAR(activation_peak(scenario, config, twice, rank).total().value(),
-                  activation_peak(scenario, config, once, rank).total().value(), 1e-3)
+      EXPECT_NEAR(activation_peak({scenario, config}, twice, rank).total().value(),
+                  activation_peak({scenario, config}, once, rank).total().value(), 1e-3)
           << to_string(config) << ' ' << rank;
     }
   });
@@ -350,7 +350,7 @@ TEST(StageMemoryByPtdp, HasStatesAndNoReserve) {
   EXPECT_EQ(memory.activations + memory.working_set,
             Bytes(4 * kMost + kEnd + 2 * kIds) + scenario.stack.workspace);
   EXPECT_EQ(memory.buffers + memory.reserve, Bytes(0.0));
-  EXPECT_EQ(virtual_stage_activations(scenario, config, 0), memory.activations);
+  EXPECT_EQ(virtual_stage_activations({scenario, config}, 0), memory.activations);
 }
 
 }  // namespace

@@ -136,10 +136,10 @@ TEST(BalancedLayers, OfAModelHaveTheFastestSlowestStage) {
   const Scenario scenario = selene_2021("gpt3-175b");
   ParallelConfig config{.tp = 8, .pp = 7, .dp = 1};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const Sizes sizes = *balanced_layers(scenario, config, costs);
+  const Sizes sizes = *balanced_layers({scenario, config, &costs});
   const auto slowest = [&](const Sizes& layers) {
     config.layers_per_stage = layers;
-    return pipeline_costs(scenario, config, costs).slowest.total();
+    return pipeline_costs({scenario, config, &costs}).slowest.total();
   };
   const Seconds least = slowest(sizes);
   for (int from = 0; from < 7; ++from) {
@@ -193,8 +193,8 @@ TEST(BalancedLayers, OfUnlikeKindsHaveTheFastestSlowestStage) {
     costs.embedding.matmul = some_time();
     costs.logits.matmul = some_time();
     const ParallelConfig config{.pp = *rc::gen::inRange(1, model.num_layers + 3)};
-    const std::vector<Seconds> times = times_in_order(scenario, config, costs);
-    const Sizes sizes = with_ends(*balanced_layers(scenario, config, costs));
+    const std::vector<Seconds> times = times_in_order({scenario, config, &costs});
+    const Sizes sizes = with_ends(*balanced_layers({scenario, config, &costs}));
     RC_ASSERT(std::ssize(sizes) == config.pp);
     Seconds longest;
     auto layer = times.begin();

@@ -287,7 +287,7 @@ TEST(RecomputedLayers, DecideWhatAStageKeeps) {
       stage_memory({scenario, recomputing(RecomputeMethod::kUniform, 3)}, 0);
   EXPECT_NEAR(uniform.activations.value(), 2.0 * 3 * input, 1e-6);
   EXPECT_NEAR(uniform.working_set.value(), 3 * whole - input, 1e-6);
-  EXPECT_EQ(virtual_stage_activations(scenario, recomputing(RecomputeMethod::kBlock, 3), 1),
+  EXPECT_EQ(virtual_stage_activations({scenario, recomputing(RecomputeMethod::kBlock, 3)}, 1),
             Bytes(3 * input + 5 * whole));
 }
 
@@ -335,7 +335,7 @@ TEST(RecomputedLayers, TakeTheSameTimeInTheSimulator) {
         const StageDurations& of = durations[static_cast<std::size_t>(virtual_stage)];
         sum += (of.forward + of.input_gradient + of.weight_gradient).value();
       }
-      EXPECT_NEAR(stage_costs(scenario, config, costs, stage).total().value() / sum, 1.0, 1e-12)
+      EXPECT_NEAR(stage_costs({scenario, config, &costs}, stage).total().value() / sum, 1.0, 1e-12)
           << stage;
     }
   }

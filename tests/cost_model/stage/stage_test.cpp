@@ -25,7 +25,7 @@ TEST(StageCosts, OfOneStageHoldEverything) {
   const Scenario scenario = selene_2021("1.7B");
   const ParallelConfig config{.dp = 32, .micro_batch_size = 16};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  const PipelineCosts pipeline = pipeline_costs({scenario, config, &costs});
   EXPECT_NEAR(pipeline.slowest.total().value(), pipeline.mean.value(), 1e-12);
   EXPECT_NEAR(pipeline.mean.value(),
               (24.0 * (costs.layers[0].forward.total() + costs.layers[0].backward.total()) +
@@ -38,9 +38,9 @@ TEST(StageCosts, AreHeaviestOnTheLastStage) {
   const Scenario scenario = selene_2021("145B");
   const ParallelConfig config{.tp = 8, .pp = 8, .dp = 24, .recompute = Recompute::kFull};
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
-  const Seconds middle = stage_costs(scenario, config, costs, 3).total();
-  EXPECT_EQ(pipeline.slowest.total(), stage_costs(scenario, config, costs, 7).total());
+  const PipelineCosts pipeline = pipeline_costs({scenario, config, &costs});
+  const Seconds middle = stage_costs({scenario, config, &costs}, 3).total();
+  EXPECT_EQ(pipeline.slowest.total(), stage_costs({scenario, config, &costs}, 7).total());
   EXPECT_NEAR((pipeline.slowest.total() - middle).value(), costs.logits.total().value(), 1e-12);
   EXPECT_LT(pipeline.mean, pipeline.slowest.total());
   EXPECT_GT(pipeline.mean, middle);
@@ -55,12 +55,12 @@ TEST(StageCosts, OfAnUnevenPipelineFollowTheLayersOfEachStage) {
   const Seconds layer = costs.layers[0].forward.total() + costs.layers[0].backward.total();
   const Seconds overhead = scenario.stack.microbatch_overhead;
   const auto total = [&](int stage) {
-    return stage_costs(scenario, config, costs, stage).total().value();
+    return stage_costs({scenario, config, &costs}, stage).total().value();
   };
   EXPECT_NEAR(total(0), (3.0 * layer + costs.embedding.total() + overhead).value(), 1e-12);
   EXPECT_NEAR(total(1), (4.0 * layer + overhead).value(), 1e-12);
   EXPECT_NEAR(total(7), (3.0 * layer + costs.logits.total() + overhead).value(), 1e-12);
-  EXPECT_EQ(pipeline_costs(scenario, config, costs).slowest.total().value(), total(1));
+  EXPECT_EQ(pipeline_costs({scenario, config, &costs}).slowest.total().value(), total(1));
 
   // Two chunks per stage: stage r holds virtual stages r and r + 4.
   config = {.tp = 8, .pp = 4, .vpp = 2, .layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 3}};
@@ -73,7 +73,7 @@ TEST(StageCosts, PayTheOverheadOfAMicrobatchForEachChunk) {
   const Scenario scenario = selene_2021("145B");
   const auto overhead = [&](int vpp) {
     const ParallelConfig config{.tp = 8, .pp = 8, .dp = 24, .vpp = vpp};
-    return stage_costs(scenario, config, microbatch_costs(scenario, config), 0).overhead;
+    return stage_costs({scenario, config}, 0).overhead;
   };
   EXPECT_EQ(overhead(1), scenario.stack.microbatch_overhead);
   EXPECT_EQ(overhead(5), 5.0 * scenario.stack.microbatch_overhead);
@@ -83,7 +83,7 @@ TEST(StageCosts, PayTheOverheadOfAMicrobatchForEachChunk) {
 // plus that of 24 layers of 12h².
 TEST(StageCosts, AccumulateTheGradientsOfBothUsesOfTheEmbedding) {
   const Scenario scenario = selene_2021("1.7B");
-  const StageCosts stage = stage_costs(scenario, {}, microbatch_costs(scenario, {}), 0);
+  const StageCosts stage = stage_costs({scenario, {}}, 0);
   const double weights = 2.0 * 51200 * 2304 + 24.0 * 12 * 2304 * 2304;
   EXPECT_NEAR(stage.gradient_accumulation.value(), weights * 6 / (0.7 * 2039e9), 1e-9);
 }
@@ -165,11 +165,11 @@ TEST(StageCosts, AreTheSumOfTheirLayersByKind) {
                                          dense + 2.0 * experts + overhead, 3.0 * experts + overhead,
                                          2.0 * experts + costs.logits.total() + overhead};
   for (int stage = 0; stage < 4; ++stage) {
-    EXPECT_NEAR(stage_costs(scenario, config, costs, stage).total().value(),
+    EXPECT_NEAR(stage_costs({scenario, config, &costs}, stage).total().value(),
                 expected[static_cast<std::size_t>(stage)].value(), 1e-12)
         << stage;
   }
-  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  const PipelineCosts pipeline = pipeline_costs({scenario, config, &costs});
   EXPECT_NEAR(pipeline.slowest.total().value(),
               std::max_element(expected.begin(), expected.end())->value(), 1e-12);
   Seconds sum;
@@ -206,12 +206,13 @@ TEST(MicrobatchCosts, HaveWhatPredictsMoreTokens) {
   EXPECT_NEAR(with.logits_weight_gradient.value(),
               3.0 * without.logits_weight_gradient.value() + 2 * join, 1e-12);
   EXPECT_EQ(with.embedding.total(), without.embedding.total());
-  EXPECT_NEAR(
-      (stage_costs(scenario, config, with, 0).forward.matmul - 6.0 * with.layers[0].forward.matmul)
-          .value(),
-      (5.0 * with.layers[1].forward.matmul - 5.0 * with.layers[0].forward.matmul).value(), 1e-12);
+  EXPECT_NEAR((stage_costs({scenario, config, &with}, 0).forward.matmul -
+               6.0 * with.layers[0].forward.matmul)
+                  .value(),
+              (5.0 * with.layers[1].forward.matmul - 5.0 * with.layers[0].forward.matmul).value(),
+              1e-12);
   // Both tables get two more gradients of each microbatch.
-  EXPECT_NEAR(stage_costs(scenario, config, with, 0).gradient_accumulation.value(),
+  EXPECT_NEAR(stage_costs({scenario, config, &with}, 0).gradient_accumulation.value(),
               6.0 * with.embedding_accumulation.value(), 1e-12);
   // Times of a machine that runs products twice as long count for them, too.
   scenario.cluster.time_factors.matmul = 2.0;

@@ -60,7 +60,7 @@ TEST(ShippedRows, AreJudgedAlikeByValidationAndSearch) {
     const ParallelConfig& config = run.run.config;
     const Scenario scenario = with_what_was_run(scenario_of(run), config);
     const auto violation =
-        find_memory_violation(scenario, config, usable_memory(scenario.cluster.gpu, 0.0));
+        find_memory_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
     const SearchResult result = search_for(scenario, config);
     const std::string row = run.run.id + ": " + to_string(config);
     EXPECT_EQ(result.enumerated, 1) << row;
@@ -88,7 +88,7 @@ TEST(ShippedRows, AreRefusedForTheirStackAlone) {
     const Scenario scenario = scenario_of(run);
     const SearchResult result = search_for(scenario, config);
     const auto violation =
-        find_violation(scenario, config, usable_memory(scenario.cluster.gpu, 0.0));
+        find_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
     const std::string row = run.run.id + ": " + to_string(config);
     EXPECT_EQ(result.enumerated, 1) << row;
     EXPECT_EQ(violation.has_value(), result.best.empty()) << row;

@@ -16,7 +16,7 @@ ParallelConfig valid() {
 
 std::optional<Constraint> violation(const ParallelConfig& config) {
   const Scenario scenario = selene_2021("1T");
-  return find_violation(scenario, config, usable_memory(scenario.cluster.gpu, 0.0));
+  return find_violation({scenario, config}, usable_memory(scenario.cluster.gpu, 0.0));
 }
 
 TEST(FindViolation, FindsNothingInThePublishedConfiguration) {
@@ -62,7 +62,7 @@ TEST(FindViolation, NamesTheConstraint) {
 TEST(FindViolation, KnowsWhatTheStackRecomputes) {
   const auto of = [](const std::string& model, const std::string& stack,
                      const ParallelConfig& config) {
-    return find_shape_violation(shipped_scenario(model, "dgx-h100", stack, 512), config);
+    return find_shape_violation({shipped_scenario(model, "dgx-h100", stack, 512), config});
   };
   const ParallelConfig modules{
       .tp = 8,
@@ -84,7 +84,7 @@ TEST(FindViolation, KnowsWhatTheStackRecomputes) {
        {std::pair("fp8-delayed", std::optional(Constraint::kNotRunByStack)),
         std::pair("fp8-current", std::optional<Constraint>())}) {
     fp8.stack = with_fp8(find_stack("megatron-core-2025"), recipe);
-    EXPECT_EQ(find_shape_violation(fp8, activations), expected) << recipe;
+    EXPECT_EQ(find_shape_violation({fp8, activations}), expected) << recipe;
   }
   // Ten layers on each stage.
   ParallelConfig layers{.tp = 8,
@@ -108,28 +108,28 @@ TEST(FindViolation, RecomputesEverySecondProductOfLlamasLayersAlone) {
   ParallelConfig config{.recompute = Recompute::kSelective,
                         .recompute_modules = {RecomputeModule::kEverySecondProduct},
                         .zero_stage = 3};
-  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
   TransformerConfig& model = scenario.job.model;
   model.kv_lora_rank = 512;
   model.qk_head_dim = 128;
   model.qk_pos_emb_head_dim = 64;
   model.v_head_dim = 128;
   ASSERT_EQ(model.num_experts, 0);
-  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kNotRunByStack);
+  EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kNotRunByStack);
   // It is not the attention itself that the stack does not run.
   config.recompute = Recompute::kNone;
-  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
 }
 
 TEST(FindViolation, NamesTheMlpWidthAndTheSequence) {
   Scenario scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   scenario.job.model.ffn_hidden_size = 4 * 25600 + 4;
-  EXPECT_EQ(find_shape_violation(scenario, valid()), Constraint::kFfnByTp);
+  EXPECT_EQ(find_shape_violation({scenario, valid()}), Constraint::kFfnByTp);
   scenario = shipped_scenario("1T", "selene-a100", "megatron-lm-2022");
   scenario.job.model.seq_length = 2044;
   ParallelConfig config = valid();
   config.sequence_parallel = true;
-  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kSequenceByTp);
+  EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kSequenceByTp);
 }
 
 // 160 heads, 2048 tokens: in two chunks per GPU, cp may be up to 1024; with tp = 8 each of cp = 4
@@ -140,7 +140,7 @@ TEST(FindViolation, NamesWhatSharedSequencesViolate) {
   config.dp = 1;
   const auto violation = [&](int cp) {
     config.cp = cp;
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   EXPECT_EQ(violation(1), std::nullopt);
   EXPECT_EQ(violation(2), Constraint::kNotRunByStack);
@@ -164,16 +164,16 @@ TEST(FindViolation, NamesTheLastStageWhereTheLogitsAreTooMuch) {
   const ParallelConfig config{.pp = 2, .micro_batch_size = 4, .recompute = Recompute::kFull};
   const Bytes first = stage_memory({scenario, config}, 0).total();
   ASSERT_GT(stage_memory({scenario, config}, 1).total(), first);
-  EXPECT_EQ(find_violation(scenario, config, first), Constraint::kMemoryLastStage);
+  EXPECT_EQ(find_violation({scenario, config}, first), Constraint::kMemoryLastStage);
   // Where neither fits, the first is named.
-  EXPECT_EQ(find_violation(scenario, config, first - Bytes(1.0)), Constraint::kMemoryFirstStage);
+  EXPECT_EQ(find_violation({scenario, config}, first - Bytes(1.0)), Constraint::kMemoryFirstStage);
 }
 
 TEST(FindViolation, AcceptsTheLastByteAndRefusesTheNext) {
   const Scenario scenario = selene_2021("1T");
   const Bytes peak = peak_memory({scenario, valid()});
-  EXPECT_EQ(find_violation(scenario, valid(), peak), std::nullopt);
-  EXPECT_EQ(find_violation(scenario, valid(), peak - Bytes(1.0)), Constraint::kMemoryFirstStage);
+  EXPECT_EQ(find_violation({scenario, valid()}, peak), std::nullopt);
+  EXPECT_EQ(find_violation({scenario, valid()}, peak - Bytes(1.0)), Constraint::kMemoryFirstStage);
 }
 
 TEST(UsableMemory, LeavesTheHeadroom) {
@@ -192,7 +192,7 @@ TEST(Constraints, HaveOneTextEach) {
 TEST(FindViolation, NamesWhatExpertsDoNotAllow) {
   const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
   const auto of = [&](const ParallelConfig& config) {
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   EXPECT_EQ(of({.tp = 2, .dp = 8, .ep = 8, .etp = 2, .sequence_parallel = true}), std::nullopt);
   EXPECT_EQ(of({.dp = 3, .ep = 3}), Constraint::kExpertsByEp);
@@ -206,14 +206,14 @@ TEST(FindViolation, NamesWhatExpertsDoNotAllow) {
   EXPECT_EQ(of({.pp = 2, .dp = 8, .cp = 2, .ep = 4, .rank_order = replicas_last}),
             Constraint::kExpertsByRankOrder);
   const Scenario dense = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
-  EXPECT_EQ(find_shape_violation(dense, {.dp = 2, .ep = 2}), Constraint::kExpertsByEp);
-  EXPECT_EQ(find_shape_violation(dense, {.tp = 2, .dp = 2}), std::nullopt);
+  EXPECT_EQ(find_shape_violation({dense, {.dp = 2, .ep = 2}}), Constraint::kExpertsByEp);
+  EXPECT_EQ(find_shape_violation({dense, {.tp = 2, .dp = 2}}), std::nullopt);
 }
 
 TEST(FindViolation, NamesWhatCannotBeOffloaded) {
   Scenario scenario = shipped_scenario("llama-3-8b", "dgx-h100", "megatron-core-2025", 64);
   const auto of = [&](const ParallelConfig& config) {
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   EXPECT_EQ(of({.dp = 2, .zero_stage = 1, .offload = Offload::kBoth}), std::nullopt);
   EXPECT_EQ(of({.dp = 2, .offload = Offload::kOptimizer}), Constraint::kOffloadedOptimizer);
@@ -239,12 +239,12 @@ TEST(FindViolation, LooksAtTheMlpOfDenseLayersAlone) {
   Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
   const ParallelConfig config{.tp = 2, .dp = 8, .sequence_parallel = true};
   scenario.job.model.ffn_hidden_size = 14337;
-  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
   scenario.job.model.first_dense_layers = 1;
-  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kFfnByTp);
+  EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kFfnByTp);
   scenario.job.model.ffn_hidden_size = 14336;
   scenario.job.model.moe_shared_expert_intermediate_size = 4097;
-  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kFfnByTp);
+  EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kFfnByTp);
 }
 
 // 12 heads in 4 groups, an MLP of 48 and one shared by experts of 36. By long division: 5 divides
@@ -277,7 +277,7 @@ TEST(FindTpViolation, WantsHeadsMlpAndGroupsDividedInThisOrder) {
 TEST(FindViolation, LooksAtExpertsThatNoRanksShare) {
   const Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
   const auto of = [&](const ParallelConfig& config) {
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   EXPECT_EQ(of({.tp = 2, .dp = 8}), Constraint::kExpertsWholeSequences);
   EXPECT_EQ(of({.tp = 2, .dp = 8, .sequence_parallel = true}), std::nullopt);
@@ -303,7 +303,7 @@ Scenario of_any_stack(std::int64_t batch = 64) {
 TEST(FindViolation, BeginsRightBehindEachLimit) {
   Scenario scenario = of_any_stack();
   const auto of = [&](const ParallelConfig& config) {
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   using C = Constraint;
   // 64 sequences: on as many replicas, and on one more; 32 pairs, but not 16 fours for 32 replicas.
@@ -368,8 +368,8 @@ TEST(FindViolation, TellsStagesFromMicrobatchesThatAScheduleIsNotFor) {
   const auto of = [](int pp, int dp, std::int64_t batch) {
     Scenario scenario = of_any_stack(batch);
     scenario.job.model.num_layers = 12;
-    return find_shape_violation(scenario,
-                                {.pp = pp, .dp = dp, .schedule = ScheduleKind::kDualPipe});
+    return find_shape_violation(
+        {scenario, {.pp = pp, .dp = dp, .schedule = ScheduleKind::kDualPipe}});
   };
   EXPECT_EQ(of(4, 8, 64), std::nullopt);
   EXPECT_EQ(of(4, 16, 64), Constraint::kScheduleByMicrobatches);
@@ -385,9 +385,9 @@ TEST(FindViolation, GivesAHostItsLastByte) {
   const Bytes needed = host_memory({scenario, config});
   ASSERT_GT(needed, Bytes(1.0));
   scenario.cluster.host->memory = needed;
-  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
   scenario.cluster.host->memory = needed - Bytes(1.0);
-  EXPECT_EQ(find_shape_violation(scenario, config), Constraint::kHostMemory);
+  EXPECT_EQ(find_shape_violation({scenario, config}), Constraint::kHostMemory);
 }
 
 // Each capability taken away from a stack that has all of them; what somebody did run can be costed
@@ -436,16 +436,17 @@ TEST(FindViolation, AsksTheStackForWhatAConfigurationNeeds) {
        }}};
   for (const Need& need : needs) {
     Scenario scenario = of_any_stack();
-    EXPECT_EQ(find_shape_violation(scenario, need.config), std::nullopt) << need.name;
+    EXPECT_EQ(find_shape_violation({scenario, need.config}), std::nullopt) << need.name;
     need.take(scenario.stack.can_run);
-    EXPECT_EQ(find_shape_violation(scenario, need.config), Constraint::kNotRunByStack) << need.name;
-    EXPECT_EQ(find_divisibility_violation(scenario, need.config), std::nullopt) << need.name;
+    EXPECT_EQ(find_shape_violation({scenario, need.config}), Constraint::kNotRunByStack)
+        << need.name;
+    EXPECT_EQ(find_divisibility_violation({scenario, need.config}), std::nullopt) << need.name;
   }
   Scenario experts = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
-  EXPECT_EQ(find_shape_violation(experts, {}), std::nullopt);
+  EXPECT_EQ(find_shape_violation({experts, {}}), std::nullopt);
   experts.stack.can_run.expert_parallel = false;
-  EXPECT_EQ(find_shape_violation(experts, {}), Constraint::kNotRunByStack);
-  EXPECT_EQ(find_divisibility_violation(experts, {}), std::nullopt);
+  EXPECT_EQ(find_shape_violation({experts, {}}), Constraint::kNotRunByStack);
+  EXPECT_EQ(find_divisibility_violation({experts, {}}), std::nullopt);
 }
 
 // What divides is asked of configurations that somebody ran as of those that are planned.
@@ -453,7 +454,7 @@ TEST(FindDivisibilityViolation, AsksForNumbersWhateverTheStackRuns) {
   Scenario scenario = of_any_stack();
   scenario.stack.can_run = {};
   const auto of = [&](const ParallelConfig& config) {
-    return find_divisibility_violation(scenario, config);
+    return find_divisibility_violation({scenario, config});
   };
   using C = Constraint;
   EXPECT_EQ(of({.tp = 3}), C::kHeadsByTp);
@@ -517,11 +518,11 @@ TEST(StackRemark, TellsSchedulesThatAStackDoesNotRunFromThoseThatNoneCan) {
 TEST(FindViolation, RefusesSchedulesThatTakeForeverToSimulate) {
   Scenario scenario = of_any_stack(1 << 20);
   scenario.job.model.num_layers = 4096;
-  EXPECT_EQ(find_shape_violation(scenario, {.pp = 4096}), Constraint::kScheduleTooLong);
-  EXPECT_EQ(find_shape_violation(scenario, {.pp = 8}), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, {.pp = 4096}}), Constraint::kScheduleTooLong);
+  EXPECT_EQ(find_shape_violation({scenario, {.pp = 8}}), std::nullopt);
   // Nothing is simulated of schedules that never end a step.
   scenario = with_stale_weights(scenario);
-  EXPECT_EQ(find_shape_violation(scenario, {.pp = 4096, .schedule = ScheduleKind::kPipeDream}),
+  EXPECT_EQ(find_shape_violation({scenario, {.pp = 4096, .schedule = ScheduleKind::kPipeDream}}),
             std::nullopt);
 }
 

@@ -84,7 +84,7 @@ TEST(GpusThatWouldDo, AreTheFirstMultipleThatFits) {
   const auto found = gpus_that_would_do(scenario, {.gpus = 8});
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->gpus, 512);
-  EXPECT_EQ(find_violation(scenario, found->config, usable_memory(scenario.cluster.gpu, 0.0)),
+  EXPECT_EQ(find_violation({scenario, found->config}, usable_memory(scenario.cluster.gpu, 0.0)),
             std::nullopt);
 }
 

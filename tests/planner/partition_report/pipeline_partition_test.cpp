@@ -117,7 +117,7 @@ TEST(PartitionModel, AgreesWithTheCostModel) {
   const PipelinePartition partition = partition_model(scenario, config, gibibytes(80.0));
   config.layers_per_stage = partition.layers_per_stage();
   const MicrobatchCosts costs = microbatch_costs(scenario, config);
-  const PipelineCosts pipeline = pipeline_costs(scenario, config, costs);
+  const PipelineCosts pipeline = pipeline_costs({scenario, config, &costs});
   EXPECT_NEAR(partition.ranks[slowest_rank(partition.ranks)].time / pipeline.slowest.total(), 1.0,
               1e-12);
   EXPECT_NEAR(pipeline_time(partition, partition.ranks).value(),

@@ -158,7 +158,7 @@ TEST(ScheduleComparisons, JudgeMemoryAsTheirPlansDo) {
         std::ranges::find(kSchedules, row.schedule, &ScheduleTraits::name);
     ASSERT_EQ(change_schedule(other, *generator), std::nullopt) << row.schedule;
     EXPECT_EQ(row.fits,
-              !find_memory_violation(other.scenario, other.config, scenario.cluster.gpu.memory))
+              !find_memory_violation({other.scenario, other.config}, scenario.cluster.gpu.memory))
         << row.schedule;
     EXPECT_LE(row.peak_memory / row.planned_memory, 1.0 + 1e-9) << row.schedule;
     num_misfits += row.fits ? 0 : 1;

@@ -25,7 +25,7 @@ Candidate brute_force(const Scenario& scenario, ParallelConfig base) {
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   Candidate best{.config = base, .time = Seconds(1e9)};
   const auto look_at = [&](const ParallelConfig& config) {
-    if (find_violation(scenario, config, capacity).has_value()) {
+    if (find_violation({scenario, config}, capacity).has_value()) {
       return;
     }
     const Seconds time = time_alone(scenario, config);
@@ -100,7 +100,7 @@ TEST(DerivedPlans, FitAndKeepTheOrderOfTheBest) {
                      [](const Candidate& a, const Candidate& b) { return a.time < b.time; }));
   for (const Candidate& candidate : found.best) {
     EXPECT_LE(candidate.memory, scenario.cluster.gpu.memory);
-    EXPECT_EQ(find_violation(scenario, candidate.config, scenario.cluster.gpu.memory),
+    EXPECT_EQ(find_violation({scenario, candidate.config}, scenario.cluster.gpu.memory),
               std::nullopt);
   }
 }

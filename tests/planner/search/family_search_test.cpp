@@ -61,11 +61,11 @@ void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit
   for (const int tp : enumerate_tp(scenario, gpus, {})) {
     for (const ModelSplit& degrees : enumerate_splits(scenario, gpus, {}, tp)) {
       const ParallelConfig split = split_config(scenario, {}, degrees);
-      if (find_split_violation(scenario, split)) {
+      if (find_split_violation({scenario, split})) {
         continue;
       }
       for (ParallelConfig config : enumerate_variants(scenario, {}, split)) {
-        if (find_variant_violation(scenario, config)) {
+        if (find_variant_violation({scenario, config})) {
           continue;
         }
         for (const Replicas& replicas : all_replicas) {
@@ -73,12 +73,11 @@ void for_each_candidate(const Scenario& scenario, std::int64_t gpus, const Visit
           for (const int size : replicas.micro_batch_sizes) {
             config.micro_batch_size = size;
             if (is_candidate(scenario, config, gpus, {}) &&
-                !find_batch_violation(scenario, config)) {
+                !find_batch_violation({scenario, config})) {
               if (!config.layers_per_stage.empty()) {
-                config.layers_per_stage =
-                    balanced_layers(scenario, config, microbatch_costs(scenario, config))
-                        .value_or(
-                            even_split(scenario.job.model.num_layers, config.pp * config.vpp));
+                config.layers_per_stage = balanced_layers({scenario, config})
+                                              .value_or(even_split(scenario.job.model.num_layers,
+                                                                   config.pp * config.vpp));
               }
               visit(config);
             }
@@ -94,7 +93,7 @@ std::vector<Candidate> cost_each(const Scenario& scenario, std::int64_t gpus) {
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   std::vector<Candidate> all;
   for_each_candidate(scenario, gpus, [&](const ParallelConfig& config) {
-    if (!find_violation(scenario, config, capacity)) {
+    if (!find_violation({scenario, config}, capacity)) {
       all.push_back({config, time_alone(scenario, config), peak_memory({scenario, config})});
     }
   });
@@ -193,7 +192,7 @@ TEST(FamilySearch, HasBoundsThatAreNeverAboveAStep) {
           static_cast<double>(num_microbatches(space.scenario.job.global_batch_size, config));
       const LeastPasses passes({space.scenario, config, &costs});
       const Seconds step = rounding * candidate.time;
-      EXPECT_LE(microbatches * mean_stage_time(space.scenario, config, costs), step)
+      EXPECT_LE(microbatches * mean_stage_time({space.scenario, config, &costs}), step)
           << to_string(config);
       EXPECT_LE(passes.time(microbatches), step) << to_string(config);
       EXPECT_LE(least_iteration_time({space.scenario, config, &costs}, passes), step)
@@ -212,9 +211,9 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
     std::int64_t at_first = 0;  // at the most
     std::optional<Bytes> nearest;
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
-      if (const auto violation = find_violation(space.scenario, config, capacity)) {
+      if (const auto violation = find_violation({space.scenario, config}, capacity)) {
         ++misfits;
-        const AnySplit any(space.scenario, config);
+        const AnySplit any({space.scenario, config});
         const bool has_no_split =
             any.least_memory(config) > capacity ||
             (!config.layers_per_stage.empty() && any.fits_none(config, capacity));
@@ -235,7 +234,7 @@ TEST(FamilySearch, CountsWhatDoesNotFit) {
     EXPECT_LE(found.violations.at(Constraint::kMemoryFirstStage), at_first);
     ASSERT_TRUE(found.shortfall.has_value());
     EXPECT_LE(found.shortfall->missing, *nearest);
-    EXPECT_TRUE(find_violation(space.scenario, found.shortfall->config, capacity).has_value());
+    EXPECT_TRUE(find_violation({space.scenario, found.shortfall->config}, capacity).has_value());
   }
 }
 
@@ -275,7 +274,7 @@ TEST(AnySplit, SaysOfNoSplitThatFitsThatNoneDoes) {
     for_each_candidate(space.scenario, space.gpus, [&](const ParallelConfig& config) {
       if (!config.layers_per_stage.empty()) {
         const Bytes held = peak_memory({space.scenario, config});
-        const AnySplit any(space.scenario, config);
+        const AnySplit any({space.scenario, config});
         EXPECT_FALSE(any.fits_none(config, held)) << to_string(config);
         EXPECT_LE(any.least_memory(config), held * (1.0 + 1e-12)) << to_string(config);
         excluded += any.fits_none(config, capacity) ? 1 : 0;

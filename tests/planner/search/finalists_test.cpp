@@ -44,7 +44,7 @@ std::vector<Candidate> brute_force(const Scenario& given, std::int64_t gpus, Obj
   const Bytes capacity = usable_memory(scenario.cluster.gpu, 0.0);
   std::vector<Candidate> feasible;
   const auto try_one = [&](const ParallelConfig& config) {
-    if (!find_violation(scenario, config, capacity).has_value()) {
+    if (!find_violation({scenario, config}, capacity).has_value()) {
       feasible.push_back({config, time_alone(scenario, config), peak_memory({scenario, config})});
     }
   };

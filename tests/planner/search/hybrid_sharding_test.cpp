@@ -63,7 +63,7 @@ TEST(HybridSharding, IsRefusedWhereItMeansNothing) {
   Scenario scenario = torch_fsdp(64);
   scenario.stack.can_run.zero_stages = {0, 1, 3};
   const auto of = [&](const ParallelConfig& config) {
-    return find_shape_violation(scenario, config);
+    return find_shape_violation({scenario, config});
   };
   EXPECT_EQ(of({.dp = 16, .zero_stage = 3, .dp_replicate = 2}), std::nullopt);
   EXPECT_EQ(of({.dp = 16, .zero_stage = 3, .dp_replicate = 3}), Constraint::kDpByReplicas);
@@ -83,12 +83,12 @@ TEST(HybridSharding, LeavesEachReplicaItsExperts) {
   Scenario scenario = shipped_scenario("mixtral-8x7b", "dgx-h100", "megatron-core-2025", 64);
   scenario.stack.can_run.hybrid_sharding = true;
   const ParallelConfig config = {.dp = 32, .ep = 8, .zero_stage = 3, .dp_replicate = 4};
-  EXPECT_EQ(find_shape_violation(scenario, config), std::nullopt);
+  EXPECT_EQ(find_shape_violation({scenario, config}), std::nullopt);
   // 8 experts over 8 GPUs, each of them on one GPU of every replica: nothing is left to shard.
   EXPECT_EQ(expert_data_size(config), 1);
   ParallelConfig halves = config;
   halves.dp_replicate = 8;
-  EXPECT_EQ(find_shape_violation(scenario, halves), Constraint::kRanksByExperts);
+  EXPECT_EQ(find_shape_violation({scenario, halves}), Constraint::kRanksByExperts);
 }
 
 // All of 32 GPUs on one stage, one by one.
@@ -118,7 +118,7 @@ TEST(HybridSharding, IsSearchedAsByBruteForce) {
                     .reshard_after_forward = reshards};
                 if (tp * dp > 32 || (is_sequence_parallel && tp == 1) || dp % replicate != 0 ||
                     (replicate > 1 && tp * dp / replicate < 8) ||
-                    find_violation(scenario, config, capacity).has_value()) {
+                    find_violation({scenario, config}, capacity).has_value()) {
                   continue;
                 }
                 expected.push_back(

@@ -31,7 +31,7 @@ std::vector<Candidate> brute_force(const Scenario& scenario, std::int64_t gpus,
         const bool is_alone =
             ranks == config.tp && (num_experts == 0 || ranks / (config.ep * etp) <= 1);
         if ((config.zero_stage == 0 || !is_alone) &&
-            !find_violation(scenario, config, capacity).has_value()) {
+            !find_violation({scenario, config}, capacity).has_value()) {
           feasible.push_back(
               {config, time_alone(scenario, config), peak_memory({scenario, config})});
         }
@@ -107,15 +107,15 @@ TEST(Search, SplitsLayersThatDoNotDivideAsWellAsAnySplit) {
     ASSERT_FALSE(found.best.empty());
     for (const Candidate& candidate : found.best) {
       ParallelConfig config = candidate.config;
-      ASSERT_FALSE(find_shape_violation(scenario, config).has_value());
+      ASSERT_FALSE(find_shape_violation({scenario, config}).has_value());
       // Embedding and logits, which may stand alone, count as layers here.
       for_each_composition(7 + 2, pp * vpp, [&](std::vector<int> sizes) {
         --sizes.front();
         --sizes.back();
         config.layers_per_stage = sizes;
         const MicrobatchCosts costs = microbatch_costs(scenario, config);
-        EXPECT_LE(pipeline_costs(scenario, candidate.config, costs).slowest.total().value(),
-                  pipeline_costs(scenario, config, costs).slowest.total().value() * (1 + 1e-12));
+        EXPECT_LE(pipeline_costs({scenario, candidate.config, &costs}).slowest.total().value(),
+                  pipeline_costs({scenario, config, &costs}).slowest.total().value() * (1 + 1e-12));
       });
     }
   }
@@ -146,7 +146,7 @@ TEST(Search, CostsUnevenPipelinesAsConfigured) {
   int num_uneven = 0;
   for (const Candidate& candidate : found.best) {
     num_uneven += candidate.config.layers_per_stage.empty() ? 0 : 1;
-    EXPECT_FALSE(find_violation(scenario, candidate.config, capacity).has_value());
+    EXPECT_FALSE(find_violation({scenario, candidate.config}, capacity).has_value());
     EXPECT_EQ(candidate.memory, peak_memory({scenario, candidate.config}));
     EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
   }
@@ -217,9 +217,7 @@ TEST(Search, BalancesLayersForEachContextSize) {
     EXPECT_EQ(candidate.time, time_alone(scenario, candidate.config));
     if (candidate.config.cp > 1 && !candidate.config.layers_per_stage.empty()) {
       ++num_uneven;
-      EXPECT_EQ(candidate.config.layers_per_stage,
-                balanced_layers(scenario, candidate.config,
-                                microbatch_costs(scenario, candidate.config)));
+      EXPECT_EQ(candidate.config.layers_per_stage, balanced_layers({scenario, candidate.config}));
     }
   }
   EXPECT_GT(num_uneven, 0);
@@ -239,7 +237,7 @@ TEST(Search, TalliesMemoryByTheStageThatIsOutOfIt) {
         config.dp = replicas.dp;
         for (const int size : replicas.micro_batch_sizes) {
           config.micro_batch_size = size;
-          const auto violation = find_violation(scenario, config, capacity);
+          const auto violation = find_violation({scenario, config}, capacity);
           if (is_candidate(scenario, config, options.gpus, options.pins) &&
               (violation == Constraint::kMemoryFirstStage ||
                violation == Constraint::kMemoryLastStage)) {
@@ -442,12 +440,12 @@ TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
     for (const int tp : enumerate_tp(scenario, options.gpus, {})) {
       for (const ModelSplit& degrees : enumerate_splits(scenario, options.gpus, {}, tp)) {
         const ParallelConfig split = split_config(scenario, {}, degrees);
-        if (const auto violation = find_split_violation(scenario, split)) {
+        if (const auto violation = find_split_violation({scenario, split})) {
           count(violation);
           continue;
         }
         for (ParallelConfig config : enumerate_variants(scenario, {}, split)) {
-          if (const auto violation = find_variant_violation(scenario, config)) {
+          if (const auto violation = find_variant_violation({scenario, config})) {
             count(violation);
             continue;
           }
@@ -456,7 +454,7 @@ TEST(Search, TalliesExpertsAsTheyAreFoundOneByOne) {
             if (is_candidate(scenario, config, options.gpus, {})) {
               for (const int size : replicas.micro_batch_sizes) {
                 config.micro_batch_size = size;
-                count(find_violation(scenario, config, capacity));
+                count(find_violation({scenario, config}, capacity));
               }
             }
           }

@@ -1,4 +1,4 @@
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 
 #include <gtest/gtest.h>
 

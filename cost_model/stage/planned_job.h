@@ -7,7 +7,8 @@
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/rank_grid.h"
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/stage/stage.h"
+#include "cost_model/stage/microbatch_costs.h"
+#include "cost_model/stage/stage_layers.h"
 
 namespace ptdp {
 
@@ -31,21 +32,20 @@ class PlannedJob {
  public:
   /// Keeps references to both; `known_costs` are microbatch_costs() of the two, if somebody has
   /// them, and outlive it.
-  PlannedJob(const Scenario& of_scenario, const ParallelConfig& of_config,
+  PlannedJob(const Scenario& scenario, const ParallelConfig& config,
              const MicrobatchCosts* known_costs = nullptr)
-      : scenario(of_scenario), config(of_config), known_costs_(known_costs) {}
+      : scenario_(scenario), config_(config), known_costs_(known_costs) {}
   PlannedJob(const PlannedJob&) = delete;
   PlannedJob& operator=(const PlannedJob&) = delete;
 
-  const Scenario& scenario;
-  const ParallelConfig& config;
-
-  [[nodiscard]] const TransformerConfig& model() const { return scenario.job.model; }
-  [[nodiscard]] const ClusterSpec& cluster() const { return scenario.cluster; }
-  [[nodiscard]] const StackSpec& stack() const { return scenario.stack; }
+  [[nodiscard]] const Scenario& scenario() const { return scenario_; }
+  [[nodiscard]] const ParallelConfig& config() const { return config_; }
+  [[nodiscard]] const TransformerConfig& model() const { return scenario_.job.model; }
+  [[nodiscard]] const ClusterSpec& cluster() const { return scenario_.cluster; }
+  [[nodiscard]] const StackSpec& stack() const { return scenario_.stack; }
   /// Microbatches per replica and iteration: num_microbatches().
   [[nodiscard]] std::int64_t microbatches() const {
-    return num_microbatches(scenario.job.global_batch_size, config);
+    return num_microbatches(scenario_.job.global_batch_size, config_);
   }
   /// Where the configuration's groups lie.
   [[nodiscard]] const Placements& groups() const;
@@ -53,6 +53,8 @@ class PlannedJob {
   [[nodiscard]] const MicrobatchCosts& costs() const;
 
  private:
+  const Scenario& scenario_;
+  const ParallelConfig& config_;
   const MicrobatchCosts* known_costs_;
   mutable std::optional<MicrobatchCosts> own_costs_;
   mutable std::optional<Placements> groups_;

@@ -1,4 +1,4 @@
-#include "cost_model/iteration/planned_job.h"
+#include "cost_model/stage/planned_job.h"
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster
 
 const Placements& PlannedJob::groups() const {
   if (!groups_) {
-    groups_ = place_groups(config, scenario.cluster);
+    groups_ = place_groups(config_, scenario_.cluster);
   }
   return *groups_;
 }
@@ -40,7 +40,7 @@ const MicrobatchCosts& PlannedJob::costs() const {
     return *known_costs_;
   }
   if (!own_costs_) {
-    own_costs_ = microbatch_costs(scenario, config);
+    own_costs_ = microbatch_costs(scenario_, config_);
   }
   return *own_costs_;
 }
