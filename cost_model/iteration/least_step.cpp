@@ -31,7 +31,7 @@ HeldStages stages_of(const ParallelConfig& config, int rank) {
 /// What the bounds of all ranks share: the way of a microbatch through the stages.
 class Pipeline {
  public:
-  Pipeline(const PlannedJob& job)
+  explicit Pipeline(const PlannedJob& job)
       : config_(job.config()),
         times_(step_times(job)),
         actions_(step_actions(job)),

@@ -35,7 +35,7 @@ class LeastPasses {
  public:
   /// Only what microbatch_costs() and the split of the layers decide may differ from `config` in
   /// the configurations that it is asked for.
-  LeastPasses(const PlannedJob& job);
+  explicit LeastPasses(const PlannedJob& job);
 
   [[nodiscard]] Seconds time(double num_microbatches) const;
 

@@ -84,7 +84,7 @@ void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const 
 class StageMemories {
  public:
   /// Keeps a reference to the scenario.
-  StageMemories(const PlannedJob& job);
+  explicit StageMemories(const PlannedJob& job);
 
   /// `config` may differ from the constructor's in dp, ZeRO stage and layers per stage; `layers`
   /// are its own.

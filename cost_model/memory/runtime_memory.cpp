@@ -146,7 +146,7 @@ StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, 
 
 /// What passes of the whole model need, once for all its stages.
 struct PassNeeds {
-  PassNeeds(const PlannedJob& job)
+  explicit PassNeeds(const PlannedJob& job)
       : buffers(runtime_buffers(job.scenario(), job.config())), units(unit_memory(job)) {}
 
   RuntimeBuffers buffers;

@@ -41,7 +41,7 @@ struct ActivationPeak {
 class RankMemories {
  public:
   /// Keeps a reference to the scenario.
-  RankMemories(const PlannedJob& job);
+  explicit RankMemories(const PlannedJob& job);
 
   /// virtual_stage_memory().
   [[nodiscard]] const StageMemory& of_virtual_stage(int virtual_stage);

@@ -28,7 +28,7 @@ struct KeptLayers {
 class KeptActivations {
  public:
   /// Keeps a reference to the scenario.
-  KeptActivations(const PlannedJob& job);
+  explicit KeptActivations(const PlannedJob& job);
 
   /// What a layer of a kind keeps of one microbatch.
   [[nodiscard]] Bytes of_layer(std::size_t kind) const { return usual_[kind]; }

@@ -35,8 +35,6 @@ class PlannedJob {
   PlannedJob(const Scenario& scenario, const ParallelConfig& config,
              const MicrobatchCosts* known_costs = nullptr)
       : scenario_(scenario), config_(config), known_costs_(known_costs) {}
-  PlannedJob(const PlannedJob&) = delete;
-  PlannedJob& operator=(const PlannedJob&) = delete;
 
   [[nodiscard]] const Scenario& scenario() const { return scenario_; }
   [[nodiscard]] const ParallelConfig& config() const { return config_; }

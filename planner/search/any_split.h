@@ -16,7 +16,7 @@ namespace ptdp {
 class AnySplit {
  public:
   /// `config`: any one of them. Keeps a reference to the scenario.
-  AnySplit(const PlannedJob& job);
+  explicit AnySplit(const PlannedJob& job);
 
   /// What the stage with most layers holds: the state of their matrices and the activations of one
   /// microbatch in one chunk.
