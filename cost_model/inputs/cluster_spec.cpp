@@ -113,20 +113,20 @@ void object_or_name(ObjectReader& fields, const std::string& key, Value& value, 
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, AttentionRate& rate) {
+void describe(Fields& fields, Described<Fields, AttentionRate>& rate) {
   fields.name("kernel", rate.kernel);
   fields.number("forward", rate.forward, kFraction);
   fields.number("backward", rate.backward, kFraction);
 }
 
 template <class Fields>
-void describe(Fields& fields, MatmulTile& tile) {
+void describe(Fields& fields, Described<Fields, MatmulTile>& tile) {
   fields.count("rows", tile.rows, 1, 100'000);
   fields.count("columns", tile.columns, 1, 100'000);
 }
 
 template <class Fields>
-void describe(Fields& fields, GpuSpec& gpu) {
+void describe(Fields& fields, Described<Fields, GpuSpec>& gpu) {
   fields.name("name", gpu.name);
   fields.text("source", gpu.source);
   fields.quantity("peak_fp16_TFLOPs", gpu.peak_fp16, kTera, kTeraflopsRange);
@@ -153,17 +153,13 @@ void describe(Fields& fields, GpuSpec& gpu) {
   fields.count("num_multiprocessors", gpu.num_multiprocessors, 1, 100'000);
   fields.number("matmul_efficiency", gpu.matmul_efficiency, kFraction);
   if (fields.optional("fp8_matmul_efficiency", gpu.fp8_matmul_efficiency.has_value())) {
-    double efficiency = gpu.fp8_matmul_efficiency.value_or(gpu.matmul_efficiency);
-    fields.number("fp8_matmul_efficiency", efficiency, kFraction);
-    gpu.fp8_matmul_efficiency = efficiency;
+    fields.number("fp8_matmul_efficiency", held(gpu.fp8_matmul_efficiency), kFraction);
   }
   fields.number("matmul_startup_depth", gpu.matmul_startup_depth, {0.0, 1e6});
   fields.number("matmul_output_depth", gpu.matmul_output_depth, {0.0, 1e6});
   fields.number("matmul_wave_overlap", gpu.matmul_wave_overlap, {0.0, 1.0});
   if (fields.optional("matmul_tile", gpu.matmul_tile.has_value())) {
-    MatmulTile tile = gpu.matmul_tile.value_or(MatmulTile{});
-    fields.object("matmul_tile", tile);
-    gpu.matmul_tile = tile;
+    fields.object("matmul_tile", held(gpu.matmul_tile));
   }
   fields.number("matmul_memory_efficiency", gpu.matmul_memory_efficiency, kFraction);
   fields.number("memory_efficiency", gpu.memory_efficiency, kFraction);
@@ -180,19 +176,17 @@ void describe(Fields& fields, GpuSpec& gpu) {
 }
 
 template <class Fields>
-void describe(Fields& fields, LinkSpec& link) {
+void describe(Fields& fields, Described<Fields, LinkSpec>& link) {
   fields.quantity("bandwidth_GBps", link.bandwidth, kGiga, kBandwidthRange);
   fields.number("efficiency", link.efficiency, kFraction);
   if (fields.optional("collective_efficiency", link.collective_efficiency.has_value())) {
-    double fraction = link.collective_efficiency.value_or(0.0);
-    fields.number("collective_efficiency", fraction, kFraction);
-    link.collective_efficiency = fraction;
+    fields.number("collective_efficiency", held(link.collective_efficiency), kFraction);
   }
   fields.quantity("hop_latency_us", link.hop_latency, kMicro, kLatencyRange);
 }
 
 template <class Fields>
-void describe(Fields& fields, TimeFactors& factors) {
+void describe(Fields& fields, Described<Fields, TimeFactors>& factors) {
   fields.number("matmul", factors.matmul, kFactorRange);
   fields.number("attention", factors.attention, kFactorRange);
   fields.number("memory_bound", factors.memory_bound, kFactorRange);
@@ -200,7 +194,7 @@ void describe(Fields& fields, TimeFactors& factors) {
 }
 
 template <class Fields>
-void describe(Fields& fields, BusyCores& busy) {
+void describe(Fields& fields, Described<Fields, BusyCores>& busy) {
   fields.count("cores", busy.cores, 2, kMostCores);
   fields.number("matmul", busy.matmul, kFactorRange);
   fields.number("attention", busy.attention, kFactorRange);
@@ -210,7 +204,7 @@ void describe(Fields& fields, BusyCores& busy) {
 }
 
 template <class Fields>
-void describe(Fields& fields, AllReduceCurve& curve) {
+void describe(Fields& fields, Described<Fields, AllReduceCurve>& curve) {
   fields.count("ranks", curve.ranks, 2, 100'000);
   if (fields.optional("nodes", curve.nodes > 1)) {
     fields.count("nodes", curve.nodes, 1, 100'000);
@@ -223,21 +217,21 @@ void describe(Fields& fields, AllReduceCurve& curve) {
 }
 
 template <class Fields>
-void describe(Fields& fields, NetworkTier& tier) {
+void describe(Fields& fields, Described<Fields, NetworkTier>& tier) {
   fields.count("gpus", tier.gpus, 1, kMostGpus);
   fields.number("oversubscription", tier.oversubscription,
                 {1.0, 1e4, "1 where the tier has full bandwidth, 7 for 1:7"});
 }
 
 template <class Fields>
-void describe(Fields& fields, HostSpec& host) {
+void describe(Fields& fields, Described<Fields, HostSpec>& host) {
   fields.quantity("memory_GiB", host.memory, kGibi, kMemoryRange);
   fields.quantity("memory_bandwidth_GBps", host.memory_bandwidth, kGiga, kBandwidthRange);
   fields.quantity("link_GBps", host.link_bandwidth, kGiga, kBandwidthRange);
 }
 
 template <class Fields>
-void describe(Fields& fields, ClusterSpec& cluster) {
+void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster) {
   fields.name("name", cluster.name);
   fields.text("source", cluster.source);
   fields.name("default_stack", cluster.default_stack);
@@ -279,9 +273,7 @@ void describe(Fields& fields, ClusterSpec& cluster) {
     }
   }
   if (fields.optional("nccl", cluster.nccl.has_value())) {
-    NcclSpec nccl = cluster.nccl.value_or(NcclSpec{});
-    fields.object("nccl", nccl);
-    cluster.nccl = nccl;
+    fields.object("nccl", held(cluster.nccl));
   }
   if (fields.optional("all_reduce_across_nodes",
                       cluster.all_reduce_across_nodes != AllReduceAcrossNodes::kFlat)) {
@@ -289,17 +281,13 @@ void describe(Fields& fields, ClusterSpec& cluster) {
                   NamedValues<AllReduceAcrossNodes>(kAllReducesAcrossNodes));
   }
   if (fields.optional("host", cluster.host.has_value())) {
-    HostSpec host = cluster.host.value_or(HostSpec{});
-    fields.object("host", host);
-    cluster.host = host;
+    fields.object("host", held(cluster.host));
   }
   if (fields.optional("network_tiers", !cluster.network_tiers.empty())) {
     fields.objects("network_tiers", cluster.network_tiers);
   }
   if (fields.optional("cores_per_node", cluster.cores_per_node.has_value())) {
-    int cores = cluster.cores_per_node.value_or(1);
-    fields.count("cores_per_node", cores, 1, kMostCores);
-    cluster.cores_per_node = cores;
+    fields.count("cores_per_node", held(cluster.cores_per_node), 1, kMostCores);
   }
   if (fields.optional("launch_slowdown", cluster.launch_slowdown != 1.0)) {
     fields.number("launch_slowdown", cluster.launch_slowdown, {0.1, 10.0, "a factor"});
@@ -318,11 +306,11 @@ void describe(Fields& fields, ClusterSpec& cluster) {
 }
 
 template void describe(ObjectReader&, GpuSpec&);
-template void describe(ObjectWriter&, GpuSpec&);
+template void describe(ObjectWriter&, const GpuSpec&);
 template void describe(ObjectReader&, AllReduceCurve&);
-template void describe(ObjectWriter&, AllReduceCurve&);
+template void describe(ObjectWriter&, const AllReduceCurve&);
 template void describe(ObjectReader&, ClusterSpec&);
-template void describe(ObjectWriter&, ClusterSpec&);
+template void describe(ObjectWriter&, const ClusterSpec&);
 
 GpuSpec find_gpu(const std::string& name_or_path) {
   return read_profile<GpuSpec>(ProfileKind::kGpu, name_or_path);

@@ -10,6 +10,7 @@
 #include "cost_model/inputs/measured_operation.h"
 #include "cost_model/inputs/nccl_graph.h"
 #include "cost_model/inputs/parallel_config.h"
+#include "cost_model/text/described.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -201,25 +202,25 @@ struct ClusterSpec {
 // The two directions of JSON, for ObjectReader and ObjectWriter. In a cluster, `gpu` and
 // `all_reduce_curves` may also be the names of shipped ones.
 template <class Fields>
-void describe(Fields& fields, AttentionRate& rate);
+void describe(Fields& fields, Described<Fields, AttentionRate>& rate);
 template <class Fields>
-void describe(Fields& fields, MatmulTile& tile);
+void describe(Fields& fields, Described<Fields, MatmulTile>& tile);
 template <class Fields>
-void describe(Fields& fields, GpuSpec& gpu);
+void describe(Fields& fields, Described<Fields, GpuSpec>& gpu);
 template <class Fields>
-void describe(Fields& fields, LinkSpec& link);
+void describe(Fields& fields, Described<Fields, LinkSpec>& link);
 template <class Fields>
-void describe(Fields& fields, TimeFactors& factors);
+void describe(Fields& fields, Described<Fields, TimeFactors>& factors);
 template <class Fields>
-void describe(Fields& fields, BusyCores& busy);
+void describe(Fields& fields, Described<Fields, BusyCores>& busy);
 template <class Fields>
-void describe(Fields& fields, AllReduceCurve& curve);
+void describe(Fields& fields, Described<Fields, AllReduceCurve>& curve);
 template <class Fields>
-void describe(Fields& fields, NetworkTier& tier);
+void describe(Fields& fields, Described<Fields, NetworkTier>& tier);
 template <class Fields>
-void describe(Fields& fields, HostSpec& host);
+void describe(Fields& fields, Described<Fields, HostSpec>& host);
 template <class Fields>
-void describe(Fields& fields, ClusterSpec& cluster);
+void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster);
 
 /// A GPU's profile by name ("a100-80gb-sxm") or path. Throws Error as profile_file().
 [[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);

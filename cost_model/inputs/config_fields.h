@@ -328,34 +328,26 @@ template <class Choice>
   return std::string(name_of(value, kSpellings<Choice>));
 }
 
-/// Reads or writes the JSON of a field, by its type.
-template <class Fields>
-void describe_value(Fields& fields, const FieldTraits& traits, const std::string& key, int& value) {
-  fields.count(key, value, traits.low, traits.high);
-}
-template <class Fields>
-void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
-                    bool& value) {
-  fields.flag(key, value);
-}
-template <class Fields>
+/// Reads or writes the JSON of a field, by its type; `value` is const where it is written.
+template <class Fields, class Value>
 void describe_value(Fields& fields, const FieldTraits& traits, const std::string& key,
-                    std::vector<int>& value) {
-  fields.counts(key, value, traits.low, traits.high);
-}
-template <class Fields>
-void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
-                    RecomputeModules& value) {
-  std::string text = to_string(value);
-  fields.text(key, text);
-  if constexpr (Fields::kIsReading) {
-    value = parse_recompute_modules(text, fields.place_of(key));
+                    Value& value) {
+  using Plain = std::remove_const_t<Value>;
+  if constexpr (std::is_same_v<Plain, int>) {
+    fields.count(key, value, traits.low, traits.high);
+  } else if constexpr (std::is_same_v<Plain, bool>) {
+    fields.flag(key, value);
+  } else if constexpr (std::is_same_v<Plain, std::vector<int>>) {
+    fields.counts(key, value, traits.low, traits.high);
+  } else if constexpr (std::is_same_v<Plain, RecomputeModules>) {
+    std::string text = to_string(value);
+    fields.text(key, text);
+    if constexpr (Fields::kIsReading) {
+      value = parse_recompute_modules(text, fields.place_of(key));
+    }
+  } else {
+    fields.choice(key, value, kSpellings<Plain>);
   }
-}
-template <class Fields, class Choice>
-void describe_value(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
-                    Choice& value) {
-  fields.choice(key, value, kSpellings<Choice>);
 }
 
 /// Reads what a flag or --explain pins of a field, by the type of its pin: "8", "4,8" or "2:16" of

@@ -7,7 +7,7 @@ std::string_view name_of(Fp8Scaling scaling) {
 }
 
 template <class Fields>
-void describe(Fields& fields, Fp8Recipe& recipe) {
+void describe(Fields& fields, Described<Fields, Fp8Recipe>& recipe) {
   fields.choice("scaling", recipe.scaling, NamedValues<Fp8Scaling>(kFp8ScalingNames));
   fields.flag("norms_cast", recipe.norms_cast);
   fields.flag("keeps_inputs", recipe.keeps_inputs);
@@ -18,6 +18,6 @@ void describe(Fields& fields, Fp8Recipe& recipe) {
 }
 
 template void describe(ObjectReader&, Fp8Recipe&);
-template void describe(ObjectWriter&, Fp8Recipe&);
+template void describe(ObjectWriter&, const Fp8Recipe&);
 
 }  // namespace ptdp

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
@@ -62,6 +63,6 @@ struct Fp8Recipe {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, Fp8Recipe& recipe);
+void describe(Fields& fields, Described<Fields, Fp8Recipe>& recipe);
 
 }  // namespace ptdp

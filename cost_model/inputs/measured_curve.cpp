@@ -76,11 +76,11 @@ bool MeasuredCurve::covers(Bytes size) const {
 }
 
 template <class Fields>
-void describe(Fields& fields, MeasuredPoint& point) {
+void describe(Fields& fields, Described<Fields, MeasuredPoint>& point) {
   fields.quantity("bytes", point.size, 1.0, {1.0, 1e15});
   fields.quantity("time_us", point.time, kMicro, {1e-3, 1e12});
 }
 template void describe(ObjectReader&, MeasuredPoint&);
-template void describe(ObjectWriter&, MeasuredPoint&);
+template void describe(ObjectWriter&, const MeasuredPoint&);
 
 }  // namespace ptdp

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/described.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
 #include "cost_model/units.h"
@@ -43,6 +44,6 @@ class MeasuredCurve {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, MeasuredPoint& point);
+void describe(Fields& fields, Described<Fields, MeasuredPoint>& point);
 
 }  // namespace ptdp

@@ -280,7 +280,7 @@ const MeasuredOperation* find_measured(const std::vector<MeasuredOperation>& mea
 }
 
 template <class Fields>
-void describe(Fields& fields, MeasuredOperation& measured) {
+void describe(Fields& fields, Described<Fields, MeasuredOperation>& measured) {
   DeviceOperation operation = measured.operation();
   Precision precision = measured.precision();
   fields.choice("operation", operation, NamedValues<DeviceOperation>(kNames));
@@ -319,6 +319,6 @@ void describe(Fields& fields, MeasuredOperation& measured) {
   }
 }
 template void describe(ObjectReader&, MeasuredOperation&);
-template void describe(ObjectWriter&, MeasuredOperation&);
+template void describe(ObjectWriter&, const MeasuredOperation&);
 
 }  // namespace ptdp

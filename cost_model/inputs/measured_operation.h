@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost_model/inputs/parallel_config.h"
+#include "cost_model/text/described.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
 #include "cost_model/units.h"
@@ -116,6 +117,6 @@ class MeasuredOperation {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter: sizes and times as columns.
 template <class Fields>
-void describe(Fields& fields, MeasuredOperation& measured);
+void describe(Fields& fields, Described<Fields, MeasuredOperation>& measured);
 
 }  // namespace ptdp

@@ -30,7 +30,8 @@ constexpr std::array<NamedValue<NcclProtocol>, 3> kProtocols = {
 
 /// A subset of an enum, written as a list unless it is the whole.
 template <class Fields, class Value, std::size_t kSize>
-void subset(Fields& fields, const std::string& key, std::array<bool, kSize>& enabled,
+void subset(Fields& fields, const std::string& key,
+            Described<Fields, std::array<bool, kSize>>& enabled,
             const std::array<NamedValue<Value>, kSize>& names) {
   const bool is_whole = std::all_of(enabled.begin(), enabled.end(), [](bool is) { return is; });
   if (!fields.optional(key, !is_whole)) {
@@ -47,24 +48,24 @@ void subset(Fields& fields, const std::string& key, std::array<bool, kSize>& ena
     if (values.empty()) {
       throw Error(fields.place_of(key) + ": expected at least one");
     }
-  }
-  enabled.fill(false);
-  for (const Value value : values) {
-    enabled[static_cast<std::size_t>(value)] = true;
+    enabled.fill(false);
+    for (const Value value : values) {
+      enabled[static_cast<std::size_t>(value)] = true;
+    }
   }
 }
 
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, NvlsSpec& nvls) {
+void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls) {
   fields.count("channels", nvls.channels, 2, kMostChannels);
   fields.quantity("bandwidth_GBps", nvls.bandwidth, kGiga,
                   {1e-3, 1e5, "gigabytes per second, not gigabits"});
 }
 
 template <class Fields>
-void describe(Fields& fields, NcclSpec& nccl) {
+void describe(Fields& fields, Described<Fields, NcclSpec>& nccl) {
   fields.count("compute_capability", nccl.compute_capability, 50, 1000);
   fields.choice("cpu_vendor", nccl.cpu, NamedValues<CpuVendor>(kCpuVendors));
   if (fields.optional("node_link", nccl.node_link != NodeLink::kNvlink)) {
@@ -91,8 +92,8 @@ void describe(Fields& fields, NcclSpec& nccl) {
 }
 
 template void describe(ObjectReader&, NvlsSpec&);
-template void describe(ObjectWriter&, NvlsSpec&);
+template void describe(ObjectWriter&, const NvlsSpec&);
 template void describe(ObjectReader&, NcclSpec&);
-template void describe(ObjectWriter&, NcclSpec&);
+template void describe(ObjectWriter&, const NcclSpec&);
 
 }  // namespace ptdp

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "cost_model/text/described.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -76,8 +77,8 @@ struct NcclSpec {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, NvlsSpec& nvls);
+void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls);
 template <class Fields>
-void describe(Fields& fields, NcclSpec& nccl);
+void describe(Fields& fields, Described<Fields, NcclSpec>& nccl);
 
 }  // namespace ptdp

@@ -13,7 +13,7 @@ namespace {
 /// as usual.
 template <class Fields, class Value, class Pin, bool has_flag>
 void describe_field(Fields& fields, const ConfigField<Value, Pin, has_flag>& field,
-                    ParallelConfig& config) {
+                    Described<Fields, ParallelConfig>& config) {
   const std::string key(field.key);
   if (field.traits.is_always_written ? !field.applies(config)
                                      : !fields.optional(key, !field.is_usual(config))) {
@@ -22,7 +22,9 @@ void describe_field(Fields& fields, const ConfigField<Value, Pin, has_flag>& fie
   if constexpr (std::is_same_v<Value, std::optional<int>>) {
     int limit = (config.*field.member).value_or(config.pp);
     describe_value(fields, field.traits, key, limit);
-    config.*field.member = limit;
+    if constexpr (Fields::kIsReading) {
+      config.*field.member = limit;
+    }
   } else {
     describe_value(fields, field.traits, key, config.*field.member);
   }
@@ -93,10 +95,10 @@ std::string to_string(const ParallelConfig& config) {
 }
 
 template <class Fields>
-void describe(Fields& fields, ParallelConfig& config) {
+void describe(Fields& fields, Described<Fields, ParallelConfig>& config) {
   for_each_config_field([&](const auto& field) { describe_field(fields, field, config); });
 }
 template void describe(ObjectReader&, ParallelConfig&);
-template void describe(ObjectWriter&, ParallelConfig&);
+template void describe(ObjectWriter&, const ParallelConfig&);
 
 }  // namespace ptdp

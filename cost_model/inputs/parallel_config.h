@@ -10,6 +10,7 @@
 
 #include "cost_model/inputs/recompute_modules.h"
 #include "cost_model/schedule/generators/generators.h"
+#include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
@@ -171,6 +172,6 @@ struct ParallelConfig {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, ParallelConfig& config);
+void describe(Fields& fields, Described<Fields, ParallelConfig>& config);
 
 }  // namespace ptdp

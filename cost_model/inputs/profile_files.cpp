@@ -39,16 +39,6 @@ bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
 }
 
-/// Reads the key "schema", which must be that.
-void expect_schema(ObjectReader& reader, const std::string& expected) {
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != expected) {
-    throw Error(reader.place_of("schema") + ": expected \"" + expected + "\", got " +
-                in_quotes(schema));
-  }
-}
-
 /// Another name that a profile goes by.
 struct Alias {
   std::string name;
@@ -56,7 +46,7 @@ struct Alias {
 };
 
 template <class Fields>
-void describe(Fields& fields, Alias& alias) {
+void describe(Fields& fields, Described<Fields, Alias>& alias) {
   fields.name("name", alias.name);
   fields.name("profile", alias.profile);
 }
@@ -68,7 +58,7 @@ std::optional<std::string> find_alias(ProfileKind kind, const std::string& name)
     return std::nullopt;
   }
   ObjectReader reader = ObjectReader::from_file(path);
-  expect_schema(reader, kAliasSchema);
+  reader.schema(kAliasSchema);
   std::optional<std::string> found;
   for (const KindTraits& traits : kKinds) {
     std::vector<Alias> aliases;
@@ -91,13 +81,9 @@ const char* schema_of(ProfileKind kind) {
   return traits_of(kind).schema;
 }
 
-void check_schema(ObjectReader& reader, ProfileKind kind) {
-  expect_schema(reader, schema_of(kind));
-}
-
 ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path) {
   ObjectReader reader = ObjectReader::from_file(profile_file(kind, name_or_path));
-  check_schema(reader, kind);
+  reader.schema(schema_of(kind));
   return reader;
 }
 

@@ -23,9 +23,6 @@ enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 /// for an unknown name: there is no fallback.
 [[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
 
-/// Reads the key "schema". Throws Error unless it is that of the kind.
-void check_schema(ObjectReader& reader, ProfileKind kind);
-
 /// Opens profile_file() and checks its schema.
 [[nodiscard]] ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path);
 

@@ -159,18 +159,18 @@ StackSpec at_precision(StackSpec stack, Precision precision) {
 }
 
 template <class Fields>
-void describe(Fields& fields, StackCapabilities& can_run) {
+void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run) {
   fields.choices("schedules", can_run.schedules, NamedValues<ScheduleKind>(kScheduleNames));
   fields.choices("recompute", can_run.recompute, NamedValues<Recompute>(kRecomputeNames));
   if (fields.optional("recompute_modules", can_run.recompute_modules != kCoreAttentionAlone)) {
     std::vector<RecomputeModule> modules = can_run.recompute_modules.list();
     fields.choices("recompute_modules", modules,
                    NamedValues<RecomputeModule>(kRecomputeModuleNames));
-    can_run.recompute_modules = {};
-    for (const RecomputeModule module : modules) {
-      can_run.recompute_modules.add(module);
-    }
     if constexpr (Fields::kIsReading) {
+      can_run.recompute_modules = {};
+      for (const RecomputeModule module : modules) {
+        can_run.recompute_modules.add(module);
+      }
       check_choices(modules, fields.place_of("recompute_modules"));
     }
   }
@@ -211,7 +211,7 @@ void describe(Fields& fields, StackCapabilities& can_run) {
 }
 
 template <class Fields>
-void describe(Fields& fields, PrecisionBytes& bytes) {
+void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes) {
   fields.choice("precision", bytes.precision, NamedValues<Precision>(kPrecisionNames));
   fields.number("weight_bytes", bytes.weight_bytes, kStoredBytes);
   fields.number("gradient_bytes", bytes.gradient_bytes, kStoredBytes);
@@ -223,7 +223,7 @@ void describe(Fields& fields, PrecisionBytes& bytes) {
 
 /// The software and its kernels.
 template <class Fields>
-void describe_kernels(Fields& fields, StackSpec& stack) {
+void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.text("source", stack.source);
   fields.choice("precision", stack.precision, NamedValues<Precision>(kPrecisionNames));
   fields.name("attention", stack.attention);
@@ -252,7 +252,7 @@ void describe_kernels(Fields& fields, StackSpec& stack) {
 
 /// What is kept of each parameter, in each precision.
 template <class Fields>
-void describe_state(Fields& fields, StackSpec& stack) {
+void describe_state(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
   fields.number("gradient_bytes", stack.gradient_bytes, kStoredBytes);
   fields.number("optimizer_bytes", stack.optimizer_bytes, kBytesPerParameter);
@@ -270,9 +270,7 @@ void describe_state(Fields& fields, StackSpec& stack) {
     }
   }
   if (fields.optional("fp8", stack.fp8.has_value())) {
-    Fp8Scaling scaling = stack.fp8.value_or(Fp8Scaling::kDelayed);
-    fields.choice("fp8", scaling, NamedValues<Fp8Scaling>(kFp8ScalingNames));
-    stack.fp8 = scaling;
+    fields.choice("fp8", held(stack.fp8), NamedValues<Fp8Scaling>(kFp8ScalingNames));
   }
   if (fields.optional("fp8_recipes", !stack.fp8_recipes.empty())) {
     fields.objects("fp8_recipes", stack.fp8_recipes);
@@ -284,7 +282,7 @@ void describe_state(Fields& fields, StackSpec& stack) {
 
 /// What a step moves of each parameter and logit.
 template <class Fields>
-void describe_traffic(Fields& fields, StackSpec& stack) {
+void describe_traffic(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
   fields.number("gradient_bucket_bytes", stack.gradient_bucket_bytes, kBytesPerParameter);
   if (fields.optional("gradient_bucket_MB", stack.gradient_bucket_size != kUsualBucket)) {
@@ -312,7 +310,7 @@ void describe_traffic(Fields& fields, StackSpec& stack) {
 
 /// What runs beside what, and what it costs to begin it.
 template <class Fields>
-void describe_communication(Fields& fields, StackSpec& stack) {
+void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {
     fields.flag("optimizer_post_validation", stack.optimizer_post_validation);
   }
@@ -363,7 +361,7 @@ void describe_communication(Fields& fields, StackSpec& stack) {
 }
 
 template <class Fields>
-void describe(Fields& fields, StackSpec& stack) {
+void describe(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.name("name", stack.name);
   describe_kernels(fields, stack);
   describe_state(fields, stack);
@@ -381,6 +379,6 @@ void describe(Fields& fields, StackSpec& stack) {
 }
 
 template void describe(ObjectReader&, StackSpec&);
-template void describe(ObjectWriter&, StackSpec&);
+template void describe(ObjectWriter&, const StackSpec&);
 
 }  // namespace ptdp

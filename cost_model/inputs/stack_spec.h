@@ -9,6 +9,7 @@
 
 #include "cost_model/inputs/fp8_recipe.h"
 #include "cost_model/inputs/parallel_config.h"
+#include "cost_model/text/described.h"
 #include "cost_model/units.h"
 
 namespace ptdp {
@@ -227,10 +228,10 @@ struct Overlap {
 
 // The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, StackCapabilities& can_run);
+void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run);
 template <class Fields>
-void describe(Fields& fields, PrecisionBytes& bytes);
+void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes);
 template <class Fields>
-void describe(Fields& fields, StackSpec& stack);
+void describe(Fields& fields, Described<Fields, StackSpec>& stack);
 
 }  // namespace ptdp

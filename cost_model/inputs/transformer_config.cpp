@@ -154,19 +154,19 @@ namespace {
 
 /// What only the result of training depends on, as far as it is not GPT-2's.
 template <class Fields>
-void describe_numerics(Fields& fields, TransformerConfig& model) {
-  const auto optional_number = [&fields](const std::string& key, double& value, double usual,
+void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& model) {
+  const auto optional_number = [&fields](const std::string& key, auto& value, double usual,
                                          const Range& range) {
     if (fields.optional(key, value != usual)) {
       fields.number(key, value, range);
     }
   };
-  const auto optional_flag = [&fields](const std::string& key, bool& value, bool usual) {
+  const auto optional_flag = [&fields](const std::string& key, auto& value, bool usual) {
     if (fields.optional(key, value != usual)) {
       fields.flag(key, value);
     }
   };
-  DropoutRates& rates = model.dropout_rates;
+  auto& rates = model.dropout_rates;
   optional_number("hidden_dropout", rates.hidden, kUsualDropout, kDropoutRange);
   optional_number("attention_dropout", rates.attention, kUsualDropout, kDropoutRange);
   optional_number("embedding_dropout", rates.embedding, kUsualDropout, kDropoutRange);
@@ -185,13 +185,13 @@ void describe_numerics(Fields& fields, TransformerConfig& model) {
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, TransformerConfig& model) {
-  const auto optional_count = [&fields](const std::string& key, int& value, int most) {
+void describe(Fields& fields, Described<Fields, TransformerConfig>& model) {
+  const auto optional_count = [&fields](const std::string& key, auto& value, int most) {
     if (fields.optional(key, value != 0)) {
       fields.count(key, value, 1, most);
     }
   };
-  const auto optional_flag = [&fields](const std::string& key, bool& value, bool usual) {
+  const auto optional_flag = [&fields](const std::string& key, auto& value, bool usual) {
     if (fields.optional(key, value != usual)) {
       fields.flag(key, value);
     }
@@ -217,9 +217,7 @@ void describe(Fields& fields, TransformerConfig& model) {
                   NamedValues<Normalization>(kNormalizationNames));
   }
   if (fields.optional("dropout", model.dropout.has_value())) {
-    bool dropout = has_dropout(model);
-    fields.flag("dropout", dropout);
-    model.dropout = dropout;
+    fields.flag("dropout", held(model.dropout));
   }
   describe_numerics(fields, model);
   optional_flag("add_qkv_bias", model.add_qkv_bias, false);
@@ -255,10 +253,10 @@ void describe(Fields& fields, TransformerConfig& model) {
   optional_count("mtp_num_layers", model.mtp_num_layers, kMostModelLayers);
 }
 template void describe(ObjectReader&, TransformerConfig&);
-template void describe(ObjectWriter&, TransformerConfig&);
+template void describe(ObjectWriter&, const TransformerConfig&);
 
 template <class Fields>
-void describe_dropout(Fields& fields, DropoutRates& rates) {
+void describe_dropout(Fields& fields, Described<Fields, DropoutRates>& rates) {
   fields.number("dropout", rates.hidden, {0.0, 1.0, "a fraction"});
   if constexpr (Fields::kIsReading) {
     rates = rates.hidden;
@@ -271,6 +269,6 @@ void describe_dropout(Fields& fields, DropoutRates& rates) {
   }
 }
 template void describe_dropout(ObjectReader&, DropoutRates&);
-template void describe_dropout(ObjectWriter&, DropoutRates&);
+template void describe_dropout(ObjectWriter&, const DropoutRates&);
 
 }  // namespace ptdp

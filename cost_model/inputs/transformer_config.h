@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/text/object_writer.h"
@@ -205,10 +206,10 @@ struct TransformerConfig {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, TransformerConfig& model);
+void describe(Fields& fields, Described<Fields, TransformerConfig>& model);
 
 /// Describes the rates of a run: `dropout`, and two keys more where not all are equal.
 template <class Fields>
-void describe_dropout(Fields& fields, DropoutRates& rates);
+void describe_dropout(Fields& fields, Described<Fields, DropoutRates>& rates);
 
 }  // namespace ptdp

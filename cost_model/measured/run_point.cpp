@@ -40,7 +40,7 @@ double distance(const RunPoint& a, const RunPoint& b) {
 }
 
 template <class Fields>
-void describe(Fields& fields, RunPoint& point) {
+void describe(Fields& fields, Described<Fields, RunPoint>& point) {
   for (const Field& size : kSizes) {
     fields.count(size.name, point.*size.value, 1, kLargest);
   }
@@ -48,6 +48,6 @@ void describe(Fields& fields, RunPoint& point) {
 }
 
 template void describe(ObjectReader&, RunPoint&);
-template void describe(ObjectWriter&, RunPoint&);
+template void describe(ObjectWriter&, const RunPoint&);
 
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 
 #include "cost_model/inputs/parallel_config.h"
 #include "cost_model/inputs/transformer_config.h"
+#include "cost_model/text/described.h"
 
 namespace ptdp {
 
@@ -29,6 +30,6 @@ struct RunPoint {
 
 /// The two directions of JSON, for ObjectReader and ObjectWriter.
 template <class Fields>
-void describe(Fields& fields, RunPoint& point);
+void describe(Fields& fields, Described<Fields, RunPoint>& point);
 
 }  // namespace ptdp

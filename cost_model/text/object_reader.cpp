@@ -182,6 +182,15 @@ bool ObjectReader::is_text(const std::string& key) {
   return state_->at(key).is_string();
 }
 
+void ObjectReader::schema(const std::string& expected, const std::string& advice) {
+  std::string found;
+  text("schema", found);
+  if (found != expected) {
+    throw Error(place_of("schema") + ": expected \"" + expected + "\", got " + in_quotes(found) +
+                advice);
+  }
+}
+
 void ObjectReader::text(const std::string& key, std::string& value) {
   const json& found = state_->at(key);
   if (!found.is_string() || !is_printable(found.get_ref<const std::string&>())) {

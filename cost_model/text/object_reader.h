@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/units.h"
 
@@ -55,6 +56,8 @@ class ObjectReader {
   /// Whether the value is a string: for keys that take a name or an object.
   [[nodiscard]] bool is_text(const std::string& key);
 
+  /// The key "schema". Throws Error, which ends in `advice`, unless it is `expected`.
+  void schema(const std::string& expected, const std::string& advice = "");
   /// Printable text, not empty.
   void text(const std::string& key, std::string& value);
   void texts(const std::string& key, std::vector<std::string>& values);
@@ -89,9 +92,7 @@ class ObjectReader {
   /// A nested object, described by `describe(reader, value)`, found by argument-dependent lookup.
   template <class Value>
   void object(const std::string& key, Value& value) {
-    ObjectReader nested = child(key);
-    describe(nested, value);
-    nested.finish();
+    part(key, [&value](ObjectReader& nested) { describe(nested, value); });
   }
   template <class Value>
   void objects(const std::string& key, std::vector<Value>& values) {
@@ -100,6 +101,14 @@ class ObjectReader {
       describe(nested, values.emplace_back());
       nested.finish();
     }
+  }
+
+  /// A nested object without a type of its own: `describe_fields(nested)` describes its fields.
+  template <class DescribeFields>
+  void part(const std::string& key, DescribeFields describe_fields) {
+    ObjectReader nested = child(key);
+    describe_fields(nested);
+    nested.finish();
   }
 
   [[nodiscard]] ObjectReader child(const std::string& key);

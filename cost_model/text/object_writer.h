@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/text/described.h"
 #include "cost_model/text/named_values.h"
 #include "cost_model/text/object_reader.h"
 #include "cost_model/units.h"
@@ -39,6 +40,9 @@ class ObjectWriter {
 
   [[nodiscard]] static bool optional(const std::string& /*key*/, bool written) { return written; }
 
+  void schema(const std::string& schema, const std::string& /*advice*/ = "") {
+    text("schema", schema);
+  }
   void text(const std::string& key, const std::string& value);
   void name(const std::string& key, const std::string& value) { text(key, value); }
   void texts(const std::string& key, const std::vector<std::string>& values);
@@ -70,18 +74,23 @@ class ObjectWriter {
     texts(key, written);
   }
   template <class Value>
-  void object(const std::string& key, Value& value) {
-    ObjectWriter nested;
-    describe(nested, value);
-    child(key, std::move(nested));
+  void object(const std::string& key, const Value& value) {
+    part(key, [&value](ObjectWriter& nested) { describe(nested, value); });
   }
   template <class Value>
-  void objects(const std::string& key, std::vector<Value>& values) {
+  void objects(const std::string& key, const std::vector<Value>& values) {
     std::vector<ObjectWriter> nested(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       describe(nested[i], values[i]);
     }
     children(key, std::move(nested));
+  }
+
+  template <class DescribeFields>
+  void part(const std::string& key, DescribeFields describe_fields) {
+    ObjectWriter nested;
+    describe_fields(nested);
+    child(key, std::move(nested));
   }
 
   void child(const std::string& key, ObjectWriter nested);

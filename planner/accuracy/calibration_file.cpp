@@ -22,14 +22,14 @@ constexpr double kRounding = 1e-9;
 
 /// Everything but what follows from the runs.
 template <class Fields>
-void describe(Fields& fields, StackCalibration& calibration, double& factor, int& num_runs) {
+void describe(Fields& fields, Described<Fields, StackCalibration>& calibration,
+              Described<Fields, double>& factor, Described<Fields, int>& num_runs) {
+  fields.schema(kCalibrationSchema);
   fields.text("tool_version", calibration.tool_version);
   fields.name("cluster", calibration.cluster);
   fields.name("stack", calibration.stack);
   if (fields.optional("has_experts", calibration.has_experts.has_value())) {
-    bool has_experts = calibration.has_experts.value_or(false);
-    fields.flag("has_experts", has_experts);
-    calibration.has_experts = has_experts;
+    fields.flag("has_experts", held(calibration.has_experts));
   }
   fields.text("source", calibration.source);
   fields.number("factor", factor, kFactor);
@@ -47,7 +47,7 @@ bool names_directory(const std::filesystem::path& path) {
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, NamedCalibrationRun& run) {
+void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run) {
   if (fields.optional("id", !run.id.empty())) {
     fields.text("id", run.id);
   }
@@ -70,23 +70,14 @@ std::string calibration_file_name(const CalibrationScope& scope) {
 }
 
 std::string to_json(const StackCalibration& calibration) {
-  StackCalibration copy = calibration;  // describe() takes references that it could write to
-  CalibrationFit fit = copy.fit();
-  int num_runs = fit.num_runs();
+  const CalibrationFit fit = calibration.fit();
   ObjectWriter json;
-  json.text("schema", kCalibrationSchema);
-  describe(json, copy, fit.factor, num_runs);
+  describe(json, calibration, fit.factor, fit.num_runs());
   return json.dump();
 }
 
 StackCalibration parse_calibration(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != kCalibrationSchema) {
-    throw Error(place + ": schema: expected " + in_quotes(kCalibrationSchema) + ", got " +
-                in_quotes(schema));
-  }
   StackCalibration calibration;
   double factor = 1.0;
   int num_runs = 0;

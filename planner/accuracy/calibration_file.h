@@ -10,6 +10,7 @@
 
 #include "cost_model/inputs/scenario.h"
 #include "cost_model/measured/calibration.h"
+#include "cost_model/text/described.h"
 #include "planner/accuracy/run_calibration.h"
 
 namespace ptdp {
@@ -21,7 +22,7 @@ struct NamedCalibrationRun {
 };
 
 template <class Fields>
-void describe(Fields& fields, NamedCalibrationRun& run);
+void describe(Fields& fields, Described<Fields, NamedCalibrationRun>& run);
 
 /// What one cluster, stack and kind of model is calibrated with, by value.
 struct StackCalibration {

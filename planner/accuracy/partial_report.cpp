@@ -206,9 +206,8 @@ std::vector<ObjectWriter> partial_json(const std::vector<ValidatedPartialRun>& r
   for (const ValidatedPartialRun& row : runs) {
     const MeasuredRun& run = row.best.costed.run;
     const Estimate<Seconds> predicted = row.best.predicted();
-    ParallelConfig config = run.config;
     ObjectWriter best;
-    best.object("config", config);
+    best.object("config", run.config);
     best.number("global_batch_size", static_cast<double>(run.global_batch_size));
     best.number("predicted_s", predicted.value.value());
     best.numbers("interval_s", {predicted.low.value(), predicted.high.value()});

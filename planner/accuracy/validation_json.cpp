@@ -8,13 +8,12 @@ namespace {
 ObjectWriter row_json(const ValidatedRun& row) {
   const MeasuredRun& run = row.costed.run;
   const Estimate<Seconds> predicted = row.predicted();
-  ParallelConfig config = run.config;
   ObjectWriter json;
   json.text("id", run.id);
   json.text("group", run.group);
   json.text("cluster", run.cluster);
   json.text("stack", run.stack);
-  json.object("config", config);
+  json.object("config", run.config);
   json.number("measured_s", run.iteration_time.value());
   json.number("predicted_s", predicted.value.value());
   json.numbers("interval_s", {predicted.low.value(), predicted.high.value()});

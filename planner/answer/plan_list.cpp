@@ -18,39 +18,32 @@ constexpr std::size_t kLargestList = std::size_t{64} * 1024 * 1024;
 constexpr std::array kObjectiveNames = {NamedValue<Objective>{Objective::kTime, "time"},
                                         NamedValue<Objective>{Objective::kCost, "cost"}};
 
-/// What was pinned of a field, by the type of its pin.
-template <class Fields, class Value>
-void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key,
-                  IntegerRanges& pin, Value /*usual*/) {
-  std::string text = pin.text();
-  fields.text(key, text);
-  if constexpr (Fields::kIsReading) {
-    parse_pin(text, traits, fields.place_of(key), pin);
-  }
-}
-template <class Fields, class Choice>
-void describe_pin(Fields& fields, const FieldTraits& /*traits*/, const std::string& key,
-                  std::vector<Choice>& pin, Choice /*usual*/) {
-  fields.choices(key, pin, kSpellings<Choice>);
-}
-template <class Fields, class Value>
-void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key,
-                  std::optional<Value>& pin, Value usual) {
-  Value value = pin.value_or(usual);
-  describe_value(fields, traits, key, value);
-  if constexpr (Fields::kIsReading) {
-    pin = value;
+/// Describes what was pinned of a field, by the type of its pin, which is const where it is
+/// written.
+template <class Fields, class Pin>
+void describe_pin(Fields& fields, const FieldTraits& traits, const std::string& key, Pin& pin) {
+  using Plain = std::remove_const_t<Pin>;
+  if constexpr (std::is_same_v<Plain, IntegerRanges>) {
+    std::string text = pin.text();
+    fields.text(key, text);
+    if constexpr (Fields::kIsReading) {
+      parse_pin(text, traits, fields.place_of(key), pin);
+    }
+  } else if constexpr (requires { pin.has_value(); }) {
+    describe_value(fields, traits, key, held(pin));
+  } else {
+    fields.choices(key, pin, kSpellings<typename Plain::value_type>);
   }
 }
 
 /// What was pinned; a field of which everything goes is absent, and so is one that has no flag.
 template <class Fields>
-void describe_pins(Fields& fields, Pins& pins) {
+void describe_pins(Fields& fields, Described<Fields, Pins>& pins) {
   for_each_flag([&](const auto& field) {
     const std::string key(field.pins_key());
     auto& pin = pins.*field.pin;
     if (fields.optional(key, !is_free(pin))) {
-      describe_pin(fields, field.traits, key, pin, ParallelConfig{}.*field.member);
+      describe_pin(fields, field.traits, key, pin);
     }
     if (field.key == "schedule") {
       fields.flag("any_stack", pins.any_stack);
@@ -95,7 +88,7 @@ Plan read_plan(ObjectReader& reader, const PlanList& list, const std::string& pl
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, SearchOptions& options) {
+void describe(Fields& fields, Described<Fields, SearchOptions>& options) {
   fields.count("gpus", options.gpus, 1, kMost);
   fields.number("memory_headroom", options.memory_headroom, {0.0, 1.0, "a fraction"});
   fields.choice("objective", options.objective, NamedValues<Objective>(kObjectiveNames));
@@ -103,16 +96,11 @@ void describe(Fields& fields, SearchOptions& options) {
   describe_pins(fields, options.pins);
 }
 template void describe(ObjectReader&, SearchOptions&);
-template void describe(ObjectWriter&, SearchOptions&);
+template void describe(ObjectWriter&, const SearchOptions&);
 
 PlanList parse_plan_list(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != kPlansSchema) {
-    throw Error(place + ": schema: expected " + in_quotes(kPlansSchema) + ", got " +
-                in_quotes(schema));
-  }
+  reader.schema(kPlansSchema);
   std::string version;
   reader.name("tool_version", version);
   if (version != PTDP_VERSION) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost_model/text/described.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
@@ -27,6 +28,6 @@ struct PlanList {
 
 /// The flags of a search, but for its threads: which never change a result.
 template <class Fields>
-void describe(Fields& fields, SearchOptions& options);
+void describe(Fields& fields, Described<Fields, SearchOptions>& options);
 
 }  // namespace ptdp

@@ -34,14 +34,13 @@ ObjectWriter training_json(const Plan& plan, const RunBudget& budget) {
 }
 
 ObjectWriter plan_json(const Plan& plan, const RunBudget& budget) {
-  Plan copy = plan;  // describe() takes references that it could write to
   ObjectWriter json;
-  json.object("config", copy.config);
-  json.count("gpus_used", copy.config.world_size());
+  json.object("config", plan.config);
+  json.count("gpus_used", plan.config.world_size());
   json.flag("run_by_stack", is_run_by_stack(plan.scenario.stack, plan.config));
   json.flag("changes_semantics", !traits_of(plan.config.schedule).is_synchronous);
-  json.object("predicted", copy.predicted);
-  json.object("memory", copy.memory);
+  json.object("predicted", plan.predicted);
+  json.object("memory", plan.memory);
   if (budget.tokens.has_value()) {
     json.child("training", training_json(plan, budget));
   }
@@ -95,16 +94,14 @@ std::vector<ObjectWriter> baselines_json(const PlanningResult& result) {
 std::vector<ObjectWriter> published_json(const PlanningResult& result) {
   std::vector<ObjectWriter> published;
   for (const PublishedComparison& comparison : result.published) {
-    ParallelConfig config = comparison.run.config;
-    Prediction predicted = comparison.predicted;
     ObjectWriter json;
     json.text("id", comparison.run.id);
     json.text("source", comparison.run.source);
     json.name("cluster", comparison.run.cluster);
     json.name("stack", comparison.run.stack);
-    json.object("config", config);
+    json.object("config", comparison.run.config);
     json.number("measured_iteration_time_s", comparison.run.iteration_time.value());
-    json.object("predicted", predicted);
+    json.object("predicted", comparison.predicted);
     published.push_back(std::move(json));
   }
   return published;
@@ -159,7 +156,7 @@ PlanningResult plan_training(const Scenario& scenario, const SearchOptions& opti
 }
 
 ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options) {
-  TransformerConfig model = scenario.job.model;
+  const TransformerConfig& model = scenario.job.model;
   ObjectWriter model_json;
   model_json.name("name", scenario.job.model_name);
   model_json.count("parameters", parameter_count(model));
@@ -222,9 +219,8 @@ std::string unproven_remark(const SearchResult& search, const SearchOptions& opt
 }
 
 ObjectWriter candidate_json(const Candidate& candidate, double calibration_factor) {
-  ParallelConfig config = candidate.config;
   ObjectWriter json;
-  json.object("config", config);
+  json.object("config", candidate.config);
   json.number("iteration_time_s", candidate.time.value() * calibration_factor);
   json.number("peak_GiB", candidate.memory.value() / kGibi);
   return json;
@@ -249,12 +245,9 @@ std::string to_json(const PlanningResult& result, const RunBudget& budget) {
   json.children("baselines", baselines_json(result));
   json.children("published", published_json(result));
   // What it takes to search again: plan_list.h.
-  SearchOptions options = result.options;
-  ClusterSpec cluster = result.scenario.cluster;
-  StackSpec stack = result.scenario.stack;
-  json.object("search", options);
-  json.object("cluster", cluster);
-  json.object("stack", stack);
+  json.object("search", result.options);
+  json.object("cluster", result.scenario.cluster);
+  json.object("stack", result.scenario.stack);
   return json.dump();
 }
 

@@ -74,7 +74,7 @@ ObjectWriter result_json(const StrategyComparison& comparison, const StrategyRes
     json.text("reason", result.reason);
     return json;
   }
-  Plan plan = *result.plan;  // describe() takes references that it could write to
+  const Plan& plan = *result.plan;
   json.object("config", plan.config);
   json.count("gpus_used", plan.config.world_size());
   json.object("predicted", plan.predicted);

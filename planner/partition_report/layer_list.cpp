@@ -50,12 +50,7 @@ std::optional<ListedLayer> read_end(ObjectReader& reader, const std::string& key
 }
 
 LayerList read_list(ObjectReader& reader) {
-  std::string schema;
-  reader.text("schema", schema);
-  if (schema != kLayersSchema) {
-    throw Error(reader.place_of("schema") + ": expected " + in_quotes(kLayersSchema) + ", got " +
-                in_quotes(schema));
-  }
+  reader.schema(kLayersSchema);
   LayerList list;
   reader.text("name", list.name);
   if (reader.has("source")) {

@@ -24,10 +24,10 @@ constexpr std::int64_t kLargestBatch = 1'000'000'000;
 constexpr double kWidestInterval = 1e3;
 constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
 
-/// An estimate as `key` and `interval_key`: [low, high].
-template <class Fields, class Value, class Unit>
+/// Describes an estimate as `key` and `interval_key`: [low, high].
+template <class Fields, class Estimated, class Unit>
 void estimate(Fields& fields, const std::string& key, const std::string& interval_key,
-              Estimate<Value>& value, Unit to_number) {
+              Estimated& value, Unit to_number) {
   double number = to_number(value.value);
   std::vector<double> interval = {to_number(value.low), to_number(value.high)};
   fields.number(key, number, kRateRange);
@@ -37,6 +37,7 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
       throw Error(fields.place_of(interval_key) + ": expected two numbers, got " +
                   std::to_string(interval.size()));
     }
+    using Value = decltype(value.value);
     const double unit = 1.0 / to_number(Value(1.0));
     if (!(number > 0.0 && number / kWidestInterval <= interval[0] && interval[0] <= number &&
           number <= interval[1] && interval[1] <= number * kWidestInterval)) {
@@ -50,7 +51,7 @@ void estimate(Fields& fields, const std::string& key, const std::string& interva
 }
 
 template <class Fields>
-void describe_traffic(Fields& fields, Traffic& traffic) {
+void describe_traffic(Fields& fields, Described<Fields, Traffic>& traffic) {
   fields.quantity("tensor_parallel_bytes", traffic.tensor_parallel, 1.0, kRateRange);
   if (fields.optional("context_parallel_bytes", traffic.context_parallel > Bytes(0.0))) {
     fields.quantity("context_parallel_bytes", traffic.context_parallel, 1.0, kRateRange);
@@ -67,12 +68,12 @@ void describe_traffic(Fields& fields, Traffic& traffic) {
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, Traffic& traffic) {
+void describe(Fields& fields, Described<Fields, Traffic>& traffic) {
   describe_traffic(fields, traffic);
 }
 
 template <class Fields>
-void describe(Fields& fields, CostBreakdown& cost) {
+void describe(Fields& fields, Described<Fields, CostBreakdown>& cost) {
   for (const CostTerm& term : kCostTerms) {
     const std::string name(term.name);
     if (!term.is_optional || fields.optional(name, cost.*term.time > Seconds(0.0))) {
@@ -82,7 +83,7 @@ void describe(Fields& fields, CostBreakdown& cost) {
 }
 
 template <class Fields>
-void describe(Fields& fields, Prediction& prediction) {
+void describe(Fields& fields, Described<Fields, Prediction>& prediction) {
   const auto seconds = [](Seconds value) { return value.value(); };
   const auto tera = [](FlopsPerSecond value) { return value.value() / kTera; };
   const auto plain = [](double value) { return value; };
@@ -101,14 +102,14 @@ void describe(Fields& fields, Prediction& prediction) {
 }
 
 template <class Fields>
-void describe(Fields& fields, MemoryBreakdown& memory) {
+void describe(Fields& fields, Described<Fields, MemoryBreakdown>& memory) {
   for (const MemoryTerm& term : kMemoryTerms) {
     fields.quantity(std::string(term.name) + "_GiB", memory.*term.size, kGibi, kGibiRange);
   }
 }
 
 template <class Fields>
-void describe(Fields& fields, PlanMemory& memory) {
+void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
   // The sum of what the file says, which is the same when the plan is read back.
   double peak = 0.0;
   if (!memory.stages.empty()) {
@@ -133,7 +134,7 @@ void describe(Fields& fields, PlanMemory& memory) {
 }
 
 template <class Fields>
-void describe(Fields& fields, StageTicks& ticks) {
+void describe(Fields& fields, Described<Fields, StageTicks>& ticks) {
   fields.count("forward", ticks.forward, 1, kMostTicks);
   fields.count("input_gradient", ticks.input_gradient, 1, kMostTicks);
   fields.count("weight_gradient", ticks.weight_gradient, 1, kMostTicks);
@@ -145,7 +146,7 @@ bool is_searched(const ScheduleRecipe& recipe) {
 }
 
 template <class Fields>
-void describe(Fields& fields, ScheduleRecipe& schedule) {
+void describe(Fields& fields, Described<Fields, ScheduleRecipe>& schedule) {
   fields.name("generator", schedule.generator);
   fields.count("num_microbatches", schedule.num_microbatches, 1, kLargestBatch);
   fields.count("microbatch_group_size", schedule.microbatch_group_size, 1, kMostGpus);
@@ -155,41 +156,14 @@ void describe(Fields& fields, ScheduleRecipe& schedule) {
     fields.objects("ticks", schedule.ticks);
     fields.count("message_ticks", schedule.message_ticks, 0, kMostTicks);
     fields.count("memory_limit", limit, 1, kMostGpus);
-    schedule.memory_limit = limit;
+    if constexpr (Fields::kIsReading) {
+      schedule.memory_limit = limit;
+    }
     fields.flag("shortens_spans", schedule.shortens_spans);
   }
 }
 
-/// The inputs, by value.
-template <class Fields>
-void describe(Fields& fields, Plan& plan) {
-  fields.count("gpus", plan.gpus, 1, kMostGpus);
-  fields.number("memory_headroom", plan.memory_headroom, {0.0, 0.9999, "a fraction"});
-  fields.name("model_name", plan.scenario.job.model_name);
-  fields.object("model", plan.scenario.job.model);
-  fields.count("global_batch_size", plan.scenario.job.global_batch_size, 1, kLargestBatch);
-  fields.object("cluster", plan.scenario.cluster);
-  fields.object("stack", plan.scenario.stack);
-}
-
 namespace {
-
-template <class Fields>
-void describe_document(Fields& fields, Plan& plan, std::string& schema) {
-  fields.text("schema", schema);
-  if constexpr (Fields::kIsReading) {
-    if (schema != kPlanSchema) {
-      throw Error(fields.place_of("schema") + ": expected \"" + kPlanSchema + "\", got " +
-                  in_quotes(schema) + "; make the plan again with this version of ptdp-plan");
-    }
-  }
-  fields.name("tool_version", plan.tool_version);
-  fields.object("inputs", plan);
-  fields.object("config", plan.config);
-  fields.object("schedule", plan.schedule);
-  fields.object("predicted", plan.predicted);
-  fields.object("memory", plan.memory);
-}
 
 int group_size(const PlannedJob& job) {
   const std::int64_t microbatches = job.microbatches();
@@ -257,24 +231,36 @@ Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
 }
 
 template <class Fields>
-void describe(Fields& fields, PlanDocument& document) {
-  std::string schema = kPlanSchema;
-  describe_document(fields, document.plan, schema);
+void describe(Fields& fields, Described<Fields, Plan>& plan) {
+  fields.schema(kPlanSchema, "; make the plan again with this version of ptdp-plan");
+  fields.name("tool_version", plan.tool_version);
+  fields.part("inputs", [&plan](Fields& inputs) {
+    inputs.count("gpus", plan.gpus, 1, kMostGpus);
+    inputs.number("memory_headroom", plan.memory_headroom, {0.0, 0.9999, "a fraction"});
+    inputs.name("model_name", plan.scenario.job.model_name);
+    inputs.object("model", plan.scenario.job.model);
+    inputs.count("global_batch_size", plan.scenario.job.global_batch_size, 1, kLargestBatch);
+    inputs.object("cluster", plan.scenario.cluster);
+    inputs.object("stack", plan.scenario.stack);
+  });
+  fields.object("config", plan.config);
+  fields.object("schedule", plan.schedule);
+  fields.object("predicted", plan.predicted);
+  fields.object("memory", plan.memory);
 }
 
 std::string to_json(const Plan& plan) {
-  PlanDocument document{plan};  // describe() takes references that it could write to
   ObjectWriter writer;
-  describe(writer, document);
+  describe(writer, plan);
   return writer.dump();
 }
 
 Plan parse_plan(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
-  PlanDocument document;
-  describe(reader, document);
+  Plan plan;
+  describe(reader, plan);
   reader.finish();
-  return checked(std::move(document.plan), place);
+  return checked(std::move(plan), place);
 }
 
 Plan read_plan(const std::filesystem::path& path) {
@@ -285,10 +271,10 @@ void write_plan(const std::filesystem::path& path, const Plan& plan) {
   write_file_atomically(path, to_json(plan));
 }
 
-template void describe(ObjectReader&, PlanDocument&);
-template void describe(ObjectWriter&, PlanDocument&);
+template void describe(ObjectReader&, Plan&);
+template void describe(ObjectWriter&, const Plan&);
 template void describe(ObjectReader&, Prediction&);
-template void describe(ObjectWriter&, Prediction&);
-template void describe(ObjectWriter&, PlanMemory&);
+template void describe(ObjectWriter&, const Prediction&);
+template void describe(ObjectWriter&, const PlanMemory&);
 
 }  // namespace ptdp

@@ -13,6 +13,7 @@
 #include "cost_model/memory/memory.h"
 #include "cost_model/schedule/generators/ticks.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/text/described.h"
 #include "planner/plan/prediction.h"
 
 namespace ptdp {
@@ -88,23 +89,19 @@ inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 /// Writes atomically: the file at `path` is the old one or the whole new one.
 void write_plan(const std::filesystem::path& path, const Plan& plan);
 
-/// A whole plan as a part of another document. What is read is not a plan before checked().
-struct PlanDocument {
-  Plan plan;
-};
 /// The plan after the checks of parse_plan, which throw Error at `place`.
 [[nodiscard]] Plan checked(Plan plan, const std::string& place);
 
-// Parts of a plan that other documents repeat.
+// A plan and parts of it that other documents repeat. What is read is no plan before checked().
 template <class Fields>
-void describe(Fields& fields, PlanDocument& document);
+void describe(Fields& fields, Described<Fields, Plan>& plan);
 template <class Fields>
-void describe(Fields& fields, Prediction& prediction);
+void describe(Fields& fields, Described<Fields, Prediction>& prediction);
 template <class Fields>
-void describe(Fields& fields, PlanMemory& memory);
+void describe(Fields& fields, Described<Fields, PlanMemory>& memory);
 template <class Fields>
-void describe(Fields& fields, MemoryBreakdown& memory);
+void describe(Fields& fields, Described<Fields, MemoryBreakdown>& memory);
 template <class Fields>
-void describe(Fields& fields, CostBreakdown& cost);
+void describe(Fields& fields, Described<Fields, CostBreakdown>& cost);
 
 }  // namespace ptdp

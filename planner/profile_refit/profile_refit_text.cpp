@@ -49,9 +49,9 @@ std::string errors_line(const ProfileRefit& refit) {
 }
 
 template <class Profile>
-std::string document(const char* schema, Profile profile) {
+std::string document(const char* schema, const Profile& profile) {
   ObjectWriter json;
-  json.text("schema", schema);
+  json.schema(schema);
   describe(json, profile);
   return json.dump();
 }

@@ -135,9 +135,8 @@ std::string to_table(const Tuning& tuning) {
 std::string to_json(const Tuning& tuning) {
   std::vector<ObjectWriter> plans;
   for (const TunedPlan& plan : tuning.plans) {
-    ParallelConfig config = plan.plan.config;
     ObjectWriter& json = plans.emplace_back();
-    json.object("config", config);
+    json.object("config", plan.plan.config);
     json.flag("is_new", plan.is_new);
     json.number("predicted_s", plan.planned_time().value());
     json.number("refitted_s", plan.corrected_time().value());
@@ -169,8 +168,7 @@ std::string to_json(const Tuning& tuning) {
     json.flag("tie", is_tie(tuning.plans[tuning.chosen_first], tuning.plans[tuning.chosen_again]));
   }
   if (tuning.not_run) {
-    ParallelConfig config = tuning.not_run->config;
-    json.object("not_run", config);
+    json.object("not_run", tuning.not_run->config);
   }
   json.number("regret_first_pct", 100.0 * tuning.regret_of(tuning.chosen_first));
   json.number("regret_again_pct", 100.0 * tuning.regret_of(tuning.chosen_again));

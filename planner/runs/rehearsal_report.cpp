@@ -19,21 +19,23 @@ constexpr Range kRehearsedSize = {0.0, 1e30};
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, RehearsalExecution& run) {
+void describe(Fields& fields, Described<Fields, RehearsalExecution>& run) {
   fields.text("device", run.device);
   fields.choice("precision", run.precision, NamedValues<Precision>(kPrecisionNames));
   fields.count("steps", run.steps, 1, kMostOfRehearsal);
   fields.count("warm_up", run.warm_up, 0, kMostOfRehearsal);
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kMostOfRehearsal);
-  run.seed = static_cast<std::uint64_t>(seed);
+  if constexpr (Fields::kIsReading) {
+    run.seed = static_cast<std::uint64_t>(seed);
+  }
   describe_dropout(fields, run.dropout);
   fields.flag("graphs", run.uses_graphs);
   fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kRehearsedSize);
 }
 
 template <class Fields>
-void describe(Fields& fields, RehearsalBasis& basis) {
+void describe(Fields& fields, Described<Fields, RehearsalBasis>& basis) {
   fields.name("stack", basis.stack);
   fields.text("predicted", basis.predicted);
   fields.text("rates", basis.rates);
@@ -42,14 +44,14 @@ void describe(Fields& fields, RehearsalBasis& basis) {
 }
 
 template <class Fields>
-void describe(Fields& fields, RehearsedTerm& term) {
+void describe(Fields& fields, Described<Fields, RehearsedTerm>& term) {
   fields.name("term", term.name);
   fields.quantity("predicted_s", term.predicted, 1.0, kRehearsedTime);
   fields.quantity("composed_s", term.composed, 1.0, kRehearsedTime);
 }
 
 template <class Fields>
-void describe(Fields& fields, RehearsedAction& action) {
+void describe(Fields& fields, Described<Fields, RehearsedAction>& action) {
   fields.name("kind", action.kind);
   fields.count("stage", action.stage, 0, kMostRehearsedRanks);
   fields.count("count", action.count, 1, kMostOfRehearsal);
@@ -60,14 +62,14 @@ void describe(Fields& fields, RehearsedAction& action) {
 }
 
 template <class Fields>
-void describe(Fields& fields, RehearsedMemory& memory) {
+void describe(Fields& fields, Described<Fields, RehearsedMemory>& memory) {
   fields.text("category", memory.category);
   fields.quantity("predicted_bytes", memory.predicted, 1.0, kRehearsedSize);
   fields.quantity("measured_bytes", memory.measured, 1.0, kRehearsedSize);
 }
 
 template <class Fields>
-void describe(Fields& fields, RehearsedRank& rank) {
+void describe(Fields& fields, Described<Fields, RehearsedRank>& rank) {
   fields.count("pipeline_rank", rank.pipeline_rank, 0, kMostRehearsedRanks);
   fields.count("rank", rank.rank, 0, kMostRehearsedRanks);
   fields.count("microbatches", rank.microbatches, 1, kMostOfRehearsal);
@@ -79,52 +81,24 @@ void describe(Fields& fields, RehearsedRank& rank) {
   fields.objects("memory", rank.memory);
 }
 
-namespace {
-
-/// "predicted": of the iteration.
-struct PredictedIteration {
-  RehearsalReport* report;
-};
-/// "composed": likewise.
-struct ComposedIteration {
-  RehearsalReport* report;
-};
-
 template <class Fields>
-void describe(Fields& fields, PredictedIteration& part) {
-  RehearsalReport& report = *part.report;
-  fields.quantity("iteration_time_s", report.predicted_time.value, 1.0, kRehearsedTime);
-  fields.quantity("low_s", report.predicted_time.low, 1.0, kRehearsedTime);
-  fields.quantity("high_s", report.predicted_time.high, 1.0, kRehearsedTime);
-  fields.quantity("simulated_s", report.simulated_time, 1.0, kRehearsedTime);
-  fields.quantity("plan_s", report.planned_time, 1.0, kRehearsedTime);
-}
-
-template <class Fields>
-void describe(Fields& fields, ComposedIteration& part) {
-  RehearsalReport& report = *part.report;
-  fields.quantity("iteration_time_s", report.composed_time, 1.0, kRehearsedTime);
-  fields.quantity("core_sharing_s", report.core_sharing, 1.0, kRehearsedTime);
-}
-
-template <class Fields>
-void describe_document(Fields& fields, RehearsalReport& report, PlanDocument& plan) {
-  std::string schema = kRehearsalSchema;
-  fields.text("schema", schema);
-  if constexpr (Fields::kIsReading) {
-    if (schema != kRehearsalSchema) {
-      throw Error(fields.place_of("schema") + ": expected \"" + kRehearsalSchema + "\", got " +
-                  in_quotes(schema));
-    }
-  }
+void describe(Fields& fields, Described<Fields, RehearsalReport>& report) {
+  fields.schema(kRehearsalSchema);
   fields.name("tool_version", report.tool_version);
-  fields.object("plan", plan);
+  fields.object("plan", report.plan);
   fields.object("execution", report.execution);
   fields.object("basis", report.basis);
-  PredictedIteration predicted{&report};
-  fields.object("predicted", predicted);
-  ComposedIteration composed{&report};
-  fields.object("composed", composed);
+  fields.part("predicted", [&report](Fields& part) {
+    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kRehearsedTime);
+    part.quantity("low_s", report.predicted_time.low, 1.0, kRehearsedTime);
+    part.quantity("high_s", report.predicted_time.high, 1.0, kRehearsedTime);
+    part.quantity("simulated_s", report.simulated_time, 1.0, kRehearsedTime);
+    part.quantity("plan_s", report.planned_time, 1.0, kRehearsedTime);
+  });
+  fields.part("composed", [&report](Fields& part) {
+    part.quantity("iteration_time_s", report.composed_time, 1.0, kRehearsedTime);
+    part.quantity("core_sharing_s", report.core_sharing, 1.0, kRehearsedTime);
+  });
   fields.quantity("model_flops", report.model_flops, 1.0, kRehearsedSize);
   fields.quantity("hardware_flops", report.hardware_flops, 1.0, kRehearsedSize);
   fields.quantity("peak_flops_per_s", report.peak, 1.0, kRehearsedSize);
@@ -135,23 +109,18 @@ void describe_document(Fields& fields, RehearsalReport& report, PlanDocument& pl
   fields.texts("modelled", report.modelled);
 }
 
-}  // namespace
-
 std::string to_json(const RehearsalReport& report) {
-  RehearsalReport copy = report;
-  PlanDocument plan{report.plan};
   ObjectWriter writer;
-  describe_document(writer, copy, plan);
+  describe(writer, report);
   return writer.dump();
 }
 
 RehearsalReport parse_rehearsal(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
   RehearsalReport report;
-  PlanDocument plan;
-  describe_document(reader, report, plan);
+  describe(reader, report);
   reader.finish();
-  report.plan = checked(std::move(plan.plan), place + ": plan");
+  report.plan = checked(std::move(report.plan), place + ": plan");
   return report;
 }
 

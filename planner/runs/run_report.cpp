@@ -24,14 +24,14 @@ constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, RunStraggler& straggler) {
+void describe(Fields& fields, Described<Fields, RunStraggler>& straggler) {
   fields.count("rank", straggler.rank, 0, kMostSmall);
   fields.number("factor", straggler.factor, {1.0, 1e15});
   fields.quantity("lost_s", straggler.lost, 1.0, kSeconds);
 }
 
 template <class Fields>
-void describe(Fields& fields, RunExecution& run) {
+void describe(Fields& fields, Described<Fields, RunExecution>& run) {
   fields.name("transport", run.transport);
   if (fields.optional("hosts", !run.hosts.empty())) {
     fields.texts("hosts", run.hosts);
@@ -45,13 +45,15 @@ void describe(Fields& fields, RunExecution& run) {
   fields.count("steps", run.steps, 1, kAnyCount);
   if (fields.optional("requested_steps", run.requested_steps != run.steps)) {
     fields.count("requested_steps", run.requested_steps, run.steps, kAnyCount);
-  } else {
+  } else if constexpr (Fields::kIsReading) {
     run.requested_steps = run.steps;
   }
   fields.count("warm_up", run.warm_up, 0, kAnyCount);
   auto seed = static_cast<std::int64_t>(run.seed);
   fields.count("seed", seed, 0, kAnyCount);
-  run.seed = static_cast<std::uint64_t>(seed);
+  if constexpr (Fields::kIsReading) {
+    run.seed = static_cast<std::uint64_t>(seed);
+  }
   fields.text("data", run.data);
   fields.text("basis", run.basis);
   describe_dropout(fields, run.dropout);
@@ -67,14 +69,14 @@ void describe(Fields& fields, RunExecution& run) {
 }
 
 template <class Fields>
-void describe(Fields& fields, TermComparison& term) {
+void describe(Fields& fields, Described<Fields, TermComparison>& term) {
   fields.name("term", term.name);
   fields.quantity("predicted_s", term.predicted, 1.0, kSeconds);
   fields.quantity("measured_s", term.measured, 1.0, kSeconds);
 }
 
 template <class Fields>
-void describe(Fields& fields, ActionComparison& action) {
+void describe(Fields& fields, Described<Fields, ActionComparison>& action) {
   fields.name("kind", action.kind);
   fields.count("stage", action.stage, 0, kMostSmall);
   fields.count("count", action.count, 1, kAnyCount);
@@ -83,7 +85,7 @@ void describe(Fields& fields, ActionComparison& action) {
 }
 
 template <class Fields>
-void describe(Fields& fields, MemoryComparison& memory) {
+void describe(Fields& fields, Described<Fields, MemoryComparison>& memory) {
   fields.quantity("predicted_bytes", memory.predicted, 1.0, kLarge);
   fields.quantity("measured_bytes", memory.measured, 1.0, kLarge);
   fields.count("predicted_activations", memory.predicted_activations, 0, kMostSmall);
@@ -91,7 +93,7 @@ void describe(Fields& fields, MemoryComparison& memory) {
 }
 
 template <class Fields>
-void describe(Fields& fields, TrafficComparison& traffic) {
+void describe(Fields& fields, Described<Fields, TrafficComparison>& traffic) {
   fields.name("group", traffic.group);
   fields.name("collective", traffic.collective);
   fields.count("predicted_bytes", traffic.predicted, 0, kAnyCount);
@@ -99,7 +101,7 @@ void describe(Fields& fields, TrafficComparison& traffic) {
 }
 
 template <class Fields>
-void describe(Fields& fields, CallComparison& call) {
+void describe(Fields& fields, Described<Fields, CallComparison>& call) {
   fields.name("group", call.group);
   fields.name("collective", call.collective);
   fields.quantity("size_bytes", call.size, 1.0, kLarge);
@@ -108,49 +110,22 @@ void describe(Fields& fields, CallComparison& call) {
   fields.quantity("measured_s", call.measured, 1.0, kSeconds);
 }
 
-namespace {
-
-/// "predicted": what was to be expected of the run.
-struct PredictedPart {
-  Estimate<Seconds>* time;
-};
-/// "measured": what came of it.
-struct MeasuredPart {
-  RunReport* report;
-};
-
 template <class Fields>
-void describe(Fields& fields, PredictedPart& part) {
-  fields.quantity("iteration_time_s", part.time->value, 1.0, kSeconds);
-  fields.quantity("low_s", part.time->low, 1.0, kSeconds);
-  fields.quantity("high_s", part.time->high, 1.0, kSeconds);
-}
-
-template <class Fields>
-void describe(Fields& fields, MeasuredPart& part) {
-  RunReport& report = *part.report;
-  fields.quantity("iteration_time_s", report.measured_time, 1.0, kIteration);
-  fields.quantity("fastest_s", report.fastest, 1.0, kIteration);
-  fields.quantity("slowest_s", report.slowest, 1.0, kIteration);
-}
-
-template <class Fields>
-void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
-  std::string schema = kRunSchema;
-  fields.text("schema", schema);
-  if constexpr (Fields::kIsReading) {
-    if (schema != kRunSchema) {
-      throw Error(fields.place_of("schema") + ": expected \"" + kRunSchema + "\", got " +
-                  in_quotes(schema));
-    }
-  }
+void describe(Fields& fields, Described<Fields, RunReport>& report) {
+  fields.schema(kRunSchema);
   fields.name("tool_version", report.tool_version);
-  fields.object("plan", plan);
+  fields.object("plan", report.plan);
   fields.object("execution", report.execution);
-  PredictedPart predicted{&report.predicted_time};
-  fields.object("predicted", predicted);
-  MeasuredPart measured{&report};
-  fields.object("measured", measured);
+  fields.part("predicted", [&report](Fields& part) {
+    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kSeconds);
+    part.quantity("low_s", report.predicted_time.low, 1.0, kSeconds);
+    part.quantity("high_s", report.predicted_time.high, 1.0, kSeconds);
+  });
+  fields.part("measured", [&report](Fields& part) {
+    part.quantity("iteration_time_s", report.measured_time, 1.0, kIteration);
+    part.quantity("fastest_s", report.fastest, 1.0, kIteration);
+    part.quantity("slowest_s", report.slowest, 1.0, kIteration);
+  });
   fields.quantity("hardware_flops", report.hardware_flops, 1.0, kLarge);
   fields.objects("terms", report.terms);
   if constexpr (Fields::kIsReading) {
@@ -174,23 +149,18 @@ void describe_document(Fields& fields, RunReport& report, PlanDocument& plan) {
   fields.texts("warnings", report.warnings);
 }
 
-}  // namespace
-
 std::string to_json(const RunReport& report) {
-  RunReport copy = report;
-  PlanDocument plan{report.plan};
   ObjectWriter writer;
-  describe_document(writer, copy, plan);
+  describe(writer, report);
   return writer.dump();
 }
 
 RunReport parse_run(std::string_view text, const std::string& place) {
   ObjectReader reader = ObjectReader::from_text(text, place);
   RunReport report;
-  PlanDocument plan;
-  describe_document(reader, report, plan);
+  describe(reader, report);
   reader.finish();
-  report.plan = checked(std::move(plan.plan), place + ": plan");
+  report.plan = checked(std::move(report.plan), place + ": plan");
   return report;
 }
 

@@ -141,10 +141,9 @@ std::string to_table(const RunSet& set) {
 std::string to_json(const RunSet& set) {
   std::vector<ObjectWriter> runs;
   for (const NamedReport& run : set.runs) {
-    ParallelConfig config = run.report.plan.config;
     ObjectWriter& json = runs.emplace_back();
     json.text("run", run.name);
-    json.object("config", config);
+    json.object("config", run.report.plan.config);
     json.number("predicted_s", run.report.predicted_time.value.value());
     json.number("measured_s", run.report.measured_time.value());
     json.number("error_pct", 100.0 * relative_error(run.report));

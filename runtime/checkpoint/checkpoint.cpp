@@ -61,7 +61,7 @@ std::string shape_text(std::int64_t rows, std::int64_t columns) {
   return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
 }
 
-nlohmann::ordered_json fields_of(TransformerConfig model) {
+nlohmann::ordered_json fields_of(const TransformerConfig& model) {
   ObjectWriter writer;
   describe(writer, model);
   return nlohmann::ordered_json::parse(writer.dump());

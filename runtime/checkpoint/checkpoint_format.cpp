@@ -36,19 +36,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
 }
 
 template <class Fields>
-void describe_schema(Fields& fields, const char* expected) {
-  std::string schema(expected);
-  fields.text("schema", schema);
-  if constexpr (Fields::kIsReading) {
-    if (schema != expected) {
-      throw Error(fields.place_of("schema") + ": expected \"" + std::string(expected) + "\", got " +
-                  in_quotes(schema));
-    }
-  }
-}
-
-template <class Fields>
-void describe_checksum(Fields& fields, std::uint64_t& value) {
+void describe_checksum(Fields& fields, Described<Fields, std::uint64_t>& value) {
   std::string text = hexadecimal(value);
   fields.name("xxh64", text);
   if constexpr (Fields::kIsReading) {
@@ -64,15 +52,15 @@ void describe_checksum(Fields& fields, std::uint64_t& value) {
 }  // namespace
 
 template <class Fields>
-void describe(Fields& fields, FileDigest& file) {
+void describe(Fields& fields, Described<Fields, FileDigest>& file) {
   fields.name("name", file.name);
   fields.count("bytes", file.bytes, 0, kMost);
   describe_checksum(fields, file.xxh64);
 }
 
 template <class Fields>
-void describe(Fields& fields, ShardEntry& entry) {
-  MatrixBlock& block = entry.block;
+void describe(Fields& fields, Described<Fields, ShardEntry>& entry) {
+  auto& block = entry.block;
   fields.name("parameter", entry.parameter);
   fields.count("total_rows", entry.total_rows, 1, kLargestSize);
   fields.count("total_columns", block.total_columns, 1, kLargestSize);
@@ -115,8 +103,8 @@ void check_tiling(const ShardIndex& index, const std::string& place) {
 }
 
 template <class Fields>
-void describe_document(Fields& fields, ShardIndex& index) {
-  describe_schema(fields, kShardSchema);
+void describe_document(Fields& fields, Described<Fields, ShardIndex>& index) {
+  fields.schema(kShardSchema);
   fields.object("data", index.data);
   fields.choice("type", index.type, NamedValues<DataType>(kStateTypes));
   fields.objects("entries", index.entries);
@@ -126,16 +114,18 @@ void describe_document(Fields& fields, ShardIndex& index) {
 }
 
 template <class Fields>
-void describe_document(Fields& fields, CheckpointManifest& manifest) {
-  TrainingState& state = manifest.state;
-  describe_schema(fields, kCheckpointSchema);
+void describe_document(Fields& fields, Described<Fields, CheckpointManifest>& manifest) {
+  auto& state = manifest.state;
+  fields.schema(kCheckpointSchema);
   fields.count("step", state.step, 0, kMostTrainingSteps);
   fields.count("next_sample", state.next_sample, state.step, state.step * kMostSamples);
   fields.count("optimizer_steps", state.optimizer_steps, 0, state.step);
   // JSON's integers are signed here: a seed from 2^63 on is written as the negative of equal bits.
   auto seed = static_cast<std::int64_t>(state.seed);
   fields.count("seed", seed, std::numeric_limits<std::int64_t>::min(), kMost);
-  state.seed = static_cast<std::uint64_t>(seed);
+  if constexpr (Fields::kIsReading) {
+    state.seed = static_cast<std::uint64_t>(seed);
+  }
   fields.number("loss_scale", state.loss_scaler.scale,
                 {LossScaler::kSmallestScale, LossScaler::kLargestScale});
   fields.count("good_steps", state.loss_scaler.good_steps, 0, LossScaler::kGrowthInterval);
@@ -147,7 +137,7 @@ void describe_document(Fields& fields, CheckpointManifest& manifest) {
 }
 
 template <class Document>
-std::string write(Document document) {
+std::string write(const Document& document) {
   ObjectWriter writer;
   describe_document(writer, document);
   return writer.dump();

@@ -9,7 +9,7 @@
 namespace ptdp {
 
 template <class Value>
-std::string dump(Value value) {
+std::string dump(const Value& value) {
   ObjectWriter writer;
   describe(writer, value);
   return writer.dump();

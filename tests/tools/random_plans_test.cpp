@@ -67,7 +67,7 @@ class LoneRuns {
   }
 
  private:
-  static std::string to_json(TransformerConfig model) {
+  static std::string to_json(const TransformerConfig& model) {
     ObjectWriter writer;
     describe(writer, model);
     return writer.dump();

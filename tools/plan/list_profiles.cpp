@@ -41,14 +41,13 @@ std::vector<MeasuredRun> runs_of(const ModelProfile& model, const MeasuredRuns& 
 std::vector<ObjectWriter> published_json(const std::vector<MeasuredRun>& runs) {
   std::vector<ObjectWriter> entries;
   for (const MeasuredRun& run : runs) {
-    ParallelConfig config = run.config;
     ObjectWriter& entry = entries.emplace_back();
     entry.text("id", run.id);
     entry.text("source", run.source);
     entry.name("cluster", run.cluster);
     entry.name("stack", run.stack);
     entry.count("global_batch_size", run.global_batch_size);
-    entry.object("config", config);
+    entry.object("config", run.config);
     entry.number("iteration_time_s", run.iteration_time.value());
     entry.number("tflops_per_gpu", tflops_per_gpu(run, run.iteration_time));
   }
@@ -68,8 +67,7 @@ std::string profiles_json(const std::string& kind, ProfileKind profile_kind,
                           Profile (*find_profile)(const std::string&)) {
   std::vector<ObjectWriter> entries;
   for (const std::string& name : list_profiles(profile_kind)) {
-    Profile profile = find_profile(name);
-    describe(entries.emplace_back(), profile);
+    describe(entries.emplace_back(), find_profile(name));
   }
   return list_json(kind, std::move(entries));
 }
@@ -140,7 +138,7 @@ std::string stacks_table() {
 std::string models_json() {
   const MeasuredRuns published = read_published_runs();
   std::vector<ObjectWriter> entries;
-  for (ModelProfile& model : models_by_size()) {
+  for (const ModelProfile& model : models_by_size()) {
     ObjectWriter& entry = entries.emplace_back();
     entry.name("name", model.name);
     entry.text("source", model.source);

@@ -42,7 +42,7 @@ ModelProfile read_huggingface_model(ObjectReader& reader, const fs::path& path) 
 
 ModelProfile read_model(ObjectReader& reader) {
   ModelProfile profile;
-  check_schema(reader, ProfileKind::kModel);
+  reader.schema(schema_of(ProfileKind::kModel));
   reader.name("name", profile.name);
   reader.text("source", profile.source);
   reader.count("global_batch_size", profile.global_batch_size, 1, 1'000'000'000);
@@ -64,9 +64,9 @@ ClusterSpec find_cluster(const std::string& name_or_path) {
   return read_profile<ClusterSpec>(ProfileKind::kCluster, name_or_path);
 }
 
-std::string cluster_file(ClusterSpec cluster) {
+std::string cluster_file(const ClusterSpec& cluster) {
   ObjectWriter json;
-  json.text("schema", schema_of(ProfileKind::kCluster));
+  json.schema(schema_of(ProfileKind::kCluster));
   describe(json, cluster);
   return json.dump();
 }

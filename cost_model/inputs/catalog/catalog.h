@@ -31,6 +31,6 @@ struct ModelProfile {
 [[nodiscard]] StackSpec find_stack(const std::string& name_or_path);
 
 /// The cluster as a file that find_cluster() reads: its GPU and curves by value.
-[[nodiscard]] std::string cluster_file(ClusterSpec cluster);
+[[nodiscard]] std::string cluster_file(const ClusterSpec& cluster);
 
 }  // namespace ptdp

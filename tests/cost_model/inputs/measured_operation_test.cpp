@@ -198,8 +198,7 @@ TEST(MeasuredOperation, IsReadAsColumnsAndNamesTheColumnThatIsShort) {
   EXPECT_EQ(norms, MeasuredOperation(DeviceOperation::kLayerNorm, Precision::kBf16,
                                      {point(8, 64, 1, 1.5), point(16, 64, 1, 2.5)}, ""));
   ObjectWriter writer;
-  MeasuredOperation copy = norms;
-  describe(writer, copy);
+  describe(writer, norms);
   EXPECT_EQ(read(writer.dump()), norms);
 
   const auto message = [&](const std::string& text) {

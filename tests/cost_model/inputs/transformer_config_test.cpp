@@ -741,7 +741,7 @@ struct NamedDropout {
   DropoutRates rates;
 };
 template <class Fields>
-void describe(Fields& fields, NamedDropout& dropout) {
+void describe(Fields& fields, Described<Fields, NamedDropout>& dropout) {
   describe_dropout(fields, dropout.rates);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "cost_model/inputs/parallel_config.h"
 #include "tests/support/temporary_directory.h"
@@ -99,6 +101,38 @@ TEST(ObjectReader, ReadsValuesOfEveryKind) {
   reader.choices("choices", schedules, kTwoSchedules);
   EXPECT_THAT(schedules, ElementsAre(ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB));
   EXPECT_NO_THROW(reader.finish());
+}
+
+TEST(ObjectReader, ReadsASchemaAndRefusesAnother) {
+  const auto message = [](const std::string& text) {
+    return message_of([&] {
+      reader_of(text).schema("ptdp.test/1", "; ask again");
+      return 0;
+    });
+  };
+  EXPECT_EQ(message(R"({"schema": "ptdp.test/1"})"), "nothing was thrown");
+  EXPECT_EQ(message(R"({"schema": "ptdp.test/2"})"),
+            "x.json: schema: expected \"ptdp.test/1\", got \"ptdp.test/2\"; ask again");
+  EXPECT_EQ(message("{}"), "x.json: schema: missing");
+}
+
+TEST(ObjectReader, ReadsAPartAndRefusesItsUnknownKeys) {
+  ObjectReader reader = reader_of(R"({"part": {"flag": true, "more": 1}})");
+  bool flag = false;
+  EXPECT_EQ(message_of([&] {
+              reader.part("part", [&](ObjectReader& part) { part.flag("flag", flag); });
+              return 0;
+            }),
+            "x.json: part.\"more\": unknown key");
+  EXPECT_TRUE(flag);
+}
+
+TEST(Held, GivesAnOptionalThatIsReadIntoAValueFirst) {
+  std::optional<int> value;
+  held(value) = 3;
+  held(value) += 1;
+  EXPECT_EQ(value, 4);
+  EXPECT_EQ(held(std::as_const(value)), 4);
 }
 
 TEST(ObjectReader, ReplacesWhatAListHeldBefore) {

@@ -14,11 +14,11 @@ namespace ptdp {
 namespace {
 
 /// A struct with a list of structs, as ObjectWriter::objects takes them.
-struct Described {
+struct Point {
   double x = 0.0;
 };
 template <class Fields>
-void describe(Fields& fields, Described& point) {
+void describe(Fields& fields, Described<Fields, Point>& point) {
   fields.number("x", point.x, {-10.0, 10.0});
 }
 
@@ -52,6 +52,7 @@ void for_random_doubles(const Check& check) {
 
 TEST(ObjectWriter, WritesEveryKindOfValueInTheOrderOfTheCalls) {
   ObjectWriter writer;
+  writer.schema("ptdp.test/1");
   writer.text("text", "a \"b\" é\n");
   writer.name("name", "x-1");
   writer.texts("texts", {"b", "a"});
@@ -64,11 +65,11 @@ TEST(ObjectWriter, WritesEveryKindOfValueInTheOrderOfTheCalls) {
   writer.choice("choice", ScheduleKind::kInterleaved, NamedValues<ScheduleKind>(kScheduleNames));
   writer.choices("choices", std::vector{ScheduleKind::kInterleaved, ScheduleKind::kOneFOneB},
                  NamedValues<ScheduleKind>(kScheduleNames));
-  Described point{.x = 1.5};
-  writer.object("object", point);
-  std::vector<Described> points = {{.x = 2.5}, {.x = -1.0}};
-  writer.objects("objects", points);
+  writer.object("object", Point{.x = 1.5});
+  writer.objects("objects", std::vector<Point>{{.x = 2.5}, {.x = -1.0}});
+  writer.part("part", [](ObjectWriter& part) { part.flag("flag", false); });
   EXPECT_EQ(writer.dump(), R"({
+  "schema": "ptdp.test/1",
   "text": "a \"b\" é\n",
   "name": "x-1",
   "texts": [
@@ -102,7 +103,10 @@ TEST(ObjectWriter, WritesEveryKindOfValueInTheOrderOfTheCalls) {
     {
       "x": -1.0
     }
-  ]
+  ],
+  "part": {
+    "flag": false
+  }
 }
 )");
 }

@@ -85,7 +85,7 @@ TEST(ExecutedFields, SayWhatOfAModelIsNotExecuted) {
 
 /// The keys of a document that the project writes.
 template <class T>
-std::vector<std::string> keys_of(T value) {
+std::vector<std::string> keys_of(const T& value) {
   ObjectWriter writer;
   describe(writer, value);
   std::vector<std::string> keys;
