@@ -78,7 +78,7 @@ void add_terms(ObservedRun& run) {
   for (const TermComparison& term : run.report->terms) {
     for (const RunTerm compared : kComparedTerms) {
       if (term.name == kRunTermNames[static_cast<std::size_t>(compared)]) {
-        run.observations.push_back({.term = compared, .measured = term.measured.value()});
+        run.observations.push_back({.term = compared, .measured = term.time.measured.value()});
       }
     }
   }
@@ -92,7 +92,7 @@ void add_actions(ObservedRun& run) {
   for (const ActionComparison& action : run.report->actions) {
     Observation observation{.stage = action.stage,
                             .count = static_cast<double>(action.count),
-                            .measured = action.measured.value()};
+                            .measured = action.time.measured.value()};
     if (is(action, ActionKind::kSendForward) || is(action, ActionKind::kSendBackward)) {
       observation.kind = Kind::kSend;
     } else if (is(action, ActionKind::kReduceGradients)) {

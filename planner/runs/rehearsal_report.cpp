@@ -12,9 +12,6 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostOfRehearsal = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostRehearsedRanks = 1'000'000'000;
-constexpr Range kRehearsedTime = {0.0, 1e15, "seconds"};
-constexpr Range kRehearsedSize = {0.0, 1e30};
 
 }  // namespace
 
@@ -31,7 +28,7 @@ void describe(Fields& fields, Described<Fields, RehearsalExecution>& run) {
   }
   describe_dropout(fields, run.dropout);
   fields.flag("graphs", run.uses_graphs);
-  fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kRehearsedSize);
+  fields.quantity("memory_of_others_bytes", run.memory_of_others, 1.0, kReportedSize);
 }
 
 template <class Fields>
@@ -46,37 +43,33 @@ void describe(Fields& fields, Described<Fields, RehearsalBasis>& basis) {
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RehearsedTerm>& term) {
   fields.name("term", term.name);
-  fields.quantity("predicted_s", term.predicted, 1.0, kRehearsedTime);
-  fields.quantity("composed_s", term.composed, 1.0, kRehearsedTime);
+  fields.quantity("predicted_s", term.predicted, 1.0, kReportedTime);
+  fields.quantity("composed_s", term.composed, 1.0, kReportedTime);
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RehearsedAction>& action) {
   fields.name("kind", action.kind);
-  fields.count("stage", action.stage, 0, kMostRehearsedRanks);
+  fields.count("stage", action.stage, 0, kMostReportedRanks);
   fields.count("count", action.count, 1, kMostOfRehearsal);
-  fields.quantity("predicted_s", action.predicted, 1.0, kRehearsedTime);
-  fields.quantity("measured_s", action.measured, 1.0, kRehearsedTime);
-  fields.quantity("collectives_s", action.collectives, 1.0, kRehearsedTime);
-  fields.quantity("composed_s", action.composed, 1.0, kRehearsedTime);
+  describe_measured(fields, action.time, "s");
+  fields.quantity("collectives_s", action.collectives, 1.0, kReportedTime);
+  fields.quantity("composed_s", action.composed, 1.0, kReportedTime);
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RehearsedMemory>& memory) {
   fields.text("category", memory.category);
-  fields.quantity("predicted_bytes", memory.predicted, 1.0, kRehearsedSize);
-  fields.quantity("measured_bytes", memory.measured, 1.0, kRehearsedSize);
+  describe_measured(fields, memory.size, "bytes");
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RehearsedRank>& rank) {
-  fields.count("pipeline_rank", rank.pipeline_rank, 0, kMostRehearsedRanks);
-  fields.count("rank", rank.rank, 0, kMostRehearsedRanks);
+  fields.count("pipeline_rank", rank.pipeline_rank, 0, kMostReportedRanks);
+  fields.count("rank", rank.rank, 0, kMostReportedRanks);
   fields.count("microbatches", rank.microbatches, 1, kMostOfRehearsal);
-  fields.count("predicted_activations", rank.predicted_activations, 0, kMostRehearsedRanks);
-  fields.count("measured_activations", rank.measured_activations, 0, kMostRehearsedRanks);
-  fields.quantity("predicted_compute_s", rank.predicted_compute, 1.0, kRehearsedTime);
-  fields.quantity("measured_compute_s", rank.measured_compute, 1.0, kRehearsedTime);
+  describe_measured(fields, rank.activations, "activations");
+  describe_measured(fields, rank.compute, "compute_s");
   fields.objects("actions", rank.actions);
   fields.objects("memory", rank.memory);
 }
@@ -89,23 +82,23 @@ void describe(Fields& fields, Described<Fields, RehearsalReport>& report) {
   fields.object("execution", report.execution);
   fields.object("basis", report.basis);
   fields.part("predicted", [&report](Fields& part) {
-    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kRehearsedTime);
-    part.quantity("low_s", report.predicted_time.low, 1.0, kRehearsedTime);
-    part.quantity("high_s", report.predicted_time.high, 1.0, kRehearsedTime);
-    part.quantity("simulated_s", report.simulated_time, 1.0, kRehearsedTime);
-    part.quantity("plan_s", report.planned_time, 1.0, kRehearsedTime);
+    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kReportedTime);
+    part.quantity("low_s", report.predicted_time.low, 1.0, kReportedTime);
+    part.quantity("high_s", report.predicted_time.high, 1.0, kReportedTime);
+    part.quantity("simulated_s", report.simulated_time, 1.0, kReportedTime);
+    part.quantity("plan_s", report.planned_time, 1.0, kReportedTime);
   });
   fields.part("composed", [&report](Fields& part) {
-    part.quantity("iteration_time_s", report.composed_time, 1.0, kRehearsedTime);
-    part.quantity("core_sharing_s", report.core_sharing, 1.0, kRehearsedTime);
+    part.quantity("iteration_time_s", report.composed_time, 1.0, kReportedTime);
+    part.quantity("core_sharing_s", report.core_sharing, 1.0, kReportedTime);
   });
-  fields.quantity("model_flops", report.model_flops, 1.0, kRehearsedSize);
-  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kRehearsedSize);
-  fields.quantity("peak_flops_per_s", report.peak, 1.0, kRehearsedSize);
-  fields.count("terms_stage", report.terms_stage, 0, kMostRehearsedRanks);
+  fields.quantity("model_flops", report.model_flops, 1.0, kReportedSize);
+  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kReportedSize);
+  fields.quantity("peak_flops_per_s", report.peak, 1.0, kReportedSize);
+  fields.count("terms_stage", report.terms_stage, 0, kMostReportedRanks);
   fields.objects("terms", report.terms);
   fields.objects("ranks", report.ranks);
-  fields.counts("sources", report.sources, 0, kMostRehearsedRanks);
+  fields.counts("sources", report.sources, 0, kMostReportedRanks);
   fields.texts("modelled", report.modelled);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/plan/plan.h"
+#include "planner/runs/measured.h"
 #include "planner/runs/rehearsal_composition.h"
 
 namespace ptdp {
@@ -52,27 +53,23 @@ struct RehearsedAction {
   std::string kind;  ///< As orders spell it.
   int stage = 0;
   std::int64_t count = 0;  ///< In an iteration of the plan.
-  Seconds predicted;
-  Seconds measured;     ///< The median.
-  Seconds collectives;  ///< Of the tensor-parallel group, within it: modelled.
-  Seconds composed;     ///< As it is simulated.
+  Measured<Seconds> time;  ///< The median.
+  Seconds collectives;     ///< Of the tensor-parallel group, within it: modelled.
+  Seconds composed;        ///< As it is simulated.
 };
 
 /// A category of memory: "weights", "gradients", "optimizer", "the rest", "peak".
 struct RehearsedMemory {
   std::string category;
-  Bytes predicted;
-  Bytes measured;
+  Measured<Bytes> size;
 };
 
 struct RehearsedRank {
   int pipeline_rank = 0;
   std::int64_t rank = 0;          ///< Of the world.
   std::int64_t microbatches = 0;  ///< Run in a step.
-  int predicted_activations = 0;  ///< Virtual stages of a microbatch held at the worst moment.
-  int measured_activations = 0;
-  Seconds predicted_compute;  ///< Of an iteration of the plan: all passes, norm and optimizer.
-  Seconds measured_compute;
+  Measured<int> activations;      ///< Virtual stages of a microbatch held at the worst moment.
+  Measured<Seconds> compute;      ///< Of an iteration of the plan: all passes, norm and optimizer.
   std::vector<RehearsedAction> actions;
   std::vector<RehearsedMemory> memory;
 };

@@ -11,22 +11,6 @@
 namespace ptdp {
 namespace {
 
-std::string rehearsal_line(std::string_view name, std::string_view predicted,
-                           std::string_view found, std::string_view difference) {
-  std::string text = fmt::format("  {:<26}{:>16}{:>16}{:>11}", name, predicted, found, difference);
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text + '\n';
-}
-
-std::string time_or_dash(Seconds time) {
-  return time > Seconds(0.0) ? duration(time) : "-";
-}
-
-std::string rehearsal_time_line(std::string_view name, Seconds predicted, Seconds found) {
-  return rehearsal_line(name, time_or_dash(predicted), time_or_dash(found),
-                        error_of(predicted, found));
-}
-
 std::string rehearsal_heading(const RehearsalReport& report) {
   const RehearsalExecution& run = report.execution;
   std::string text = fmt::format(
@@ -55,13 +39,13 @@ std::string composed_iteration_text(const RehearsalReport& report) {
                                      : std::string("-");
   };
   const Seconds predicted = report.predicted_time.value;
-  std::string text = rehearsal_line("", "predicted", "composed", "pred/comp");
-  text += rehearsal_time_line("time per iteration", predicted, report.composed_time);
-  text += rehearsal_time_line("  by simulation", report.simulated_time, report.composed_time);
-  text += rehearsal_line("per device", rate_in(predicted), rate_in(report.composed_time), "");
-  text += rehearsal_line("MFU", mfu_in(predicted), mfu_in(report.composed_time), "");
+  std::string text = measured_row("", "predicted", "composed", "pred/comp");
+  text += measured_row("time per iteration", {predicted, report.composed_time});
+  text += measured_row("  by simulation", {report.simulated_time, report.composed_time});
+  text += measured_row("per device", rate_in(predicted), rate_in(report.composed_time));
+  text += measured_row("MFU", mfu_in(predicted), mfu_in(report.composed_time));
   if (report.core_sharing > Seconds(0.0)) {
-    text += rehearsal_line("of it sharing cores", "", duration(report.core_sharing), "");
+    text += measured_row("of it sharing cores", "", duration(report.core_sharing));
   }
   text += fmt::format("  predicted {} to {}", duration(report.predicted_time.low),
                       duration(report.predicted_time.high));
@@ -77,7 +61,7 @@ std::string composed_terms_text(const RehearsalReport& report) {
                   report.terms_stage);
   for (const RehearsedTerm& term : report.terms) {
     if (term.predicted > Seconds(0.0) || term.composed > Seconds(0.0)) {
-      text += rehearsal_time_line(term.name, term.predicted, term.composed);
+      text += measured_row(term.name, {term.predicted, term.composed});
     }
   }
   return text;
@@ -107,21 +91,17 @@ std::string rehearsed_rank_text(const RehearsalReport& report, const RehearsedRa
   std::string text = fmt::format(
       "Rank {} of the pipeline (rank {} of {}), {} microbatches a step, {} in flight{}\n",
       rank.pipeline_rank, rank.rank, report.plan.config.world_size(), rank.microbatches,
-      rank.measured_activations, others.empty() ? "" : "; stands for " + others);
-  text += rehearsal_line("alone, no collectives", "predicted", "measured", "pred/meas");
-  text +=
-      rehearsal_time_line("compute of an iteration", rank.predicted_compute, rank.measured_compute);
+      rank.activations.measured, others.empty() ? "" : "; stands for " + others);
+  text += measured_row("alone, no collectives", "predicted", "measured", "pred/meas");
+  text += measured_row("compute of an iteration", rank.compute);
   for (const RehearsedAction& action : rank.actions) {
     const bool is_of_rank = action.kind == "NORM" || action.kind == "OPTIMIZER";
-    text +=
-        rehearsal_time_line(fmt::format("{}{} x{}", is_of_rank ? "" : std::to_string(action.stage),
-                                        action.kind, action.count),
-                            action.predicted, action.measured);
+    text += measured_row(fmt::format("{}{} x{}", is_of_rank ? "" : std::to_string(action.stage),
+                                     action.kind, action.count),
+                         action.time);
   }
   for (const RehearsedMemory& memory : rank.memory) {
-    text += rehearsal_line(memory.category == "peak" ? "peak memory" : memory.category,
-                           memory.predicted.value() > 0.0 ? bytes(memory.predicted) : "-",
-                           bytes(memory.measured), error_of(memory.predicted, memory.measured));
+    text += measured_row(memory.category == "peak" ? "peak memory" : memory.category, memory.size);
   }
   return text;
 }

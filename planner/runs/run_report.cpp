@@ -13,21 +13,18 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostSmall = 1'000'000'000;
-constexpr Range kSeconds = {0.0, 1e15, "seconds"};
 /// Of an iteration that ran: what clocks resolve, at least.
 constexpr Range kIteration = {1e-9, 1e15, "seconds"};
 constexpr Range kAny = {-1e300, 1e300};
-constexpr Range kLarge = {0.0, 1e30};
 constexpr std::size_t kLargestRun = std::size_t{64} * 1024 * 1024;
 
 }  // namespace
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RunStraggler>& straggler) {
-  fields.count("rank", straggler.rank, 0, kMostSmall);
+  fields.count("rank", straggler.rank, 0, kMostReportedRanks);
   fields.number("factor", straggler.factor, {1.0, 1e15});
-  fields.quantity("lost_s", straggler.lost, 1.0, kSeconds);
+  fields.quantity("lost_s", straggler.lost, 1.0, kReportedTime);
 }
 
 template <class Fields>
@@ -36,7 +33,7 @@ void describe(Fields& fields, Described<Fields, RunExecution>& run) {
   if (fields.optional("hosts", !run.hosts.empty())) {
     fields.texts("hosts", run.hosts);
   }
-  fields.count("ranks", run.ranks, 1, kMostSmall);
+  fields.count("ranks", run.ranks, 1, kMostReportedRanks);
   if (fields.optional("device", true)) {  // files of before ran on hosts
     fields.text("device", run.device);
   }
@@ -62,52 +59,47 @@ void describe(Fields& fields, Described<Fields, RunExecution>& run) {
   if (fields.optional("straggler", run.straggler.rank >= 0)) {
     fields.object("straggler", run.straggler);
   }
-  fields.count("terms_stage", run.terms_stage, 0, kMostSmall);
+  fields.count("terms_stage", run.terms_stage, 0, kMostReportedRanks);
   fields.object("model", run.model);
-  fields.count("global_batch_size", run.global_batch_size, 1, kMostSmall);
-  fields.count("dp", run.dp, 1, kMostSmall);
+  fields.count("global_batch_size", run.global_batch_size, 1, kMostReportedRanks);
+  fields.count("dp", run.dp, 1, kMostReportedRanks);
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, TermComparison>& term) {
   fields.name("term", term.name);
-  fields.quantity("predicted_s", term.predicted, 1.0, kSeconds);
-  fields.quantity("measured_s", term.measured, 1.0, kSeconds);
+  describe_measured(fields, term.time, "s");
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, ActionComparison>& action) {
   fields.name("kind", action.kind);
-  fields.count("stage", action.stage, 0, kMostSmall);
+  fields.count("stage", action.stage, 0, kMostReportedRanks);
   fields.count("count", action.count, 1, kAnyCount);
-  fields.quantity("predicted_s", action.predicted, 1.0, kSeconds);
-  fields.quantity("measured_s", action.measured, 1.0, kSeconds);
+  describe_measured(fields, action.time, "s");
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MemoryComparison>& memory) {
-  fields.quantity("predicted_bytes", memory.predicted, 1.0, kLarge);
-  fields.quantity("measured_bytes", memory.measured, 1.0, kLarge);
-  fields.count("predicted_activations", memory.predicted_activations, 0, kMostSmall);
-  fields.count("measured_activations", memory.measured_activations, 0, kMostSmall);
+  describe_measured(fields, memory.size, "bytes");
+  describe_measured(fields, memory.activations, "activations");
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, TrafficComparison>& traffic) {
   fields.name("group", traffic.group);
   fields.name("collective", traffic.collective);
-  fields.count("predicted_bytes", traffic.predicted, 0, kAnyCount);
-  fields.count("measured_bytes", traffic.measured, 0, kAnyCount);
+  describe_measured(fields, traffic.bytes, "bytes");
 }
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, CallComparison>& call) {
   fields.name("group", call.group);
   fields.name("collective", call.collective);
-  fields.quantity("size_bytes", call.size, 1.0, kLarge);
-  fields.quantity("predicted_s", call.predicted, 1.0, kSeconds);
-  fields.quantity("estimated_s", call.estimated, 1.0, kSeconds);
-  fields.quantity("measured_s", call.measured, 1.0, kSeconds);
+  fields.quantity("size_bytes", call.size, 1.0, kReportedSize);
+  fields.quantity("predicted_s", call.predicted, 1.0, kReportedTime);
+  fields.quantity("estimated_s", call.estimated, 1.0, kReportedTime);
+  fields.quantity("measured_s", call.measured, 1.0, kReportedTime);
 }
 
 template <class Fields>
@@ -117,16 +109,16 @@ void describe(Fields& fields, Described<Fields, RunReport>& report) {
   fields.object("plan", report.plan);
   fields.object("execution", report.execution);
   fields.part("predicted", [&report](Fields& part) {
-    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kSeconds);
-    part.quantity("low_s", report.predicted_time.low, 1.0, kSeconds);
-    part.quantity("high_s", report.predicted_time.high, 1.0, kSeconds);
+    part.quantity("iteration_time_s", report.predicted_time.value, 1.0, kReportedTime);
+    part.quantity("low_s", report.predicted_time.low, 1.0, kReportedTime);
+    part.quantity("high_s", report.predicted_time.high, 1.0, kReportedTime);
   });
   fields.part("measured", [&report](Fields& part) {
     part.quantity("iteration_time_s", report.measured_time, 1.0, kIteration);
     part.quantity("fastest_s", report.fastest, 1.0, kIteration);
     part.quantity("slowest_s", report.slowest, 1.0, kIteration);
   });
-  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kLarge);
+  fields.quantity("hardware_flops", report.hardware_flops, 1.0, kReportedSize);
   fields.objects("terms", report.terms);
   if constexpr (Fields::kIsReading) {
     if (report.terms.empty() && report.predicted_time.value > Seconds(0.0)) {

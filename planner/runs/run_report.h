@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/plan/plan.h"
+#include "planner/runs/measured.h"
 
 namespace ptdp {
 
@@ -49,23 +50,19 @@ struct RunExecution {
 /// terms_stage. What was not predicted or not measured is 0.
 struct TermComparison {
   std::string name;
-  Seconds predicted;
-  Seconds measured;
+  Measured<Seconds> time;
 };
 /// An action of a virtual stage, in the median.
 struct ActionComparison {
   std::string kind;  ///< As orders spell it.
   int stage = 0;
   std::int64_t count = 0;  ///< In a step of one pipeline.
-  Seconds predicted;
-  Seconds measured;
+  Measured<Seconds> time;
 };
 /// The ranks at one place of the pipeline: the heaviest of them.
 struct MemoryComparison {
-  Bytes predicted;
-  Bytes measured;
-  int predicted_activations = 0;  ///< Virtual stages of a microbatch, at the worst moment.
-  int measured_activations = 0;
+  Measured<Bytes> size;
+  Measured<int> activations;  ///< Virtual stages of a microbatch, at the worst moment.
 };
 /// Bytes that all ranks together send in a step.
 struct TrafficComparison {
@@ -73,8 +70,7 @@ struct TrafficComparison {
   /// (the norm).
   std::string group;
   std::string collective;  ///< "all-reduce", "send" ...
-  std::int64_t predicted = 0;
-  std::int64_t measured = 0;
+  Measured<std::int64_t> bytes;
 };
 
 /// One call of a group: what this model, and the transport where it says so, expect of it. What was

@@ -10,18 +10,6 @@
 namespace ptdp {
 namespace {
 
-std::string line(std::string_view name, std::string_view predicted, std::string_view measured,
-                 std::string_view error) {
-  std::string text = fmt::format("  {:<26}{:>16}{:>16}{:>11}", name, predicted, measured, error);
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text + '\n';
-}
-
-std::string time_line(std::string_view name, Seconds predicted, Seconds measured) {
-  return line(name, predicted.value() > 0.0 ? duration(predicted) : "-",
-              measured.value() > 0.0 ? duration(measured) : "-", error_of(predicted, measured));
-}
-
 /// "threads", or "processes of a, b over mpi"; then the device, unless it is the host.
 std::string ranks_text(const RunExecution& run) {
   std::string ranks =
@@ -90,11 +78,11 @@ std::string iteration_text(const RunReport& report) {
     return time.value() > 0.0 ? fmt::format("{:.0f}", tokens / time.value()) : "-";
   };
   const Seconds predicted = report.predicted_time.value;
-  std::string text = line("", "predicted", "measured", "pred/meas");
-  text += time_line("time per iteration", predicted, report.measured_time);
-  text += line("per rank", rate_in(predicted), rate_in(report.measured_time), "");
-  text +=
-      line("tokens/s", tokens_per_second(predicted), tokens_per_second(report.measured_time), "");
+  std::string text = measured_row("", "predicted", "measured", "pred/meas");
+  text += measured_row("time per iteration", {predicted, report.measured_time});
+  text += measured_row("per rank", rate_in(predicted), rate_in(report.measured_time));
+  text += measured_row("tokens/s", tokens_per_second(predicted),
+                       tokens_per_second(report.measured_time));
   text += fmt::format("  measured from {} to {} over {} steps", duration(report.fastest),
                       duration(report.slowest), report.execution.steps - report.execution.warm_up);
   if (predicted.value() > 0.0) {
@@ -108,8 +96,8 @@ std::string terms_text(const RunReport& report) {
   std::string text =
       "Where the time goes, on the rank that computes longest; collectives include waiting\n";
   for (const TermComparison& term : report.terms) {
-    if (term.predicted.value() > 0.0 || term.measured.value() > 0.0) {
-      text += time_line(term.name, term.predicted, term.measured);
+    if (term.time.predicted.value() > 0.0 || term.time.measured.value() > 0.0) {
+      text += measured_row(term.name, term.time);
     }
   }
   return text;
@@ -127,18 +115,18 @@ std::string actions_text(const RunReport& report) {
     }
   }
   for (const std::string& kind : kinds) {
-    Seconds predicted;
-    Seconds measured;
+    Measured<Seconds> total;
     std::int64_t count = 0;
     for (const ActionComparison& action : report.actions) {
       if (action.kind == kind) {
-        predicted += static_cast<double>(action.count) * action.predicted;
-        measured += static_cast<double>(action.count) * action.measured;
+        total.predicted += static_cast<double>(action.count) * action.time.predicted;
+        total.measured += static_cast<double>(action.count) * action.time.measured;
         count += action.count;
       }
     }
     const double each = 1.0 / static_cast<double>(count);
-    text += time_line(fmt::format("{} x{}", kind, count), each * predicted, each * measured);
+    text += measured_row(fmt::format("{} x{}", kind, count),
+                         {each * total.predicted, each * total.measured});
   }
   return text;
 }
@@ -150,9 +138,8 @@ std::string memory_text(const RunReport& report) {
     const bool is_shown =
         report.memory.size() <= 8 || rank == 0 || rank + 1 == report.memory.size();
     if (is_shown) {
-      text += line(fmt::format("rank {}, {} in flight", rank, memory.measured_activations),
-                   memory.predicted.value() > 0.0 ? bytes(memory.predicted) : "-",
-                   bytes(memory.measured), error_of(memory.predicted, memory.measured));
+      text += measured_row(fmt::format("rank {}, {} in flight", rank, memory.activations.measured),
+                           memory.size);
     }
   }
   return text;
@@ -161,10 +148,10 @@ std::string memory_text(const RunReport& report) {
 std::string traffic_text(const RunReport& report) {
   std::string text = "Bytes sent per step by all ranks\n";
   for (const TrafficComparison& row : report.traffic) {
-    if (row.predicted > 0 || row.measured > 0) {
-      text += line(row.group + " " + row.collective, fmt::format("{}", row.predicted),
-                   fmt::format("{}", row.measured),
-                   row.predicted == row.measured ? "equal" : "differs");
+    const auto [predicted, measured] = row.bytes;
+    if (predicted > 0 || measured > 0) {
+      text += measured_row(row.group + " " + row.collective, std::to_string(predicted),
+                           std::to_string(measured), predicted == measured ? "equal" : "differs");
     }
   }
   return text;

@@ -33,8 +33,8 @@ std::vector<TermErrors> errors_by_term(const std::vector<NamedReport>& runs) {
       if (found == terms.end()) {
         found = terms.insert(terms.end(), {.name = term.name});
       }
-      const double error = (term.predicted - term.measured) / run.report.measured_time;
-      found->share += each * (term.measured / run.report.measured_time);
+      const double error = (term.time.predicted - term.time.measured) / run.report.measured_time;
+      found->share += each * (term.time.measured / run.report.measured_time);
       found->bias += each * error;
       found->mean_absolute += each * std::abs(error);
     }

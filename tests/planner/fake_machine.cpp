@@ -20,7 +20,7 @@ std::vector<ActionComparison> actions_on(const Scenario& machine, const Parallel
     actions.push_back({.kind = std::string(spelling_of(kind)),
                        .stage = stage,
                        .count = count,
-                       .measured = Seconds(seconds)});
+                       .time = {.measured = Seconds(seconds)}});
   };
   const std::int64_t microbatches = num_microbatches(machine.job.global_batch_size, config);
   for (int stage = 0; stage < config.pp; ++stage) {
@@ -79,8 +79,7 @@ NamedReport run_on(const Scenario& actual, const Scenario& believed, const Paral
   const RunTerms predicted = predicted_run_terms(plan, 0);
   for (int term = 0; term < kNumRunTerms; ++term) {
     report.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
-                            .predicted = predicted[RunTerm(term)],
-                            .measured = measured[RunTerm(term)]});
+                            .time = {predicted[RunTerm(term)], measured[RunTerm(term)]}});
   }
   report.actions = actions_on(machine, config);
   return {.name = name, .report = report};

@@ -21,20 +21,19 @@ int telling_stage(const Schedule& schedule) {
 
 /// Times of an iteration and its terms.
 struct Judged {
-  Seconds predicted;
-  Seconds measured;
+  Measured<Seconds> time;
   std::int64_t steps = 0;
   std::vector<TermComparison> terms;
 };
 
 /// Nothing where the prediction is near enough.
 std::optional<std::string> warning_of(const Judged& run, const std::string& report_file) {
-  const double error = run.predicted / run.measured - 1.0;
+  const double error = run.time.predicted / run.time.measured - 1.0;
   if (run.terms.empty() || std::abs(error) <= kToleratedError) {
     return std::nullopt;
   }
   const auto off = [](const TermComparison& term) {
-    return std::abs((term.predicted - term.measured).value());
+    return std::abs((term.time.predicted - term.time.measured).value());
   };
   const TermComparison& most = *std::max_element(
       run.terms.begin(), run.terms.end(),
@@ -43,8 +42,9 @@ std::optional<std::string> warning_of(const Judged& run, const std::string& repo
       "the prediction is off by {:+.0f} %: {} per iteration predicted, {} measured over {} steps; "
       "{} is off most: {} predicted, {} measured; ptdp-calibrate {} --profile profile.json refits "
       "the profile",
-      100.0 * error, duration(run.predicted), duration(run.measured), run.steps, most.name,
-      duration(most.predicted), duration(most.measured), shell_quoted(report_file));
+      100.0 * error, duration(run.time.predicted), duration(run.time.measured), run.steps,
+      most.name, duration(most.time.predicted), duration(most.time.measured),
+      shell_quoted(report_file));
 }
 
 }  // namespace
@@ -77,13 +77,11 @@ std::optional<std::string> PredictionWatch::judge() {
   const RunTerms measured = medians(terms_);
   const RunTerms predicted =
       predicted_run_terms(run_.executed, telling_stage(run_.settings.schedule));
-  Judged run{.predicted = run_.executed.predicted.iteration_time.value,
-             .measured = Seconds(median(times_)),
+  Judged run{.time = {run_.executed.predicted.iteration_time.value, Seconds(median(times_))},
              .steps = std::ssize(times_)};
   for (int term = 0; term < kNumRunTerms; ++term) {
     run.terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
-                         .predicted = predicted[RunTerm(term)],
-                         .measured = measured[RunTerm(term)]});
+                         .time = {predicted[RunTerm(term)], measured[RunTerm(term)]}});
   }
   warning_ = warning_of(run, report_file_);
   return warning_;
@@ -93,8 +91,7 @@ std::vector<std::string> PredictionWatch::warnings(const RunReport& report) cons
   const std::lock_guard lock(mutex_);
   std::optional<std::string> warning = warning_;
   if (!has_judged_ && run_.is_predicted) {
-    warning = warning_of({.predicted = report.predicted_time.value,
-                          .measured = report.measured_time,
+    warning = warning_of({.time = {report.predicted_time.value, report.measured_time},
                           .steps = report.execution.steps - report.execution.warm_up,
                           .terms = report.terms},
                          report_file_);

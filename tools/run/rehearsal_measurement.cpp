@@ -51,19 +51,13 @@ std::vector<RehearsedMemory> compare_rehearsed_memory(const MemoryBreakdown& pre
   const KeptMemory& kept = record.kept;
   const std::int64_t rest = record.rank.peak_bytes - kept.weights - kept.gradients - kept.optimizer;
   return {
-      {.category = "weights", .predicted = predicted.weights, .measured = of_count(kept.weights)},
-      {.category = "gradients",
-       .predicted = predicted.gradients,
-       .measured = of_count(kept.gradients)},
-      {.category = "optimizer",
-       .predicted = predicted.optimizer,
-       .measured = of_count(kept.optimizer)},
+      {.category = "weights", .size = {predicted.weights, of_count(kept.weights)}},
+      {.category = "gradients", .size = {predicted.gradients, of_count(kept.gradients)}},
+      {.category = "optimizer", .size = {predicted.optimizer, of_count(kept.optimizer)}},
       {.category = "the rest",
-       .predicted = predicted.activations + predicted.working_set + predicted.buffers,
-       .measured = of_count(rest)},
+       .size = {predicted.activations + predicted.working_set + predicted.buffers, of_count(rest)}},
       {.category = "peak",
-       .predicted = predicted.total() - predicted.reserve,
-       .measured = of_count(record.rank.peak_bytes)}};
+       .size = {predicted.total() - predicted.reserve, of_count(record.rank.peak_bytes)}}};
 }
 
 RehearsedTimes rehearsed_times(const TrainingSettings& settings, int rank,
@@ -110,11 +104,11 @@ RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
   const ParallelConfig& config = plan.config;
   const Schedule schedule = complete_schedule(plan);
   const ComputeTimes predicted = predicted_alone(plan);
-  RehearsedRank result{.pipeline_rank = times.rank,
-                       .rank = std::int64_t{times.rank} * config.tp * config.dp,
-                       .microbatches = settings.schedule.num_microbatches,
-                       .predicted_activations = peak_activations(schedule)[rank],
-                       .measured_activations = record.rank.peak_activations};
+  RehearsedRank result{
+      .pipeline_rank = times.rank,
+      .rank = std::int64_t{times.rank} * config.tp * config.dp,
+      .microbatches = settings.schedule.num_microbatches,
+      .activations = {peak_activations(schedule)[rank], record.rank.peak_activations}};
   std::map<PassKey, std::int64_t> counts;
   for (const Action& action : schedule.orders[rank]) {
     if (is_measured(action.kind)) {
@@ -126,21 +120,21 @@ RehearsedRank rehearsed_rank(const Plan& plan, const TrainingSettings& settings,
     const auto of_stage = static_cast<std::size_t>(stage);
     RehearsedAction action{.kind = std::string(spelling_of(kind)), .stage = stage, .count = count};
     if (kind == ActionKind::kReduceNorm) {
-      action.predicted = predicted.norm[rank];
-      action.measured = times.norm;
+      action.time.predicted = predicted.norm[rank];
+      action.time.measured = times.norm;
       action.composed = composition.times.norm;
     } else if (kind == ActionKind::kOptimizer) {
-      action.predicted = predicted.optimizer[rank];
-      action.measured = times.optimizer;
+      action.time.predicted = predicted.optimizer[rank];
+      action.time.measured = times.optimizer;
       action.composed = composition.times.optimizer[rank];
     } else if (const auto pass = duration_of(kind)) {
-      action.predicted = predicted.stages[of_stage].*pass;
-      action.measured = times.stages.at(stage).*pass;
+      action.time.predicted = predicted.stages[of_stage].*pass;
+      action.time.measured = times.stages.at(stage).*pass;
       action.collectives = composition.collectives[of_stage].*pass;
       action.composed = composition.times.stages[of_stage].*pass;
     }
-    result.predicted_compute += static_cast<double>(count) * action.predicted;
-    result.measured_compute += static_cast<double>(count) * action.measured;
+    result.compute.predicted += static_cast<double>(count) * action.time.predicted;
+    result.compute.measured += static_cast<double>(count) * action.time.measured;
     result.actions.push_back(std::move(action));
   }
   return result;

@@ -45,8 +45,7 @@ std::vector<TermComparison> compare_terms(const PreparedRun& run, const Measured
   terms.reserve(kNumRunTerms);
   for (int term = 0; term < kNumRunTerms; ++term) {
     terms.push_back({.name = std::string(kRunTermNames[static_cast<std::size_t>(term)]),
-                     .predicted = predicted[RunTerm(term)],
-                     .measured = measured.terms[RunTerm(term)]});
+                     .time = {predicted[RunTerm(term)], measured.terms[RunTerm(term)]}});
   }
   return terms;
 }
@@ -89,8 +88,8 @@ std::vector<ActionComparison> compare_actions(const PreparedRun& run, const RunR
         {.kind = std::string(spelling_of(key.first)),
          .stage = key.second,
          .count = static_cast<std::int64_t>(times.size() / (num_steps(record) - first_step)),
-         .predicted = Seconds(found == predicted.end() ? 0.0 : median_of(found->second)),
-         .measured = Seconds(median_of(times))});
+         .time = {Seconds(found == predicted.end() ? 0.0 : median_of(found->second)),
+                  Seconds(median_of(times))}});
   }
   return actions;
 }
@@ -103,16 +102,15 @@ std::vector<MemoryComparison> compare_memory(const PreparedRun& run, const RunRe
   std::vector<MemoryComparison> memory(static_cast<std::size_t>(config.pp));
   for (std::size_t rank = 0; rank < record.ranks.size(); ++rank) {
     MemoryComparison& here = memory[static_cast<std::size_t>(pipeline_rank(config, rank))];
-    here.measured =
-        std::max(here.measured, Bytes(static_cast<double>(record.ranks[rank].peak_bytes)));
-    here.measured_activations =
-        std::max(here.measured_activations, record.ranks[rank].peak_activations);
+    const RankRecord& there = record.ranks[rank];
+    here.size.measured = std::max(here.size.measured, Bytes(static_cast<double>(there.peak_bytes)));
+    here.activations.measured = std::max(here.activations.measured, there.peak_activations);
   }
   for (std::size_t rank = 0; rank < memory.size(); ++rank) {
     if (run.is_predicted) {
-      memory[rank].predicted = predicted[rank].total() - predicted[rank].reserve;
+      memory[rank].size.predicted = predicted[rank].total() - predicted[rank].reserve;
     }
-    memory[rank].predicted_activations = activations[rank];
+    memory[rank].activations.predicted = activations[rank];
   }
   return memory;
 }
@@ -151,8 +149,7 @@ std::vector<TrafficComparison> compare_traffic(const PreparedRun& run, const Run
         const bool is_more = each == predicted && sent > predicted * num_measured;
         traffic.push_back({.group = std::string(kTrafficGroups[group].name),
                            .collective = std::string(kCollectiveNames[kind]),
-                           .predicted = predicted,
-                           .measured = each + (is_more ? 1 : 0)});
+                           .bytes = {predicted, each + (is_more ? 1 : 0)}});
       }
     }
   }

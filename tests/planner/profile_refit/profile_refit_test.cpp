@@ -129,7 +129,7 @@ TEST(RefitProfile, IsNotMovedByOneRunThatWasDisturbed) {
   std::vector<NamedReport> runs =
       campaign(with_factors(host(), with(ProfileKnob::kProducts, 3.0)), host());
   for (TermComparison& term : runs[2].report.terms) {
-    term.measured = term.measured * 5.0;
+    term.time.measured = term.time.measured * 5.0;
   }
   EXPECT_NEAR(found(refit_profile(runs, "a test"), ProfileKnob::kProducts).factor, 3.0, 0.05);
 }
@@ -148,7 +148,7 @@ TEST(RefitProfile, LeavesWhatNoRunMeasuredAndSaysSo) {
 TEST(RefitProfile, StopsAtItsBoundAndSaysSo) {
   std::vector<NamedReport> runs = campaign(host(), host());
   for (NamedReport& run : runs) {
-    run.report.terms[0].measured = run.report.terms[0].measured * 1e5;
+    run.report.terms[0].time.measured = run.report.terms[0].time.measured * 1e5;
     run.report.measured_time = run.report.measured_time * 1e5;
   }
   const ProfileRefit refit = refit_profile(runs, "a test");

@@ -44,20 +44,15 @@ RehearsalReport report() {
           .ranks = {{.pipeline_rank = 1,
                      .rank = 1,
                      .microbatches = 6,
-                     .predicted_activations = 3,
-                     .measured_activations = 3,
-                     .predicted_compute = Seconds(1.0),
-                     .measured_compute = Seconds(1.1),
+                     .activations = {3, 3},
+                     .compute = {Seconds(1.0), Seconds(1.1)},
                      .actions = {{.kind = "F",
                                   .stage = 1,
                                   .count = 16,
-                                  .predicted = Seconds(0.02),
-                                  .measured = Seconds(0.025),
+                                  .time = {Seconds(0.02), Seconds(0.025)},
                                   .collectives = Seconds(0.001),
                                   .composed = Seconds(0.026)}},
-                     .memory = {{.category = "peak",
-                                 .predicted = Bytes(1e9),
-                                 .measured = Bytes(1.01e9)}}}},
+                     .memory = {{.category = "peak", .size = {Bytes(1e9), Bytes(1.01e9)}}}}},
           .sources = {1, 1, 1, 1},
           .modelled = {"messages between the 4 stages"}};
 }
@@ -140,10 +135,11 @@ TEST(RehearsalText, ListsTermsActionsAndMemoryOfEachRank) {
   made.terms.push_back({.name = "attention"});
   made.terms.push_back({.name = "bubble", .composed = Seconds(0.5)});
   RehearsedRank& rank = made.ranks.front();
-  rank.predicted_activations = 4;
-  rank.actions.push_back({.kind = "OPTIMIZER", .stage = 1, .count = 1, .measured = Seconds(0.002)});
+  rank.activations.predicted = 4;
+  rank.actions.push_back(
+      {.kind = "OPTIMIZER", .stage = 1, .count = 1, .time = {.measured = Seconds(0.002)}});
   rank.memory.insert(rank.memory.begin(),
-                     {.category = "weights", .predicted = Bytes(0.0), .measured = Bytes(5e8)});
+                     {.category = "weights", .size = {Bytes(0.0), Bytes(5e8)}});
   const std::string text = rehearsal_text(made);
   EXPECT_THAT(text, HasSubstr("Where the time goes, on rank 3 of the pipeline, which computes "
                               "longest\n"

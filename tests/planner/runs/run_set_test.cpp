@@ -43,7 +43,7 @@ std::vector<NamedReport> runs_off_by(const std::vector<double>& ratios) {
     RunReport& report = runs.back().report;
     report.plan.gpus = 2;
     report.measured_time = report.predicted_time.value * ratios[i];
-    report.terms[0].measured = report.terms[0].predicted + report.measured_time * 0.1;
+    report.terms[0].time.measured = report.terms[0].time.predicted + report.measured_time * 0.1;
   }
   return runs;
 }

@@ -276,9 +276,9 @@ TEST(PredictionWatch, WarnsByTheReportWhereItObservedNothing) {
   report.execution.steps = 5;
   report.execution.warm_up = 2;
   report.predicted_time.value = Seconds(2.0);
-  report.terms = {{.name = "matmul", .predicted = Seconds(0.5), .measured = Seconds(0.25)},
-                  {.name = "data_parallel", .predicted = Seconds(0.2), .measured = Seconds(0.7)},
-                  {.name = "bubble", .predicted = Seconds(1.3), .measured = Seconds(0.9)}};
+  report.terms = {{.name = "matmul", .time = {Seconds(0.5), Seconds(0.25)}},
+                  {.name = "data_parallel", .time = {Seconds(0.2), Seconds(0.7)}},
+                  {.name = "bubble", .time = {Seconds(1.3), Seconds(0.9)}}};
   EXPECT_THAT(watch.warnings(report),
               testing::ElementsAre(
                   "the prediction is off by +100 %: 2 s per iteration predicted, 1 s measured over "

@@ -36,8 +36,8 @@ TEST(RehearsedMemory, IsWhatWasAllocatedByCategoryAndTheRest) {
   for (const RehearsedMemory& memory : found) {
     ASSERT_TRUE(expected.contains(memory.category)) << memory.category;
     const Row& row = expected.at(memory.category);
-    EXPECT_EQ(memory.predicted, Bytes(row.predicted)) << memory.category;
-    EXPECT_EQ(memory.measured, Bytes(row.measured)) << memory.category;
+    EXPECT_EQ(memory.size.predicted, Bytes(row.predicted)) << memory.category;
+    EXPECT_EQ(memory.size.measured, Bytes(row.measured)) << memory.category;
   }
   EXPECT_EQ(found.back().category, "peak");
 }

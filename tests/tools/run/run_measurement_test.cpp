@@ -68,8 +68,8 @@ TEST(RunReport, IsOfTheStepsBehindTheWarmUpAndOfAllRanks) {
   EXPECT_THAT(report.gradient_norms, ElementsAre(52.0, 53.0, 55.5));
   EXPECT_EQ(report.skipped_steps, 1);
   ASSERT_EQ(report.memory.size(), 1U);
-  EXPECT_EQ(report.memory[0].measured, Bytes(5'000));
-  EXPECT_EQ(report.memory[0].measured_activations, 2);
+  EXPECT_EQ(report.memory[0].size.measured, Bytes(5'000));
+  EXPECT_EQ(report.memory[0].activations.measured, 2);
   EXPECT_EQ(report.execution.ranks, 2);
   EXPECT_EQ(report.execution.steps, 3);
   EXPECT_EQ(report.execution.requested_steps, 5);
@@ -106,8 +106,8 @@ TEST(RunReport, ShowsBytesOfAStepAndASurplusOfOne) {
     const RunReport report = make_report(run, request_of(3, 1), record);
     for (const TrafficComparison& traffic : report.traffic) {
       if (traffic.group == "data" && traffic.collective == "all-reduce") {
-        EXPECT_EQ(traffic.predicted, expected);
-        return traffic.measured;
+        EXPECT_EQ(traffic.bytes.predicted, expected);
+        return traffic.bytes.measured;
       }
     }
     return std::int64_t{-1};
