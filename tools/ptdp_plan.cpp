@@ -10,9 +10,11 @@
 #include "cost_model/text/near_miss.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/explanation_report.h"
+#include "planner/answer/plan_list.h"
 #include "planner/answer/planning.h"
 #include "planner/answer/strategies.h"
 #include "planner/answer/summary.h"
+#include "planner/answer_format.h"
 #include "tools/plan/list_profiles.h"
 #include "tools/plan/partition_command.h"
 #include "tools/plan/plan_request.h"
@@ -61,13 +63,13 @@ po::options_description flag_descriptions() {
          "recipe), fp8-delayed, fp8-current, fp8-block, fp8-mx (default: the stack's)");
   option("overlap", text(), kOverlapHelp);
   option("memory-headroom", text(), "device memory to leave free: 0.08 or 8% (default: 0)");
-  option("objective", text(), "time, cost (default: time)");
+  option("objective", text(), choices_help<Objective>(kObjectiveNames).c_str());
   option("tokens", text(), "tokens to train on: 450B");
   option("price", text(), "price of a GPU-hour");
   option("top", text(), "plans to show (default: 5)");
   option("threads", text(), "threads to search with; never changes the result (default: 1)");
   add_time_limit(flags);
-  option("format", text(), "table, json, csv (default: table)");
+  option("format", text(), choices_help<AnswerFormat>(kPlanFormats).c_str());
   option("output,o", text(), "write the best plan to this file");
   option("calibration", text(),
          "none, shipped, or a file or directory of ptdp-calibrate (default: shipped)");
@@ -93,21 +95,11 @@ std::string joined_words(const CommandLine& line) {
 
 int run_list(const CommandLine& line) {
   line.allow_only({"format"});
-  static const std::vector<std::string> kinds = {"models", "clusters", "stacks"};
   if (line.words().size() != 2) {
     throw Error("list: expected one of models, clusters, stacks, got " + joined_words(line));
   }
-  const bool as_json = line.choice("format", {"table", "json"}).value_or(0) == 1;
-  switch (find_choice(line.words()[1], kinds, "list")) {
-    case 0:
-      print(as_json ? models_json() : models_table());
-      break;
-    case 1:
-      print(as_json ? clusters_json() : clusters_table());
-      break;
-    default:
-      print(as_json ? stacks_json() : stacks_table());
-  }
+  const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
+  print(profile_list(choose<ProfileKind>(line.words()[1], kListedKinds, "list"), format));
   return 0;
 }
 
@@ -116,12 +108,12 @@ int run_show(const CommandLine& line) {
   if (line.words().size() != 2) {
     throw Error("show: expected the file of one plan, got " + joined_words(line));
   }
-  const auto format = line.choice("format", {"table", "json"}).value_or(0);
-  if (format == 1) {
+  const auto format = line.choice_or_first<AnswerFormat>("format", kTableFormats);
+  if (format == AnswerFormat::kJson) {
     line.allow_only({"format"});
   }
   const Plan plan = read_plan(line.words()[1]);
-  std::string text = format == 1 ? to_json(plan) : summarize(plan, read_budget(line));
+  const std::string text = in_format(format, plan, read_budget(line));
   const Seconds now = predict({plan.scenario, plan.config}, Calibration{}).iteration_time.value *
                       plan.predicted.calibration_factor;
   const Seconds then = plan.predicted.iteration_time.value;
@@ -141,13 +133,11 @@ CalibrationSource read_calibration(const CommandLine& line) {
 }
 
 int run_explain(const PlanRequest& request, const SearchOptions& options, const std::string& text,
-                const CalibrationFit& calibration, bool as_json) {
+                const CalibrationFit& calibration, AnswerFormat format) {
   check(request.scenario);
   const Pins partial = parse_partial_config(text, "--explain");
   const Explanation explanation = explain(request.scenario, options, partial);
-  print(as_json ? to_json(explanation, request.scenario, calibration)
-                : summarize(explanation, request.scenario, calibration) +
-                      unproven_remark(explanation.all, options, calibration.factor));
+  print(in_format(format, explanation, request.scenario, calibration, options));
   const int stopped = SearchWatch::status();
   return stopped != 0 || !explanation.matching.best.empty()
              ? stopped
@@ -181,10 +171,8 @@ int tell_unfound(const SearchResult& search) {
 }
 
 int run_comparison(const StrategyComparison& comparison,
-                   const std::vector<std::string>& assumptions, std::size_t format) {
-  print(format == 1   ? to_json(comparison)
-        : format == 2 ? to_csv(comparison)
-                      : summarize(comparison, assumptions));
+                   const std::vector<std::string>& assumptions, AnswerFormat format) {
+  print(in_format(format, comparison, assumptions));
   if (comparison.best() == nullptr) {
     for (const StrategyResult& result : comparison.results) {
       if (const int status = tell_unfound(result.search)) {
@@ -218,7 +206,7 @@ int run_search(const CommandLine& line) {
   SearchOptions options = read_options(line, request.gpus);
   const RunBudget budget = read_budget(line);
   const CalibrationSource calibration = read_calibration(line);
-  const auto format = line.choice("format", {"table", "json", "csv"}).value_or(0);
+  const auto format = line.choice_or_first<AnswerFormat>("format", kPlanFormats);
   const auto output = line.text("output");
   if (output.has_value() && (output->empty() || *output == "-")) {
     throw Error("--output: expected the name of a file, got " + in_quotes(*output) +
@@ -232,11 +220,11 @@ int run_search(const CommandLine& line) {
     if (line.has("compare-strategies")) {
       throw Error("--compare-strategies: not used by --explain");
     }
-    if (format == 2) {
+    if (format == AnswerFormat::kCsv) {
       throw Error("--format: expected table or json for --explain, got csv");
     }
     return run_explain(request, options, *explained,
-                       calibration.fit(request.scenario, options.gpus), format == 1);
+                       calibration.fit(request.scenario, options.gpus), format);
   }
   if (line.has("compare-strategies")) {
     refuse_flags_of_plans(line, "--compare-strategies");
@@ -247,30 +235,22 @@ int run_search(const CommandLine& line) {
   const PlanningResult result = plan_training(request.scenario, options, calibration);
   watch.clear();
   if (result.plans.empty()) {
-    if (format == 1) {
+    if (format == AnswerFormat::kJson) {
       print(to_json(result, budget));
     }
     if (const int status = tell_unfound(result.search)) {
       return status;
     }
-    std::string reasons = summarize_failure(result);
-    reasons.pop_back();  // run_command ends the line
-    throw Error(reasons, ExitStatus::kNothingFits);
+    throw Error(summarize_failure(result), ExitStatus::kNothingFits);
   }
   if (output.has_value()) {
     write_plan(*output, result.plans.front());
   }
-  if (format == 1) {
-    print(to_json(result, budget));
-  } else if (format == 2) {
-    print(to_csv(result, budget));
-  } else {
-    const std::string next =
-        output.has_value()
-            ? "ptdp-plan show " + *output
-            : "ptdp-plan " + line.quoted_arguments_without("threads") + " -o plan.json";
-    print(summarize(result, budget, request.assumptions, next));
-  }
+  const std::string next =
+      output.has_value()
+          ? "ptdp-plan show " + *output
+          : "ptdp-plan " + line.quoted_arguments_without("threads") + " -o plan.json";
+  print(in_format(format, result, budget, request.assumptions, next));
   return SearchWatch::status();
 }
 

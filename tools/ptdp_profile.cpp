@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "cost_model/text/shown_text.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
+#include "planner/answer_format.h"
 #include "runtime/profiling/machine_profile.h"
 #include "runtime/profiling/processor.h"
 #include "tools/shared/command_line.h"
@@ -87,9 +89,10 @@ po::options_description flag_descriptions() {
   return flags;
 }
 
-const std::vector<std::string> kTypes = {"f32", "bf16", "f64", "fp16"};
-constexpr std::array kPrecisions = {Precision::kFp32, Precision::kBf16, Precision::kFp64,
-                                    Precision::kFp16};
+constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp32, "f32"},
+                               NamedValue<Precision>{Precision::kBf16, "bf16"},
+                               NamedValue<Precision>{Precision::kFp64, "f64"},
+                               NamedValue<Precision>{Precision::kFp16, "fp16"}};
 
 void tell(const std::string& line) {
   const std::string text = shown_text(std::string(kProgram) + ": " + line + "\n");
@@ -181,7 +184,7 @@ void set_gpu(ProfileOptions& options, const CommandLine& line) {
 
 ProfileOptions parse_options(const CommandLine& line) {
   ProfileOptions options;
-  const bool is_gpu = line.choice("device", {"cpu", "cuda"}).value_or(0) == 1;
+  const bool is_gpu = line.choice_or_first<DeviceKind>("device", kDeviceNames) == DeviceKind::kCuda;
   if (line.has("quick") && line.has("seconds")) {
     throw Error("--quick: expected without --seconds");
   }
@@ -192,10 +195,7 @@ ProfileOptions parse_options(const CommandLine& line) {
     options.precisions = {Precision::kBf16, Precision::kFp16};
   }
   if (line.has("types")) {
-    options.precisions.clear();
-    for (const std::size_t type : line.choices("types", kTypes)) {
-      options.precisions.push_back(kPrecisions.at(type));
-    }
+    options.precisions = line.choices<Precision>("types", kTypes);
   }
   (is_gpu ? set_gpu : set_host)(options, line);
   for (const Precision precision : options.precisions) {
@@ -267,7 +267,8 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   line.allow_words(0);
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
+  const bool is_json =
+      line.choice_or_first<AnswerFormat>("format", kReportFormats) == AnswerFormat::kJson;
   const auto output = line.text("output");
   if (!output && !is_json) {
     throw Error("--output is missing (--help shows all flags)");

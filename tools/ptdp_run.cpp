@@ -16,6 +16,7 @@
 #include "cost_model/text/files.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/product.h"
+#include "planner/answer_format.h"
 #include "runtime/transport/nccl/nccl_world.h"
 #include "tools/run/crash_report.h"
 #include "tools/run/launched_command.h"
@@ -186,7 +187,7 @@ void prepare_steps(const CommandLine& line, const JobProcess* process, Job& job)
 /// Reads and checks everything; throws Error for what cannot be run.
 void prepare(const CommandLine& line, const JobProcess* process, Job& job) {
   check_mode(line);
-  static_cast<void>(line.choice("format", {"text", "json"}));
+  static_cast<void>(line.choice<AnswerFormat>("format", kReportFormats));
   RunRequest& request = job.request;
   request = parse_request(line);
   if (process != nullptr) {
@@ -228,8 +229,8 @@ void report_run(const CommandLine& line, const Job& job, const RunRecord& record
                 const PredictionWatch& watch) {
   RunReport report = make_report(*job.prepared, job.request, record);
   report.warnings = watch.warnings(report);
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
-  attempt_all({[&] { print(is_json ? to_json(report) : run_text(report)); },
+  const auto format = line.choice_or_first<AnswerFormat>("format", kReportFormats);
+  attempt_all({[&] { print(in_format(format, report)); },
                [&] {
                  if (const auto path = line.text("trace")) {
                    write_trace_file(*path, *job.prepared, record, report.execution.warm_up);

@@ -15,6 +15,7 @@
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/near_miss.h"
+#include "planner/answer_format.h"
 #include "tools/shared/command_line.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/sim/simulate_plan.h"
@@ -59,11 +60,6 @@ constexpr std::int64_t kMostRanks = 65536;
 constexpr std::int64_t kMostStagesPerRank = 1024;
 constexpr std::int64_t kMostMicrobatches = 1 << 20;
 constexpr double kMostDuration = 1e12;
-
-enum class Format { kText, kJson, kCsv };
-constexpr std::array kFormatNames = {NamedValue<Format>{Format::kText, "text"},
-                                     NamedValue<Format>{Format::kJson, "json"},
-                                     NamedValue<Format>{Format::kCsv, "csv"}};
 
 po::options_description flag_descriptions() {
   po::options_description flags("flags");
@@ -122,10 +118,10 @@ StageDurations parse_durations(const std::string& text) {
 }
 
 /// Throws Error where the actions of the schedule, and what becomes of them, would not fit.
-void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, Format format) {
+void check_memory(const ScheduleShape& shape, const ScheduleTraits& schedule, AnswerFormat format) {
   const double actions = 3.0 * shape.pp * shape.vpp * shape.num_microbatches;  // F, I, W at most
   const double bytes_per_action =
-      sizeof(Action) + sizeof(double) + (format == Format::kText ? 0.0 : 48.0);
+      sizeof(Action) + sizeof(double) + (format == AnswerFormat::kText ? 0.0 : 48.0);
   const bool is_searched = schedule.is_searched;  // beside others, with their times
   const double needed = actions * bytes_per_action * (is_searched ? 2.0 : 1.0);
   if (const double limit = memory_limit().value(); needed > limit) {
@@ -163,14 +159,13 @@ ScheduleShape parse_shape(const CommandLine& line, const std::optional<StageDura
           .memory_limit = size("memory-limit", kMostMicrobatches)};
 }
 
-MadeSchedule make_schedule(const CommandLine& line, Format format,
+MadeSchedule make_schedule(const CommandLine& line, AnswerFormat format,
                            const std::optional<StageDurations>& each) {
-  const std::vector<std::string> names = schedule_names();
-  const std::string& name = names[required(line.choice("schedule", names), "schedule")];
+  const ScheduleTraits& schedule =
+      *required(line.choice<const ScheduleTraits*>("schedule", named_schedules()), "schedule");
   const ScheduleShape shape = parse_shape(line, each);
-  const ScheduleTraits& schedule = *find_schedule(name);
   if (const auto conflict = schedule.find_conflict(shape)) {
-    throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, name,
+    throw Error(fmt::format("--{}: --schedule {} expects {}, got {}", conflict->size, schedule.name,
                             conflict->expected, conflict->found));
   }
   check_memory(shape, schedule, format);
@@ -298,7 +293,7 @@ int compare_all(const CommandLine& line, bool is_json, const StageDurations& eac
       text += fmt::format("{:<14}  {}\n", schedule.name, why);
       continue;
     }
-    check_memory(shape, schedule, Format::kText);
+    check_memory(shape, schedule, AnswerFormat::kText);
     const SimulatedTimes times = simulate(schedule.generate(shape), {&each, 1});
     const std::vector<double> idle = idle_in_span(times);
     const std::vector<int> held = peaks(times);
@@ -340,8 +335,7 @@ int answer(const CommandLine& line) {
     return simulate_plan_file(line);
   }
   line.allow_only(kScheduleFlags);
-  const auto choice = line.choice("format", names_of(NamedValues<Format>(kFormatNames)));
-  const Format format = choice ? kFormatNames.at(*choice).value : Format::kText;
+  const auto format = line.choice_or_first<AnswerFormat>("format", kOrderFormats);
   const bool has_orders = line.has("orders");
   const auto durations = line.text("durations");
   if (!has_orders && !durations) {
@@ -350,12 +344,12 @@ int answer(const CommandLine& line) {
     }
     throw Error("--orders, --durations: expected one of them or both");
   }
-  if (format == Format::kCsv && (durations || !has_orders)) {
+  if (format == AnswerFormat::kCsv && (durations || !has_orders)) {
     throw Error("--format csv: expected --orders alone");
   }
   const auto each = durations ? std::optional(parse_durations(*durations)) : std::nullopt;
   if (asks_for_all(line)) {
-    return compare_all(line, format == Format::kJson, *each);
+    return compare_all(line, format == AnswerFormat::kJson, *each);
   }
   const MadeSchedule made =
       line.words().empty() ? make_schedule(line, format, each) : read_schedule(line);
@@ -365,15 +359,14 @@ int answer(const CommandLine& line) {
     times = simulate(compute_alone(schedule), {&*each, 1});
   }
   switch (format) {
-    case Format::kText:
-      print_text(made, has_orders, times);
-      break;
-    case Format::kJson:
+    case AnswerFormat::kJson:
       print_json(made, has_orders, times);
       break;
-    case Format::kCsv:
+    case AnswerFormat::kCsv:
       print(to_csv(schedule));
       break;
+    default:
+      print_text(made, has_orders, times);
   }
   return 0;
 }

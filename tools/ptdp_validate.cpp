@@ -12,6 +12,7 @@
 #include "planner/accuracy/error_page.h"
 #include "planner/accuracy/partial_runs.h"
 #include "planner/accuracy/validation_report.h"
+#include "planner/answer_format.h"
 #include "planner/runs/run_report.h"
 #include "planner/runs/run_set.h"
 #include "tools/shared/command_line.h"
@@ -114,47 +115,20 @@ MeasuredRuns select_groups(MeasuredRuns runs, const std::vector<std::string>& gr
   return runs;
 }
 
-enum class Format { kTable, kJson, kMarkdown };
-constexpr std::array kFormatNames = {NamedValue<Format>{Format::kTable, "table"},
-                                     NamedValue<Format>{Format::kJson, "json"},
-                                     NamedValue<Format>{Format::kMarkdown, "markdown"}};
-
-/// The value of a flag that takes a name, or `otherwise`.
-template <class Value>
-Value read_choice(const CommandLine& line, const std::string& flag, NamedValues<Value> names,
-                  Value otherwise) {
-  const auto choice = line.choice(flag, names_of(names));
-  return choice.has_value() ? names[*choice].value : otherwise;
-}
-
-Format read_format(const CommandLine& line) {
-  const Format format =
-      read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
+AnswerFormat read_format(const CommandLine& line) {
+  const auto format = line.choice_or_first<AnswerFormat>("format", kValidationFormats);
   for (const char* flag : {"calibration", "ranking"}) {
-    if (format == Format::kMarkdown && line.has(flag)) {
+    if (format == AnswerFormat::kMarkdown && line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used by --format markdown, which has them all");
     }
   }
   return format;
 }
 
-std::string text_of(const ValidationReport& report, const CostedRuns& runs, Format format) {
-  switch (format) {
-    case Format::kTable:
-      return to_table(report);
-    case Format::kJson:
-      return to_json(report);
-    case Format::kMarkdown:
-      return error_page(runs, read_notes());
-  }
-  return "";
-}
-
 /// The format of runs of ptdp-run.
-Format read_run_format(const CommandLine& line) {
-  const Format format =
-      read_choice(line, "format", NamedValues<Format>(kFormatNames), Format::kTable);
-  if (format == Format::kMarkdown) {
+AnswerFormat read_run_format(const CommandLine& line) {
+  const auto format = line.choice_or_first<AnswerFormat>("format", kValidationFormats);
+  if (format == AnswerFormat::kMarkdown) {
     throw Error("--format: expected table or json for a run, got markdown");
   }
   return format;
@@ -163,14 +137,14 @@ Format read_run_format(const CommandLine& line) {
 /// Several of them: how far off, and whether plans are in their measured order.
 int validate_runs(const CommandLine& line) {
   line.allow_only({"format", "max-error", "max-mape"});
-  const Format format = read_run_format(line);
+  const AnswerFormat format = read_run_format(line);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
   std::vector<NamedReport> runs;
   for (const std::string& file : line.words()) {
     runs.push_back({.name = file, .report = read_run(file)});
   }
   const RunSet set = compare_runs(runs);
-  print(format == Format::kJson ? to_json(set) : to_table(set));
+  print(in_format(format, set));
   if (set.runs.empty()) {
     throw Error("of no run anything was predicted: " + set.not_predicted.front());
   }
@@ -181,10 +155,10 @@ int validate_runs(const CommandLine& line) {
 /// What a run of ptdp-run measured, beside what was predicted.
 int validate_run(const CommandLine& line) {
   line.allow_only({"format", "max-error"});
-  const Format format = read_run_format(line);
+  const AnswerFormat format = read_run_format(line);
   const std::string& file = line.words().front();
   const RunReport report = read_run(file);
-  print(format == Format::kJson ? to_json(report) : run_text(report));
+  print(in_format(format, report));
   const auto tolerated = line.number("max-error", 0.0, 1e6);
   const double predicted = report.predicted_time.value.value();
   if (tolerated && predicted == 0.0) {
@@ -213,10 +187,8 @@ int run(int argc, const char* const* argv) {
   if (!line.words().empty()) {
     return line.words().size() == 1 ? validate_run(line) : validate_runs(line);
   }
-  const Format format = read_format(line);
-  const CalibrationKind kind =
-      read_choice(line, "calibration", NamedValues<CalibrationKind>(kCalibrationKindNames),
-                  CalibrationKind::kNone);
+  const AnswerFormat format = read_format(line);
+  const auto kind = line.choice_or_first<CalibrationKind>("calibration", kCalibrationKindNames);
   const std::vector<Tolerance> tolerances = read_tolerances(line);
   const std::vector<std::string> files = line.texts("runs");
   const MeasuredRuns runs =
@@ -231,7 +203,7 @@ int run(int argc, const char* const* argv) {
   if (line.has("ranking")) {
     report.ranking = rank_rows(report);
   }
-  print(text_of(report, costed, format));
+  print(in_format(format, report, costed));
   if (report.rows.empty() && report.partial.empty()) {
     throw Error(
         fmt::format("{}: no run could be costed: {}", named(files), first_skipped(report.skipped)));

@@ -79,8 +79,7 @@ void parse_pin(std::string_view text, const FieldTraits& traits, const std::stri
 
 void parse_pin(std::string_view text, const FieldTraits& /*traits*/, const std::string& place,
                std::optional<bool>& pin) {
-  static const std::vector<std::string> off_and_on = {"off", "on"};
-  pin = find_choice(text, off_and_on, place) == 1;
+  pin = choose<bool>(text, kOffAndOn, place);
 }
 
 void parse_pin(std::string_view text, const FieldTraits& /*traits*/, const std::string& place,

@@ -366,7 +366,7 @@ void parse_pin(std::string_view text, const FieldTraits& traits, const std::stri
 template <class Choice>
 void parse_pin(std::string_view text, const FieldTraits& /*traits*/, const std::string& place,
                std::optional<Choice>& pin) {
-  pin = kSpellings<Choice>[find_choice(text, names_of(kSpellings<Choice>), place)].value;
+  pin = choose(text, kSpellings<Choice>, place);
 }
 template <class Choice>
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,

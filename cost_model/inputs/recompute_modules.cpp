@@ -27,12 +27,11 @@ std::string to_string(RecomputeModules modules) {
 }
 
 RecomputeModules parse_recompute_modules(std::string_view text, const std::string& place) {
-  const NamedValues<RecomputeModule> names(kRecomputeModuleNames);
   RecomputeModules modules;
   while (true) {
     const std::size_t end = text.find_first_of("+, ");
     const std::string_view word = text.substr(0, end);
-    const RecomputeModule module = names[find_choice(word, names_of(names), place)].value;
+    const RecomputeModule module = choose<RecomputeModule>(word, kRecomputeModuleNames, place);
     if (modules.has(module)) {
       throw Error(place + ": " + std::string(word) + " is given twice");
     }

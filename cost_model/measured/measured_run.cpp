@@ -92,7 +92,7 @@ std::optional<Value> read_choice(const RunFields& row, std::string_view column,
   if (row.text(column) == "?" || !row.is_given(column)) {
     return std::nullopt;
   }
-  return values[find_choice(row.text(column), names_of(values), row.place_of(column))].value;
+  return choose(row.text(column), values, row.place_of(column));
 }
 
 Recompute read_recompute(const std::string& text) {

@@ -1,6 +1,7 @@
 // The spelling of enumerators in files, flags and output: one table per enum.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ struct NamedValue {
 
 template <class Value>
 using NamedValues = std::span<const NamedValue<Value>>;
+
+inline constexpr std::array kOffAndOn = {NamedValue<bool>{false, "off"},
+                                         NamedValue<bool>{true, "on"}};
 
 /// The spelling of `value`; the table must hold it.
 template <class Value>

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "cost_model/text/named_values.h"
+
 namespace ptdp {
 
 /// Edits (insert, delete, replace one character; letters compare without case) between two names.
@@ -24,5 +26,11 @@ namespace ptdp {
 /// there.
 [[nodiscard]] std::size_t find_choice(std::string_view found, std::span<const std::string> choices,
                                       const std::string& place);
+/// The value that `found` names in `table`. Throws Error at `place`, with all names, for no name.
+template <class Value>
+[[nodiscard]] Value choose(std::string_view found, NamedValues<Value> table,
+                           const std::string& place) {
+  return table[find_choice(found, names_of(table), place)].value;
+}
 
 }  // namespace ptdp

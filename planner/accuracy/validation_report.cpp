@@ -4,6 +4,7 @@
 
 #include "cost_model/measured/contradictions.h"
 #include "cost_model/measured/quantile.h"
+#include "planner/accuracy/error_page.h"
 #include "planner/accuracy/partial_report.h"
 
 namespace ptdp {
@@ -106,6 +107,17 @@ std::vector<RankedSet> rank_rows(const ValidationReport& report) {
     contradicted.push_back(row.is_contradicted);
   }
   return rank_by_job(calibrated, contradicted);
+}
+
+std::string in_format(AnswerFormat format, const ValidationReport& report, const CostedRuns& runs) {
+  switch (format) {
+    case AnswerFormat::kJson:
+      return to_json(report);
+    case AnswerFormat::kMarkdown:
+      return error_page(runs, read_notes());
+    default:
+      return to_table(report);
+  }
 }
 
 }  // namespace ptdp

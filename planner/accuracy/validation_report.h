@@ -9,6 +9,7 @@
 #include "planner/accuracy/memory_validation.h"
 #include "planner/accuracy/ranking.h"
 #include "planner/accuracy/run_calibration.h"
+#include "planner/answer_format.h"
 #include "planner/plan/prediction.h"
 
 namespace ptdp {
@@ -94,5 +95,8 @@ struct ValidationReport {
 [[nodiscard]] std::string to_table(const ValidationReport& report);
 /// `ptdp.validation/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const ValidationReport& report);
+/// The report of `runs` in a format.
+[[nodiscard]] std::string in_format(AnswerFormat format, const ValidationReport& report,
+                                    const CostedRuns& runs);
 
 }  // namespace ptdp

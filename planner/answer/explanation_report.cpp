@@ -94,4 +94,12 @@ std::string to_json(const Explanation& explanation, const Scenario& scenario,
   return json.dump();
 }
 
+std::string in_format(AnswerFormat format, const Explanation& explanation, const Scenario& scenario,
+                      const CalibrationFit& calibration, const SearchOptions& options) {
+  return format == AnswerFormat::kJson
+             ? to_json(explanation, scenario, calibration)
+             : summarize(explanation, scenario, calibration) +
+                   unproven_remark(explanation.all, options, calibration.factor);
+}
+
 }  // namespace ptdp

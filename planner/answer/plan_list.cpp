@@ -15,8 +15,6 @@ namespace {
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr std::int64_t kMostPlans = 10'000;
 constexpr std::size_t kLargestList = std::size_t{64} * 1024 * 1024;
-constexpr std::array kObjectiveNames = {NamedValue<Objective>{Objective::kTime, "time"},
-                                        NamedValue<Objective>{Objective::kCost, "cost"}};
 
 /// Describes what was pinned of a field, by the type of its pin, which is const where it is
 /// written.

@@ -1,16 +1,21 @@
 // The plans of a search, and what it takes to search again: `ptdp.plans/1` read back.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cost_model/text/described.h"
+#include "cost_model/text/named_values.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
 namespace ptdp {
+
+inline constexpr std::array kObjectiveNames = {NamedValue<Objective>{Objective::kTime, "time"},
+                                               NamedValue<Objective>{Objective::kCost, "cost"}};
 
 struct PlanList {
   Scenario scenario;

@@ -8,6 +8,7 @@
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
 #include "planner/answer/plan_list.h"
+#include "planner/answer/summary.h"
 #include "planner/formatting.h"
 #include "planner/search/derived_search.h"
 
@@ -169,7 +170,7 @@ ObjectWriter inputs_json(const Scenario& scenario, const SearchOptions& options)
   inputs.name("cluster", scenario.cluster.name);
   inputs.name("gpu", scenario.cluster.gpu.name);
   inputs.name("stack", scenario.stack.name);
-  inputs.name("objective", options.objective == Objective::kTime ? "time" : "cost");
+  inputs.choice("objective", options.objective, NamedValues<Objective>(kObjectiveNames));
   inputs.number("memory_headroom", options.memory_headroom);
   return inputs;
 }
@@ -296,6 +297,18 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
              columns);
   add("proven", [&](const Plan&) { return result.search.is_proven ? "1" : "0"; });
   return csv_text(columns, result.plans);
+}
+
+std::string in_format(AnswerFormat format, const PlanningResult& result, const RunBudget& budget,
+                      const std::vector<std::string>& assumptions, const std::string& next) {
+  switch (format) {
+    case AnswerFormat::kJson:
+      return to_json(result, budget);
+    case AnswerFormat::kCsv:
+      return to_csv(result, budget);
+    default:
+      return summarize(result, budget, assumptions, next);
+  }
 }
 
 }  // namespace ptdp

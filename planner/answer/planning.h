@@ -9,6 +9,7 @@
 #include "cost_model/measured/measured_run.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/calibration_file.h"
+#include "planner/answer_format.h"
 #include "planner/explain/rules_of_thumb.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
@@ -63,5 +64,11 @@ inline constexpr const char* kPlansSchema = "ptdp.plans/1";
 /// One line of comma-separated values per plan, with a header; training_s, gpu_hours and cost are
 /// empty without a budget.
 [[nodiscard]] std::string to_csv(const PlanningResult& result, const RunBudget& budget = {});
+
+/// The answer in a format. For people it ends in what was assumed and the command to type next.
+[[nodiscard]] std::string in_format(AnswerFormat format, const PlanningResult& result,
+                                    const RunBudget& budget,
+                                    const std::vector<std::string>& assumptions,
+                                    const std::string& next);
 
 }  // namespace ptdp

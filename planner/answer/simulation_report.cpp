@@ -343,4 +343,16 @@ std::string comparison_json(const Plan& plan, std::span<const ScheduleComparison
   return json.dump();
 }
 
+std::string in_format(AnswerFormat format, const Plan& plan, const SimulationContext& context,
+                      const PlanSimulation& simulation, const DrawingWindow& window) {
+  return format == AnswerFormat::kJson ? simulation_json(plan, context, simulation)
+                                       : simulation_text(plan, context, simulation, window);
+}
+
+std::string in_format(AnswerFormat format, const Plan& plan,
+                      std::span<const ScheduleComparison> schedules) {
+  return format == AnswerFormat::kJson ? comparison_json(plan, schedules)
+                                       : comparison_text(plan, schedules);
+}
+
 }  // namespace ptdp

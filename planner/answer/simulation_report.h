@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cost_model/simulation/views/drawing.h"
+#include "planner/answer_format.h"
 #include "planner/plan/plan_simulation.h"
 
 namespace ptdp {
@@ -32,5 +33,12 @@ struct SimulationContext {
                                           std::span<const ScheduleComparison> schedules);
 [[nodiscard]] std::string comparison_json(const Plan& plan,
                                           std::span<const ScheduleComparison> schedules);
+
+/// The simulated step, or the schedules, in a format.
+[[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan,
+                                    const SimulationContext& context,
+                                    const PlanSimulation& simulation, const DrawingWindow& window);
+[[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan,
+                                    std::span<const ScheduleComparison> schedules);
 
 }  // namespace ptdp

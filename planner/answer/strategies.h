@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/accuracy/calibration_file.h"
+#include "planner/answer_format.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
@@ -72,5 +73,8 @@ struct StrategyComparison {
                                     const std::vector<std::string>& assumptions);
 [[nodiscard]] std::string to_json(const StrategyComparison& comparison);
 [[nodiscard]] std::string to_csv(const StrategyComparison& comparison);
+/// The comparison in a format; `assumptions` are for people.
+[[nodiscard]] std::string in_format(AnswerFormat format, const StrategyComparison& comparison,
+                                    const std::vector<std::string>& assumptions);
 
 }  // namespace ptdp

@@ -161,4 +161,16 @@ std::string to_csv(const StrategyComparison& comparison) {
       comparison.results);
 }
 
+std::string in_format(AnswerFormat format, const StrategyComparison& comparison,
+                      const std::vector<std::string>& assumptions) {
+  switch (format) {
+    case AnswerFormat::kJson:
+      return to_json(comparison);
+    case AnswerFormat::kCsv:
+      return to_csv(comparison);
+    default:
+      return summarize(comparison, assumptions);
+  }
+}
+
 }  // namespace ptdp

@@ -334,4 +334,8 @@ std::string summarize_failure(const PlanningResult& result) {
   return text;
 }
 
+std::string in_format(AnswerFormat format, const Plan& plan, const RunBudget& budget) {
+  return format == AnswerFormat::kJson ? to_json(plan) : summarize(plan, budget);
+}
+
 }  // namespace ptdp

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/answer/planning.h"
+#include "planner/answer_format.h"
 #include "planner/explain/explain.h"
 #include "planner/plan/plan.h"
 
@@ -20,6 +21,8 @@ namespace ptdp {
 
 /// One plan without the search around it.
 [[nodiscard]] std::string summarize(const Plan& plan, const RunBudget& budget);
+/// The plan in a format; `budget` is for people.
+[[nodiscard]] std::string in_format(AnswerFormat format, const Plan& plan, const RunBudget& budget);
 
 /// Why nothing fits: the tally with the nearest feasible values, and how many GPUs would do.
 [[nodiscard]] std::string summarize_failure(const PlanningResult& result);

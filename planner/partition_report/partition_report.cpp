@@ -116,7 +116,7 @@ std::string to_json(const PipelinePartition& partition) {
   json.text("name", partition.name);
   json.count("pp", request.pp);
   json.count("vpp", request.vpp);
-  json.text("placement", request.placement == StagePlacement::kV ? "v" : "looped");
+  json.choice("placement", request.placement, NamedValues<StagePlacement>(kPlacementNames));
   if (request.memory) {
     json.quantity("memory_GiB", *request.memory, kGibi);
   }
@@ -175,6 +175,17 @@ std::string to_csv(const PipelinePartition& partition) {
           return partition.has_memory ? number(rank_of(stage).memory.value() / kGibi) : "";
         }}},
       partition.stages);
+}
+
+std::string in_format(AnswerFormat format, const PipelinePartition& partition) {
+  switch (format) {
+    case AnswerFormat::kJson:
+      return to_json(partition);
+    case AnswerFormat::kCsv:
+      return to_csv(partition);
+    default:
+      return summarize(partition);
+  }
 }
 
 }  // namespace ptdp

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/answer/plan_list.h"
+#include "planner/answer_format.h"
 #include "planner/profile_refit/profile_refit.h"
 
 namespace ptdp {
@@ -81,5 +82,6 @@ struct ChangedTerm {
 [[nodiscard]] std::string to_table(const Tuning& tuning);
 /// `ptdp.tuning/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const Tuning& tuning);
+[[nodiscard]] std::string in_format(AnswerFormat format, const Tuning& tuning);
 
 }  // namespace ptdp

@@ -178,4 +178,8 @@ std::string to_json(const Tuning& tuning) {
   return json.dump();
 }
 
+std::string in_format(AnswerFormat format, const Tuning& tuning) {
+  return format == AnswerFormat::kJson ? to_json(tuning) : to_table(tuning);
+}
+
 }  // namespace ptdp

@@ -117,4 +117,8 @@ RehearsalReport parse_rehearsal(std::string_view text, const std::string& place)
   return report;
 }
 
+std::string in_format(AnswerFormat format, const RehearsalReport& report) {
+  return format == AnswerFormat::kJson ? to_json(report) : rehearsal_text(report);
+}
+
 }  // namespace ptdp

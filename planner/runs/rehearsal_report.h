@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/answer_format.h"
 #include "planner/plan/plan.h"
 #include "planner/runs/measured.h"
 #include "planner/runs/rehearsal_composition.h"
@@ -102,5 +103,6 @@ struct RehearsalReport {
 /// For people: predicted, composed and difference of the iteration and its terms; of every
 /// rehearsed rank its actions and its memory.
 [[nodiscard]] std::string rehearsal_text(const RehearsalReport& report);
+[[nodiscard]] std::string in_format(AnswerFormat format, const RehearsalReport& report);
 
 }  // namespace ptdp

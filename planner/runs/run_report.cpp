@@ -160,4 +160,8 @@ RunReport read_run(const std::filesystem::path& path) {
   return parse_run(read_file(path, kLargestRun), path.string());
 }
 
+std::string in_format(AnswerFormat format, const RunReport& report) {
+  return format == AnswerFormat::kJson ? to_json(report) : run_text(report);
+}
+
 }  // namespace ptdp

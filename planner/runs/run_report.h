@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/answer_format.h"
 #include "planner/plan/plan.h"
 #include "planner/runs/measured.h"
 
@@ -114,5 +115,6 @@ struct RunReport {
 /// For people: predicted, measured and error of the iteration, of every term and action, memory by
 /// rank, traffic.
 [[nodiscard]] std::string run_text(const RunReport& report);
+[[nodiscard]] std::string in_format(AnswerFormat format, const RunReport& report);
 
 }  // namespace ptdp

@@ -177,4 +177,8 @@ std::string to_json(const RunSet& set) {
   return json.dump();
 }
 
+std::string in_format(AnswerFormat format, const RunSet& set) {
+  return format == AnswerFormat::kJson ? to_json(set) : to_table(set);
+}
+
 }  // namespace ptdp

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost_model/measured/calibration.h"
+#include "planner/answer_format.h"
 #include "planner/runs/run_evidence.h"
 
 namespace ptdp {
@@ -51,5 +52,6 @@ struct RunSet {
 [[nodiscard]] std::string to_table(const RunSet& set);
 /// `ptdp.runs/1`, described in FORMATS.md.
 [[nodiscard]] std::string to_json(const RunSet& set);
+[[nodiscard]] std::string in_format(AnswerFormat format, const RunSet& set);
 
 }  // namespace ptdp

@@ -111,9 +111,11 @@ BenchmarkRequest parse_benchmark(const CommandLine& line) {
   if (const auto cluster = line.text("cluster")) {
     request.cluster = find_cluster(*cluster);
   }
-  request.is_gpu = line.choice("device", {"cpu", "cuda"}).value_or(0) == 1;
-  const auto transport = line.choice("transport", {"nccl", "threads", "mpi", "tcp"});
-  request.uses_nccl = transport ? *transport == 0 : request.is_gpu;
+  request.is_gpu = line.choice_or_first<DeviceKind>("device", kDeviceNames) == DeviceKind::kCuda;
+  constexpr std::array transports = {
+      NamedValue<bool>{true, "nccl"}, NamedValue<bool>{false, "threads"},
+      NamedValue<bool>{false, "mpi"}, NamedValue<bool>{false, "tcp"}};
+  request.uses_nccl = line.choice<bool>("transport", transports).value_or(request.is_gpu);
   if (request.uses_nccl && !request.is_gpu) {
     throw Error("--transport nccl: expected together with --device cuda");
   }

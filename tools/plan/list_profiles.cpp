@@ -54,19 +54,18 @@ std::vector<ObjectWriter> published_json(const std::vector<MeasuredRun>& runs) {
   return entries;
 }
 
-std::string list_json(const std::string& kind, std::vector<ObjectWriter> entries) {
+std::string list_json(ProfileKind kind, std::vector<ObjectWriter> entries) {
   ObjectWriter json;
-  json.text("schema", "ptdp.list/1");
-  json.children(kind, std::move(entries));
+  json.schema("ptdp.list/1");
+  json.children(std::string(name_of<ProfileKind>(kind, kListedKinds)), std::move(entries));
   return json.dump();
 }
 
 /// Profiles that are written as they are read.
 template <class Profile>
-std::string profiles_json(const std::string& kind, ProfileKind profile_kind,
-                          Profile (*find_profile)(const std::string&)) {
+std::string profiles_json(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
   std::vector<ObjectWriter> entries;
-  for (const std::string& name : list_profiles(profile_kind)) {
+  for (const std::string& name : list_profiles(kind)) {
     describe(entries.emplace_back(), find_profile(name));
   }
   return list_json(kind, std::move(entries));
@@ -84,8 +83,6 @@ std::string joined(const std::vector<Value>& values) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string models_table() {
   const MeasuredRuns published = read_published_runs();
@@ -147,15 +144,21 @@ std::string models_json() {
     describe(entry, model.config);
     entry.children("published", published_json(runs_of(model, published)));
   }
-  return list_json("models", std::move(entries));
+  return list_json(ProfileKind::kModel, std::move(entries));
 }
 
-std::string clusters_json() {
-  return profiles_json<ClusterSpec>("clusters", ProfileKind::kCluster, find_cluster);
-}
+}  // namespace
 
-std::string stacks_json() {
-  return profiles_json<StackSpec>("stacks", ProfileKind::kStack, find_stack);
+std::string profile_list(ProfileKind kind, AnswerFormat format) {
+  const bool is_json = format == AnswerFormat::kJson;
+  switch (kind) {
+    case ProfileKind::kModel:
+      return is_json ? models_json() : models_table();
+    case ProfileKind::kCluster:
+      return is_json ? profiles_json<ClusterSpec>(kind, find_cluster) : clusters_table();
+    default:
+      return is_json ? profiles_json<StackSpec>(kind, find_stack) : stacks_table();
+  }
 }
 
 }  // namespace ptdp

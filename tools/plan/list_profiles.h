@@ -2,17 +2,22 @@
 // FORMATS.md).
 #pragma once
 
+#include <array>
 #include <string>
+
+#include "cost_model/inputs/profile_files.h"
+#include "cost_model/text/named_values.h"
+#include "planner/answer_format.h"
 
 namespace ptdp {
 
-/// Models by size, each with the best published throughput of its shape.
-[[nodiscard]] std::string models_table();
-[[nodiscard]] std::string clusters_table();
-[[nodiscard]] std::string stacks_table();
+/// The kinds that can be listed, as the command and the document name them.
+inline constexpr std::array kListedKinds = {
+    NamedValue<ProfileKind>{ProfileKind::kModel, "models"},
+    NamedValue<ProfileKind>{ProfileKind::kCluster, "clusters"},
+    NamedValue<ProfileKind>{ProfileKind::kStack, "stacks"}};
 
-[[nodiscard]] std::string models_json();
-[[nodiscard]] std::string clusters_json();
-[[nodiscard]] std::string stacks_json();
+/// All profiles of a kind: models by size, each with the best published throughput of its shape.
+[[nodiscard]] std::string profile_list(ProfileKind kind, AnswerFormat format);
 
 }  // namespace ptdp

@@ -33,10 +33,11 @@ PartitionRequest read_partition_request(const CommandLine& line) {
   if (!pp) {
     throw Error("--pp is missing: the ranks of the pipeline (--help shows all flags)");
   }
-  const bool is_v = line.choice("placement", {"looped", "v"}).value_or(0) == 1;
+  const auto placement = line.choice_or_first<StagePlacement>("placement", kPlacementNames);
+  const bool is_v = placement == StagePlacement::kV;
   PartitionRequest request{.pp = static_cast<int>(*pp),
                            .vpp = count_or(line, "vpp", 1, kMostStages, is_v ? 2 : 1),
-                           .placement = is_v ? StagePlacement::kV : StagePlacement::kLooped};
+                           .placement = placement};
   if (is_v && request.vpp != 2) {
     throw Error("--vpp: expected 2 with --placement v, got " + std::to_string(request.vpp));
   }
@@ -69,11 +70,9 @@ ParallelConfig read_config(const CommandLine& line, const PartitionRequest& requ
   } else if (request.vpp > 1) {
     config.schedule = ScheduleKind::kInterleaved;
   }
-  const NamedValues<Recompute> recompute(kRecomputeNames);
-  if (const auto choice = line.choice("recompute", names_of(recompute))) {
-    config.recompute = recompute[*choice].value;
-  }
-  config.sequence_parallel = line.choice("sequence-parallel", {"off", "on"}).value_or(0) == 1;
+  config.recompute =
+      line.choice<Recompute>("recompute", kRecomputeNames).value_or(config.recompute);
+  config.sequence_parallel = line.choice_or_first<bool>("sequence-parallel", kOffAndOn);
   return config;
 }
 
@@ -146,9 +145,8 @@ int run_partition(const CommandLine& line) {
   if ((line.words().size() == 2) == line.has("model")) {
     throw Error("partition: expected the file of a list of layers, or --model");
   }
-  const auto format = line.choice("format", {"text", "json", "csv"}).value_or(0);
-  const PipelinePartition partition = read_partition(line);
-  print(format == 0 ? summarize(partition) : format == 1 ? to_json(partition) : to_csv(partition));
+  const auto format = line.choice_or_first<AnswerFormat>("format", kOrderFormats);
+  print(in_format(format, read_partition(line)));
   return 0;
 }
 

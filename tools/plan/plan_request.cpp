@@ -8,6 +8,7 @@
 #include "cost_model/inputs/catalog/catalog.h"
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/memory/memory.h"
+#include "planner/answer/plan_list.h"
 #include "tools/plan/search_flags.h"
 
 namespace ptdp {
@@ -67,20 +68,21 @@ std::string length_assumption(const ModelProfile& model) {
                            length, model.longest_sequence);
 }
 
-/// The stack as --precision says.
+/// The stack as --precision says: in a precision, or with 8 bits as the name says.
 StackSpec at_chosen_precision(const StackSpec& stack, const CommandLine& line) {
-  const NamedValues<Precision> known(kPrecisionNames);
-  std::vector<std::string> names = names_of(known);
-  names.emplace_back("fp8");
-  for (const std::string& name : names_of(NamedValues<Fp8Scaling>(kFp8ScalingNames))) {
-    names.push_back(name);
+  std::vector<NamedValue<std::optional<Precision>>> names;
+  for (const auto& [precision, name] : kPrecisionNames) {
+    names.push_back({precision, name});
   }
-  const auto chosen = line.choice("precision", names);
+  names.push_back({std::nullopt, "fp8"});
+  for (const auto& [scaling, name] : kFp8ScalingNames) {
+    names.push_back({std::nullopt, name});
+  }
+  const auto chosen = line.choice<std::optional<Precision>>("precision", names);
   if (!chosen.has_value()) {
     return stack;
   }
-  return *chosen < known.size() ? at_precision(stack, known[*chosen].value)
-                                : with_fp8(stack, names[*chosen]);
+  return *chosen ? at_precision(stack, **chosen) : with_fp8(stack, *line.text("precision"));
 }
 
 }  // namespace
@@ -142,9 +144,7 @@ SearchOptions read_options(const CommandLine& line, std::int64_t gpus) {
   if (const auto headroom = line.text("memory-headroom")) {
     options.memory_headroom = parse_fraction(*headroom, "--memory-headroom");
   }
-  options.objective = line.choice("objective", {"time", "cost"}).value_or(0) == 0
-                          ? Objective::kTime
-                          : Objective::kCost;
+  options.objective = line.choice_or_first<Objective>("objective", kObjectiveNames);
   options.num_best = static_cast<int>(line.count("top", 1, kMostPlans).value_or(5));
   options.num_threads = static_cast<int>(line.count("threads", 1, kMostThreads).value_or(1));
   return options;

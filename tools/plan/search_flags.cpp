@@ -32,17 +32,20 @@ std::string synchronous_schedules() {
 
 /// Reads a list of schedules, which the stack need not run; "all" among them means all.
 std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
+  using Choice = std::optional<ScheduleKind>;  // nothing for all
+  std::vector<NamedValue<Choice>> names;
+  for (const auto& [schedule, name] : kScheduleNames) {
+    names.push_back({schedule, name});
+  }
+  names.push_back({std::nullopt, "all"});
   std::vector<ScheduleKind> schedules;
-  std::vector<std::string> names = names_of(kSpellings<ScheduleKind>);
-  names.emplace_back("all");
-  for (const std::size_t index : line.choices("schedule", names)) {
-    for (std::size_t i = 0; i < kScheduleNames.size(); ++i) {
-      const ScheduleKind schedule = kScheduleNames[i].value;
-      if (index == i && !traits_of(schedule).is_synchronous && !line.has("allow-stale-weights")) {
-        throw Error("--schedule: " + names[i] +
-                    " changes what the optimizer does; expected --allow-stale-weights too");
-      }
-      if (index == i || index == kScheduleNames.size()) {
+  for (const Choice chosen : line.choices<Choice>("schedule", names)) {
+    if (chosen && !traits_of(*chosen).is_synchronous && !line.has("allow-stale-weights")) {
+      throw Error("--schedule: " + std::string(name_of(*chosen)) +
+                  " changes what the optimizer does; expected --allow-stale-weights too");
+    }
+    for (const auto& [schedule, name] : kScheduleNames) {
+      if (!chosen || *chosen == schedule) {
         schedules.push_back(schedule);
       }
     }

@@ -16,6 +16,7 @@
 #include "cost_model/operations/core_sharing.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "planner/answer_format.h"
 #include "planner/formatting.h"
 #include "planner/runs/rehearsal_composition.h"
 #include "planner/runs/rehearsal_report.h"
@@ -349,11 +350,11 @@ void check_rehearsal(const CommandLine& line, const JobProcess* process) {
   if (line.words().empty()) {
     throw Error("--rehearse: expected a plan, such as ptdp-run plan.json --rehearse");
   }
-  static_cast<void>(line.choice("format", {"text", "json"}));
+  static_cast<void>(line.choice<AnswerFormat>("format", kReportFormats));
 }
 
 int rehearse_plan(const CommandLine& line, const std::string& program) {
-  const bool is_json = line.choice("format", {"text", "json"}).value_or(0) == 1;
+  const auto format = line.choice_or_first<AnswerFormat>("format", kReportFormats);
   Rehearsed rehearsed = read_rehearsal(line);
   check_outputs(line);
   std::vector<PreparedRun> runs;
@@ -387,7 +388,7 @@ int rehearse_plan(const CommandLine& line, const std::string& program) {
   if (const auto path = line.text("output")) {
     write_file_atomically(*path, to_json(report));
   }
-  print(is_json ? to_json(report) : rehearsal_text(report));
+  print(in_format(format, report));
   return *signals.interrupt == 0 ? 0 : 128 + *signals.interrupt;
 }
 

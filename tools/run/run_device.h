@@ -12,8 +12,6 @@
 
 namespace ptdp {
 
-enum class DeviceKind { kCpu, kCuda };
-
 struct RunDevice {
   DeviceKind kind = DeviceKind::kCpu;
   std::vector<Gpu> gpus = {};  ///< With kCuda, those of this machine.

@@ -22,14 +22,16 @@ namespace po = boost::program_options;
 constexpr std::int64_t kMostSteps = kMostTrainingSteps;
 constexpr double kLargestRate = 1e3;
 
-const std::vector<std::string> kTransports = {"threads", "mpi", "tcp", "nccl"};
-const std::vector<std::string> kTypes = {"f64", "f32", "bf16", "fp16"};
-
-Precision precision_of(std::size_t type) {
-  constexpr std::array precisions = {Precision::kFp64, Precision::kFp32, Precision::kBf16,
-                                     Precision::kFp16};
-  return precisions.at(type);
-}
+/// Transports, and whether each is NCCL: what the others are follows from the launcher.
+constexpr std::array kTransports = {NamedValue<bool>{false, "threads"},
+                                    NamedValue<bool>{false, "mpi"}, NamedValue<bool>{false, "tcp"},
+                                    NamedValue<bool>{true, "nccl"}};
+constexpr std::array kTypes = {NamedValue<Precision>{Precision::kFp64, "f64"},
+                               NamedValue<Precision>{Precision::kFp32, "f32"},
+                               NamedValue<Precision>{Precision::kBf16, "bf16"},
+                               NamedValue<Precision>{Precision::kFp16, "fp16"}};
+constexpr std::array kRawTypes = {NamedValue<TokenType>{TokenType::kUint16, "uint16"},
+                                  NamedValue<TokenType>{TokenType::kUint32, "uint32"}};
 
 /// Whether the file lies in a checkpoint's directory below this one.
 bool is_of_checkpoint(const std::filesystem::path& file, const std::filesystem::path& directory) {
@@ -139,20 +141,16 @@ RunRequest parse_request(const CommandLine& line) {
   request.warm_up = line.count("warm-up", 0, request.steps - 1)
                         .value_or(std::min<std::int64_t>(2, request.steps - 1));
   request.seed = static_cast<std::uint64_t>(line.count("seed", 0, INT64_MAX).value_or(1));
-  if (const auto type = line.choice("dtype", kTypes)) {
-    request.precision = precision_of(*type);
-  }
+  request.precision = line.choice<Precision>("dtype", kTypes);
   request.data = line.text("data");
   if (request.data && std::any_of(request.data->begin(), request.data->end(),
                                   [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {
     throw Error("--data: expected a path without control characters, got " +
                 in_quotes(*request.data));
   }
-  if (const auto type = line.choice("data-type", {"uint16", "uint32"})) {
-    if (!request.data) {
-      throw Error("--data-type: expected together with --data FILE");
-    }
-    request.data_type = *type == 0 ? TokenType::kUint16 : TokenType::kUint32;
+  request.data_type = line.choice<TokenType>("data-type", kRawTypes);
+  if (request.data_type && !request.data) {
+    throw Error("--data-type: expected together with --data FILE");
   }
   request.orders = line.text("orders");
   request.dropout = line.number("dropout", 0.0, 0.99);
@@ -162,14 +160,10 @@ RunRequest parse_request(const CommandLine& line) {
     }
     request.microbatches = static_cast<int>(*count);
   }
-  if (const auto device = line.choice("device", {"cpu", "cuda"})) {
-    request.device = *device == 0 ? DeviceKind::kCpu : DeviceKind::kCuda;
-  }
+  request.device = line.choice<DeviceKind>("device", kDeviceNames);
   request.allows_other_gpu = line.has("allow-other-gpu");
-  if (const auto transport = line.choice("transport", kTransports)) {
-    request.uses_nccl = kTransports[*transport] == "nccl";
-  }
-  request.uses_graphs = line.choice("graphs", {"off", "on"}).value_or(0) == 1;
+  request.uses_nccl = line.choice<bool>("transport", kTransports);
+  request.uses_graphs = line.choice_or_first<bool>("graphs", kOffAndOn);
   request.is_reproducible = line.has("reproducible");
   request.overlap = overlap_choice(line);
   const double rate = line.number("lr", 0.0, kLargestRate).value_or(6e-4);

@@ -15,6 +15,7 @@
 #include "cost_model/measured/quantile.h"
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
+#include "planner/answer_format.h"
 #include "planner/formatting.h"
 #include "planner/profile_refit/tuning.h"
 #include "tools/run/measured_terms.h"
@@ -69,8 +70,8 @@ std::vector<std::int64_t> turns_of(std::int64_t steps) {
   return turns;
 }
 
-bool wants_json(const CommandLine& line) {
-  return line.choice("format", {"text", "json"}).value_or(0) == 1;
+AnswerFormat tuning_format(const CommandLine& line) {
+  return line.choice_or_first<AnswerFormat>("format", kReportFormats);
 }
 
 /// Runs plans in turn.
@@ -201,7 +202,7 @@ class InterleavedRuns {
     if (is_empty) {
       return;
     }
-    if (wants_json(line_)) {
+    if (tuning_format(line_) == AnswerFormat::kJson) {
       tell(text);
     } else {
       print(text);
@@ -294,7 +295,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
   check_tuned_outputs(line);
   const auto plan_file = read_output(line, "output");
   const auto profile_file = read_output(line, "profile-out");
-  const bool is_json = wants_json(line);
+  const AnswerFormat format = tuning_format(line);
   const auto most =
       static_cast<std::size_t>(line.count("plans", 1, kMostTuned).value_or(kUsuallyTuned));
   const PlanList list = read_plans(line);
@@ -308,7 +309,7 @@ int tune_plans(const CommandLine& line, const std::string& program) {
   } catch (const InterleavedRuns::Stopped&) {
     return runs.report_stop();
   }
-  print(is_json ? to_json(tuning) : to_table(tuning));
+  print(in_format(format, tuning));
   if (plan_file) {
     write_plan(*plan_file, tuning.plans[tuning.best()].corrected);
   }

@@ -20,7 +20,6 @@
 #include "cost_model/error.h"
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/in_quotes.h"
-#include "cost_model/text/near_miss.h"
 #include "cost_model/text/shown_text.h"
 #include "cost_model/text/temporary_file.h"
 
@@ -31,6 +30,15 @@ namespace po = boost::program_options;
 
 constexpr double kMostTokens = 1e18;
 constexpr double kLargestFraction = 0.9999;
+
+/// The names of --overlap; "none" and "all" stand alone and for no single part.
+constexpr std::array<NamedValue<bool Overlap::*>, 6> kOverlapNames = {
+    {{&Overlap::messages, "messages"},
+     {&Overlap::reductions, "reductions"},
+     {&Overlap::gathers, "gathers"},
+     {&Overlap::tensor, "tensor"},
+     {nullptr, "none"},
+     {nullptr, "all"}}};
 
 std::vector<std::string> flag_names(const po::options_description& flags) {
   std::vector<std::string> names;
@@ -133,23 +141,15 @@ std::optional<double> CommandLine::number(const std::string& flag, double low, d
                            : std::nullopt;
 }
 
-std::optional<std::size_t> CommandLine::choice(const std::string& flag,
-                                               const std::vector<std::string>& choices) const {
-  const auto value = text(flag);
-  return value.has_value() ? std::optional(find_choice(*value, choices, "--" + flag))
-                           : std::nullopt;
-}
-
-std::vector<std::size_t> CommandLine::choices(const std::string& flag,
-                                              const std::vector<std::string>& known) const {
-  std::vector<std::size_t> indices;
+std::vector<std::string> CommandLine::comma_separated(const std::string& flag) const {
+  std::vector<std::string> words;
   auto rest = text(flag);
   while (rest.has_value()) {
     const std::size_t comma = rest->find(',');
-    indices.push_back(find_choice(rest->substr(0, comma), known, "--" + flag));
+    words.push_back(rest->substr(0, comma));
     rest = comma == std::string::npos ? std::nullopt : std::optional(rest->substr(comma + 1));
   }
-  return indices;
+  return words;
 }
 
 po::typed_value<std::string>* text_value() {
@@ -174,17 +174,14 @@ std::optional<Overlap> overlap_choice(const CommandLine& line) {
                    .as_possible = is_all};
   }
   Overlap overlap;
-  for (const std::size_t choice :
-       line.choices("overlap", {"messages", "reductions", "gathers", "tensor", "none", "all"})) {
-    constexpr std::array parts = {&Overlap::messages, &Overlap::reductions, &Overlap::gathers,
-                                  &Overlap::tensor};
-    if (choice >= parts.size()) {
+  for (const auto part : line.choices<bool Overlap::*>("overlap", kOverlapNames)) {
+    if (part == nullptr) {
       throw Error(
           "--overlap: expected none or all alone, or some of messages, reductions, "
           "gathers, tensor, got " +
           in_quotes(*text));
     }
-    overlap.*parts.at(choice) = true;
+    overlap.*part = true;
   }
   if (overlap.gathers && !overlap.reductions) {
     throw Error(
@@ -359,8 +356,8 @@ int run_command(const std::string& program, const std::function<int()>& command)
     return command();
   } catch (const Error& error) {
     const bool is_tally = error.status() == ExitStatus::kNothingFits;
-    std::cerr << program << ": " << (is_tally ? shown_text(error.what()) : shown_line(error.what()))
-              << '\n'
+    const std::string text = is_tally ? shown_text(error.what()) : shown_line(error.what());
+    std::cerr << program << ": " << text << (text.ends_with('\n') ? "" : "\n")
               << shown_text(error.picture());
     return static_cast<int>(error.status());
   } catch (const std::bad_alloc&) {

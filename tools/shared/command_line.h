@@ -11,6 +11,7 @@
 
 #include "cost_model/inputs/stack_spec.h"
 #include "cost_model/text/named_values.h"
+#include "cost_model/text/near_miss.h"
 
 namespace ptdp {
 
@@ -39,14 +40,32 @@ class CommandLine {
                                                   std::int64_t high) const;
   [[nodiscard]] std::optional<double> number(const std::string& flag, double low,
                                              double high) const;
-  /// The index in `choices` of the flag's value; throws Error with near misses.
-  [[nodiscard]] std::optional<std::size_t> choice(const std::string& flag,
-                                                  const std::vector<std::string>& choices) const;
-  /// The same for a comma-separated list; empty without the flag.
-  [[nodiscard]] std::vector<std::size_t> choices(const std::string& flag,
-                                                 const std::vector<std::string>& known) const;
+  /// The value that the flag names. Throws Error with near misses.
+  template <class Value>
+  [[nodiscard]] std::optional<Value> choice(const std::string& flag,
+                                            NamedValues<Value> names) const {
+    const auto found = text(flag);
+    return found ? std::optional<Value>(choose(*found, names, "--" + flag)) : std::nullopt;
+  }
+  /// The value that the flag names; without the flag that of the first name.
+  template <class Value>
+  [[nodiscard]] Value choice_or_first(const std::string& flag, NamedValues<Value> names) const {
+    return choice(flag, names).value_or(names.front().value);
+  }
+  /// The values that the flag names, separated by commas; none without the flag.
+  template <class Value>
+  [[nodiscard]] std::vector<Value> choices(const std::string& flag,
+                                           NamedValues<Value> names) const {
+    std::vector<Value> values;
+    for (const std::string& word : comma_separated(flag)) {
+      values.push_back(choose(word, names, "--" + flag));
+    }
+    return values;
+  }
 
  private:
+  [[nodiscard]] std::vector<std::string> comma_separated(const std::string& flag) const;
+
   std::vector<std::string> arguments_;
   std::vector<std::string> words_;
   boost::program_options::variables_map values_;
@@ -54,6 +73,16 @@ class CommandLine {
 
 /// `argument` as a shell would take it back.
 [[nodiscard]] std::string shell_quoted(const std::string& argument);
+
+/// What a flag's help says of its choices: "table, json (default: table)".
+template <class Value>
+[[nodiscard]] std::string choices_help(NamedValues<Value> names) {
+  std::string text;
+  for (const std::string& name : names_of(names)) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text + " (default: " + std::string(names.front().name) + ")";
+}
 
 /// The value of a flag that takes text, and of one that may be given again and again.
 [[nodiscard]] boost::program_options::typed_value<std::string>* text_value();

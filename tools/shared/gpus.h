@@ -2,16 +2,23 @@
 // (gpus_with_cuda.cpp, gpus_without_cuda.cpp).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cost_model/text/named_values.h"
 #include "cost_model/units.h"
 #include "kernels/backend.h"
 #include "kernels/device_sample.h"
 
 namespace ptdp {
+
+/// What a program computes on, as --device names it.
+enum class DeviceKind { kCpu, kCuda };
+inline constexpr std::array kDeviceNames = {NamedValue<DeviceKind>{DeviceKind::kCpu, "cpu"},
+                                            NamedValue<DeviceKind>{DeviceKind::kCuda, "cuda"}};
 
 /// What a GPU says of itself.
 struct Gpu {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -14,12 +15,15 @@
 #include "cost_model/text/files.h"
 #include "cost_model/text/in_quotes.h"
 #include "planner/answer/simulation_report.h"
+#include "planner/answer_format.h"
 #include "tools/shared/memory_limit.h"
 #include "tools/shared/output_files.h"
 
 namespace ptdp {
 namespace {
 
+constexpr std::array kSharesLinks = {NamedValue<bool>{true, "shared"},
+                                     NamedValue<bool>{false, "unshared"}};
 constexpr int kColumnsOfAnAction = 4;
 constexpr double kBytesPerAction = 2.0 * sizeof(Action) + sizeof(Span) + 3.0 * sizeof(double);
 constexpr double kMostFactor = 1000.0;
@@ -114,8 +118,7 @@ SimulationOptions parse_options(const CommandLine& line) {
                           parts.count("seed", std::numeric_limits<std::int64_t>::max(), 0))};
     parts.finish();
   }
-  const std::vector<std::string> names = {"shared", "unshared"};
-  options.shares_links = line.choice("links", names).value_or(0) == 0;
+  options.shares_links = line.choice_or_first<bool>("links", kSharesLinks);
   return options;
 }
 
@@ -188,17 +191,14 @@ void write_trace_file(const std::string& path, const PlanSimulation& simulation)
   file.rename_onto_target();
 }
 
-const std::vector<std::string> kFormats = {"text", "json"};
-
 int compare(const CommandLine& line, const Plan& plan, const SimulationOptions& options,
-            bool is_json) {
+            AnswerFormat format) {
   for (const char* flag : {"orders", "trace", "from", "to", "ranks", "rows", "columns"}) {
     if (line.has(flag)) {
       throw Error(std::string("--") + flag + ": not used with --schedule all");
     }
   }
-  const std::vector<ScheduleComparison> rows = compare_schedules(plan, options);
-  print(is_json ? comparison_json(plan, rows) : comparison_text(plan, rows));
+  print(in_format(format, plan, compare_schedules(plan, options)));
   return 0;
 }
 
@@ -222,6 +222,14 @@ void add_plan_flags(boost::program_options::options_description& flags) {
   option("columns", text_value(), "plan: draw this wide (default: 96)");
 }
 
+std::vector<NamedValue<const ScheduleTraits*>> named_schedules() {
+  std::vector<NamedValue<const ScheduleTraits*>> schedules;
+  for (const ScheduleTraits& schedule : kSchedules) {
+    schedules.push_back({&schedule, schedule.name});
+  }
+  return schedules;
+}
+
 bool is_plan_file(const std::string& path) {
   if (path.ends_with(".json")) {
     return true;
@@ -239,20 +247,20 @@ int simulate_plan_file(const CommandLine& line) {
       throw Error(std::string("--") + flag + ": not used with a plan, which has its own");
     }
   }
-  const bool is_json = line.choice("format", kFormats).value_or(0) == 1;
+  const auto format = line.choice_or_first<AnswerFormat>("format", kReportFormats);
   const SimulationOptions options = parse_options(line);
   const std::string& file = line.words().front();
   Plan plan = read_plan(file);
   check_memory(plan, file);
   const std::string planned = plan.schedule.generator;
-  std::vector<std::string> schedules = schedule_names();
-  schedules.emplace_back("all");
-  if (const auto chosen = line.choice("schedule", schedules)) {
-    if (schedules[*chosen] == "all") {
-      return compare(line, plan, options, is_json);
+  std::vector<NamedValue<const ScheduleTraits*>> schedules = named_schedules();
+  schedules.push_back({nullptr, "all"});
+  if (const auto chosen = line.choice<const ScheduleTraits*>("schedule", schedules)) {
+    if (*chosen == nullptr) {
+      return compare(line, plan, options, format);
     }
-    if (const auto conflict = change_schedule(plan, *find_schedule(schedules[*chosen]))) {
-      throw Error("--schedule " + schedules[*chosen] + ": " + *conflict);
+    if (const auto conflict = change_schedule(plan, **chosen)) {
+      throw Error("--schedule " + std::string((*chosen)->name) + ": " + *conflict);
     }
   }
   check_output_files({{"the plan", file}}, files_of_flags(line, {"trace"}));
@@ -261,7 +269,7 @@ int simulate_plan_file(const CommandLine& line) {
   if (const auto path = line.text("trace")) {
     write_trace_file(*path, simulation);
   }
-  if (line.has("orders") && !is_json) {
+  if (line.has("orders") && format == AnswerFormat::kText) {
     for (const std::vector<Action>& order : simulation.schedule.orders) {
       print(to_string(order) + '\n');
     }
@@ -269,8 +277,7 @@ int simulate_plan_file(const CommandLine& line) {
   const SimulationContext context{.options = options,
                                   .is_as_planned = plan.schedule.generator == planned,
                                   .has_orders = line.has("orders")};
-  print(is_json ? simulation_json(plan, context, simulation)
-                : simulation_text(plan, context, simulation, window));
+  print(in_format(format, plan, context, simulation, window));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <csignal>
 #include <cstddef>
 #include <exception>
@@ -66,10 +67,27 @@ TEST(CommandLine, HasWordsAndValuesInTheirOrder) {
   EXPECT_EQ(line.count("steps", 3, 3), 3);
   EXPECT_EQ(line.count("overlap", 1, 2), std::nullopt);
   EXPECT_EQ(line.number("steps", 3.0, 3.0), 3.0);
-  EXPECT_EQ(line.choice("steps", {"1", "2", "3"}), 2U);
-  EXPECT_EQ(line.choice("overlap", {"1"}), std::nullopt);
-  EXPECT_THAT(some_line({"-n", "b,a,b"}).choices("steps", {"a", "b"}), ElementsAre(1U, 0U, 1U));
-  EXPECT_THAT(line.choices("overlap", {"a"}), ElementsAre());
+}
+
+TEST(CommandLine, ChoosesByName) {
+  constexpr std::array letters = {NamedValue<char>{'A', "a"}, NamedValue<char>{'B', "b"}};
+  const CommandLine line = some_line({"-n", "b"});
+  EXPECT_EQ(line.choice<char>("steps", letters), 'B');
+  EXPECT_EQ(line.choice<char>("overlap", letters), std::nullopt);
+  EXPECT_EQ(line.choice_or_first<char>("steps", letters), 'B');
+  EXPECT_EQ(line.choice_or_first<char>("overlap", letters), 'A');
+  EXPECT_THAT(some_line({"-n", "b,a,b"}).choices<char>("steps", letters),
+              ElementsAre('B', 'A', 'B'));
+  EXPECT_THAT(line.choices<char>("overlap", letters), ElementsAre());
+  EXPECT_EQ(message_of([&] {
+              return some_line({"-n", "letter"}).choice<char>("steps", letters);
+            }),
+            "--steps: expected one of a, b, got \"letter\"");
+  EXPECT_EQ(message_of([&] {
+              return some_line({"-n", "a,letter"}).choices<char>("steps", letters);
+            }),
+            "--steps: expected one of a, b, got \"letter\"");
+  EXPECT_EQ(choices_help<char>(letters), "a, b (default: a)");
 }
 
 TEST(CommandLine, RefusesTheFirstWordTooManyAndFlagsThatWouldBeIgnored) {
