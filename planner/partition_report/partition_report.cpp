@@ -7,6 +7,7 @@
 
 #include "cost_model/text/csv_columns.h"
 #include "cost_model/text/object_writer.h"
+#include "planner/text_table.h"
 
 namespace ptdp {
 namespace {
@@ -48,27 +49,39 @@ std::string stages_of(const PipelinePartition& partition, int rank) {
 }
 
 std::string table_of_stages(const PipelinePartition& partition) {
-  std::string text =
-      fmt::format("{:>6} {:>6} {:>7} {:>12}  {}\n", "stage", "rank", "layers", "time ms", "holds");
-  for (std::size_t i = 0; i < partition.stages.size(); ++i) {
-    const PartitionStage& stage = partition.stages[i];
-    text += fmt::format("{:>6} {:>6} {:>7} {:>12.6g}  {}\n", i, stage.rank, stage.num_layers,
-                        milliseconds(stage.time), stage.layers);
-  }
-  return text;
+  const auto index_of = [&](const PartitionStage& stage) {
+    return &stage - partition.stages.data();
+  };
+  return text_table<PartitionStage>(
+      {{"stage", 6, [&](const auto& stage) { return std::to_string(index_of(stage)); }},
+       {"rank", 6, [](const auto& stage) { return std::to_string(stage.rank); }},
+       {"layers", 7, [](const auto& stage) { return std::to_string(stage.num_layers); }},
+       {"time ms", 12,
+        [](const auto& stage) { return fmt::format("{:.6g}", milliseconds(stage.time)); }},
+       {"holds", 0, [](const auto& stage) { return stage.layers; }, 2}},
+      partition.stages);
 }
 
 std::string table_of_ranks(const PipelinePartition& partition) {
-  std::string text =
-      fmt::format("{:>6} {:>12} {:>12}  {}\n", "rank", "time ms", "memory GiB", "stages");
-  for (int rank = 0; rank < partition.request.pp; ++rank) {
-    const LayerCost& load = partition.ranks[rank];
-    text += fmt::format(
-        "{:>6} {:>12.6g} {:>12}  {}{}\n", rank, milliseconds(load.time),
-        partition.has_memory ? fmt::format("{:.4g}", load.memory.value() / kGibi) : "-",
-        stages_of(partition, rank), rank == slowest_rank(partition.ranks) ? "  (slowest)" : "");
-  }
-  return text;
+  const auto rank_of = [&](const LayerCost& load) {
+    return static_cast<int>(&load - partition.ranks.data());
+  };
+  return text_table<LayerCost>(
+      {{"rank", 6, [&](const auto& load) { return std::to_string(rank_of(load)); }},
+       {"time ms", 12,
+        [](const auto& load) { return fmt::format("{:.6g}", milliseconds(load.time)); }},
+       {"memory GiB", 12,
+        [&](const auto& load) {
+          return partition.has_memory ? fmt::format("{:.4g}", load.memory.value() / kGibi) : "-";
+        }},
+       {"stages", 0,
+        [&](const auto& load) {
+          const int rank = rank_of(load);
+          return stages_of(partition, rank) +
+                 (rank == slowest_rank(partition.ranks) ? "  (slowest)" : "");
+        },
+        2}},
+      partition.ranks);
 }
 
 std::string comparison(const PipelinePartition& partition) {

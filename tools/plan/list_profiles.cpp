@@ -8,6 +8,7 @@
 #include "cost_model/inputs/parameter_counts.h"
 #include "cost_model/text/object_writer.h"
 #include "planner/accuracy/costed_runs.h"
+#include "planner/text_table.h"
 
 namespace ptdp {
 namespace {
@@ -61,16 +62,6 @@ std::string list_json(ProfileKind kind, std::vector<ObjectWriter> entries) {
   return json.dump();
 }
 
-/// Profiles that are written as they are read.
-template <class Profile>
-std::string profiles_json(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
-  std::vector<ObjectWriter> entries;
-  for (const std::string& name : list_profiles(kind)) {
-    describe(entries.emplace_back(), find_profile(name));
-  }
-  return list_json(kind, std::move(entries));
-}
-
 template <class Value>
 std::string joined(const std::vector<Value>& values) {
   std::string text;
@@ -86,50 +77,81 @@ std::string joined(const std::vector<Value>& values) {
 
 std::string models_table() {
   const MeasuredRuns published = read_published_runs();
-  std::string text = fmt::format("{:<16} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
-                                 "name", "parameters", "layers", "hidden", "heads", "vocab", "seq",
-                                 "batch", "published TFLOP/s", "source");
-  for (const ModelProfile& model : models_by_size()) {
+  const auto best = [&](const ModelProfile& model) -> std::string {
     const std::vector<MeasuredRun> runs = runs_of(model, published);
-    const std::string best =
-        runs.empty() ? "-"
-                     : fmt::format("{:.4g} on {} GPUs",
-                                   tflops_per_gpu(runs.front(), runs.front().iteration_time),
-                                   runs.front().config.world_size());
-    text += fmt::format("{:<16} {:>18} {:>7} {:>7} {:>6} {:>7} {:>6} {:>6} {:>24}  {}\n",
-                        model.name, parameter_count(model.config), model.config.num_layers,
-                        model.config.hidden_size, model.config.num_attention_heads,
-                        model.config.vocab_size, model.config.seq_length, model.global_batch_size,
-                        best, model.source);
+    return runs.empty() ? "-"
+                        : fmt::format("{:.4g} on {} GPUs",
+                                      tflops_per_gpu(runs.front(), runs.front().iteration_time),
+                                      runs.front().config.world_size());
+  };
+  const auto count = [](std::string heading, int width, int TransformerConfig::*field) {
+    return TextColumn<ModelProfile>{std::move(heading), width, [=](const ModelProfile& model) {
+                                      return std::to_string(model.config.*field);
+                                    }};
+  };
+  return text_table<ModelProfile>(
+      {{"name", -16, [](const auto& model) { return model.name; }},
+       {"parameters", 18,
+        [](const auto& model) { return std::to_string(parameter_count(model.config)); }},
+       count("layers", 7, &TransformerConfig::num_layers),
+       count("hidden", 7, &TransformerConfig::hidden_size),
+       count("heads", 6, &TransformerConfig::num_attention_heads),
+       count("vocab", 7, &TransformerConfig::vocab_size),
+       count("seq", 6, &TransformerConfig::seq_length),
+       {"batch", 6, [](const auto& model) { return std::to_string(model.global_batch_size); }},
+       {"published TFLOP/s", 24, best},
+       {"source", 0, [](const auto& model) { return model.source; }, 2}},
+      models_by_size());
+}
+
+/// The shipped profiles of a kind, by name.
+template <class Profile>
+std::vector<Profile> find_all(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
+  std::vector<Profile> profiles;
+  for (const std::string& name : list_profiles(kind)) {
+    profiles.push_back(find_profile(name));
   }
-  return text;
+  return profiles;
+}
+
+/// The document of profiles that are written as they are read.
+template <class Profile>
+std::string profiles_json(ProfileKind kind, Profile (*find_profile)(const std::string&)) {
+  std::vector<ObjectWriter> entries;
+  for (const Profile& profile : find_all(kind, find_profile)) {
+    describe(entries.emplace_back(), profile);
+  }
+  return list_json(kind, std::move(entries));
 }
 
 std::string clusters_table() {
-  std::string text = fmt::format("{:<22} {:<16} {:>9} {:>12} {:>11}  {}\n", "name", "GPU",
-                                 "GPUs/node", "NVLink GB/s", "NIC GB/s", "default stack");
-  for (const std::string& name : list_profiles(ProfileKind::kCluster)) {
-    const ClusterSpec cluster = find_cluster(name);
-    text +=
-        fmt::format("{:<22} {:<16} {:>9} {:>12.4g} {:>11.4g}  {}\n", cluster.name, cluster.gpu.name,
-                    cluster.gpus_per_node, cluster.nvlink.bandwidth.value() / kGiga,
-                    cluster.nic.bandwidth.value() / kGiga, cluster.default_stack);
-  }
-  return text;
+  const auto bandwidth = [](std::string heading, int width, LinkSpec ClusterSpec::*link) {
+    return TextColumn<ClusterSpec>{std::move(heading), width, [=](const ClusterSpec& cluster) {
+                                     return fmt::format("{:.4g}",
+                                                        (cluster.*link).bandwidth.value() / kGiga);
+                                   }};
+  };
+  return text_table<ClusterSpec>(
+      {{"name", -22, [](const auto& cluster) { return cluster.name; }},
+       {"GPU", -16, [](const auto& cluster) { return cluster.gpu.name; }},
+       {"GPUs/node", 9, [](const auto& cluster) { return std::to_string(cluster.gpus_per_node); }},
+       bandwidth("NVLink GB/s", 12, &ClusterSpec::nvlink),
+       bandwidth("NIC GB/s", 11, &ClusterSpec::nic),
+       {"default stack", 0, [](const auto& cluster) { return cluster.default_stack; }, 2}},
+      find_all(ProfileKind::kCluster, find_cluster));
 }
 
 std::string stacks_table() {
-  std::string text =
-      fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", "name", "precision", "attention",
-                  "schedules", "recompute", "ZeRO", "sequence parallel");
-  for (const std::string& name : list_profiles(ProfileKind::kStack)) {
-    const StackSpec stack = find_stack(name);
-    text += fmt::format("{:<20} {:<9} {:<9} {:<18} {:<20} {:<6} {}\n", stack.name,
-                        name_of(stack.precision), stack.attention, joined(stack.can_run.schedules),
-                        joined(stack.can_run.recompute), joined(stack.can_run.zero_stages),
-                        stack.can_run.sequence_parallel ? "yes" : "no");
-  }
-  return text;
+  return text_table<StackSpec>(
+      {{"name", -20, [](const auto& stack) { return stack.name; }},
+       {"precision", -9, [](const auto& stack) { return std::string(name_of(stack.precision)); }},
+       {"attention", -9, [](const auto& stack) { return stack.attention; }},
+       {"schedules", -18, [](const auto& stack) { return joined(stack.can_run.schedules); }},
+       {"recompute", -20, [](const auto& stack) { return joined(stack.can_run.recompute); }},
+       {"ZeRO", -6, [](const auto& stack) { return joined(stack.can_run.zero_stages); }},
+       {"sequence parallel", 0,
+        [](const auto& stack) { return stack.can_run.sequence_parallel ? "yes" : "no"; }}},
+      find_all(ProfileKind::kStack, find_stack));
 }
 
 std::string models_json() {

@@ -1,0 +1,42 @@
+// Tables for people, out of columns that each say their heading and what they hold.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ptdp {
+
+/// A column of a table of `Row`s. Cells end at its right edge, or begin at its left one.
+template <class Row>
+struct TextColumn {
+  std::string heading;
+  int width = 0;  ///< Below 0 cells begin at the left edge; 0 has no padding: the last column.
+  std::function<std::string(const Row&)> cell;
+  int gap = 1;  ///< Blanks before it, but for the first column.
+};
+
+/// `text` in so many columns of a terminal: at the right, or for a width below 0 at the left.
+[[nodiscard]] std::string padded(std::string_view text, int width);
+
+/// The table as text: the headings, then a line for each of `rows`.
+template <class Row>
+[[nodiscard]] std::string text_table(const std::vector<TextColumn<Row>>& columns,
+                                     const std::vector<Row>& rows) {
+  std::string text;
+  const auto add_line = [&](const auto& cell_of) {
+    for (const TextColumn<Row>& column : columns) {
+      text.append(&column == &columns.front() ? 0 : column.gap, ' ');
+      text += padded(cell_of(column), column.width);
+    }
+    text += '\n';
+  };
+  add_line([](const TextColumn<Row>& column) { return column.heading; });
+  for (const Row& row : rows) {
+    add_line([&](const TextColumn<Row>& column) { return column.cell(row); });
+  }
+  return text;
+}
+
+}  // namespace ptdp
