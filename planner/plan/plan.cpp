@@ -216,7 +216,8 @@ Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp) {
 
 PlanMemory plan_memory(const PlannedJob& job) {
   std::vector<MemoryBreakdown> stages = memory_by_stage(job);
-  return {.heaviest_stage = heaviest_of(stages), .stages = std::move(stages)};
+  const int heaviest = heaviest_of(stages);
+  return {.heaviest_stage = heaviest, .stages = std::move(stages)};
 }
 
 Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
