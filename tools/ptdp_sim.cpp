@@ -11,7 +11,7 @@
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/text/csv_table.h"
 #include "cost_model/text/in_quotes.h"
 #include "cost_model/text/near_miss.h"

@@ -5,7 +5,6 @@
 
 #include "cost_model/iteration/schedule_shape.h"
 #include "cost_model/iteration/step_builder.h"
-#include "cost_model/simulation/engine/simulator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/turn_taking.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
@@ -11,28 +12,31 @@ namespace ptdp {
 /// rank_of as a table, for passes over millions of actions.
 class StageRanks {
  public:
-  explicit StageRanks(const Schedule& schedule)
-      : num_stages_(ptdp::num_stages(schedule)),
-        is_bidirectional_(schedule.placement == StagePlacement::kBidirectional),
-        first_of_second_half_((schedule.num_microbatches + 1) / 2) {
-    const int entries = (is_bidirectional_ ? 2 : 1) * num_stages_;
-    for (int i = 0; i < entries; ++i) {
-      const int microbatch = i < num_stages_ ? 0 : schedule.num_microbatches - 1;
-      ranks_.push_back(rank_of(schedule, i % num_stages_, microbatch));
+  explicit StageRanks(const Schedule& schedule) : num_stages_(ptdp::num_stages(schedule)) {
+    const bool turns = schedule.placement == StagePlacement::kBidirectional;
+    if (turns) {
+      turned_from_ = (schedule.num_microbatches + 1) / 2;
+    }
+    for (int row = 0; row < (turns ? 2 : 1) * num_stages_; ++row) {
+      const int microbatch = row < num_stages_ ? 0 : schedule.num_microbatches - 1;
+      ranks_.push_back(rank_of(schedule, row % num_stages_, microbatch));
     }
   }
 
   [[nodiscard]] int num_stages() const { return num_stages_; }
+  [[nodiscard]] int of(int stage, int microbatch) const { return ranks_[row(stage, microbatch)]; }
 
-  [[nodiscard]] int of(int stage, int microbatch) const {
-    const bool is_second = is_bidirectional_ && microbatch >= first_of_second_half_;
-    return ranks_[static_cast<std::size_t>(stage) + (is_second ? num_stages_ : 0)];
+  /// Where a table has a stage that has a row for each rank that may hold it.
+  [[nodiscard]] std::size_t row(int stage, int microbatch) const {
+    return static_cast<std::size_t>(stage + (microbatch < turned_from_ ? 0 : num_stages_));
   }
+  /// Ranks by row.
+  [[nodiscard]] const std::vector<int>& rows() const { return ranks_; }
 
  private:
   int num_stages_;
-  bool is_bidirectional_;
-  int first_of_second_half_;
+  /// The first microbatch that runs through the ranks the other way.
+  int turned_from_ = std::numeric_limits<int>::max();
   std::vector<int> ranks_;  ///< By stage; behind them, where bidirectional, of the second half.
 };
 

@@ -7,7 +7,6 @@
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/simulation/analysis/critical_path.h"
-#include "cost_model/simulation/engine/simulator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 
 namespace ptdp {

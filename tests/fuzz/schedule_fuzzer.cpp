@@ -6,7 +6,7 @@
 #include "cost_model/schedule/passes/buffer_slots.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -44,18 +44,13 @@ double jitter_factor(const Jitter& jitter, int rank, std::size_t position) {
 
 ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& times)
     : times_(times),
+      ranks_(schedule),
       has_alone_(std::ranges::any_of(
           times.stages, [](const StageDurations& of) { return of.alone > Seconds(0.0); })),
       depends_on_position_(has_alone_ || times.jitter.sigma != 0.0),
       slowdown_(schedule.pp, 1.0) {
   assert(times.stages.size() == 1 || std::ssize(times.stages) == num_stages(schedule));
   assert(times.node_of.empty() || std::ssize(times.node_of) == schedule.pp);
-  by_stage_.reserve(static_cast<std::size_t>(num_stages(schedule)));
-  for (int stage = 0; stage < num_stages(schedule); ++stage) {
-    const StageDurations& of = one_or_each(times.stages, stage);
-    by_stage_.push_back({of.forward.value(), of.backward.value(), of.input_gradient.value(),
-                         of.weight_gradient.value(), of.recompute.value(), of.alone.value()});
-  }
   if (has_alone_) {
     const auto is_of = [](ActionKind kind) {
       return [kind](const Action& action) { return action.kind == kind; };
@@ -70,16 +65,41 @@ ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& time
   for (const Straggler& straggler : times.stragglers) {
     slowdown_.at(straggler.rank) *= straggler.factor;
   }
+  const int num_stages = ranks_.num_stages();
+  for (std::size_t row = 0; row < ranks_.rows().size(); ++row) {
+    const int stage = static_cast<int>(row) % num_stages;
+    const int microbatch = static_cast<int>(row) < num_stages ? 0 : schedule.num_microbatches - 1;
+    passes_.push_back(passes_on(ranks_.rows()[row], stage, microbatch));
+  }
+}
+
+ActionDurations::Passes ActionDurations::passes_on(int rank, int stage, int microbatch) const {
+  const StageDurations& of = one_or_each(times_.stages, stage);
+  const double slowdown = slowdown_[rank];
+  const auto latency_from = [&](int other) {
+    if (other < 0 || other >= ranks_.num_stages()) {
+      return 0.0;
+    }
+    const int sender = ranks_.of(other, microbatch);
+    return sender == rank ? 0.0 : message(sender, rank).total().value();
+  };
+  return {.durations = {of.forward.value() * slowdown, of.backward.value() * slowdown,
+                        of.input_gradient.value() * slowdown, of.weight_gradient.value() * slowdown,
+                        of.recompute.value() * slowdown},
+          .from_stage_before = latency_from(stage - 1),
+          .from_stage_behind = latency_from(stage + 1)};
 }
 
 double ActionDurations::at_position(const Action& action, int rank, std::size_t position) const {
-  const auto& of_stage = by_stage_[action.stage];
-  double duration = of_stage[static_cast<std::size_t>(action.kind)];
-  if (has_alone_ && ((action.kind == ActionKind::kForward && position < first_backward_[rank]) ||
-                     (action.kind == ActionKind::kBackward && position > last_forward_[rank]))) {
-    duration += of_stage[kAlone];  // no pass of the other kind is beside it (StageDurations)
+  double duration = passes_with(action).duration_of(action.kind);
+  // No pass of the other kind is beside these (StageDurations).
+  const StageDurations& of = one_or_each(times_.stages, action.stage);
+  if (has_alone_ && action.kind == ActionKind::kForward && position < first_backward_[rank]) {
+    duration = (of.forward + of.alone).value() * slowdown_[rank];
+  } else if (has_alone_ && action.kind == ActionKind::kBackward && position > last_forward_[rank]) {
+    duration = (of.backward + of.alone).value() * slowdown_[rank];
   }
-  return duration * slowdown_[rank] * jitter_factor(times_.jitter, rank, position);
+  return duration * jitter_factor(times_.jitter, rank, position);
 }
 
 const TransferTime& ActionDurations::collective(const Action& action) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/schedule/stage_ranks.h"
 #include "cost_model/simulation/step_times.h"
 
 namespace ptdp {
@@ -22,9 +23,24 @@ class ActionDurations {
 
   /// Of F, B, I, W or R at full speed: the stage's, times the rank's stragglers and its jitter.
   [[nodiscard]] Seconds compute(const Action& action, int rank, std::size_t position) const {
-    const double duration =
-        by_stage_[action.stage][static_cast<std::size_t>(action.kind)] * slowdown_[rank];
-    return Seconds(depends_on_position_ ? at_position(action, rank, position) : duration);
+    return Seconds(depends_on_position_ ? at_position(action, rank, position)
+                                        : passes_with(action).duration_of(action.kind));
+  }
+  /// Whether jitter or what they take alone changes the durations of passes_with().
+  [[nodiscard]] bool depends_on_position() const { return depends_on_position_; }
+  /// What the passes of a stage take on the rank that holds it, with its stragglers [s].
+  struct alignas(64) Passes {  // a cache line
+    std::array<double, 5> durations = {};
+    double from_stage_before = 0.0;  ///< How long what F needs is under way, if it is not sent.
+    double from_stage_behind = 0.0;  ///< That of B and I.
+
+    [[nodiscard]] double duration_of(ActionKind kind) const {
+      return durations[static_cast<std::size_t>(kind)];
+    }
+  };
+  /// Those of the action's stage, its own among them.
+  [[nodiscard]] const Passes& passes_with(const Action& action) const {
+    return passes_[ranks_.row(action.stage, action.microbatch)];
   }
   [[nodiscard]] bool is_within_node(int rank, int other) const {
     return ptdp::is_within_node(times_, rank, other);
@@ -43,17 +59,16 @@ class ActionDurations {
   [[nodiscard]] Seconds optimizer(int rank) const;
 
  private:
-  static constexpr std::size_t kPerStage = 8;  // a cache line; six are used
-  static constexpr std::size_t kAlone = 5;
-
+  [[nodiscard]] Passes passes_on(int rank, int stage, int microbatch) const;
   [[nodiscard]] double at_position(const Action& action, int rank, std::size_t position) const;
 
   const StepTimes& times_;
-  bool has_alone_;            ///< Whether any stage's passes take longer alone.
-  bool depends_on_position_;  ///< By that or by jitter: seldom, and asked of every action.
-  std::vector<std::array<double, kPerStage>> by_stage_;  ///< By stage and kind [s].
-  std::vector<double> slowdown_;                         ///< By rank.
-  std::vector<std::size_t> first_backward_;              ///< Of a rank's actions; if has_alone_.
+  StageRanks ranks_;
+  bool has_alone_;                ///< Whether any stage's passes take longer alone.
+  bool depends_on_position_;      ///< By that or by jitter: seldom, and asked of every action.
+  std::vector<double> slowdown_;  ///< By rank.
+  std::vector<Passes> passes_;    ///< By StageRanks::row.
+  std::vector<std::size_t> first_backward_;  ///< Of a rank's actions; if has_alone_.
   std::vector<std::size_t> last_forward_;
 };
 

@@ -1,12 +1,17 @@
 #include "cost_model/simulation/engine/step_layout.h"
 
 #include <algorithm>
-#include <limits>
-
-#include "cost_model/simulation/engine/table_walk.h"
 
 namespace ptdp {
 namespace {
+
+/// Slots of a stage in the tables of all: its microbatches and some room, an odd number of cache
+/// lines of doubles, so that neighbouring stages do not share the same few sets of the caches.
+std::size_t stride_of(int num_microbatches) {
+  constexpr std::size_t per_line = 8;
+  const std::size_t lines = static_cast<std::size_t>(num_microbatches) / per_line + 1;
+  return (lines | 1U) * per_line;
+}
 
 /// Whether a rank's list has sends or receives.
 bool names_messages(const std::vector<Action>& order) {
@@ -24,15 +29,11 @@ StepLayout::StepLayout(const Schedule& schedule)
     : schedule_(schedule),
       last_stage_(num_stages(schedule) - 1),
       chunks_per_rank_(schedule.placement == StagePlacement::kBidirectional ? 2 : schedule.vpp),
-      turned_from_(std::numeric_limits<int>::max()),
       stride_(stride_of(schedule.num_microbatches)),
-      num_slots_((last_stage_ + 1) * stride_ + kSlotsAhead) {
+      num_slots_((last_stage_ + 1) * stride_ + kSlotsAhead),
+      ranks_(schedule) {
   for (int stage = 0; stage <= last_stage_; ++stage) {
-    rank_of_.push_back(ptdp::rank_of(schedule, stage, 0));
     chunk_of_.push_back(stage / schedule.pp);
-  }
-  if (schedule.placement == StagePlacement::kBidirectional) {
-    turned_from_ = (schedule.num_microbatches + 1) / 2;
   }
 }
 

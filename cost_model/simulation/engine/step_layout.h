@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/schedule/stage_ranks.h"
 
 namespace ptdp {
 
@@ -43,7 +44,7 @@ class StepLayout {
   [[nodiscard]] int last_stage() const { return last_stage_; }
   /// As rank_of() of schedule.h, without a division.
   [[nodiscard]] int rank_of(int stage, int microbatch) const {
-    return microbatch < turned_from_ ? rank_of_[stage] : schedule_.pp - 1 - rank_of_[stage];
+    return ranks_.of(stage, microbatch);
   }
   /// Which of the stages of its rank a stage is, below chunks_per_rank().
   [[nodiscard]] int chunk_of(int stage, int rank) const {
@@ -69,10 +70,9 @@ class StepLayout {
   const Schedule& schedule_;
   int last_stage_;
   int chunks_per_rank_;
-  int turned_from_;  ///< The first microbatch that runs through the ranks the other way.
   std::size_t stride_;
   std::size_t num_slots_;
-  std::vector<int> rank_of_;  ///< By stage, of the first microbatch.
+  StageRanks ranks_;
   std::vector<int> chunk_of_;
 };
 

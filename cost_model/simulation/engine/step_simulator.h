@@ -1,6 +1,8 @@
 // Times a complete schedule: compute, messages, collectives and the optimizer, lane by lane.
 #pragma once
 
+#include <span>
+
 #include "cost_model/schedule/schedule.h"
 #include "cost_model/simulation/step_times.h"
 #include "cost_model/simulation/timeline.h"
@@ -27,8 +29,7 @@ namespace ptdp {
 ///   OPTIMIZER      what stands before it on the data lane.
 ///
 /// A schedule without sends and receives has implied messages: they arrive latency + transfer
-/// after they were made, any number at a time, and keep nobody busy, as in simulate() of
-/// simulator.h.
+/// after they were made, any number at a time, and keep nobody busy.
 ///
 /// Contention (StepTimes::shares_links): each rank has a link out and a link in, within its node
 /// and across nodes. A message loads out of the sender and in of the receiver, a collective of the
@@ -49,5 +50,11 @@ namespace ptdp {
 
 /// The same without the spans, which take as much memory as the schedule: for a search.
 [[nodiscard]] SimulatedTimes simulate_step_times(const Schedule& schedule, const StepTimes& times);
+
+/// A schedule of compute alone in half the time: implied messages of one latency, and passes that
+/// take `durations` by virtual stage, their `alone` left out; one stands for all stages.
+[[nodiscard]] SimulatedTimes simulate(const Schedule& schedule,
+                                      std::span<const StageDurations> durations,
+                                      Seconds p2p_latency = Seconds(0.0));
 
 }  // namespace ptdp

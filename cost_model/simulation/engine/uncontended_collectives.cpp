@@ -54,13 +54,13 @@ bool UncontendedRun::meet(Meeting& meeting, std::size_t num_ranks, double durati
   meeting.ranks.push_back(rank);
   meeting.latest = std::max({meeting.latest, ranks_[rank].compute.free, ranks_[rank].data_free});
   if (meeting.ranks.size() < num_ranks) {
-    ranks_[rank].compute.is_waiting = true;
+    ranks_[rank].is_waiting = true;
     return false;
   }
   for (const int other : meeting.ranks) {
     Lane& lane = ranks_[other].compute;
     lane.free = meeting.latest + duration;
-    lane.is_waiting = false;
+    ranks_[other].is_waiting = false;
     record(other, lane.position++, meeting.latest, lane.free);
     wake(other);
   }
@@ -89,10 +89,10 @@ RankTimes UncontendedRun::times_of(int rank) const {
   }
   const double last = std::max(
       {state.compute.free, state.messages[0].free, state.messages[1].free, state.data_free});
-  return {.start = Seconds(state.start.value_or(0.0)),
+  return {.start = Seconds(state.start),
           .end = Seconds(last),
-          .work = Seconds(state.work),
-          .peak_activations = state.peak,
+          .work = Seconds(state.compute.work),
+          .peak_activations = state.compute.peak,
           .compute_end = Seconds(state.compute_end),
           .gathers = Seconds(state.gathers)};
 }

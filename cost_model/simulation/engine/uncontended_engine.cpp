@@ -1,26 +1,41 @@
 #include <algorithm>
 
-#include "cost_model/simulation/engine/table_walk.h"
-
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/engine/uncontended_run.h"
 
 namespace ptdp {
+namespace {
 
-UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans)
+/// How far ahead of a rank its actions are fetched: with a thousand ranks in turn, the processor
+/// does not see by itself that each one walks straight on.
+constexpr std::size_t kActionsAhead = 8;
+
+}  // namespace
+
+UncontendedRun::UncontendedRun(const Schedule& schedule, const StepTimes& times, Extent extent,
+                               SpansOut spans)
     : schedule_(schedule),
       layout_(schedule),
       durations_(schedule, times),
+      extent_(extent),
       is_blocking_(times.messages == MessageMode::kBlocking),
-      is_implied_(implies_messages(schedule)),
+      is_implied_(extent == Extent::kPasses || implies_messages(schedule)),
       has_message_lanes_(!is_blocking_ && !is_implied_),
       data_(times.data),
       spans_(spans),
       ranks_(schedule.pp),
       chunks_(static_cast<std::size_t>(schedule.pp) * layout_.chunks_per_rank()) {
-  made_.fill(Table(layout_.num_slots(), kNotThere));
-  arrived_.fill(made_.front());
+  const auto clear = [&](std::array<Table, kNumDirections>& tables) {
+    for (Table& table : tables) {
+      table.assign(layout_.num_slots(), kNotThere);
+    }
+  };
+  clear(made_);
+  if (!is_implied_) {
+    clear(arrived_);
+  }
   if (spans_ != nullptr) {
-    sent_.fill(made_.front());
+    clear(sent_);
   }
 }
 
@@ -28,11 +43,10 @@ SimulatedTimes UncontendedRun::run() {
   for (int rank = schedule_.pp - 1; rank >= 0; --rank) {
     wake(rank);
   }
-  while (!runnable_.empty()) {
-    const int rank = runnable_.back();
-    runnable_.pop_back();
-    ranks_[rank].is_queued = false;
-    advance(rank);
+  if (extent_ == Extent::kPasses) {
+    advance_all<Extent::kPasses>();
+  } else {
+    advance_all<Extent::kStep>();
   }
   SimulatedTimes times;
   for (int rank = 0; rank < schedule_.pp; ++rank) {
@@ -51,12 +65,22 @@ SimulatedTimes UncontendedRun::run() {
 
 // Inline, so that one loop without calls is made of them: a quarter of the time.
 
-/// Does the actions of a rank until every lane has to wait.
-inline void UncontendedRun::advance(int rank) {
-  advance_compute(rank);
-  if (has_message_lanes_) {
-    advance_messages(rank, Direction::kForward);
-    advance_messages(rank, Direction::kBackward);
+/// Does the actions of the ranks, of each until every lane has to wait.
+template <Extent kExtent>
+void UncontendedRun::advance_all() {
+  while (!runnable_.empty()) {
+    const int rank = runnable_.back();
+    runnable_.pop_back();
+    ranks_[rank].is_queued = false;
+    if constexpr (kExtent == Extent::kPasses) {
+      advance_passes(rank);
+      continue;
+    }
+    advance_compute(rank);
+    if (has_message_lanes_) {
+      advance_messages(rank, Direction::kForward);
+      advance_messages(rank, Direction::kBackward);
+    }
   }
 }
 
@@ -74,11 +98,23 @@ inline void UncontendedRun::advance_messages(int rank, Direction direction) {
   }
 }
 
+inline void UncontendedRun::advance_passes(int rank) {
+  ComputeLane lane = ranks_[rank].compute;  // registers, as nothing else changes it meanwhile
+  const std::vector<Action>& order = schedule_.orders[rank];
+  bool is_moving = true;
+  while (is_moving && lane.position < order.size()) {
+    __builtin_prefetch(order.data() + std::min(lane.position + kActionsAhead, order.size()));
+    is_moving = compute<Extent::kPasses>(order[lane.position], rank, lane);
+  }
+  ranks_[rank].compute = lane;
+  ranks_[rank].compute_end = lane.free;
+}
+
 inline void UncontendedRun::advance_compute(int rank) {
   Rank& state = ranks_[rank];
-  Lane& lane = state.compute;
+  ComputeLane& lane = state.compute;
   const std::vector<Action>& order = schedule_.orders[rank];
-  bool is_moving = !lane.is_waiting;
+  bool is_moving = !state.is_waiting;
   while (is_moving && lane.position < order.size()) {
     const Action& action = order[lane.position];
     __builtin_prefetch(order.data() + std::min(lane.position + kActionsAhead, order.size()));
@@ -88,7 +124,7 @@ inline void UncontendedRun::advance_compute(int rank) {
       case ActionKind::kInputGradient:
       case ActionKind::kWeightGradient:
       case ActionKind::kRecompute:
-        is_moving = compute(action, rank, state);
+        is_moving = compute<Extent::kStep>(action, rank, lane);
         break;
       case ActionKind::kReceiveForward:
       case ActionKind::kReceiveBackward:
@@ -124,68 +160,94 @@ inline void UncontendedRun::advance_compute(int rank) {
   }
 }
 
-/// From when on an action of a stage has what it needs; nothing if that is not known yet.
-inline std::optional<double> UncontendedRun::input_time(const Action& action, int rank) {
+/// What an action needs besides parameters.
+template <Extent kExtent>
+inline UncontendedRun::Input UncontendedRun::input_of(const Action& action,
+                                                      const ActionDurations::Passes& passes) {
   const std::size_t slot = layout_.slot(action.stage, action.microbatch);
-  double ready = 0.0;
-  double* input = nullptr;
+  const bool is_implied = kExtent == Extent::kPasses || is_implied_;
   switch (action.kind) {
     case ActionKind::kForward:
-      ready = chunks_[layout_.chunk_slot(action.stage, rank)].first_gathered;
-      input = action.stage == 0 ? nullptr : &arrived(Direction::kForward)[slot];
-      break;
+      if (action.stage == 0) {
+        break;
+      }
+      if (is_implied) {
+        return {&made(Direction::kForward)[slot - layout_.stride()], passes.from_stage_before};
+      }
+      return {&arrived(Direction::kForward)[slot]};
     case ActionKind::kBackward:
     case ActionKind::kInputGradient:
-      input = action.stage == layout_.last_stage() ? &made(Direction::kForward)[slot]
-                                                   : &arrived(Direction::kBackward)[slot];
-      break;
+      if (action.stage == layout_.last_stage()) {
+        return {&made(Direction::kForward)[slot]};
+      }
+      if (is_implied) {
+        return {&made(Direction::kBackward)[slot + layout_.stride()], passes.from_stage_behind};
+      }
+      return {&arrived(Direction::kBackward)[slot]};
     default:
       break;
   }
-  if (input == nullptr) {
-    return ready;
-  }
-  if (!is_there(*input)) {
-    *input = kAwaited;
-    return std::nullopt;
-  }
-  return std::max(ready, *input);
+  return {&always_};
 }
 
 /// Does an action or a pair on the compute lane; false if it has to wait.
-inline bool UncontendedRun::compute(const Action& action, int rank, Rank& state) {
-  Lane& lane = state.compute;
-  std::optional<double> ready = input_time(action, rank);
-  if (!ready) {
+template <Extent kExtent>
+inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane& lane) {
+  constexpr bool kIsStep = kExtent == Extent::kStep;
+  const auto duration_of = [&](const Action& of, const ActionDurations::Passes& passes) {
+    return kIsStep && durations_.depends_on_position()
+               ? durations_.compute(of, rank, lane.position + (&of - &action)).value()
+               : passes.duration_of(of.kind);
+  };
+  const ActionDurations::Passes& passes = durations_.passes_with(action);
+  const Input input = input_of<kExtent>(action, passes);
+  if (!is_there(*input.result)) {
+    *input.result = kAwaited;
     return false;
   }
-  double duration = durations_.compute(action, rank, lane.position).value();
+  double ready = *input.result + input.latency;
+  double duration = duration_of(action, passes);
   const Action* partner = nullptr;
   if (action.overlaps_next) {
     partner = &action + 1;
-    const std::optional<double> partner_ready = input_time(*partner, rank);
-    if (!partner_ready) {
+    const ActionDurations::Passes& beside = durations_.passes_with(*partner);
+    const Input other = input_of<kExtent>(*partner, beside);
+    if (!is_there(*other.result)) {
+      *other.result = kAwaited;
       return false;
     }
-    ready = std::max(
-        {*ready, *partner_ready, gathered_time(action, rank), gathered_time(*partner, rank)});
-    duration += durations_.compute(*partner, rank, lane.position + 1).value();
+    ready = std::max(ready, *other.result + other.latency);
+    duration += duration_of(*partner, beside);
   }
-  const double start = std::max(lane.free, *ready);
-  const double stall = gather_stall(action, rank, start, duration);
-  lane.free = start + duration + stall;
-  if (!state.start) {
-    state.start = start;
+  if constexpr (kIsStep) {
+    ready = std::max(ready, partner == nullptr ? first_gathered_time(action, rank)
+                                               : std::max(gathered_time(action, rank),
+                                                          gathered_time(*partner, rank)));
   }
-  state.compute_end = lane.free;
-  state.work += duration + stall;
-  record(rank, lane.position++, start, lane.free);
-  finish(action, rank, state, {Seconds(start), Seconds(lane.free)});
+  const double start = std::max(lane.free, ready);
+  lane.free = start + duration;
+  if constexpr (kIsStep) {
+    const double stall = gather_stall(action, rank, start, duration);
+    lane.free += stall;
+    duration += stall;
+    ranks_[rank].compute_end = lane.free;
+  }
+  lane.work += duration;
+  if (lane.peak == 0) {
+    ranks_[rank].start = start;  // of a forward pass: each rank begins with one
+  }
+  finish<kExtent>(action, rank, lane, start);
   if (partner != nullptr) {
-    record(rank, lane.position++, start, lane.free);
-    finish(*partner, rank, state, {Seconds(start), Seconds(lane.free)});
+    finish<kExtent>(*partner, rank, lane, start);
   }
   return true;
+}
+
+/// When the first parameters of a forward pass are there.
+inline double UncontendedRun::first_gathered_time(const Action& action, int rank) const {
+  return action.kind == ActionKind::kForward
+             ? chunks_[layout_.chunk_slot(action.stage, rank)].first_gathered
+             : 0.0;
 }
 
 /// When the last parameters of a forward pass are there.
@@ -208,37 +270,39 @@ inline double UncontendedRun::gather_stall(const Action& action, int rank, doubl
   return std::max(end - (start + duration), 0.0);
 }
 
-/// Notes the result of an action.
-inline void UncontendedRun::finish(const Action& action, int rank, Rank& state, Span span) {
+/// Notes the result of an action that has the lane until it is free.
+template <Extent kExtent>
+inline void UncontendedRun::finish(const Action& action, int rank, ComputeLane& lane,
+                                   double start) {
+  if constexpr (kExtent == Extent::kStep) {
+    record(rank, lane.position, start, lane.free);
+  }
+  ++lane.position;
   if (action.kind == ActionKind::kForward) {
-    state.peak = std::max(state.peak, ++state.live);
-    make(action, rank, Direction::kForward, span.end.value());
+    lane.peak = std::max(lane.peak, ++lane.live);
+    make(action, Direction::kForward, lane.free);
     return;
   }
   if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGradient) {
-    make(action, rank, Direction::kBackward, span.end.value());
+    make(action, Direction::kBackward, lane.free);
   }
   if (action.kind == ActionKind::kBackward || action.kind == ActionKind::kWeightGradient) {
-    --state.live;
-    chunks_[layout_.chunk_slot(action.stage, rank)].last_weight_gradient = span;
+    --lane.live;
+    if constexpr (kExtent == Extent::kStep) {
+      chunks_[layout_.chunk_slot(action.stage, rank)].last_weight_gradient = {Seconds(start),
+                                                                              Seconds(lane.free)};
+    }
   }
 }
 
-inline void UncontendedRun::make(const Action& action, int rank, Direction direction, double end) {
+inline void UncontendedRun::make(const Action& action, Direction direction, double end) {
   double& result = made(direction)[layout_.slot(action.stage, action.microbatch)];
   __builtin_prefetch(&result + StepLayout::kSlotsAhead, 1);
+  if (is_awaited(result)) {
+    const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
+    wake(layout_.rank_of(to, action.microbatch));
+  }
   result = end;
-  const int to = action.stage + (direction == Direction::kForward ? 1 : -1);
-  if (!is_implied_ || to < 0 || to > layout_.last_stage()) {
-    return;
-  }
-  const int receiver = layout_.rank_of(to, action.microbatch);
-  double arrival = end;
-  if (receiver != rank) {
-    const TransferTime& message = durations_.message(rank, receiver);
-    arrival += message.total().value();
-  }
-  deliver(direction, to, action.microbatch, arrival);
 }
 
 /// Notes when a stage has its activations or gradient, and lets the rank that waits for it go on.
@@ -278,14 +342,23 @@ inline bool UncontendedRun::copy(const Action& action, int rank, Lane& lane) {
     return false;
   }
   lane.free = std::max(lane.free, made_at);
-  arrived(direction)[layout_.slot(action.stage, action.microbatch)] = lane.free;
+  if (!is_implied_) {
+    arrived(direction)[layout_.slot(action.stage, action.microbatch)] = lane.free;
+  }
   record(rank, lane.position++, lane.free, lane.free);
   return true;
 }
 
 SimulatedTimes simulate_uncontended(const Schedule& schedule, const StepTimes& times,
                                     SpansOut spans) {
-  return UncontendedRun(schedule, times, spans).run();
+  return UncontendedRun(schedule, times, Extent::kStep, spans).run();
+}
+
+SimulatedTimes simulate(const Schedule& schedule, std::span<const StageDurations> durations,
+                        Seconds p2p_latency) {
+  const StepTimes times{.stages = {durations.begin(), durations.end()},
+                        .within_node = {.latency = p2p_latency}};
+  return UncontendedRun(schedule, times, Extent::kPasses, nullptr).run();
 }
 
 }  // namespace ptdp

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "cost_model/schedule/lane.h"
@@ -15,12 +15,16 @@
 
 namespace ptdp {
 
+/// What a schedule may have, as far as the inner loop cares: its passes alone take half the time.
+enum class Extent : std::uint8_t { kPasses, kStep };
+
 /// One simulation of a step in which nothing shares anything. Every rank goes on as far as it gets,
 /// each at its own time; what comes to depend on another rank is noted in tables of results. What
 /// happens once per step is in uncontended_collectives.cpp, the rest in uncontended_engine.cpp.
 class UncontendedRun {
  public:
-  UncontendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans);
+  /// Passes alone give no spans.
+  UncontendedRun(const Schedule& schedule, const StepTimes& times, Extent extent, SpansOut spans);
 
   /// Throws Error at a deadlock.
   SimulatedTimes run();
@@ -36,21 +40,28 @@ class UncontendedRun {
   static constexpr double kAwaited = -0.0;
 
   struct Lane {
-    std::size_t position = 0;  ///< Of the next action on it, or one before that.
-    double free = 0.0;         ///< End of the last [s].
-    bool is_waiting = false;   ///< For other ranks, one of which will move the position on.
+    double free = 0.0;         ///< End of the last action on it [s].
+    std::size_t position = 0;  ///< Of the next, or one before that.
   };
-  struct Rank {
-    Lane compute;
-    std::array<Lane, kNumDirections> messages;  ///< Unused where messages block.
-    double data_free = 0.0;
-    std::optional<double> start;
-    double compute_end = 0.0;
-    double gathers = 0.0;  ///< Before it could begin.
+  struct ComputeLane : Lane {
     double work = 0.0;
     int live = 0;  ///< Activations held.
     int peak = 0;
+  };
+  struct Rank {
+    ComputeLane compute;
+    bool is_waiting = false;  ///< For other ranks, one of which will move its compute lane on.
     bool is_queued = false;
+    std::array<Lane, kNumDirections> messages;  ///< Unused where messages block.
+    double data_free = 0.0;
+    double start = 0.0;  ///< Of the first action that computes.
+    double compute_end = 0.0;
+    double gathers = 0.0;  ///< Before it could begin.
+  };
+  /// What an action waits for, and how long that is under way.
+  struct Input {
+    double* result;
+    double latency = 0.0;
   };
   /// One of a rank's stages.
   struct Chunk {
@@ -83,15 +94,21 @@ class UncontendedRun {
   Table& arrived(Direction direction) { return arrived_[static_cast<std::size_t>(direction)]; }
 
   // The compute lane and the lanes of messages.
-  void advance(int rank);
+  template <Extent kExtent>
+  void advance_all();
+  void advance_passes(int rank);
   void advance_compute(int rank);
   void advance_messages(int rank, Direction direction);
-  std::optional<double> input_time(const Action& action, int rank);
-  bool compute(const Action& action, int rank, Rank& state);
+  template <Extent kExtent>
+  Input input_of(const Action& action, const ActionDurations::Passes& passes);
+  template <Extent kExtent>
+  bool compute(const Action& action, int rank, ComputeLane& lane);
+  [[nodiscard]] double first_gathered_time(const Action& action, int rank) const;
   [[nodiscard]] double gathered_time(const Action& action, int rank) const;
   double gather_stall(const Action& action, int rank, double start, double duration);
-  void finish(const Action& action, int rank, Rank& state, Span span);
-  void make(const Action& action, int rank, Direction direction, double end);
+  template <Extent kExtent>
+  void finish(const Action& action, int rank, ComputeLane& lane, double start);
+  void make(const Action& action, Direction direction, double end);
   bool send(const Action& action, int rank, Lane& lane);
   void deliver(Direction direction, int stage, int microbatch, double time);
   bool copy(const Action& action, int rank, Lane& lane);
@@ -106,16 +123,18 @@ class UncontendedRun {
   const Schedule& schedule_;
   StepLayout layout_;
   ActionDurations durations_;
+  Extent extent_;
   bool is_blocking_;
   bool is_implied_;
   bool has_message_lanes_;
   DataMode data_;
   SpansOut spans_;
-  // By direction, stage and microbatch: when F or the input gradient of a stage is done, and when a
-  // stage has its activations or the gradient [s].
+  // By direction, stage and microbatch: when F or the input gradient of a stage is done, and, where
+  // it is sent, when a stage has its activations or the gradient [s].
   std::array<Table, kNumDirections> made_;
   std::array<Table, kNumDirections> arrived_;
   std::array<Table, kNumDirections> sent_;  ///< When the message began; where spans are wanted.
+  double always_ = 0.0;                     ///< The result that the first pass waits for.
   std::vector<Rank> ranks_;
   std::vector<Chunk> chunks_;
   std::vector<int> runnable_;

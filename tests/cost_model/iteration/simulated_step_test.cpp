@@ -9,7 +9,6 @@
 #include "cost_model/iteration/step_builder.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
-#include "cost_model/simulation/engine/simulator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/cost_model/simulation/plain_pipelines.h"
 

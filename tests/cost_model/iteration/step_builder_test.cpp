@@ -9,7 +9,7 @@
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/support/scenarios.h"
 
 namespace ptdp {

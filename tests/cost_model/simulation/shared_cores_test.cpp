@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/cost_model/schedule/golden_schedules.h"
 
 namespace ptdp {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost_model/schedule/generators/generators.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 
 namespace ptdp {
 namespace {

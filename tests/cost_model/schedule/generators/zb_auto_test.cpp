@@ -13,7 +13,7 @@
 
 #include "cost_model/schedule/generators/zero_bubble.h"
 #include "cost_model/schedule/validator/validator.h"
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/cost_model/schedule/random_schedules.h"
 
 namespace ptdp {

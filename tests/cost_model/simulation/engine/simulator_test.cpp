@@ -1,4 +1,4 @@
-#include "cost_model/simulation/engine/simulator.h"
+#include "cost_model/simulation/engine/step_simulator.h"
 
 #include <gmock/gmock.h>
 
@@ -207,7 +207,7 @@ TEST(Simulator, CountsTheActivationsThatTheValidatorCounts) {
 TEST(Simulator, NamesTheActionOfADeadlock) {
   const Schedule schedule = parse_schedule_csv("0B0,0F0\n1F0,1B0\n", "x");
   EXPECT_THAT(message_of([&] { return simulate_equal(schedule, durations(1, 1, 1)); }),
-              testing::HasSubstr("rank 0 waits for the input of 0B0 for ever"));
+              testing::HasSubstr("rank 0, action 0: 0B0 waits for ever on the lane of compute"));
 }
 
 TEST(Simulator, OfNothingThatTakesTimeHasNoBubble) {
