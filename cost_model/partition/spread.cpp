@@ -366,10 +366,6 @@ TransformerTimes transformer_times(const PlannedJob& job) {
           .logits = runs.back().time};
 }
 
-std::vector<Seconds> times_in_order(const PlannedJob& job) {
-  return one_by_one(runs_in_order(job));
-}
-
 std::optional<std::vector<int>> balanced_layers(const PlannedJob& job) {
   const StagePlacement placement = traits_of(job.config().schedule).placement;
   if (placement == StagePlacement::kBidirectional) {

@@ -54,10 +54,6 @@ struct TransformerTimes {
 /// stage is as fast as possible, whichever rank has it (partition_layers).
 [[nodiscard]] std::optional<std::vector<int>> balanced_layers(const PlannedJob& job);
 
-/// Time of the embedding, each layer and the logits in model order: forward, backward and
-/// recomputation. Modules that predict more tokens are part of the logits.
-[[nodiscard]] std::vector<Seconds> times_in_order(const PlannedJob& job);
-
 /// What the stages of a configuration are made of; the model's layers must be of one kind.
 [[nodiscard]] TransformerTimes transformer_times(const PlannedJob& job);
 

@@ -17,8 +17,8 @@ inline constexpr std::array<std::string_view, kNumLanes> kLaneNames = {
     "compute", "messages forward", "messages backward", "data parallel"};
 
 /// Whether sending a message occupies the lane that computes (Megatron-LM's 1F1B; host threads) or
-/// messages have their own. Receives are posted ahead in both, into buffers of their own
-/// (buffer_slots.h), so that no sender waits for its receiver to come by.
+/// messages have their own. Receives are posted ahead in both, into buffers of their own, so that
+/// no sender waits for its receiver to come by.
 enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
 
 /// Whether the reductions and gathers of data parallelism run beside compute, or take turns with

@@ -10,7 +10,6 @@
 #include "cost_model/partition/spread.h"
 #include "cost_model/schedule/generators/generators.h"
 #include "cost_model/schedule/passes/communication.h"
-#include "cost_model/simulation/analysis/sensitivity.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "planner/constraints/constraint.h"
 

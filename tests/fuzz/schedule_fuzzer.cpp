@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost_model/schedule/passes/buffer_slots.h"
 #include "cost_model/schedule/passes/communication.h"
 #include "cost_model/schedule/validator/validator.h"
 #include "cost_model/simulation/engine/step_simulator.h"
@@ -26,8 +25,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       ptdp::require(compute_alone(lowered) == schedule);
       ptdp::require(ptdp::parse_schedule_csv(to_csv(lowered), "lowered").orders == lowered.orders);
     }
-    const ptdp::BufferSlots slots = assign_buffer_slots(schedule);
-    ptdp::require(std::ssize(slots.ranks) == schedule.pp);
     const ptdp::StageDurations each =
         ptdp::stage_durations(ptdp::Seconds(1.0), ptdp::Seconds(2.0), ptdp::Seconds(3.0));
     const ptdp::SimulatedTimes times = simulate(compute, {&each, 1});

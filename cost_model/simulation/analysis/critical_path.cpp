@@ -276,4 +276,17 @@ CriticalPath critical_path(const Schedule& schedule, const StepTimes& times,
   return PathWalk(schedule, times, timeline).run();
 }
 
+std::vector<double> slowdown_elasticities(const CriticalPath& path) {
+  Seconds makespan;
+  for (const Seconds term : path.terms) {
+    makespan += term;
+  }
+  std::vector<double> shares;
+  shares.reserve(path.compute.size());
+  for (const Seconds compute : path.compute) {
+    shares.push_back(makespan > Seconds(0.0) ? compute / makespan : 0.0);
+  }
+  return shares;
+}
+
 }  // namespace ptdp

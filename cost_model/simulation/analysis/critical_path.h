@@ -71,4 +71,12 @@ struct CriticalPath {
 [[nodiscard]] CriticalPath critical_path(const Schedule& schedule, const StepTimes& times,
                                          const Timeline& timeline);
 
+/// By rank, the elasticity of the step: by how many percent it is longer per percent by which the
+/// rank's compute is. It is the share of the rank's F, B, I, W and R of the critical path: the
+/// derivative d ln(step) / d ln(duration), in one pass and for all ranks at once. Where several
+/// paths are critical it is that of the path which `path` follows, from below the true derivative
+/// upwards; where transfers share links it leaves out what the shift does to sharing. A rank stands
+/// for its replicas and tensor-parallel group, all of them slower.
+[[nodiscard]] std::vector<double> slowdown_elasticities(const CriticalPath& path);
+
 }  // namespace ptdp

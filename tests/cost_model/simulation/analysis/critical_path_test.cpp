@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "cost_model/simulation/analysis/sensitivity.h"
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "tests/cost_model/simulation/complete_orders.h"
 #include "tests/cost_model/simulation/random_steps.h"
@@ -166,6 +165,15 @@ TEST(CriticalPath, AddsUpWhereMessagesAreImplied) {
     RC_ASSERT(std::abs(sum - makespan) <= 1e-9 * makespan);
     RC_ASSERT(std::abs(path.term(PathTerm::kWaiting).value()) <= 1e-9 * makespan);
   }));
+}
+
+/// What one rank slower by `factor` does to the step exactly: its time over that without, less 1.
+double slowdown_effect(const Schedule& schedule, const StepTimes& times, int rank, double factor) {
+  StepTimes slower = times;
+  slower.stragglers.push_back({.rank = rank, .factor = factor});
+  const Seconds before = simulate_step_times(schedule, times).makespan();
+  const Seconds after = simulate_step_times(schedule, slower).makespan();
+  return before > Seconds(0.0) ? after / before - 1.0 : 0.0;
 }
 
 // By hand: two ranks with three of eight seconds each on the path.
