@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/schedule/generators/zero_bubble.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {
@@ -34,7 +34,7 @@ constexpr bool is_forward(int pass) {
 
 // What tells the two schedules apart.
 struct Recipe {
-  std::string name;
+  ScheduleKind kind;
   std::vector<Block> blocks;  ///< Start of the passes of microbatch 0, by rank [slots].
   std::vector<int> limits;    ///< Chunks a rank may hold.
   /// Whether a weight gradient goes first on a rank at its limit that has forward passes left.
@@ -220,12 +220,10 @@ int limit_of(int chunks, int rank, int num_microbatches) {
 }
 
 Schedule scheduled(const Recipe& recipe, int num_microbatches) {
-  return {.name = recipe.name,
-          .pp = static_cast<int>(recipe.blocks.size()),
-          .vpp = 2,
-          .num_microbatches = num_microbatches,
-          .placement = StagePlacement::kV,
-          .orders = ListScheduler(recipe, num_microbatches).orders()};
+  Schedule schedule = without_actions(recipe.kind, {.pp = static_cast<int>(recipe.blocks.size()),
+                                                    .num_microbatches = num_microbatches});
+  schedule.orders = ListScheduler(recipe, num_microbatches).orders();
+  return schedule;
 }
 
 }  // namespace
@@ -234,7 +232,7 @@ Schedule v_half(int pp, int num_microbatches) {
   assert(pp >= 1 && num_microbatches >= 1);
   // Full ranks that free first do not change the makespan at F = I = W, but keep forward passes
   // together: 2.5 % faster at 10, 12 and 8 for p = 16, m = 64. V-Min is full too often for that.
-  Recipe recipe{.name = "v-half",
+  Recipe recipe{.kind = ScheduleKind::kVHalf,
                 .full_ranks_free_first = true,
                 .weight_patience = kPeriod * num_microbatches + kPeriod * (pp + 1)};
   const int chunks = 2 * ((pp + 2) / 2);
@@ -251,7 +249,7 @@ Schedule v_min(int pp, int num_microbatches) {
   assert(pp >= 1 && num_microbatches >= 1);
   // Patience of 2 to 4 slots gives the same makespans; 1 loses some gains over the authors'
   // schedules, and 5 is worse than they are at p = 19, 21, 22 and 24.
-  Recipe recipe{.name = "v-min", .weight_patience = 3};
+  Recipe recipe{.kind = ScheduleKind::kVMin, .weight_patience = 3};
   const int chunks = 2 * ((pp + 4) / 3);
   const int gap = pp % 3 == 0 ? 2 : 0;  // Without it the passes collide.
   for (int rank = 0; rank < pp; ++rank) {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost_model/schedule/generators/zero_bubble.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {
@@ -119,33 +119,27 @@ class DualPipeRank {
 
 Schedule dualpipe(int pp, int num_microbatches) {
   assert(pp % 2 == 0 && num_microbatches % 2 == 0 && num_microbatches >= 2 * pp);
-  Schedule schedule{.name = "dualpipe",
-                    .pp = pp,
-                    .vpp = 1,
-                    .num_microbatches = num_microbatches,
-                    .placement = StagePlacement::kBidirectional};
+  Schedule schedule =
+      without_actions(ScheduleKind::kDualPipe, {.pp = pp, .num_microbatches = num_microbatches});
   const int half = num_microbatches / 2;
   for (int rank = 0; rank < pp; ++rank) {
     const bool first_half = rank < pp / 2;
     const int from_end = first_half ? rank : pp - 1 - rank;
     const Arrival near{.stage = from_end, .first_microbatch = first_half ? 0 : half};
     const Arrival far{.stage = pp - 1 - from_end, .first_microbatch = first_half ? half : 0};
-    schedule.orders.push_back(DualPipeRank(from_end, pp / 2, {near, far}).order(half));
+    schedule.orders[rank] = DualPipeRank(from_end, pp / 2, {near, far}).order(half);
   }
   return schedule;
 }
 
 Schedule dualpipev(int pp, int num_microbatches) {
   assert(num_microbatches >= 2 * pp);
-  Schedule schedule{.name = "dualpipev",
-                    .pp = pp,
-                    .vpp = 2,
-                    .num_microbatches = num_microbatches,
-                    .placement = StagePlacement::kV};
+  Schedule schedule =
+      without_actions(ScheduleKind::kDualPipeV, {.pp = pp, .num_microbatches = num_microbatches});
   for (int rank = 0; rank < pp; ++rank) {
     const Arrival down{.stage = rank};
     const Arrival up{.stage = 2 * pp - 1 - rank};
-    schedule.orders.push_back(DualPipeRank(rank, pp, {down, up}).order(num_microbatches));
+    schedule.orders[rank] = DualPipeRank(rank, pp, {down, up}).order(num_microbatches);
   }
   return schedule;
 }

@@ -334,6 +334,9 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
   return kSchedules[row_of_kind[static_cast<std::size_t>(kind)]];
 }
 
+/// A schedule of the kind whose ranks do nothing yet; of as many of the shape's chunks as it has.
+[[nodiscard]] Schedule without_actions(ScheduleKind kind, const ScheduleShape& shape);
+
 /// The row of that name, or null.
 [[nodiscard]] const ScheduleTraits* find_schedule(std::string_view name);
 /// The names, in the order in which schedules are shown.

@@ -3,10 +3,7 @@
 namespace ptdp {
 
 Schedule gpipe(const ScheduleShape& shape) {
-  Schedule schedule{.name = "gpipe",
-                    .pp = shape.pp,
-                    .num_microbatches = shape.num_microbatches,
-                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  Schedule schedule = without_actions(ScheduleKind::kGPipe, shape);
   for (int rank = 0; rank < shape.pp; ++rank) {
     std::vector<Action>& order = schedule.orders[rank];
     order.reserve(2 * static_cast<std::size_t>(shape.num_microbatches));

@@ -34,11 +34,7 @@ Schedule interleaved(const ScheduleShape& shape) {
                              ? shape.microbatch_group_size
                              : default_microbatch_group_size(shape.pp, shape.num_microbatches);
   const std::vector<Step> steps = forward_steps(shape, group_size);
-  Schedule schedule{.name = "interleaved",
-                    .pp = shape.pp,
-                    .vpp = shape.vpp,
-                    .num_microbatches = shape.num_microbatches,
-                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  Schedule schedule = without_actions(ScheduleKind::kInterleaved, shape);
   for (int rank = 0; rank < shape.pp; ++rank) {
     std::vector<Action>& order = schedule.orders[rank];
     order.reserve(2 * steps.size());

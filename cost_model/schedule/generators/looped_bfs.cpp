@@ -5,11 +5,7 @@
 namespace ptdp {
 
 Schedule looped_bfs(const ScheduleShape& shape) {
-  Schedule schedule{.name = "looped-bfs",
-                    .pp = shape.pp,
-                    .vpp = shape.vpp,
-                    .num_microbatches = shape.num_microbatches,
-                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  Schedule schedule = without_actions(ScheduleKind::kLoopedBfs, shape);
   for (int rank = 0; rank < shape.pp; ++rank) {
     std::vector<Action>& order = schedule.orders[rank];
     order.reserve(2 * static_cast<std::size_t>(shape.vpp) * shape.num_microbatches);

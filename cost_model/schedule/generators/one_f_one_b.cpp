@@ -1,7 +1,5 @@
 // The schedules in which one forward pass and one backward pass take turns.
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "cost_model/schedule/generators/generators.h"
 
@@ -9,12 +7,9 @@ namespace ptdp {
 
 namespace {
 
-Schedule in_its_order(const ScheduleShape& shape, std::string name) {
+Schedule in_its_order(const ScheduleShape& shape, ScheduleKind kind) {
   const int microbatches = shape.num_microbatches;
-  Schedule schedule{.name = std::move(name),
-                    .pp = shape.pp,
-                    .num_microbatches = microbatches,
-                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  Schedule schedule = without_actions(kind, shape);
   for (int rank = 0; rank < shape.pp; ++rank) {
     std::vector<Action>& order = schedule.orders[rank];
     order.reserve(2 * static_cast<std::size_t>(microbatches));
@@ -35,15 +30,15 @@ Schedule in_its_order(const ScheduleShape& shape, std::string name) {
 }  // namespace
 
 Schedule one_f_one_b(const ScheduleShape& shape) {
-  return in_its_order(shape, "1f1b");
+  return in_its_order(shape, ScheduleKind::kOneFOneB);
 }
 
 Schedule pipedream(const ScheduleShape& shape) {
-  return in_its_order(shape, "pipedream");
+  return in_its_order(shape, ScheduleKind::kPipeDream);
 }
 
 Schedule pipedream_2bw(const ScheduleShape& shape) {
-  return in_its_order(shape, "pipedream-2bw");
+  return in_its_order(shape, ScheduleKind::kPipeDream2Bw);
 }
 
 }  // namespace ptdp

@@ -192,10 +192,8 @@ std::int64_t zb_span_bound(const SearchedShape& shape) {
 Schedule zb_auto(const SearchedShape& shape) {
   assert(shape.pp >= 1 && shape.num_microbatches >= 1 && shape.memory_limit >= 1);
   const PassLists lists = Search(shape).run();
-  Schedule schedule{.name = "zb-auto",
-                    .pp = shape.pp,
-                    .num_microbatches = shape.num_microbatches,
-                    .orders = std::vector<std::vector<Action>>(shape.pp)};
+  Schedule schedule = without_actions(ScheduleKind::kZbAuto,
+                                      {.pp = shape.pp, .num_microbatches = shape.num_microbatches});
   for (int rank = 0; rank < shape.pp; ++rank) {
     std::array<int, 3> next = {};
     schedule.orders[rank].reserve(lists[rank].size());

@@ -1,10 +1,9 @@
 // The zero-bubble schedules with one stage a rank: ZB-H1 and ZB-H2.
 #include <algorithm>
 #include <cassert>
-#include <utility>
 #include <vector>
 
-#include "cost_model/schedule/generators/zero_bubble.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {
@@ -34,15 +33,11 @@ std::vector<Action> order_of(int rank, int pp, int num_microbatches, int warm_up
   return order;
 }
 
-Schedule zb_h(std::string name, int pp, int num_microbatches, int warm_up_per_rank) {
+Schedule zb_h(ScheduleKind kind, int pp, int num_microbatches, int warm_up_per_rank) {
   assert(pp >= 1 && num_microbatches >= 1);
-  Schedule schedule{.name = std::move(name),
-                    .pp = pp,
-                    .vpp = 1,
-                    .num_microbatches = num_microbatches,
-                    .placement = StagePlacement::kLooped};
+  Schedule schedule = without_actions(kind, {.pp = pp, .num_microbatches = num_microbatches});
   for (int rank = 0; rank < pp; ++rank) {
-    schedule.orders.push_back(order_of(rank, pp, num_microbatches, warm_up_per_rank));
+    schedule.orders[rank] = order_of(rank, pp, num_microbatches, warm_up_per_rank);
   }
   return schedule;
 }
@@ -50,11 +45,11 @@ Schedule zb_h(std::string name, int pp, int num_microbatches, int warm_up_per_ra
 }  // namespace
 
 Schedule zb_h1(int pp, int num_microbatches) {
-  return zb_h("zb-h1", pp, num_microbatches, 1);
+  return zb_h(ScheduleKind::kZbH1, pp, num_microbatches, 1);
 }
 
 Schedule zb_h2(int pp, int num_microbatches) {
-  return zb_h("zb-h2", pp, num_microbatches, 2);
+  return zb_h(ScheduleKind::kZbH2, pp, num_microbatches, 2);
 }
 
 }  // namespace ptdp

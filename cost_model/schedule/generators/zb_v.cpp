@@ -4,7 +4,7 @@
 #include <cassert>
 #include <vector>
 
-#include "cost_model/schedule/generators/zero_bubble.h"
+#include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {
 namespace {
@@ -79,13 +79,10 @@ class ZbVRank {
 
 Schedule zb_v(int pp, int num_microbatches) {
   assert(pp >= 1 && num_microbatches >= 1);
-  Schedule schedule{.name = "zb-v",
-                    .pp = pp,
-                    .vpp = 2,
-                    .num_microbatches = num_microbatches,
-                    .placement = StagePlacement::kV};
+  Schedule schedule =
+      without_actions(ScheduleKind::kZbV, {.pp = pp, .num_microbatches = num_microbatches});
   for (int rank = 0; rank < pp; ++rank) {
-    schedule.orders.push_back(ZbVRank(rank, pp, num_microbatches).order());
+    schedule.orders[rank] = ZbVRank(rank, pp, num_microbatches).order();
   }
   return schedule;
 }
