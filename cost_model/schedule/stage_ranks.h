@@ -17,7 +17,9 @@ class StageRanks {
     if (turns) {
       turned_from_ = (schedule.num_microbatches + 1) / 2;
     }
-    for (int row = 0; row < (turns ? 2 : 1) * num_stages_; ++row) {
+    const int num_rows = (turns ? 2 : 1) * num_stages_;
+    ranks_.reserve(static_cast<std::size_t>(num_rows));
+    for (int row = 0; row < num_rows; ++row) {
       const int microbatch = row < num_stages_ ? 0 : schedule.num_microbatches - 1;
       ranks_.push_back(rank_of(schedule, row % num_stages_, microbatch));
     }

@@ -65,6 +65,7 @@ ActionDurations::ActionDurations(const Schedule& schedule, const StepTimes& time
   for (const Straggler& straggler : times.stragglers) {
     slowdown_.at(straggler.rank) *= straggler.factor;
   }
+  passes_.reserve(ranks_.rows().size());
   const int num_stages = ranks_.num_stages();
   for (std::size_t row = 0; row < ranks_.rows().size(); ++row) {
     const int stage = static_cast<int>(row) % num_stages;

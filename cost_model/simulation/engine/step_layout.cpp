@@ -32,6 +32,7 @@ StepLayout::StepLayout(const Schedule& schedule)
       stride_(stride_of(schedule.num_microbatches)),
       num_slots_((last_stage_ + 1) * stride_ + kSlotsAhead),
       ranks_(schedule) {
+  chunk_of_.reserve(last_stage_ + 1);
   for (int stage = 0; stage <= last_stage_; ++stage) {
     chunk_of_.push_back(stage / schedule.pp);
   }

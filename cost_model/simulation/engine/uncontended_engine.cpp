@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "cost_model/simulation/engine/step_simulator.h"
 #include "cost_model/simulation/engine/uncontended_run.h"
@@ -63,8 +64,6 @@ SimulatedTimes UncontendedRun::run() {
   return times;
 }
 
-// Inline, so that one loop without calls is made of them: a quarter of the time.
-
 /// Does the actions of the ranks, of each until every lane has to wait.
 template <Extent kExtent>
 void UncontendedRun::advance_all() {
@@ -100,7 +99,7 @@ inline void UncontendedRun::advance_messages(int rank, Direction direction) {
 
 inline void UncontendedRun::advance_passes(int rank) {
   ComputeLane lane = ranks_[rank].compute;  // registers, as nothing else changes it meanwhile
-  const std::vector<Action>& order = schedule_.orders[rank];
+  const std::span<const Action> order = schedule_.orders[rank];
   bool is_moving = true;
   while (is_moving && lane.position < order.size()) {
     __builtin_prefetch(order.data() + std::min(lane.position + kActionsAhead, order.size()));

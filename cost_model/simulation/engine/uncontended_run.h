@@ -94,8 +94,10 @@ class UncontendedRun {
   Table& arrived(Direction direction) { return arrived_[static_cast<std::size_t>(direction)]; }
 
   // The compute lane and the lanes of messages.
+  /// With everything in it inlined, which GCC does not by itself: a quarter of the instructions.
+  /// `flatten` has no effect at the definition of a template, nor on what is inlined itself.
   template <Extent kExtent>
-  void advance_all();
+  [[gnu::flatten, gnu::noinline]] void advance_all();
   void advance_passes(int rank);
   void advance_compute(int rank);
   void advance_messages(int rank, Direction direction);
