@@ -257,11 +257,11 @@ std::string to_csv(const PlanningResult& result, const RunBudget& budget) {
   const auto add = [&](std::string name, auto cell) {
     columns.push_back({std::move(name), std::move(cell)});
   };
-  const auto add_number = [&](std::string name, auto number) {
-    add(std::move(name), [=](const Plan& p) { return fmt::format("{:.6g}", number(p)); });
+  const auto add_number = [&](const std::string& name, auto number) {
+    add(name, [=](const Plan& p) { return fmt::format("{:.6g}", number(p)); });
   };
-  const auto add_of_run = [&](std::string name, auto number) {
-    add(std::move(name), [=, &budget](const Plan& p) {
+  const auto add_of_run = [&](const std::string& name, auto number) {
+    add(name, [=, &budget](const Plan& p) {
       const std::optional<double> value =
           budget.tokens ? number(training_run(p.predicted, p.config.world_size(), *budget.tokens,
                                               budget.price_per_gpu_hour))
