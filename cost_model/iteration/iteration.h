@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "cost_model/iteration/least_step.h"
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/iteration/simulated_step.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {

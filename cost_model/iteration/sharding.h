@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cost_model/inputs/zero_sharding.h"
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/iteration/step_terms.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {

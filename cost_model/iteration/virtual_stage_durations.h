@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/simulation/step_times.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cost_model/inputs/scenario.h"
-#include "cost_model/stage/planned_job.h"
 #include "cost_model/memory/memory.h"
 #include "cost_model/schedule/generators/ticks.h"
 #include "cost_model/schedule/schedule.h"
+#include "cost_model/stage/planned_job.h"
 #include "cost_model/text/described.h"
 #include "planner/plan/prediction.h"
 
