@@ -229,10 +229,7 @@ double num_actions_with_messages(const PlannedJob& job) {
 }
 
 Schedule compute_schedule(const PlannedJob& job) {
-  const ScheduleTraits& traits = traits_of(job.config().schedule);
-  const ScheduleShape shape =
-      traits.is_searched ? schedule_shape(job) : schedule_sizes(job.config(), job.microbatches());
-  return traits.generate(shape);
+  return traits_of(job.config().schedule).generate(schedule_shape(job));
 }
 
 Schedule schedule_with_messages(const PlannedJob& job) {

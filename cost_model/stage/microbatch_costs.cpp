@@ -19,8 +19,9 @@ constexpr double kFinalNormPasses = 7.0;
 constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
 constexpr double kLossForward = 38.0 / 52.0;  // of its traffic
 
-/// Of modules that predict more tokens: logits as the model's, the embedding of their tokens with
-/// its gradient, and two norms and a linear layer of what is joined, on the tokens of a rank.
+/// Adds modules that predict more tokens. Each has logits as the model's, an embedding of its
+/// tokens with its gradient, two norms, and a linear layer of what is joined, on the tokens of a
+/// rank.
 void add_prediction_modules(const Scenario& scenario, const ParallelConfig& config,
                             Seconds embedding, MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
@@ -36,7 +37,7 @@ void add_prediction_modules(const Scenario& scenario, const ParallelConfig& conf
       linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack) * factors.matmul;
   const Bytes activations(element_bytes(scenario.stack.precision) * static_cast<double>(tokens) *
                           static_cast<double>(h) / (config.sequence_parallel ? config.tp : 1));
-  // Those of both inputs, and the module's own before the logits are in theirs.
+  // Both inputs have norms; the module's own, before its logits, is counted with these.
   const Seconds norms =
       memory_bound_time(2.0 * kFinalNormPasses * activations, gpu) * factors.memory_bound;
   const PassTime logits = costs.logits;

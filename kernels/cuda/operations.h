@@ -48,8 +48,8 @@ void add_attention_kernels(Kernels& kernels);
 void add_attention_backward_kernels(Kernels& kernels);
 void add_embedding_kernels(Kernels& kernels);
 void add_cross_entropy_kernels(Kernels& kernels);
-/// Of these, fill_normal takes f64 too; its log and cos may differ from the host's in the last
-/// bits.
+/// Adds the optimizer's kernels. fill_normal takes f64 too; its log and cos may differ from the
+/// host's in the last bits.
 void add_optimizer_kernels(Kernels& kernels);
 
 inline constexpr std::int64_t kMostHeadSize = 256;

@@ -120,14 +120,15 @@ void layer_norm(benchmark::State& state, DataType type, bool is_backward) {
   const Tensor dbeta = random_tensor(backend, sum, kWidth);
   const Tensor mean(backend, sum, kRows);
   const Tensor rstd(backend, sum, kRows);
-  backend.layer_norm({.x = x,
-                      .gamma = gamma,
-                      .beta = gamma,
-                      .epsilon = 1e-5,
-                      .y = y,
-                      .mean = mean,
-                      .rstd = rstd,
-                      .rows = kRows});
+  const LayerNormCall forward{.x = x,
+                              .gamma = gamma,
+                              .beta = gamma,
+                              .epsilon = 1e-5,
+                              .y = y,
+                              .mean = mean,
+                              .rstd = rstd,
+                              .rows = kRows};
+  backend.layer_norm(forward);
   while (state.KeepRunning()) {
     if (is_backward) {
       backend.layer_norm_backward({.dy = y,
@@ -140,14 +141,7 @@ void layer_norm(benchmark::State& state, DataType type, bool is_backward) {
                                    .dbeta = dbeta,
                                    .rows = kRows});
     } else {
-      backend.layer_norm({.x = x,
-                          .gamma = gamma,
-                          .beta = gamma,
-                          .epsilon = 1e-5,
-                          .y = y,
-                          .mean = mean,
-                          .rstd = rstd,
-                          .rows = kRows});
+      backend.layer_norm(forward);
     }
   }
   count_bytes(state, (is_backward ? 4 : 2) * x.buffer().bytes());

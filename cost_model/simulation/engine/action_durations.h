@@ -38,7 +38,7 @@ class ActionDurations {
       return durations[static_cast<std::size_t>(kind)];
     }
   };
-  /// Those of the action's stage, its own among them.
+  /// Returns the passes of the action's stage; the action's own is one of them.
   [[nodiscard]] const Passes& passes_with(const Action& action) const {
     return passes_[ranks_.row(action.stage, action.microbatch)];
   }

@@ -14,7 +14,7 @@
 
 namespace ptdp {
 
-/// Of F, B, I and W alone, with implied messages of one latency.
+/// Times F, B, I and W alone, with implied messages of one latency.
 class PlainPasses {
  public:
   PlainPasses(const Schedule& schedule, const std::vector<StageDurations>& stages, Seconds latency)
