@@ -211,18 +211,19 @@ inline constexpr std::tuple kConfigFields{
                  "moe, shared_experts, or op (default: core_attn, or what the stack does instead)",
          .run_column = {"recompute_modules"},
          .executes = "core_attn alone",
-         .applies = [](const ParallelConfig& c) { return c.recompute == Recompute::kSelective; },
+         .applies =
+             [](const ParallelConfig& c) { return repeats(c.recompute) == Repeats::kModules; },
          .applies_beside = R"(recompute "selective")"}),
-    flag_field("recompute_num_layers", &ParallelConfig::recompute_num_layers,
-               &Pins::recompute_num_layers,
-               {.group = FlagGroup::kActivations,
-                .help = "layers that full is of, as --recompute-method says (default: all, one at "
-                        "a time)",
-                .high = kMostModelLayers,
-                .run_column = {"recompute_num_layers"},
-                .executes = "all layers, one at a time",
-                .applies = [](const ParallelConfig& c) { return c.recompute == Recompute::kFull; },
-                .applies_beside = R"(recompute "full")"}),
+    flag_field(
+        "recompute_num_layers", &ParallelConfig::recompute_num_layers, &Pins::recompute_num_layers,
+        {.group = FlagGroup::kActivations,
+         .help = "layers that full is of, as --recompute-method says (default: all, one at "
+                 "a time)",
+         .high = kMostModelLayers,
+         .run_column = {"recompute_num_layers"},
+         .executes = "all layers, one at a time",
+         .applies = [](const ParallelConfig& c) { return repeats(c.recompute) == Repeats::kLayer; },
+         .applies_beside = R"(recompute "full")"}),
     flag_field(
         "recompute_method", &ParallelConfig::recompute_method, &Pins::recompute_method,
         {.is_always_written = true,

@@ -17,7 +17,20 @@
 
 namespace ptdp {
 
+/// A kind of recomputation: what the backward pass computes again instead of keeping it.
 enum class Recompute { kNone, kSelective, kFull };
+/// How much of a layer a kind of recomputation runs again: all that formulas ask about a kind.
+enum class Repeats {
+  kNothing,
+  kModules,  ///< The modules that the configuration names.
+  kLayer     ///< All of it, from its input, or of so many layers as the configuration says.
+};
+/// One kind of recomputation: a row of kRecomputeKinds.
+struct RecomputeKind {
+  Recompute value = Recompute::kNone;
+  std::string_view name;
+  Repeats repeats = Repeats::kNothing;
+};
 /// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
 enum class Precision { kFp16, kBf16, kFp32, kFp64 };
 /// Which ranks are neighbours, those along the first dimension first. Source: Megatron-LM,
@@ -51,10 +64,18 @@ enum class ContextParallel {
   kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
 };
 
-inline constexpr std::array kRecomputeNames = {
-    NamedValue<Recompute>{Recompute::kNone, "none"},
-    NamedValue<Recompute>{Recompute::kSelective, "selective"},
-    NamedValue<Recompute>{Recompute::kFull, "full"}};
+/// Every kind of recomputation, in the order of Recompute.
+inline constexpr std::array kRecomputeKinds = {
+    RecomputeKind{Recompute::kNone, "none", Repeats::kNothing},
+    RecomputeKind{Recompute::kSelective, "selective", Repeats::kModules},
+    RecomputeKind{Recompute::kFull, "full", Repeats::kLayer}};
+inline constexpr auto kRecomputeNames = [] {
+  std::array<NamedValue<Recompute>, kRecomputeKinds.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    names[i] = {kRecomputeKinds[i].value, kRecomputeKinds[i].name};
+  }
+  return names;
+}();
 inline constexpr std::array kPrecisionNames = {NamedValue<Precision>{Precision::kFp16, "fp16"},
                                                NamedValue<Precision>{Precision::kBf16, "bf16"},
                                                NamedValue<Precision>{Precision::kFp32, "fp32"},
@@ -80,6 +101,21 @@ inline constexpr std::array kContextParallelNames = {
     NamedValue<ContextParallel>{ContextParallel::kRing, "ring"},
     NamedValue<ContextParallel>{ContextParallel::kAllGather, "all-gather"},
     NamedValue<ContextParallel>{ContextParallel::kAllToAll, "all-to-all"}};
+
+/// Returns how much of a layer `recompute` runs again.
+[[nodiscard]] constexpr Repeats repeats(Recompute recompute) {
+  return kRecomputeKinds[static_cast<std::size_t>(recompute)].repeats;
+}
+static_assert(
+    [] {
+      for (std::size_t i = 0; i < kRecomputeKinds.size(); ++i) {
+        if (static_cast<std::size_t>(kRecomputeKinds[i].value) != i) {
+          return false;
+        }
+      }
+      return true;
+    }(),
+    "a kind's row stands where its value says");
 
 [[nodiscard]] constexpr bool offloads_optimizer(Offload offload) {
   return offload == Offload::kOptimizer || offload == Offload::kBoth;
@@ -149,6 +185,11 @@ struct ParallelConfig {
   /// it; else pp of them.
   std::optional<int> memory_limit = {};
 
+  /// Whether a layer that is recomputed computes `module` again.
+  [[nodiscard]] constexpr bool repeats_module(RecomputeModule module) const {
+    return repeats(recompute) == Repeats::kLayer ||
+           (repeats(recompute) == Repeats::kModules && recompute_modules.has(module));
+  }
   /// Whether full recomputation is of some layers only, or of several at a time.
   [[nodiscard]] constexpr bool recomputes_by_layers() const { return recompute_num_layers > 0; }
   /// GPUs in use: tp·pp·dp·cp (experts share the GPUs of a stage); at most the largest int64.

@@ -106,12 +106,12 @@ Flops selective_recompute_flops(const TransformerConfig& model, std::int64_t glo
 
 Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                      Recompute recompute) {
-  switch (recompute) {
-    case Recompute::kNone:
+  switch (repeats(recompute)) {
+    case Repeats::kNothing:
       return model_flops(model, global_batch_size);
-    case Recompute::kSelective:
+    case Repeats::kModules:
       return selective_recompute_flops(model, global_batch_size);
-    case Recompute::kFull:
+    case Repeats::kLayer:
       return sc21_flops(model, global_batch_size);
   }
   return {};
@@ -119,7 +119,7 @@ Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_s
 
 Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                      const ParallelConfig& config) {
-  if (config.recompute == Recompute::kSelective &&
+  if (repeats(config.recompute) == Repeats::kModules &&
       config.recompute_modules != kCoreAttentionAlone) {
     return selective_flops(model, global_batch_size, config.recompute_modules);
   }

@@ -261,13 +261,8 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
       model, context_split(job.config(), job.stack()), job.stack().precision);
   const double gathered = gathered_activation_bytes(job.stack()) / bytes;
   // What a layer that is recomputed sends once more than one that is not.
-  const auto repeats = [&](RecomputeModule module) {
-    return job.config().recompute == Recompute::kFull ||
-           (job.config().recompute == Recompute::kSelective &&
-            job.config().recompute_modules.has(module));
-  };
-  const bool repeats_attention = repeats(RecomputeModule::kCoreAttention);
-  const bool repeats_experts = repeats(RecomputeModule::kMoe);
+  const bool repeats_attention = job.config().repeats_module(RecomputeModule::kCoreAttention);
+  const bool repeats_experts = job.config().repeats_module(RecomputeModule::kMoe);
   ParallelConfig kept = job.config();
   kept.recompute = Recompute::kNone;
   Traffic traffic;

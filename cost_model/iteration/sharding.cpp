@@ -29,7 +29,8 @@ struct GatheredTwice {
 GatheredTwice gathered_twice(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
   const double most = job.stack().max_reuse_distance;
-  if (most == 0.0 || job.config().recompute != Recompute::kFull || !gathers_again(job.config())) {
+  if (most == 0.0 || repeats(job.config().recompute) != Repeats::kLayer ||
+      !gathers_again(job.config())) {
     return {};
   }
   const auto context = static_cast<double>(context_width(model));

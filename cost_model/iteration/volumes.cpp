@@ -119,7 +119,7 @@ class StageOperations {
   void visit_layers(int virtual_stage) const {
     const auto layers =
         std::llround(total(layers_of_virtual_stage(model_, config_, virtual_stage)));
-    const std::int64_t again = config_.recompute == Recompute::kFull ? 2 : 0;
+    const std::int64_t again = repeats(config_.recompute) == Repeats::kLayer ? 2 : 0;
     exchange(layers * (4 + again), layers * (6 + again), layers * (4 + again));
     const bool is_last = virtual_stage == last_virtual_stage();
     if (virtual_stage == 0) {

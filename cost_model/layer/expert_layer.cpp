@@ -139,7 +139,7 @@ ExpertCosts expert_costs(const Scenario& scenario, const ParallelConfig& config)
 
 bool hides_dispatch(const Scenario& scenario, const ParallelConfig& config) {
   return scenario.stack.expert_overlap && scenario.job.model.num_experts > 0 && config.ep > 1 &&
-         !gathers_tokens(scenario.stack) && config.recompute != Recompute::kFull &&
+         !gathers_tokens(scenario.stack) && repeats(config.recompute) != Repeats::kLayer &&
          scenario.job.model.mtp_num_layers <= 1 &&
          (config.pp == 1 || traits_of(config.schedule).has_groups);
 }

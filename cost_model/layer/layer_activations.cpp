@@ -85,11 +85,11 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
   const auto tokens = static_cast<double>(tokens_of_rank(model, config));
   const double h = model.hidden_size;
   const double sharded = config.sequence_parallel ? config.tp : 1;  // along the sequence
-  if (recompute == Recompute::kFull) {
+  if (repeats(recompute) == Repeats::kLayer) {
     return Bytes(bytes * tokens * h / sharded);
   }
   const RecomputeModules dropped =
-      recompute == Recompute::kSelective ? config.recompute_modules : RecomputeModules{};
+      repeats(recompute) == Repeats::kModules ? config.recompute_modules : RecomputeModules{};
   if (dropped.has(RecomputeModule::kEverySecondProduct)) {
     return kept_of_products(model, config, storage);
   }

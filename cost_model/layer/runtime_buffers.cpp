@@ -70,14 +70,14 @@ LayerMemory layer_memory(const RuntimeBuffers& b, Recompute recompute) {
   LayerMemory layer{
       .most = norms + b.qkv + core + b.up + b.activated,
       .deferred = 2.0 * b.rows + 2.0 * b.all_rows + b.qkv + b.attention + b.up + b.activated};
-  switch (recompute) {
-    case Recompute::kNone:
+  switch (repeats(recompute)) {
+    case Repeats::kNothing:
       layer.kept = layer.most;
       break;
-    case Recompute::kSelective:
+    case Repeats::kModules:
       layer.kept = layer.most - core;
       break;
-    case Recompute::kFull:
+    case Repeats::kLayer:
       layer.kept = b.rows;
       break;
   }

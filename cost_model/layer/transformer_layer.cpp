@@ -182,12 +182,12 @@ void hide_dispatch(LayerCosts& costs, double slowdown) {
 }  // namespace
 
 PassTime LayerCosts::recompute(Recompute kind) const {
-  switch (kind) {
-    case Recompute::kNone:
+  switch (repeats(kind)) {
+    case Repeats::kNothing:
       return {};
-    case Recompute::kSelective:
+    case Repeats::kModules:
       return selective;
-    case Recompute::kFull: {
+    case Repeats::kLayer: {
       PassTime again = forward;
       return again += unrepeated * -1.0;
     }
@@ -235,8 +235,8 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
     // Inputs again, for weight gradients.
     backward = gathered * (out_of_rows + times_again * into_columns) + into_columns;
   }
-  const double again = config.recompute == Recompute::kFull ? forward
-                       : config.recompute == Recompute::kSelective
+  const double again = repeats(config.recompute) == Repeats::kLayer ? forward
+                       : repeats(config.recompute) == Repeats::kModules
                            ? repeated_width(model, config, kind, gathered)
                            : 0.0;
   const double share_sent = (config.tp - 1.0) / config.tp;
@@ -246,7 +246,7 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
 
 double unrepeated_elements(const TransformerConfig& model, const ParallelConfig& config,
                            LayerKind kind, const StackSpec& stack) {
-  if (config.recompute != Recompute::kFull || !stops_before_end(model, stack, kind)) {
+  if (repeats(config.recompute) != Repeats::kLayer || !stops_before_end(model, stack, kind)) {
     return 0.0;
   }
   return (config.sequence_parallel ? 1.0 : 2.0) * model.hidden_size *

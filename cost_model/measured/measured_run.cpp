@@ -133,7 +133,7 @@ void read_recomputation(const RunFields& row, ParallelConfig& config) {
     }
   };
   expect("recompute_modules", kind == "selective", "recompute selective");
-  expect("recompute_num_layers", config.recompute == Recompute::kFull, "recompute full");
+  expect("recompute_num_layers", repeats(config.recompute) == Repeats::kLayer, "recompute full");
   expect("recompute_method", row.is_given("recompute_num_layers"), "recompute_num_layers");
   if (kind == "selective-op") {
     config.recompute_modules = {RecomputeModule::kEverySecondProduct};
@@ -158,7 +158,7 @@ void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) 
                 std::to_string(num_layers) + " layers, got " +
                 std::to_string(config.offload_num_layers));
   }
-  if (config.pp > 1 || config.recompute != Recompute::kNone) {
+  if (config.pp > 1 || repeats(config.recompute) != Repeats::kNothing) {
     throw SkipRow{"activations offloaded with a pipeline or with recomputation"};
   }
 }

@@ -116,7 +116,7 @@ StageMemories::StageMemories(const PlannedJob& job)
   const TransformerConfig& model = job.model();
   for_each_kind(layers_of_model(model), [&](std::size_t kind, double /*count*/) {
     of_layer_[kind] = layer_parameters_of_rank(model, job.config(), kLayerKinds[kind]);
-    if (job.config().recompute != Recompute::kNone) {
+    if (repeats(job.config().recompute) != Repeats::kNothing) {
       activations_[kind] =
           layer_activations(model, job.config(), Recompute::kNone, kLayerKinds[kind], storage_);
     }
@@ -181,7 +181,7 @@ Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfSta
                                  int stage) const {
   const TransformerConfig& model = scenario_.job.model;
   Bytes largest;
-  if (config.recompute != Recompute::kNone) {
+  if (repeats(config.recompute) != Repeats::kNothing) {
     const LayerCounts recomputed = recomputes_some(config)
                                        ? recomputed_of_stage(model, config, stage)
                                        : layers.of_stage(stage);

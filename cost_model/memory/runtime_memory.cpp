@@ -59,14 +59,14 @@ class LayerPasses {
   [[nodiscard]] Bytes before_last() const { return (layers_ - 1.0) * layer_.kept; }
   /// What a layer has left at the time of its MLP.
   [[nodiscard]] Bytes mlp() const {
-    return recompute_ == Recompute::kSelective ? layer_.kept : layer_.most;
+    return repeats(recompute_) == Repeats::kModules ? layer_.kept : layer_.most;
   }
   /// The same at the time of attention's backward pass.
   [[nodiscard]] Bytes attention() const {
     return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
   }
   [[nodiscard]] Bytes recomputing() const {
-    return recompute_ == Recompute::kFull ? b_.rows + computing() : Bytes(0.0);
+    return repeats(recompute_) == Repeats::kLayer ? b_.rows + computing() : Bytes(0.0);
   }
   /// A layer's forward pass: its linear layers, which may gather or sum, and attention.
   [[nodiscard]] Bytes computing() const {

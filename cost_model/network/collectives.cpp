@@ -148,7 +148,7 @@ Bytes all_to_all_volume(Bytes size, std::int64_t ranks) {
 double tensor_parallel_elements(const TransformerConfig& model, int micro_batch_size, int tp,
                                 Recompute recompute, bool is_sequence_parallel) {
   const double factor =
-      (recompute == Recompute::kFull ? 12.0 : 8.0) + (is_sequence_parallel ? 2.0 : 0.0);
+      (repeats(recompute) == Repeats::kLayer ? 12.0 : 8.0) + (is_sequence_parallel ? 2.0 : 0.0);
   return factor * micro_batch_size * model.seq_length * model.hidden_size * share_sent(tp);
 }
 

@@ -52,7 +52,7 @@ std::string fp8_row(const StackSpec& stack) {
 
 /// ": core_attn+mlp", ": block 2"; nothing where the kind of recomputation says all.
 std::string recomputed(const ParallelConfig& config) {
-  if (config.recompute == Recompute::kSelective &&
+  if (repeats(config.recompute) == Repeats::kModules &&
       config.recompute_modules != kCoreAttentionAlone) {
     return ": " + to_string(config.recompute_modules);
   }

@@ -30,7 +30,7 @@ bool recomputes_delayed_casts(const StackSpec& stack, RecomputeModules modules) 
 bool recomputes(const PlannedJob& job) {
   const StackCapabilities& can_run = job.stack().can_run;
   const TransformerConfig& model = job.model();
-  if (job.config().recompute == Recompute::kSelective &&
+  if (repeats(job.config().recompute) == Repeats::kModules &&
       (!job.config().recompute_modules.are_among(can_run.recompute_modules) ||
        recomputes_delayed_casts(job.stack(), job.config().recompute_modules) ||
        (job.config().recompute_modules.has(RecomputeModule::kEverySecondProduct) &&
@@ -101,7 +101,7 @@ std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
 std::optional<Constraint> find_offload_violation(const TransformerConfig& model,
                                                  const ParallelConfig& config) {
   if (offloads_activations(config.offload) &&
-      (config.pp > 1 || config.recompute != Recompute::kNone ||
+      (config.pp > 1 || repeats(config.recompute) != Repeats::kNothing ||
        config.offload_num_layers >= model.num_layers)) {
     return Constraint::kOffloadedActivations;
   }

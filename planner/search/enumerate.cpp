@@ -284,10 +284,10 @@ std::vector<Recompute> recomputations(const StackCapabilities& can_run, const Pi
 void set_recomputation(ParallelConfig& config, Recompute recompute,
                        const StackCapabilities& can_run, const Pins& pins) {
   config.recompute = recompute;
-  if (recompute == Recompute::kSelective) {
+  if (repeats(recompute) == Repeats::kModules) {
     config.recompute_modules = pins.recompute_modules.value_or(usual_modules(can_run));
   }
-  if (recompute == Recompute::kFull && pins.recompute_num_layers.has_value()) {
+  if (repeats(recompute) == Repeats::kLayer && pins.recompute_num_layers.has_value()) {
     config.recompute_num_layers = *pins.recompute_num_layers;
     config.recompute_method = pins.recompute_method.value_or(RecomputeMethod::kBlock);
   }

@@ -231,7 +231,7 @@ void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Byt
   };
   const auto microbatches =
       static_cast<double>(num_microbatches(scenario_.job.global_batch_size, config));
-  if (config.recompute == Recompute::kFull && config.recompute_num_layers == 0) {
+  if (repeats(config.recompute) == Repeats::kLayer && config.recompute_num_layers == 0) {
     note_recomputing(config, kWithoutRecomputation * microbatches * shared.mean_stage, memory);
   }
   if (!may_matter(microbatches * shared.mean_stage)) {

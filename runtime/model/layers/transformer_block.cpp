@@ -26,7 +26,7 @@ Tensor TransformerBlock::compute(const Microbatch& microbatch,
   activations.attention.normed = context_.tensor(size);
   activations.statistics1 = norm1_.forward(activations.input, activations.attention.normed);
   activations.middle = attention_.forward(microbatch, activations.input, activations.attention);
-  if (context_.settings().recompute == Recompute::kSelective) {
+  if (repeats(context_.settings().recompute) == Repeats::kModules) {
     activations.attention.output.reset();
     activations.attention.log_sum.reset();
   }
@@ -39,7 +39,7 @@ Tensor TransformerBlock::forward(const Microbatch& microbatch, Tensor input,
                                  BlockActivations& activations) const {
   activations.input = std::move(input);
   Tensor output = compute(microbatch, activations);
-  if (context_.settings().recompute == Recompute::kFull) {
+  if (repeats(context_.settings().recompute) == Repeats::kLayer) {
     activations = {.input = std::move(activations.input)};
   }
   return output;
@@ -47,7 +47,7 @@ Tensor TransformerBlock::forward(const Microbatch& microbatch, Tensor input,
 
 void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
                                 BlockActivations& activations) const {
-  if (context_.settings().recompute == Recompute::kFull) {
+  if (repeats(context_.settings().recompute) == Repeats::kLayer) {
     // As Megatron-LM does, up to the output, which nobody reads: its collectives are counted.
     static_cast<void>(compute(microbatch, activations));
   }
@@ -57,7 +57,7 @@ void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, W
   normed.reset();
   activations.middle.reset();
   activations.statistics2 = {};
-  if (context_.settings().recompute == Recompute::kSelective) {
+  if (repeats(context_.settings().recompute) == Repeats::kModules) {
     attention_.recompute_core(microbatch, activations.attention);
   }
   normed = attention_.backward(microbatch, gradient, when, activations.attention);
