@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cost_model/contains.h"
 #include "cost_model/error.h"
 
 namespace ptdp {
@@ -53,18 +52,20 @@ std::vector<ScheduleKind> read_schedules(const CommandLine& line) {
   return schedules;
 }
 
-/// Throws Error where --recompute leaves out what another flag is about.
-void check_recompute(const Pins& pins, bool is_pinned, Recompute needed, const std::string& flag) {
-  if (is_pinned && !pins.recompute.empty() && !contains(pins.recompute, needed)) {
-    throw Error(flag + ": expected " + std::string(name_of(needed)) + " among --recompute");
+/// Throws Error where no kind of --recompute repeats what `flag` is about.
+void check_recompute(const Pins& pins, bool is_pinned, Repeats needed, const std::string& flag) {
+  const auto is_meant = [&](Recompute kind) { return repeats(kind) == needed; };
+  if (is_pinned && !pins.recompute.empty() && std::ranges::none_of(pins.recompute, is_meant)) {
+    const auto* kind = std::ranges::find(kRecomputeKinds, needed, &RecomputeKind::repeats);
+    throw Error(flag + ": expected " + std::string(kind->name) + " among --recompute");
   }
 }
 
 /// Throws Error for a flag that means nothing without another.
 void check_companions(const Pins& pins) {
-  check_recompute(pins, pins.recompute_modules.has_value(), Recompute::kSelective,
+  check_recompute(pins, pins.recompute_modules.has_value(), Repeats::kModules,
                   "--recompute-modules");
-  check_recompute(pins, pins.recompute_num_layers.has_value(), Recompute::kFull,
+  check_recompute(pins, pins.recompute_num_layers.has_value(), Repeats::kLayer,
                   "--recompute-num-layers");
   if (pins.recompute_method.has_value() && !pins.recompute_num_layers.has_value()) {
     throw Error("--recompute-method: expected --recompute-num-layers too");
