@@ -1,4 +1,4 @@
-// What std::ranges::contains is from C++23 on.
+// Membership of a value in a vector: std::ranges::contains, which C++20 lacks.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 namespace ptdp {
 
+/// Returns whether an element of `values` equals `value`.
 template <class Value>
 [[nodiscard]] bool contains(const std::vector<Value>& values, const Value& value) {
   return std::find(values.begin(), values.end(), value) != values.end();

@@ -5,16 +5,16 @@
 
 namespace ptdp {
 
-/// A number with a unit that the compiler checks. Stored as a double in the SI base unit of its
-/// tag; FLOP counts of a training run (1e25) exceed 64-bit integers, which is why it is no integer.
+/// A number with a unit that the compiler checks, stored as a double in the SI base unit of its
+/// tag. No integer would do: FLOP counts of a training run (1e25) exceed 64 bits.
 template <class Tag>
 class Quantity {
  public:
   constexpr Quantity() = default;
   constexpr explicit Quantity(double value) : value_(value) {}
 
-  /// The number in base units: seconds, bytes, floating-point operations, or one of these per
-  /// second.
+  /// Returns the number in base units: seconds, bytes, floating-point operations, or bytes or
+  /// operations per second.
   [[nodiscard]] constexpr double value() const { return value_; }
 
   constexpr Quantity& operator+=(Quantity other) {
@@ -39,7 +39,7 @@ class Quantity {
   friend constexpr Quantity operator/(Quantity a, double divisor) {
     return Quantity(a.value_ / divisor);
   }
-  /// The ratio of two quantities of one kind is a plain number.
+  /// Returns the ratio of two quantities of one kind, a plain number.
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value_ / b.value_; }
   friend constexpr auto operator<=>(Quantity, Quantity) = default;
 

@@ -11,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-// Ranges that hold every machine there is, with room; a value outside is a unit mistaken.
+// Ranges hold every machine there is, with room: a value outside was given in a wrong unit.
 constexpr Range kFraction = {1e-6, 1.0, "a fraction of the peak"};
 constexpr Range kTeraflopsRange = {1e-3, 1e6, "TFLOP/s, dense"};
 constexpr Range kBandwidthRange = {1e-3, 1e5, "gigabytes per second, not gigabits"};
@@ -88,7 +88,8 @@ void check_measured(const GpuSpec& gpu, const std::string& place) {
   }
 }
 
-/// Reads a nested value, or finds the shipped one that a name in its place stands for.
+/// Reads the nested object or list at `key`; a text there names a shipped profile, which `find`
+/// reads. Throws Error for a path, and for a name that `find` does not know.
 template <class Value, class Find>
 void object_or_name(ObjectReader& fields, const std::string& key, Value& value, Find find) {
   if (fields.is_text(key)) {

@@ -15,16 +15,17 @@
 
 namespace ptdp {
 
-/// Fractions of the GPU's peak that a fused attention kernel reaches.
+/// Fractions of the GPU's peak that a fused attention kernel reaches, 0 … 1. They count the causal
+/// half of the FLOPs, and 2.5 times that backward.
 struct AttentionRate {
-  std::string kernel;  ///< "flash-1", "flash-2", "cudnn": what a StackSpec names.
+  std::string kernel;  ///< Name as in StackSpec::attention: "flash-1", "flash-2", "cudnn".
   double forward = 0.0;
   double backward = 0.0;
 
   friend bool operator==(const AttentionRate&, const AttentionRate&) = default;
 };
 
-/// The blocks in which products are formed.
+/// Size of the blocks in which a matrix product's result is formed [elements].
 struct MatmulTile {
   int rows = 0;
   int columns = 0;
@@ -32,36 +33,45 @@ struct MatmulTile {
   friend bool operator==(const MatmulTile&, const MatmulTile&) = default;
 };
 
-/// One accelerator. Peaks are data-sheet figures without sparsity; efficiencies say what kernels
-/// reach of them and where that was measured (`source`).
+/// One accelerator. Peaks are data-sheet figures without sparsity. Efficiencies say what kernels
+/// reach of them; `source` says where that was measured.
 struct GpuSpec {
   std::string name;
   std::string source;
   FlopsPerSecond peak_fp16;
-  FlopsPerSecond peak_bf16;  ///< 0: the GPU has no bf16 matrix units. So of the next two.
-  FlopsPerSecond peak_fp32;
-  FlopsPerSecond peak_fp64;
-  FlopsPerSecond peak_fp8;  ///< 0: no matrix units for it.
+  FlopsPerSecond peak_bf16;  ///< Peak of bf16 products; 0: the GPU has no bf16 matrix units.
+  FlopsPerSecond peak_fp32;  ///< Peak of fp32 products; 0: the GPU has no fp32 matrix units.
+  FlopsPerSecond peak_fp64;  ///< Peak of fp64 products; 0: the GPU has no fp64 matrix units.
+  FlopsPerSecond peak_fp8;   ///< Peak of 8-bit products; 0: the GPU has no 8-bit matrix units.
   Bytes memory;
   BytesPerSecond memory_bandwidth;
   int num_multiprocessors = 0;
-  double matmul_efficiency = 0.0;     ///< Of peak, for an infinitely long inner dimension.
-  double matmul_startup_depth = 0.0;  ///< Inner-dimension steps that filling a tile's pipe costs.
-  double matmul_output_depth = 0.0;   ///< Steps per byte of an element of the result, out and in.
-  double matmul_wave_overlap = 0.0;   ///< Of the unfilled part of a last wave, what costs no time.
-  /// The first of these for products in 8 bits; none: the same.
+  /// Fraction of peak that products with an infinitely long inner dimension reach, 0 … 1.
+  double matmul_efficiency = 0.0;
+  /// Steps of the inner dimension [elements] that filling a tile's pipe costs.
+  double matmul_startup_depth = 0.0;
+  /// Steps of the inner dimension that writing the result, or reading it to add to it, costs per
+  /// byte of an element.
+  double matmul_output_depth = 0.0;
+  /// Share of the unfilled part of a product's last wave of tiles that costs no time, 0 … 1.
+  double matmul_wave_overlap = 0.0;
+  /// Fraction of peak_fp8 that 8-bit products reach; nullopt: matmul_efficiency.
   std::optional<double> fp8_matmul_efficiency = std::nullopt;
-  bool fp8_any_layout = false;  ///< Of factors; else products in 8 bits read rows along k only.
-  bool fp8_mx = false;          ///< Scales of 32 elements, in the matrix units.
-  std::optional<MatmulTile> matmul_tile = std::nullopt;  ///< None: those of operations/gemm.h.
-  double matmul_memory_efficiency = 0.0;  ///< Of memory bandwidth, for products bound by it.
-  double memory_efficiency = 0.0;         ///< Of memory bandwidth, for element-wise kernels.
-  Seconds kernel_latency;  ///< Start and end of a kernel, which its successor awaits.
+  /// Whether 8-bit products read their factors in any layout; else only rows along k.
+  bool fp8_any_layout = false;
+  bool fp8_mx = false;  ///< Whether the matrix units take a scale for every 32 elements.
+  /// The only tile in which products are formed; nullopt: the tiles of operations/gemm.h.
+  std::optional<MatmulTile> matmul_tile = std::nullopt;
+  /// Fraction of memory bandwidth that memory-bound products reach, 0 … 1.
+  double matmul_memory_efficiency = 0.0;
+  /// Fraction of memory bandwidth that element-wise kernels reach, 0 … 1.
+  double memory_efficiency = 0.0;
+  Seconds kernel_latency;  ///< Time from the end of a kernel to full speed of the next.
   std::vector<AttentionRate> attention_rates;
-  /// One each of operation and precision; they correct what the rest of this says.
+  /// Measured times, at most one table per operation and precision. They correct modeled times.
   std::vector<MeasuredOperation> measured_operations = {};
 
-  /// Peak of matrix products in `precision`; 0 where the GPU lacks it.
+  /// Returns the peak of matrix products in `precision`; 0: the GPU lacks it.
   [[nodiscard]] FlopsPerSecond peak(Precision precision) const {
     switch (precision) {
       case Precision::kFp16:
@@ -75,8 +85,8 @@ struct GpuSpec {
     }
     return {};
   }
-  /// What matmul_time takes for a peak of products in 8 bits: with matmul_efficiency, what
-  /// fp8_matmul_efficiency says.
+  /// Returns the peak to give matmul_time() for 8-bit products. That function multiplies it with
+  /// matmul_efficiency, which makes it peak_fp8·fp8_matmul_efficiency.
   [[nodiscard]] FlopsPerSecond fp8_rate() const {
     return FlopsPerSecond(peak_fp8.value() *
                           (fp8_matmul_efficiency.value_or(matmul_efficiency) / matmul_efficiency));
@@ -84,50 +94,53 @@ struct GpuSpec {
   friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
 };
 
-/// A link as one GPU sees it, per direction.
+/// A link as one GPU sees it; rates are per direction.
 struct LinkSpec {
   BytesPerSecond bandwidth;  ///< Data-sheet rate.
-  double efficiency = 1.0;   ///< Fraction of it that large messages reach.
-  /// The same of large collectives, which keep a link busier than messages between neighbours do;
-  /// none: `efficiency`.
+  double efficiency = 1.0;   ///< Fraction of the data-sheet rate that large messages reach.
+  /// Fraction of the data-sheet rate that large collectives reach; nullopt: `efficiency`.
+  /// Collectives keep a link busier than messages between neighbors do.
   std::optional<double> collective_efficiency = std::nullopt;
-  Seconds hop_latency;  ///< Per step of a ring.
+  Seconds hop_latency;  ///< Latency of one step of a ring.
 
+  /// Returns the rate that large messages reach.
   [[nodiscard]] BytesPerSecond effective_bandwidth() const {
     return BytesPerSecond(bandwidth.value() * efficiency);
   }
+  /// Returns the rate that large collectives reach.
   [[nodiscard]] BytesPerSecond collective_bandwidth() const {
     return BytesPerSecond(bandwidth.value() * collective_efficiency.value_or(efficiency));
   }
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
-/// What the times of a kind of work are to be multiplied with.
+/// Factors by which the modeled times of each kind of work are multiplied.
 struct TimeFactors {
   double matmul = 1.0;
   double attention = 1.0;
-  double memory_bound = 1.0;   ///< Element-wise work and the optimizer.
-  double communication = 1.0;  ///< Collectives and messages.
+  double memory_bound = 1.0;   ///< Factor of element-wise work and of the optimizer.
+  double communication = 1.0;  ///< Factor of collectives and messages.
 
   friend bool operator==(const TimeFactors&, const TimeFactors&) = default;
 };
 
-/// What compute takes while `cores` of a node compute, of the time of one that computes alone:
-/// they share caches, memory bandwidth, power, and where two are threads of one core its units.
+/// Slowdown of compute while several cores of a node compute: each factor multiplies the time of a
+/// core that computes alone. Cores share caches, memory bandwidth and power; two threads of one
+/// core share its units as well.
 struct BusyCores {
-  int cores = 0;
+  int cores = 0;  ///< Cores of the node that compute at the same time.
   double matmul = 1.0;
   double attention = 1.0;
   double memory_bound = 1.0;
-  double optimizer = 1.0;  ///< Which works on more than caches hold.
-  /// Of compute, what ranks on as many cores lose that wait for the slowest several times a layer,
-  /// as those of a tensor-parallel group do.
+  double optimizer = 1.0;  ///< Factor of the optimizer, which works on more than caches hold.
+  /// Fraction of compute that `cores` ranks lose if they wait for the slowest several times a
+  /// layer, as the ranks of a tensor-parallel group do.
   double skew = 0.0;
 
   friend bool operator==(const BusyCores&, const BusyCores&) = default;
 };
 
-/// Measured all-reduces of `ranks` GPUs, equally many on each of `nodes`.
+/// Measured times of a collective over `ranks` GPUs, equally many on each of `nodes` nodes.
 struct AllReduceCurve {
   int ranks = 0;
   int nodes = 1;
@@ -136,7 +149,7 @@ struct AllReduceCurve {
   friend bool operator==(const AllReduceCurve&, const AllReduceCurve&) = default;
 };
 
-/// A level of the network above the node: groups that span at most `gpus` consecutive GPUs have
+/// A level of the network above the node. Groups that span at most `gpus` consecutive GPUs have
 /// 1/oversubscription of their NIC's rate.
 struct NetworkTier {
   std::int64_t gpus = 0;
@@ -147,17 +160,16 @@ struct NetworkTier {
 
 /// How all-reduces with several members on each of several nodes are carried out.
 enum class AllReduceAcrossNodes {
-  kFlat,          ///< As one group, the way the software's library does it.
+  kFlat,          ///< One all-reduce over the group, the way the software's library does it.
   kHierarchical,  ///< Reduce-scatter in each node, all-reduce between nodes, all-gather in each.
-  kFaster,        ///< Whichever of the two takes less.
+  kFaster,        ///< Flat or hierarchical, whichever takes less time.
 };
 
-/// A GPU's share of the host that its node has: memory, what programs reach of its bandwidth, and
-/// what large copies reach of the link, per direction.
+/// A GPU's share of its node's host.
 struct HostSpec {
   Bytes memory;
-  BytesPerSecond memory_bandwidth;
-  BytesPerSecond link_bandwidth;
+  BytesPerSecond memory_bandwidth;  ///< Rate that programs reach of the host's memory.
+  BytesPerSecond link_bandwidth;    ///< Rate that large copies to or from the GPU reach.
 
   friend bool operator==(const HostSpec&, const HostSpec&) = default;
 };
@@ -169,38 +181,44 @@ struct ClusterSpec {
   std::string default_stack;
   GpuSpec gpu;
   int gpus_per_node = 0;
-  int gpus_per_tray = 0;  ///< Of a rack that is one node: what jobs take as a whole; 0: any GPU.
-  LinkSpec nvlink;        ///< Within a node.
-  LinkSpec nic;           ///< Each GPU's share of the node's network.
-  Seconds collective_launch;                      ///< Fixed cost of any collective.
-  std::vector<AllReduceCurve> all_reduce_curves;  ///< Preferred to any model.
-  /// Likewise; where there is none, half an all-reduce.
+  /// GPUs of one tray, in a rack that counts as a node: a job larger than the node takes whole
+  /// trays (gpus_taken_per_node()). 0: jobs take any number of GPUs.
+  int gpus_per_tray = 0;
+  LinkSpec nvlink;            ///< Link between the GPUs of a node.
+  LinkSpec nic;               ///< Each GPU's share of the node's network.
+  Seconds collective_launch;  ///< Fixed time that any collective costs.
+  /// Measured all-reduces, one curve per group shape; they are preferred to any model.
+  std::vector<AllReduceCurve> all_reduce_curves;
+  /// Measured reduce-scatters, preferred to any model; without one, half an all-reduce's time.
   std::vector<AllReduceCurve> reduce_scatter_curves = {};
+  /// Measured all-gathers, preferred to any model; without one, half an all-reduce's time.
   std::vector<AllReduceCurve> all_gather_curves = {};
-  /// Exchanges between neighbours of a pipeline on a node, a message of one size in each direction,
-  /// everything included; empty: by `nvlink` and the stack.
+  /// Measured exchanges between pipeline neighbors on a node: a message of one size in each
+  /// direction, everything included. Empty: messages follow from `nvlink` and the stack.
   MeasuredCurve message_curve = {};
-  std::optional<NcclSpec> nccl;  ///< For its tuner; none: one ring.
+  std::optional<NcclSpec> nccl;  ///< Inputs of NCCL's tuner; nullopt: a collective is one ring.
   AllReduceAcrossNodes all_reduce_across_nodes = AllReduceAcrossNodes::kFlat;
-  std::optional<HostSpec> host = std::nullopt;  ///< Where it is known: something can be offloaded.
-  std::vector<NetworkTier> network_tiers;       ///< Growing; empty: one flat tier without bound.
-  /// Cores that the ranks of a node share, where a rank is a thread or a process of a host and the
-  /// "GPU" is a core: more ranks than cores take turns. None: every rank has its own device.
+  /// A GPU's share of its host; nullopt: the host is unknown, and nothing can be offloaded.
+  std::optional<HostSpec> host = std::nullopt;
+  /// Network tiers in growing order of size; empty: one flat tier without bound.
+  std::vector<NetworkTier> network_tiers;
+  /// Cores of a node, on a cluster whose "GPUs" are cores: a rank is a thread or a process of a
+  /// host. More ranks than cores take turns. nullopt: every rank has its own device.
   std::optional<int> cores_per_node = std::nullopt;
-  /// How many times as long its hosts take to launch a kernel as those of x86.
+  /// How many times as long the cluster's hosts take to launch a kernel as x86 hosts.
   double launch_slowdown = 1.0;
-  std::vector<BusyCores> busy_cores = {};  ///< Growing, from two cores on.
-  TimeFactors time_factors = {};           ///< A fit's, on top of all that is measured.
+  /// Slowdowns by number of busy cores, in growing order from two cores on.
+  std::vector<BusyCores> busy_cores = {};
+  TimeFactors time_factors = {};  ///< Factors of a fit, on top of everything measured.
 
-  /// GPUs that the network tiers allow; 0: no bound is known.
+  /// Returns the most GPUs that the network tiers allow; 0: no bound is known.
   [[nodiscard]] std::int64_t max_gpus() const {
     return network_tiers.empty() ? 0 : network_tiers.back().gpus;
   }
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
 
-// The two directions of JSON, for ObjectReader and ObjectWriter. In a cluster, `gpu` and
-// `all_reduce_curves` may also be the names of shipped ones.
+// The functions describe() read and write JSON: `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, AttentionRate>& rate);
 template <class Fields>
@@ -219,13 +237,15 @@ template <class Fields>
 void describe(Fields& fields, Described<Fields, NetworkTier>& tier);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, HostSpec>& host);
+/// Reads or writes a cluster's JSON; `fields` is an ObjectReader or an ObjectWriter. What it reads
+/// may name shipped profiles in place of `gpu` and `all_reduce_curves`.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, ClusterSpec>& cluster);
 
-/// A GPU's profile by name ("a100-80gb-sxm") or path. Throws Error as profile_file().
+/// Reads a GPU's profile by name ("a100-80gb-sxm") or path. Throws Error as profile_file() does.
 [[nodiscard]] GpuSpec find_gpu(const std::string& name_or_path);
 
-/// The all-reduce curves of a file of curves by name or path. Throws Error as profile_file().
+/// Reads the all-reduce curves of a file by name or path. Throws Error as profile_file() does.
 [[nodiscard]] std::vector<AllReduceCurve> find_all_reduce_curves(const std::string& name_or_path);
 
 }  // namespace ptdp

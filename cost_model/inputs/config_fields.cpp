@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// Stands for a value of any type when members of a struct are counted.
+/// A stand-in that converts to any type, for counting the members of a struct.
 struct AnyValue {
   template <class Value>
   constexpr operator Value() const {  // NOLINT(google-explicit-constructor)
@@ -16,7 +16,7 @@ struct AnyValue {
   }
 };
 
-/// The number of members that a struct can be made of.
+/// Returns the number of members that an aggregate has, by trying more and more initializers.
 template <class Struct, class... Values>
 constexpr std::size_t count_members(Values... values) {
   if constexpr (requires { Struct{values..., AnyValue{}}; }) {

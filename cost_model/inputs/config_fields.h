@@ -1,4 +1,4 @@
-// The fields of a configuration: one table of how each is spelt, bounded, pinned and executed.
+// The fields of a configuration: one table of how each is spelled, bounded, pinned and executed.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace ptdp {
 
-/// What a user fixed; whatever is empty is free.
+/// What a user fixed of a configuration; an empty field leaves the choice to the search.
 struct Pins {
   IntegerRanges tp;
   IntegerRanges pp;
@@ -31,24 +31,27 @@ struct Pins {
   IntegerRanges micro_batch_size;
   IntegerRanges zero_stage;
   std::vector<ScheduleKind> schedules;
-  bool any_stack = false;  ///< Schedules count whether or not the stack runs them: "what if".
-  /// Schedules that change what the optimizer does count, too; no stack runs them.
+  bool any_stack = false;  ///< Whether schedules count that the stack does not run: "what if".
+  /// Whether schedules count that change what the optimizer does; no stack runs them.
   bool allow_stale_weights = false;
   std::vector<Recompute> recompute;
-  std::optional<RecomputeModules> recompute_modules;  ///< Of selective recomputation.
-  std::optional<RecomputeMethod> recompute_method;    ///< Of full recomputation, with …
-  std::optional<int> recompute_num_layers;            ///< … so many layers.
+  /// Modules that selective recomputation repeats.
+  std::optional<RecomputeModules> recompute_modules;
+  /// How full recomputation takes recompute_num_layers.
+  std::optional<RecomputeMethod> recompute_method;
+  /// Number of layers that full recomputation is limited to, as recompute_method says.
+  std::optional<int> recompute_num_layers;
   std::optional<bool> sequence_parallel;
   IntegerRanges dp_replicate;
   std::optional<bool> reshard_after_forward;
-  std::vector<RankOrder> rank_orders;     ///< Empty: Megatron-LM's default alone.
-  std::vector<Offload> offload;           ///< Empty: nothing is.
-  std::optional<int> offload_num_layers;  ///< Of activations.
-  std::vector<int> layers_per_stage;      ///< Of each virtual stage; empty: balanced.
-  std::optional<int> memory_limit;        ///< Of a searched schedule: microbatches.
+  std::vector<RankOrder> rank_orders;     ///< Orders of ranks; empty: Megatron-LM's default alone.
+  std::vector<Offload> offload;           ///< What hosts may hold; empty: nothing is offloaded.
+  std::optional<int> offload_num_layers;  ///< Number of layers whose activations are offloaded.
+  std::vector<int> layers_per_stage;      ///< Layers of each virtual stage; empty: balanced.
+  std::optional<int> memory_limit;        ///< Microbatches that a rank of zb-auto may hold.
 };
 
-/// Whether some of what is pinned offloads activations.
+/// Returns whether one of the pinned choices of offloading offloads activations.
 [[nodiscard]] bool offloads_activations(const Pins& pins);
 
 /// Headings of the flags, in the order in which --help prints them.
@@ -57,67 +60,72 @@ inline constexpr std::array kFlagGroups = {FlagGroup::kDegrees,  FlagGroup::kSha
                                            FlagGroup::kSchedule, FlagGroup::kActivations,
                                            FlagGroup::kOffload,  FlagGroup::kPlacement};
 
-/// Columns of a configuration's fields in tables of measured runs.
+/// The column of a configuration's field in tables of measured runs.
 struct RunColumn {
-  std::string_view name = {};  ///< Empty: no column says it.
-  bool is_required = false;    ///< A row without it cannot be costed.
+  std::string_view name = {};  ///< Column's name; empty: no column says the field.
+  bool is_required = false;    ///< Whether a row that leaves the column out cannot be costed.
 };
 
-/// What a field of a configuration is, beside its type.
+/// How a field of a configuration is spelled, bounded, printed and executed.
 struct FieldTraits {
-  /// The row of the summary, "tensor parallel"; empty: other rows tell it.
+  /// Name of the field's row in the summary, "tensor parallel"; empty: other rows tell its value.
   std::string_view label = {};
-  /// The field's name in one-line configurations, where it is shorter than the key.
+  /// The field's name in one-line configurations; empty: its key.
   std::string_view short_key = {};
-  bool is_always_printed = false;  ///< In one-line configurations, even if it is as usual.
-  bool is_always_written = false;  ///< In plan.json where it applies, even if it is as usual.
+  /// Whether one-line configurations print the field even with its usual value.
+  bool is_always_printed = false;
+  /// Whether plan.json has the field, if it applies, even with its usual value.
+  bool is_always_written = false;
   FlagGroup group = FlagGroup::kDegrees;
-  std::string_view help = {};       ///< What the flag's help says.
-  std::string_view pins_key = {};   ///< In the pins of an answer, where it is not the key.
-  std::int64_t low = 1;             ///< The least number, where it is one.
-  std::int64_t high = 100'000'000;  ///< The largest.
+  std::string_view help = {};       ///< What --help says of the flag.
+  std::string_view pins_key = {};   ///< Key in the pins of an answer; empty: the field's key.
+  std::int64_t low = 1;             ///< The least number that the field accepts.
+  std::int64_t high = 100'000'000;  ///< The largest number that the field accepts.
   RunColumn run_column = {};
   /// The only value that the runtime executes, in words; empty: all are executed.
   std::string_view executes = {};
-  /// Whether the field means something in a configuration; null: always.
+  /// Returns whether the field means something in `config`; null: it always does.
   bool (*applies)(const ParallelConfig& config) = nullptr;
-  /// What plan.json must say beside it, where a field that may be left out does not always apply.
+  /// What plan.json must say beside the field for it to apply, as the error message names it.
   std::string_view applies_beside = {};
 };
 
-/// A field of a configuration. `Value` is its type there, `Pin` that of what a search may choose.
+/// A field of a configuration. `Value` is its type in ParallelConfig; `Pin` is the type in Pins of
+/// what a search may choose.
 template <class Value, class Pin, bool has_flag>
 struct ConfigField {
   static constexpr bool kHasFlag = has_flag;
-  std::string_view key;  ///< In plan.json and --explain; with hyphens the flag.
+  std::string_view key;  ///< Name in plan.json and --explain; with hyphens, the flag's name.
   Value ParallelConfig::*member;
   Pin Pins::*pin;
   FieldTraits traits;
 
-  /// The name in one-line configurations.
+  /// Returns the field's name in one-line configurations.
   [[nodiscard]] constexpr std::string_view short_key() const {
     return traits.short_key.empty() ? key : traits.short_key;
   }
-  /// The key of the pins in an answer.
+  /// Returns the field's key among the pins of an answer.
   [[nodiscard]] constexpr std::string_view pins_key() const {
     return traits.pins_key.empty() ? key : traits.pins_key;
   }
+  /// Returns whether the field means something in `config`.
   [[nodiscard]] constexpr bool applies(const ParallelConfig& config) const {
     return traits.applies == nullptr || traits.applies(config);
   }
+  /// Returns whether the field has the value of a ParallelConfig by default.
   [[nodiscard]] bool is_usual(const ParallelConfig& config) const {
     return config.*member == ParallelConfig{}.*member;
   }
 };
 
-/// A field that a flag pins.
+/// Returns a field that a command-line flag pins.
 template <class Value, class Pin>
 constexpr ConfigField<Value, Pin, true> flag_field(std::string_view key,
                                                    Value ParallelConfig::*member, Pin Pins::*pin,
                                                    const FieldTraits& traits) {
   return {key, member, pin, traits};
 }
-/// A field that plans and --explain can name, and no flag.
+/// Returns a field that plans and --explain can name, but no flag.
 template <class Value, class Pin>
 constexpr ConfigField<Value, Pin, false> plain_field(std::string_view key,
                                                      Value ParallelConfig::*member, Pin Pins::*pin,
@@ -125,7 +133,7 @@ constexpr ConfigField<Value, Pin, false> plain_field(std::string_view key,
   return {key, member, pin, traits};
 }
 
-/// The spellings of a choice among a configuration's fields.
+/// How the enumerators of a configuration's field are spelled in files, flags and output.
 template <class Choice>
 inline constexpr NamedValues<Choice> kSpellings;
 template <>
@@ -139,8 +147,9 @@ inline constexpr NamedValues<RankOrder> kSpellings<RankOrder>{kRankOrderNames};
 template <>
 inline constexpr NamedValues<Offload> kSpellings<Offload>{kOffloadNames};
 
-/// Every field of ParallelConfig, in the order of plan.json. To add one: its member there, its row
-/// here with what may be pinned in Pins, what a search tries of it in enumerate.cpp, its formula.
+/// Every field of ParallelConfig, in the order of plan.json. A field takes a member in
+/// ParallelConfig, a pin in Pins and a row here. What a search tries is in
+/// planner/search/enumerate.cpp; then comes the field's formula.
 inline constexpr std::tuple kConfigFields{
     flag_field("tp", &ParallelConfig::tp, &Pins::tp,
                {.label = "tensor parallel",
@@ -317,19 +326,25 @@ void for_each_flag(Visit visit) {
   }
 }
 
-/// The value of a field as flags and one-line configurations spell it.
+/// Returns a number as flags and one-line configurations spell it.
 [[nodiscard]] std::string spelled(int value);
+/// Returns "on" or "off", as flags and one-line configurations spell a switch.
 [[nodiscard]] std::string spelled(bool value);
+/// Returns modules as flags and one-line configurations spell them: "core_attn+mlp".
 [[nodiscard]] std::string spelled(RecomputeModules value);
-/// "13,5x14,12": neighbours that are equal are counted.
+/// Returns layers per virtual stage as one-line configurations spell them: "13,5x14,12", where
+/// 5x14 stands for five equal neighbors.
 [[nodiscard]] std::string spelled(const std::vector<int>& value);
+/// Returns the number in decimal digits, or an empty text for nullopt.
 [[nodiscard]] std::string spelled(const std::optional<int>& value);
+/// Returns the name of an enumerator, as flags and one-line configurations spell it.
 template <class Choice>
 [[nodiscard]] std::string spelled(Choice value) {
   return std::string(name_of(value, kSpellings<Choice>));
 }
 
-/// Reads or writes the JSON of a field, by its type; `value` is const where it is written.
+/// Reads or writes the JSON value of a field, by its type. `fields` is an ObjectReader or an
+/// ObjectWriter; `value` is const for the latter. Reading throws Error for a malformed value.
 template <class Fields, class Value>
 void describe_value(Fields& fields, const FieldTraits& traits, const std::string& key,
                     Value& value) {
@@ -351,24 +366,33 @@ void describe_value(Fields& fields, const FieldTraits& traits, const std::string
   }
 }
 
-/// Reads what a flag or --explain pins of a field, by the type of its pin: "8", "4,8" or "2:16" of
-/// numbers, one or several names of choices. Throws Error at `place` for anything else.
+/// Reads the numbers that a flag or --explain pins: "8", "4,8" or "2:16", within traits.low and
+/// traits.high. Throws Error at `place` for anything else.
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                IntegerRanges& pin);
+/// Reads the one number that a flag or --explain pins, within traits.low and traits.high. Throws
+/// Error at `place` for anything else.
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                std::optional<int>& pin);
+/// Reads "on" or "off" of a flag or --explain. Throws Error at `place` for anything else.
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                std::optional<bool>& pin);
+/// Reads modules of a flag or --explain, as parse_recompute_modules() does, and throws what it
+/// throws.
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                std::optional<RecomputeModules>& pin);
-/// Reads layers as spelled() writes them.
+/// Reads layers per virtual stage as spelled() writes them. Throws Error at `place` for anything
+/// else.
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                std::vector<int>& pin);
+/// Reads one name of a choice. Throws Error at `place`, listing all names, for anything else.
 template <class Choice>
 void parse_pin(std::string_view text, const FieldTraits& /*traits*/, const std::string& place,
                std::optional<Choice>& pin) {
   pin = choose(text, kSpellings<Choice>, place);
 }
+/// Reads names of a choice with commas between them, and adds each to `pin` once. Throws Error at
+/// `place` for anything else.
 template <class Choice>
 void parse_pin(std::string_view text, const FieldTraits& traits, const std::string& place,
                std::vector<Choice>& pin) {
@@ -386,14 +410,16 @@ void parse_pin(std::string_view text, const FieldTraits& traits, const std::stri
   }
 }
 
-/// Whether a pin leaves its field free.
+/// Returns whether a pin of numbers leaves its field to the search.
 [[nodiscard]] inline bool is_free(const IntegerRanges& pin) {
   return pin.is_any();
 }
+/// Returns whether a pin of several choices leaves its field to the search.
 template <class Value>
 [[nodiscard]] bool is_free(const std::vector<Value>& pin) {
   return pin.empty();
 }
+/// Returns whether a pin of one value leaves its field to the search.
 template <class Value>
 [[nodiscard]] bool is_free(const std::optional<Value>& pin) {
   return !pin.has_value();

@@ -21,7 +21,8 @@ int end_of_run(const TransformerConfig& model, int layer) {
     return std::min(end, model.first_dense_layers);
   }
   const int frequency = model.moe_layer_freq;
-  const int behind = (layer - model.first_dense_layers) % frequency;  // the last one with experts
+  const int behind =
+      (layer - model.first_dense_layers) % frequency;  // since the last layer with experts
   return frequency == 1 ? end : std::min(end, layer + (behind == 0 ? 1 : frequency - behind));
 }
 

@@ -8,45 +8,48 @@
 
 namespace ptdp {
 
-/// Layers of one kind cost the same.
+/// What tells layers of a model apart: layers of one kind cost the same.
 struct LayerKind {
   bool has_experts = false;
-  bool has_window = false;  ///< Its tokens attend to window_size tokens only.
+  bool has_window = false;  ///< Whether tokens attend to the model's window_size tokens only.
 
   friend bool operator==(const LayerKind&, const LayerKind&) = default;
 };
 
-/// All kinds; a model's layers are of one or some of them.
+/// All kinds of layers that there can be; a model's layers are of one or some of them.
 inline constexpr std::array kLayerKinds = {LayerKind{}, LayerKind{.has_experts = true},
                                            LayerKind{.has_window = true},
                                            LayerKind{.has_experts = true, .has_window = true}};
 
-/// The place of a kind in kLayerKinds.
+/// Returns the index of a kind in kLayerKinds.
 [[nodiscard]] constexpr std::size_t index_of(LayerKind kind) {
   return (kind.has_experts ? 1U : 0U) + (kind.has_window ? 2U : 0U);
 }
 
-/// Layers of each kind, in the order of kLayerKinds; fractions where a mean is meant.
+/// Number of layers of each kind, in the order of kLayerKinds; a fraction if it is a mean.
 using LayerCounts = std::array<double, kLayerKinds.size()>;
 
-/// The kind of a layer, counted from 0.
+/// Returns the kind of a layer; layers count from 0.
 [[nodiscard]] LayerKind kind_of_layer(const TransformerConfig& model, int layer);
 
-/// The first layer behind one (from 0) that is of another kind, or num_layers.
+/// Returns the first layer after `layer` that is of another kind, or num_layers if there is none.
+/// Layers count from 0.
 [[nodiscard]] int end_of_run(const TransformerConfig& model, int layer);
 
-/// Whether all layers are of one kind, that of the first.
+/// Returns whether all layers of the model are of one kind.
 [[nodiscard]] bool has_one_kind(const TransformerConfig& model);
 
-/// Layers `begin` … `end` − 1 of the model by kind; 0 <= begin <= end <= num_layers.
+/// Counts the layers `begin` … `end` − 1 of the model by kind; 0 <= begin <= end <= num_layers.
 [[nodiscard]] LayerCounts count_layers(const TransformerConfig& model, int begin, int end);
 
-/// `layers` layers of the only kind of a model that has one.
+/// Returns counts of `layers` layers, all of the kind of the model's first layer. The model must
+/// have one kind only.
 [[nodiscard]] LayerCounts of_one_kind(const TransformerConfig& model, double layers);
 
+/// Returns the number of layers of all kinds together.
 [[nodiscard]] double total(const LayerCounts& counts);
 
-/// Calls `visit(index, count)` for each kind of which there are layers, by its place in
+/// Calls `visit(index, count)` for each kind that has layers; `index` is the kind's place in
 /// kLayerKinds.
 template <class Visit>
 void for_each_kind(const LayerCounts& counts, const Visit& visit) {
@@ -60,8 +63,8 @@ void for_each_kind(const LayerCounts& counts, const Visit& visit) {
 LayerCounts& operator+=(LayerCounts& counts, const LayerCounts& others);
 [[nodiscard]] LayerCounts operator*(LayerCounts counts, double factor);
 
-/// The model with nothing but layers of a kind, of which its tables of widths then hold: without a
-/// window where the kind has none.
+/// Returns the model as its layers of one kind have it: without a window if the kind has none, so
+/// that attended_tokens() holds for these layers. Experts stay as they are.
 [[nodiscard]] TransformerConfig with_kind(TransformerConfig model, LayerKind kind);
 
 }  // namespace ptdp

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWidestGap = 16.0;
 constexpr double kDeepestDip = 0.9;  // repeated measurements of one size scatter by some percent
-constexpr double kSteepestGrowth = 4.0;  // times the growth of the size
+constexpr double kSteepestGrowth = 4.0;  // growth of the time over growth of the size
 
 std::string point_text(const MeasuredPoint& point) {
   std::ostringstream text;

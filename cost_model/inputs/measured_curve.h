@@ -11,7 +11,7 @@
 
 namespace ptdp {
 
-/// One measurement: `size` took `time`.
+/// One measurement: an operation on `size` bytes took `time`.
 struct MeasuredPoint {
   Bytes size;
   Seconds time;
@@ -19,20 +19,22 @@ struct MeasuredPoint {
   friend bool operator==(const MeasuredPoint&, const MeasuredPoint&) = default;
 };
 
-/// Times of one operation over message sizes, between which it interpolates in the logarithms of
-/// both. Below the first point the time is that of the first (a message is never faster than the
-/// smallest one measured); beyond the last it grows in proportion to the size.
+/// Measured times of one operation over message sizes. Between points it interpolates linearly in
+/// the logarithms of size and time. Below the first point the time is that of the first: a message
+/// is never faster than the smallest one measured. Beyond the last it grows in proportion to size.
 class MeasuredCurve {
  public:
   MeasuredCurve() = default;
-  /// Throws Error, naming `place`, unless there are at least two points, sizes grow by no more than
-  /// a factor of 16 from one to the next (a gap), and times never fall by more than a tenth nor
-  /// grow more than four times as fast as the sizes (an outlier).
+  /// Takes points in ascending order of size. Throws Error, naming `place`, for fewer than two
+  /// points, sizes that do not grow, and a gap: more than a factor of 16 from one size to the next.
+  /// An outlier is an error too: times must not fall by more than a tenth, nor grow more than four
+  /// times as fast as the sizes.
   MeasuredCurve(std::vector<MeasuredPoint> points, const std::string& place);
 
   [[nodiscard]] bool empty() const { return points_.empty(); }
+  /// Returns the time for `size`, interpolated or extrapolated. The curve must not be empty.
   [[nodiscard]] Seconds time(Bytes size) const;
-  /// Whether time(size) rests on points on both sides.
+  /// Returns whether `size` lies within the measured sizes, so that time() does not extrapolate.
   [[nodiscard]] bool covers(Bytes size) const;
   [[nodiscard]] const std::vector<MeasuredPoint>& points() const { return points_; }
 
@@ -42,7 +44,7 @@ class MeasuredCurve {
   std::vector<MeasuredPoint> points_;  // ascending by size
 };
 
-/// The two directions of JSON, for ObjectReader and ObjectWriter.
+/// Reads or writes a point's JSON; `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MeasuredPoint>& point);
 

@@ -15,13 +15,13 @@ namespace ptdp {
 namespace {
 
 constexpr double kSlowestSmaller = 4.0;  // kernels for odd shapes may take some times as long
-// Times that of the work: bandwidths of a core's first cache and of memory are 10 apart, and all of
-// a machine's cores may share the latter.
+// Largest growth of the time over growth of the work. Bandwidths of a core's first cache and of
+// memory are 10 apart, and all of a machine's cores may share the latter.
 constexpr double kMostOverWork = 32.0;
 constexpr double kWidestHole = 64.0;
 constexpr double kCovered = 4.0;
 constexpr std::size_t kMostPoints = 2000;
-// Of the largest weight: below it, a point does not matter.
+// Least weight, as a share of the largest, with which a point still matters.
 constexpr double kLeastWeight = 1e-4;
 
 constexpr std::array<NamedValue<DeviceOperation>, 26> kNames = {
@@ -63,7 +63,7 @@ double distance_squared(const OperationSizes& a, const OperationSizes& b) {
   return sum;
 }
 
-/// The factor in the size in which they differ most.
+/// Returns the largest factor between a size of `a` and the same size of `b`; at least 1.
 double largest_factor(const OperationSizes& a, const OperationSizes& b) {
   double largest = 1.0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -76,13 +76,13 @@ bool is_no_larger(const OperationSizes& a, const OperationSizes& b) {
   return a[0] <= b[0] && a[1] <= b[1] && a[2] <= b[2];
 }
 
-/// What the time grows with: the product of the sizes, with that of a sequence squared.
+/// Returns what the time grows with: the product of the sizes, with a sequence's length squared.
 double work(DeviceOperation operation, const OperationSizes& sizes) {
   const bool is_attention = size_names(operation)[1] == "seq_length";
   return sizes[0] * sizes[1] * sizes[2] * (is_attention ? sizes[1] : 1.0);
 }
 
-/// Why two points cannot both be right; empty where they can.
+/// Returns why two points cannot both be right, given that `a` is no larger; empty if they can.
 std::string contradiction(DeviceOperation operation, const Point& a, const Point& b) {
   if (a.sizes == b.sizes) {
     return "the same sizes twice";
@@ -106,8 +106,8 @@ bool is_contradiction(DeviceOperation operation, const Point& a, const Point& b)
   return !contradiction(operation, a, b).empty() || !contradiction(operation, b, a).empty();
 }
 
-/// Of `kept`, the point that contradicts the most others, of equals that which is the slowest for
-/// its work: what disturbs a measurement prolongs it. `kept.end()` where none contradicts another.
+/// Returns the point of `kept` that contradicts the most others, or `kept.end()` if none does.
+/// Among equals it is the slowest for its work: what disturbs a measurement prolongs it.
 std::vector<std::size_t>::iterator find_worst(DeviceOperation operation,
                                               const std::vector<Point>& points,
                                               std::vector<std::size_t>& kept) {
@@ -177,7 +177,7 @@ double MeasuredOperation::correction(
   double weights = 0.0;
   double sum = 0.0;
   for (std::size_t i = 0; i < points_.size(); ++i) {
-    // Relative to the nearest point's: 1 there, and where it is at the point itself 0 elsewhere.
+    // Weights relative to the nearest point's. At a measured point all others have weight 0.
     const double ratio = distances[i] == nearest ? 1.0 : nearest / distances[i];
     const double weight = ratio * ratio;
     if (weight >= kLeastWeight) {

@@ -16,53 +16,55 @@
 
 namespace ptdp {
 
-/// What a device does in one call. Products have sizes m, n, k; attention heads (times sequences),
-/// seq_length, head_size; all others rows, width.
+/// What a device does in one call. Products have sizes m, n, k. Attention has heads (times
+/// sequences), seq_length, head_size. All others have rows, width.
 enum class DeviceOperation : std::uint8_t {
   kForwardProduct,         ///< C[m,n] = A[m,k]·B[n,k]ᵀ: a linear layer.
   kInputGradientProduct,   ///< C[m,n] = A[m,k]·B[k,n].
-  kWeightGradientProduct,  ///< C[m,n] += A[k,m]ᵀ·B[k,n], the sum in the accumulator type.
-  kAttention,              ///< Causal, forward; without dropout.
-  kAttentionBackward,
-  kDropoutAttention,  ///< The same two with dropout of probabilities.
-  kDropoutAttentionBackward,
+  kWeightGradientProduct,  ///< C[m,n] += A[k,m]ᵀ·B[k,n], with the sum in the accumulator type.
+  kAttention,              ///< Causal attention, forward, without dropout.
+  kAttentionBackward,      ///< Causal attention, backward, without dropout.
+  kDropoutAttention,       ///< Causal attention, forward, with dropout of probabilities.
+  kDropoutAttentionBackward,  ///< Causal attention, backward, with dropout of probabilities.
   kLayerNorm,
   kLayerNormBackward,
   kBias,
   kBiasGradient,
   kBiasGelu,
   kGeluBackward,
-  kBiasAdd,         ///< Bias and residual.
-  kBiasDropoutAdd,  ///< The same with dropout.
+  kBiasAdd,         ///< Adds bias and residual.
+  kBiasDropoutAdd,  ///< Adds bias and residual, with dropout.
   kDropoutBackward,
   kCopy,
   kFill,
-  kEmbedding,  ///< Rows gathered from a table.
+  kEmbedding,  ///< Gathers rows from a table.
   kEmbeddingGradient,
-  kPositions,  ///< Learned positions added.
+  kPositions,  ///< Adds learned positions.
   kPositionGradient,
-  kCrossEntropy,          ///< Maxima and sums over the vocabulary.
-  kCrossEntropyBackward,  ///< Gradient of the logits.
-  kAddSquares,            ///< Of all gradients of a rank, for their norm; one row.
+  kCrossEntropy,          ///< Computes maxima and sums over the vocabulary.
+  kCrossEntropyBackward,  ///< Computes the gradient of the logits.
+  kAddSquares,            ///< Adds the squares of all gradients of a rank, for their norm; one row.
   kAdamW,                 ///< A rank's optimizer step, which clears its gradients too; one row.
 };
 
-/// Sizes of an operation in the order above; the third is 1 where there are two.
+/// Sizes of an operation, in the order of size_names(); the third is 1 for an operation with two.
 using OperationSizes = std::array<double, 3>;
 
-/// Times of one operation in one precision at some sizes. Each is from the operation's start to the
-/// next one's in a row of them, so that it contains what starting it costs.
+/// Measured times of one operation in one precision at some sizes. Operations run in a row: a time
+/// lasts from the start of one to the start of the next, so it includes what starting costs.
 ///
-/// Between the sizes a model is corrected: with r_i = measured/modelled at point i, and d_i the
-/// distance in log₂ of the sizes,
+/// Between the measured sizes a model is corrected:
 ///
-///   t(x) = modelled(x) · exp( Σ w_i·ln r_i / Σ w_i ),   w_i = 1/d_i⁴
+///   t(x) = modeled(x) · exp( Σ w_i·ln r_i / Σ w_i ),   w_i = 1/d_i⁴
 ///
-/// which is exact at the points, positive, never corrects by less than the smallest nor by more
-/// than the largest r_i, and far from all points is the model times their geometric mean. Source:
-/// Shepard, "A two-dimensional interpolation function for irregularly-spaced data", ACM 1968.
+/// with r_i = measured/modeled at point i, and d_i the distance in log₂ of the sizes. It is exact
+/// at the points and positive. It never corrects by less than the smallest nor by more than the
+/// largest r_i. Far from all points it is the model times the geometric mean of the r_i. Points
+/// with less than 1e-4 of the largest weight are left out. Source: Shepard, "A two-dimensional
+/// interpolation function for irregularly-spaced data", ACM 1968.
 class MeasuredOperation {
  public:
+  /// One measurement: the operation took `time` at `sizes`.
   struct Point {
     OperationSizes sizes = {1.0, 1.0, 1.0};
     Seconds time;
@@ -71,11 +73,13 @@ class MeasuredOperation {
   };
 
   MeasuredOperation() = default;
-  /// Throws Error, naming `place`, unless there are at least two points, all with sizes of their
-  /// own, and none is an outlier: where no size of one point is larger than another point's, it
-  /// takes at most 4 times as long, and the other at most 32 times as long as the product of the
-  /// sizes grows (with that of a sequence squared). Nor may a point lie apart from all others by a
-  /// factor above 64 in a size (a gap).
+  /// Checks the points. Throws Error, naming `place`, unless there are 2 to 2000 points, no two
+  /// with equal sizes, and neither outliers nor gaps.
+  ///
+  /// Let no size of point a be larger than b's. Then a is an outlier if it takes over 4 times as
+  /// long as b. One of them is an outlier if the time grows from a to b over 32 times as fast as
+  /// the work: the product of the sizes, with a sequence's length squared. A gap is a point that
+  /// differs from every other by a factor above 64 in some size.
   MeasuredOperation(DeviceOperation operation, Precision precision, std::vector<Point> points,
                     const std::string& place);
 
@@ -83,10 +87,11 @@ class MeasuredOperation {
   [[nodiscard]] Precision precision() const { return precision_; }
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
 
-  /// What to multiply the model's time at `sizes` with. There must be points.
+  /// Returns the factor on the model's time at `sizes`. `model` computes the modeled time at the
+  /// measured sizes. There must be points.
   [[nodiscard]] double correction(const OperationSizes& sizes,
                                   const std::function<Seconds(const OperationSizes&)>& model) const;
-  /// Whether a measured point is within a factor of 4 in every size.
+  /// Returns whether some measured point is within a factor of 4 of `sizes` in every size.
   [[nodiscard]] bool covers(const OperationSizes& sizes) const;
 
   friend bool operator==(const MeasuredOperation&, const MeasuredOperation&) = default;
@@ -98,24 +103,25 @@ class MeasuredOperation {
 };
 
 [[nodiscard]] std::string_view name_of(DeviceOperation operation);
-/// Keys of the sizes of an operation, in order.
+/// Returns the keys of an operation's sizes, in their order: two or three names, such as "m".
 [[nodiscard]] std::vector<std::string> size_names(DeviceOperation operation);
 
-/// "m 64, n 512, k 128, 20.8 us".
+/// Returns a point as text for messages: "m 64, n 512, k 128, 20.8 us".
 [[nodiscard]] std::string describe_point(DeviceOperation operation,
                                          const MeasuredOperation::Point& point);
-/// Places, ascending, of points to leave out so that no two of the others contradict each other and
-/// none lies alone, as a MeasuredOperation has it: the one with the most contradictions first, of
-/// equals the slowest for its work, until there are none.
+/// Finds the points to leave out so that a MeasuredOperation accepts the others: no two contradict
+/// each other and none lies alone. Returns their indices, ascending. It leaves out the point with
+/// the most contradictions first, and among equals the slowest for its work, until none is left.
 [[nodiscard]] std::vector<std::size_t> find_outliers(
     DeviceOperation operation, const std::vector<MeasuredOperation::Point>& points);
 
-/// The table of an operation; nullptr: there is none.
+/// Returns the table of an operation in a precision, owned by `measured`; nullptr: there is none.
 [[nodiscard]] const MeasuredOperation* find_measured(const std::vector<MeasuredOperation>& measured,
                                                      DeviceOperation operation,
                                                      Precision precision);
 
-/// The two directions of JSON, for ObjectReader and ObjectWriter: sizes and times as columns.
+/// Reads or writes a table's JSON, with sizes and times as columns. `fields` is an ObjectReader or
+/// an ObjectWriter. Reading throws Error as the constructor does.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, MeasuredOperation>& measured);
 

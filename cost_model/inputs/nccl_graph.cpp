@@ -28,7 +28,8 @@ constexpr std::array<NamedValue<NcclProtocol>, 3> kProtocols = {
      {NcclProtocol::kLl128, "ll128"},
      {NcclProtocol::kSimple, "simple"}}};
 
-/// A subset of an enum, written as a list unless it is the whole.
+/// Reads or writes a subset of an enum as a list of names; the whole enum may be left out. Throws
+/// Error for an empty list.
 template <class Fields, class Value, std::size_t kSize>
 void subset(Fields& fields, const std::string& key,
             Described<Fields, std::array<bool, kSize>>& enabled,

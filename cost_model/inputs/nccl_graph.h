@@ -9,18 +9,20 @@
 
 namespace ptdp {
 
+/// Algorithms of NCCL; indices of NcclEnabled::algorithms.
 enum class NcclAlgorithm { kTree, kRing, kNvls, kNvlsTree, kPat };
+/// Protocols of NCCL; indices of NcclEnabled::protocols.
 enum class NcclProtocol { kLl, kLl128, kSimple };
 
-/// Whose processors the nodes have: NCCL's limits of LL between nodes and its cost of a network
+/// Vendor of the nodes' processors. NCCL's limits of LL between nodes and its cost of a network
 /// operation depend on it.
 enum class CpuVendor { kIntel, kAmd, kOther };
 
-/// What connects the GPUs of a node.
+/// The kind of link that connects the GPUs of a node.
 enum class NodeLink { kNvlink, kPci };
 
-/// What may be chosen, as NCCL_ALGO and NCCL_PROTO restrict it, or a tuner plug-in. Indexed by the
-/// enumerators.
+/// Algorithms and protocols that the tuner may choose, indexed by enumerator. NCCL_ALGO, NCCL_PROTO
+/// or a tuner plug-in restricts them.
 struct NcclEnabled {
   std::array<bool, 5> algorithms = {true, true, true, true, true};
   std::array<bool, 3> protocols = {true, true, true};
@@ -28,56 +30,60 @@ struct NcclEnabled {
   friend bool operator==(const NcclEnabled&, const NcclEnabled&) = default;
 };
 
-/// Channels that the topology search found for an algorithm, and the rate of each in and between
-/// nodes. None: the algorithm is not available.
+/// Channels that the topology search found for an algorithm, and the rate of each channel.
 struct NcclChannels {
-  int count = 0;
-  BytesPerSecond within;   ///< `bwIntra` of NCCL.
-  BytesPerSecond between;  ///< `bwInter`.
+  int count = 0;           ///< Number of channels; 0: the algorithm is not available.
+  BytesPerSecond within;   ///< Rate of a channel within a node: NCCL's `bwIntra`.
+  BytesPerSecond between;  ///< Rate of a channel between nodes: NCCL's `bwInter`.
 
   friend bool operator==(const NcclChannels&, const NcclChannels&) = default;
 };
 
 /// The inputs of NCCL's tuner. NCCL prints them with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH.
 struct NcclGraph {
-  int compute_capability = 0;  ///< 70, 80, 90, 100: the oldest GPU of the communicator.
+  /// Compute capability of the communicator's oldest GPU: 70, 80, 90, 100.
+  int compute_capability = 0;
   CpuVendor cpu = CpuVendor::kIntel;
   NodeLink node_link = NodeLink::kNvlink;
-  Seconds nic_latency;  ///< That the network plug-in reports for its NIC.
-  NcclChannels ring;    ///< Trees and PAT have as many, and the same rates.
+  Seconds nic_latency;  ///< Latency that the network plug-in reports for its NIC.
+  NcclChannels ring;    ///< Channels of rings; trees and PAT have as many, at the same rates.
   NcclChannels nvls;
   NcclEnabled enabled;
 
   friend bool operator==(const NcclGraph&, const NcclGraph&) = default;
 };
 
-/// Reduction in the switches of a node (NVLink SHARP).
+/// Reduction in the switches of a node: NVLS, NVIDIA's NVLink SHARP.
 struct NvlsSpec {
-  int channels = 0;          ///< 0: there is none.
-  BytesPerSecond bandwidth;  ///< Bus bandwidth of a large all-reduce over a node, measured.
+  int channels = 0;          ///< Channels of NVLS; 0: the node has no NVLS.
+  BytesPerSecond bandwidth;  ///< Measured bus bandwidth of a large all-reduce over a node.
 
   friend bool operator==(const NvlsSpec&, const NvlsSpec&) = default;
 };
 
-/// What a cluster's NCCL is like, whatever the group. Rates follow from the cluster's links.
+/// What a cluster's file says of its NCCL, for groups of any shape. Rates follow from the cluster's
+/// links.
 struct NcclSpec {
-  int compute_capability = 0;
+  int compute_capability = 0;  ///< Compute capability of the oldest GPU: 70, 80, 90, 100.
   CpuVendor cpu = CpuVendor::kIntel;
   NodeLink node_link = NodeLink::kNvlink;
-  int channels = 0;          ///< Of rings within a node.
-  int channels_per_nic = 0;  ///< Of rings across nodes, for each NIC that the group has on a node.
+  int channels = 0;          ///< Channels of rings within a node.
+  int channels_per_nic = 0;  ///< Channels of rings across nodes, per NIC of a group on a node.
   NvlsSpec nvls;
-  Seconds nic_latency;
-  Seconds launch;  ///< Of any collective, beyond NCCL's own base latency: host, synchronisation.
-  Seconds ramp;    ///< Time to fill the pipeline that a buffer runs through in pieces.
+  Seconds nic_latency;  ///< Latency that the network plug-in reports for its NIC.
+  /// Host and synchronization time of any collective, beyond NCCL's own base latency.
+  Seconds launch;
+  Seconds ramp;  ///< Time to fill the pipeline that a buffer runs through in pieces.
   NcclEnabled enabled;
 
   friend bool operator==(const NcclSpec&, const NcclSpec&) = default;
 };
 
-/// The two directions of JSON, for ObjectReader and ObjectWriter.
+/// Reads or writes the JSON of NVLS; `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NvlsSpec>& nvls);
+/// Reads or writes the JSON of a cluster's NCCL; `fields` is an ObjectReader or an ObjectWriter.
+/// Reading throws Error unless rings are among the algorithms.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, NcclSpec>& nccl);
 

@@ -9,8 +9,8 @@
 namespace ptdp {
 namespace {
 
-/// Reads or writes a field: one that is always written where it applies, any other where it is not
-/// as usual.
+/// Reads or writes a field. If it is always written, it is there whenever it applies; any other
+/// field is written only with an unusual value. Reading throws Error if the field does not apply.
 template <class Fields, class Value, class Pin, bool has_flag>
 void describe_field(Fields& fields, const ConfigField<Value, Pin, has_flag>& field,
                     Described<Fields, ParallelConfig>& config) {

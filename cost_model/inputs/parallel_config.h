@@ -22,8 +22,8 @@ enum class Recompute { kNone, kSelective, kFull };
 /// How much of a layer a kind of recomputation runs again: all that formulas ask about a kind.
 enum class Repeats {
   kNothing,
-  kModules,  ///< The modules that the configuration names.
-  kLayer     ///< All of it, from its input, or of so many layers as the configuration says.
+  kModules,  ///< The modules of a layer that the configuration names.
+  kLayer     ///< Whole layers, from their inputs: all, or as many as the configuration says.
 };
 /// One kind of recomputation: a row of kRecomputeKinds.
 struct RecomputeKind {
@@ -31,36 +31,36 @@ struct RecomputeKind {
   std::string_view name;
   Repeats repeats = Repeats::kNothing;
 };
-/// Of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
+/// Number format of weights, activations and messages. Sums of 2-byte elements are formed in fp32.
 enum class Precision { kFp16, kBf16, kFp32, kFp64 };
-/// Which ranks are neighbours, those along the first dimension first. Source: Megatron-LM,
+/// Which ranks are neighbors: those along the dimension named first. Source: Megatron-LM,
 /// parallel_state.py.
 enum class RankOrder {
-  kTpCpEpDpPp,  ///< Its default: pipeline stages lie farthest apart.
-  kTpCpEpPpDp   ///< Its --use-tp-pp-dp-mapping: replicas lie farthest apart.
+  kTpCpEpDpPp,  ///< Megatron-LM's default: pipeline stages lie farthest apart.
+  kTpCpEpPpDp   ///< Megatron-LM's --use-tp-pp-dp-mapping: replicas lie farthest apart.
 };
-/// What lies in the memory of the host.
+/// What of a rank's memory lies in its host.
 enum class Offload { kNone, kOptimizer, kActivations, kBoth };
 /// How tokens get to their experts and back.
 enum class ExpertDispatch {
-  kAllToAll,     ///< Each once per expert.
-  kAllGather,    ///< All to every GPU of the expert group.
-  kHierarchical  ///< Once per node, from where it is forwarded to each GPU that has experts of it.
+  kAllToAll,     ///< Each token is sent once per expert that it visits.
+  kAllGather,    ///< All tokens are sent to every GPU of the expert group.
+  kHierarchical  ///< Each token is sent once per node, and forwarded there to its experts' GPUs.
 };
 /// What is launched as one CUDA graph: Megatron-Core's --cuda-graph-modules, and
 /// --cuda-graph-impl full_iteration.
 enum class CudaGraphs {
   kNone,
-  kRouter,              ///< Of layers with experts, what chooses these and counts tokens.
-  kAttentionAndRouter,  ///< And all that is not of experts.
+  kRouter,              ///< Router and counting of tokens, in layers with experts.
+  kAttentionAndRouter,  ///< Everything but the experts themselves, in layers with experts.
   kStep                 ///< The forward and backward passes of a step.
 };
-/// How queries meet the keys and values of other ranks where GPUs share a sequence:
-/// TransformerEngine's p2p, all_gather and a2a (Megatron-LM's --cp-comm-type). Its a2a+p2p, a ring
-/// of groups that exchange heads, is not covered.
+/// How queries meet the keys and values of other ranks if GPUs share a sequence:
+/// TransformerEngine's p2p, all_gather and a2a (Megatron-LM's --cp-comm-type). TransformerEngine's
+/// a2a+p2p, a ring of groups that exchange heads, is not covered.
 enum class ContextParallel {
   kRing,       ///< Blocks of K and V travel from rank to rank, beside attention (arXiv:2310.01889).
-  kAllGather,  ///< All K and V are gathered before it (arXiv:2407.21783 section 3.3.2).
+  kAllGather,  ///< All K and V are gathered before attention (arXiv:2407.21783 section 3.3.2).
   kAllToAll    ///< Each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv:2309.14509).
 };
 
@@ -131,7 +131,7 @@ static_assert(
 [[nodiscard]] std::string_view name_of(ExpertDispatch dispatch);
 [[nodiscard]] std::string_view name_of(ContextParallel kind);
 
-/// Size of an element [B].
+/// Returns the size of an element [B].
 [[nodiscard]] constexpr int element_bytes(Precision precision) {
   switch (precision) {
     case Precision::kFp16:
@@ -144,17 +144,17 @@ static_assert(
   }
   return 0;
 }
-/// Of sums over elements: weight gradients, statistics of norms and of the loss. fp32, and fp64 for
-/// fp64.
+/// Returns the element size of sums [B]: fp32, and fp64 for fp64. Sums are weight gradients, and
+/// statistics of norms and of the loss.
 [[nodiscard]] constexpr int accumulator_bytes(Precision precision) {
   return precision == Precision::kFp64 ? 8 : 4;
 }
 
-/// The highest ZeRO stage there is: weights, gradients and optimizer states are sharded.
+/// The highest ZeRO stage: weights, gradients and optimizer states are sharded.
 inline constexpr int kHighestZeroStage = 3;
 
-/// In the terms practitioners say aloud: TP8 PP64 DP6. Ordered field by field, so that plans of
-/// equal time have one order.
+/// How one training job is spread over GPUs, in the terms practitioners say aloud: TP8 PP64 DP6.
+/// Configurations compare field by field, so that plans of equal time have one order.
 struct ParallelConfig {
   int tp = 1;                ///< Tensor-parallel size: GPUs that share every layer.
   int pp = 1;                ///< Pipeline-parallel size: GPUs that each hold some of the layers.
@@ -166,52 +166,61 @@ struct ParallelConfig {
   int micro_batch_size = 1;  ///< Sequences per microbatch.
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   Recompute recompute = Recompute::kNone;
-  RecomputeModules recompute_modules = kCoreAttentionAlone;    ///< Of selective recomputation.
-  RecomputeMethod recompute_method = RecomputeMethod::kBlock;  ///< Of full recomputation.
-  int recompute_num_layers = 0;                                ///< As the method says.
+  /// Modules that selective recomputation repeats.
+  RecomputeModules recompute_modules = kCoreAttentionAlone;
+  /// Which layers full recomputation repeats.
+  RecomputeMethod recompute_method = RecomputeMethod::kBlock;
+  /// Number of layers that recompute_method takes; 0: full recomputation repeats all layers, one at
+  /// a time.
+  int recompute_num_layers = 0;
   bool sequence_parallel = false;  ///< Norms and dropouts split along the sequence, over tp.
-  /// Sharded over dp·cp / dp_replicate: 1 optimizer states, 2 gradients too, 3 weights too.
+  /// What ZeRO shards over dp·cp/dp_replicate ranks: 0 nothing, 1 optimizer states, 2 gradients
+  /// too, 3 weights too.
   int zero_stage = 0;
-  /// Replicas of the shards (HSDP): dp = dp_replicate·(dp within a shard group).
+  /// Replicas of ZeRO's shards (HSDP): dp = dp_replicate·(dp within a shard group).
   int dp_replicate = 1;
-  /// Whether weights gathered for a forward pass are dropped, and gathered again for the backward
-  /// one (FSDP2's reshard_after_forward); of stage 3 without a pipeline.
+  /// Whether weights gathered for a forward pass are dropped and gathered again for the backward
+  /// pass (FSDP2's reshard_after_forward). It matters for ZeRO-3 without a pipeline.
   bool reshard_after_forward = true;
   RankOrder rank_order = RankOrder::kTpCpEpDpPp;
   Offload offload = Offload::kNone;
-  int offload_num_layers = 0;  ///< Whose activations are offloaded, the first; 0: all but the last.
-  std::vector<int> layers_per_stage = {};  ///< One number per virtual stage; empty: all equal.
-  /// Activations of its stage that a rank may hold, for zb-auto alone, which is searched within
-  /// it; else pp of them.
+  /// Number of layers, the first ones, whose activations are offloaded; 0: all but the last layer.
+  int offload_num_layers = 0;
+  std::vector<int> layers_per_stage = {};  ///< Layers of each virtual stage; empty: all equal.
+  /// Most microbatches whose activations of its stage a pipeline rank may hold; nullopt: pp. Only
+  /// zb-auto takes a limit: the schedule is searched within it.
   std::optional<int> memory_limit = {};
 
-  /// Whether a layer that is recomputed computes `module` again.
+  /// Returns whether recomputed layers compute `module` again.
   [[nodiscard]] constexpr bool repeats_module(RecomputeModule module) const {
     return repeats(recompute) == Repeats::kLayer ||
            (repeats(recompute) == Repeats::kModules && recompute_modules.has(module));
   }
-  /// Whether full recomputation is of some layers only, or of several at a time.
+  /// Returns whether full recomputation repeats some layers only, or several layers at a time.
   [[nodiscard]] constexpr bool recomputes_by_layers() const { return recompute_num_layers > 0; }
-  /// GPUs in use: tp·pp·dp·cp (experts share the GPUs of a stage); at most the largest int64.
+  /// Returns the GPUs in use, tp·pp·dp·cp, or the largest int64 if there are more. Experts share
+  /// the GPUs of a stage.
   [[nodiscard]] std::int64_t world_size() const;
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
   // NOLINTNEXTLINE(readability-implicit-bool-conversion): clang-tidy 14 takes <=> of bool for one
   friend std::strong_ordering operator<=>(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
-/// Microbatches per replica and iteration, m = B/(b·d): gradient accumulation. `global_batch_size`
-/// [sequences] must be a multiple of dp·micro_batch_size. Source: SC21 section 2.2.
+/// Returns the microbatches per replica and iteration, m = B/(b·d), whose gradients accumulate.
+/// `global_batch_size` [sequences] must be a multiple of dp·micro_batch_size. Source: SC21 section
+/// 2.2.
 [[nodiscard]] std::int64_t num_microbatches(std::int64_t global_batch_size,
                                             const ParallelConfig& config);
 
-/// "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved recompute=full", for people; what is 1 or off beyond the
-/// first three degrees is left out, and Megatron-LM's default order of ranks; layers per stage as
-/// "layers=13,5x14,12" unless all are equal, recomputation as "recompute=selective
-/// modules=core_attn+mlp" or "recompute=full block=2" unless it is of the attention core, or of all
-/// layers.
+/// Returns a configuration on one line, for people: "tp=8 pp=64 dp=6 vpp=2 b=1 interleaved
+/// recompute=full". Fields with their default values are left out, except tp, pp, dp, b, the
+/// schedule and the kind of recomputation. Layers read "layers=13,5x14,12" unless all stages have
+/// equally many. Recomputation reads "recompute=selective modules=core_attn+mlp" unless the modules
+/// are the attention core alone, and "recompute=full block=2" unless it repeats all layers.
 [[nodiscard]] std::string to_string(const ParallelConfig& config);
 
-/// The two directions of JSON, for ObjectReader and ObjectWriter.
+/// Reads or writes a configuration's JSON; `fields` is an ObjectReader or an ObjectWriter. Reading
+/// throws Error for a field that does not apply beside the others.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, ParallelConfig>& config);
 

@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kMostParameters = 1e18;
 
-/// Counted in floating point, to see whether it may be counted exactly, or exactly.
+/// Counts the parameters of a model: exactly in integers, or in floating point to see whether
+/// integers can hold the count.
 template <class Number>
 class Count {
  public:
@@ -63,7 +64,8 @@ class Count {
     return model_.mtp_num_layers * (layer_count + 2 * h_ * h_ + 3 * norm(h_));
   }
 
-  /// Of one expert, or of all shared ones, `width` wide together.
+  /// Returns the parameters of an MLP of `width`: a dense one, one expert, or all shared experts
+  /// together.
   [[nodiscard]] Number mlp(Number width) const {
     const Number up = model_.gated_linear_unit ? 2 * width : width;
     return h_ * up + width * h_ + mlp_biases_ * (up + h_);

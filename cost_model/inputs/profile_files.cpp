@@ -39,7 +39,7 @@ bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
 }
 
-/// Another name that a profile goes by.
+/// Another name that a shipped profile goes by.
 struct Alias {
   std::string name;
   std::string profile;
@@ -51,7 +51,8 @@ void describe(Fields& fields, Described<Fields, Alias>& alias) {
   fields.name("profile", alias.profile);
 }
 
-/// The profile that goes by `name`, if any: profiles/aliases.json has a list for each kind.
+/// Returns the profile that goes by the alias `name`, if any. profiles/aliases.json lists the
+/// aliases of each kind.
 std::optional<std::string> find_alias(ProfileKind kind, const std::string& name) {
   const fs::path path = profiles_directory() / "aliases.json";
   if (!fs::is_regular_file(path)) {

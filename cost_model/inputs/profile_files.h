@@ -11,22 +11,25 @@ namespace ptdp {
 
 enum class ProfileKind { kModel, kCluster, kStack, kGpu, kCurve };
 
-/// Where profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles beside the installed
-/// program, else the source tree it was built from. Throws Error when none of them is a directory.
+/// Returns the directory that profiles are read from: $PTDP_PROFILES, else share/ptdp/profiles
+/// beside the installed program, else the source tree that it was built from. Throws Error if
+/// $PTDP_PROFILES is set but no directory, and if none of the others is one.
 [[nodiscard]] std::filesystem::path profiles_directory();
 
-/// The schema that files of a kind name, as "ptdp.model/1".
+/// Returns the schema that files of a kind name, such as "ptdp.model/1".
 [[nodiscard]] const char* schema_of(ProfileKind kind);
 
-/// The file of a profile by name ("1T"), or by path when `name_or_path` has a slash or ends in
-/// .json; a folder stands for its config.json where a model is meant. Throws Error with near misses
-/// for an unknown name: there is no fallback.
+/// Finds the file of a profile by name or alias ("1T"), or by path when `name_or_path` has a slash
+/// or ends in .json. The path of a model may be a folder, which stands for its config.json. Throws
+/// Error with near misses for an unknown name: there is no fallback.
 [[nodiscard]] std::filesystem::path profile_file(ProfileKind kind, const std::string& name_or_path);
 
-/// Opens profile_file() and checks its schema.
+/// Opens the file that profile_file() finds and checks its schema. Throws Error for another schema,
+/// and as profile_file() and ObjectReader::from_file() do.
 [[nodiscard]] ObjectReader open_profile(ProfileKind kind, const std::string& name_or_path);
 
-/// A profile of a kind other than kModel, whose fields are those of `Value`.
+/// Reads a profile of a kind other than kModel into a `Value`. Throws Error as open_profile() does,
+/// and for a key that is missing, malformed or unknown.
 template <class Value>
 [[nodiscard]] Value read_profile(ProfileKind kind, const std::string& name_or_path) {
   ObjectReader reader = open_profile(kind, name_or_path);
@@ -36,7 +39,8 @@ template <class Value>
   return value;
 }
 
-/// The names of the shipped profiles of a kind, sorted by name.
+/// Returns the names of the shipped profiles of a kind, sorted by name. Throws Error if their
+/// directory is missing.
 [[nodiscard]] std::vector<std::string> list_profiles(ProfileKind kind);
 
 }  // namespace ptdp

@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Of the network tier that spans so many neighbouring ranks.
+/// Returns the oversubscription of the lowest network tier that spans `ranks` neighboring ranks.
 double oversubscription_over(std::int64_t ranks, const ClusterSpec& cluster) {
   double oversubscription = 1.0;
   for (const NetworkTier& tier : cluster.network_tiers) {
@@ -48,7 +48,7 @@ std::int64_t gpus_taken_per_node(const ClusterSpec& cluster, std::int64_t world)
 
 namespace {
 
-/// Groups of `size` ranks, `stride` apart, which fill `world` ranks.
+/// Places groups of `size` ranks, `stride` apart, that together are `world` ranks.
 GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
                      const ClusterSpec& cluster) {
   const std::int64_t node = gpus_taken_per_node(cluster, world);
@@ -61,8 +61,8 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
     placement.nodes = size;
     placement.ranks_per_node = 1;
   } else {
-    // Groups begin at every rank of a stride, in blocks of size * stride ranks; where in a node
-    // they begin repeats itself.
+    // Groups begin at every rank of a stride, in blocks of size * stride ranks. After `blocks` of
+    // these, groups begin at the same places of their nodes again.
     const std::int64_t block = size * stride;
     const std::int64_t blocks = std::min(world / block, node / std::gcd(block, node));
     for (std::int64_t first = 0; first < blocks * stride; ++first) {
@@ -84,9 +84,10 @@ GroupPlacement place(std::int64_t size, std::int64_t stride, std::int64_t world,
   return placement;
 }
 
-/// Groups of which each has `blocks` runs of `run` ranks: ranks of a run lie `stride` apart, runs
-/// `block_stride`, in which as many groups have a run as fit; as often as `world` ranks have them.
-/// Exact: counted on every node, where there are many runs until their places in nodes repeat.
+/// Places groups of `blocks` runs of `run` ranks each, that together are `world` ranks. Ranks of a
+/// run lie `stride` apart, runs `block_stride` apart; between two runs of a group lie the runs of
+/// as many other groups as fit. The result is exact: members are counted on every node, and where
+/// there are many runs, until their places in nodes repeat.
 GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t blocks,
                           std::int64_t block_stride, std::int64_t world,
                           const ClusterSpec& cluster) {
@@ -106,7 +107,8 @@ GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t bl
       continue;
     }
     is_seen[static_cast<std::size_t>(begin)] = true;
-    std::vector<std::int64_t> members;  // of each node that the group touches, ascending
+    std::vector<std::int64_t>
+        members;  // members on each node that the group touches, in order of nodes
     std::int64_t last_node = -1;
     std::int64_t nodes_before_last_period = 0;
     for (std::int64_t block = 0; block < counted; ++block) {

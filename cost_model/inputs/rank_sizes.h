@@ -8,13 +8,13 @@
 
 namespace ptdp {
 
-/// Tokens of a microbatch that a rank has, b·s/cp.
+/// Returns the tokens of a microbatch that a rank has, b·s/cp.
 [[nodiscard]] constexpr std::int64_t tokens_of_rank(const TransformerConfig& model,
                                                     const ParallelConfig& config) {
   return std::int64_t{1} * config.micro_batch_size * model.seq_length / config.cp;
 }
 
-/// V rounded up to a multiple of 128·t, as Megatron-LM pads it.
+/// Returns the vocabulary V rounded up to a multiple of 128·t, as Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocab_size(const TransformerConfig& model, int tp);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// What of a layer is computed again where recomputation is selective, and of which layers all is.
+// Which parts of a layer selective recomputation repeats, and which layers full recomputation does.
 #pragma once
 
 #include <array>
@@ -13,18 +13,19 @@
 
 namespace ptdp {
 
-/// Parts of a layer whose activations are dropped after the forward pass and computed again before
-/// the backward one: Megatron-Core's --recompute-modules, and torchtitan's "op".
+/// A part of a layer whose activations are dropped after the forward pass and computed again before
+/// the backward pass: one of Megatron-Core's --recompute-modules, or torchtitan's "op".
 enum class RecomputeModule {
-  kCoreAttention,      ///< softmax(QKᵀ)V, from queries, keys and values.
-  kMoeActivation,      ///< The activation between the two products of experts.
-  kLayerNorm,          ///< Outputs of the norms that are kernels of their own.
-  kMlaUpProjection,    ///< Queries, keys and values of latent attention, and the norms of what is
-                       ///< compressed.
-  kMlp,                ///< The MLP of layers without experts, with the norm that is fused into it.
-  kMoe,                ///< All of the experts: router, dispatch, products, shared experts.
-  kSharedExperts,      ///< Experts that every token visits.
-  kEverySecondProduct  ///< All but attention's result and every other product, in their order.
+  kCoreAttention,  ///< softmax(QKᵀ)V, from queries, keys and values.
+  kMoeActivation,  ///< The activation between the two products of experts.
+  kLayerNorm,      ///< Outputs of the norms that are kernels of their own.
+  /// Queries, keys and values of latent attention, and the norms of its compressions.
+  kMlaUpProjection,
+  kMlp,            ///< The MLP of layers without experts, with the norm that is fused into it.
+  kMoe,            ///< All of the experts: router, dispatch, products, shared experts.
+  kSharedExperts,  ///< Experts that every token visits.
+  /// All of a layer but attention's result and every second product, in their order.
+  kEverySecondProduct
 };
 inline constexpr std::array kRecomputeModuleNames = {
     NamedValue<RecomputeModule>{RecomputeModule::kCoreAttention, "core_attn"},
@@ -36,7 +37,7 @@ inline constexpr std::array kRecomputeModuleNames = {
     NamedValue<RecomputeModule>{RecomputeModule::kSharedExperts, "shared_experts"},
     NamedValue<RecomputeModule>{RecomputeModule::kEverySecondProduct, "op"}};
 
-/// A set of them.
+/// A set of modules that recomputation repeats.
 class RecomputeModules {
  public:
   constexpr RecomputeModules() = default;
@@ -52,11 +53,11 @@ class RecomputeModules {
     return (bits_ & bit_of(module)) != 0;
   }
   [[nodiscard]] constexpr bool is_empty() const { return bits_ == 0; }
-  /// Whether all of them are among `others`.
+  /// Returns whether all modules of this set are among `others`.
   [[nodiscard]] constexpr bool are_among(RecomputeModules others) const {
     return (bits_ & ~others.bits_) == 0;
   }
-  /// In the order of kRecomputeModuleNames.
+  /// Returns the modules of the set in the order of kRecomputeModuleNames.
   [[nodiscard]] std::vector<RecomputeModule> list() const;
 
   friend bool operator==(const RecomputeModules&, const RecomputeModules&) = default;
@@ -71,28 +72,29 @@ class RecomputeModules {
   std::uint8_t bits_ = 0;
 };
 
-/// Whether they cover the dense MLP of a layer: of one with experts, its shared ones.
+/// Returns whether `modules` include the MLP that every token of a layer visits: the dense MLP, or
+/// the shared experts of a layer with experts.
 [[nodiscard]] constexpr bool cover_mlp(RecomputeModules modules, bool has_experts) {
   return has_experts
              ? modules.has(RecomputeModule::kMoe) || modules.has(RecomputeModule::kSharedExperts)
              : modules.has(RecomputeModule::kMlp);
 }
 
-/// What selective recomputation has always meant (arXiv:2205.05198).
+/// The attention core alone, which is selective recomputation in arXiv:2205.05198.
 inline constexpr RecomputeModules kCoreAttentionAlone = {RecomputeModule::kCoreAttention};
 
-/// "core_attn+mlp".
+/// Returns the names of modules with a plus sign between them: "core_attn+mlp".
 [[nodiscard]] std::string to_string(RecomputeModules modules);
-/// The way back; commas and spaces do, too. `place` begins the message of the Error that it throws
-/// for a name that there is not, for one that is there twice, and for "op" beside others.
+/// Reads names of modules with a plus sign, a comma or a space between them. Throws Error, whose
+/// message begins with `place`, for an unknown name, a name given twice, and "op" beside others.
 [[nodiscard]] RecomputeModules parse_recompute_modules(std::string_view text,
                                                        const std::string& place);
 
-/// Which layers full recomputation is of, where it is not of all, or not layer by layer.
+/// Which layers full recomputation repeats, and how many at a time, given recompute_num_layers = n.
 enum class RecomputeMethod {
-  kBlock,    ///< The first recompute_num_layers of each virtual stage; 0: all.
-  kUniform,  ///< All, so many at a time: only the inputs of the first of them are kept.
-  kEvery     ///< Every so many-th of each virtual stage: torchtitan's selective_ac_option "2".
+  kBlock,    ///< Repeats the first n layers of each virtual stage; n = 0: all.
+  kUniform,  ///< Repeats all layers, n at a time: of n layers only the first one's input is kept.
+  kEvery  ///< Repeats every n-th layer of each virtual stage: torchtitan's selective_ac_option "2".
 };
 inline constexpr std::array kRecomputeMethodNames = {
     NamedValue<RecomputeMethod>{RecomputeMethod::kBlock, "block"},

@@ -14,13 +14,13 @@ namespace ptdp {
 /// A model and the batch it is trained with.
 struct TrainingJob {
   std::string model_name;
-  TransformerConfig model;             ///< Resolved; model.seq_length is the length trained at.
+  TransformerConfig model;  ///< Model's shape, resolved; its seq_length is the length trained at.
   std::int64_t global_batch_size = 0;  ///< Sequences per iteration.
 
   friend bool operator==(const TrainingJob&, const TrainingJob&) = default;
 };
 
-/// Everything that a cost depends on besides the ParallelConfig.
+/// Everything that a cost depends on beside the ParallelConfig.
 struct Scenario {
   TrainingJob job;
   ClusterSpec cluster;
@@ -29,11 +29,13 @@ struct Scenario {
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-/// The peak of most of its products, that MFU is of: of 8 bits where linear layers are in them.
+/// Returns the peak that most matrix products have, to which model FLOPs utilization (MFU) refers.
+/// It is that of 8 bits if linear layers are trained in 8 bits, else that of the stack's precision.
 [[nodiscard]] FlopsPerSecond matmul_peak(const Scenario& scenario);
 
-/// Throws Error where the parts do not go together: a GPU without the stack's precision, its 8 bits
-/// or a rate for its attention kernel.
+/// Throws Error if cluster and stack do not go together. The GPU must have the stack's precision,
+/// its 8-bit format and a rate for its attention kernel. The stack of this project's runtime must
+/// not overlap within products, nor overlap tensor-parallel collectives on a host.
 void check(const Scenario& scenario);
 
 }  // namespace ptdp

@@ -19,7 +19,8 @@ const double kUsualLossTraffic = StackSpec{}.loss_traffic;
 const double kUsualLossBytes = StackSpec{}.loss_bytes;
 constexpr Range kMicroseconds = {0.0, 1e6, "microseconds"};
 
-/// The fields that a stack has in each precision: applies `visit` to both of every pair.
+/// Calls `visit` with each field that a stack has per precision: the stack's own and that of
+/// `bytes`.
 template <class Visit>
 void visit_together(StackSpec& stack, PrecisionBytes& bytes, const Visit& visit) {
   visit(stack.precision, bytes.precision);
@@ -37,7 +38,7 @@ void sort_by_precision(std::vector<PrecisionBytes>& precisions) {
       [](const PrecisionBytes& a, const PrecisionBytes& b) { return a.precision < b.precision; });
 }
 
-/// Each precision once, and not that of the stack itself.
+/// Throws Error if a precision of other_precisions is given twice or is the stack's own.
 void check_precisions(const StackSpec& stack, const std::string& place) {
   std::vector<Precision> precisions = {stack.precision};
   for (const PrecisionBytes& bytes : stack.other_precisions) {
@@ -51,7 +52,7 @@ void check_precisions(const StackSpec& stack, const std::string& place) {
   }
 }
 
-/// Each way of scaling once, and the one that is used among them.
+/// Throws Error if two recipes have the same scaling, or none has the scaling that is in use.
 void check_recipes(const StackSpec& stack, const std::string& place) {
   std::vector<Fp8Scaling> scalings;
   for (const Fp8Recipe& recipe : stack.fp8_recipes) {
@@ -76,8 +77,8 @@ std::string names_of_recipes(const StackSpec& stack) {
   return names;
 }
 
-/// A list of choices that names one twice is a slip; so is an empty one, unless that says
-/// something.
+/// Throws Error for a list of choices that names one twice, and for an empty list unless
+/// `may_be_empty`.
 template <class Value>
 void check_choices(std::vector<Value> values, const std::string& place, bool may_be_empty = false) {
   std::sort(values.begin(), values.end());
@@ -99,7 +100,7 @@ StackSpec with_overlap(StackSpec stack, const Overlap& overlap) {
   if (!overlap.tensor) {
     stack.tp_comm_overlap = TpCommOverlap::kNone;
   }
-  // Dispatch is no part that can be named: it stays where all that is possible overlaps.
+  // No field of Overlap names dispatch: it goes on overlapping if all that is possible overlaps.
   stack.expert_overlap = stack.expert_overlap && overlap.as_possible;
   return stack;
 }
@@ -221,7 +222,7 @@ void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes) {
   fields.number("loss_traffic", bytes.loss_traffic, kLogitRange);
 }
 
-/// The software and its kernels.
+/// Reads or writes the fields of the software and its kernels.
 template <class Fields>
 void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.text("source", stack.source);
@@ -250,7 +251,7 @@ void describe_kernels(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.flag("fused_gradient_accumulation", stack.fused_gradient_accumulation);
 }
 
-/// What is kept of each parameter, in each precision.
+/// Reads or writes what is kept per parameter, in each precision.
 template <class Fields>
 void describe_state(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.number("weight_bytes", stack.weight_bytes, kStoredBytes);
@@ -280,7 +281,7 @@ void describe_state(Fields& fields, Described<Fields, StackSpec>& stack) {
   }
 }
 
-/// What a step moves of each parameter and logit.
+/// Reads or writes what a step moves per parameter and per logit.
 template <class Fields>
 void describe_traffic(Fields& fields, Described<Fields, StackSpec>& stack) {
   fields.number("reduced_gradient_bytes", stack.reduced_gradient_bytes, kStoredBytes);
@@ -308,7 +309,7 @@ void describe_traffic(Fields& fields, Described<Fields, StackSpec>& stack) {
   }
 }
 
-/// What runs beside what, and what it costs to begin it.
+/// Reads or writes what overlaps with what, what starting work costs, and what the stack can run.
 template <class Fields>
 void describe_communication(Fields& fields, Described<Fields, StackSpec>& stack) {
   if (fields.optional("optimizer_post_validation", stack.optimizer_post_validation)) {

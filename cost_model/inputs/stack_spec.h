@@ -17,7 +17,8 @@ namespace ptdp {
 /// When the gradient reduction runs behind the backward pass.
 enum class DataParallelOverlap {
   kNever,
-  kSingleStage,  ///< Only without pipelining (Megatron-LM 2021: torch's DDP, else its own).
+  /// Only without a pipeline. Megatron-LM of 2021 uses torch's DDP there, else its own reduction.
+  kSingleStage,
   kAlways
 };
 inline constexpr std::array kDataParallelOverlapNames = {
@@ -25,12 +26,14 @@ inline constexpr std::array kDataParallelOverlapNames = {
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kSingleStage, "single-stage"},
     NamedValue<DataParallelOverlap>{DataParallelOverlap::kAlways, "always"}};
 
-/// Which schedules' messages run beside compute. Where it is left open, those that split the
-/// backward pass: their runtimes post messages ahead.
+/// Which schedules' messages run beside compute. By default these are the schedules that split the
+/// backward pass, whose runtimes post messages ahead.
 enum class PipelineOverlap {
   kNever,
-  kSplitBackward,  ///< Megatron-LM without --overlap-p2p-communication.
-  kInterleaved,    ///< And those of several chunks per rank.
+  /// Schedules that split the backward pass: Megatron-LM without --overlap-p2p-communication.
+  kSplitBackward,
+  /// Schedules that split the backward pass, and those with several chunks per rank.
+  kInterleaved,
   kAlways
 };
 inline constexpr std::array kPipelineOverlapNames = {
@@ -39,11 +42,12 @@ inline constexpr std::array kPipelineOverlapNames = {
     NamedValue<PipelineOverlap>{PipelineOverlap::kInterleaved, "interleaved"},
     NamedValue<PipelineOverlap>{PipelineOverlap::kAlways, "always"}};
 
-/// How collectives of sequence parallelism run within the products that use or make what they move,
-/// cut into chunks (layer/product_overlap.h). What they move lies within a node.
+/// How collectives of sequence parallelism run within products, cut into chunks
+/// (layer/product_overlap.h). The products use or make the data that the collectives move, within a
+/// node.
 enum class TpCommOverlap {
   kNone,
-  kUserBuffers,     ///< TransformerEngine's, Megatron-Core's --tp-comm-overlap.
+  kUserBuffers,     ///< TransformerEngine's way, Megatron-Core's --tp-comm-overlap.
   kSymmetricMemory  ///< PyTorch's asynchronous tensor parallelism.
 };
 inline constexpr std::array kTpCommOverlapNames = {
@@ -51,10 +55,11 @@ inline constexpr std::array kTpCommOverlapNames = {
     NamedValue<TpCommOverlap>{TpCommOverlap::kUserBuffers, "userbuffers"},
     NamedValue<TpCommOverlap>{TpCommOverlap::kSymmetricMemory, "symmetric-memory"}};
 
-/// What is kept for backward passes, and when it is released.
+/// Which model says what is kept for backward passes, and when it is released.
 enum class MemoryModel {
-  kMegatron,  ///< Korthikanti et al.'s table, masks of one byte, allocators that give nothing back.
-  kPtdp       ///< This project's runtime, buffer by buffer (memory/runtime_memory.h).
+  /// Korthikanti et al.'s table, with masks of one byte and allocators that give nothing back.
+  kMegatron,
+  kPtdp  ///< This project's runtime, buffer by buffer (memory/runtime_memory.h).
 };
 inline constexpr std::array kMemoryModelNames = {
     NamedValue<MemoryModel>{MemoryModel::kMegatron, "megatron"},
@@ -64,24 +69,26 @@ inline constexpr std::array kMemoryModelNames = {
 struct StackCapabilities {
   std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
   std::vector<Recompute> recompute;
-  RecomputeModules recompute_modules = kCoreAttentionAlone;  ///< What `selective` may be of.
-  std::vector<RecomputeMethod> recompute_methods;  ///< Of `full`, where it is of some layers.
+  /// Modules that selective recomputation can repeat.
+  RecomputeModules recompute_modules = kCoreAttentionAlone;
+  /// How full recomputation can repeat some layers only; empty: it repeats all.
+  std::vector<RecomputeMethod> recompute_methods;
   std::vector<int> zero_stages;
   bool sequence_parallel = false;
   bool context_parallel = false;
-  bool expert_parallel = false;        ///< And models with experts at all.
-  bool hybrid_sharding = false;        ///< Replicas of shards: dp_replicate above 1.
-  bool kept_weights = false;           ///< Full sharding without reshard_after_forward.
-  int interleaved_min_stages = 2;      ///< Smallest pp that the interleaved schedule accepts.
-  bool uneven_layers = false;          ///< Any number of layers for each virtual stage.
-  std::vector<RankOrder> rank_orders;  ///< Beside Megatron-LM's default.
-  std::vector<Offload> offload;        ///< Beside none.
+  bool expert_parallel = false;    ///< Whether it trains models with experts, and splits experts.
+  bool hybrid_sharding = false;    ///< Whether shards can have replicas: dp_replicate above 1.
+  bool kept_weights = false;       ///< Whether full sharding runs without reshard_after_forward.
+  int interleaved_min_stages = 2;  ///< Smallest pp that the interleaved schedule accepts.
+  bool uneven_layers = false;      ///< Whether virtual stages can differ in their layers.
+  std::vector<RankOrder> rank_orders;  ///< Orders of ranks beside Megatron-LM's default.
+  std::vector<Offload> offload;        ///< What hosts can hold; nothing is always possible.
 
   friend bool operator==(const StackCapabilities&, const StackCapabilities&) = default;
 };
 
-/// What selective recomputation is of where nobody says: the attention core, or where the stack
-/// does not run that, what it does.
+/// Returns the modules that selective recomputation repeats if nobody says which. These are the
+/// attention core, or "op" if the stack cannot repeat the core alone, or else all that it can.
 [[nodiscard]] constexpr RecomputeModules usual_modules(const StackCapabilities& can_run) {
   for (const RecomputeModule usual :
        {RecomputeModule::kCoreAttention, RecomputeModule::kEverySecondProduct}) {
@@ -92,8 +99,9 @@ struct StackCapabilities {
   return can_run.recompute_modules;
 }
 
-/// What a stack keeps and moves when it trains in another precision than StackSpec::precision:
-/// StackSpec's fields of the same names.
+/// What a stack keeps and moves when it trains in a precision other than StackSpec::precision. Each
+/// field replaces StackSpec's field of that name; bytes are per parameter or, for loss_traffic, per
+/// logit.
 struct PrecisionBytes {
   Precision precision = Precision::kFp32;
   double weight_bytes = 0.0;
@@ -111,126 +119,162 @@ struct StackSpec {
   std::string name;
   std::string source;
   Precision precision = Precision::kBf16;
-  std::string attention = "unfused";  ///< Or a fused kernel that the GPU has a rate for.
+  /// "unfused", or a fused attention kernel that the GPU has a rate for (AttentionRate::kernel).
+  std::string attention = "unfused";
   MemoryModel memory_model = MemoryModel::kMegatron;
-  bool fused_element_wise = true;        ///< Bias-GELU, bias-dropout-add, scale-mask-softmax.
-  bool tensor_parallel_overlap = false;  ///< Backward collectives behind products.
-  TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;  ///< And all of them within products.
+  /// Whether bias-GELU, bias-dropout-add and scale-mask-softmax are one kernel each.
+  bool fused_element_wise = true;
+  /// Whether tensor-parallel collectives of backward passes run behind products.
+  bool tensor_parallel_overlap = false;
+  /// How collectives of sequence parallelism, forward and backward, run within products.
+  TpCommOverlap tp_comm_overlap = TpCommOverlap::kNone;
   /// Whether what sequence parallelism gathers is kept for weight gradients, not gathered again.
   bool keeps_gathered_inputs = false;
-  /// Whether full recomputation stops when it has all that the backward pass asks for: in front of
-  /// the second product of a dense MLP, whose output nobody keeps (PyTorch's non-reentrant
-  /// checkpoints since 2.1, set_checkpoint_early_stop).
+  /// Whether full recomputation stops when it has all that the backward pass asks for. It then
+  /// leaves out the second product of a dense MLP, whose output nobody keeps (PyTorch's
+  /// non-reentrant checkpoints since 2.1, set_checkpoint_early_stop).
   bool recompute_stops_early = false;
-  /// Whether what experts return is kept, for the gradients of the router's probabilities that
-  /// weigh it; else these weigh what goes into the experts' second product.
+  /// Whether experts' outputs are kept, for the gradients of the router's probabilities that weigh
+  /// them. Else the probabilities weigh the input of the experts' second product.
   bool keeps_expert_outputs = true;
-  bool fused_gradient_accumulation = false;  ///< Weight-gradient products add into fp32 gradients.
-  double weight_bytes = 2.0;
-  double gradient_bytes = 4.0;
-  double optimizer_bytes = 12.0;      ///< Master weights, two moments, and copies.
-  double bf16_gradient_bytes = 0.0;   ///< What an fp16 stack keeps with bf16 instead; 0: the same.
-  double bf16_optimizer_bytes = 0.0;  ///< Likewise.
-  std::vector<PrecisionBytes> other_precisions;  ///< In the order of their enumerators, each once.
-  std::vector<Fp8Recipe> fp8_recipes;   ///< Ways to train linear layers in 8 bits; first its usual.
-  std::optional<Fp8Scaling> fp8;        ///< The one that is used, of these; none: `precision`.
-  double reduced_gradient_bytes = 4.0;  ///< Per parameter, in the data-parallel reduction.
-  double gradient_bucket_bytes = 0.0;   ///< Buckets of an overlapped reduction, copied to and from.
-  Bytes gradient_bucket_size = Bytes(25e6);  ///< Of one bucket; torch DDP's default.
-  double gradient_staging_traffic = 0.0;   ///< HBM bytes around a reduction that is not overlapped.
-  double optimizer_traffic = 0.0;          ///< HBM bytes per parameter of one optimizer step.
-  double offloaded_optimizer_bytes = 0.0;  ///< Of optimizer_bytes, what a host may hold.
-  double host_optimizer_traffic = 0.0;     ///< A host's memory moves per parameter it updates.
-  double loss_scaling_traffic = 0.0;       ///< And of looking for overflows in it, with fp16.
-  double loss_traffic = 52.0;              ///< HBM bytes per logit, forward and backward.
-  double loss_bytes = 8.0;  ///< Kept per logit beside it until its gradient is there.
-  /// Whether ranks of a pipeline go on without waiting for one another's gradients and undo the
-  /// optimizer's step where they should not have (arXiv:2401.10241 section 4).
+  /// Whether weight-gradient products add into fp32 gradients by themselves.
+  bool fused_gradient_accumulation = false;
+  double weight_bytes = 2.0;      ///< Weights [B per parameter].
+  double gradient_bytes = 4.0;    ///< Gradients [B per parameter].
+  double optimizer_bytes = 12.0;  ///< Master weights, two moments and copies [B per parameter].
+  /// Gradients that an fp16 stack keeps when it trains in bf16 [B per parameter]; 0:
+  /// gradient_bytes.
+  double bf16_gradient_bytes = 0.0;
+  /// Optimizer states that an fp16 stack keeps when it trains in bf16 [B per parameter]; 0:
+  /// optimizer_bytes.
+  double bf16_optimizer_bytes = 0.0;
+  /// What the stack keeps in other precisions, each once, in the order of Precision.
+  std::vector<PrecisionBytes> other_precisions;
+  /// Ways to train linear layers in 8 bits; the first is the stack's usual one.
+  std::vector<Fp8Recipe> fp8_recipes;
+  /// Scaling of the recipe in use, one of fp8_recipes; nullopt: all layers are in `precision`.
+  std::optional<Fp8Scaling> fp8;
+  /// Gradients as the data-parallel reduction sends them [B per parameter].
+  double reduced_gradient_bytes = 4.0;
+  /// Buckets of an overlapped reduction, which gradients are copied to and from [B per parameter].
+  double gradient_bucket_bytes = 0.0;
+  /// Size of one bucket of an overlapped reduction; the default is torch DDP's.
+  Bytes gradient_bucket_size = Bytes(25e6);
+  /// HBM traffic around a reduction that is not overlapped [B per parameter].
+  double gradient_staging_traffic = 0.0;
+  double optimizer_traffic = 0.0;  ///< HBM traffic of one optimizer step [B per parameter].
+  /// Part of optimizer_bytes that a host may hold [B per parameter].
+  double offloaded_optimizer_bytes = 0.0;
+  /// Traffic of a host's memory for each parameter that the host updates [B per parameter].
+  double host_optimizer_traffic = 0.0;
+  /// HBM traffic of looking for overflows in an optimizer step, with fp16 [B per parameter].
+  double loss_scaling_traffic = 0.0;
+  double loss_traffic = 52.0;  ///< HBM traffic of the loss, forward and backward [B per logit].
+  double loss_bytes = 8.0;     ///< What is kept beside a logit until its gradient is there [B].
+  /// Whether ranks of a pipeline go on without waiting for one another's gradients. They undo the
+  /// optimizer's step if they should have waited (arXiv:2401.10241 section 4).
   bool optimizer_post_validation = false;
   DataParallelOverlap data_parallel_overlap = DataParallelOverlap::kNever;
-  /// Whether, where the reduction overlaps, so does the gathering of ZeRO's parameters, with the
-  /// next forward pass (Megatron-LM's --overlap-param-gather).
+  /// Whether ZeRO's parameters are gathered behind the next forward pass, if the reduction overlaps
+  /// too (Megatron-LM's --overlap-param-gather).
   bool parameter_gather_overlap = true;
-  /// Whether full sharding gathers and scatters matrix by matrix, each put together from the pieces
-  /// of all ranks by a kernel apiece (DeepSpeed 2021, torch.distributed.all_gather into a list).
+  /// Whether full sharding gathers and scatters matrix by matrix. One kernel per matrix then puts
+  /// it together from the pieces of all ranks (DeepSpeed 2021, torch.distributed.all_gather into a
+  /// list).
   bool shards_matrices_apart = false;
-  /// Parameters between two uses of a matrix up to which its weights stay whole from the one to the
-  /// other (DeepSpeed's stage3_max_reuse_distance); where more lie between its recomputation and
-  /// its backward pass, it is gathered for both. 0: for one, and is there for the other.
+  /// Most parameters between two uses of a matrix for which its weights stay whole in between
+  /// (DeepSpeed's stage3_max_reuse_distance). If more lie between a matrix's recomputation and its
+  /// backward pass, it is gathered for both. 0: it is gathered for the first and stays for the
+  /// second.
   double max_reuse_distance = 0.0;
-  /// Whether full sharding all-reduces gradients, put together in buckets, of which each GPU keeps
-  /// its shard, and waits for that before it computes on (DeepSpeed 2021).
+  /// Whether full sharding all-reduces gradients in buckets, of which each GPU keeps its shard. It
+  /// waits for that before it computes on (DeepSpeed 2021).
   bool all_reduces_shards = false;
-  bool scatter_gather = false;  ///< Pipeline messages split over the tensor-parallel group.
+  /// Whether pipeline messages are split over the tensor-parallel group.
+  bool scatter_gather = false;
   ExpertDispatch expert_dispatch = ExpertDispatch::kAllToAll;
   /// Whether tokens of a microbatch travel to experts and back behind the passes of another
-  /// (Megatron-Core's --overlap-moe-expert-parallel-comm), where configurations allow it.
+  /// (Megatron-Core's --overlap-moe-expert-parallel-comm), if the configuration allows it.
   bool expert_overlap = false;
-  /// Whether the activation between the experts' products, and the casts of what these return, are
-  /// done within the products (TransformerEngine's fused grouped MLP).
+  /// Whether experts' products include the activation between them and the casts of what they
+  /// return (TransformerEngine's fused grouped MLP).
   bool fused_expert_activation = false;
   ContextParallel context_parallel_kind = ContextParallel::kRing;
   PipelineOverlap pipeline_overlap = PipelineOverlap::kSplitBackward;
-  Seconds pipeline_latency;      ///< Host and network time of one exchange between stages.
-  Seconds microbatch_overhead;   ///< Batch preparation and synchronisation, per chunk.
-  Seconds host_time_per_kernel;  ///< A layer runs no faster than the host launches its kernels.
-  CudaGraphs cuda_graphs = CudaGraphs::kNone;  ///< Kernels that it does not launch one by one.
-  double overlap_slowdown = 0.0;  ///< Compute lost to a concurrent collective, per its time.
-  double reserve_fraction = 0.0;  ///< Of device memory, of 80 GiB at most (reserved_memory()).
-  /// By MemoryModel::kPtdp, of a GPU: what its library of products keeps beside the model. 0:
-  /// operations take what a host's do (operations/host_scratch.h).
+  Seconds pipeline_latency;     ///< Host and network time of one exchange between pipeline ranks.
+  Seconds microbatch_overhead;  ///< Batch preparation and synchronization per model chunk.
+  /// Time to launch one kernel from an x86 host. A layer runs no faster than its kernels start.
+  Seconds host_time_per_kernel;
+  /// Kernels that the host does not launch one by one.
+  CudaGraphs cuda_graphs = CudaGraphs::kNone;
+  /// Compute lost to a concurrent collective, as a fraction of the collective's time, 0 … 1.
+  double overlap_slowdown = 0.0;
+  /// Fraction of device memory, counted up to 80 GiB, that no formula holds (reserved_memory()).
+  double reserve_fraction = 0.0;
+  /// What a GPU's library of products keeps beside the model, with MemoryModel::kPtdp. 0:
+  /// operations take the scratch of a host's (operations/host_scratch.h).
   Bytes workspace;
   StackCapabilities can_run;
 
   friend bool operator==(const StackSpec&, const StackSpec&) = default;
 };
 
-/// Whether the gradient reduction runs behind the backward pass, with `pp` stages.
+/// Returns whether the gradient reduction runs behind the backward pass, with `pp` pipeline ranks.
 [[nodiscard]] constexpr bool overlaps_reduction(const StackSpec& stack, int pp) {
   return stack.data_parallel_overlap == DataParallelOverlap::kAlways ||
          (stack.data_parallel_overlap == DataParallelOverlap::kSingleStage && pp == 1);
 }
 
-/// Whether parameters are gathered behind the next forward pass.
+/// Returns whether ZeRO's parameters are gathered behind the next forward pass, with `pp` pipeline
+/// ranks.
 [[nodiscard]] constexpr bool overlaps_gathering(const StackSpec& stack, int pp) {
   return overlaps_reduction(stack, pp) && stack.parameter_gather_overlap;
 }
 
-/// What of a step runs beside compute, where that is chosen and not the software's own way.
+/// What of a step shall run beside compute, in place of what the stack does by itself.
 struct Overlap {
-  bool messages = false;     ///< Between stages, in every schedule.
-  bool reductions = false;   ///< Of gradients, with any number of stages.
-  bool gathers = false;      ///< Of ZeRO's parameters; only where reductions do.
-  bool tensor = false;       ///< Tensor-parallel collectives of backward passes, behind products.
-  bool as_possible = false;  ///< No more than the stack can; else check(Scenario) refuses it.
+  bool messages = false;    ///< Messages between pipeline ranks, in every schedule.
+  bool reductions = false;  ///< Reductions of gradients, with any number of pipeline ranks.
+  bool gathers = false;     ///< Gathering of ZeRO's parameters; only if reductions overlap too.
+  bool tensor = false;      ///< Tensor-parallel collectives of backward passes, behind products.
+  /// Whether what the stack cannot overlap is left out; else check(Scenario) refuses it.
+  bool as_possible = false;
 };
-/// Whether a collective of tensor parallelism can run behind a product: not with this project's
-/// runtime on a host, where it is done when it is begun.
+/// Returns whether a collective of tensor parallelism can run behind a product. With this project's
+/// runtime on a host it cannot: a collective there is done when it is begun.
 [[nodiscard]] constexpr bool can_overlap_tensor(const StackSpec& stack) {
   return stack.memory_model != MemoryModel::kPtdp || stack.workspace.value() > 0.0;
 }
+/// Returns the stack with what `overlap` says in place of its own overlap. Without overlap.tensor
+/// nothing runs within products either. Tokens travel behind other microbatches only if the stack
+/// does so and overlap.as_possible is set.
 [[nodiscard]] StackSpec with_overlap(StackSpec stack, const Overlap& overlap);
 
-/// The stack as it trains in `precision`: as other_precisions says, where the precision that it
-/// trained in before takes the place of this one, so that the way back is the same. Without it a
-/// stack of fp16 or bf16 trains in the other one with the state that it has, or bf16_*. No linear
-/// layers are in 8 bits then. Throws Error where neither says what the stack keeps.
+/// Returns the stack as it trains in `precision`, with no linear layers in 8 bits. An entry of
+/// other_precisions says what it keeps; the stack's former precision takes that entry's place, so
+/// that the way back is the same. Without an entry, a stack of fp16 or bf16 trains in the other of
+/// the two with the state that it has, or with bf16_*. Throws Error if nothing says what the stack
+/// keeps.
 [[nodiscard]] StackSpec at_precision(StackSpec stack, Precision precision);
 
-/// How the stack trains linear layers in 8 bits; null where it does not.
+/// Returns how the stack trains linear layers in 8 bits, owned by `stack`; null if it does not.
 [[nodiscard]] const Fp8Recipe* fp8_recipe(const StackSpec& stack);
-/// Whether that is by the largest elements of earlier iterations.
+/// Returns whether linear layers are in 8 bits, scaled by the largest elements of earlier
+/// iterations.
 [[nodiscard]] bool has_delayed_scaling(const StackSpec& stack);
 
-/// The stack with linear layers in 8 bits, the rest in its precision: by the recipe of that name,
-/// or with "fp8" by its usual one. Throws Error where it has none such.
+/// Returns the stack with linear layers in 8 bits and the rest in its precision. `recipe` names the
+/// recipe's scaling, or is "fp8" for the stack's usual recipe. Throws Error if the stack has no
+/// such recipe.
 [[nodiscard]] StackSpec with_fp8(StackSpec stack, std::string_view recipe);
 
-// The two directions of JSON, for ObjectReader and ObjectWriter.
+// The functions describe() read and write JSON: `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, StackCapabilities>& can_run);
 template <class Fields>
 void describe(Fields& fields, Described<Fields, PrecisionBytes>& bytes);
+/// Reads or writes a stack's JSON; `fields` is an ObjectReader or an ObjectWriter. Reading throws
+/// Error for precisions or recipes given twice and for state on hosts that no key describes.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, StackSpec>& stack);
 

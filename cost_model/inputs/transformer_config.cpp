@@ -152,7 +152,8 @@ int num_expert_layers(const TransformerConfig& model) {
 
 namespace {
 
-/// What only the result of training depends on, as far as it is not GPT-2's.
+/// Reads or writes the fields that only the result of training depends on; those with GPT-2's
+/// values may be left out.
 template <class Fields>
 void describe_numerics(Fields& fields, Described<Fields, TransformerConfig>& model) {
   const auto optional_number = [&fields](const std::string& key, auto& value, double usual,

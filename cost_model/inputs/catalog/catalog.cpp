@@ -11,8 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a file of `path` can be called: the folder's name where the file's is config.json, as
-/// downloads have it.
+/// Returns a model's name from the path of its file: the folder's name if the file is called
+/// config.json, as downloads are. Characters but letters, digits and `._+-`
+/// become hyphens, as does a leading dot.
 std::string name_of_config(const fs::path& path) {
   const fs::path whole = fs::absolute(path).lexically_normal();
   const bool is_usual = whole.filename() == "config.json";

@@ -17,7 +17,7 @@ using huggingface::is_one_of;
 using huggingface::Keys;
 using huggingface::ModelType;
 
-/// What GPT-2's file says about the result of training and not about its cost.
+/// Reads the keys of a gpt2 that decide the result of training but not its cost.
 void read_numerics(const Keys& keys, TransformerConfig& model) {
   model.layernorm_epsilon =
       keys.number_or("layer_norm_epsilon", model.layernorm_epsilon, kEpsilonRange);
@@ -44,7 +44,7 @@ TransformerConfig read_gpt2(const Keys& keys) {
   return model;
 }
 
-/// The longest sequence where nothing is said.
+/// Returns the longest sequence [tokens] of a type whose file does not say it.
 int usual_sequence(ModelType type) {
   switch (type) {
     case ModelType::kMistral:
@@ -63,7 +63,7 @@ int usual_sequence(ModelType type) {
   }
 }
 
-/// What all types but gpt2 spell alike.
+/// Reads the sizes, whose keys all types but gpt2 spell alike.
 TransformerConfig read_sizes(const Keys& keys, ModelType type) {
   return {
       .num_layers = keys.size("num_hidden_layers", kMostModelLayers),
@@ -115,7 +115,8 @@ void read_biases(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
 }
 
-/// Key-value heads where nothing is said; 0: as many as heads, as null says.
+/// Returns the key-value heads of a type whose file does not say them; 0: as many as heads, which
+/// is also what null means.
 int usual_groups(ModelType type) {
   switch (type) {
     case ModelType::kMistral:
@@ -135,7 +136,7 @@ int usual_groups(ModelType type) {
 
 void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
-    // What transformers writes beside the widths that these follow from.
+    // transformers writes these keys too; they follow from the widths below.
     keys.pass_over(std::array{"num_key_value_heads", "head_dim", "qk_head_dim"});
     model.q_lora_rank = keys.nullable("q_lora_rank", 1536);
     model.kv_lora_rank = keys.size_or("kv_lora_rank", 512);
@@ -162,8 +163,8 @@ void read_heads(const Keys& keys, ModelType type, TransformerConfig& model) {
   model.qk_layernorm = is_one_of(type, {ModelType::kQwen3, ModelType::kQwen3Moe});
 }
 
-/// The first layer with a window out of a list of what each layer attends to; beyond the last where
-/// none has.
+/// Returns the first layer with a window, from the list "layer_types" of what each layer attends
+/// to; `num_layers` if none has one. Throws Error unless all layers behind have it too.
 int first_window_layer(const Keys& keys, int num_layers) {
   std::vector<std::string> types;
   keys.reader().texts("layer_types", types);
@@ -219,7 +220,8 @@ void read_window(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
 }
 
-/// Rates of dropout, where GPT-2's class has 0.1 and the others 0. These have none for embeddings.
+/// Reads the rates of dropout. By default GPT-2's class has 0.1 and the others 0; only GPT-2 has a
+/// rate for embeddings.
 DropoutRates read_dropout_rates(const Keys& keys, ModelType type) {
   const bool is_gpt2 = type == ModelType::kGpt2;
   const auto rate = [&](const char* of_gpt2, const char* of_others) {

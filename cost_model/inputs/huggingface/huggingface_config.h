@@ -6,22 +6,28 @@
 
 namespace ptdp {
 
-/// Whether a JSON object is such a file, and no profile of ours.
+/// Returns whether a JSON object is a Hugging Face config.json ("model_type", no "schema") and not
+/// a profile of this project.
 [[nodiscard]] bool is_huggingface_config(ObjectReader& reader);
 
-/// The longest sequence that a model from such a file is taken to be trained with where nothing
-/// else is said: the file has the longest that it can be asked.
+/// Longest sequence [tokens] that a model from a config.json is assumed to be trained with. The
+/// file only says the longest sequence that the model takes.
 inline constexpr int kUsualSequence = 8192;
 
-/// Reads a model of type gpt2, gpt_neox, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3,
-/// qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2 or nemotron, as a language model with its logits
-/// whatever `architectures` says; seq_length is the longest that it takes. What is absent or null
-/// has the default of the type's configuration class; layers, heads, vocabulary and the widths of
-/// the model and its MLP have none. A key that says nothing about the cost of training, nor about
-/// the result of training a gpt2, is passed over if transformers or a known exporter writes it; any
-/// other is an error that names it, as is another type and a pattern of layers that
-/// TransformerConfig does not have. Resolved. Source: configuration_<type>.py and
-/// modeling_<type>.py of huggingface/transformers, configuration_deepseek.py of DeepSeek-V3.
+/// Reads a config.json into a resolved TransformerConfig. Types: gpt2, gpt_neox, llama, mistral,
+/// mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, kimi_k2, nemotron.
+///
+/// The model is a language model with logits, whatever `architectures` says. seq_length is the
+/// longest sequence that it takes. A key that is absent or null has the default of the type's
+/// configuration class. Layers, heads, vocabulary and the widths of the model and its MLP have no
+/// default.
+///
+/// Keys that transformers or a known exporter writes are passed over if they decide neither the
+/// cost of training nor, for a gpt2, its result. Throws Error, naming the key, for any other key,
+/// another type, and a pattern of layers that TransformerConfig does not have.
+///
+/// Source: configuration_<type>.py and modeling_<type>.py of huggingface/transformers,
+/// configuration_deepseek.py of DeepSeek-V3.
 [[nodiscard]] TransformerConfig read_huggingface_config(ObjectReader& reader);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Reads what a Hugging Face configuration says of experts: number, widths, router and layers.
 #include <string>
 #include <vector>
 
@@ -7,10 +8,10 @@
 namespace ptdp::huggingface {
 namespace {
 
-/// Which layers have experts.
+/// Reads which layers have experts.
 void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& model) {
   if (is_one_of(type, {ModelType::kDeepseekV2, ModelType::kDeepseekV3})) {
-    // i ≥ k and i a multiple of the frequency.
+    // Layer i has experts if i ≥ k and i is a multiple of the frequency.
     const int dense = keys.count_or("first_k_dense_replace", type == ModelType::kDeepseekV3 ? 3 : 0,
                                     kMostModelLayers);
     const int every = keys.size_or("moe_layer_freq", 1, kMostModelLayers);
@@ -21,7 +22,7 @@ void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& mod
   if (!is_one_of(type, {ModelType::kQwen2Moe, ModelType::kQwen3Moe})) {
     return;
   }
-  // i + 1 a multiple of the step, and i not in the list.
+  // Layer i has experts if i + 1 is a multiple of the step and i is not in the list.
   model.moe_layer_freq = keys.size_or("decoder_sparse_step", 1, kMostModelLayers);
   model.first_dense_layers = model.moe_layer_freq - 1;
   std::vector<int> dense;
@@ -39,7 +40,8 @@ void read_expert_layers(const Keys& keys, ModelType type, TransformerConfig& mod
   model.first_dense_layers = static_cast<int>(dense.size());
 }
 
-/// How DeepSeek's router chooses, and its groups of experts, of which a token visits some only.
+/// Reads how DeepSeek's router chooses experts: by which method, and from which groups of experts,
+/// of which a token visits only some.
 void read_router(const Keys& keys, ModelType type, TransformerConfig& model) {
   const bool is_v3 = type == ModelType::kDeepseekV3;
   std::string method = is_v3 ? "noaux_tc" : "greedy";
@@ -59,11 +61,11 @@ void read_router(const Keys& keys, ModelType type, TransformerConfig& model) {
   }
 }
 
-/// Experts where nothing is said; 0: none, or no default.
+/// Default numbers of a type's experts, for keys that its file leaves out.
 struct UsualExperts {
-  int experts = 0;
-  int chosen = 0;  ///< For each token.
-  int width = 0;
+  int experts = 0;  ///< Experts per layer; 0: the type has none.
+  int chosen = 0;   ///< Experts that each token visits; 0: no default.
+  int width = 0;    ///< Width of an expert's MLP; 0: no default.
 };
 UsualExperts usual_experts(ModelType type) {
   switch (type) {
@@ -93,7 +95,7 @@ void read_experts(const Keys& keys, ModelType type, TransformerConfig& model) {
       break;
     case ModelType::kQwen2Moe:
     case ModelType::kQwen3Moe:
-      // Files of Qwen3-Coder have keys of Qwen2-MoE that stand for nothing.
+      // Files of Qwen3-Coder have these keys of Qwen2-MoE, with values that mean nothing.
       if (type == ModelType::kQwen3Moe &&
           (keys.flag_or("qkv_bias", false) ||
            keys.count_or("shared_expert_intermediate_size", 0) != 0)) {

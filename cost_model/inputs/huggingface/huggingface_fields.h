@@ -14,6 +14,7 @@
 
 namespace ptdp::huggingface {
 
+/// Types of models that config.json files are read of, by their configuration classes.
 enum class ModelType : std::uint8_t {
   kGpt2,
   kGptNeox,
@@ -47,22 +48,26 @@ inline constexpr std::array kModelTypes = {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// Keys by what they are called.
+/// Reads the keys of a config.json. Does not own the reader. Throws Error for a value that is
+/// malformed or out of range.
 class Keys {
  public:
   explicit Keys(ObjectReader& reader) : reader_(reader) {}
 
+  /// Returns whether `key` is there and not null.
   [[nodiscard]] bool has(const std::string& key) const { return reader_.has_value(key); }
+  /// Returns a number from 1 to `most` that must be there.
   [[nodiscard]] int size(const std::string& key, std::int64_t most = kWidestMatrix) const {
     int value = 0;
     reader_.count(key, value, 1, most);
     return value;
   }
+  /// Returns a number from 1 to `most`, or `usual` if the key is absent or null.
   [[nodiscard]] int size_or(const std::string& key, int usual,
                             std::int64_t most = kWidestMatrix) const {
     return has(key) ? size(key, most) : usual;
   }
-  /// A number, where null is 0 and what is not there is `usual`.
+  /// Returns a number from 0 to `most`: 0 for null, `usual` if the key is absent.
   [[nodiscard]] int nullable(const std::string& key, int usual,
                              std::int64_t most = kWidestMatrix) const {
     if (!reader_.has(key)) {
@@ -70,17 +75,18 @@ class Keys {
     }
     return has(key) ? count(key, most) : 0;
   }
-  /// A number that may be 0.
+  /// Returns a number from 0 to `most` that must be there.
   [[nodiscard]] int count(const std::string& key, std::int64_t most = kWidestMatrix) const {
     int value = 0;
     reader_.count(key, value, 0, most);
     return value;
   }
+  /// Returns a number from 0 to `most`, or `usual` if the key is absent or null.
   [[nodiscard]] int count_or(const std::string& key, int usual,
                              std::int64_t most = kWidestMatrix) const {
     return has(key) ? count(key, most) : usual;
   }
-  /// For keys that say nothing more.
+  /// Marks keys as read without looking at their values, so that none counts as unknown.
   template <class Names>
   void pass_over(const Names& names) const {
     for (const char* key : names) {
@@ -101,18 +107,19 @@ class Keys {
     }
     return value;
   }
-  /// Of other names for the same the one that is there, or the first.
+  /// Returns the first of several names of one key that the file has, or else the first name.
   [[nodiscard]] std::string spelling_of(std::initializer_list<const char*> names) const {
     const auto* const found = std::find_if(names.begin(), names.end(),
                                            [this](const char* name) { return reader_.has(name); });
     return found == names.end() ? *names.begin() : *found;
   }
-  /// Refuses anything but `usual`.
+  /// Throws Error, ending in `what`, if the key has a value other than `usual`.
   void expect(const std::string& key, bool usual, const std::string& what) const {
     if (flag_or(key, usual) != usual) {
       refuse(key, "expected " + std::string(usual ? "true" : "false") + ": " + what);
     }
   }
+  /// Throws Error that names the key and says `why`.
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
     throw Error(reader_.place_of(key) + ": " + why);
   }
@@ -122,8 +129,8 @@ class Keys {
   ObjectReader& reader_;
 };
 
-/// Experts of a model that has sizes and heads: their number, widths, router, and which layers have
-/// them. Nothing where none are.
+/// Sets what `model` has of experts: number, widths, router, and the layers that have them. Sizes
+/// and heads must be set before. Leaves a model without experts as it is.
 void read_experts(const Keys& keys, ModelType type, TransformerConfig& model);
 
 }  // namespace ptdp::huggingface

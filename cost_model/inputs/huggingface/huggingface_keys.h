@@ -1,13 +1,13 @@
-// Keys of Hugging Face configurations that say nothing about the cost of training. Those on which
-// the result of training a gpt2 depends are read before (huggingface_config.cpp).
+// Keys of Hugging Face configurations that say nothing about the cost of training. Some decide the
+// result of training a gpt2: huggingface_config.cpp reads these first.
 #pragma once
 
 #include <array>
 
 namespace ptdp {
 
-/// How weights begin, how text is made of tokens, how a trained model answers, where it was saved:
-/// what transformers and exporters write beside a model's shape.
+/// Keys that transformers and exporters write beside a model's shape. They say how weights are
+/// initialized, how text becomes tokens, how a trained model answers, and where it was saved.
 inline constexpr std::array kPassedOverKeys = {"_name_or_path",
                                                "architectures",
                                                "_attn_implementation",
