@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Logarithms of measured/predicted, in order of the runs.
+/// Returns the logarithms of measured/predicted, in the order of the runs.
 std::vector<double> log_ratios(std::span<const CalibrationRun> runs) {
   std::vector<double> ratios;
   ratios.reserve(runs.size());
@@ -19,7 +19,7 @@ std::vector<double> log_ratios(std::span<const CalibrationRun> runs) {
   return ratios;
 }
 
-/// For each value the median of all the others; at least two values.
+/// Returns for each value the median of all other values, of which there must be one at least.
 std::vector<double> medians_of_others(const std::vector<double>& values) {
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
@@ -38,11 +38,12 @@ std::vector<double> medians_of_others(const std::vector<double>& values) {
 
 constexpr double kSpread = 0.9;  // share of the runs that the spread holds
 
-/// A file may have a quarter of a million rows: beyond this, the distance is that to every k-th
-/// run.
+/// The most runs that a prediction's distance is taken to. A file may have a quarter of a million
+/// rows: beyond this number, only every k-th run counts.
 constexpr std::size_t kMostCompared = 1000;
 
-/// Distance within which as many of `points` lie as a factor needs, `left_out` not among them.
+/// Returns the distance from `point` within which as many of `points` lie as a factor needs. The
+/// point with index `left_out` does not count.
 double reach(const RunPoint& point, const std::vector<RunPoint>& points, std::size_t left_out) {
   const std::size_t stride = points.size() / kMostCompared + 1;
   std::vector<double> distances;
@@ -62,7 +63,7 @@ Calibration calibration_of(double factor, const Support& support) {
   return {.support = support, .factor = factor, .interval = kIntervalModel.calibrated(support)};
 }
 
-/// Distances of the logarithms of ratios from their median.
+/// Returns the absolute distances of logarithms of ratios from their median.
 std::vector<double> deviations_of(const std::vector<double>& ratios) {
   const double middle = median(ratios);
   std::vector<double> deviations;
@@ -73,7 +74,8 @@ std::vector<double> deviations_of(const std::vector<double>& ratios) {
   return deviations;
 }
 
-/// For each of `values` the 90th percentile of all the others; at least two values.
+/// Returns for each value the 90th percentile of all other values, of which there must be one at
+/// least.
 std::vector<double> spreads_of_others(const std::vector<double>& values) {
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());

@@ -1,5 +1,5 @@
-// One factor per cluster, stack and kind of model, out of measured runs, and what it says about the
-// next prediction.
+// Fits one factor per cluster, stack and kind of model to measured runs, and applies it to the next
+// prediction.
 #pragma once
 
 #include <span>
@@ -11,54 +11,60 @@
 
 namespace ptdp {
 
-/// A run that was measured and predicted.
+/// A run whose iteration time was measured and predicted.
 struct CalibrationRun {
   Seconds measured;
   Seconds predicted;
   RunPoint point = {};
 };
 
-/// What a prediction is multiplied with, and how far it can be off.
+/// The factor by which a prediction is multiplied, and how far the product can be off.
 struct Calibration {
-  Support support;                                          ///< The runs behind the factor.
-  double factor = 1.0;                                      ///< 1 where there are none.
-  RelativeInterval interval = kIntervalModel.uncalibrated;  ///< 90 %, around the product.
+  Support support;      ///< The runs behind the factor.
+  double factor = 1.0;  ///< Factor on the predicted time; 1 without runs.
+  /// 90 % interval around the product of prediction and factor.
+  RelativeInterval interval = kIntervalModel.uncalibrated;
 
+  /// Returns whether the factor rests on runs.
   [[nodiscard]] bool is_calibrated() const { return support.num_runs > 0; }
 };
 
-/// Fewest runs that a factor may rest on: the median of fewer moves with a single outlier.
+/// The fewest runs that a factor may rest on: the median of fewer moves with a single outlier.
 inline constexpr int kFewestCalibrationRuns = 3;
 
-/// The fit of one (cluster, stack): a factor, and where the runs lie that it rests on.
+/// The fit of a cluster, stack and kind of model: a factor, and where the runs lie that it rests
+/// on.
 struct CalibrationFit {
   double factor = 1.0;
-  double spread = 0.0;                ///< 90 % of the runs lie within exp(±spread) of the factor.
-  std::vector<RunPoint> points = {};  ///< None: not calibrated; the factor is then 1.
+  double spread = 0.0;  ///< 90 % of the runs lie within exp(±spread) of the factor.
+  /// Points of the runs behind the factor; empty: not calibrated, and the factor is 1.
+  std::vector<RunPoint> points = {};
 
   [[nodiscard]] bool is_calibrated() const { return !points.empty(); }
   [[nodiscard]] int num_runs() const { return static_cast<int>(points.size()); }
-  /// For a prediction at `point`.
+  /// Returns the calibration of a prediction at `point`, whose interval widens with the distance to
+  /// the runs.
   [[nodiscard]] Calibration at(const RunPoint& point) const;
 };
 
-/// factor = median(measured/predicted), of logarithms. With fewer than kFewestCalibrationRuns runs:
-/// not calibrated.
+/// Fits factor = exp(median of ln(measured/predicted)) to runs. With fewer than
+/// kFewestCalibrationRuns runs the result is not calibrated.
 [[nodiscard]] CalibrationFit fit_calibration(std::span<const CalibrationRun> runs);
 
-/// For each run the calibration by all the others; not calibrated where those are too few. The
-/// others' spread is that about the median of all.
+/// Returns for each run, in order, its calibration by all other runs; not calibrated if these are
+/// fewer than kFewestCalibrationRuns. The others' spread is taken about the median of all runs.
 [[nodiscard]] std::vector<Calibration> leave_one_out(std::span<const CalibrationRun> runs);
 
-/// Of relative errors (predicted/measured − 1): what is large, how often, and to which side.
+/// A summary of relative errors, predicted/measured − 1: how large they are, and to which side.
 struct ErrorSummary {
-  int count = 0;
-  double mean_absolute = 0.0;  ///< MAPE, as a fraction.
+  int count = 0;               ///< Number of errors summarized.
+  double mean_absolute = 0.0;  ///< Mean absolute error (MAPE) as a fraction.
   double median_absolute = 0.0;
-  double p90_absolute = 0.0;  ///< 90th percentile, interpolated.
+  double p90_absolute = 0.0;  ///< 90th percentile of absolute errors, interpolated.
   double max_absolute = 0.0;
-  double bias = 0.0;  ///< Mean, signed.
+  double bias = 0.0;  ///< Mean signed error.
 };
+/// Summarizes relative errors; all numbers are 0 if there are none.
 [[nodiscard]] ErrorSummary summarize(std::span<const double> errors);
 
 }  // namespace ptdp

@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// Whether a and b differ in nothing but the microbatch size and what was measured.
+/// Returns whether two runs differ in nothing but the microbatch size and what was measured.
 bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
   ParallelConfig config = a.config;
   config.micro_batch_size = b.config.micro_batch_size;
@@ -22,9 +22,9 @@ bool is_one_series(const MeasuredRun& a, const MeasuredRun& b) {
 
 using Series = std::vector<std::size_t>;
 
-/// Indices of `runs`, series by series.
+/// Groups runs into series that differ in the microbatch size only; returns indices into `runs`.
 std::vector<Series> series_of(std::span<const MeasuredRun> runs) {
-  // First by what most often differs, so that few pairs are compared in full.
+  // Runs are sorted by what most often differs first, so that few pairs are compared in full.
   std::map<std::tuple<std::string, int, int, std::int64_t, int, int, int>, std::vector<Series>>
       alike;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -44,7 +44,7 @@ std::vector<Series> series_of(std::span<const MeasuredRun> runs) {
   return all;
 }
 
-/// The least slot time of a series by microbatch size.
+/// Returns the least slot_time() of a series for each microbatch size.
 std::map<int, Seconds> least_slot_times(std::span<const MeasuredRun> runs, const Series& series) {
   std::map<int, Seconds> least;
   for (const std::size_t i : series) {

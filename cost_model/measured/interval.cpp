@@ -11,16 +11,16 @@
 namespace ptdp {
 namespace {
 
-// Share of the residuals that may lie outside. Of a group that is not among those fitted to, about
-// a tenth then does (`ptdp-calibrate --intervals` holds groups out).
+// Share of the residuals that may lie outside. Of a group that the fit has not seen, about a tenth
+// then does (`ptdp-calibrate --intervals` holds groups out).
 constexpr double kMissed = 0.07;
 constexpr double kIntervalRounding = 1e-9;
 constexpr double kNearStep = 0.01;
 constexpr double kDistanceStep = 0.005;
-constexpr int kLeastDistanceSteps = 2;  // what lies beyond the runs is not known to be as near
+constexpr int kLeastDistanceSteps = 2;  // intervals must widen: nobody knows errors beyond the runs
 constexpr int kSteps = 40;
 
-constexpr double kPriorRuns = 10.0;  // that `near` counts as, beside the spread of the runs
+constexpr double kPriorRuns = 10.0;  // runs that `near` counts as, beside the spread of the runs
 
 double half_width(double near, double per_distance, const Support& support) {
   const double n = support.num_runs;
@@ -30,7 +30,7 @@ double half_width(double near, double per_distance, const Support& support) {
   return std::sqrt((beside + far * far) * (1.0 + 1.0 / n));
 }
 
-/// Residuals, and what each weighs.
+/// Residuals with their weights: those of a group weigh 1 together.
 struct Sample {
   std::span<const Residual> residuals;
   std::vector<double> weights;
@@ -49,7 +49,8 @@ Sample sample_of(std::span<const Residual> residuals) {
   return sample;
 }
 
-/// Mean width, or infinity where more than kMissed of the residuals lie outside.
+/// Returns the weighted mean half-width of the intervals, or infinity if more than kMissed of the
+/// residuals lie outside.
 double width_that_covers(const Sample& sample, double near, double per_distance) {
   double widths = 0.0;
   double outside = 0.0;
@@ -67,7 +68,7 @@ double width_that_covers(const Sample& sample, double near, double per_distance)
              : std::numeric_limits<double>::infinity();
 }
 
-/// Sets near and per_distance.
+/// Sets `near` and `per_distance` of a model to the values with the least mean width.
 void fit_calibrated(const Sample& sample, IntervalModel& model) {
   double least = std::numeric_limits<double>::infinity();
   for (int i = 1; i <= kSteps; ++i) {

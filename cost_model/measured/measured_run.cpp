@@ -21,7 +21,8 @@
 namespace ptdp {
 namespace {
 
-/// The shipped profile of the row's model, which the row must agree with.
+/// Returns the shipped profile of a row's model with experts. Throws SkipRow if there is none, or
+/// the row disagrees with it.
 TransformerConfig read_expert_model(const RunFields& row) {
   std::string name = row.text("model");
   std::transform(name.begin(), name.end(), name.begin(),
@@ -69,7 +70,7 @@ TransformerConfig read_model(const RunFields& row, const std::string& place) {
   model.seq_length = row.count("seq", 1);
   model.gated_linear_unit = row.flag("gated").value_or(false);
   if (model.gated_linear_unit) {
-    // The columns do not say it: those that gate are of Llama's kind throughout.
+    // No column says the rest: models with gated MLPs are of Llama's kind throughout.
     model.add_bias_linear = false;
     model.untied_embeddings = true;
     model.position_embedding = PositionEmbedding::kRope;
@@ -85,7 +86,7 @@ TransformerConfig read_model(const RunFields& row, const std::string& place) {
   return model;
 }
 
-/// Nothing where the source does not say.
+/// Reads a choice by its name; nullopt if the source does not say. Throws Error for no name.
 template <class Value>
 std::optional<Value> read_choice(const RunFields& row, std::string_view column,
                                  NamedValues<Value> values) {
@@ -107,8 +108,9 @@ Recompute read_recompute(const std::string& text) {
   throw SkipRow{"recompute " + in_quotes(text) + " is not covered"};
 }
 
-/// The recipe of 8 bits that a precision stands for under the spellings that sources use, of two
-/// the first, whose figure Megatron-Bridge's tables put first; empty: none.
+/// Returns the recipe of 8 bits that a precision stands for, in any spelling that sources use;
+/// empty: none. If the precision names two recipes, it is the first, whose figure Megatron-Bridge's
+/// tables put first.
 std::string read_fp8(const std::string& precision) {
   static const std::map<std::string, std::string> recipes = {{"fp8", "fp8"},
                                                              {"fp8-ds", "fp8-delayed"},
@@ -122,8 +124,8 @@ std::string read_fp8(const std::string& precision) {
   return found != recipes.end() ? found->second : std::string();
 }
 
-/// What recomputation is of; throws Error for modules or layers that no stack has, and for what
-/// contradicts `recompute`.
+/// Reads what the row's recomputation repeats. Throws Error for unknown modules and methods, and
+/// for fields that do not go with `recompute`; throws SkipRow for an unknown `recompute`.
 void read_recomputation(const RunFields& row, ParallelConfig& config) {
   const std::string& kind = row.text("recompute");
   config.recompute = read_recompute(kind);
@@ -147,7 +149,8 @@ void read_recomputation(const RunFields& row, ParallelConfig& config) {
   }
 }
 
-/// Of a run that keeps activations of some of its `num_layers` in its hosts.
+/// Reads whether a run keeps activations of some of its `num_layers` layers in its hosts. Throws
+/// Error for too many layers, and SkipRow beside a pipeline or recomputation.
 void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) {
   if (!row.is_given("offload_num_layers")) {
     return;
@@ -163,20 +166,21 @@ void read_offload(const RunFields& row, int num_layers, ParallelConfig& config) 
   }
 }
 
-/// Of the schedules of arXiv:2401.10241 that are searched within a memory limit (its section 3):
-/// how many times as many activations as there are stages.
+/// Returns the memory limit of a searched schedule of arXiv:2401.10241 (section 3), as a
+/// multiple of the number of pipeline ranks; nullopt for other schedules.
 std::optional<int> stages_of_memory(const std::string& schedule) {
   static const std::map<std::string, int> papers_names = {{"ZB-1p", 1}, {"ZB-2p", 2}};
   const auto found = papers_names.find(schedule);
   return found != papers_names.end() ? std::optional(found->second) : std::nullopt;
 }
 
-/// A schedule under the spellings that sources use; where they say nothing, 1F1B or its interleaved
-/// form, and "none", "fsdp" or "dp" where there is no pipeline.
+/// Returns the schedule that `text` stands for, in any spelling that sources use. Empty text means
+/// 1F1B, or its interleaved form with several chunks per rank; so do "none", "fsdp" and "dp"
+/// without a pipeline. Throws SkipRow for any other schedule.
 ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   static const std::set<std::string> one_forward_one_backward = {
       "", "1f1b", "1F1B", "1F1B-I", "1f1b-interleaved", "interleaved",
-      // Llama 3's: groups of any size, which the stack's batches do not need.
+      // Llama 3's schedule has groups of any size, which the stack's batches do not need.
       "1f1b-interleaved (modified)"};
   static const std::set<std::string> without_pipeline = {"none", "fsdp", "dp"};
   if (one_forward_one_backward.contains(text) || (without_pipeline.contains(text) && pp == 1)) {
@@ -188,7 +192,7 @@ ScheduleKind read_schedule(const std::string& text, int pp, int vpp) {
   throw SkipRow{"schedule " + in_quotes(text) + " is not covered"};
 }
 
-/// "4+4+3": the layers of each virtual stage, as the row has them.
+/// Reads the layers of each virtual stage: "4+4+3". Throws Error for anything else.
 std::vector<int> read_layers_per_stage(const RunFields& row) {
   std::vector<int> layers;
   const std::string& text = row.text("layers_per_stage");
@@ -206,9 +210,9 @@ std::vector<int> read_layers_per_stage(const RunFields& row) {
   return layers;
 }
 
-/// The layers of each virtual stage where they differ. Embedding and head each take a layer's slot
-/// if that comes out even (Megatron-LM and DeepSpeed count them so where they are told to), else
-/// the first stages hold one layer more.
+/// Returns the layers of each virtual stage, for a row that does not say them; empty if all are
+/// equal. Embedding and head each take a layer's slot if that comes out even, as Megatron-LM and
+/// DeepSpeed count them if told to. Otherwise the first stages hold one layer more.
 std::vector<int> spread_layers(int layers, int virtual_stages) {
   std::vector<int> spread;
   if (layers % virtual_stages == 0) {
@@ -227,7 +231,8 @@ std::vector<int> spread_layers(int layers, int virtual_stages) {
   return spread;
 }
 
-/// Reads a number or a flag of a configuration; other fields have spellings of their own.
+/// Reads a field of a configuration that is a number or a flag. Other fields have spellings of
+/// their own and are left alone.
 template <class Value, class Pin, bool has_flag>
 void read_field(const RunFields& row, const ConfigField<Value, Pin, has_flag>& field,
                 ParallelConfig& config) {
@@ -249,7 +254,7 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
   const bool has_experts = model.num_experts > 0;
   ParallelConfig config;
   for_each_config_field([&](const auto& field) {
-    if (field.key != "reshard_after_forward") {  // looked at where weights are sharded
+    if (field.key != "reshard_after_forward") {  // read below, where weights are sharded
       read_field(row, field, config);
     }
   });
@@ -296,7 +301,7 @@ ParallelConfig read_config(const RunFields& row, const TransformerConfig& model)
   return config;
 }
 
-/// Skips a row whose number of microbatches contradicts its batch.
+/// Throws SkipRow for a row whose number of microbatches contradicts its batch.
 void check_microbatches(const RunFields& row, const MeasuredRun& run) {
   const int given = row.check("n_microbatches");
   const std::int64_t slots = std::int64_t{run.config.dp} * run.config.micro_batch_size;

@@ -14,29 +14,31 @@
 
 namespace ptdp {
 
-/// One measured training run, as configured.
+/// One measured training run with its configuration.
 struct MeasuredRun {
   std::string id;
-  std::string group;  ///< Rows of one source and set-up.
+  std::string group;  ///< Name shared by the rows of one source and set-up.
   std::string source;
-  std::string cluster;  ///< Name of a profile.
-  std::string stack;    ///< Name of a profile.
+  std::string cluster;  ///< Name of the cluster's profile.
+  std::string stack;    ///< Name of the stack's profile.
   TransformerConfig model;
   std::int64_t global_batch_size = 0;
   ParallelConfig config;
   Precision precision = Precision::kFp16;
   std::string fp8;  ///< Recipe of linear layers in 8 bits, as with_fp8() names it; empty: none.
-  /// Whether the gradient reduction was overlapped, where the row says so; else the stack decides.
-  std::optional<bool> data_parallel_overlap;
-  /// Whether collectives of sequence parallelism ran within products; else the stack decides.
-  std::optional<bool> tp_comm_overlap;
-  /// How tokens got to their experts, and whether behind another microbatch; else the stack
+  /// Whether the gradient reduction was overlapped; nullopt: the row does not say, and the stack
   /// decides.
+  std::optional<bool> data_parallel_overlap;
+  /// Whether collectives of sequence parallelism ran within products; nullopt: the stack decides.
+  std::optional<bool> tp_comm_overlap;
+  /// How tokens got to their experts; nullopt: the stack decides.
   std::optional<ExpertDispatch> expert_dispatch;
+  /// Whether tokens traveled to experts behind another microbatch; nullopt: the stack decides.
   std::optional<bool> expert_overlap;
-  std::optional<CudaGraphs> cuda_graphs;  ///< Else the stack's.
+  /// What was launched as CUDA graphs; nullopt: the stack decides.
+  std::optional<CudaGraphs> cuda_graphs;
   Seconds iteration_time;
-  /// In use on the GPU that has most, where the source says.
+  /// Memory in use on the GPU that uses most; nullopt: the source does not say.
   std::optional<Bytes> memory;
 };
 
@@ -45,27 +47,35 @@ struct SkippedRun {
   std::string id;
   std::string group;
   std::string reason;
-  /// The row as a table of its own, where it is one that nothing could be made of as it stands.
+  /// The row as a table of its own, so that a caller can fill in what it lacks; null: none is kept.
   std::shared_ptr<const CsvTable> row = nullptr;
 };
 
+/// The rows of a table: those that can be costed, and those that cannot.
 struct MeasuredRuns {
   std::vector<MeasuredRun> runs;
   std::vector<SkippedRun> skipped;
 };
 
-/// Reads rows with the columns of profiles/published (id, layers, hidden, heads, vocab, seq,
-/// cluster_key, stack_key, tp, pp, dp, vpp, mbs, gbs, recompute, iter_time_best_s required;
-/// kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn, mtp_num_layers,
-/// layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel, zero, dp_replicate,
-/// reshard_after_forward, recompute_modules, recompute_method, recompute_num_layers,
-/// offload_num_layers, dp_overlap, tp_overlap, expert_dispatch, expert_overlap, cuda_graphs,
-/// n_microbatches, holdout_group, source, source_ref, memory_GB, untied, dropout optional; others
-/// ignored). A row with an unknown field ("", "?") or a feature that no cost model covers is
-/// skipped with the reason; a malformed number throws Error naming line and column. Columns do not
-/// say all of a model with experts: it is the shipped profile of the name in `model`, in any case
-/// of letters, with the row's sequences; a row that contradicts it, and one of no such name, is
-/// skipped. It has mtp_num_layers layers that predict more tokens.
+/// Reads runs from a table with the columns of profiles/published.
+///
+/// Required columns: id, layers, hidden, heads, vocab, seq, cluster_key, stack_key, tp, pp, dp,
+/// vpp, mbs, gbs, recompute, iter_time_best_s.
+///
+/// Optional columns: kv_heads, head_dim, ffn, gated, model, n_experts, topk, moe_ffn,
+/// mtp_num_layers, layers_per_stage, cp, ep, etp, gpu_count, schedule, precision, seq_parallel,
+/// zero, dp_replicate, reshard_after_forward, recompute_modules, recompute_method,
+/// recompute_num_layers, offload_num_layers, dp_overlap, tp_overlap, expert_dispatch,
+/// expert_overlap, cuda_graphs, n_microbatches, holdout_group, source, source_ref, memory_GB,
+/// untied, dropout. Other columns are ignored; one that looks like a misspelled optional column
+/// throws Error.
+///
+/// A row with an unknown field ("", "?") that costing needs, or a feature that no cost model
+/// covers, is skipped with the reason. A malformed number throws Error naming line and column.
+///
+/// Columns do not say everything of a model with experts. Such a model is the shipped profile named
+/// in `model`, in any case of letters. The row sets its sequences and mtp_num_layers, the modules
+/// that predict more tokens. A row that contradicts the profile, or names none, is skipped.
 [[nodiscard]] MeasuredRuns read_measured_runs(const CsvTable& table);
 
 }  // namespace ptdp

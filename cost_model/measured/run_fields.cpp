@@ -18,7 +18,7 @@ constexpr double kLongestIteration = 1e6;  // seconds
 constexpr double kLeastMemory = 1e-3;      // GiB
 constexpr double kMostMemory = 1e5;
 
-/// `columns` and those of a configuration's fields.
+/// Returns `columns` and the columns of a configuration's fields, required ones or optional ones.
 std::vector<std::string> with_fields(std::vector<std::string> columns, bool is_required) {
   for_each_config_field([&](const auto& field) {
     const RunColumn& column = field.traits.run_column;
@@ -51,7 +51,7 @@ const std::vector<std::string>& optional_columns() {
   return columns;
 }
 
-/// Columns that collections of runs have and costing does not use.
+/// Returns the columns that collections of runs have and costing does not use.
 const std::vector<std::string>& other_columns() {
   static const std::vector<std::string> columns = {"confidence",
                                                    "framework",
@@ -80,7 +80,7 @@ const std::vector<std::string>& other_columns() {
   return columns;
 }
 
-/// A column of an unknown name is ignored, unless it looks like one that would change the cost.
+/// Throws Error for a column of an unknown name that looks like one that would change the cost.
 void refuse_misspelt_columns(const CsvTable& table) {
   for (const std::string& column : table.columns()) {
     const bool is_known = contains(required_columns(), column) ||

@@ -1,4 +1,4 @@
-// A row of a table of measured runs, field by field.
+// Reads a row of a table of measured runs, field by field.
 #pragma once
 
 #include <cstddef>
@@ -12,41 +12,48 @@
 
 namespace ptdp {
 
-/// Throws Error where the table lacks a column that every run needs, or has one of an unknown name
-/// that looks like one which would change the cost; others are ignored.
+/// Checks the columns of a table of measured runs. Throws Error if it lacks a column that every run
+/// needs, or if an unknown name looks like a column that would change the cost. Other unknown
+/// columns are ignored.
 void check_columns(const CsvTable& table);
 
-/// Thrown for a row that is well formed but nothing that can be costed.
+/// Thrown for a row that is well formed but cannot be costed.
 struct SkipRow {
   std::string reason;
 };
 
-/// The fields of one row, by column. Throws SkipRow for what costing needs and the row leaves out,
-/// Error naming line and column for what is malformed.
+/// Reads the fields of one row by column; does not own the table. Members throw SkipRow for a field
+/// that costing needs and the row leaves out. They throw Error, naming line and column, for a
+/// malformed field.
 class RunFields {
  public:
   RunFields(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
 
+  /// Returns the field as it stands; empty if the table has no such column.
   [[nodiscard]] const std::string& text(std::string_view column) const;
-  /// Whether the source gives the field. "?" stands for what it is known to leave out.
+  /// Returns whether the field is not empty. Throws SkipRow for "?", which stands for what the
+  /// source is known to leave out.
   [[nodiscard]] bool is_given(std::string_view column) const;
+  /// Returns where the field stands, for messages: `file: line 12: column`.
   [[nodiscard]] std::string place_of(std::string_view column) const;
-  /// The text, which must be on one line: it is printed in tables.
+  /// Returns the field's text, which must have no control characters: it is printed in tables.
   [[nodiscard]] const std::string& line(std::string_view column) const;
-  /// Text that costing needs.
+  /// Returns the text of a field that costing needs.
   [[nodiscard]] const std::string& required_text(std::string_view column) const;
-  /// The name of a profile, which a path is not.
+  /// Returns the name of a profile. Throws SkipRow for a path.
   [[nodiscard]] const std::string& profile(std::string_view column) const;
-  /// A number that costing needs.
+  /// Returns a whole number from `low` to 10^9 that costing needs.
   [[nodiscard]] int count(std::string_view column, std::int64_t low) const;
-  /// A number from `otherwise` on, which it is where the source does not say.
+  /// Returns a whole number from `otherwise` to 10^9, or `otherwise` if the field is empty.
   [[nodiscard]] int count_or(std::string_view column, int otherwise) const;
-  /// A number that is only checked against others; 0 where the source does not say.
+  /// Returns a whole number that is only checked against others; 0 if the field is empty or "?".
   [[nodiscard]] int check(std::string_view column) const;
+  /// Returns a time [s] that costing needs, from 1e-6 to 1e6.
   [[nodiscard]] double seconds(std::string_view column) const;
-  /// Memory in GiB, as frameworks and nvidia-smi print it; nothing where the source does not say.
+  /// Returns memory, which the field gives in GiB as frameworks and nvidia-smi print it; nullopt if
+  /// the field is empty or "?".
   [[nodiscard]] std::optional<Bytes> memory(std::string_view column) const;
-  /// "y" or "n"; nothing where the source does not say.
+  /// Returns whether the field is "y" and not "n"; nullopt if it is empty.
   [[nodiscard]] std::optional<bool> flag(std::string_view column) const;
 
  private:

@@ -9,9 +9,9 @@
 
 namespace ptdp {
 
-/// What a factor fitted to other runs may not carry over: the size of the model and how it is
-/// spread. Everything else (microbatch, schedule, data parallelism beyond the number of GPUs) did
-/// not tell runs with large residuals from those with small ones.
+/// The place of a training run among others: the size of its model and how the model is spread. A
+/// factor fitted to other runs may not hold if these differ. Everything else (microbatch, schedule,
+/// data parallelism beyond the number of GPUs) did not tell runs with large residuals from others.
 struct RunPoint {
   std::int64_t parameters = 1;
   std::int64_t gpus = 1;
@@ -22,13 +22,15 @@ struct RunPoint {
   friend bool operator==(const RunPoint&, const RunPoint&) = default;
 };
 
+/// Returns the place of a run of `model` with `config`. Throws Error above 10^18 parameters.
 [[nodiscard]] RunPoint run_point(const TransformerConfig& model, const ParallelConfig& config);
 
-/// How far two runs are apart: |log2| of the ratio of their parameters, GPUs, tp and pp, and 1
-/// where they recompute differently. Twice the GPUs by twice the pipeline stages is 2 apart.
+/// Returns how far two runs are apart: the sum of |log2| of the ratios of their parameters, GPUs,
+/// tp and pp, plus 1 if they recompute differently. Twice the GPUs by twice the pipeline stages is
+/// 2 apart.
 [[nodiscard]] double distance(const RunPoint& a, const RunPoint& b);
 
-/// The two directions of JSON, for ObjectReader and ObjectWriter.
+/// Reads or writes a point's JSON; `fields` is an ObjectReader or an ObjectWriter.
 template <class Fields>
 void describe(Fields& fields, Described<Fields, RunPoint>& point);
 

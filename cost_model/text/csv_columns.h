@@ -1,4 +1,4 @@
-// Writing of tables: the columns of a document, each with its name and what it says of a row.
+// Writing of CSV tables out of columns, each with a name and what it says of a row.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 
 namespace ptdp {
 
-/// A column of a table of `Row`s.
+/// A column of a table of `Row`s: `cell` returns the column's text for a row.
 template <class Row>
 struct CsvColumn {
   std::string name;
   std::function<std::string(const Row&)> cell;
 };
 
-/// `text` as a field of RFC 4180: in quotes where it has a blank, comma, quote or line break.
+/// Returns `text` as a field of RFC 4180: in quotes if it has a blank, comma, quote or line break.
 [[nodiscard]] inline std::string csv_field(const std::string& text) {
   if (text.find_first_of(" ,\"\r\n") == std::string::npos) {
     return text;
@@ -27,7 +27,7 @@ struct CsvColumn {
   return field + '"';
 }
 
-/// The table as text: a header, then a line for each of `rows`, all ending in a newline.
+/// Returns a table as CSV text: a header, then a line for each of `rows`, all ending in a newline.
 template <class Row>
 [[nodiscard]] std::string csv_text(const std::vector<CsvColumn<Row>>& columns,
                                    const std::vector<Row>& rows) {

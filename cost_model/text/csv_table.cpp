@@ -32,7 +32,7 @@ void check_text(std::string_view text, const std::string& place) {
   }
 }
 
-/// Splits text into records, keeping the line on which each begins.
+/// Splits text into records, and knows the line on which the next record begins.
 class Splitter {
  public:
   Splitter(std::string_view text, const std::string& place) : text_(text), place_(place) {}

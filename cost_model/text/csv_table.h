@@ -12,29 +12,33 @@
 namespace ptdp {
 
 /// A table as in RFC 4180: quoted fields may hold commas, doubled quotes and line breaks. Lines end
-/// in LF or CRLF; a byte-order mark is ignored.
+/// in LF or CRLF. A byte-order mark and empty lines are ignored.
 class CsvTable {
  public:
-  /// Throws Error for what read_file refuses (16 MiB), invalid UTF-8, control characters, an
-  /// unclosed quote, a repeated or empty column name, a row whose number of fields differs from the
-  /// header's, and a table without a header.
+  /// Reads a table from a file of at most 16 MiB. Throws Error for what read_file() and from_text()
+  /// refuse.
   [[nodiscard]] static CsvTable from_file(const std::filesystem::path& path);
+  /// Reads a table from text; `place` stands for the file's name in messages. Throws Error for
+  /// invalid UTF-8, control characters, an unclosed quote and more than 1000 columns. A repeated or
+  /// empty column name, a row with more or fewer fields than the header, and a missing header are
+  /// errors too.
   [[nodiscard]] static CsvTable from_text(std::string_view text, const std::string& place);
 
   [[nodiscard]] std::size_t num_rows() const { return rows_.size(); }
   [[nodiscard]] bool has_column(std::string_view column) const;
   [[nodiscard]] const std::vector<std::string>& columns() const { return columns_; }
 
-  /// The field as it stands; empty where the column is missing and not required.
+  /// Returns a field as it stands; empty if the table has no such column.
   [[nodiscard]] const std::string& text(std::size_t row, std::string_view column) const;
 
-  /// The file, for messages.
+  /// Returns the file's name, for messages.
   [[nodiscard]] const std::string& place() const { return place_; }
-  /// `file: line 12: column`, for messages.
+  /// Returns where a field stands, for messages: `file: line 12: column`.
   [[nodiscard]] std::string place_of(std::size_t row, std::string_view column) const;
 
-  /// A table of one row for each of `changes`, in their order: `row` with these fields by column in
-  /// place of its own. A column that is not there is added, empty where a change does not name it.
+  /// Returns a table with one row per change: `row` with the fields of that change, by column, in
+  /// place of its own. Columns that the table lacks are added; they are empty in rows whose change
+  /// does not name them.
   [[nodiscard]] CsvTable variations(
       std::size_t row, const std::vector<std::map<std::string, std::string>>& changes) const;
 
@@ -47,21 +51,23 @@ class CsvTable {
     std::vector<std::string> fields;
   };
 
-  /// Adds a column of a new name behind the others.
+  /// Adds a column, whose name no other has, behind the others.
   void add_column(const std::string& column);
-  /// Returns the place of a column, or the number of columns where none has that name.
+  /// Returns the index of a column, or the number of columns if none has that name.
   [[nodiscard]] std::size_t index_of(std::string_view column) const;
 
   std::string place_;
   std::vector<std::string> columns_;
-  std::map<std::string, std::size_t, std::less<>> indices_;  ///< Every field is looked up by name.
+  std::map<std::string, std::size_t, std::less<>> indices_;  ///< Index of a column by its name.
   std::vector<Row> rows_;
 };
 
-/// The whole number that `text` spells, from `low` to `high`. Throws Error at `place`.
+/// Returns the whole number that `text` spells. Throws Error at `place` if it spells none, or one
+/// outside `low` … `high`.
 [[nodiscard]] std::int64_t parse_count(std::string_view text, std::int64_t low, std::int64_t high,
                                        const std::string& place);
-/// The number that `text` spells, from `low` to `high`. Throws Error at `place`.
+/// Returns the finite number that `text` spells. Throws Error at `place` if it spells none, or one
+/// outside `low` … `high`.
 [[nodiscard]] double parse_number(std::string_view text, double low, double high,
                                   const std::string& place);
 

@@ -1,4 +1,4 @@
-// A file, a socket or a pipe that is open, closed with its owner.
+// An open file, socket or pipe of the system, closed with its owner.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@ namespace ptdp {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// A negative number, as the system's calls return where they fail, is none.
+  /// Takes ownership of `number`. A negative number, as failed system calls return, means none.
   explicit Descriptor(int number) : number_(number) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -24,7 +24,8 @@ class Descriptor {
 
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  /// Returns whether what was written has not been lost; else errno says why.
+  /// Closes the descriptor if it is open. Returns false if written data may be lost; errno says
+  /// why.
   bool close() noexcept { return !is_open() || ::close(std::exchange(number_, -1)) == 0; }
 
  private:

@@ -45,7 +45,7 @@ void fail_to_write(const std::filesystem::path& path, const char* step, const st
 }
 
 RegularFile open_regular_file(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait for ever.
+  // O_NONBLOCK: opening a pipe that nobody writes to would otherwise wait forever.
   RegularFile file{.descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK)};
   struct stat status {};
   if (!file.descriptor.is_open() || ::fstat(file.descriptor.get(), &status) != 0) {
@@ -82,7 +82,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
       return content;
     }
     content.append(block, 0, static_cast<std::size_t>(count));
-    if (content.size() > limit) {  // it grew since
+    if (content.size() > limit) {  // it grew since it was opened
       refuse_size();
     }
   }
@@ -112,7 +112,7 @@ StagedFile::StagedFile(const std::filesystem::path& path) : path_(path) {
   if (temporary_->descriptor() < 0) {
     fail_to_write(path, "create a file beside it", std::strerror(errno));
   }
-  // A temporary file has mode 0600; a plan is shared like any other file of the user's.
+  // The temporary file has mode 0600, but a plan is shared like any other file of the user's.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const mode_t mode = fs::exists(existing) ? static_cast<mode_t>(existing.permissions())

@@ -14,63 +14,70 @@
 
 namespace ptdp {
 
-/// Largest file that a reader accepts unless it says otherwise. The largest plan (4096 stages) is
-/// below 2 MiB; a file beyond this is not one of ours.
+/// Largest file that a reader accepts unless it says otherwise [B]. The largest plan (4096 stages)
+/// is below 2 MiB; a file beyond this bound is not one of ours.
 inline constexpr std::size_t kLargestInputFile = std::size_t{8} * 1024 * 1024;
 
-/// Throws Error, bad input: "path: why".
+/// Throws Error of bad input with the message "path: why".
 [[noreturn]] void fail_to_read(const std::filesystem::path& path, const std::string& why);
 
-/// Throws Error(kOutputFailed): "path: cannot step: cause".
+/// Throws Error(kOutputFailed) with the message "path: cannot step: cause".
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, const char* step,
                                 const std::string& cause);
 
-/// A file that is open for reading, with its size at that moment [B].
+/// A regular file that is open for reading.
 struct RegularFile {
   Descriptor descriptor;
-  std::int64_t size = 0;
+  std::int64_t size = 0;  ///< Size when the file was opened [B].
 };
-/// Throws Error where `path` is missing, unreadable, a directory, a pipe or a device; never blocks
-/// on one.
+/// Opens a regular file for reading. Throws Error if `path` is missing, unreadable, a directory, a
+/// pipe or a device; never blocks on one.
 [[nodiscard]] RegularFile open_regular_file(const std::filesystem::path& path);
 
-/// The whole of a regular file. Throws Error as above, and where it is larger than `limit` bytes.
+/// Returns the content of a regular file. Throws Error as open_regular_file() does, and for a file
+/// larger than `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,
                                     std::size_t limit = kLargestInputFile);
 
-/// Replaces `path` by `content`: written beside it, synced, renamed, so that a reader sees the old
-/// or the new file and never a part. Keeps the mode of an existing file and follows links. Throws
-/// Error(kOutputFailed), leaving the old file as it was; also where `path` is a directory, a pipe
-/// or a device.
+/// Replaces the file `path` by `content`, which is written beside it, synced and renamed: a reader
+/// sees the old or the new file and never a part. Keeps the mode of an existing file and follows
+/// links. Throws Error(kOutputFailed), also if `path` is a directory, a pipe or a device, and then
+/// leaves the old file as it was.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// Puts the directory's entries on the disk, where the file system can.
+/// Puts a directory's entries on the disk, if the file system can. Reports no failure.
 void sync_directory(const std::filesystem::path& path) noexcept;
 
-/// New content of a file, made piece by piece beside it until it is renamed onto it, as above;
-/// removed if it never is. All throw Error(kOutputFailed).
+/// Content that will replace a file, written piece by piece into a temporary file beside it. The
+/// temporary file is removed unless it is renamed onto its target. All members throw
+/// Error(kOutputFailed).
 class StagedFile {
  public:
+  /// Creates the temporary file beside what `path` names, following links. It gets the mode of an
+  /// existing file, or else the usual mode of a file that is created.
   explicit StagedFile(const std::filesystem::path& path);
 
+  /// Writes a further piece of the content.
   void append(std::string_view content);
-  /// After the last piece: syncs.
+  /// Syncs the content to the disk, after the last piece.
   void seal();
+  /// Replaces the target by the content and syncs the directory. Call seal() first.
   void rename_onto_target();
 
  private:
-  std::filesystem::path path_;    ///< As given, for messages.
-  std::filesystem::path target_;  ///< What it names.
+  std::filesystem::path path_;    ///< Path as given, for messages.
+  std::filesystem::path target_;  ///< File that path_ names, links followed.
   std::optional<TemporaryFile> temporary_;
 };
 
-/// A file and what it is to hold.
+/// A file's path and the content it is to have.
 struct FileContent {
   std::filesystem::path path;
   std::string content;
 };
 
-/// The same for several: none is replaced before all are written and synced beside their places.
+/// Replaces several files as write_file_atomically() does. None is replaced before all are written
+/// and synced beside their places. Throws Error(kOutputFailed).
 void write_files_atomically(std::span<const FileContent> files);
 
 }  // namespace ptdp

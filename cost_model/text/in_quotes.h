@@ -1,4 +1,4 @@
-// Text of a user's inside a message.
+// Quotes a user's text inside a message.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ptdp {
 
-/// `text` between double quotes, cut after 60 bytes, with everything but printable ASCII written as
-/// \xNN: a message must not carry escape sequences to a terminal.
+/// Returns `text` between double quotes, cut after 60 bytes. Everything but printable ASCII is
+/// written as \xNN, so that a message carries no escape sequences to a terminal.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace ptdp

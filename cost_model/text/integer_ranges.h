@@ -10,36 +10,36 @@
 
 namespace ptdp {
 
-/// The divisors of a positive number, ascending.
+/// Returns the divisors of a positive number, ascending.
 [[nodiscard]] std::vector<std::int64_t> divisors(std::int64_t number);
 
 /// A set of positive numbers. The empty set stands for "any".
 class IntegerRanges {
  public:
   IntegerRanges() = default;
-  /// The set of one number.
+  /// Constructs the set of one number.
   explicit IntegerRanges(std::int64_t only) : ranges_{{only, only}} {}
 
   /// Reads a comma-separated list of numbers and low:high ranges. Throws Error, naming `place`, for
-  /// anything else, numbers below `low` or above `high`, and ranges that run backwards.
+  /// anything else, numbers below `low` or above `high`, and ranges that run backward.
   [[nodiscard]] static IntegerRanges parse(std::string_view text, std::int64_t low,
                                            std::int64_t high, const std::string& place);
 
-  /// As parse() reads it back; empty for "any".
+  /// Returns the set as text that parse() reads back; empty for "any".
   [[nodiscard]] std::string text() const;
-  /// Whether nothing was asked for.
+  /// Returns whether the set is "any".
   [[nodiscard]] bool is_any() const { return ranges_.empty(); }
-  /// Whether `value` is in the set; everything is in "any".
+  /// Returns whether `value` is in the set; every number is in "any".
   [[nodiscard]] bool contains(std::int64_t value) const;
-  /// The members up to `limit`, ascending, and those typed as single numbers whatever their size:
-  /// who types a number wants to hear about it. For "any": 1 to `limit`.
+  /// Returns the members up to `limit`, ascending; for "any", 1 to `limit`. Numbers typed singly
+  /// are included whatever their size: who types a number wants to hear about it.
   [[nodiscard]] std::vector<std::int64_t> values(std::int64_t limit) const;
 
-  /// The least member; 1 for "any".
+  /// Returns the least member; 1 for "any".
   [[nodiscard]] std::int64_t smallest() const;
-  /// Those typed as single numbers.
+  /// Returns the members that were typed as single numbers, in the order typed.
   [[nodiscard]] std::vector<std::int64_t> numbers() const;
-  /// The members from `low` on; nothing where there are none.
+  /// Returns the set of members from `low` on, or nullopt if there are none.
   [[nodiscard]] std::optional<IntegerRanges> at_least(std::int64_t low) const;
 
   friend bool operator==(const IntegerRanges&, const IntegerRanges&) = default;

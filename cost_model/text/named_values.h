@@ -10,20 +10,23 @@
 
 namespace ptdp {
 
-/// An enumerator and how it is written.
+/// An enumerator and how it is spelled.
 template <class Value>
 struct NamedValue {
   Value value;
   std::string_view name;
 };
 
+/// A table of the spellings of an enum; it does not own its rows.
 template <class Value>
 using NamedValues = std::span<const NamedValue<Value>>;
 
+/// Spellings of a switch: "off" and "on".
 inline constexpr std::array kOffAndOn = {NamedValue<bool>{false, "off"},
                                          NamedValue<bool>{true, "on"}};
 
-/// The spelling of `value`; the table must hold it.
+/// Returns the spelling of `value`, or an empty text if the table lacks it. If a value has several
+/// spellings, it returns the first.
 template <class Value>
 [[nodiscard]] std::string_view name_of(Value value, NamedValues<Value> table) {
   for (const NamedValue<Value>& entry : table) {
@@ -34,7 +37,7 @@ template <class Value>
   return {};
 }
 
-/// The enumerator of that spelling, if there is one.
+/// Returns the enumerator that is spelled `name`, or nullopt if the table has none.
 template <class Value>
 [[nodiscard]] std::optional<Value> find_value(std::string_view name, NamedValues<Value> table) {
   for (const NamedValue<Value>& entry : table) {
@@ -45,6 +48,7 @@ template <class Value>
   return std::nullopt;
 }
 
+/// Returns all spellings of a table, in its order.
 template <class Value>
 [[nodiscard]] std::vector<std::string> names_of(NamedValues<Value> table) {
   std::vector<std::string> names;

@@ -19,7 +19,9 @@ char lower(char c) {
   return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// The names near to `found`, nearest first, at most three.
+/// Returns the known names that are near to `found`, nearest first, at most three. A name is near
+/// if it begins with `found` (of three letters or more), or is at most max(1, n/3) edits away, with
+/// n the length of the longer name.
 std::vector<std::string> near_names(std::string_view found, std::span<const std::string> known) {
   if (found.size() > kLongestName) {
     return {};

@@ -1,4 +1,4 @@
-// Suggestions for misspelt names.
+// Suggestions for misspelled names.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,25 @@
 
 namespace ptdp {
 
-/// Edits (insert, delete, replace one character; letters compare without case) between two names.
+/// Returns the least number of edits that turn one name into another. An edit inserts, deletes or
+/// replaces one character; letters compare without case.
 [[nodiscard]] int edit_distance(std::string_view a, std::string_view b);
 
-/// A tail for an error message: `; did you mean "1T" or "1.7B"?`, empty when nothing in `known` is
-/// near. At most three names, nearest first, equal distances in the order of `known`.
+/// Returns a tail for an error message: `; did you mean "1T" or "1.7B"?`. It has at most three
+/// names, nearest first, equal distances in the order of `known`. It is empty when no known name is
+/// near.
 [[nodiscard]] std::string did_you_mean(std::string_view found, std::span<const std::string> known);
 
-/// The name in `known` that is nearest to `found`, if any is near.
+/// Returns the name in `known` that is nearest to `found`, or nullopt if none is near.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view found,
                                                  std::span<const std::string> known);
 
-/// The index of `found` in `choices`. Throws Error at `place`, with all choices, where it is not
-/// there.
+/// Returns the index of `found` in `choices`. Throws Error at `place`, listing all choices, if it
+/// is none of them.
 [[nodiscard]] std::size_t find_choice(std::string_view found, std::span<const std::string> choices,
                                       const std::string& place);
-/// The value that `found` names in `table`. Throws Error at `place`, with all names, for no name.
+/// Returns the value that `found` names in `table`. Throws Error at `place`, listing all names, if
+/// it names none.
 template <class Value>
 [[nodiscard]] Value choose(std::string_view found, NamedValues<Value> table,
                            const std::string& place) {

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestShownValue = 60;
 
-/// The value as it stands in the file, cut short for messages.
+/// Returns a value as it stands in the file, cut after 60 bytes for messages.
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > kLongestShownValue) {
@@ -29,7 +29,8 @@ std::string shown(const json& value) {
   return text;
 }
 
-/// Whether `text` holds no control characters: ASCII's and, in UTF-8, U+0080 to U+009F.
+/// Returns whether `text` is not empty and holds no control characters: those of ASCII and, in
+/// UTF-8, U+0080 to U+009F.
 bool is_printable(const std::string& text) {
   unsigned char before = 0;
   for (const char c : text) {
@@ -70,7 +71,7 @@ struct ObjectReader::State {
   std::string path;  // keys from the root, each ending in a dot
   std::set<std::string> asked = {};
 
-  /// The value of a key that must be there.
+  /// Returns the value of a key. Throws Error, with a hint at a near miss, if the key is missing.
   const json& at(const std::string& key) {
     asked.insert(key);
     const auto found = object->find(key);
@@ -79,7 +80,7 @@ struct ObjectReader::State {
     }
     return *found;
   }
-  /// A hint at a key that is there, was not asked for and looks like `key`.
+  /// Returns a hint at a key that is there, was not asked for and looks like `key`; empty if none.
   [[nodiscard]] std::string misspelt(const std::string& key) const {
     std::vector<std::string> others;
     for (const auto& item : object->items()) {

@@ -1,4 +1,4 @@
-// Strict reading of JSON: every error names the file, the key, the value found and the one
+// Strict reading of JSON: every error names the file, the key, the value found and what was
 // expected.
 #pragma once
 
@@ -16,18 +16,20 @@
 
 namespace ptdp {
 
-/// Bounds of a number, both inclusive. `hint` ends the error message and says which unit is meant.
+/// Bounds of a number, both inclusive. An error message ends in `hint`, which says which unit is
+/// meant.
 struct Range {
   double low = 0.0;
   double high = 0.0;
   std::string_view hint = {};
 };
-/// Of a latency or of what a launch costs.
+/// Bounds of latencies and of launch costs [us].
 inline constexpr Range kLatencyRange = {0.0, 1e6, "microseconds"};
 
 /// Reads one JSON object, key by key. A key that nobody asked for is an error (finish()), so that a
-/// typo never becomes a default; so are duplicate keys, NaN, fractions where a count is expected,
-/// and text with control characters.
+/// typo never becomes a default. Duplicate keys, NaN, fractions for counts and text with control
+/// characters are errors too. Members that read a value throw Error if the key is missing or its
+/// value malformed.
 ///
 /// ObjectReader and ObjectWriter have the same members, so that one function template describes
 /// the fields of a struct for both directions.
@@ -35,10 +37,11 @@ class ObjectReader {
  public:
   static constexpr bool kIsReading = true;
 
-  /// Throws Error for what read_file refuses, text that is not one JSON object, nesting deeper than
-  /// 64 and more than 500,000 values.
+  /// Reads a JSON object from a file. Throws Error for what read_file() and check_json() refuse,
+  /// and for JSON other than an object.
   [[nodiscard]] static ObjectReader from_file(const std::filesystem::path& path);
-  /// `place` stands for the file name in messages.
+  /// Reads a JSON object from text; `place` stands for the file's name in messages. Throws Error
+  /// for what check_json() refuses, and for JSON other than an object.
   [[nodiscard]] static ObjectReader from_text(std::string_view text, const std::string& place);
 
   ObjectReader(ObjectReader&&) noexcept;
@@ -47,41 +50,53 @@ class ObjectReader {
   ObjectReader& operator=(const ObjectReader&) = delete;
   ~ObjectReader();
 
-  /// Whether the key is there: for keys that may be left out.
+  /// Returns whether the key is there; for keys that may be left out. Counts as asking for the key.
   [[nodiscard]] bool has(const std::string& key);
-  /// The same, where null is as good as nothing.
+  /// Returns whether the key is there and its value is not null.
   [[nodiscard]] bool has_value(const std::string& key);
-  /// Same for function templates that also write, where `written` decides.
+  /// Returns whether the key is there. ObjectWriter's member of that name returns `written`, so
+  /// that one function template can read and write a key that may be left out.
   [[nodiscard]] bool optional(const std::string& key, bool /*written*/) { return has(key); }
-  /// Whether the value is a string: for keys that take a name or an object.
+  /// Returns whether the value is a string; for keys that take a name or an object.
   [[nodiscard]] bool is_text(const std::string& key);
 
-  /// The key "schema". Throws Error, which ends in `advice`, unless it is `expected`.
+  /// Reads the key "schema". Throws Error, whose message ends in `advice`, unless it is `expected`.
   void schema(const std::string& expected, const std::string& advice = "");
-  /// Printable text, not empty.
+  /// Reads printable text that is not empty.
   void text(const std::string& key, std::string& value);
+  /// Reads an array of printable texts, none of them empty.
   void texts(const std::string& key, std::vector<std::string>& values);
-  /// A word of letters, digits and `._+-`: safe as part of a file name.
+  /// Reads a word of letters, digits and `._+-` that does not begin with a dot: it is safe as part
+  /// of a file name.
   void name(const std::string& key, std::string& value);
+  /// Reads true or false.
   void flag(const std::string& key, bool& value);
+  /// Reads a whole number from `low` to `high`, and at most the largest int.
   void count(const std::string& key, int& value, std::int64_t low, std::int64_t high);
+  /// Reads a whole number from `low` to `high`.
   void count(const std::string& key, std::int64_t& value, std::int64_t low, std::int64_t high);
+  /// Reads an array of whole numbers, each from `low` to `high`, which must fit an int.
   void counts(const std::string& key, std::vector<int>& values, std::int64_t low,
               std::int64_t high);
+  /// Reads a number within `range`.
   void number(const std::string& key, double& value, const Range& range);
+  /// Reads an array of numbers, each within `range`.
   void numbers(const std::string& key, std::vector<double>& values, const Range& range);
 
-  /// A number in the unit that the key's name ends in; `unit` is that unit in base units.
+  /// Reads a quantity from a number in the unit that the key's name ends in. `unit` is that unit in
+  /// base units; `range` bounds the number.
   template <class Tag>
   void quantity(const std::string& key, Quantity<Tag>& value, double unit, const Range& range) {
     double in_unit = 0.0;
     number(key, in_unit, range);
     value = Quantity<Tag>(in_unit * unit);
   }
+  /// Reads an enumerator by one of its names.
   template <class Value>
   void choice(const std::string& key, Value& value, NamedValues<Value> names) {
     value = names[choice_index(key, names_of(names))].value;
   }
+  /// Reads an array of enumerators by their names.
   template <class Value>
   void choices(const std::string& key, std::vector<Value>& values, NamedValues<Value> names) {
     values.clear();
@@ -89,11 +104,12 @@ class ObjectReader {
       values.push_back(names[index].value);
     }
   }
-  /// A nested object, described by `describe(reader, value)`, found by argument-dependent lookup.
+  /// Reads a nested object with `describe(reader, value)`, found by argument-dependent lookup.
   template <class Value>
   void object(const std::string& key, Value& value) {
     part(key, [&value](ObjectReader& nested) { describe(nested, value); });
   }
+  /// Reads an array of objects, each with `describe(reader, value)`.
   template <class Value>
   void objects(const std::string& key, std::vector<Value>& values) {
     values.clear();
@@ -103,7 +119,7 @@ class ObjectReader {
     }
   }
 
-  /// A nested object without a type of its own: `describe_fields(nested)` describes its fields.
+  /// Reads a nested object without a type of its own: `describe_fields(nested)` reads its fields.
   template <class DescribeFields>
   void part(const std::string& key, DescribeFields describe_fields) {
     ObjectReader nested = child(key);
@@ -111,15 +127,19 @@ class ObjectReader {
     nested.finish();
   }
 
+  /// Returns a reader of the nested object at `key`. Call its finish() after the last key.
   [[nodiscard]] ObjectReader child(const std::string& key);
+  /// Returns readers of the objects in the array at `key`. Call each one's finish() after its last
+  /// key.
   [[nodiscard]] std::vector<ObjectReader> children(const std::string& key);
 
   /// Throws Error, with near misses, when the object has a key that nobody asked for.
   void finish() const;
 
-  /// The object's own: `file`, or `file: key.key`.
+  /// Returns where the object stands, for messages: `file`, or `file: key.key` of a nested object.
   [[nodiscard]] std::string place() const;
-  /// `file: key.key`, for messages about a value that is well formed but cannot be.
+  /// Returns where a key stands, `file: key.key`, for messages about a value that is well formed
+  /// but cannot be right.
   [[nodiscard]] std::string place_of(const std::string& key) const;
 
  private:

@@ -14,19 +14,24 @@
 
 namespace ptdp {
 
-/// `value` as a file holds it: with 15 significant digits, so that equal plans are equal bytes.
+/// Returns `value` as a file holds it, rounded to 15 significant digits: equal plans are equal
+/// bytes.
 [[nodiscard]] double as_written(double value);
 
-/// Whether what was read back may have been worked out from other numbers that were, of 15 digits
-/// each, as `expected` is.
+/// Returns whether two numbers agree up to what rounding to 15 digits can cause. `found` was read
+/// from a file; `expected` was computed from other numbers of the file.
 [[nodiscard]] inline bool is_close(double found, double expected) {
   constexpr double rounding = 1e-9;
   return std::abs(found - expected) <= rounding * std::abs(expected);
 }
 
-/// Builds one JSON object; keys keep the order in which they are written. Numbers are rounded to 15
-/// significant digits, so that a unit conversion leaves no trace (3.4 us is not 3.4000000000000004)
-/// and reading and writing again gives the same bytes. Has the members of ObjectReader.
+/// Builds one JSON object, with keys in the order in which they are written. Numbers are rounded to
+/// 15 significant digits: a unit conversion leaves no trace (3.4 us is not 3.4000000000000004).
+/// Reading and writing again gives the same bytes.
+///
+/// ObjectWriter and ObjectReader have the same members, so that one function template describes the
+/// fields of a struct for both directions. Bounds and advice, which only a reader needs, are
+/// ignored.
 class ObjectWriter {
  public:
   static constexpr bool kIsReading = false;
@@ -38,6 +43,7 @@ class ObjectWriter {
   ObjectWriter& operator=(const ObjectWriter&) = delete;
   ~ObjectWriter();
 
+  /// Returns `written`: whether a key that may be left out is to be written.
   [[nodiscard]] static bool optional(const std::string& /*key*/, bool written) { return written; }
 
   void schema(const std::string& schema, const std::string& /*advice*/ = "") {
@@ -51,10 +57,12 @@ class ObjectWriter {
              std::int64_t high = 0);
   void counts(const std::string& key, const std::vector<int>& values, std::int64_t low = 0,
               std::int64_t high = 0);
-  /// Throws Error(kBug) for NaN and infinities, which JSON cannot hold.
+  /// Writes a number. Throws Error(kBug) for NaN and infinities, which JSON cannot hold.
   void number(const std::string& key, double value, const Range& range = {});
+  /// Writes an array of numbers. Throws Error(kBug) for NaN and infinities.
   void numbers(const std::string& key, const std::vector<double>& values, const Range& range = {});
 
+  /// Writes a quantity as a number of `unit`, which is given in base units.
   template <class Tag>
   void quantity(const std::string& key, Quantity<Tag> value, double unit,
                 const Range& /*range*/ = {}) {
@@ -73,10 +81,12 @@ class ObjectWriter {
     }
     texts(key, written);
   }
+  /// Writes a nested object with `describe(writer, value)`, found by argument-dependent lookup.
   template <class Value>
   void object(const std::string& key, const Value& value) {
     part(key, [&value](ObjectWriter& nested) { describe(nested, value); });
   }
+  /// Writes an array of objects, each with `describe(writer, value)`.
   template <class Value>
   void objects(const std::string& key, const std::vector<Value>& values) {
     std::vector<ObjectWriter> nested(values.size());
@@ -86,6 +96,7 @@ class ObjectWriter {
     children(key, std::move(nested));
   }
 
+  /// Writes a nested object without a type of its own: `describe_fields(nested)` writes its fields.
   template <class DescribeFields>
   void part(const std::string& key, DescribeFields describe_fields) {
     ObjectWriter nested;
@@ -93,10 +104,12 @@ class ObjectWriter {
     child(key, std::move(nested));
   }
 
+  /// Puts a finished object at `key`.
   void child(const std::string& key, ObjectWriter nested);
+  /// Puts an array of finished objects at `key`.
   void children(const std::string& key, std::vector<ObjectWriter> nested);
 
-  /// The object as text, indented by two spaces, ending in a newline.
+  /// Returns the object as text, indented by two spaces, ending in a newline.
   [[nodiscard]] std::string dump() const;
 
  private:

@@ -11,15 +11,15 @@ unsigned byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-/// The character of a well-formed sequence of two or three bytes.
+/// Returns the character of a well-formed UTF-8 sequence of two or three bytes.
 unsigned code_point(std::string_view text, std::size_t length) {
   return length == 2 ? (byte_at(text, 0) & 0x1FU) << 6U | (byte_at(text, 1) & 0x3FU)
                      : (byte_at(text, 0) & 0x0FU) << 12U | (byte_at(text, 1) & 0x3FU) << 6U |
                            (byte_at(text, 2) & 0x3FU);
 }
 
-/// Whether it turns the direction of what stands beside it, or breaks a line (Unicode 15, chapter
-/// 23.2).
+/// Returns whether a character turns the direction of what stands beside it, or breaks a line
+/// (Unicode 15, chapter 23.2).
 bool turns_or_breaks(unsigned character) {
   return character == 0x061C || character == 0x200E || character == 0x200F ||
          (character >= 0x2028 && character <= 0x202E) ||
@@ -34,7 +34,8 @@ std::string in_hex(char kind, unsigned value, int digits) {
   return text;
 }
 
-/// The sequence of `length` bytes, 0 for one that is no UTF-8, as it is shown.
+/// Returns the sequence of `length` bytes that `text` begins with, as a terminal may show it. A
+/// length of 0 means one byte that is no UTF-8.
 std::string shown_sequence(std::string_view text, std::size_t length) {
   if (length == 0 || (length == 1 && is_control(text, length))) {
     return in_hex('x', byte_at(text, 0), 2);

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr int kDeepestNesting = 64;
 constexpr std::size_t kMostValues = 500'000;
 
-/// Where the character at `offset` stands, counted from 1.
+/// Returns where the character at `offset` stands: "line 3, column 9", both counted from 1.
 std::string line_and_column(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
@@ -25,8 +25,8 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
   return "line " + std::to_string(line) + ", column " + std::to_string(before.size() - start + 1);
 }
 
-/// `: line 3, column 9: number 1e400 is out of range`, from the library's message, which quotes the
-/// number.
+/// Returns the tail of an error: `: line 3, column 9: number 1e400 is out of range`. The library's
+/// message quotes the number.
 std::string number_out_of_range(std::string_view text, std::string_view message) {
   const std::size_t open = message.find('\'');
   const std::size_t close = message.rfind('\'');
@@ -38,7 +38,8 @@ std::string number_out_of_range(std::string_view text, std::string_view message)
          " is out of range";
 }
 
-/// Throws Error at the first fault. The library's own callback for values takes quadratic time.
+/// Takes the parser's events and throws Error at the first fault. The library's own callback for
+/// values would take quadratic time.
 class ParseGuard : public nlohmann::json_sax<json> {
  public:
   ParseGuard(std::string_view text, const std::string& place) : text_(text), place_(place) {}
@@ -97,7 +98,7 @@ class ParseGuard : public nlohmann::json_sax<json> {
     return true;
   }
 
-  /// An object that is being read.
+  /// An object that is being read: the keys it has had, and the current one.
   struct Object {
     std::set<std::string> keys = {};
     std::string current = {};

@@ -26,13 +26,13 @@ constexpr std::string_view kLetters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 constexpr std::size_t kNumLetters = 12;
 
-/// What a handler of signals reads: in memory that is never given back.
+/// The name of a temporary file for a signal handler to read, in memory that is never freed.
 struct RemovedName {
   std::atomic<bool> is_taken = false;
   std::atomic<bool> is_there = false;
   std::array<char, PATH_MAX> path = {};
 };
-// What finds no place is left to a later process to remove.
+// A file that finds no place among the names is left to a later process to remove.
 constexpr std::size_t kMostNames = 64;
 std::array<RemovedName, kMostNames> removed_names;
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -102,8 +102,8 @@ void remove_abandoned(const fs::path& directory) {
   }
 }
 
-/// Whether the lock is this process's, or the file system has none. A process that looks for
-/// abandoned files may have come first.
+/// Locks a file that was just created. Returns false if another process, looking for abandoned
+/// files, locked or removed it first; true also if the file system has no locks.
 bool keeps(int file) {
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     return errno != EWOULDBLOCK;
@@ -118,7 +118,7 @@ TemporaryFile::TemporaryFile(const fs::path& directory) : place_(take_place()) {
   remove_abandoned(directory.empty() ? "." : directory);
   while (descriptor_ < 0) {
     path_ = (directory / random_name()).string();
-    note(place_, path_);  // before it is there: a signal may come in between
+    note(place_, path_);  // before the file exists: a signal may come in between
     descriptor_ = open_file(path_, O_RDWR | O_CREAT | O_EXCL);
     if (descriptor_ < 0 && errno != EEXIST) {
       path_.clear();

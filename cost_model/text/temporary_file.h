@@ -1,4 +1,5 @@
-// Files beside those that they are to replace, which no end of a process leaves for good.
+// Temporary files beside those that they are to replace. However a process ends, none stays for
+// good.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +8,12 @@
 
 namespace ptdp {
 
-/// A new file with a hidden name, removed unless it is renamed. Its lock tells other processes that
-/// its writer lives.
+/// A file with a hidden name, removed with its owner unless it is renamed. A lock on it tells other
+/// processes that its writer lives.
 class TemporaryFile {
  public:
-  /// Creates a file of mode 0600; where that fails, descriptor() is −1 and errno says why. Removes
-  /// what killed writers left in the directory.
+  /// Creates a file of mode 0600 in `directory`, after removing what killed writers left there. On
+  /// failure descriptor() is −1 and errno says why.
   explicit TemporaryFile(const std::filesystem::path& directory);
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -20,17 +21,19 @@ class TemporaryFile {
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile();
 
+  /// Returns the file's descriptor, which this object owns; −1 if the file could not be created.
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  /// Returns whether it became `target`; else errno says why.
+  /// Renames the file to `target`, replacing what was there. Returns false on failure; errno says
+  /// why.
   [[nodiscard]] bool rename_onto(const std::filesystem::path& target);
 
  private:
-  std::string path_;   ///< Empty once renamed.
-  std::size_t place_;  ///< Among the names that a signal removes.
+  std::string path_;   ///< Path of the file; empty once renamed, or if it was not created.
+  std::size_t place_;  ///< Index among the names that remove_temporary_files() goes through.
   int descriptor_ = -1;
 };
 
-/// Removes all temporary files of this process; a handler of signals may call it.
+/// Removes all temporary files of this process. A signal handler may call it.
 void remove_temporary_files() noexcept;
 
 }  // namespace ptdp
