@@ -1,4 +1,4 @@
-// What tells the layers of a model apart, and how many of each kind there are.
+// Kinds of layers that a model has, and how many layers of each kind there are.
 #pragma once
 
 #include <array>

@@ -107,8 +107,7 @@ GroupPlacement place_runs(std::int64_t run, std::int64_t stride, std::int64_t bl
       continue;
     }
     is_seen[static_cast<std::size_t>(begin)] = true;
-    std::vector<std::int64_t>
-        members;  // members on each node that the group touches, in order of nodes
+    std::vector<std::int64_t> members;  // on each node that the group touches, in order of nodes
     std::int64_t last_node = -1;
     std::int64_t nodes_before_last_period = 0;
     for (std::int64_t block = 0; block < counted; ++block) {

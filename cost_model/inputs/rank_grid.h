@@ -54,7 +54,7 @@ enum class ExpertDimension {
   /// GPUs of an expert-tensor and expert group together: etp·ep neighbors. Megatron-Core's
   /// all-gather dispatch spans them.
   kTensorAndExpert,
-  kData,  ///< GPUs that hold the same part of the same experts: etp·ep apart.
+  kData,  ///< GPUs that hold the same part of the same experts, etp·ep apart.
 };
 
 /// Returns the number of GPUs that hold the same experts and share ZeRO's shards of them,

@@ -94,7 +94,8 @@ inline constexpr RecomputeModules kCoreAttentionAlone = {RecomputeModule::kCoreA
 enum class RecomputeMethod {
   kBlock,    ///< Repeats the first n layers of each virtual stage; n = 0: all.
   kUniform,  ///< Repeats all layers, n at a time: of n layers only the first one's input is kept.
-  kEvery  ///< Repeats every n-th layer of each virtual stage: torchtitan's selective_ac_option "2".
+  /// Repeats every n-th layer of each virtual stage: torchtitan's selective_ac_option "2".
+  kEvery
 };
 inline constexpr std::array kRecomputeMethodNames = {
     NamedValue<RecomputeMethod>{RecomputeMethod::kBlock, "block"},

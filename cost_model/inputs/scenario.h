@@ -20,7 +20,7 @@ struct TrainingJob {
   friend bool operator==(const TrainingJob&, const TrainingJob&) = default;
 };
 
-/// Everything that a cost depends on beside the ParallelConfig.
+/// Everything that a cost depends on besides the ParallelConfig.
 struct Scenario {
   TrainingJob job;
   ClusterSpec cluster;

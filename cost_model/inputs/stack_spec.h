@@ -67,7 +67,7 @@ inline constexpr std::array kMemoryModelNames = {
 
 /// What a stack can run: constraints of the search.
 struct StackCapabilities {
-  std::vector<ScheduleKind> schedules;  ///< Empty: it has no pipeline parallelism.
+  std::vector<ScheduleKind> schedules;  ///< Pipeline schedules; empty: it has no pipeline.
   std::vector<Recompute> recompute;
   /// Modules that selective recomputation can repeat.
   RecomputeModules recompute_modules = kCoreAttentionAlone;
