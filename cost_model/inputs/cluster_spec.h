@@ -184,14 +184,17 @@ struct ClusterSpec {
   /// GPUs of one tray, in a rack that counts as a node: a job larger than the node takes whole
   /// trays (gpus_taken_per_node()). 0: jobs take any number of GPUs.
   int gpus_per_tray = 0;
-  LinkSpec nvlink;            ///< Link between the GPUs of a node.
-  LinkSpec nic;               ///< Each GPU's share of the node's network.
-  Seconds collective_launch;  ///< Fixed time that any collective costs.
+  LinkSpec nvlink;  ///< Link between the GPUs of a node.
+  LinkSpec nic;     ///< Each GPU's share of the node's network.
+  /// Fixed time of an all-to-all, and of any collective that neither a curve nor `nccl` gives.
+  Seconds collective_launch;
   /// Measured all-reduces, one curve per group shape; they are preferred to any model.
   std::vector<AllReduceCurve> all_reduce_curves;
-  /// Measured reduce-scatters, preferred to any model; without one, half an all-reduce's time.
+  /// Measured reduce-scatters, preferred to any model. A group without a curve takes half an
+  /// all-reduce's time, or what `nccl` gives.
   std::vector<AllReduceCurve> reduce_scatter_curves = {};
-  /// Measured all-gathers, preferred to any model; without one, half an all-reduce's time.
+  /// Measured all-gathers, preferred to any model. A group without a curve takes half an
+  /// all-reduce's time, or what `nccl` gives.
   std::vector<AllReduceCurve> all_gather_curves = {};
   /// Measured exchanges between pipeline neighbors on a node: a message of one size in each
   /// direction, everything included. Empty: messages follow from `nvlink` and the stack.

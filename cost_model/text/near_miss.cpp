@@ -20,8 +20,8 @@ char lower(char c) {
 }
 
 /// Returns the known names that are near to `found`, nearest first, at most three. A name is near
-/// if it begins with `found` (of three letters or more), or is at most max(1, n/3) edits away, with
-/// n the length of the longer name.
+/// if it begins with `found`, of three letters or more. It is also near if it is at most max(1,
+/// n/3) edits away, with n the length of the longer name.
 std::vector<std::string> near_names(std::string_view found, std::span<const std::string> known) {
   if (found.size() > kLongestName) {
     return {};
