@@ -1,3 +1,4 @@
+// Counts what the layers, the embedding and the logits of a microbatch take.
 #include "cost_model/stage/microbatch_costs.h"
 
 #include "cost_model/inputs/rank_grid.h"
@@ -12,16 +13,16 @@
 namespace ptdp {
 namespace {
 
-constexpr double kEmbeddingPasses =
-    8.0;  // over bsh elements: gather, positions, dropout, gradients
+// Passes over bsh elements: gather, positions, dropout and their gradients.
+constexpr double kEmbeddingPasses = 8.0;
 constexpr double kEmbeddingForward = 6.0 / kEmbeddingPasses;  // gather, positions, dropout
 constexpr double kFinalNormPasses = 7.0;
 constexpr double kFinalNormForward = 2.0 / kFinalNormPasses;
-constexpr double kLossForward = 38.0 / 52.0;  // of its traffic
+constexpr double kLossForward = 38.0 / 52.0;  // share of the loss traffic
 
-/// Adds modules that predict more tokens. Each has logits as the model's, an embedding of its
-/// tokens with its gradient, two norms, and a linear layer of what is joined, on the tokens of a
-/// rank.
+/// Adds the modules that predict more tokens to the logits of `costs`. Each module has logits like
+/// the model's, an embedding of its tokens with the gradient (`embedding`), and two norms. A linear
+/// layer on the tokens of a rank takes the joined states.
 void add_prediction_modules(const Scenario& scenario, const ParallelConfig& config,
                             Seconds embedding, MicrobatchCosts& costs) {
   const TransformerConfig& model = scenario.job.model;
@@ -37,7 +38,7 @@ void add_prediction_modules(const Scenario& scenario, const ParallelConfig& conf
       linear_time(tokens, h / config.tp, 2 * h, gpu, scenario.stack) * factors.matmul;
   const Bytes activations(element_bytes(scenario.stack.precision) * static_cast<double>(tokens) *
                           static_cast<double>(h) / (config.sequence_parallel ? config.tp : 1));
-  // Both inputs have norms; the module's own, before its logits, is counted with these.
+  // Both inputs have a norm. The module's own norm, before its logits, is part of `costs.logits`.
   const Seconds norms =
       memory_bound_time(2.0 * kFinalNormPasses * activations, gpu) * factors.memory_bound;
   const PassTime logits = costs.logits;
@@ -63,8 +64,8 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
   const Bytes activations(bytes * static_cast<double>(tokens) * model.hidden_size);
   const Bytes norms = config.sequence_parallel ? activations / config.tp : activations;
   const GroupPlacement group = place_group(RankGrid(config), Dimension::kTensor, cluster);
-  // With sequence parallelism, a reduce-scatter after the embedding and an all-gather before the
-  // logits; the reverse backward.
+  // With sequence parallelism there is a reduce-scatter after the embedding and an all-gather
+  // before the logits. The backward pass has the reverse of each.
   const bool is_split = config.sequence_parallel;
   const Seconds gather = is_split ? all_gather_time(activations, group, cluster) : Seconds(0.0);
   const Seconds exchange = is_split ? gather + reduce_scatter_time(activations, group, cluster)
@@ -89,7 +90,7 @@ MicrobatchCosts microbatch_costs(const Scenario& scenario, const ParallelConfig&
     costs.logits = {.matmul = matmul,
                     .memory_bound = elements,
                     .tensor_parallel = exchange + factors.skew * (matmul + elements)};
-    costs.embedding_accumulation = Seconds(0.0);  // their gradients' operations add
+    costs.embedding_accumulation = Seconds(0.0);  // the measured gradient operations add
     costs.embedding_forward = embedding.forward * factors.memory_bound + exchange - gather;
     costs.logits_forward = forward + gather + factors.skew * forward;
     costs.logits_weight_gradient = logits.weight_gradient * factors.matmul;

@@ -8,34 +8,43 @@
 
 namespace ptdp {
 
-/// Costs per microbatch of everything that does not depend on how layers are spread over stages:
-/// shared by all configurations of one (tp, cp, micro_batch_size, sequence_parallel) that all split
-/// backward passes or all do not, whose tensor-parallel, context-parallel and expert groups lie
-/// on nodes alike and that keep as many cores of a node busy.
+/// Costs per microbatch of everything that does not depend on how layers are spread over the
+/// pipeline. Configurations share them if they agree in tp, cp, micro_batch_size, sequence_parallel
+/// and in whether the schedule splits backward passes. They must also agree in how tensor-parallel,
+/// context-parallel and expert groups lie on nodes, and in how many cores of a node are busy.
 struct MicrobatchCosts {
-  std::array<LayerCosts, kLayerKinds.size()> layers;  ///< Of the kinds that the model has.
-  PassTime embedding;                                 ///< First stage, forward and backward.
-  PassTime logits;  ///< Last stage: final norm, logits and loss, forward and backward.
-  Seconds embedding_accumulation;  ///< Adding the embedding's gradient to earlier microbatches'.
+  /// Costs of one layer by kind, in the order of kLayerKinds; set for the kinds that the model has.
+  std::array<LayerCosts, kLayerKinds.size()> layers;
+  PassTime embedding;  ///< Embedding, forward and backward, on the first virtual stage.
+  /// Final norm, logits and loss, forward and backward, on the last virtual stage.
+  PassTime logits;
+  /// Time to add the embedding's gradient to earlier microbatches'.
+  Seconds embedding_accumulation;
   Seconds embedding_forward;       ///< The part of `embedding` in the forward pass.
-  Seconds logits_forward;          ///< The part of `logits` in the forward pass,
-  Seconds logits_weight_gradient;  ///< and in the weight gradient.
+  Seconds logits_forward;          ///< The part of `logits` in the forward pass.
+  Seconds logits_weight_gradient;  ///< The part of `logits` that forms weight gradients.
 };
 
-/// What so many layers of each kind cost together.
+/// Returns what `counts` layers of each kind cost together per microbatch.
 [[nodiscard]] LayerCosts sum_of(const MicrobatchCosts& costs, const LayerCounts& counts);
 
-/// Embedding: a gather of bsh elements, dropout and their gradients (8 passes over bsh elements), a
-/// dense gradient of the table that starts from zeros, and one all-reduce over tp. Logits: a linear
-/// layer to V/t features, the loss (the stack's loss_traffic per logit), the final norm (7 passes)
-/// and one all-reduce of its input gradient; with sequence parallelism an all-gather and a
-/// reduce-scatter in place of each. Neither is recomputed. The vocabulary is padded to a
-/// multiple of 128·t. Forward are 6 of the 8 passes of the embedding, 38 of the 52 bytes of the
-/// loss (mpu/cross_entropy.py leaves the softmax for the backward pass) and 2 of the 7 of the norm.
-/// Where the operations are measured one by one, they take the place of the passes
-/// (element_wise.h). Compute takes as many times as long as compute_factors() says. Modules that
-/// predict more tokens add logits, norms, an embedding's gather and a linear layer of 2h to h each;
-/// their layers count among those of the last stage.
+/// Computes the costs of a microbatch by the following count.
+///
+/// Embedding: 8 passes over bsh elements (a gather of bsh elements, dropout and their gradients),
+/// of which the forward pass has 6. A dense gradient of the table that starts from zeros, and one
+/// all-reduce over tp, come on top.
+///
+/// Logits: a linear layer to V/t features, the loss (the stack's loss_traffic per logit), the final
+/// norm (7 passes) and one all-reduce of its input gradient. The forward pass has 2 of the
+/// norm's 7 passes and 38 of the 52 bytes of the loss: mpu/cross_entropy.py leaves the softmax for
+/// the backward pass. The vocabulary is padded to a multiple of 128·t.
+///
+/// With sequence parallelism an all-gather and a reduce-scatter take the place of each all-reduce.
+/// Neither end is recomputed. Operations that are measured one by one take the place of the passes
+/// (element_wise.h). Compute times are multiplied by compute_factors(). Each module that predicts
+/// more tokens adds logits, norms, an embedding's gather and a linear layer of 2h to h. The layers
+/// of these modules count among those of the last virtual stage.
+///
 /// Source: Megatron-LM de7dc40f88, megatron/model/ language_model.py, gpt_model.py, mpu/layers.py.
 [[nodiscard]] MicrobatchCosts microbatch_costs(const Scenario& scenario,
                                                const ParallelConfig& config);

@@ -1,3 +1,4 @@
+// Places the groups of a configuration, and works out what a PlannedJob is asked for, once.
 #include "cost_model/stage/planned_job.h"
 
 #include <algorithm>

@@ -12,26 +12,29 @@
 
 namespace ptdp {
 
-/// Where the groups of a configuration lie.
+/// Placement on the cluster's nodes of each group of ranks that a configuration forms.
 struct Placements {
-  GroupPlacement tensor;
-  GroupPlacement pipeline;
-  /// GPUs that hold the same parameters: those that share sequences and the replicas, and where the
-  /// pipeline is bidirectional both of each one's copies, which lie a pipeline's distance apart.
+  GroupPlacement tensor;    ///< Tensor-parallel groups.
+  GroupPlacement pipeline;  ///< Pipeline-parallel groups.
+  /// GPUs that hold the same parameters, experts' apart: the context-parallel ranks of all
+  /// replicas. A bidirectional pipeline adds both copies of each, which lie a pipeline's distance
+  /// apart. With dp_replicate above 1, only the GPUs that share one replica of the shards.
   GroupPlacement data;
-  GroupPlacement expert_data;  ///< GPUs that hold the same parameters of experts.
-  /// GPUs that hold the same shards, where dp_replicate makes several of each; `data` and
-  /// `expert_data` are then those that share one replica.
-  GroupPlacement shard_replicas;
+  /// GPUs that hold the same parameters of experts. With dp_replicate above 1, only the GPUs that
+  /// share one replica of the shards.
+  GroupPlacement expert_data;
+  GroupPlacement shard_replicas;  ///< GPUs that hold the same shards: dp_replicate of them.
 };
+/// Computes where the groups of `config` lie on `cluster`.
 [[nodiscard]] Placements place_groups(const ParallelConfig& config, const ClusterSpec& cluster);
 
-/// What everything beyond a stage is worked out from: costs, schedules, memory, plans. What follows
-/// from the job is found when it is first asked for, once. Not for several threads at once.
+/// A scenario under one configuration, with its group placements and microbatch costs. Costs,
+/// schedules, memory and plans are all worked out from it. Each derived value is computed when it
+/// is first asked for, and kept. Not safe for concurrent use by several threads.
 class PlannedJob {
  public:
-  /// Keeps references to both; `known_costs` are microbatch_costs() of the two, if somebody has
-  /// them, and outlive it.
+  /// Keeps references to `scenario` and `config`, which must outlive the job. `known_costs`, unless
+  /// null, points to the microbatch_costs() of the two and must outlive the job as well.
   PlannedJob(const Scenario& scenario, const ParallelConfig& config,
              const MicrobatchCosts* known_costs = nullptr)
       : scenario_(scenario), config_(config), known_costs_(known_costs) {}
@@ -41,13 +44,13 @@ class PlannedJob {
   [[nodiscard]] const TransformerConfig& model() const { return scenario_.job.model; }
   [[nodiscard]] const ClusterSpec& cluster() const { return scenario_.cluster; }
   [[nodiscard]] const StackSpec& stack() const { return scenario_.stack; }
-  /// Microbatches per replica and iteration: num_microbatches().
+  /// Returns the microbatches per replica and iteration: num_microbatches().
   [[nodiscard]] std::int64_t microbatches() const {
     return num_microbatches(scenario_.job.global_batch_size, config_);
   }
-  /// Where the configuration's groups lie.
+  /// Returns where the configuration's groups lie, computed on the first call.
   [[nodiscard]] const Placements& groups() const;
-  /// Costs of a microbatch: microbatch_costs().
+  /// Returns the costs of a microbatch: the known ones, or microbatch_costs() on the first call.
   [[nodiscard]] const MicrobatchCosts& costs() const;
 
  private:

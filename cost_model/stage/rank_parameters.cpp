@@ -1,3 +1,4 @@
+// Counts the parameters of pipeline ranks, and the shards of them.
 #include "cost_model/stage/rank_parameters.h"
 
 #include "cost_model/inputs/rank_grid.h"
@@ -29,8 +30,8 @@ double end_parameters(const TransformerConfig& model, const ParallelConfig& conf
   if (is_last) {
     parameters += norm_parameters(model);
     if (model.mtp_num_layers > 0) {
-      // Besides their layers: what joins two states, and the embedding, where the model's is
-      // elsewhere.
+      // Besides its layers each module has a matrix that joins two states. The rank also needs the
+      // embedding where the model's is on another rank.
       parameters += model.mtp_num_layers * (2.0 * h * h / config.tp + 3.0 * norm_parameters(model));
       parameters += is_first || !model.untied_embeddings ? 0.0 : table;
     }

@@ -1,4 +1,4 @@
-// Parameters that one GPU of a stage holds, by the groups that share them.
+// Parameters that one GPU of a pipeline rank holds, by the groups that share them.
 #pragma once
 
 #include "cost_model/inputs/parallel_config.h"
@@ -7,31 +7,34 @@
 
 namespace ptdp {
 
-/// Parameters that a GPU of `stage` (0 … pp−1) holds beside layers: the padded embedding over t
-/// where the model begins and where it ends (learned positions where it begins; the final norm and
-/// the modules that predict more tokens where it ends, whose embedding and logits are those of the
-/// model).
+/// Returns the parameters that a GPU of pipeline rank `stage` (0 … pp−1) holds besides layers.
+/// Where the model begins these are the padded embedding over t and learned positions. Where it
+/// ends they are the padded output table over t, the final norm and the modules that predict more
+/// tokens. These modules share logits and embedding with the model; untied embeddings need a copy
+/// where the model's is on another rank. Tied tables on one rank count once.
 [[nodiscard]] double end_parameters(const TransformerConfig& model, const ParallelConfig& config,
                                     int stage);
 
-/// These and its layers'. A bidirectional schedule holds two stages' parameters.
+/// Returns the parameters that a GPU of pipeline rank `stage` (0 … pp−1) holds: its layers' and
+/// end_parameters(). In a bidirectional schedule these are the parameters of two virtual stages.
 [[nodiscard]] RankParameters stage_parameters(const TransformerConfig& model,
                                               const ParallelConfig& config, int stage);
 
-/// Of the stage that holds most.
+/// Returns the parameters of a GPU of the pipeline rank that holds most in total.
 [[nodiscard]] RankParameters most_parameters(const TransformerConfig& model,
                                              const ParallelConfig& config);
 
-/// Of `parameters` on each rank, or of what goes with them, a rank's part where ZeRO shards them
-/// over all that hold the same, or over those that share one of dp_replicate replicas.
+/// Returns how many of the `parameters` on each rank fall to one rank's shard under ZeRO. Shards
+/// are over all GPUs that hold the same parameters, or with dp_replicate above 1 over those that
+/// share one replica. Holds for gradients and optimizer states alike.
 [[nodiscard]] double shard_of(const RankParameters& parameters, const ParallelConfig& config);
 
-/// Of `parameters` on each rank, or of what goes with them, those that its optimizer updates: a
-/// shard from ZeRO-1 on, else all.
+/// Returns how many of the `parameters` on each rank its optimizer updates: shard_of() from ZeRO-1
+/// on, else all.
 [[nodiscard]] double updated_by_rank(const RankParameters& parameters,
                                      const ParallelConfig& config);
 
-/// Whether other ranks hold the same parameters as one: of all, or of experts alone.
+/// Whether any two ranks hold the same parameters: all of them, or those of experts alone.
 [[nodiscard]] bool has_replicas(const TransformerConfig& model, const ParallelConfig& config);
 
 }  // namespace ptdp

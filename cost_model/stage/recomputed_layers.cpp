@@ -1,3 +1,4 @@
+// Counts recomputed layers by the config's method.
 #include "cost_model/stage/recomputed_layers.h"
 
 #include <algorithm>

@@ -1,23 +1,27 @@
-// Which layers of a stage recomputation is of.
+// Which layers of a pipeline rank are recomputed, and what recomputing them takes.
 #pragma once
 
 #include "cost_model/stage/stage.h"
 
 namespace ptdp {
 
-/// Layers of a virtual stage that the config's recomputation is of: the first so many, or every so
-/// many-th, where recomputes_by_layers() and the method is not uniform; else all.
+/// Counts the layers of a virtual stage (0 … pp·vpp−1) that the config's recomputation covers, by
+/// kind. Where recomputes_some() holds these are the first recompute_num_layers of them, or every
+/// recompute_num_layers-th, by the method. Else they are all.
 [[nodiscard]] LayerCounts recomputed_of_virtual_stage(const TransformerConfig& model,
                                                       const ParallelConfig& config,
                                                       int virtual_stage);
-/// The same of all chunks and copies of the GPUs of `stage`.
+/// Counts the layers of pipeline rank `stage` (0 … pp−1) that the config's recomputation covers, in
+/// all its chunks and copies.
 [[nodiscard]] LayerCounts recomputed_of_stage(const TransformerConfig& model,
                                               const ParallelConfig& config, int stage);
-/// The same of the whole model, once.
+/// Counts the layers of the whole model that the config's recomputation covers, each once even
+/// where a bidirectional schedule holds it twice.
 [[nodiscard]] LayerCounts recomputed_of_model(const TransformerConfig& model,
                                               const ParallelConfig& config);
 
-/// What so many layers do again for a microbatch, as the config's recomputation has it.
+/// Returns the time that the layers in `recomputed` take to run again per microbatch, under the
+/// config's kind of recomputation.
 [[nodiscard]] PassTime recomputation(const MicrobatchCosts& costs, const ParallelConfig& config,
                                      const LayerCounts& recomputed);
 
@@ -25,7 +29,8 @@ namespace ptdp {
 [[nodiscard]] constexpr bool recomputes_some(const ParallelConfig& config) {
   return config.recomputes_by_layers() && config.recompute_method != RecomputeMethod::kUniform;
 }
-/// Layers that are recomputed in one go, from the input of the first: 1 unless uniform.
+/// Returns how many layers are recomputed in one go, from the input of the first: 1 unless the
+/// method is uniform.
 [[nodiscard]] constexpr int layers_at_once(const ParallelConfig& config) {
   return config.recomputes_by_layers() && config.recompute_method == RecomputeMethod::kUniform
              ? config.recompute_num_layers

@@ -1,3 +1,4 @@
+// Sums layers and ends of the model into the costs of pipeline ranks.
 #include "cost_model/stage/stage.h"
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 namespace ptdp {
 namespace {
 
-/// Of a layer, with what it recomputes.
+/// Returns the time of a layer's passes and of its recomputation. Where only some layers are
+/// recomputed, recomputation is left out: the caller counts it.
 Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
   return layer.forward.total() + layer.backward.total() +
          (recomputes_some(config) ? Seconds(0.0) : layer.recompute(config.recompute).total());
@@ -18,7 +20,7 @@ Seconds layer_time(const LayerCosts& layer, const ParallelConfig& config) {
 }  // namespace
 
 StageCosts stage_costs(const PlannedJob& job, int stage) {
-  const double share = 1.0 / num_copies(job.config());  // of the microbatches that meet a copy
+  const double share = 1.0 / num_copies(job.config());  // of microbatches that one copy serves
   const LayerCosts layers =
       sum_of(job.costs(), layers_of_stage(job.model(), job.config(), stage) * share);
   StageCosts result{

@@ -1,36 +1,44 @@
-// What the GPUs at each place of a pipeline cost per microbatch.
+// What each pipeline rank costs per microbatch.
 #pragma once
 
 #include "cost_model/stage/planned_job.h"
 
 namespace ptdp {
 
-/// Per-microbatch time of one stage of a pipeline, on average where microbatches go both ways.
+/// Time that one pipeline rank takes per microbatch. In a bidirectional schedule it is the mean
+/// over the microbatches of both directions.
 struct StageCosts {
-  PassTime forward;  ///< The stage's layers.
-  PassTime backward;
-  PassTime recompute;             ///< Their recomputation.
-  PassTime ends;                  ///< Embedding where the model begins, logits where it ends.
-  Seconds gradient_accumulation;  ///< Per microbatch after the first.
-  Seconds hidden_dispatch;        ///< Of its layers' experts; it is in none of the passes.
-  Seconds overhead;               ///< The stack's: once for each chunk.
+  PassTime forward;    ///< Forward passes of the pipeline rank's layers.
+  PassTime backward;   ///< Backward passes of the pipeline rank's layers, without recomputation.
+  PassTime recompute;  ///< Recomputation of the pipeline rank's layers.
+  PassTime ends;       ///< Embedding where the model begins, logits and loss where it ends.
+  /// Time to add gradients to earlier microbatches', for each microbatch after the first. Not part
+  /// of total().
+  Seconds gradient_accumulation;
+  /// Expert communication that runs behind another microbatch's compute. Part of no pass and not of
+  /// total().
+  Seconds hidden_dispatch;
+  Seconds overhead;  ///< The stack's microbatch_overhead, once for each chunk.
 
   [[nodiscard]] Seconds total() const {
     return forward.total() + backward.total() + recompute.total() + ends.total() + overhead;
   }
 };
 
-/// Costs of `stage`. The tied embedding's gradient comes from both of its uses, which a single
-/// stage accumulates twice.
+/// Returns the costs of pipeline rank `stage` (0 … pp−1). The tied embedding's gradient comes from
+/// both of its uses, so a rank with both ends accumulates it twice.
 [[nodiscard]] StageCosts stage_costs(const PlannedJob& job, int stage);
 
-/// The stage that paces the pipeline, and the mean time of all.
+/// Costs of the slowest pipeline rank, and the mean time of all.
 struct PipelineCosts {
-  StageCosts slowest;
-  Seconds mean;
+  StageCosts slowest;  ///< Costs of the pipeline rank that paces the pipeline.
+  Seconds mean;        ///< Mean time per microbatch over all pipeline ranks: mean_stage_time().
 };
-/// The mean time of the stages does not depend on how layers are split. The slowest takes no less.
+/// Returns the mean time per microbatch over all pipeline ranks, a lower bound of the slowest. It
+/// does not depend on how layers are split, unless only some layers of each virtual stage are
+/// recomputed.
 [[nodiscard]] Seconds mean_stage_time(const PlannedJob& job);
+/// Finds the slowest pipeline rank of `job`, and the mean time of all.
 [[nodiscard]] PipelineCosts pipeline_costs(const PlannedJob& job);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Counts the layers of virtual stages and of pipeline ranks by kind.
 #include "cost_model/stage/stage_layers.h"
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// Layers of a virtual stage that holds those of a range, but where all have equally many, which
-/// need not be whole.
+/// Counts the layers of a virtual stage that holds the layers of `range`. Where all virtual stages
+/// have equally many layers of one kind, `range` is not used and the count may be a fraction.
 LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig& config,
                             int virtual_stage, std::pair<int, int> range) {
   const auto [begin, end] = range;
@@ -21,7 +22,8 @@ LayerCounts layers_in_range(const TransformerConfig& model, const ParallelConfig
   return counts;
 }
 
-/// Layers of a stage out of those of its virtual stages.
+/// Sums the layers of pipeline rank `stage` over its virtual stages, whose layers `layers_of`
+/// returns.
 template <class LayersOf>
 LayerCounts sum_of_chunks(const TransformerConfig& model, const ParallelConfig& config, int stage,
                           const LayersOf& layers_of) {

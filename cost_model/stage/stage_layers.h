@@ -1,7 +1,7 @@
-// Which layers, and which ends of the model, each place of a pipeline holds.
+// Which layers, and which ends of the model, each pipeline rank holds.
 //
-// `stage` counts those places, 0 … p−1: with more chunks than one, GPUs hold several virtual stages
-// of the model, and which ones depends on the schedule's placement.
+// `stage` counts pipeline ranks, 0 … p−1. With more than one chunk a pipeline rank holds several
+// virtual stages; which ones depends on the schedule's placement.
 #pragma once
 
 #include <utility>
@@ -13,22 +13,24 @@
 
 namespace ptdp {
 
-/// How often the model's end uses a table of the vocabulary: for the logits, and modules that
-/// predict more tokens for theirs and for their embedding.
+/// Returns how often the end of the model uses a vocabulary table per microbatch: once for the
+/// logits, and twice for each module that predicts more tokens (its logits and its embedding).
 [[nodiscard]] constexpr double uses_at_the_end(const TransformerConfig& model) {
   return 1.0 + 2.0 * model.mtp_num_layers;
 }
 
-/// How often the pipeline holds every layer: twice where it is bidirectional, each copy for one
-/// half of the microbatches.
+/// Returns how often the pipeline holds every layer: 2 in a bidirectional schedule, else 1. Each of
+/// two copies serves one half of the microbatches.
 [[nodiscard]] constexpr int num_copies(const ParallelConfig& config) {
   return traits_of(config.schedule).placement == StagePlacement::kBidirectional ? 2 : 1;
 }
-/// Whether `stage` begins the model, with the embedding, or ends it, with the logits.
+/// Whether pipeline rank `stage` holds the beginning of the model, with the embedding.
 [[nodiscard]] bool holds_embedding(const ParallelConfig& config, int stage);
+/// Whether pipeline rank `stage` holds the end of the model, with the logits.
 [[nodiscard]] bool holds_logits(const ParallelConfig& config, int stage);
 
-/// Calls `visit` for each virtual stage of the model that the GPUs of `stage` (0 … pp−1) hold.
+/// Calls `visit` with each virtual stage (0 … pp·vpp−1) that pipeline rank `stage` (0 … pp−1)
+/// holds.
 template <class Visit>
 void for_each_virtual_stage(StagePlacement placement, int pp, int vpp, int stage,
                             const Visit& visit) {
@@ -48,31 +50,37 @@ void for_each_virtual_stage(StagePlacement placement, int pp, int vpp, int stage
       break;
   }
 }
+/// Calls `visit` with each virtual stage that pipeline rank `stage` (0 … pp−1) of `config` holds.
 template <class Visit>
 void for_each_virtual_stage(const ParallelConfig& config, int stage, const Visit& visit) {
   for_each_virtual_stage(traits_of(config.schedule).placement, config.pp, config.vpp, stage, visit);
 }
 
-/// The first layer of a virtual stage of the model (0 … pv−1) and the one behind its last.
+/// Returns the first layer of virtual stage `virtual_stage` (0 … pp·vpp−1) and the one behind its
+/// last.
 [[nodiscard]] std::pair<int, int> layer_range(const TransformerConfig& model,
                                               const ParallelConfig& config, int virtual_stage);
-/// Layers of the longest virtual stage of the model.
+/// Returns the number of layers of the longest virtual stage.
 [[nodiscard]] int longest_layer_range(const TransformerConfig& model, const ParallelConfig& config);
-/// Layers of a virtual stage of the model (0 … pv−1) by kind; where the model ends those of modules
-/// that predict more tokens, too, which are as its last layer.
+/// Counts the layers of virtual stage `virtual_stage` (0 … pp·vpp−1) by kind. The last one includes
+/// the layers of modules that predict more tokens, which are of the kind of the model's last layer.
 [[nodiscard]] LayerCounts layers_of_virtual_stage(const TransformerConfig& model,
                                                   const ParallelConfig& config, int virtual_stage);
-/// Layers that the GPUs of `stage` (0 … pp−1) hold, in all their chunks and copies.
+/// Counts the layers that pipeline rank `stage` (0 … pp−1) holds by kind, in all its chunks and
+/// copies.
 [[nodiscard]] LayerCounts layers_of_stage(const TransformerConfig& model,
                                           const ParallelConfig& config, int stage);
-/// Counts the layers of all virtual stages and of all stages at once.
+/// The layers of all virtual stages and of all pipeline ranks by kind, counted once.
 class LayersOfStages {
  public:
   LayersOfStages(const TransformerConfig& model, const ParallelConfig& config);
 
+  /// Returns the layers of a virtual stage (0 … pp·vpp−1), as layers_of_virtual_stage() counts
+  /// them.
   [[nodiscard]] const LayerCounts& of_virtual_stage(int virtual_stage) const {
     return of_virtual_stages_[static_cast<std::size_t>(virtual_stage)];
   }
+  /// Returns the layers of a pipeline rank (0 … pp−1), as layers_of_stage() counts them.
   [[nodiscard]] const LayerCounts& of_stage(int stage) const {
     return of_stages_[static_cast<std::size_t>(stage)];
   }
@@ -81,11 +89,12 @@ class LayersOfStages {
   std::vector<LayerCounts> of_virtual_stages_;
   std::vector<LayerCounts> of_stages_;
 };
-/// All layers of the model and of its modules.
+/// Counts the layers of the model by kind, with those of the modules that predict more tokens.
 [[nodiscard]] LayerCounts layers_of_model(const TransformerConfig& model);
 
-/// Distance between the stages to look at when the heaviest is sought: where all have equal layers
-/// it is the first or the last, else it may be any.
+/// Returns the distance between the pipeline ranks to look at when the heaviest is sought. Where
+/// all have equal layers it is pp − 1, since the heaviest is the first or the last; else it is 1.
+/// At least 1.
 [[nodiscard]] int stage_step(const TransformerConfig& model, const ParallelConfig& config);
 
 }  // namespace ptdp
