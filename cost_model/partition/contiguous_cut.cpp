@@ -13,7 +13,7 @@ __extension__ using Wide = __int128;  // the square of a sum of ticks has up to 
 
 constexpr std::int64_t kLargestWindowTable = std::int64_t{1} << 25;
 
-/// Positions that a cut may have, both inclusive.
+/// Range of positions that a cut may have, both ends inclusive.
 struct Window {
   int first = 0;
   int last = 0;
@@ -21,6 +21,7 @@ struct Window {
   [[nodiscard]] int size() const { return last - first + 1; }
 };
 
+/// The search for the contiguous cut that partition_layers() describes for vpp = 1.
 class ContiguousCut {
  public:
   ContiguousCut(const LayerTicks& ticks, int parts) : ticks_(ticks), parts_(parts) {}
@@ -34,7 +35,7 @@ class ContiguousCut {
     minimize(cap_, std::max(ticks_.longest(), divided_up(ticks_.total(), parts_)));
     find_windows();
     if (table_size() > kLargestWindowTable) {
-      // A layer that outweighs whole parts leaves all others free; those are evened out apart.
+      // A layer that outweighs whole parts leaves all others free; these are evened out apart.
       of_several_ = cap_;
       minimize(of_several_, 0);
       find_windows();
@@ -45,7 +46,7 @@ class ContiguousCut {
  private:
   [[nodiscard]] int num_layers() const { return ticks_.num_layers(); }
 
-  /// Lowers a cap to the least value, `low` or more, that is feasible.
+  /// Lowers `cap`, one of this object's caps, to the least feasible value from `low` on.
   void minimize(std::int64_t& cap, std::int64_t low) {
     std::int64_t high = cap;
     while (low < high) {
@@ -67,7 +68,7 @@ class ContiguousCut {
     return size;
   }
 
-  /// The furthest end of a part that starts before layer `start`.
+  /// Returns the furthest end of a part that starts before layer `start`.
   [[nodiscard]] int furthest_end(int start) const {
     const auto within = [start](const std::vector<std::int64_t>& sums, std::int64_t most) {
       const std::int64_t bound =
@@ -81,7 +82,7 @@ class ContiguousCut {
     return std::min(std::max(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
   }
 
-  /// The earliest start of a part that ends before layer `end`.
+  /// Returns the earliest start of a part that ends before layer `end`.
   [[nodiscard]] int earliest_start(int end) const {
     const auto within = [end](const std::vector<std::int64_t>& sums, std::int64_t most) {
       return static_cast<int>(std::lower_bound(sums.begin(), sums.begin() + end, sums[end] - most) -
@@ -92,7 +93,7 @@ class ContiguousCut {
     return std::max(std::min(of_several, of_one), within(ticks_.memory, ticks_.memory_limit));
   }
 
-  /// Whether parts within the cap, each as long as it may be, reach the end.
+  /// Whether parts within the caps, each as long as it may be, reach the last layer.
   [[nodiscard]] bool is_feasible() const {
     int end = 0;
     for (int part = 0; part < parts_; ++part) {
@@ -105,8 +106,9 @@ class ContiguousCut {
     return end == num_layers();
   }
 
-  /// Where each cut can be: from both sides the parts as long as they may be. All positions between
-  /// are possible too, since a part may always be shorter.
+  /// Finds where each cut can be: its bounds are those of parts as long as they may be, from the
+  /// front and from the back. All positions between are possible too, since a part may always be
+  /// shorter.
   void find_windows() {
     windows_.assign(static_cast<std::size_t>(parts_) + 1, {});
     for (int cut = 1; cut <= parts_; ++cut) {
@@ -124,8 +126,9 @@ class ContiguousCut {
     return time * time;
   }
 
-  /// The cuts with the least sum of squares; of equal ones the earliest, which exist for all cuts
-  /// at once since the squares of sums satisfy the quadrangle inequality.
+  /// Returns the cuts with the least sum of squares of the parts' times, and of equal ones the
+  /// earliest. Earliest for all cuts at once exists, since squares of sums satisfy the quadrangle
+  /// inequality.
   std::vector<int> least_squares() {
     before_.assign(1, 0);
     std::vector<std::vector<int>> chosen(static_cast<std::size_t>(parts_) + 1);
@@ -144,8 +147,8 @@ class ContiguousCut {
     return cuts;
   }
 
-  /// Finds the best position of the cut before for each position of `cut` in `ends`, all of which
-  /// lie in `starts`: divide and conquer, for later ends have later starts.
+  /// Finds the best position of cut `cut` − 1 for each position of `cut` in `ends`. All best
+  /// positions lie in `starts`. Divide and conquer, since later ends have later starts.
   // NOLINTNEXTLINE(misc-no-recursion): as deep as the logarithm of the number of layers
   void choose(int cut, Window ends, Window starts) {
     if (ends.first > ends.last) {
@@ -170,7 +173,8 @@ class ContiguousCut {
     choose(cut, {end + 1, ends.last}, {best, starts.last});
   }
 
-  /// Each cut in turn as close to an equal share of what is left as the windows allow.
+  /// Returns cuts of which each in turn is as close to an equal share of what is left as the
+  /// windows allow.
   [[nodiscard]] std::vector<int> nearest_to_equal() const {
     std::vector<int> cuts = {0};
     for (int cut = 1; cut < parts_; ++cut) {
@@ -199,12 +203,12 @@ class ContiguousCut {
 
   const LayerTicks& ticks_;
   int parts_;
-  std::int64_t cap_ = 0;         // of a part
-  std::int64_t of_several_ = 0;  // and of one with two layers or more
-  std::vector<Window> windows_;  // of cut 0, which is 0, to cut parts_, the end
-  std::vector<Wide> before_;     // least sum of squares up to each position of the cut before
-  std::vector<Wide> after_;      // and up to this one's
-  std::vector<int> chosen_;      // the position of the cut before that it comes from
+  std::int64_t cap_ = 0;         // most time of a part
+  std::int64_t of_several_ = 0;  // most time of a part with two layers or more
+  std::vector<Window> windows_;  // by cut: 0 is the start, parts_ the end
+  std::vector<Wide> before_;     // least sum of squares up to each position of cut − 1
+  std::vector<Wide> after_;      // least sum of squares up to each position of the cut
+  std::vector<int> chosen_;      // best position of cut − 1 for each position of the cut
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the two ways of cutting a list of layers share: costs as integers.
+// What the ways of cutting a list of layers share: costs as integers.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +9,37 @@
 
 namespace ptdp {
 
-/// Sums of the costs before each layer, so that layers i … j−1 take time[j] − time[i]; the total is
-/// at most 2^62.
+/// Prefix sums of layer costs as integers: layers i … j−1 take time[j] − time[i].
 struct LayerTicks {
+  /// Time before each layer, and in total (at most 2^62), in ticks (a power of two of seconds).
   std::vector<std::int64_t> time;
-  std::vector<std::int64_t> memory;
-  std::int64_t memory_limit = 0;
+  std::vector<std::int64_t> memory;  ///< Memory before each layer, and in total [B].
+  std::int64_t memory_limit = 0;     ///< Most memory of a rank [B].
 
   [[nodiscard]] int num_layers() const { return static_cast<int>(time.size()) - 1; }
   [[nodiscard]] std::int64_t total() const { return time.back(); }
-  /// The most that a layer takes.
+  /// Returns the longest time of a single layer, in ticks.
   [[nodiscard]] std::int64_t longest() const;
 };
 
-/// Numerator over a positive denominator, rounded up; neither is negative.
+/// Returns numerator / denominator rounded up. The numerator must not be negative; the denominator
+/// must be positive.
 [[nodiscard]] constexpr std::int64_t divided_up(std::int64_t numerator, std::int64_t denominator) {
   return numerator / denominator + (numerator % denominator != 0 ? 1 : 0);
 }
 
-/// partition_layers with vpp = 1; `parts` is at most the number of layers.
+/// Cuts into `parts` contiguous parts as partition_layers() does with vpp = 1. `parts` is at most
+/// the number of layers.
 [[nodiscard]] std::optional<std::vector<int>> cut_contiguously(const LayerTicks& ticks, int parts);
 
-/// A lower bound of the slowest rank's time, from `low` to `high`, which some partition reaches:
-/// the least sum of layers that, as a limit, lets so many ranks hold all layers in any order; `low`
-/// where layers are of too many kinds to tell.
+/// Returns a lower bound of the slowest rank's time, between `low` and `high`. Some partition must
+/// reach `high`. The bound is the least sum of layers that, as a limit, lets `ranks` ranks hold all
+/// layers in any order. Returns `low` when layers are of too many kinds to tell.
 [[nodiscard]] std::int64_t rank_time_bound(const LayerTicks& ticks, int ranks, std::int64_t low,
                                            std::int64_t high);
 
-/// partition_layers with vpp > 1, whatever the layers.
+/// Cuts as partition_layers() does with vpp > 1, by exhaustive search, whatever the layers. Throws
+/// Error for more than 2048 layers or when it takes more than request.most_steps.
 [[nodiscard]] std::optional<std::vector<int>> cut_by_search(const LayerTicks& ticks,
                                                             const PartitionRequest& request);
 

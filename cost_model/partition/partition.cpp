@@ -1,3 +1,4 @@
+// Turns layer costs into integers and chooses the way of cutting them.
 #include "cost_model/partition/partition.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 constexpr int kTickBits = 62;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// The power of two that takes the sum of all times just below 2^62.
+/// Returns the exponent of the power of two that takes the sum of all times just below 2^62.
 int tick_exponent(std::span<const LayerCost> layers) {
   double total = 0.0;
   for (const LayerCost& layer : layers) {
@@ -63,7 +64,7 @@ bool is_even_inside(const LayerTicks& ticks) {
   return ticks.num_layers() >= 3;
 }
 
-/// Equal layers between two ends, which balanced_layers counts apart.
+/// Cuts a list of equal layers between two ends by balanced_layers(), which counts the ends apart.
 std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
                                            const PartitionRequest& request) {
   const int last = ticks.num_layers() - 1;
@@ -74,7 +75,7 @@ std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
                          .layer = as_time(1),
                          .embedding = as_time(0),
                          .logits = as_time(last)};
-  if (times.layer == Seconds(0.0)) {  // where the ends alone take time, any spread is as fast
+  if (times.layer == Seconds(0.0)) {  // with times at the ends alone, any spread is as fast
     times.layer = Seconds(1.0);
     times.embedding = times.logits = Seconds(0.0);
   }
@@ -100,7 +101,8 @@ std::optional<std::vector<int>> cut_evenly(const LayerTicks& ticks,
   return result;
 }
 
-/// A single rank holds everything; its chunks are cut as if they were ranks.
+/// Cuts the chunks of a single rank, which holds everything, as if they were ranks. Returns nullopt
+/// when memory is short.
 std::optional<std::vector<int>> cut_single_rank(LayerTicks ticks, int vpp) {
   if (ticks.memory.back() > ticks.memory_limit) {
     return std::nullopt;

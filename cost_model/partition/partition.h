@@ -1,4 +1,4 @@
-// Layers per stage of a pipeline out of what each layer costs: the exact minimax partition.
+// Layers per virtual stage of a pipeline out of what each layer costs: the exact minimax partition.
 #pragma once
 
 #include <optional>
@@ -10,69 +10,79 @@
 
 namespace ptdp {
 
-/// One layer of a model, or what stands at an end of it (embedding; logits and loss).
+/// Cost of one layer of a model, or of what stands at an end of it (embedding; logits and loss).
 struct LayerCost {
-  Seconds time;  ///< Of one microbatch, forward and backward; not negative.
-  Bytes memory;  ///< Of the GPU that holds it; not negative, counted in whole bytes.
+  Seconds time;  ///< Forward and backward time of one microbatch; not negative.
+  Bytes memory;  ///< Memory on the GPU that holds the layer; not negative, counted in whole bytes.
 
   friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };
 
-/// Into what a list of layers is cut.
+/// What a list of layers is cut into, and within which limits.
 struct PartitionRequest {
-  int pp = 1;                                          ///< Ranks.
-  int vpp = 1;                                         ///< Virtual stages per rank; 2 in a V.
-  StagePlacement placement = StagePlacement::kLooped;  ///< Or kV.
-  std::optional<Bytes> memory = std::nullopt;          ///< Of a rank; nothing: no limit.
-  /// Steps that a search for vpp > 1 may take: some seconds.
+  int pp = 1;   ///< Pipeline ranks.
+  int vpp = 1;  ///< Virtual stages per pipeline rank; 2 in a V.
+  /// How virtual stages lie on ranks: kLooped or kV.
+  StagePlacement placement = StagePlacement::kLooped;
+  /// Most memory that a rank may hold; nullopt: no limit.
+  std::optional<Bytes> memory = std::nullopt;
+  /// Most steps that a search for vpp > 1 may take; the default is some seconds of them.
   std::int64_t most_steps = 100'000'000;
 };
 
-/// The rank that holds a virtual stage.
+/// Returns the pipeline rank that holds virtual stage `stage` (0 … pp·vpp−1).
 [[nodiscard]] int rank_of_stage(const PartitionRequest& request, int stage);
 
-/// Cuts the layers, in model order, into pp·vpp virtual stages of one or more layers each, such
-/// that the slowest rank (the sum of its virtual stages) is as fast as possible, and no rank holds
-/// more memory than allowed. The result is the number of layers of each virtual stage; nothing
-/// where there is no such partition.
+/// Cuts the layers, in model order, into pp·vpp virtual stages of one or more layers each. The
+/// slowest rank (the sum of its virtual stages) is as fast as possible, and no rank holds more
+/// memory than allowed. Returns the number of layers of each virtual stage, or nullopt when there
+/// is no such partition.
 ///
-/// Why the sum: 1F1B and interleaved 1F1B take m·slowest rank + what does not depend on the
-/// partition, p − 1 times the mean rank over v. Chunks of unequal length on equally loaded ranks
-/// cost interleaved 1F1B up to 1 % where they differ by ±10 %, up to 8 % at ±30 % (p = 2 … 8,
-/// m = 16p, simulated), which is why chunks come second.
+/// The sum counts because 1F1B and interleaved 1F1B take m times the slowest rank, plus p − 1 times
+/// the mean rank over v. The second term does not depend on the partition. Chunks come second
+/// because their lengths matter little on equally loaded ranks. Lengths that differ by ±10 % cost
+/// interleaved 1F1B up to 1 %, those that differ by ±30 % up to 8 % (p = 2 … 8, m = 16p,
+/// simulated).
 ///
-/// Among the optima, for vpp = 1: the one with the least sum of squares of the ranks' times, and
-/// among these the one whose stages all end earliest, for in 1F1B the first stages hold most
-/// microbatches. Where the cuts together may have more than 2^25 positions, which takes long lists
-/// with layers that outweigh whole stages, the slowest stage of two or more layers is made as fast
-/// as possible before that; and where even that leaves as many, each cut is put as close to an
-/// equal share of what is left as the windows allow. For vpp > 1, where all layers but the first
-/// and last are equal: the same of ranks, then of the chunks of a rank. Else one whose longest
-/// virtual stage is as short as could be found.
+/// For vpp = 1 the choice among the optima is the least sum of squares of the ranks' times. Among
+/// equal sums it is the partition whose stages all end earliest, since in 1F1B the first stages
+/// hold most microbatches. This needs a table of all positions that the cuts may have. Long lists
+/// with layers that outweigh whole stages may have more than 2^25 positions. For these the slowest
+/// stage of two or more layers is made as fast as possible first. If as many positions are left,
+/// each cut is put as close to an equal share of what is left as the windows of the cuts allow.
 ///
-/// Exact: times are integers, in the power of two of seconds that keeps their sum below 2^62, so
-/// that a layer is at most 2^-63 of the sum off, and equal layers tie. For vpp = 1 by bisection
-/// over the integers, each probe a greedy walk of O(pp·log n) steps (Pinar & Aykanat, J. Parallel
-/// Distrib. Comput. 64, 2004), and a dynamic program over the windows of the cuts. For vpp > 1 the
-/// layers that are equal but for the ends are spread as spread_layers does; any other list is
-/// searched exhaustively, each state of the ranks met once: 128 layers on 16 ranks with vpp = 2
-/// take 40 ms, 48 on 4 with vpp = 4 half a second. Throws Error where it takes more than
-/// most_steps, or there are more than 2048 unlike layers, rather than answering with something
-/// else.
+/// For vpp > 1, with all layers but the first and the last equal, the choice is the least sum of
+/// squares of the ranks' times, and then of the chunks of each rank. With other layers it is a
+/// partition whose longest virtual stage is as short as could be found.
+///
+/// The result is exact: times are integers, in the power of two of seconds that keeps their sum
+/// below 2^62. A layer is thus at most 2^-63 of the sum off, and equal layers tie.
+///
+/// The method for vpp = 1 is bisection over the integers, each probe a greedy walk of O(pp·log n)
+/// steps (Pinar & Aykanat, J. Parallel Distrib. Comput. 64, 2004). A dynamic program over the
+/// windows of the cuts chooses among the optima.
+///
+/// For vpp > 1, layers that are equal but for the ends are spread as spread_layers() does. Any
+/// other list is searched exhaustively, each state of the ranks met once. 128 layers on 16 ranks
+/// with vpp = 2 take 40 ms, and 48 on 4 with vpp = 4 half a second. Throws Error when the search
+/// takes more than most_steps or has more than 2048 layers, rather than return something else.
 [[nodiscard]] std::optional<std::vector<int>> partition_layers(std::span<const LayerCost> layers,
                                                                const PartitionRequest& request);
 
-/// Memory of the fullest rank in the partition that needs least, pp·vpp layers or more given: what
-/// has to be allowed for there to be any. The request's limit is not looked at.
+/// Returns the memory of the fullest rank in the partition that needs least: the smallest limit
+/// under which there is a partition. Needs pp·vpp layers or more. Ignores the request's own limit.
+/// Throws Error as partition_layers() does.
 [[nodiscard]] Bytes least_memory(std::span<const LayerCost> layers,
                                  const PartitionRequest& request);
 
-/// What each rank of a partition takes and holds.
+/// Returns the time and memory of each pipeline rank, summed over its virtual stages.
+/// `layers_per_stage` has one number per virtual stage.
 [[nodiscard]] std::vector<LayerCost> loads_of_ranks(std::span<const LayerCost> layers,
                                                     const PartitionRequest& request,
                                                     std::span<const int> layers_per_stage);
 
-/// n layers over so many stages by number alone, the first n mod stages one more.
+/// Splits num_layers layers over num_stages stages by number alone. The first num_layers mod
+/// num_stages get one more.
 [[nodiscard]] std::vector<int> even_split(int num_layers, int num_stages);
 
 }  // namespace ptdp

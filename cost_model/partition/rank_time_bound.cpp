@@ -1,5 +1,5 @@
-// How fast the slowest rank can be at best, were the layers in any order: what the search for a
-// partition need not look below.
+// A lower bound of the slowest rank's time: how fast it could be with the layers in any order. The
+// search for a partition need not look below it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostSums = 20'000;
 constexpr std::size_t kMostKinds = 5;  // two kinds of layers or three, and the ends
 constexpr std::size_t kMostLoads = 20'000;
-constexpr std::size_t kMostPairs = 1'000'000;  // of a load and what a rank takes off it
+constexpr std::size_t kMostPairs = 1'000'000;  // pairs of a load and what a rank takes off it
 
 /// Layers that take equally long, and how many there are.
 struct StageKind {
@@ -34,7 +34,8 @@ std::vector<StageKind> kinds_of(const LayerTicks& ticks) {
   return kinds;
 }
 
-/// What sums of layers there are from `low` to `high`, ascending; nothing where there are too many.
+/// Returns the sums that layers can have from `low` to `high`, ascending; empty when there are too
+/// many.
 std::vector<std::int64_t> sums_between(const std::vector<StageKind>& kinds, std::int64_t low,
                                        std::int64_t high) {
   std::set<std::int64_t> sums = {0};
@@ -51,8 +52,8 @@ std::vector<std::int64_t> sums_between(const std::vector<StageKind>& kinds, std:
   return {sums.lower_bound(low), sums.end()};
 }
 
-/// Packs layers of few kinds into ranks, in any order. A load is a number of each kind, counted
-/// through in mixed radix.
+/// Packs layers of few kinds into ranks, in any order. A load is a count of layers of each kind,
+/// numbered in mixed radix.
 class Packing {
  public:
   explicit Packing(std::vector<StageKind> kinds) : kinds_(std::move(kinds)) {
@@ -64,10 +65,11 @@ class Packing {
       }
     }
   }
+  /// Whether the loads are few enough to tabulate; if not, ranks_needed() must not be called.
   [[nodiscard]] bool has_few_loads() const { return num_loads_ <= kMostLoads; }
 
-  /// Ranks that it takes to hold all layers, none more than `most`, which a layer alone never is;
-  /// 0 where that takes too long to tell.
+  /// Returns how many ranks it takes to hold all layers with no rank above `most`. `most` must be
+  /// at least the longest layer. Returns 0 when that takes too long to tell.
   [[nodiscard]] std::size_t ranks_needed(std::int64_t most) const {
     const std::vector<std::size_t> full = full_loads(most);
     if (full.size() * num_loads_ > kMostPairs) {
@@ -95,7 +97,7 @@ class Packing {
     }
     return time;
   }
-  /// The loads of one rank to which nothing can be added.
+  /// Returns the loads of one rank that are within `most` and to which nothing can be added.
   [[nodiscard]] std::vector<std::size_t> full_loads(std::int64_t most) const {
     std::vector<std::size_t> result;
     for (std::size_t load = 0; load < num_loads_; ++load) {
@@ -110,7 +112,7 @@ class Packing {
     }
     return result;
   }
-  /// What is left of a load when a rank has taken what it may.
+  /// Returns what is left of `load` after a rank has taken all that it can of the load `rank`.
   [[nodiscard]] std::size_t rest(std::size_t load, std::size_t rank) const {
     std::size_t result = 0;
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {

@@ -1,5 +1,5 @@
-// Cuts a list of unlike layers into several virtual stages per rank: exhaustive search over the
-// positions that the ranks' virtual stages have reached, each set of positions looked at once.
+// Cuts a list of unlike layers into several virtual stages per rank. An exhaustive search over the
+// positions that the ranks' virtual stages have reached looks at each set of positions once.
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
@@ -17,24 +17,26 @@ namespace {
 constexpr int kMostSearchedLayers = 2048;  // bounds the recursion, and positions to 16 bits
 constexpr std::int64_t kNoCut = std::numeric_limits<std::int64_t>::max();
 
-/// What a partition may take; beyond these it is refused.
+/// Largest times that a partition may have, in ticks; one beyond them is refused.
 struct Caps {
-  std::int64_t rank = kNoCut;   ///< Time of a rank.
-  std::int64_t stage = kNoCut;  ///< Time of a virtual stage.
+  std::int64_t rank = kNoCut;   ///< Most time of a rank.
+  std::int64_t stage = kNoCut;  ///< Most time of a virtual stage.
 };
 
-/// From the least to the most, both inclusive.
+/// Range of layer counts, both ends inclusive; empty where `most` < `least`.
 struct Counts {
   int least = 0;
   int most = 0;
 };
 
-/// A pass through the ranks, down in model order or, in the second half of a V, up against it.
+/// One chunk's pass through the ranks, down in model order or, in the second half of a V, up
+/// against it.
 struct Loop {
-  int at = 0;   ///< Where the next rank's virtual stage begins (up: ends).
-  int end = 0;  ///< Where the pass ends. In a V both passes end where they meet.
+  int at = 0;   ///< Position where the next rank's virtual stage begins (up: ends).
+  int end = 0;  ///< Position where the pass ends. In a V both passes end where they meet.
 };
 
+/// The search for the partition that partition_layers() describes for vpp > 1 and unlike layers.
 class SearchedCut {
  public:
   SearchedCut(const LayerTicks& ticks, const PartitionRequest& request)
@@ -49,7 +51,8 @@ class SearchedCut {
       refuse();
     }
     if (best) {
-      // Its proof may take longer than that is worth; what was found by then will do.
+      // The proof that the longest virtual stage is as short as possible may take longer than it is
+      // worth, so it gets a tenth of the steps. What was found by then will do.
       most_steps_ = std::min(most_steps_, steps_ + request_.most_steps / 10);
       const auto of_stages = cut_contiguously(without_memory(), request_.pp * request_.vpp);
       if (auto shorter = minimize(&Caps::stage, value_of(*of_stages, &Caps::stage))) {
@@ -76,8 +79,8 @@ class SearchedCut {
 
   [[nodiscard]] bool is_exhausted() const { return steps_ > most_steps_; }
 
-  /// The partition with the least value under one of the caps, which is `low` at least. The other
-  /// cap stays; this one is left at the least value.
+  /// Returns the partition with the least value under `cap`, or nullopt when there is none. The
+  /// value is at least `low`. `cap` is left at the least value; the other cap stays as it is.
   std::optional<std::vector<int>> minimize(std::int64_t Caps::*cap, std::int64_t low) {
     caps_.*cap = kNoCut;
     auto best = find();
@@ -87,7 +90,7 @@ class SearchedCut {
     std::int64_t high = value_of(*best, cap);
     const int holders = cap == &Caps::rank ? request_.pp : request_.pp * request_.vpp;
     low = rank_time_bound(ticks_, holders, std::max(low, ticks_.longest()), high);
-    // The bound itself first: with few kinds of layers it is mostly reached.
+    // Tries the bound itself first: with few kinds of layers it is mostly reached.
     for (std::int64_t step = 0; low < high; step = (high - low) / 2) {
       caps_.*cap = low + step;
       next_ = kNoCut;
@@ -107,7 +110,7 @@ class SearchedCut {
     return best;
   }
 
-  /// The largest time of a rank or of a stage.
+  /// Returns the largest time of a rank or of a virtual stage, whichever `cap` limits.
   [[nodiscard]] std::int64_t value_of(const std::vector<int>& sizes,
                                       std::int64_t Caps::*cap) const {
     std::vector<std::int64_t> ranks(static_cast<std::size_t>(request_.pp), 0);
@@ -122,7 +125,7 @@ class SearchedCut {
     return cap == &Caps::stage ? longest_stage : *std::max_element(ranks.begin(), ranks.end());
   }
 
-  /// Any partition within the caps.
+  /// Returns any partition within the caps, or nullopt when there is none or the steps are used up.
   std::optional<std::vector<int>> find() {
     const int num_loops = request_.vpp;
     loops_.assign(static_cast<std::size_t>(num_loops), {});
@@ -139,7 +142,8 @@ class SearchedCut {
 
   // NOLINTBEGIN(misc-no-recursion): no deeper than there are virtual stages
 
-  /// Chooses where the passes from `loop` on begin, an equal share of the layers first.
+  /// Chooses where the passes from `loop` on begin, an equal share of the layers first, and places
+  /// all ranks. Returns whether that succeeded.
   bool begin_loop(int loop) {
     if (loop == request_.vpp) {
       refused_.clear();
@@ -154,8 +158,8 @@ class SearchedCut {
     });
   }
 
-  /// Tries all, beginning at `middle` and going outwards, until `attempt` is true or the steps are
-  /// used up.
+  /// Tries all counts, beginning at `middle` and going outwards. Returns true once `attempt` does,
+  /// false when all counts failed or the steps are used up.
   template <class Attempt>
   bool from_middle(Counts counts, int middle, const Attempt& attempt) {
     middle = std::clamp(middle, counts.least, std::max(counts.least, counts.most));
@@ -172,13 +176,14 @@ class SearchedCut {
     return false;
   }
 
-  /// The first position before which the layers take `time` or more.
+  /// Returns the first position before which the layers take `time` or more.
   [[nodiscard]] int position_of(std::int64_t time) const {
     return static_cast<int>(std::lower_bound(ticks_.time.begin(), ticks_.time.end(), time) -
                             ticks_.time.begin());
   }
 
-  /// Places `rank` and all behind it, which take `time` and `memory` together.
+  /// Places `rank` and all ranks behind it, which take `time` and `memory` together. Returns
+  /// whether they fit within the caps and the memory limit.
   bool place_rank(int rank, std::int64_t time, std::int64_t memory) {
     if (rank == request_.pp) {
       return true;
@@ -205,22 +210,25 @@ class SearchedCut {
     return false;
   }
 
-  /// What a rank's stages take so far, and what is there for this rank and those behind it.
+  /// What the virtual stages of a rank take so far, and what there is for this rank and those
+  /// behind it.
   struct Progress {
-    std::int64_t time = 0;
-    std::int64_t memory = 0;
-    std::int64_t used_time = 0;
-    std::int64_t used_memory = 0;
+    std::int64_t time = 0;         ///< Time of all layers for this rank and those behind it.
+    std::int64_t memory = 0;       ///< Memory of all layers for this rank and those behind it [B].
+    std::int64_t used_time = 0;    ///< Time of this rank's virtual stages placed so far.
+    std::int64_t used_memory = 0;  ///< Memory of this rank's virtual stages placed so far [B].
   };
 
-  /// Chooses how many layers the stage of `rank` in `loop` has, and goes on with the next.
+  /// Chooses how many layers the virtual stage of `rank` in `loop` has, and goes on with the next
+  /// one. Returns whether all that follow could be placed.
   bool place_stage(int rank, int loop, const Progress& progress) {
     if (loop == request_.vpp) {
       return place_rank(rank + 1, progress.time - progress.used_time,
                         progress.memory - progress.used_memory);
     }
     const Counts counts = counts_within_caps(rank, loop, progress);
-    // Together the stages that are left should have what the rank still needs for its share.
+    // Together the virtual stages that are left should have what the rank still needs for its
+    // share.
     const std::int64_t share =
         (progress.time / (request_.pp - rank) - progress.used_time) / (request_.vpp - loop);
     const int middle = first_of(counts, [&](int count) { return time_of(loop, count) >= share; });
@@ -245,7 +253,8 @@ class SearchedCut {
 
   // NOLINTEND(misc-no-recursion)
 
-  /// How many layers the stage of `rank` in `loop` may have: one or more for it and those behind.
+  /// Returns how many layers the virtual stage of `rank` in `loop` may have, so that it and each
+  /// one behind it have one or more.
   [[nodiscard]] Counts possible_counts(int rank, int loop) const {
     const int behind = request_.pp - 1 - rank;
     const Loop& here = loops_[loop];
@@ -256,7 +265,8 @@ class SearchedCut {
     return {behind == 0 ? most : 1, most};
   }
 
-  /// Those of these that keep to the caps and leave no more than the ranks behind may take.
+  /// Returns those possible_counts() that keep to the caps and leave no more than the ranks behind
+  /// may take.
   Counts counts_within_caps(int rank, int loop, const Progress& progress) {
     const int behind = request_.pp - 1 - rank;
     Counts counts = possible_counts(rank, loop);
@@ -283,7 +293,8 @@ class SearchedCut {
     return counts;
   }
 
-  /// The least count that satisfies what all greater ones do; most + 1 if none does.
+  /// Returns the least count that satisfies `is_satisfied`, which must hold for all greater ones
+  /// too; most + 1 if none does.
   template <class Predicate>
   static int first_of(Counts counts, const Predicate& is_satisfied) {
     int low = counts.least;
@@ -299,7 +310,7 @@ class SearchedCut {
     return low;
   }
 
-  /// Where a stage of so many layers ends.
+  /// Returns where a virtual stage of `count` layers in `loop` ends.
   [[nodiscard]] int end_of(int loop, int count) const {
     return is_v_ && loop == 1 ? loops_[loop].at - count : loops_[loop].at + count;
   }
@@ -307,7 +318,7 @@ class SearchedCut {
     return std::abs(ticks_.time[end_of(loop, count)] - ticks_.time[loops_[loop].at]);
   }
 
-  /// The sizes as they were placed, in model order.
+  /// Returns the sizes of the virtual stages as they were placed, in model order.
   [[nodiscard]] std::vector<int> sizes() const {
     std::vector<int> result = cuts_;
     if (is_v_) {
@@ -323,7 +334,7 @@ class SearchedCut {
   std::vector<Loop> loops_;
   std::vector<int> cuts_;  // layers of each rank in each loop
   std::unordered_set<std::u16string> refused_;
-  std::int64_t next_ = kNoCut;  // the least value that a cap would have had to be
+  std::int64_t next_ = kNoCut;  // least value that a cap needs to allow more than it did
   std::int64_t steps_ = 0;
   std::int64_t most_steps_ = request_.most_steps;
 };

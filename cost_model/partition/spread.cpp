@@ -1,3 +1,5 @@
+// Spreads layers over ranks and chunks: equal ones by filling up to a level, unlike ones by greedy
+// walks.
 #include "cost_model/partition/spread.h"
 
 #include <algorithm>
@@ -13,23 +15,23 @@
 namespace ptdp {
 namespace {
 
-/// Layers that fit below `level` in each member of a bin, within its bounds.
+/// Returns how many layers fit below `level` in each member of a bin, within its bounds.
 int layers_below(const SpreadBin& bin, Seconds level, Seconds layer) {
   const double layers = std::floor((level - bin.extra) / layer);
   return layers <= bin.least ? bin.least : layers >= bin.most ? bin.most : static_cast<int>(layers);
 }
 
-/// A bin that is being filled: its last `ahead` members hold one layer more than the others.
+/// A bin that is being filled. The last `ahead` members hold one layer more than the others.
 struct Filling {
   const SpreadBin* bin = nullptr;
-  int layers = 0;
-  int ahead = 0;
+  int layers = 0;  ///< Layers that each member holds at least.
+  int ahead = 0;   ///< Members that hold one layer more.
 
   [[nodiscard]] bool has_room() const { return layers < bin->most; }
   [[nodiscard]] Seconds next_level(Seconds layer) const {
     return bin->extra + (layers + 1.0) * layer;
   }
-  /// Gives one layer each to at most `available` members; returns how many.
+  /// Gives one layer each to at most `available` members. Returns how many it gave.
   int raise(std::int64_t available) {
     const auto given = static_cast<int>(std::min<std::int64_t>(available, bin->count - ahead));
     ahead += given;
@@ -49,8 +51,8 @@ std::int64_t total_below(std::span<const SpreadBin> bins, Seconds level, Seconds
   return total;
 }
 
-/// A level below which no more than `num_layers` fit, and at most a layer below the one where more
-/// do: where to begin giving out layers.
+/// Returns a level below which no more than `num_layers` layers fit, at most a layer below the
+/// level where more do. Giving out layers begins from there.
 Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds layer) {
   Seconds low = bins.front().extra;
   Seconds high = low;
@@ -61,14 +63,14 @@ Seconds find_level(std::span<const SpreadBin> bins, int num_layers, Seconds laye
   while (high - low > layer) {
     const Seconds middle = low + (high - low) / 2.0;
     if (middle == low || middle == high) {
-      break;  // neighbouring numbers: the ends outweigh a layer by 2^52
+      break;  // neighboring numbers: the ends outweigh a layer by 2^52
     }
     (total_below(bins, middle, layer) <= num_layers ? low : high) = middle;
   }
   return low;
 }
 
-/// The chunks of a rank as bins: alike but for the model's ends.
+/// Returns the chunks of a rank as bins: alike but for those with an end of the model.
 std::vector<SpreadBin> chunk_bins(const TransformerTimes& times, int vpp, bool holds_first,
                                   bool holds_last) {
   std::vector<SpreadBin> bins;
@@ -85,7 +87,7 @@ std::vector<SpreadBin> chunk_bins(const TransformerTimes& times, int vpp, bool h
   return bins;
 }
 
-/// A rank as a bin. Every chunk needs a layer but those with an end of the model.
+/// Returns a rank as a bin. Every chunk needs a layer, except those with an end of the model.
 SpreadBin rank_bin(const TransformerTimes& times, int vpp, bool holds_first, bool holds_last) {
   const int ends = static_cast<int>(holds_first) + static_cast<int>(holds_last);
   return {.extra = (holds_first ? times.embedding : Seconds(0.0)) +
@@ -93,7 +95,7 @@ SpreadBin rank_bin(const TransformerTimes& times, int vpp, bool holds_first, boo
           .least = std::max(vpp - ends, 0)};
 }
 
-/// All ranks, those alike in one bin unless each has a limit of its own.
+/// Returns all ranks as bins, those alike in one bin unless each has a limit of its own.
 std::vector<SpreadBin> rank_bins(const TransformerTimes& times, int pp, int vpp, int last_rank,
                                  std::span<const int> most_of_ranks) {
   std::vector<SpreadBin> bins;
@@ -117,11 +119,11 @@ struct LayerRun {
   int count = 1;
 };
 
-/// The embedding, the layers and the logits in model order.
+/// Returns the embedding, the layers and the logits as runs, in model order.
 std::vector<LayerRun> runs_in_order(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
-  // Which layers of a stage are recomputed where some are is known once they are spread: a share of
-  // each until then.
+  // Where only some layers are recomputed, which ones is known only once they are spread. Until
+  // then each layer takes a share of its recomputation.
   const double num_stages = 1.0 * job.config().pp * job.config().vpp;
   const double share =
       !recomputes_some(job.config()) ? 1.0
@@ -156,14 +158,15 @@ std::vector<Seconds> one_by_one(std::span<const LayerRun> runs) {
   return times;
 }
 
-/// A walk that fills stages up to `most`, one after the other.
+/// Result of a walk that fills virtual stages up to a limit, one after the other.
 struct GreedyWalk {
-  bool is_enough = false;  ///< Whether the stages hold all layers.
-  Seconds longest;         ///< Of them.
-  Seconds next_longer;     ///< The least that a stage would have taken with one layer more.
+  bool is_enough = false;  ///< Whether the virtual stages hold all layers.
+  Seconds longest;         ///< Time of the longest virtual stage that was filled.
+  Seconds next_longer;  ///< Least time that a virtual stage would have taken with one layer more.
 };
+/// Fills `num_stages` virtual stages with `runs`, each up to `most`, one after the other.
 GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds most) {
-  const Seconds room = most * (1.0 + 1e-13);  // more than sums in another order are off
+  const Seconds room = most * (1.0 + 1e-13);  // covers the rounding of sums in another order
   GreedyWalk walk{.next_longer = Seconds(std::numeric_limits<double>::infinity())};
   auto run = runs.begin();
   int left = run->count;
@@ -188,7 +191,7 @@ GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds m
     }
     walk.longest = std::max(walk.longest, sum);
     --stages;
-    if (run == first) {  // as do those behind it, as long as they end within the run
+    if (run == first) {  // those behind it are alike while they end within the run
       const int alike = std::min(stages, (left - 1) / count);
       stages -= alike;
       left -= alike * count;
@@ -198,15 +201,16 @@ GreedyWalk fill_stages(std::span<const LayerRun> runs, int num_stages, Seconds m
   return walk;
 }
 
-/// The least possible time of the longest of so many stages, and a little more, so that sums in
-/// another order stay below. Stages that do not hold all layers take one layer more at least, or as
-/// many: mostly one of the next sums does. Then each step halves what is left, too.
+/// Returns the least possible time of the longest of `num_stages` virtual stages. A little is
+/// added, so that sums in another order stay below. Virtual stages that do not hold all layers must
+/// take one layer more: the least such sum is the next candidate, and mostly one of the first three
+/// is enough. After that each step also halves the interval.
 Seconds least_longest(std::span<const LayerRun> runs, int num_stages, Seconds total) {
   constexpr double above_rounding = 1.0 + 1e-12;
   constexpr int steps_up = 3;
   const Seconds largest = std::ranges::max_element(runs, {}, &LayerRun::time)->time;
   Seconds low = std::max(largest, total / static_cast<double>(num_stages));
-  // A stage that another layer would not fit into is longer than low: so many are enough.
+  // A virtual stage that another layer would not fit into is longer than `low`: so many are enough.
   Seconds high = (low + largest) * above_rounding;
   for (int step = 0; low < high; ++step) {
     const GreedyWalk walk = fill_stages(runs, num_stages, low);
@@ -228,7 +232,8 @@ Seconds least_longest(std::span<const LayerRun> runs, int num_stages, Seconds to
   return high * above_rounding;
 }
 
-/// By number of stages the first layer from which on so many hold all, none longer than `most`.
+/// Returns, by number of virtual stages, the first layer from which on so many hold all layers,
+/// none longer than `most`.
 std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stages, Seconds most) {
   std::vector<std::size_t> first(static_cast<std::size_t>(num_stages) + 1);
   std::size_t layer = times.size();
@@ -243,9 +248,10 @@ std::vector<std::size_t> first_held(std::span<const Seconds> times, int num_stag
   return first;
 }
 
-/// Layers of each stage, as near to its share of what is left as none longer than `longest` and
-/// none behind that may not hold its layers (`held_from`, as first_held; empty: not looked at)
-/// leave it. Together fewer than there are where those behind could not.
+/// Returns the number of layers of each virtual stage, as near as possible to an equal share of
+/// what is left. None is longer than `longest`. A stage takes more than its share where those
+/// behind could not hold the rest: `held_from` says that, as first_held() returns it; empty means
+/// not looked at. The sum is less than all layers where those behind could not hold the rest.
 std::vector<int> fill_by_share(std::span<const Seconds> times, int num_stages, Seconds longest,
                                Seconds total, std::span<const std::size_t> held_from) {
   std::vector<int> sizes;
@@ -257,7 +263,7 @@ std::vector<int> fill_by_share(std::span<const Seconds> times, int num_stages, S
     const std::size_t held = held_from.empty() ? 0 : held_from[stages - 1];
     const Seconds share = left / static_cast<double>(stages);
     Seconds sum = times[layer++];
-    // Another layer where the share wants it or the stages behind could not hold it.
+    // Takes another layer where the share wants it or the stages behind could not hold it.
     while (times.size() - layer >= stages && (sum + 0.5 * times[layer] <= share || layer < held) &&
            sum + times[layer] <= longest) {
       sum += times[layer++];
@@ -268,9 +274,10 @@ std::vector<int> fill_by_share(std::span<const Seconds> times, int num_stages, S
   return sizes;
 }
 
-/// Layers of unlike kinds, with the ends before and behind, over so many stages: each as near to
-/// its share of what is left as leaves the longest as short as possible. Greedy walks, for a search
-/// meets a million of these: partition_layers has the exact tie-breaks.
+/// Spreads layers of unlike kinds, between the ends of the model, over `num_stages` virtual stages.
+/// The longest is as short as possible; each is as near to its share of what is left as that
+/// allows. Returns nullopt when there are too few layers. Walks greedily, since a search meets a
+/// million of these: partition_layers() has the exact tie-breaks.
 std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, int num_stages) {
   const std::vector<Seconds> times = one_by_one(runs);
   if (std::ssize(times) < num_stages) {
@@ -281,7 +288,7 @@ std::optional<std::vector<int>> balanced_kinds(std::span<const LayerRun> runs, i
     total += run.count * run.time;
   }
   const Seconds longest = least_longest(runs, num_stages, total);
-  // Mostly the shares alone leave no layer over: then no stage had to take more for those behind.
+  // Mostly the shares alone leave no layer over: then no stage must take more for those behind.
   std::vector<int> sizes = fill_by_share(times, num_stages, longest, total, {});
   if (std::reduce(sizes.begin(), sizes.end()) < std::ssize(times)) {
     sizes =

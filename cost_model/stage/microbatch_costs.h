@@ -30,14 +30,14 @@ struct MicrobatchCosts {
 
 /// Computes the costs of a microbatch by the following count.
 ///
-/// Embedding: 8 passes over bsh elements (a gather of bsh elements, dropout and their gradients),
-/// of which the forward pass has 6. A dense gradient of the table that starts from zeros, and one
-/// all-reduce over tp, come on top.
+/// Embedding: 8 passes over bsh elements (a gather, dropout and their gradients), of which the
+/// forward pass has 6. A dense gradient of the table that starts from zeros, and one all-reduce
+/// over tp, come on top.
 ///
 /// Logits: a linear layer to V/t features, the loss (the stack's loss_traffic per logit), the final
-/// norm (7 passes) and one all-reduce of its input gradient. The forward pass has 2 of the
-/// norm's 7 passes and 38 of the 52 bytes of the loss: mpu/cross_entropy.py leaves the softmax for
-/// the backward pass. The vocabulary is padded to a multiple of 128·t.
+/// norm (7 passes) and one all-reduce of its input gradient. The forward pass has 2 of the norm's 7
+/// passes and 38 of the 52 bytes of the loss: mpu/cross_entropy.py leaves the softmax for the
+/// backward pass. The vocabulary is padded to a multiple of 128·t.
 ///
 /// With sequence parallelism an all-gather and a reduce-scatter take the place of each all-reduce.
 /// Neither end is recomputed. Operations that are measured one by one take the place of the passes
