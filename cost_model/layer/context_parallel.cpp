@@ -1,3 +1,4 @@
+// Computes volumes and times of attention for each kind of context parallelism.
 #include "cost_model/layer/context_parallel.h"
 
 #include <algorithm>
@@ -10,13 +11,13 @@
 namespace ptdp {
 namespace {
 
-/// Of a rank of the tensor-parallel group.
+/// Returns the number of key heads on a rank of the tensor-parallel group.
 int key_heads(const TransformerConfig& model, int tp) {
   return has_latent_attention(model) ? model.num_attention_heads / tp
                                      : std::max(1, model.num_query_groups / tp);
 }
 
-/// What a rank of the tensor-parallel group has of some tokens.
+/// Sizes of what a rank of the tensor-parallel group has of some tokens.
 struct AttentionOperands {
   Bytes queries;
   Bytes keys;
@@ -24,6 +25,8 @@ struct AttentionOperands {
   Bytes outputs;
 };
 
+/// Computes the operands of `tokens` tokens per sequence on a rank of the tensor-parallel group.
+/// For an all-to-all keys and values have at least cp heads.
 AttentionOperands operands(const TransformerConfig& model, const ContextSplit& split,
                            std::int64_t tokens, Precision precision) {
   const double heads = 1.0 * model.num_attention_heads / split.tp;
@@ -41,14 +44,15 @@ AttentionOperands operands(const TransformerConfig& model, const ContextSplit& s
           .outputs = of(heads, value_head_width(model))};
 }
 
-/// Pairs of one of the first `queries` tokens and a key that it sees, as attended_tokens() counts.
+/// Returns the pairs of one of the first `queries` tokens and a key that it sees, as
+/// attended_tokens() counts them.
 double pairs_of_first(double queries, const TransformerConfig& model) {
   const double w = has_window(model) ? model.window_size : model.seq_length;
   return queries <= w ? queries * queries / 2.0 : w * queries - w * w / 2.0;
 }
 
-/// The pairs of the slowest rank. A token sees min(position, w) keys, which grows ever more slowly:
-/// where balanced, the pair of chunks in the middle has most, else the last chunk.
+/// Returns the pairs of the slowest rank. A token sees min(position, w) keys, which grows ever more
+/// slowly. Where balanced, the pair of chunks in the middle thus has most, else the last chunk.
 double slowest_pairs(const TransformerConfig& model, const ContextSplit& split) {
   const double s = model.seq_length;
   const double held = s / split.cp;
@@ -60,6 +64,7 @@ AttentionTime times(const AttentionTime& time, double factor) {
   return {.forward = time.forward * factor, .backward = time.backward * factor};
 }
 
+/// Whether the attention kernel skips masked pairs; an unfused one computes all.
 bool saves_masked(const StackSpec& stack) {
   return stack.attention != "unfused";
 }
@@ -77,7 +82,7 @@ ContextParallelTime ring_time(const TransformerConfig& model, const ContextSplit
   const AttentionTime computed =
       times(attention_time(block, split.micro_batch_size, split.tp, cluster.gpu, stack), blocks);
 
-  // The causal step has half the pairs of the others, where these are not halved by the balance.
+  // The causal step has half the pairs of the others, where balance does not halve these.
   const bool has_equal_steps = split.is_balanced || !saves_masked(stack);
   const AttentionTime causal = times(computed, 1.0 / (has_equal_steps ? cp : 2.0 * cp - 1.0));
   const AttentionTime other = has_equal_steps ? causal : times(causal, 2.0);

@@ -1,3 +1,4 @@
+// Lists the element-wise operations of layers and ends of the model, and times each.
 #include "cost_model/layer/element_wise.h"
 
 #include "cost_model/inputs/rank_sizes.h"
@@ -6,7 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// Passes over [rows, width], reading or writing; 0 for what is no element-wise operation.
+/// Returns how many passes over [rows, width], reading or writing, an operation makes; 0 for one
+/// that is not element-wise.
 double passes(DeviceOperation operation) {
   switch (operation) {
     case DeviceOperation::kForwardProduct:
@@ -45,14 +47,14 @@ double passes(DeviceOperation operation) {
   return 0.0;
 }
 
-/// Whether only the number of elements matters, so that it is measured as one row.
+/// Whether only the number of elements matters to an operation, so that it is measured as one row.
 bool is_flat(DeviceOperation operation) {
   return operation == DeviceOperation::kCopy || operation == DeviceOperation::kFill ||
          operation == DeviceOperation::kGeluBackward || operation == DeviceOperation::kAddSquares ||
          operation == DeviceOperation::kAdamW;
 }
 
-/// The operations of a configuration's microbatch.
+/// Times operations on the rows of a configuration's microbatch on one rank.
 class Operations {
  public:
   Operations(const Scenario& scenario, const ParallelConfig& config)
@@ -62,14 +64,16 @@ class Operations {
         hidden_(scenario.job.model.hidden_size),
         copies_own_rows_(config.sequence_parallel && config.tp > 1) {}
 
+  /// Returns the time of `operation` on all rows, `width` wide.
   [[nodiscard]] Seconds on_all_rows(DeviceOperation operation, double width) const {
     return time(operation, rows_, width);
   }
-  /// On this rank's rows where the sequence is scattered, of the hidden width.
+  /// Returns the time of `operation` on this rank's own rows, of the hidden width. With sequence
+  /// parallelism these are 1/tp of all rows.
   [[nodiscard]] Seconds on_own_rows(DeviceOperation operation) const {
     return time(operation, own_rows_, hidden_);
   }
-  /// Before a gathering.
+  /// Returns the time to copy own rows before they are gathered; 0 where nothing is gathered.
   [[nodiscard]] Seconds copy() const {
     return copies_own_rows_ ? on_own_rows(DeviceOperation::kCopy) : Seconds(0.0);
   }

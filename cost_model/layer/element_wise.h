@@ -1,5 +1,5 @@
-// Time of this project's own operations outside products and attention, one by one, where a
-// profile has measured them.
+// Time of the element-wise operations of this project's own runtime, one by one, where a profile
+// has measured them. Element-wise here means all but products and attention.
 #pragma once
 
 #include <cstdint>
@@ -10,45 +10,52 @@
 
 namespace ptdp {
 
-/// Whether the scenario's element-wise work is timed one by one: a stack that is this project's
-/// runtime (MemoryModel::kPtdp) on a GPU whose layer norm is measured in its precision. Measured
-/// times contain what starting an operation costs.
+/// Whether the scenario's element-wise work is timed operation by operation. That needs a stack
+/// that is this project's runtime (MemoryModel::kPtdp) on a GPU whose layer norm is measured in its
+/// precision. Measured times contain what starting an operation costs.
 [[nodiscard]] bool has_measured_operations(const Scenario& scenario);
 
-/// Time of one operation on [rows, width], as measured; else, and between the measured sizes, by
+/// Returns the time of one operation on [rows, width], as measured. Without a measurement, and
+/// between the measured sizes, it is
 ///
 ///   t = passes·rows·width·element / (memory_efficiency·bandwidth) + kernel_latency
 ///
-/// with the buffers that it reads and writes. Nothing for products and attention.
+/// with `passes` over the buffers that the operation reads and writes. Not for products and
+/// attention, which have no such passes.
 [[nodiscard]] Seconds element_wise_time(DeviceOperation operation, double rows, double width,
                                         const GpuSpec& gpu, Precision precision);
 
-/// Element-wise work of a layer or of an end of the model, per microbatch.
+/// Time of the element-wise work of a layer or of an end of the model, per microbatch.
 struct ElementWiseTime {
-  Seconds forward;
-  Seconds backward;         ///< All of it,
-  Seconds weight_gradient;  ///< and the part that waits with the weight gradients.
+  Seconds forward;          ///< Time of the forward pass.
+  Seconds backward;         ///< Time of the backward pass, weight gradients included.
+  Seconds weight_gradient;  ///< The part of `backward` that waits with the weight gradients.
 };
 
-// What runtime/layers runs; has_measured_operations() must hold.
+// The following functions time what runtime/model/layers runs. has_measured_operations() must hold.
 
-/// Two norms, the bias of QKV, bias and GELU, two biases with dropout and residual; backward their
-/// gradients. With sequence parallelism a rank's rows are copied before they are gathered.
+/// Returns the element-wise time of a layer. Its operations are two norms, the bias of QKV, bias
+/// and GELU, and two biases with dropout and residual; the backward pass has their gradients. With
+/// sequence parallelism a rank's rows are copied before they are gathered.
+/// has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime layer_element_wise_time(const Scenario& scenario,
                                                       const ParallelConfig& config);
-/// Rows of the table, positions, dropout, and their gradients.
+/// Returns the element-wise time of the embedding: rows of the table, positions, dropout, and their
+/// gradients. has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime embedding_element_wise_time(const Scenario& scenario,
                                                           const ParallelConfig& config);
-/// Final norm and cross-entropy over V/t columns.
+/// Returns the element-wise time of the end of the model: final norm and cross-entropy over V/t
+/// columns. has_measured_operations() must hold.
 [[nodiscard]] ElementWiseTime logits_element_wise_time(const Scenario& scenario,
                                                        const ParallelConfig& config);
 
-/// Of a rank that updates `parameters` parameters: the squares of the norm, and AdamW with clearing
-/// the gradients.
+/// Times of the optimizer's passes on one rank.
 struct OptimizerPasses {
-  Seconds norm;
-  Seconds step;
+  Seconds norm;  ///< Time of the sum of squares for the gradient norm.
+  Seconds step;  ///< Time of AdamW, with clearing the gradients.
 };
+/// Returns the times of the optimizer's passes on a rank that updates `parameters` parameters.
+/// has_measured_operations() must hold.
 [[nodiscard]] OptimizerPasses optimizer_passes(const Scenario& scenario, double parameters);
 
 }  // namespace ptdp

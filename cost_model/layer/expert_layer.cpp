@@ -1,3 +1,4 @@
+// Computes products, traffic and messages of a layer's experts.
 #include "cost_model/layer/expert_layer.h"
 
 #include <algorithm>
@@ -19,7 +20,8 @@ bool gathers_tokens(const StackSpec& stack) {
   return stack.expert_dispatch == ExpertDispatch::kAllGather;
 }
 
-/// Tokens as they are sent for the busiest rank.
+/// Returns the tokens that are sent for the busiest rank. An all-gather sends all of them to every
+/// rank.
 double sent_tokens(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   return routed_tokens(model, config) * (gathers_tokens(scenario.stack) ? 1.0 : expert_load(model));
@@ -48,7 +50,8 @@ GroupPlacement dispatch_group(const Scenario& scenario, const ParallelConfig& co
       scenario.cluster);
 }
 
-/// What the GPUs that share experts gather and reduce, where the dispatch leaves that to them.
+/// Returns the bytes that the GPUs that share experts gather and reduce, where the dispatch leaves
+/// that to them; else 0.
 Bytes gathered_by_sharers(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   return config.etp == 1 || gathers_tokens(scenario.stack)
@@ -73,7 +76,7 @@ Seconds communication_time(const Scenario& scenario, const ParallelConfig& confi
          reduce_scatter_time(gathered, sharers, cluster);
 }
 
-/// Rows of tokens that permutations of a pass read and write, there and back.
+/// Returns the rows of tokens that permutations of a pass read and write, there and back.
 double permuted_rows(const Scenario& scenario, const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
   const ExpertDispatch kind = scenario.stack.expert_dispatch;

@@ -1,3 +1,4 @@
+// Counts the casts of each factor of a layer's products, and the bytes of weights in 8 bits.
 #include "cost_model/layer/fp8_casts.h"
 
 #include "cost_model/inputs/rank_sizes.h"
@@ -8,16 +9,17 @@
 namespace ptdp {
 namespace {
 
-/// A factor of products: so many features of tokens, of which a rank casts its own.
+/// A factor of products: a matrix of rows (tokens) and features, of which a rank casts its own
+/// rows.
 struct Factor {
-  double own = 0.0;
-  double gathered = 0.0;
-  double width = 0.0;
-  bool is_weight = false;
-  double pieces = 1.0;  ///< In which it is cast, each by a kernel.
+  double own = 0.0;        ///< Rows that this rank casts.
+  double gathered = 0.0;   ///< Rows once they are gathered.
+  double width = 0.0;      ///< Features of a row.
+  bool is_weight = false;  ///< Whether the factor is weights, whose scales may share larger blocks.
+  double pieces = 1.0;     ///< Pieces in which the factor is cast, each by a kernel.
 };
 
-/// Adds up the casts of factors.
+/// Adds up the casts of factors under a recipe.
 class CastSum {
  public:
   CastSum(const Fp8Recipe& recipe, Precision precision, const GpuSpec& gpu)
@@ -27,6 +29,8 @@ class CastSum {
 
   [[nodiscard]] const LayerCasts& sum() const { return sum_; }
 
+  /// Adds the casts of a linear layer's input. `is_normed` says whether a norm puts it out, and may
+  /// cast it.
   void add_input(const Factor& input, bool is_normed = false) {
     const bool norm_casts = is_normed && recipe_.norms_cast;
     if (norm_casts && recipe_.scaling == Fp8Scaling::kDelayed) {
@@ -43,14 +47,18 @@ class CastSum {
     }
   }
 
+  /// Adds the casts of the gradient of a linear layer's output, in the backward pass.
   void add_gradient(const Factor& gradient) {
     add_cast(sum_.backward, sum_.backward_kernels, gradient, copies_, true);
   }
 
+  /// Adds the casts of `weights` weights, in the forward pass.
   void add_weights(double weights) {
     add_cast(sum_.forward, sum_.forward_kernels, {weights, weights, 1.0, true}, copies_, true);
   }
 
+  /// Adds the transposing of `weights` weights that are in 8 bits already, in the backward pass.
+  /// Adds nothing where one copy is enough.
   void add_transposed_weights(double weights) {
     if (copies_ > 1) {
       sum_.backward += Bytes(2.0 * fp8_weight_bytes(recipe_.scaling) * weights);
@@ -89,7 +97,7 @@ class CastSum {
   LayerCasts sum_;
 };
 
-/// Factors of a layer's products, by the configuration's degrees.
+/// The factors of a layer's products on one rank, which it adds to a CastSum part by part.
 class LayerFactors {
  public:
   LayerFactors(const Scenario& scenario, const ParallelConfig& config, const Fp8Recipe& recipe)
@@ -125,6 +133,7 @@ class LayerFactors {
     casts.add_gradient(entering(h));
   }
 
+  /// Adds the factors of the experts' products.
   void add_experts(CastSum& casts) const {
     casts.add_input(of_experts(model_.hidden_size));
     if (!fuses_activation_) {
@@ -134,14 +143,14 @@ class LayerFactors {
     add_activated(casts);
   }
 
-  /// What the second product of experts takes in.
+  /// Adds what the second product of experts takes in, unless its cast is fused.
   void add_activated(CastSum& casts) const {
     if (!fuses_activation_) {
       casts.add_input(of_experts(expert_width()));
     }
   }
 
-  /// What latent attention decompresses.
+  /// Adds what latent attention decompresses.
   void add_compressed(CastSum& casts) const {
     casts.add_input(entering(model_.kv_lora_rank), true);
     if (model_.q_lora_rank > 0) {
@@ -150,10 +159,14 @@ class LayerFactors {
   }
 
  private:
-  /// What a column-parallel layer gathers, or the gradient of what a row-parallel one reduced.
+  /// Returns a factor that a column-parallel layer gathers, or the gradient of what a row-parallel
+  /// one reduced.
   [[nodiscard]] Factor entering(double width) const { return {own_, tokens_, width}; }
+  /// Returns a factor that has all rows of this rank from the start.
   [[nodiscard]] Factor whole(double width) const { return {tokens_, tokens_, width}; }
+  /// Returns a factor of which this rank uses its part of the sequence only.
   [[nodiscard]] Factor part(double width) const { return {split_, split_, width}; }
+  /// Returns a factor of the experts on this rank, cast expert by expert.
   [[nodiscard]] Factor of_experts(double width) const {
     const double rows = expert_rows(model_, config_);
     return {.own = rows, .gathered = rows, .width = width, .pieces = experts_};
@@ -182,21 +195,23 @@ class LayerFactors {
 
   const TransformerConfig& model_;
   const ParallelConfig& config_;
-  double tokens_;
-  double split_;           ///< Of a sequence that is split over tp, where it is.
-  double own_;             ///< That a rank casts before they are gathered.
-  bool fuses_activation_;  ///< Of experts, with the casts between their products.
-  /// Of a rank, of which each has casts of its own: by delayed scales one kernel casts all
+  double tokens_;  ///< Tokens of a microbatch on this rank.
+  /// Tokens of the part of the sequence that falls to this rank, where it is split over tp.
+  double split_;
+  double own_;  ///< Tokens that a rank casts before they are gathered.
+  /// Whether the activation of experts, with its casts, is part of their products.
+  bool fuses_activation_;
+  /// Experts of a rank that have casts of their own. With delayed scales one kernel casts all
   /// (TransformerEngine, nvte_multi_cast_transpose in multi_tensor_quantize_impl of cast.cpp).
   double experts_;
 };
 
-/// Whether the weights that a recipe covers come from other ranks in 8 bits.
+/// Whether the weights that a recipe covers come from other ranks' shards in 8 bits.
 bool gathers_in_fp8(const Fp8Recipe& recipe, const ParallelConfig& config) {
   return recipe.gathers_weights && shards_optimizer(config);
 }
 
-/// So many bytes more of each of the parameters in `held` that recipes cover.
+/// Adds `more` bytes for each of the parameters in `held` that recipes for 8 bits cover.
 void add_to_covered(RankParameters& bytes, double more, const RankParameters& held) {
   bytes.dense += more * held.matrices;
   bytes.experts += more * held.experts;

@@ -9,65 +9,74 @@
 
 namespace ptdp {
 
-/// Copies of a factor that the three products of a linear layer need: one, or two of which one is
-/// transposed. A product adds over the inner dimension, which differs between the two that share a
-/// factor: scales of blocks are along it, and Hopper's tensor cores read 8-bit factors along it
-/// only (GpuSpec::fp8_any_layout).
+/// Returns how many copies of a factor the three products of a linear layer need: one, or two of
+/// which one is transposed. A product adds over the inner dimension, which differs between the two
+/// products that share a factor. Scales of blocks are along that dimension, and Hopper's tensor
+/// cores read 8-bit factors along it only (GpuSpec::fp8_any_layout).
 [[nodiscard]] int fp8_copies(Fp8Scaling scaling, const GpuSpec& gpu);
 
-/// Casts of a layer, per microbatch.
+/// Memory traffic and kernels of the casts of one layer, per microbatch.
 struct LayerCasts {
-  Bytes forward;   ///< HBM traffic.
-  Bytes backward;  ///< That of a norm that writes 8 bits in place of 16 is less, not more.
-  /// Of each expert its own, unless the stack fuses their products or scales are delayed.
+  /// HBM traffic of the forward pass. A norm that writes 8 bits in place of 16 makes it less, not
+  /// more.
+  Bytes forward;
+  Bytes backward;  ///< HBM traffic of the backward pass.
+  /// Kernels of the forward pass. Each expert has its own, unless the stack fuses the experts'
+  /// products or scales are delayed.
   double forward_kernels = 0.0;
+  /// Kernels of the backward pass, counted for experts as in the forward pass.
   double backward_kernels = 0.0;
 };
 
+/// Computes what the casts of a layer move and launch per microbatch; nothing without 8 bits.
+///
 /// With elements of e bytes (two), the passes over a factor are
 ///
 ///   a read of e, and one more where scaling is current (not behind a norm that casts)
 ///   a write of each copy, fp8_bytes()
 ///
-/// in one kernel, and one for the second read. Copies of a tensor that sequence parallelism
-/// gathers in 8 bits are cast on a rank's part of it, and transposed, read and written, once they
-/// are gathered; scales of blocks allow no transposing, so both copies are of the part. A norm that
+/// in one kernel, and one for the second read. Sequence parallelism may gather a tensor in 8 bits.
+/// Its copies are then cast on a rank's part, and transposed (read and written) once they are
+/// gathered. Scales of blocks allow no transposing, so both copies are of the part. A norm that
 /// casts for delayed scaling writes 1 byte in place of e and leaves only transposing. Where inputs
 /// are not kept in 8 bits, the copy for the weight gradient is cast in the backward pass.
 ///
-/// Factors are the inputs of each linear layer forward (of layers side by side with one input, one:
-/// QKV, gate and up; of latent attention's compressions, two), the gradients of their outputs
-/// backward, and where they are cast in every pass the weights, forward. Weights that are gathered
-/// for each pass in 8 bits are only transposed there. Nothing without 8 bits.
+/// Factors in the forward pass are the inputs of each linear layer. Layers side by side with one
+/// input have one factor (QKV; gate and up); the compressions of latent attention have two. Weights
+/// are factors of the forward pass where they are cast in every pass. Weights that are gathered for
+/// each pass in 8 bits are only transposed, in the backward pass. Other factors of the backward
+/// pass are the gradients of the layers' outputs.
+///
 /// Source: TransformerEngine transformer_engine/pytorch/module/{linear,layernorm_linear}.py at
 /// d0067d0da6, common/cast; torchao float8/float8_linear.py.
 [[nodiscard]] LayerCasts layer_casts(const Scenario& scenario, const ParallelConfig& config,
                                      LayerKind kind);
 
-/// Of a layer's forward casts, those of the config's recompute_modules, weights apart: what
-/// selective recomputation casts again. Nothing backward; "op" leaves out none and is not covered.
+/// Returns the part of a layer's forward casts that selective recomputation repeats: those of the
+/// config's recompute_modules, weights apart. The backward fields are 0. The module "op" drops no
+/// casts and is not covered.
 [[nodiscard]] LayerCasts repeated_casts(const Scenario& scenario, const ParallelConfig& config,
                                         LayerKind kind);
 
-/// Whether layer_casts() has weights because they are gathered for each pass: what it says then
-/// depends on the ZeRO stage.
+/// Whether layer_casts() includes weights because they are gathered for each pass. If so, its
+/// result depends on the ZeRO stage.
 [[nodiscard]] bool casts_shards(const StackSpec& stack, const ParallelConfig& config);
 
-/// HBM traffic of casting the weights of `held` once in an iteration: none where they are cast or
-/// gathered for each pass. Of those that are gathered in 8 bits from shards, transposing; the cast
-/// of a rank's own shard is part of the optimizer's traffic.
+/// Returns the HBM traffic of casting the weights of `held` once in an iteration. It is 0 where
+/// weights are cast or gathered for each pass. Weights that are gathered in 8 bits from shards are
+/// only transposed; the cast of a rank's own shard is part of the optimizer's traffic.
 [[nodiscard]] Bytes weight_cast_traffic(const Scenario& scenario, const ParallelConfig& config,
                                         const RankParameters& held);
 
-/// Bytes of the weights of `held` parameters on a rank that has them whole, copies in 8 bits
-/// included; `weight_bytes` each without 8 bits.
+/// Returns the bytes of the weights of `held` parameters on a rank that has them whole, copies in 8
+/// bits included. Without 8 bits each takes the stack's weight_bytes.
 [[nodiscard]] RankParameters stored_weights(const StackSpec& stack, const GpuSpec& gpu,
                                             const RankParameters& held);
-/// The same of weights that full sharding keeps in shards, each once: in 8 bits where these are all
-/// that there is of them.
+/// Returns the bytes of the weights of `held` parameters that full sharding keeps in shards, each
+/// once. They are in 8 bits where the stack has them in 8 bits only.
 [[nodiscard]] RankParameters weights_in_shards(const StackSpec& stack, const RankParameters& held);
 
-/// Bytes of `parameters` as they are gathered from shards.
+/// Returns the bytes of `parameters` in the form in which they are gathered from shards.
 [[nodiscard]] RankParameters gathered_weights(const StackSpec& stack,
                                               const RankParameters& parameters);
 

@@ -1,3 +1,4 @@
+// Adds up the tensors that a layer keeps for its backward pass.
 #include "cost_model/layer/layer_activations.h"
 
 #include "cost_model/inputs/rank_sizes.h"
@@ -11,13 +12,13 @@ namespace {
 
 constexpr double kDropoutMaskBytes = 1.0;  // per element
 
-// Of the router, kept in fp32: logits and probabilities.
+// What the router keeps per token and expert, in fp32: a logit and a probability.
 constexpr double kScores = 2.0;
 constexpr double kScoreBytes = 4.0;
 
-/// What a layer keeps whose every second product is recomputed, and all else but attention: its
-/// input, queries, values, what attention returns, and the MLP's first product; with sequence
-/// parallelism what the projection's reduce-scatter returns, too.
+/// Returns what a layer keeps if every second product and all else but attention is recomputed.
+/// These are its input, queries, values, what attention returns, and the MLP's first product. With
+/// sequence parallelism they include what the projection's reduce-scatter returns.
 Bytes kept_of_products(const TransformerConfig& model, const ParallelConfig& config,
                        const ActivationStorage& storage) {
   const double h = model.hidden_size;
@@ -29,7 +30,8 @@ Bytes kept_of_products(const TransformerConfig& model, const ParallelConfig& con
                (whole + split / config.tp));
 }
 
-/// Bytes per channel of the inputs of column-parallel layers and of what norms give them.
+/// Returns the bytes per channel of the inputs of column-parallel layers and of what norms give
+/// them.
 double input_bytes(const TransformerConfig& model, LayerKind kind, RecomputeModules dropped,
                    const ActivationStorage& storage) {
   const double input = storage.fp8_input_bytes.value_or(storage.element_bytes);
@@ -43,7 +45,7 @@ double input_bytes(const TransformerConfig& model, LayerKind kind, RecomputeModu
   return of_attention + (drops_norms ? 0.0 : storage.element_bytes) + (keeps_another ? input : 0.0);
 }
 
-/// What routed experts and their router keep.
+/// Returns the bytes that routed experts and their router keep.
 double kept_by_experts(const TransformerConfig& model, const ParallelConfig& config,
                        RecomputeModules dropped, const ActivationStorage& storage) {
   const double bytes = storage.element_bytes;
@@ -102,10 +104,10 @@ Bytes layer_activations(const TransformerConfig& model, const ParallelConfig& co
                             ? (has_dropout(model) ? 2.0 * bytes + kDropoutMaskBytes : bytes) *
                                   model.num_attention_heads * model.seq_length
                             : 0.0;
-  // Inputs of norms and of column-parallel layers, and dropout masks; outputs and inputs of the
-  // rest.
+  // `whole` counts inputs of norms and of column-parallel layers, and dropout masks. `split` counts
+  // outputs and inputs of the rest.
   const double input = storage.fp8_input_bytes.value_or(bytes);
-  // Beside inputs in 8 bits: what attention keeps of its output, and routers of theirs.
+  // What attention keeps of its output beside inputs in 8 bits.
   const double other_use = storage.fp8_input_bytes ? bytes : 0.0;
   const double ranks = 1.0 * model.q_lora_rank + model.kv_lora_rank;
   const bool drops_heads = is_latent && dropped.has(RecomputeModule::kMlaUpProjection);

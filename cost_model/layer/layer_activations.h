@@ -10,40 +10,46 @@
 
 namespace ptdp {
 
-/// How a stack keeps activations.
+/// What a stack keeps of activations for backward passes, and in how many bytes.
 struct ActivationStorage {
-  double element_bytes = 2.0;
-  /// Of inputs of linear layers, where they are kept in 8 bits beside what others keep of them.
+  double element_bytes = 2.0;  ///< Size of an element [B].
+  /// Size [B] of an element of linear layers' inputs, where these are kept in 8 bits beside what
+  /// other operations keep of them; nullopt: they are not.
   std::optional<double> fp8_input_bytes = {};
-  bool stores_scores = true;           ///< Of attention, which a fused kernel never does.
-  bool keeps_gathered_inputs = false;  ///< Of column-parallel layers, with sequence parallelism.
-  bool keeps_expert_outputs = true;
+  /// Whether attention scores are stored, which a fused kernel never does.
+  bool stores_scores = true;
+  /// Whether inputs of column-parallel layers stay gathered, with sequence parallelism.
+  bool keeps_gathered_inputs = false;
+  bool keeps_expert_outputs = true;  ///< Whether what experts return is kept.
 };
+/// Returns how `stack` keeps activations.
 [[nodiscard]] ActivationStorage activation_storage(const StackSpec& stack);
 
-/// Activations that one layer keeps per microbatch for its backward pass. With 2-byte elements and
-/// 1-byte dropout masks:
+/// Returns the activations [B] that one dense layer keeps per microbatch for its backward pass.
+/// With 2-byte elements and 1-byte dropout masks they are:
 ///
 ///   none       sbh(10 + 24/t + 5as/(ht)),  with sequence parallelism sbh/t·(34 + 5as/h)
 ///   selective  sbh(10 + 24/t),             with sequence parallelism sbh/t·34
 ///   full       2sbh,                       with sequence parallelism 2sbh/t
 ///
-/// In 8 bits the inputs of linear layers, which the norms before them and gates otherwise leave as
-/// the only copy, take fp8_input_bytes; attention keeps its output beside that which the projection
-/// keeps, and routers their input.
+/// In 8 bits the inputs of linear layers take fp8_input_bytes. For the outputs of norms and gates
+/// that copy is the only one. Attention keeps its output beside the projection's copy, and routers
+/// keep their input beside the experts'.
 ///
-/// The above is for GPT; other widths are counted alike, tensor by tensor, without masks where
-/// there is no dropout; then the terms 5as/h (attention scores) are 2as/h. They vanish where scores
-/// are not stored.
+/// The formulas are those of GPT. Other widths are counted alike, tensor by tensor, without masks
+/// where there is no dropout. The terms 5as/h (attention scores) are then 2as/h. They vanish where
+/// scores are not stored.
+///
 /// Source: Korthikanti et al. (arXiv:2205.05198) table 2; at t = 8 the first is SC21's 10 + 24/t.
 [[nodiscard]] Bytes layer_activations(const TransformerConfig& model, int micro_batch_size, int tp,
                                       Recompute recompute, bool is_sequence_parallel,
                                       const ActivationStorage& storage = {});
 
-/// The same of a layer of a kind, with the config's degrees. Latent attention keeps what it
-/// compressed before and after its norms, and queries, keys and values of all heads; experts the
-/// rows that they work on (expert_layer.h), their outputs for the gradients of the visits' weights,
-/// and two scores of 4 bytes per token and expert.
+/// Returns the activations [B] that a layer of `kind` keeps per microbatch for its backward pass,
+/// with the config's degrees. Latent attention keeps what it compressed before and after its norms,
+/// and queries, keys and values of all heads. Experts keep the rows that they work on
+/// (expert_layer.h), and their outputs for the gradients of the visits' weights. Routers keep two
+/// scores of 4 bytes per token and expert.
 ///
 /// Selective recomputation drops, by the config's recompute_modules:
 ///
@@ -61,8 +67,8 @@ struct ActivationStorage {
                                       Recompute recompute, LayerKind kind,
                                       const ActivationStorage& storage);
 
-/// What a layer of the scenario's stack keeps of one microbatch: layer_activations, or by
-/// MemoryModel::kPtdp that of runtime_buffers.h.
+/// Returns the activations [B] that a layer of the scenario's stack keeps of one microbatch:
+/// layer_activations(), or with MemoryModel::kPtdp LayerMemory::kept of runtime_buffers.h.
 [[nodiscard]] Bytes kept_by_layer(const Scenario& scenario, const ParallelConfig& config,
                                   LayerKind kind);
 

@@ -1,3 +1,4 @@
+// Counts a rank's part of a layer's parameters.
 #include "cost_model/layer/layer_parameters.h"
 
 #include "cost_model/inputs/parameter_counts.h"

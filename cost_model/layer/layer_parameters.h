@@ -7,26 +7,29 @@
 
 namespace ptdp {
 
-/// Parameters, or what goes with them, by who holds the same: experts have data-parallel groups of
-/// their own.
+/// Numbers of parameters, or of bytes that go with them, by which group of ranks holds the same.
+/// Experts have data-parallel groups of their own.
 struct RankParameters {
-  double dense = 0.0;    ///< As many times as there are dp·cp ranks that share them.
-  double experts = 0.0;  ///< As many times as expert_data_size() says.
-  /// The part of `dense` that a recipe for 8 bits covers: weights of layers' matrices but the
-  /// router's, and none of the ends of the model. Of experts it covers all.
+  /// Parameters outside experts, held by all dp·cp ranks of a data-parallel group.
+  double dense = 0.0;
+  double experts = 0.0;  ///< Parameters of experts, held by expert_data_size() ranks.
+  /// The part of `dense` that a recipe for 8 bits covers: weights of layers' matrices except the
+  /// router's, and none of the ends of the model. Experts' parameters are all covered.
   double matrices = 0.0;
 
+  /// Returns `dense` + `experts`; `matrices` is part of `dense`.
   [[nodiscard]] double total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   friend RankParameters operator*(const RankParameters& parameters, double factor);
 };
 
-/// A rank's part of one layer: its matrices and column-parallel biases over t, norms, row-parallel
-/// biases, router and compressions in full, its experts over ep·etp.
+/// Returns a rank's part of the parameters of one layer. Matrices and column-parallel biases are
+/// split over t. Norms, row-parallel biases, router and compressions are whole. Experts are split
+/// over ep·etp.
 [[nodiscard]] RankParameters layer_parameters_of_rank(const TransformerConfig& model,
                                                       const ParallelConfig& config, LayerKind kind);
 
-/// Weights of a layer's matrices on a rank.
+/// Returns the number of weights of a layer's matrices on a rank, experts and router included.
 [[nodiscard]] double weights_of_rank(const TransformerConfig& model, const ParallelConfig& config,
                                      LayerKind kind);
 

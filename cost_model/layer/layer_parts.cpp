@@ -1,3 +1,4 @@
+// Times the linear layers of a layer, and counts its kernels.
 #include "cost_model/layer/layer_parts.h"
 
 #include <algorithm>
@@ -10,9 +11,11 @@
 namespace ptdp {
 namespace {
 
+/// Times the linear layers of one configuration on one rank.
 class LinearLayersOf {
  public:
-  /// Each product in so many `chunks` of the tokens, side by side.
+  /// Keeps references to `scenario` and `config`. Each product is formed in `chunks` chunks of the
+  /// tokens, side by side.
   LinearLayersOf(const Scenario& scenario, const ParallelConfig& config, std::int64_t chunks = 1)
       : scenario_(scenario),
         model_(scenario.job.model),
@@ -72,24 +75,29 @@ class LinearLayersOf {
   std::int64_t chunks_;
   double factor_;
   std::int64_t tokens_;
-  std::int64_t own_tokens_;  ///< Of a sequence that is split over tp, where it is.
+  /// Tokens of the part of the sequence that falls to this rank, where it is split over tp.
+  std::int64_t own_tokens_;
 };
 
-/// What experts add in place of an MLP, without their products.
+/// Kernels that experts add in place of an MLP in a forward pass, without their products.
 constexpr double kRoutingForward = 28.0;
+/// Kernels that experts add in place of an MLP in a backward pass, without their products.
 constexpr double kRoutingBackward = 46.0;
-constexpr double kExpertProducts = 2.0;  // in a forward pass, and of each kind of gradient
+constexpr double kExpertProducts = 2.0;  // per forward pass, and per kind of gradient
 constexpr double kProductStreams = 4.0;
-/// Of the above, what choosing experts and counting tokens takes.
+/// The part of kRoutingForward that chooses experts and counts tokens.
 constexpr double kGraphedForward = 16.0;
+/// The part of kRoutingBackward that chooses experts and counts tokens.
 constexpr double kGraphedBackward = 12.0;
 
-/// Of a rank, of which each has products of its own.
+/// Returns the number of experts of a rank that have products of their own: all, or 1 for all
+/// together where the stack fuses them.
 double separate_experts(const Scenario& scenario, const ParallelConfig& config) {
   return fuses_expert_activation(scenario) ? 1.0 : 1.0 * scenario.job.model.num_experts / config.ep;
 }
 
-/// Of all experts of a rank, `kinds` for each.
+/// Adds the products of all experts of a rank to `pass`, `kinds` for each. On the device several
+/// streams run them side by side.
 void add_products(PassKernels& pass, double kinds, double experts) {
   pass.on_device += kinds * std::ceil(experts / kProductStreams);
   pass.by_host += kinds * experts;

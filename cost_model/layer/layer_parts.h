@@ -12,50 +12,56 @@
 
 namespace ptdp {
 
-/// The two linear layers whose outputs are split over tp, the two whose inputs are, and those that
-/// are not split; without experts.
+/// Times of a layer's linear layers, without experts: two whose outputs are split over tp, two
+/// whose inputs are, and those that are not split.
 struct LinearLayers {
-  LinearTime qkv;  ///< Of latent attention what decompresses.
-  LinearTime up;   ///< h→4h; of the shared experts, where there are some.
-  LinearTime projection;
-  LinearTime down;   ///< 4h→h; of the shared experts likewise.
-  LinearTime whole;  ///< Compressions of latent attention.
+  LinearTime qkv;  ///< Queries, keys and values; in latent attention the decompressions.
+  /// First linear layer of the MLP, h→4h; the shared experts' in a layer with experts.
+  LinearTime up;
+  LinearTime projection;  ///< Projection of what attention returns.
+  /// Second linear layer of the MLP, 4h→h; the shared experts' in a layer with experts.
+  LinearTime down;
+  LinearTime whole;  ///< Compressions of latent attention, which are not split.
 
+  /// Returns the time of the column-parallel layers.
   [[nodiscard]] LinearTime column() const { return qkv + up; }
   [[nodiscard]] LinearTime total() const { return column() + projection + down + whole; }
 };
 
-/// Their times on a rank, as many times as long as compute_factors() says; each product in so many
-/// `chunks` of the tokens, side by side.
+/// Computes the times of a layer's linear layers on a rank, multiplied by compute_factors(). Each
+/// product is formed in `chunks` chunks of the tokens, side by side.
 [[nodiscard]] LinearLayers linear_layers(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, std::int64_t chunks = 1);
 
-/// What tensor parallelism exposes of a forward pass: of what enters column-parallel layers, and of
-/// what row-parallel ones put out.
+/// Communication of tensor parallelism that a forward pass waits for, by what it moves: inputs of
+/// column-parallel layers, and outputs of row-parallel ones.
 struct ForwardCollectives {
-  Seconds into_attention;
-  Seconds out_of_attention;
-  Seconds into_mlp;
-  Seconds out_of_mlp;
+  Seconds into_attention;    ///< Gathering the inputs of attention.
+  Seconds out_of_attention;  ///< Reducing what attention's projection puts out.
+  Seconds into_mlp;          ///< Gathering the inputs of the MLP.
+  Seconds out_of_mlp;        ///< Reducing what the MLP puts out.
 
   [[nodiscard]] Seconds total() const {
     return (into_attention + out_of_attention) + (into_mlp + out_of_mlp);
   }
 };
 
-/// Width of the dense MLP of a layer: of the shared experts where it has experts; 0: it has none.
+/// Returns the width of the dense MLP of a layer of `kind`. In a layer with experts it is that of
+/// the shared experts; 0 means there is none.
 [[nodiscard]] int dense_mlp_width(const TransformerConfig& model, LayerKind kind);
 
-/// Features that enter the column-parallel layers of attention: hidden states, or of latent
-/// attention what is compressed, and the queries' hidden states where they are not.
+/// Returns the number of features that enter the column-parallel layers of attention: hidden
+/// states, or in latent attention what is compressed. Queries that are not compressed count their
+/// hidden states.
 [[nodiscard]] double attention_input_width(const TransformerConfig& model);
 
-/// Of one pass.
+/// Number of kernels of one pass.
 struct PassKernels {
-  double on_device = 0.0;  ///< That run one after another.
-  double by_host = 0.0;    ///< That the host launches, one by one; a graph's it does not.
+  double on_device = 0.0;  ///< Kernels that run one after another on the device.
+  /// Kernels that the host launches one by one, which it does not do in a CUDA graph.
+  double by_host = 0.0;
 
-  /// So many more, each launched by the host.
+  /// Adds `kernels` kernels, each launched by the host.
   void launch(double kernels) {
     on_device += kernels;
     by_host += kernels;
@@ -67,35 +73,43 @@ struct PassKernels {
   }
 };
 
-/// Of one layer, per microbatch.
+/// Numbers of kernels of one layer, per microbatch.
 struct LayerKernels {
-  PassKernels forward;
-  PassKernels backward;
-  double weight_gradient = 0.0;  ///< Of the backward pass, on the device.
+  PassKernels forward;           ///< Kernels of the forward pass.
+  PassKernels backward;          ///< Kernels of the backward pass.
+  double weight_gradient = 0.0;  ///< The part of `backward.on_device` that forms weight gradients.
 };
 
-/// Whether the activation between the products of experts, and its casts, are part of these: of a
-/// stack that has such kernels (fused_expert_activation), which are of SwiGLU and MX formats.
+/// Whether the activation between the products of experts, and its casts, are part of these
+/// products. The stack must have such kernels (fused_expert_activation), which are for SwiGLU and
+/// MX formats.
 [[nodiscard]] bool fuses_expert_activation(const Scenario& scenario);
 
-/// 30 kernels forward and 60 backward, 11 and 28 where the operations are measured one by one
-/// (element_wise.h): this project's runtime.
+/// Returns the kernels of a layer without those of its experts: 30 forward and 60 backward. Where
+/// the operations are measured one by one (element_wise.h), as for this project's runtime, they are
+/// 11 and 28.
 [[nodiscard]] LayerKernels kernels_without_experts(const Scenario& scenario);
 
-/// What experts add, without casts: 30 and 50 (router, top-k, two permutations and sorts each way,
-/// counts for the host; Megatron-Core), but for their products one for each of the E/ep experts on
-/// a rank, two forward and four backward, on four streams side by side, unless the stack fuses
-/// them. Where the router is a graph, 16 forward and 12 backward are its, estimated. Source:
-/// TransformerEngine v2.12, gemm/cublaslt_gemm.cu (multi_stream_cublas_gemm).
+/// Returns the kernels that experts add to a layer, without casts.
+///
+///   routing    28 forward and 46 backward: router, top-k, two permutations and sorts each way,
+///              counts for the host (Megatron-Core)
+///   products   two forward and four backward for each of the E/ep experts on a rank, on four
+///              streams side by side; for all experts together where the stack fuses them
+///
+/// Where the router is a graph, the host does not launch 16 of the forward and 12 of the backward
+/// ones (estimated). Source: TransformerEngine v2.12, gemm/cublaslt_gemm.cu
+/// (multi_stream_cublas_gemm).
 [[nodiscard]] LayerKernels expert_kernels(const Scenario& scenario, const ParallelConfig& config);
 
-/// All together, with a kernel for each cast in `casts` (of each expert: TransformerEngine's
-/// split_quantize in extensions/cast.cpp). Where attention is a graph, so is what is not of
-/// experts; where the step is, all.
+/// Returns the kernels of a layer of `kind`, with experts and with a kernel for each cast in
+/// `casts`. Each expert has casts of its own: TransformerEngine's split_quantize in
+/// extensions/cast.cpp. In a layer with experts whose attention is a graph, the host launches only
+/// kernels of experts and casts. Where the step is a graph, it launches none.
 [[nodiscard]] LayerKernels layer_kernels(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const LayerCasts& casts);
 
-/// What a host of the cluster takes to launch one.
+/// Returns the time that a host of the cluster takes to launch one kernel.
 [[nodiscard]] Seconds host_time_per_kernel(const Scenario& scenario);
 
 }  // namespace ptdp

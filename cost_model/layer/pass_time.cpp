@@ -1,3 +1,4 @@
+// Adds and scales times of passes, term by term.
 #include "cost_model/layer/pass_time.h"
 
 namespace ptdp {

@@ -5,14 +5,15 @@
 
 namespace ptdp {
 
-/// Time of one pass by what it is spent on. The terms follow one another, so they add up.
+/// Time of one pass through layers, by what it is spent on. The terms follow one another, so they
+/// add up.
 struct PassTime {
-  Seconds matmul;            ///< Linear layers.
+  Seconds matmul;            ///< Products of linear layers.
   Seconds attention;         ///< The attention core.
   Seconds memory_bound;      ///< Norms, biases, dropouts, activations.
   Seconds tensor_parallel;   ///< Collectives that compute does not hide.
-  Seconds context_parallel;  ///< Parts of sequences that attention waits for.
-  Seconds expert_parallel;   ///< Tokens on their way to experts and back.
+  Seconds context_parallel;  ///< Waiting of attention for other parts of sequences.
+  Seconds expert_parallel;   ///< Tokens on their way to experts and back, not hidden.
   Seconds launch;            ///< Latency of kernels, or waiting for the host to launch them.
 
   [[nodiscard]] Seconds total() const { return compute() + collectives() + launch; }

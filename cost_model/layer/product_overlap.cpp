@@ -1,3 +1,4 @@
+// Times collectives within products, chunk by chunk.
 #include "cost_model/layer/product_overlap.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes the sizes of the runtime's buffers, and of what a layer holds.
 #include "cost_model/layer/runtime_buffers.h"
 
 #include "cost_model/inputs/rank_sizes.h"
@@ -5,9 +6,9 @@
 namespace ptdp {
 namespace {
 
-constexpr double kTokenBytes = 4.0;  // of an id, for the embedding and for the loss
+constexpr double kTokenBytes = 4.0;  // size of a token's id, for the embedding and for the loss
 
-/// What a host's operations take.
+/// Adds the scratch memory that operations on a host take for `tokens` tokens.
 void add_host_scratch(const TransformerConfig& model, const ParallelConfig& config,
                       std::int64_t tokens, Precision precision, RuntimeBuffers& buffers) {
   const std::int64_t h = model.hidden_size;
@@ -50,7 +51,7 @@ RuntimeBuffers runtime_buffers(const Scenario& scenario, const ParallelConfig& c
       Bytes(n * static_cast<double>(padded_vocab_size(model, config.tp)) / t * element);
   buffers.loss = Bytes(3.0 * n * accumulator);
   buffers.tokens = Bytes(n * kTokenBytes);
-  // A GPU's attention takes less than the results of the MLP, which is not there at the same time.
+  // A GPU's attention takes less than the results of the MLP, which are not there at the same time.
   if (scenario.stack.workspace.value() == 0.0) {
     add_host_scratch(model, config, tokens, precision, buffers);
   }

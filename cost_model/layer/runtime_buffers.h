@@ -1,4 +1,4 @@
-// What ptdp's own runtime has in memory of a microbatch, by the layer.
+// What this project's own runtime holds in memory of a microbatch, layer by layer.
 #pragma once
 
 #include "cost_model/inputs/parallel_config.h"
@@ -10,56 +10,59 @@ namespace ptdp {
 
 /// Sizes of a microbatch's buffers on a rank, by their names in runtime/model/MEMORY.md.
 struct RuntimeBuffers {
-  Bytes rows;        ///< r·h.
-  Bytes all_rows;    ///< n·h.
+  Bytes rows;        ///< A hidden state of this rank's rows, r·h.
+  Bytes all_rows;    ///< A hidden state of all rows, n·h.
   Bytes qkv;         ///< Queries, keys and values of this rank's heads.
-  Bytes attention;   ///< The result of attention.
-  Bytes log_sums;    ///< Of attention.
+  Bytes attention;   ///< Result of attention.
+  Bytes log_sums;    ///< Logarithms of the sums in attention's softmax, one per token and head.
   Bytes statistics;  ///< Mean and deviation of a norm's rows.
   Bytes up;          ///< Result of the MLP's first layer.
-  Bytes activated;   ///< What the second takes.
-  Bytes logits;      ///< n·V'/t.
+  Bytes activated;   ///< Input of the MLP's second layer.
+  Bytes logits;      ///< Logits of all tokens, n·V'/t.
   Bytes loss;        ///< Maximum, sum and target's logit of each token.
-  Bytes tokens;      ///< Their ids.
-  // Beside an operation: attention, products, a norm's backward pass, a sum of all rows over the
-  // tensor-parallel group.
-  AttentionScratch attending;
-  LinearScratch qkv_products;
-  LinearScratch projection;
-  LinearScratch fc1;
-  LinearScratch fc2;
-  LinearScratch output;
-  Bytes norming;
-  Bytes summing;
-  Bytes scattered;  ///< Rows that are left of such a sum, with sequence parallelism.
-  bool is_scattered = false;
-  bool is_behind = false;  ///< Collectives of backward passes run behind products.
-  /// Rows that a whole backward pass gathers again for a weight gradient while the input gradient
-  /// is formed, in place of this rank's: so many more than those.
+  Bytes tokens;      ///< Ids of the tokens, for the embedding or for the loss.
+  // Scratch memory beside an operation: attention, products, a norm's backward pass, a sum of all
+  // rows over the tensor-parallel group.
+  AttentionScratch attending;  ///< Scratch memory of attention.
+  LinearScratch qkv_products;  ///< Scratch memory of the products of QKV.
+  LinearScratch projection;    ///< Scratch memory of the products of attention's projection.
+  LinearScratch fc1;           ///< Scratch memory of the products of the MLP's first layer.
+  LinearScratch fc2;           ///< Scratch memory of the products of the MLP's second layer.
+  LinearScratch output;        ///< Scratch memory of the products of the logits.
+  Bytes norming;               ///< Scratch memory of a norm's backward pass.
+  Bytes summing;  ///< Scratch memory of a sum of all rows over the tensor-parallel group.
+  /// Rows left of a sum over the tensor-parallel group, with sequence parallelism; else 0.
+  Bytes scattered;
+  bool is_scattered = false;  ///< Whether sequence parallelism splits rows over more than one rank.
+  bool is_behind = false;     ///< Whether collectives of backward passes run behind products.
+  /// Additional memory of rows that a whole backward pass gathers again. It gathers them for a
+  /// weight gradient while the input gradient is formed, in place of this rank's rows.
   Bytes gathered_behind;
 };
 
-/// The buffers of one microbatch of the configuration.
+/// Computes the buffers of one microbatch of the configuration, on one rank.
 [[nodiscard]] RuntimeBuffers runtime_buffers(const Scenario& scenario,
                                              const ParallelConfig& config);
 
-/// What a layer has in memory of a microbatch. With n = s·b tokens, r = n/t rows with sequence
-/// parallelism (else n), e and c the bytes of an element and of an accumulator, a and k the widths
-/// of a rank's queries and keys, f that of its MLP, g heads of a rank:
+/// Memory that a layer takes for one microbatch. There are n = s·b tokens, and r = n/t rows with
+/// sequence parallelism, else n. e and c are the bytes of an element and of an accumulator. a and k
+/// are the widths of a rank's queries and keys, f that of its MLP, and g the heads of a rank:
 ///
 ///   most      4r·h·e + 4r·c + n(2a + 2k + f_up + f)·e + n·g·c
 ///   kept      most; without attention's result and n·g·c where attention is recomputed;
 ///             r·h·e where the layer is
 ///   deferred  2r·h·e + 2n·h·e + n(2a + 2k + f_up + f)·e
 ///
-/// which is 16 elements per sbh, and its statistics, for GPT on one rank: dropout masks are made
-/// again from their counters, scores are never stored.
+/// For GPT on one rank this is 16 elements per sbh, and the statistics. Dropout masks are made
+/// again from their counters; scores are never stored.
 struct LayerMemory {
-  Bytes most;      ///< While its forward pass runs.
-  Bytes kept;      ///< From the forward pass to the backward pass or input gradient,
-  Bytes deferred;  ///< and from there to a weight gradient that is put off.
+  Bytes most;      ///< Memory while the layer's forward pass runs.
+  Bytes kept;      ///< Memory from the forward pass to the backward pass or input gradient.
+  Bytes deferred;  ///< Memory from the input gradient to a weight gradient that is put off.
 };
+/// Computes the memory of a layer from the buffers of a microbatch, under a kind of recomputation.
 [[nodiscard]] LayerMemory layer_memory(const RuntimeBuffers& buffers, Recompute recompute);
+/// Computes the memory of a layer for one microbatch of the configuration, under its recomputation.
 [[nodiscard]] LayerMemory layer_memory(const Scenario& scenario, const ParallelConfig& config);
 
 }  // namespace ptdp

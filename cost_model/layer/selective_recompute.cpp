@@ -1,3 +1,4 @@
+// Adds up the forward work that each recomputed module repeats.
 #include "cost_model/layer/selective_recompute.h"
 
 #include "cost_model/inputs/rank_sizes.h"
@@ -12,9 +13,10 @@ constexpr double kNormKernels = 1.0;
 constexpr double kActivationKernels = 1.0;
 constexpr double kMlpKernels = 3.0;  // two products and the activation
 constexpr double kUpProjectionKernels = 4.0;
-// Of attention, and the products that are kept: queries, values, and two of the MLP.
+// Kernels of attention and of the products that `op` keeps: queries, values, and two of the MLP.
 constexpr double kKernelsOfWhatOpKeeps = 5.0;
 
+/// Adds up what the modules of a configuration repeat of one layer.
 class Repeating {
  public:
   Repeating(const Scenario& scenario, const ParallelConfig& config, LayerKind kind,
@@ -28,6 +30,7 @@ class Repeating {
         per_width_(element_bytes(scenario.stack.precision) *
                    static_cast<double>(tokens_of_rank(model_, config))) {}
 
+  /// Returns the work that `modules` repeat. To be called once.
   [[nodiscard]] RepeatedWork of(RecomputeModules modules) {
     if (modules.has(RecomputeModule::kEverySecondProduct)) {
       add_every_second_product();
@@ -71,7 +74,7 @@ class Repeating {
     work_.kernels.launch(kUpProjectionKernels);
   }
 
-  /// Of a dense layer, or of shared experts.
+  /// Adds the MLP of a dense layer, or the shared experts of one with experts.
   void add_mlp() {
     const double width = dense_mlp_width(model_, kind_);
     if (width == 0.0) {

@@ -7,18 +7,19 @@
 
 namespace ptdp {
 
-/// What a layer's forward pass is made of, on a rank.
+/// Parts of a layer's forward pass on one rank.
 struct ForwardParts {
-  LinearLayers products;
-  ExpertCosts experts;  ///< Nothing where the layer has none.
-  ForwardCollectives collectives;
+  LinearLayers products;           ///< Products of the linear layers, without experts.
+  ExpertCosts experts;             ///< Costs of the experts; all 0 where the layer has none.
+  ForwardCollectives collectives;  ///< Tensor-parallel communication that the pass waits for.
+  /// The attention core, and what it waits for where GPUs share a sequence.
   PassTime attention_core;
-  Seconds element_wise;  ///< Of all that is no experts'.
-  double kernels = 0.0;  ///< Of a whole layer without experts.
+  Seconds element_wise;  ///< Element-wise work, without that of experts.
+  double kernels = 0.0;  ///< Kernels on the device of a whole layer without experts.
 };
 
-/// The time of the forward work of the config's recompute_modules, for microbatches as
-/// layer_costs() has them, beside `launch`:
+/// Forward work that the config's recompute_modules repeat, for microbatches as layer_costs() has
+/// them. By module it is
 ///
 ///   core_attn       attention, and what it waits for where GPUs share a sequence
 ///   moe_act         the activation between the experts' products
@@ -38,14 +39,17 @@ struct ForwardParts {
 /// transformer_layer.py, multi_latent_attention.py, moe/moe_layer.py; torchtitan
 /// parallelize_llama.py (_save_list and its policy, December 2024).
 struct RepeatedWork {
-  PassTime time;
-  PassKernels kernels;  ///< Launched for it, without those of attention.
+  PassTime time;        ///< Time of the repeated work; `launch` is 0 and left to the caller.
+  PassKernels kernels;  ///< Kernels launched for the repeated work, without those of attention.
 };
+/// Computes what selective recomputation repeats of a layer of `kind` whose forward pass consists
+/// of `forward`.
 [[nodiscard]] RepeatedWork repeated_work(const Scenario& scenario, const ParallelConfig& config,
                                          LayerKind kind, const ForwardParts& forward);
 
-/// Features that tensor parallelism gathers or reduces again for it, as tensor_parallel_elements()
-/// counts them: an all-reduce twice, a gathering as `gathered` of an element.
+/// Returns the number of features that tensor parallelism gathers or reduces again for selective
+/// recomputation, as tensor_parallel_elements() counts them. An all-reduce counts twice, and a
+/// gathering as `gathered` of an element.
 [[nodiscard]] double repeated_width(const TransformerConfig& model, const ParallelConfig& config,
                                     LayerKind kind, double gathered);
 

@@ -1,3 +1,5 @@
+// Puts the costs of a layer together from its products, attention, traffic, collectives and
+// launches.
 #include "cost_model/layer/transformer_layer.h"
 
 #include <algorithm>
@@ -23,26 +25,29 @@ namespace {
 constexpr double kUnrepeatedKernels = 2.0;  // a product and a sum
 constexpr double kResidualPasses = 3.0;
 
-/// Whether recomputing such a layer ends before its last product. With dropout behind that, its
-/// mask is asked for; what autograd keeps of experts' outputs, which are weighed and put back in
-/// order, is not known.
+/// Whether recomputing a layer of `kind` ends before its last product. With dropout behind that
+/// product it does not: the mask is asked for. With experts it is taken not to, since what autograd
+/// keeps of their outputs, which are weighed and put back in order, is not known.
 bool stops_before_end(const TransformerConfig& model, const StackSpec& stack, LayerKind kind) {
   return stack.recompute_stops_early && !kind.has_experts && !has_dropout(model);
 }
 
-/// Exposed communication of one layer.
+/// Tensor-parallel communication of one layer that its passes wait for.
 struct TensorParallelTime {
   ForwardCollectives forward;
   Seconds backward;
 };
 
 /// Whether collectives of a backward pass run behind its products. This project's runtime hides
-/// them within an action: one with the weight gradients put off has nothing to hide them behind.
+/// them within an action, so a backward pass with the weight gradients put off has nothing to hide
+/// them behind.
 bool hides_collectives(const StackSpec& stack, const ParallelConfig& config) {
   return (stack.tensor_parallel_overlap || stack.tp_comm_overlap == TpCommOverlap::kUserBuffers) &&
          !(stack.memory_model == MemoryModel::kPtdp && traits_of(config.schedule).splits_backward);
 }
 
+/// Computes the communication of tensor parallelism that the passes of a layer wait for. `linears`
+/// are the times of its linear layers.
 TensorParallelTime tensor_parallel_time(const Scenario& scenario, const ParallelConfig& config,
                                         const LinearLayers& linears, LayerKind kind) {
   if (config.tp == 1) {
@@ -58,7 +63,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   const auto gathered_bytes_of = [&](double width) {
     return Bytes(gathered_activation_bytes(scenario.stack) * tokens * width);
   };
-  // Of features `width` wide. Of what enters column-parallel layers, and of row-parallel outputs.
+  // `gather` and `reduce` take features that are `width` wide: what enters column-parallel layers,
+  // and what row-parallel layers put out.
   const auto gather = [&](double width) {
     return config.sequence_parallel && width > 0.0
                ? all_gather_time(gathered_bytes_of(width), group, cluster)
@@ -75,8 +81,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   const double to_attention = attention_input_width(model);
   const double to_mlp = dense_mlp_width(model, kind) > 0 ? h : 0.0;
 
-  // In the backward pass each of the two row-parallel layers gathers first (nothing to hide
-  // behind but, in chunks, its own product), each column-parallel one gathers its input again and
+  // In the backward pass each of the two row-parallel layers gathers first, with nothing to hide
+  // behind except, in chunks, its own product. Each column-parallel one gathers its input again and
   // reduces last.
   TensorParallelTime time{.forward = {.into_attention = gather(to_attention),
                                       .out_of_attention = reduce(h),
@@ -120,8 +126,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
     time.backward += behind(reduced, products.weight_gradient);
     time.backward += behind(gathered, products.input_gradient);
   };
-  // What one layer's product has left hides nothing of the other's, which is not told apart for
-  // other stacks.
+  // Time that is left of one layer's product hides nothing of the other layer's communication. For
+  // other stacks than this project's runtime the two layers are not told apart.
   if (scenario.stack.memory_model == MemoryModel::kPtdp) {
     add_behind(linears.qkv, reduce(to_attention), gather_again(to_attention));
     add_behind(linears.up, reduce(to_mlp), gather_again(to_mlp));
@@ -132,7 +138,8 @@ TensorParallelTime tensor_parallel_time(const Scenario& scenario, const Parallel
   return time;
 }
 
-/// Element-wise work: operations as they were measured, or the traffic of Megatron-LM's.
+/// Returns the time of a layer's element-wise work: of the operations as they were measured, or of
+/// the traffic of Megatron-LM's.
 ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig& config,
                                   LayerKind kind) {
   if (has_measured_operations(scenario)) {
@@ -149,7 +156,8 @@ ElementWiseTime element_wise_work(const Scenario& scenario, const ParallelConfig
           .backward = memory_bound_time(traffic.backward, scenario.cluster.gpu)};
 }
 
-/// None where the products accumulate by themselves.
+/// Returns the time to add a layer's weight gradients to those of earlier microbatches; 0 where the
+/// products accumulate by themselves.
 Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConfig& config,
                                     LayerKind kind) {
   if (scenario.stack.fused_gradient_accumulation) {
@@ -159,8 +167,8 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
                                     scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `launch`: the kernels' own `latency`, or what the host needs to launch them beyond the
-/// time that the device spends on them and on collectives.
+/// Fills in `pass.launch`: the kernels' own `latency`, or where it is longer the time that the host
+/// needs to launch them beyond what the device spends on them and on collectives.
 void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
                   const Scenario& scenario) {
   const Seconds device = pass.compute() + pass.collectives();
@@ -168,8 +176,9 @@ void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
   pass.launch = std::max(kernels.on_device * latency, host - device);
 }
 
-/// Leaves of the dispatch of each pass what the compute of the other, of another microbatch, does
-/// not hide.
+/// Reduces the dispatch in each pass of `costs` to what the compute of the other pass, of another
+/// microbatch, does not hide. Compute loses `slowdown` of the hidden time. Sets hidden_dispatch to
+/// the difference.
 void hide_dispatch(LayerCosts& costs, double slowdown) {
   const Seconds all = costs.forward.expert_parallel + costs.backward.expert_parallel;
   costs.forward.expert_parallel =
@@ -232,7 +241,7 @@ double tensor_parallel_elements(const TransformerConfig& model, const ParallelCo
   double backward = 2.0 * into_columns;
   if (config.sequence_parallel) {
     forward = gathered * into_columns + out_of_rows;
-    // Inputs again, for weight gradients.
+    // Inputs are gathered again for weight gradients.
     backward = gathered * (out_of_rows + times_again * into_columns) + into_columns;
   }
   const double again = repeats(config.recompute) == Repeats::kLayer ? forward

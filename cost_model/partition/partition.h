@@ -49,11 +49,11 @@ struct PartitionRequest {
 /// hold most microbatches. This needs a table of all positions that the cuts may have. Long lists
 /// with layers that outweigh whole stages may have more than 2^25 positions. For these the slowest
 /// stage of two or more layers is made as fast as possible first. If as many positions are left,
-/// each cut is put as close to an equal share of what is left as the windows of the cuts allow.
+/// each cut is put as close to an equal share of the rest as the windows allow.
 ///
-/// For vpp > 1, with all layers but the first and the last equal, the choice is the least sum of
-/// squares of the ranks' times, and then of the chunks of each rank. With other layers it is a
-/// partition whose longest virtual stage is as short as could be found.
+/// For vpp > 1 the layers between the first and the last may all be equal. The choice is then the
+/// least sum of squares of the ranks' times, and after that of the chunks of each rank. With other
+/// layers it is a partition whose longest virtual stage is as short as could be found.
 ///
 /// The result is exact: times are integers, in the power of two of seconds that keeps their sum
 /// below 2^62. A layer is thus at most 2^-63 of the sum off, and equal layers tie.

@@ -9,9 +9,13 @@
 namespace ptdp {
 
 /// Costs per microbatch of everything that does not depend on how layers are spread over the
-/// pipeline. Configurations share them if they agree in tp, cp, micro_batch_size, sequence_parallel
-/// and in whether the schedule splits backward passes. They must also agree in how tensor-parallel,
-/// context-parallel and expert groups lie on nodes, and in how many cores of a node are busy.
+/// pipeline. Configurations share them if they agree in all of the following:
+///   - tp, cp, ep, etp, micro_batch_size, sequence_parallel and recompute_modules;
+///   - whether the schedule splits backward passes, whether shards are cast (casts_shards()), and
+///     whether messages of experts are hidden (hides_dispatch());
+///   - how tensor-parallel, context-parallel and expert groups lie on nodes, and how many cores of
+///   a
+///     node are busy.
 struct MicrobatchCosts {
   /// Costs of one layer by kind, in the order of kLayerKinds; set for the kinds that the model has.
   std::array<LayerCosts, kLayerKinds.size()> layers;
