@@ -1,3 +1,4 @@
+// Takes the communication out of microbatch costs and sums it over virtual stages.
 #include "cost_model/iteration/collective_durations.h"
 
 #include "cost_model/inputs/rank_grid.h"
@@ -16,8 +17,9 @@ PassTime collectives_of(const PassTime& pass) {
           .expert_parallel = pass.expert_parallel};
 }
 
-/// What of the exchanges of `embedding` and `logits` microbatch_costs puts into the other pass than
-/// the rest: an all-gather of the activations with sequence parallelism.
+/// Returns the part of the exchanges of `embedding` and `logits` that microbatch_costs() puts into
+/// the other pass than the rest. With sequence parallelism it is an all-gather of the activations,
+/// else 0.
 Seconds gathering_of_ends(const PlannedJob& job) {
   if (!job.config().sequence_parallel) {
     return Seconds(0.0);

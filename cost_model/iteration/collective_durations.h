@@ -1,4 +1,4 @@
-// What of the durations of actions tensor-parallel collectives are.
+// How much of the durations of actions is communication.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace ptdp {
 
-/// Returns the time in which collectives are exposed in the passes that step_times() has with the
-/// same arguments: those of sharding_time, and of the tensor-parallel group: of the layers in both
-/// passes and what is recomputed, of the embedding and of the logits; with what their members lose
-/// by waiting for the slowest (ComputeFactors::skew), for the logits all of it in the input
-/// gradient. Weight gradients have none. The rest is compute.
+/// Returns how long collectives are exposed in the passes that step_times() has for the same job;
+/// the rest of the passes is compute. The collectives are those of sharding_time() and of layers
+/// (in both passes and in what is recomputed), embedding and logits. Waiting for the slowest member
+/// is included (ComputeFactors::skew); for the logits all of it is in the input gradient. Weight
+/// gradients have none.
 [[nodiscard]] std::vector<StageDurations> virtual_stage_collectives(const PlannedJob& job);
 
 }  // namespace ptdp

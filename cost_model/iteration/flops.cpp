@@ -1,3 +1,4 @@
+// Counts FLOPs by the weights and tokens that each token meets.
 #include "cost_model/iteration/flops.h"
 
 #include "cost_model/inputs/parameter_counts.h"
@@ -8,16 +9,19 @@ namespace {
 
 constexpr double kLogitPasses = 3.0;  // forward, input gradient, weight gradient
 
-/// Weights that a token meets in all layers, those of modules that predict more tokens among them.
+/// Returns the weights that a token meets in all layers, with those of modules that predict more
+/// tokens.
 double weights_met(const TransformerConfig& model) {
   const double with_experts = num_expert_layers(model);
   const double last = active_layer_weights(model, has_experts(model, model.num_layers - 1));
-  const double joined = 2.0 * model.hidden_size * model.hidden_size;  // a module's own matrix
+  const double joined =
+      2.0 * model.hidden_size * model.hidden_size;  // a module's own matrix, 2h to h
   return (model.num_layers - with_experts) * layer_weights(model) +
          with_experts * active_layer_weights(model, true) + model.mtp_num_layers * (last + joined);
 }
 
-/// Tokens that one attends to, summed over layers: of s or, on average, of those before it.
+/// Returns the number of tokens that one token attends to, summed over layers: all s, or on average
+/// those before it where `is_causal`.
 double tokens_attended_to(const TransformerConfig& model, bool is_causal) {
   const double layers = model.num_layers + model.mtp_num_layers;
   const double before = has_window(model) ? model.first_window_layer : 0.0;
@@ -25,9 +29,9 @@ double tokens_attended_to(const TransformerConfig& model, bool is_causal) {
          (layers - before) * attended_tokens(model, is_causal);
 }
 
-/// 2Bs·(layer_passes·W + attention_passes·A·(Q + C) + 3Vh), the shape that all conventions share: W
-/// weights that a token meets, A tokens that it attends to, Q and C the widths of its queries and
-/// of what attention returns.
+/// Returns 2Bs·(layer_passes·W + attention_passes·A·(Q + C) + 3Vh), the shape that all conventions
+/// share. W is the weights that a token meets, and A the tokens that it attends to. Q and C are the
+/// widths of its queries and of what attention returns.
 Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
                  double layer_passes, double attention_passes, bool is_causal = false) {
   const double tokens = static_cast<double>(global_batch_size) * model.seq_length;
@@ -39,7 +43,8 @@ Flops convention(const TransformerConfig& model, std::int64_t global_batch_size,
                 kLogitPasses * logits));
 }
 
-/// Weights that a token meets again in a layer, for its modules but attention.
+/// Returns the weights that a token meets again in a layer because of its recomputed modules,
+/// attention apart.
 double weights_met_again(const TransformerConfig& model, RecomputeModules modules,
                          bool has_experts) {
   const double h = model.hidden_size;

@@ -11,51 +11,53 @@ namespace ptdp {
 
 // Symbols: B global batch [sequences], s sequence length, l layers, h hidden size, V vocabulary.
 // All formulas count matrix products only, attention as if not causal but within its window. They
-// are written for GPT (h wide heads together, an MLP of 4h); query groups, gated MLPs, latent
-// attention and other widths are counted alike, product by product; of experts those that a token
-// visits; modules that predict more tokens as layers and logits of their own.
+// are written for GPT (h wide heads together, an MLP of 4h). Query groups, gated MLPs, latent
+// attention and other widths are counted alike, product by product. Of experts those that a token
+// visits count. Modules that predict more tokens count as layers and logits of their own.
 
-/// Model FLOPs: F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing recomputed.
-/// Source: Korthikanti et al. (arXiv:2205.05198) appendix A. The numerator of MFU.
+/// Returns the model FLOPs F = 72Bslh²(1 + s/(6h) + V/(12lh)), forward and backward, nothing
+/// recomputed. They are the numerator of MFU (model FLOPs utilization). Source: Korthikanti et al.
+/// (arXiv:2205.05198) appendix A.
 [[nodiscard]] Flops model_flops(const TransformerConfig& model, std::int64_t global_batch_size);
 
-/// The same with half of the scores, those of tokens before: what Megatron-LM reports since
-/// 2025-03.
+/// Returns the model FLOPs with half of the attention scores, those of tokens before. Megatron-LM
+/// reports these since 2025-03.
 [[nodiscard]] Flops causal_model_flops(const TransformerConfig& model,
                                        std::int64_t global_batch_size);
 
-/// FLOPs of the model's matrices in an iteration: model_flops() without attention's.
+/// Returns the FLOPs of the model's matrices in an iteration: model_flops() without attention's.
 [[nodiscard]] Flops linear_flops(const TransformerConfig& model, std::int64_t global_batch_size);
 
-/// SC21's hardware FLOPs: F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass done
-/// twice. Source: SC21 (arXiv:2104.04473) eq. 3.
+/// Returns SC21's hardware FLOPs F = 96Bslh²(1 + s/(6h) + V/(16lh)), every layer's forward pass
+/// done twice. Source: SC21 (arXiv:2104.04473) eq. 3.
 [[nodiscard]] Flops sc21_flops(const TransformerConfig& model, std::int64_t global_batch_size);
 
-/// Hardware FLOPs with selective recomputation: F = 72Bslh²(1 + s/(3h) + V/(12lh)).
+/// Returns the hardware FLOPs with selective recomputation, F = 72Bslh²(1 + s/(3h) + V/(12lh)).
 /// Source: Korthikanti et al. appendix A. Counting operations gives 4/3·s/(6h) in place of s/(3h),
-/// up to 2 % less; the published HFU figures use the formula as printed, so this does too.
+/// up to 2 % less. The published HFU figures use the formula as printed, so this does too.
 [[nodiscard]] Flops selective_recompute_flops(const TransformerConfig& model,
                                               std::int64_t global_batch_size);
 
-/// FLOPs that the hardware executes: one of the three above, by kind of recomputation, of which the
-/// full one counts as a forward pass though a stack may stop before its last product. The
-/// numerator of HFU, of "% of peak", and of the TFLOP/s that SC21 and this project report.
+/// Returns the FLOPs that the hardware executes, by kind of recomputation: model_flops(),
+/// selective_recompute_flops() or sc21_flops(). Full recomputation counts as a forward pass
+/// although a stack may stop before its last product. These are the numerator of HFU (hardware
+/// FLOPs utilization), of "% of peak", and of the TFLOP/s that SC21 and this project report.
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    Recompute recompute);
 
-/// The same of a configuration: selective recomputation adds the products of its modules to those
-/// of the forward pass (core_attn as printed, above), full recomputation of some layers its share
-/// of them of the full one's.
+/// Returns the FLOPs that the hardware executes under a configuration. Selective recomputation adds
+/// the products of its modules (core_attn by selective_recompute_flops()). Full recomputation of
+/// some layers adds their share of what recomputing all layers adds.
 [[nodiscard]] Flops hardware_flops(const TransformerConfig& model, std::int64_t global_batch_size,
                                    const ParallelConfig& config);
 
-/// flops / (time · gpus · peak): MFU of model_flops, HFU of hardware_flops. Source: PaLM
-/// (arXiv:2204.02311) appendix B for MFU; Korthikanti et al. section 6.3 for HFU.
+/// Returns flops / (time · gpus · peak): MFU of model_flops(), HFU of hardware_flops(). Source:
+/// PaLM (arXiv:2204.02311) appendix B for MFU; Korthikanti et al. section 6.3 for HFU.
 [[nodiscard]] double utilization(Flops flops, Seconds time, std::int64_t gpus, FlopsPerSecond peak);
 
-/// End-to-end training time ≈ 8TP/(nX) for T tokens, P parameters, n GPUs of X achieved FLOP/s
-/// each, counting SC21's hardware FLOPs. Source: SC21 eq. 4. Holds while the terms in s and V are
-/// small.
+/// Returns the end-to-end training time ≈ 8TP/(nX) for T tokens, P parameters, n GPUs of X achieved
+/// FLOP/s each, counting SC21's hardware FLOPs. Source: SC21 eq. 4. Holds while the terms in s and
+/// V are small.
 [[nodiscard]] Seconds sc21_training_time(double tokens, double parameters, std::int64_t gpus,
                                          FlopsPerSecond achieved_per_gpu);
 

@@ -1,3 +1,4 @@
+// Breaks the time of an iteration down, and counts the bytes that it sends.
 #include "cost_model/iteration/iteration.h"
 
 #include <algorithm>
@@ -18,8 +19,9 @@
 namespace ptdp {
 namespace {
 
-/// Gradient reduction and parameter gathering that one microbatch's passes through a stage do not
-/// hide: all but what compute leaves room for, and at least the last bucket.
+/// Returns the time of gradient reduction and parameter gathering that one microbatch's passes
+/// through a stage do not hide. It is all but what compute leaves room for, and at least the last
+/// bucket.
 Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
                            const RankParameters& parameters) {
   const Placements& groups = job.groups();
@@ -46,30 +48,31 @@ Seconds data_parallel_time(const PlannedJob& job, const StageCosts& stage,
                     : reduction);
 }
 
-/// Messages between stages, of a configuration with several.
+/// Sets the traffic of messages between stages, for a configuration with several.
 void add_pipeline_traffic(const PlannedJob& job, Seconds time, Traffic& traffic) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const bool is_scattered = job.config().sequence_parallel || job.stack().scatter_gather;
   const double elements = pipeline_elements(job.model(), job.config().micro_batch_size, 1,
                                             (is_scattered ? job.config().tp : 1) * job.config().cp);
-  // A pass through p·v chunks is p·v − 1 messages: a middle stage sends v in each of the two
-  // passes; the first and the last, which is all there are of two stages, one less in one of
-  // them, and of a V in both.
+  // A pass through p·v chunks is p·v − 1 messages. A middle rank sends v in each of the two passes.
+  // The first and the last, which is all there are of two ranks, send one less in one of the
+  // passes, and in a V in both.
   const bool is_v = traits_of(job.config().schedule).placement == StagePlacement::kV;
   const Bytes message(element_bytes(job.stack().precision) * microbatches * elements);
   const double saved = is_v ? 2.0 : 1.0;
   const double sent = job.config().pp > 2 ? 2.0 * job.config().vpp : 2.0 * job.config().vpp - saved;
   traffic.pipeline = message * sent;
-  // Every tp and dp rank has a link through the cut. Each of the two passes crosses it v times
-  // forth, and v − 1 times back between the last stage and the first; a V v times in all.
+  // Every tp, cp and dp rank has a link through the cut. Each of the two passes crosses it v times
+  // forth, and v − 1 times back between the last rank and the first. In a V it crosses v times in
+  // all.
   const double crossings = is_v ? 2.0 * job.config().vpp : 2.0 * (2.0 * job.config().vpp - 1.0);
   traffic.pipeline_bisection =
       message * crossings * job.config().tp * job.config().cp * job.config().dp / time;
 }
 
-/// Reduction of gradients, and gathering of parameters from shards.
+/// Sets the traffic of reducing gradients and of gathering parameters from shards.
 void add_reduction_traffic(const PlannedJob& job, Seconds time, Traffic& traffic) {
-  Bytes of_all_stages;  // of a rank of each
+  Bytes of_all_stages;  // sent by one rank of each stage
   const Placements& groups = job.groups();
   const auto sent_over = [&](const GroupPlacement& group, double parameters, double weights) {
     const Bytes gradients(parameters * job.stack().reduced_gradient_bytes);
@@ -112,8 +115,8 @@ Seconds CostBreakdown::total() const {
 
 namespace {
 
-/// What all microbatches take on the GPU that paces them, and what ends the step; without what
-/// waits for other stages.
+/// Returns what all microbatches take on the GPU that paces them. The waits for other stages and
+/// the end of the step are left out.
 CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& pipeline) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const StageCosts& stage = pipeline.slowest;
@@ -121,7 +124,7 @@ CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& p
   CostBreakdown cost;
   cost.matmul = passes.matmul;
   cost.attention = passes.attention;
-  // PipeDream applies the gradient of every microbatch for itself; none is added to another.
+  // PipeDream applies the gradient of every microbatch by itself; none is added to another.
   const double accumulations =
       traits_of(job.config().schedule).applies_every_microbatch ? 0.0 : microbatches - 1.0;
   cost.memory_bound = passes.memory_bound +
@@ -143,17 +146,18 @@ CostBreakdown cost_of_pacing_stage(const PlannedJob& job, const PipelineCosts& p
   return cost;
 }
 
-/// What a step ends with, each as long as it takes alone.
+/// Parts at the end of a step, each as long as it takes alone.
 struct StepEnd {
-  Seconds tied;
-  Seconds optimizer;
+  Seconds tied;       ///< All-reduce of the tied embedding's gradient.
+  Seconds optimizer;  ///< Norm and optimizer step of the rank that holds most parameters.
 };
 StepEnd end_of_step(const PlannedJob& job) {
   const OptimizerTime optimizer = optimizer_time(job, most_parameters(job.model(), job.config()));
   return {.tied = tied_reduction_time(job), .optimizer = optimizer.norm + optimizer.step};
 }
 
-/// Ranks that wait for a core while the others wait for nothing but their pipeline's `bubble`.
+/// Returns the time that ranks wait for a core of their node while others wait for nothing but
+/// their pipeline's `bubble`.
 Seconds core_sharing_of(const PlannedJob& job, const PipelineCosts& pipeline, Seconds bubble,
                         Seconds optimizer) {
   const auto microbatches = static_cast<double>(job.microbatches());
@@ -166,7 +170,7 @@ Seconds core_sharing_of(const PlannedJob& job, const PipelineCosts& pipeline, Se
                            microbatches * stage.total() - collectives + optimizer + bubble);
 }
 
-/// An iteration that never fills or drains its pipeline.
+/// Returns the cost of an iteration that never fills or drains its pipeline.
 CostBreakdown cost_without_flush(const PlannedJob& job) {
   const auto microbatches = static_cast<double>(job.microbatches());
   const PipelineCosts pipeline = pipeline_costs(job);
@@ -186,7 +190,7 @@ CostBreakdown cost_without_flush(const PlannedJob& job) {
   return cost;
 }
 
-/// Takes up to `most` of what is left.
+/// Takes up to `most` from `left`, which it lowers. Returns what it took.
 Seconds take(Seconds most, Seconds& left) {
   const Seconds taken = std::clamp(most, Seconds(0.0), std::max(left, Seconds(0.0)));
   left = left - taken;
@@ -260,7 +264,7 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
   const ContextParallelVolume shared = context_parallel_volume(
       model, context_split(job.config(), job.stack()), job.stack().precision);
   const double gathered = gathered_activation_bytes(job.stack()) / bytes;
-  // What a layer that is recomputed sends once more than one that is not.
+  // A recomputed layer sends some data once more than one that is not.
   const bool repeats_attention = job.config().repeats_module(RecomputeModule::kCoreAttention);
   const bool repeats_experts = job.config().repeats_module(RecomputeModule::kMoe);
   ParallelConfig kept = job.config();
@@ -273,7 +277,7 @@ Traffic iteration_traffic(const PlannedJob& job, Seconds time) {
     const LayerCounts recomputed = recomputed_of_stage(model, job.config(), stage);
     const double share = 1.0 / num_copies(job.config());
     double elements = 0.0;
-    double expert_passes = 0.0;  // forward, backward, and forward again
+    double expert_passes = 0.0;  // forward, backward, and repeated forward ones
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       const LayerKind of = kLayerKinds[kind];
       const auto elements_of = [&](const ParallelConfig& as) {

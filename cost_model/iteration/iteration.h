@@ -13,25 +13,26 @@
 
 namespace ptdp {
 
-/// How often gradients pass the memory for their bucket: into it and back, read and written.
+/// Passes of gradients through memory for their bucket: into it and back, each a read and a write.
 inline constexpr double kBucketPasses = 4.0;
 
-/// Where the time of an iteration goes, on the GPU that paces it. The terms add up to total().
+/// Time of an iteration by where it goes, on the GPU that paces it. The terms add up to total().
 struct CostBreakdown {
-  Seconds matmul;                ///< Linear layers of the transformer layers.
-  Seconds attention;             ///< Attention cores.
-  Seconds memory_bound;          ///< Element-wise kernels, gradient accumulation.
-  Seconds launch;                ///< Kernel latencies, host time, overhead of microbatches.
-  Seconds tensor_parallel;       ///< Exposed tensor-parallel collectives.
-  Seconds context_parallel;      ///< Parts of sequences that attention waits for.
-  Seconds expert_parallel;       ///< Tokens on their way to experts and back.
-  Seconds recompute;             ///< The repeated part of the forward pass, all of the above.
-  Seconds embedding_and_logits;  ///< What the pacing stage computes besides layers.
+  Seconds matmul;            ///< Products of the transformer layers' linear layers.
+  Seconds attention;         ///< Attention cores.
+  Seconds memory_bound;      ///< Element-wise kernels and gradient accumulation.
+  Seconds launch;            ///< Kernel latencies, host time and overhead of microbatches.
+  Seconds tensor_parallel;   ///< Exposed tensor-parallel collectives.
+  Seconds context_parallel;  ///< Waiting of attention for other parts of sequences.
+  Seconds expert_parallel;   ///< Tokens on their way to experts and back, not hidden.
+  Seconds recompute;  ///< Forward work that is done again: compute, communication and launches.
+  Seconds embedding_and_logits;  ///< Embedding, logits and loss on the pacing pipeline rank.
   Seconds bubble;                ///< Filling and draining the pipeline.
   Seconds pipeline_messages;     ///< Exposed messages between stages.
   Seconds data_parallel;         ///< Exposed gradient reduction and parameter gathering.
-  Seconds embedding_all_reduce;  ///< Of the tied embedding's gradient, first and last stage.
-  Seconds optimizer;
+  /// All-reduce of the tied embedding's gradient between first and last rank.
+  Seconds embedding_all_reduce;
+  Seconds optimizer;     ///< The optimizer's step, with the norm of the gradients.
   Seconds offload;       ///< Activations on their way to the host and back that no compute hides.
   Seconds core_sharing;  ///< Ranks that wait for a core of their node (core_sharing.h).
 
@@ -42,8 +43,9 @@ struct CostBreakdown {
 struct CostTerm {
   std::string_view name;
   Seconds CostBreakdown::*time;
-  bool is_optional = false;  ///< Left out of files where it is nothing.
+  bool is_optional = false;  ///< Whether files leave it out where it is 0.
 };
+/// All terms of CostBreakdown, in the order of files.
 inline constexpr std::array kCostTerms = {
     CostTerm{"matmul", &CostBreakdown::matmul},
     CostTerm{"attention", &CostBreakdown::attention},
@@ -64,44 +66,48 @@ inline constexpr std::array kCostTerms = {
 
 /// Bytes that one GPU sends per iteration.
 struct Traffic {
-  Bytes tensor_parallel;
-  Bytes context_parallel;             ///< With what recomputation sends again.
-  Bytes pipeline;                     ///< Both directions, on the stage that sends most.
-  Bytes data_parallel;                ///< Heaviest stage.
-  Bytes expert_parallel;              ///< To experts and back, on the stage that sends most.
-  BytesPerSecond pipeline_bisection;  ///< Through the cut between the pipeline's halves, both ways,
-                                      ///< averaged over the iteration.
-  BytesPerSecond data_parallel_total;  ///< Of all GPUs together, averaged over the iteration.
+  Bytes tensor_parallel;  ///< Sent in tensor-parallel collectives, on the stage that sends most.
+  /// Sent for attention over shared sequences, with what recomputation sends again.
+  Bytes context_parallel;
+  Bytes pipeline;         ///< Messages in both directions, on the stage that sends most.
+  Bytes data_parallel;    ///< Sent for gradients and parameters, on the heaviest stage.
+  Bytes expert_parallel;  ///< Sent to experts and back, on the stage that sends most.
+  /// Rate through the cut between the pipeline's halves, both ways, averaged over the iteration.
+  BytesPerSecond pipeline_bisection;
+  /// Data-parallel rate of all GPUs together, averaged over the iteration.
+  BytesPerSecond data_parallel_total;
 };
 
-/// The breakdown of one iteration:
+/// Computes the breakdown of one iteration:
 ///
 ///   T = the simulated step (simulated_step.h) + core sharing
 ///
-/// Compute is m times that of the slowest stage, whose pace a pipeline runs at; the bubble is what
-/// the passes alone take beyond it, pipeline messages what messages add, and data parallelism what
-/// reductions, gathers and the end of the step add beyond the optimizer and the tied embedding's
-/// all-reduce. Source of the terms: SC21 (arXiv:2104.04473) sections 2.2, 3 and 4.1.
+/// Compute is m times that of the slowest pipeline rank, whose pace a pipeline runs at. The bubble
+/// is what the passes alone take beyond it, and pipeline messages what messages add. Data
+/// parallelism is what reductions, gathers and the end of the step add beyond the optimizer and the
+/// tied embedding's all-reduce. Source of the terms: SC21 (arXiv:2104.04473) sections 2.2, 3 and
+/// 4.1.
 ///
-/// PipeDream and PipeDream-2BW never fill or drain a pipeline: m·slowest stage, two exchanges per
-/// microbatch, and the reduction and the optimizer, which PipeDream has for every microbatch
-/// (arXiv:1806.03377 and arXiv:2006.09503, section 3).
+/// PipeDream and PipeDream-2BW never fill or drain a pipeline. Their time is m·slowest stage, two
+/// exchanges per microbatch, the reduction and the optimizer. PipeDream has the last two for every
+/// microbatch (arXiv:1806.03377 and arXiv:2006.09503, section 3).
 [[nodiscard]] CostBreakdown iteration_cost(const PlannedJob& job);
 
-/// What is left of a whole time beside its terms, or nothing where only their last digits left it.
+/// Returns `left`, what a `whole` time has beside its terms, or 0 where it is only their rounding.
 [[nodiscard]] Seconds beyond_rounding(Seconds left, Seconds whole);
 
-/// The total of iteration_cost() but for rounding, by one simulation in place of three.
+/// Returns the total of iteration_cost() but for rounding, by one simulation in place of three.
 [[nodiscard]] Seconds iteration_time(const PlannedJob& job, StepSimulations& simulations);
 
-/// Times of configurations of one scenario, each simulated once. Not for several threads at once.
+/// Times of configurations of one scenario, each simulated once. Not safe for concurrent use by
+/// several threads.
 class IterationTimes {
  public:
-  /// What iteration_time() gives; the scenario must be the same in all calls.
+  /// Returns iteration_time() of the job, found once. The scenario must be the same in all calls.
   [[nodiscard]] Seconds find(const PlannedJob& job);
-  /// The time of a configuration that was found or kept before.
+  /// Returns the time of a configuration that was found or kept before, else nullopt.
   [[nodiscard]] std::optional<Seconds> find_known(const ParallelConfig& config) const;
-  /// Keeps a time that another of these found.
+  /// Keeps a time that another IterationTimes found.
   void keep(const ParallelConfig& config, Seconds time) { times_.emplace(config, time); }
 
  private:
@@ -109,10 +115,12 @@ class IterationTimes {
   std::map<ParallelConfig, Seconds> times_;
 };
 
-/// A lower bound of iteration_time() that costs no walk through the stages.
+/// Returns a lower bound of iteration_time() without a walk through the stages. `passes` must have
+/// been made for the job's scenario, microbatch costs and split of the layers.
 [[nodiscard]] Seconds least_iteration_time(const PlannedJob& job, const LeastPasses& passes);
 
-/// What the configuration sends; rates over an iteration of `time`.
+/// Computes what one GPU of the configuration sends per iteration, with rates over an iteration of
+/// `time`.
 [[nodiscard]] Traffic iteration_traffic(const PlannedJob& job, Seconds time);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Bounds the step of each rank by its work, its waits and what it holds.
 #include "cost_model/iteration/least_step.h"
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace {
 
 constexpr double kBelowRounding = 1.0 - 1e-9;
 
-/// The virtual stages of a rank, each with the share of microbatches that come there.
+/// The virtual stages of a pipeline rank.
 struct HeldStages {
-  std::vector<int> stages = {};
-  double share = 1.0;
+  std::vector<int> stages = {};  ///< Virtual stages that the rank holds.
+  double share = 1.0;            ///< Share of the microbatches that come to each of them.
 };
 
 HeldStages stages_of(const ParallelConfig& config, int rank) {
@@ -28,7 +29,8 @@ HeldStages stages_of(const ParallelConfig& config, int rank) {
   return held;
 }
 
-/// What the bounds of all ranks share: the way of a microbatch through the stages.
+/// A job's pipeline, and the way of a microbatch through its virtual stages, which all bounds
+/// share.
 class Pipeline {
  public:
   explicit Pipeline(const PlannedJob& job)
@@ -54,6 +56,7 @@ class Pipeline {
     }
   }
 
+  /// Returns the bound of the step: that of the slowest rank, and of its end.
   [[nodiscard]] Seconds least_time() const {
     Seconds longest;
     Seconds slowest_optimizer;
@@ -72,7 +75,8 @@ class Pipeline {
   }
   [[nodiscard]] int rank_of(int stage) const { return rank_of_[static_cast<std::size_t>(stage)]; }
 
-  /// From a stage to the next one: nothing where both are on one rank, or there is none.
+  /// Returns the time of a message from a virtual stage to the next one; 0 where both are on one
+  /// rank, or there is none.
   [[nodiscard]] Seconds message_behind(int stage) const {
     if (stage + 1 >= num_stages() || rank_of(stage) == rank_of(stage + 1)) {
       return Seconds(0.0);
@@ -80,19 +84,20 @@ class Pipeline {
     return message_between(times_, rank_of(stage), rank_of(stage + 1)).total();
   }
 
-  /// What sending takes of the rank's time, per microbatch of a stage, in each direction.
+  /// Returns what sending a virtual stage's activations takes of the rank's time, per microbatch.
   [[nodiscard]] Seconds sending_forward(int stage) const {
     return times_.messages == MessageMode::kBlocking ? message_behind(stage) : Seconds(0.0);
   }
+  /// Returns what sending a virtual stage's gradients takes of the rank's time, per microbatch.
   [[nodiscard]] Seconds sending_backward(int stage) const {
     return times_.messages == MessageMode::kBlocking && stage > 0 ? message_behind(stage - 1)
                                                                   : Seconds(0.0);
   }
 
-  /// What a rank's buckets take: all of them, and at least what the last one to go does.
+  /// Time that a rank's buckets take.
   struct Collectives {
-    Seconds all;
-    Seconds last;
+    Seconds all;   ///< Time of all buckets.
+    Seconds last;  ///< Least time of the bucket that goes last.
   };
   [[nodiscard]] Collectives collectives_of(const HeldStages& held,
                                            const std::vector<TransferTime>& buckets) const {
@@ -102,16 +107,17 @@ class Pipeline {
       const int count = actions_.gradient_buckets[stage];
       const Seconds bucket = buckets[stage].total();
       sum.all += count * bucket;
-      // Where the stage that is done last has nothing to reduce, the last bucket is beside its
-      // pass.
+      // Where the virtual stage that is done last has nothing to reduce, the last bucket runs
+      // beside its pass.
       sum.last = std::min(sum.last, count > 0 ? bucket : Seconds(0.0));
     }
     return sum;
   }
 
+  /// Gathers and reductions of one rank, by where they fall beside its passes.
   struct Ends {
-    Seconds gathers;       ///< Before any of its passes.
-    Seconds reductions;    ///< Behind all of its passes.
+    Seconds gathers;       ///< Gathers before any of its passes.
+    Seconds reductions;    ///< Reductions behind all of its passes.
     Seconds beside;        ///< Gathers and reductions beside its passes, or while it waits.
     Seconds all_gathers;   ///< Gathers beside its passes or before them.
     Seconds all_but_last;  ///< Reductions beside its passes.
@@ -133,6 +139,7 @@ class Pipeline {
     return ends;
   }
 
+  /// Returns the bound for one rank, without the norm and the optimizer.
   [[nodiscard]] Seconds least_time(int rank) const {
     const HeldStages held = stages_of(config_, rank);
     const double microbatches = held.share * shape_.num_microbatches;
@@ -161,7 +168,7 @@ class Pipeline {
       first_gradient =
           std::min(first_gradient, forward_.back() + backward_.back() - backward_[stage + 1] +
                                        message_behind(held_stage));
-      // Sending what a pass made is the rank's work already.
+      // Sending what a pass made counts as the rank's work already.
       return_trip = std::min(return_trip, after_forward - sending_forward(held_stage));
       drain = std::min(drain, backward_[stage] - sending_backward(held_stage));
     }
@@ -183,9 +190,9 @@ class Pipeline {
     const Seconds slowed = std::max(ends.beside - (passes - work), Seconds(0.0));
     Seconds own = passes + times_.overlap_slowdown * slowed + ends.reductions;
     if (goes_on && times_.data != DataMode::kBlocking && num_copies(config_) == 1) {
-      // A rank runs no more forward passes before its last gather has ended, and no more backward
-      // passes once its first reduction may begin, than it holds activations: all else lies
-      // between.
+      // Before its last gather has ended a rank runs no more forward passes than it holds
+      // activations. Once its first reduction may begin it runs no more backward passes than that.
+      // All else lies between.
       const Seconds gathered = kept * longest_forward;
       const Seconds reduced = kept * longest_backward;
       const Seconds all_reductions = ends.reductions + ends.all_but_last;
@@ -194,7 +201,8 @@ class Pipeline {
                       ends.all_gathers + work - gathered - reduced + all_reductions});
     }
     if (traits_of(config_.schedule).splits_backward) {
-      // Weight gradients of the ranks between may come after all that these two do.
+      // Weight gradients of the ranks between the first and the last may come after all that these
+      // two do.
       const bool is_end = rank == rank_of(0) || rank == rank_of(num_stages() - 1);
       return own + (is_end ? times_.tied.total() : Seconds(0.0));
     }
@@ -204,15 +212,18 @@ class Pipeline {
   }
 
   const ParallelConfig& config_;
-  std::vector<int> rank_of_;  ///< By virtual stage; one of the two of a bidirectional pipeline.
+  /// Pipeline rank by virtual stage; one of the two in a bidirectional pipeline.
+  std::vector<int> rank_of_;
   StepTimes times_;
   StepActions actions_;
   ScheduleShape shape_;
   const ScheduleTraits& schedule_;
   bool waits_for_all_;
-  Ends ends_of_first_;                              ///< What the first rank gathers and reduces.
-  std::vector<Seconds> forward_ = {Seconds(0.0)};   ///< Up to the begin of each stage, and the end.
-  std::vector<Seconds> backward_ = {Seconds(0.0)};  ///< The same of the way back, from the first.
+  Ends ends_of_first_;  ///< Gathers and reductions of the first rank.
+  /// Time of the way forward up to the beginning of each virtual stage, and to the end.
+  std::vector<Seconds> forward_ = {Seconds(0.0)};
+  /// Time of the way back to the first virtual stage, from each one's beginning and from the end.
+  std::vector<Seconds> backward_ = {Seconds(0.0)};
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Times transfers between GPU and host, and counts what lies in the host's memory.
 #include "cost_model/iteration/offload.h"
 
 #include <algorithm>
@@ -11,20 +12,22 @@
 namespace ptdp {
 namespace {
 
-constexpr double kGradientBytes = 4.0;   // fp32, as it comes to the host
-constexpr double kParameterBytes = 4.0;  // as it goes back
+constexpr double kGradientBytes = 4.0;   // an fp32 gradient that comes to the host
+constexpr double kParameterBytes = 4.0;  // an fp32 parameter that goes back
 
-/// Of the parameters that a rank's optimizer updates, so many bytes of each.
+/// Returns `bytes` for each of the parameters that a rank's optimizer updates; the rank holds
+/// `held`.
 Bytes of_shard(const ParallelConfig& config, const RankParameters& held, double bytes) {
   return Bytes(updated_by_rank(held * bytes, config));
 }
 
-/// The first so many layers, whose activations leave.
+/// Returns how many layers, the first ones, have their activations offloaded.
 int offloaded_layers(const ParallelConfig& config, int num_layers) {
   return config.offload_num_layers > 0 ? config.offload_num_layers : num_layers - 1;
 }
 
-/// Activations that a layer of each kind keeps, of those that there are.
+/// Returns the activations that a layer of each kind keeps; 0 for kinds that the model does not
+/// have.
 std::array<Bytes, kLayerKinds.size()> kept_by_kind(const PlannedJob& job) {
   std::array<Bytes, kLayerKinds.size()> kept;
   for_each_kind(layers_of_stage(job.model(), job.config(), 0),
@@ -34,9 +37,9 @@ std::array<Bytes, kLayerKinds.size()> kept_by_kind(const PlannedJob& job) {
   return kept;
 }
 
-/// What the passes of all layers in `passes` wait for `transfers`, those of the first layers: each
-/// starts after its own layer's pass and the transfer before it, and is over before that layer's
-/// pass which would otherwise be one more on the GPU than the layers that stay.
+/// Returns how long the passes of all layers in `passes` wait for `transfers`, those of the first
+/// layers. Each transfer starts after its own layer's pass and the transfer before it. It must be
+/// over before the pass that would otherwise put one more layer on the GPU than stay.
 Seconds wait_for(const std::vector<Seconds>& transfers, const std::vector<Seconds>& passes) {
   const std::size_t stay = passes.size() - transfers.size();
   std::vector<Seconds> over(transfers.size());

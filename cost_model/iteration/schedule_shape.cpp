@@ -1,3 +1,4 @@
+// Turns durations into ticks for searched schedules; other schedules need sizes alone.
 #include "cost_model/iteration/schedule_shape.h"
 
 #include <algorithm>

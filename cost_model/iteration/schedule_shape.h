@@ -1,4 +1,4 @@
-// What the schedule of a configuration is made for.
+// Makes the shape for which a configuration's schedule is generated.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,23 @@
 
 namespace ptdp {
 
-/// Ranks, virtual stages and microbatches of a configuration, and for zb-auto its memory limit: all
-/// that decides whether its schedule exists and how much a rank holds.
+/// Returns the ranks, virtual stages and microbatches of a configuration, and for zb-auto its
+/// memory limit. These decide whether its schedule exists and how much a rank holds.
 [[nodiscard]] ScheduleShape schedule_sizes(const ParallelConfig& config,
                                            std::int64_t num_microbatches);
 
-/// The same with what zb-auto is searched for: the stages' durations and the time of a message, in
-/// ticks that suit these durations, and whether ranks go on as soon as they are done themselves
-/// (the stack's optimizer_post_validation), so that in-span times count.
+/// Returns schedule_sizes(), and for zb-auto also what its search needs. These are the durations of
+/// the virtual stages and the time of a message, in ticks that suit these durations. With the
+/// stack's optimizer_post_validation ranks go on as soon as they are done themselves, so that
+/// in-span times count.
 [[nodiscard]] ScheduleShape schedule_shape(const ParallelConfig& config,
                                            std::int64_t num_microbatches,
                                            std::span<const StageDurations> durations,
                                            Seconds exchange, const StackSpec& stack);
 
-/// The same of virtual_stage_durations and the exchange of one message between nodes, as far as the
-/// pipeline crosses any. Equal arguments give equal shapes: the recipe of a configuration.
+/// Returns the shape of the job's schedule, from virtual_stage_durations() and the exchange of one
+/// message, between nodes if the pipeline crosses any. Equal arguments give equal shapes: the
+/// recipe of a configuration.
 [[nodiscard]] ScheduleShape schedule_shape(const PlannedJob& job);
 
 }  // namespace ptdp

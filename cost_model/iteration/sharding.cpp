@@ -1,3 +1,4 @@
+// Times, counts and buffers what full sharding gathers and reduces, layer by layer.
 #include "cost_model/iteration/sharding.h"
 
 #include <algorithm>
@@ -14,18 +15,18 @@ namespace ptdp {
 namespace {
 
 constexpr double kMatricesOfALayer = 4.0;     // QKV, projection, h→4h, 4h→h
-constexpr double kLargestMatrix = 1.0 / 3.0;  // of a layer's weights
+constexpr double kLargestMatrix = 1.0 / 3.0;  // share of a layer's weights
 constexpr double kUnitsAtOnce = 2.0;          // layers that are whole: one computes, one travels
 
-/// Of a layer's weights, what is gathered for its recomputation and once more for its backward
-/// pass.
+/// Weights of a layer that are gathered for its recomputation and once more for its backward pass.
 struct GatheredTwice {
-  double share = 0.0;
-  double matrices = 0.0;
+  double share = 0.0;     ///< Share of the layer's weights.
+  double matrices = 0.0;  ///< Number of matrices.
 };
 
-/// Matrices that are used again after more parameters than the stack keeps weights for: those that
-/// follow in the layer, twice.
+/// Returns the matrices that are used again after more parameters than the stack keeps weights for.
+/// The distance between the two uses of a matrix is twice the parameters that follow it in the
+/// layer.
 GatheredTwice gathered_twice(const PlannedJob& job) {
   const TransformerConfig& model = job.model();
   const double most = job.stack().max_reuse_distance;
@@ -72,7 +73,7 @@ ShardingTime sharding_time(const PlannedJob& job) {
                : communication;
   };
 
-  // The host launches kernels of the pieces while it could launch those of layers.
+  // The host launches kernels of the pieces in the time in which it could launch those of layers.
   const Seconds pieces =
       stack.shards_matrices_apart
           ? matrices * static_cast<double>(groups.data.size) * host_time_per_kernel(job.scenario())

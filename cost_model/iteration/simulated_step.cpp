@@ -1,3 +1,4 @@
+// Simulates steps in full or, with many microbatches, up to their rhythm.
 #include "cost_model/iteration/simulated_step.h"
 
 #include <algorithm>
@@ -11,19 +12,22 @@
 namespace ptdp {
 namespace {
 
-// Rounds of p microbatches that are simulated at least; more where something runs beside compute,
-// whose effects reach further. And how many actions may be.
+// Fewest rounds of p microbatches that are simulated. Where something runs beside compute, they are
+// more, since its effects reach further.
 constexpr std::int64_t kFewestRounds = 2;
 constexpr std::int64_t kFewestContendedRounds = 3;
+/// Actions up to which a step is simulated in full.
 constexpr std::int64_t kCheapActions = 30'000;
-constexpr std::int64_t kMostActionsKept = 4'000'000;  // in schedules: 48 MB
+constexpr std::int64_t kMostActionsKept = 4'000'000;  // in all schedules: 48 MB
 
-/// Which microbatches of a pipeline are simulated: all, or some that go into a rhythm.
+/// Which microbatches of a step are simulated: all, or some that go into a rhythm.
 struct SimulatedPart {
-  std::int64_t num_microbatches = 0;
-  std::int64_t rhythm = 0;  ///< The last ones of them, which the others repeat; 0: all are there.
+  std::int64_t num_microbatches = 0;  ///< Microbatches that are simulated.
+  /// How many of them, the last ones, the others repeat; 0: all are simulated.
+  std::int64_t rhythm = 0;
 };
 
+/// Chooses how many microbatches to simulate, in `fewest_rounds` rounds or more.
 SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_microbatches,
                              std::int64_t fewest_rounds) {
   const std::int64_t pp = config.pp;
@@ -36,11 +40,13 @@ SimulatedPart simulated_part(const ParallelConfig& config, std::int64_t num_micr
   return {.num_microbatches = rounds * pp + num_microbatches % pp, .rhythm = pp};
 }
 
+/// Makes messages between ranks take no time.
 void leave_out_messages(StepTimes& times) {
   times.within_node = times.across_nodes = {};
   times.hops.clear();
 }
 
+/// Makes reductions, gathers, the tied embedding, the norm and the optimizer take no time.
 void leave_out_ends(StepTimes& times) {
   std::ranges::fill(times.reductions, TransferTime{});
   std::ranges::fill(times.gathers, TransferTime{});
@@ -86,7 +92,7 @@ double simulated_actions(const ParallelConfig& config, std::int64_t num_microbat
   return most_actions(config.pp, config.vpp, part.num_microbatches);
 }
 
-/// A configuration's step, to be simulated with all of its times or some.
+/// The step of one configuration, to be simulated with all of its times or with some.
 class StepSimulations::Step {
  public:
   Step(const PlannedJob& job, StepSimulations& simulations)
@@ -106,9 +112,10 @@ class StepSimulations::Step {
                            takes_turns_ ? kFewestRounds : kFewestContendedRounds);
   }
 
+  /// Returns all times of the step.
   [[nodiscard]] const StepTimes& times() const { return times_; }
 
-  /// The step's time with other times in place of its own.
+  /// Returns the step's time with `times` in place of its own.
   [[nodiscard]] Seconds simulate(const StepTimes& times) {
     std::vector<StageDurations> durations;
     if (takes_turns_) {
@@ -129,7 +136,8 @@ class StepSimulations::Step {
         step_of(stack_, run(part_.num_microbatches - part_.rhythm, times, durations));
     const double others = static_cast<double>(num_microbatches_ - part_.num_microbatches) /
                           static_cast<double>(part_.rhythm);
-    // What these hide of the reductions may make them look shorter than their work.
+    // What the repeated microbatches hide of the reductions may make them look shorter than their
+    // work.
     const Seconds work =
         static_cast<double>(part_.rhythm) *
         (takes_turns_ ? simulated.most_work() / static_cast<double>(part_.num_microbatches)
@@ -138,7 +146,8 @@ class StepSimulations::Step {
   }
 
  private:
-  /// Passes of a microbatch on the busiest rank, with nothing beside them that slows them down.
+  /// Returns the time of a microbatch's passes on the busiest rank, with nothing beside them that
+  /// slows them down.
   [[nodiscard]] Seconds most_work() const {
     Seconds most;
     for (int rank = 0; rank < config_.pp; ++rank) {
@@ -152,7 +161,8 @@ class StepSimulations::Step {
     return most / num_copies(config_);
   }
 
-  /// The step of so many microbatches; `durations` are those with sends, where it takes turns.
+  /// Simulates the step of `microbatches` microbatches. `durations` are those with sends, used
+  /// where the step takes turns.
   [[nodiscard]] SimulatedTimes run(std::int64_t microbatches, const StepTimes& times,
                                    const std::vector<StageDurations>& durations) {
     shape_.num_microbatches = static_cast<int>(microbatches);
@@ -170,7 +180,7 @@ class StepSimulations::Step {
   const ScheduleTraits& schedule_;
   ScheduleShape shape_;
   StepSimulations& simulations_;
-  bool takes_turns_ = false;  ///< All that is no compute with compute.
+  bool takes_turns_ = false;  ///< Whether all communication takes turns with compute.
   SimulatedPart part_;
 };
 

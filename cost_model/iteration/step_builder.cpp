@@ -1,3 +1,4 @@
+// Builds the times of a simulated step out of the terms of a job.
 #include "cost_model/iteration/step_builder.h"
 
 #include <algorithm>
@@ -16,12 +17,12 @@ namespace {
 
 constexpr double kSmallestBucket = 4.0;  // bytes
 
-/// Parameters of a GPU that belong to a virtual stage: what its GPUs hold, by the share of their
-/// layers; the embedding and the logits, and what else the ends of the model have, to these.
+/// Returns the parameters of a GPU that belong to each virtual stage. The first and the last have
+/// the embedding, the logits and whatever else the ends of the model have.
 std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig& model,
                                                         const ParallelConfig& config) {
   const int num_stages = config.pp * config.vpp;
-  // A pipeline with a GPU for every virtual stage.
+  // A pipeline with a pipeline rank for every virtual stage tells them apart.
   ParallelConfig unfolded = config;
   unfolded.pp = num_stages;
   unfolded.vpp = 1;
@@ -34,19 +35,21 @@ std::vector<RankParameters> parameters_by_virtual_stage(const TransformerConfig&
   return parameters;
 }
 
-/// The whole of `time` of a size, cut into what its smallest size takes and the rest.
+/// Splits `time`, that of a transfer of some size, into the time of the smallest size as latency
+/// and the rest.
 TransferTime split(Seconds time, Seconds smallest) {
   const Seconds latency = std::min(time, smallest);
   return {.latency = latency, .transfer = time - latency};
 }
 
+/// Returns the time of one message over the pipeline groups of `groups`.
 TransferTime message_over(const PlannedJob& job, const Placements& groups) {
   const Seconds latency = exchange_latency(job.scenario(), groups);
   return {.latency = latency, .transfer = exchange_time(job, groups, /*messages=*/1.0) - latency};
 }
 
-/// Messages within a node and across nodes, which ranks lie on which node, and what a message takes
-/// between neighbours where the network has tiers.
+/// Sets messages within a node and across nodes, and which ranks lie on which node. Where the
+/// network has tiers, sets the time of a message between each two neighbors.
 void add_messages(const PlannedJob& job, StepTimes& times) {
   const ClusterSpec& cluster = job.cluster();
   Placements within = job.groups();
@@ -96,7 +99,7 @@ StepBuckets step_buckets(const PlannedJob& job) {
 
 MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config) {
   const ScheduleTraits& traits = traits_of(config.schedule);
-  // What overlaps at least where the stack overlaps this schedule.
+  // `least` is the least overlap of a stack in which messages of this schedule overlap.
   const PipelineOverlap least = traits.splits_backward   ? PipelineOverlap::kSplitBackward
                                 : traits.most_chunks > 1 ? PipelineOverlap::kInterleaved
                                                          : PipelineOverlap::kAlways;

@@ -1,4 +1,4 @@
-// What a whole step's simulation is given, made from a configuration.
+// Makes what a whole step's simulation is given, from a configuration.
 #pragma once
 
 #include <vector>
@@ -9,33 +9,34 @@
 
 namespace ptdp {
 
-/// How often the gradients and parameters of a virtual stage are cut, for the passes that put
-/// reductions and gathers into a schedule; 0: none.
+/// Number of buckets into which gradients and parameters of each virtual stage are cut. The passes
+/// that put reductions and gathers into a schedule use it; 0 means none.
 struct StepBuckets {
-  std::vector<int> reductions;  ///< By virtual stage.
-  std::vector<int> gathers;     ///< Likewise, where ZeRO shards the optimizer.
+  std::vector<int> reductions;  ///< Buckets of gradients, by virtual stage.
+  /// Buckets of parameters, by virtual stage, where ZeRO shards the optimizer.
+  std::vector<int> gathers;
 };
+/// Returns how gradients and parameters are cut into buckets.
 [[nodiscard]] StepBuckets step_buckets(const PlannedJob& job);
 
-/// How messages of the configuration's schedule run, as the stack's PipelineOverlap says.
+/// Returns how messages of the configuration's schedule run, as the stack's PipelineOverlap says.
 [[nodiscard]] MessageMode message_mode(const StackSpec& stack, const ParallelConfig& config);
 
-/// How reductions and gathers run with `pp` stages.
+/// Returns how reductions and gathers run with `pp` pipeline ranks.
 [[nodiscard]] DataMode data_mode(const StackSpec& stack, int pp);
 
-/// Everything that the simulation of a step rests on besides its schedule, from the terms that
-/// iteration_cost adds up:
+/// Computes everything that the simulation of a step rests on besides its schedule. The terms are
+/// those that iteration_cost() adds up:
 ///
-///   - durations as virtual_stage_durations has them, and in the weight gradient (m−1)/m of what
+///   - durations as virtual_stage_durations() has them. The weight gradient has (m−1)/m of what
 ///     accumulating the gradients takes: they are added m − 1 times;
-///   - one message as the exchange of one, within a node and across nodes as far as the pipeline
-///     crosses any, over the network tier that holds both ends: its transfer counts the gathering
+///   - one message as the exchange of one, within a node and, if the pipeline crosses nodes, across
+///     them. It goes over the network tier that holds both ends. Its transfer counts the gathering
 ///     of scattered messages;
 ///   - one bucket of each virtual stage's gradients and parameters, the copies into buckets and
-///   back
-///     included; its latency is that of a bucket of 4 bytes;
-///   - the tied embedding, the norm (with fp16 the search for overflows), the optimizer of each
-///   rank.
+///     back included. Its latency is that of a bucket of 4 bytes;
+///   - the tied embedding, the norm (with fp16 the search for overflows), and the optimizer of each
+///     rank.
 [[nodiscard]] StepTimes step_times(const PlannedJob& job);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Times exchanges, reductions, gathers and the optimizer on the placements of a job's groups.
 #include "cost_model/iteration/step_terms.h"
 
 #include <algorithm>
@@ -92,7 +93,7 @@ Seconds tied_reduction_time(const PlannedJob& job) {
       traits_of(job.config().schedule).placement != StagePlacement::kLooped) {
     return Seconds(0.0);
   }
-  // Two members, the first stage and the last.
+  // The group has two members: the first pipeline rank and the last.
   const Bytes gradient(static_cast<double>(padded_vocab_size(model, job.config().tp)) *
                        model.hidden_size / job.config().tp * job.stack().reduced_gradient_bytes);
   const bool is_within_node = job.groups().pipeline.is_within_node();

@@ -1,3 +1,4 @@
+// Sums the layers of virtual stages into the durations of their passes.
 #include "cost_model/iteration/virtual_stage_durations.h"
 
 #include "cost_model/stage/recomputed_layers.h"
@@ -6,9 +7,9 @@ namespace ptdp {
 
 std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job) {
   const bool is_partial = recomputes_some(job.config());
-  // What a layer of each kind takes.
+  // Durations of one layer of each kind.
   std::array<StageDurations, kLayerKinds.size()> of_layer;
-  constexpr double each_pass = 0.5;  // of what both hide
+  constexpr double each_pass = 0.5;  // share of what both passes hide
   for (std::size_t kind = 0; kind < of_layer.size(); ++kind) {
     const LayerCosts& layer = job.costs().layers[kind];
     const Seconds weight_gradient = layer.weight_gradient.total();

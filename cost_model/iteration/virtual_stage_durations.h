@@ -9,9 +9,10 @@
 
 namespace ptdp {
 
-/// Durations of every virtual stage's actions, in model order: the layers with what is recomputed
-/// of them (part of both backward and input gradient), the embedding in the first and the logits in
-/// the last, the stack's overhead in the forward pass. Without the accumulation of gradients.
+/// Returns the durations of every virtual stage's actions per microbatch, in model order. They
+/// cover its layers, the embedding in the first and the logits in the last. Recomputation is part
+/// of both the backward pass and the input gradient; the stack's overhead is part of the forward
+/// pass. Accumulating gradients is left out.
 [[nodiscard]] std::vector<StageDurations> virtual_stage_durations(const PlannedJob& job);
 
 }  // namespace ptdp

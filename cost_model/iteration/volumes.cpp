@@ -1,3 +1,4 @@
+// Counts the bytes that the ranks of each pipeline rank send, operation by operation.
 #include "cost_model/iteration/volumes.h"
 
 #include <cmath>
@@ -12,26 +13,30 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kScalarBytes = 8;  // of the norm and of the loss: fp64
+constexpr std::int64_t kScalarBytes = 8;  // an fp64 norm or loss
 
+/// Kinds of operations, as the fields of KindVolumes.
 enum class Kind { kAllReduce, kReduceScatter, kAllGather, kSend };
-/// In the order of kVolumeGroups.
+/// Groups that ranks send in, in the order of kVolumeGroups.
 enum class Group { kTensor, kPipelineForward, kPipelineBackward, kData, kTied, kModel, kLoss };
 
-/// The same operation of several groups, some times each.
+/// One operation, done several times by one or more groups.
 struct Operation {
   Kind kind = Kind::kSend;
-  std::int64_t bytes = 0;  ///< Of the whole buffer; of a send, what all members send.
+  std::int64_t bytes = 0;  ///< Size of the whole buffer; for a send, what all members send.
   std::int64_t ranks = 2;  ///< Members of a group.
-  std::int64_t times = 1;  ///< Over all groups that have members on the stage.
+  /// Times that it is done, over all groups with members on the pipeline rank.
+  std::int64_t times = 1;
 };
 
-/// Places of the pipeline that the members of a group lie on.
+/// Pipeline ranks that the members of a group lie on.
 struct Reach {
-  int places = 1;
-  bool begins_here = true;  ///< Where the group counts, so that it does once.
+  int places = 1;  ///< Number of pipeline ranks.
+  /// Whether the group is counted on this pipeline rank, so that it is counted once.
+  bool begins_here = true;
 };
 
+/// Returns the bytes that all members of all groups send for an operation.
 std::int64_t sent(const Operation& operation) {
   const std::int64_t to_others = (operation.ranks - 1) * operation.bytes * operation.times;
   switch (operation.kind) {
@@ -62,6 +67,8 @@ Size& entry_of(GroupVolumes<Size>& groups, Group group, Kind kind) {
   return volumes.send;
 }
 
+/// Returns the pipeline rank that holds a virtual stage; the one of the first copy in a
+/// bidirectional schedule.
 int rank_holding(const ParallelConfig& config, int virtual_stage) {
   const bool is_coming_back =
       traits_of(config.schedule).placement == StagePlacement::kV && virtual_stage >= config.pp;
@@ -73,7 +80,8 @@ bool crosses_ranks(const ParallelConfig& config, int k) {
   return rank_holding(config, k) != rank_holding(config, k + 1);
 }
 
-/// Visits everything that the ranks of one stage take part in: visit(group, operation, reach).
+/// Visits every operation that the ranks of pipeline rank `stage` take part in, by calling
+/// visit(group, operation, reach).
 template <class Visit>
 class StageOperations {
  public:
@@ -150,7 +158,7 @@ class StageOperations {
     };
     if (virtual_stage < last_virtual_stage() && crosses_ranks(config_, virtual_stage)) {
       visit_(Group::kPipelineForward, message, Reach{});
-      gather();  // the gradient that comes back
+      gather();  // of the gradient that comes back
     }
     if (virtual_stage > 0 && crosses_ranks(config_, virtual_stage - 1)) {
       visit_(Group::kPipelineBackward, message, Reach{});
@@ -158,8 +166,8 @@ class StageOperations {
     }
   }
 
-  /// The ranks that hold what this one holds: where the pipeline is bidirectional, also those as
-  /// far from its other end.
+  /// Returns the pipeline ranks that hold what this one holds: in a bidirectional schedule also the
+  /// one as far from the other end.
   [[nodiscard]] Reach copies() const {
     const int places = num_copies(config_);
     return {.places = places, .begins_here = places == 1 || stage_ < config_.pp - 1 - stage_};
@@ -175,7 +183,8 @@ class StageOperations {
                        .times = times * config_.tp},
              copies());
     };
-    const std::int64_t microbatches = passes_ / config_.dp;  // of a replica, where all is sharded
+    const std::int64_t microbatches =
+        passes_ / config_.dp;  // per replica; used where gradients or weights are sharded
     if (shards_optimizer(config_)) {
       over_replicas(Kind::kReduceScatter, accumulator_,
                     shards_gradients(config_) ? microbatches : 1);
@@ -228,9 +237,9 @@ class StageOperations {
   const Visit& visit_;
   std::int64_t element_;
   std::int64_t accumulator_;
-  std::int64_t tokens_;  ///< Of a microbatch.
+  std::int64_t tokens_;  ///< Tokens of a microbatch.
   bool is_scattered_;
-  std::int64_t passes_;  ///< Of microbatches through a virtual stage, in all replicas.
+  std::int64_t passes_;  ///< Passes of microbatches through a virtual stage, in all replicas.
 };
 
 }  // namespace

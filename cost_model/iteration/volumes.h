@@ -1,4 +1,4 @@
-// Bytes that the ranks of a job send in an iteration of ptdp's own runtime, exactly.
+// Bytes that the ranks of a job send in an iteration of this project's own runtime, exactly.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace ptdp {
 
-/// Bytes sent, by what sent them. `Size` is std::int64_t, or Bytes for means.
+/// Bytes sent, by kind of operation. `Size` is std::int64_t, or Bytes for means.
 template <class Size>
 struct KindVolumes {
   Size all_reduce{};
@@ -23,16 +23,16 @@ struct KindVolumes {
   friend bool operator==(const KindVolumes&, const KindVolumes&) = default;
 };
 
-/// The same by the group that they were sent in.
+/// Bytes sent, by the group that they were sent in. `Size` is std::int64_t, or Bytes for means.
 template <class Size>
 struct GroupVolumes {
-  KindVolumes<Size> tensor;             ///< Layers, embedding, logits, loss; gathering of messages.
-  KindVolumes<Size> pipeline_forward;   ///< Activations to the next stage,
-  KindVolumes<Size> pipeline_backward;  ///< and gradients to the one before.
+  KindVolumes<Size> tensor;  ///< Layers, embedding, logits, loss, and gathering of messages.
+  KindVolumes<Size> pipeline_forward;   ///< Activations to the next virtual stage.
+  KindVolumes<Size> pipeline_backward;  ///< Gradients to the virtual stage before.
   KindVolumes<Size> data;               ///< Gradients, and weights from the shards of ZeRO.
-  KindVolumes<Size> tied;               ///< Gradient of the tied embedding, first stage and last.
-  KindVolumes<Size> model;              ///< The norm of all gradients.
-  KindVolumes<Size> loss;               ///< The loss of all replicas.
+  KindVolumes<Size> tied;   ///< Gradient of the tied embedding, between first and last rank.
+  KindVolumes<Size> model;  ///< Norm of all gradients.
+  KindVolumes<Size> loss;   ///< Loss of all replicas.
 
   friend bool operator==(const GroupVolumes&, const GroupVolumes&) = default;
 };
@@ -53,11 +53,11 @@ inline constexpr std::array kVolumeGroups = {
     VolumeGroup<Size>{"model", &GroupVolumes<Size>::model},
     VolumeGroup<Size>{"loss", &GroupVolumes<Size>::loss}};
 
-/// What all ranks together send in one iteration.
+/// Computes what all ranks together send in one iteration.
 ///
 /// n ranks that reduce a buffer of S bytes send 2(n−1)S between them, those that gather or scatter
-/// it (n−1)S: no part is padded. With N = s·b·h, e the bytes of an element and c those of an
-/// accumulator, per microbatch over the t ranks of a tensor-parallel group:
+/// it (n−1)S: no part is padded. N = s·b·h, and e and c are the bytes of an element and of an
+/// accumulator. Sent per microbatch over the t ranks of a tensor-parallel group:
 ///
 ///   layer          4 all-reduces of N·e, 6 with full recomputation; with sequence parallelism 6
 ///                  all-gathers (the inputs of the two column-parallel weight gradients again) and
@@ -71,20 +71,27 @@ inline constexpr std::array kVolumeGroups = {
 ///                  group, and gathered at the receiver without sequence parallelism; t·N·e where
 ///                  the stack does not scatter. Stages of one rank hand over for nothing
 ///
-/// and once per iteration: with sequence parallelism an all-reduce over the tensor-parallel group
-/// of the gradients of norms and row-parallel biases, c bytes each, in each replica, or once where
-/// replicas shard them; over the ranks that hold the same parameters an all-reduce of their
-/// gradients, c bytes each, or with ZeRO a reduce-scatter of them and an all-gather of the weights,
-/// e bytes each; where gradients are sharded (zero_sharding.h) one reduce-scatter per microbatch,
-/// and where weights are one or two all-gathers; the tied table's gradient between first and last
-/// stage, of which with ZeRO each replica has its part; 8 bytes for the norm of all gradients over
-/// a replica, over all ranks with ZeRO; 8 bytes for the loss over those that hold the last virtual
-/// stage. Holds for cp = ep = dp_replicate = 1 and totals below 2^63; the config must satisfy
-/// find_violation. Source: runtime/model/layers/MESSAGES.md.
+/// Sent once per iteration:
+///
+///   norms, biases  with sequence parallelism an all-reduce over the tensor-parallel group of the
+///                  gradients of norms and row-parallel biases, c bytes each, in each replica, or
+///                  once where replicas shard them
+///   gradients      over the ranks that hold the same parameters an all-reduce of their gradients,
+///                  c bytes each; with ZeRO a reduce-scatter of them and an all-gather of the
+///                  weights, e bytes each
+///   full sharding  (zero_sharding.h) where gradients are sharded one reduce-scatter per
+///                  microbatch, and where weights are one or two all-gathers
+///   tied table     its gradient between first and last rank, of which with ZeRO each replica has
+///                  its part
+///   norm           8 bytes for the norm of all gradients over a replica, over all ranks with ZeRO
+///   loss           8 bytes over the ranks that hold the last virtual stage
+///
+/// Holds for cp = ep = dp_replicate = 1 and totals below 2^63. find_violation() must find nothing
+/// in the config. Source: runtime/model/layers/MESSAGES.md.
 [[nodiscard]] GroupVolumes<std::int64_t> job_volumes(const PlannedJob& job);
 
-/// What one of the t·d ranks of `stage` (0 … p−1) sends on average. Exactly, in collectives, where
-/// the ranks of the group divide the buffer.
+/// Computes what one of the t·d ranks of pipeline rank `stage` (0 … p−1) sends on average. For
+/// collectives it is exact where the ranks of the group divide the buffer.
 [[nodiscard]] GroupVolumes<Bytes> mean_rank_volumes(const PlannedJob& job, int stage);
 
 }  // namespace ptdp

@@ -167,8 +167,8 @@ Seconds layer_gradient_accumulation(const Scenario& scenario, const ParallelConf
                                     scenario.cluster.gpu, scenario.stack);
 }
 
-/// Fills in `pass.launch`: the kernels' own `latency`, or where it is longer the time that the host
-/// needs to launch them beyond what the device spends on them and on collectives.
+/// Fills in `pass.launch` with the kernels' own `latency`. Where it is longer, it is the time that
+/// the host needs to launch them beyond what the device spends on them and on collectives.
 void apply_launch(PassTime& pass, const PassKernels& kernels, Seconds latency,
                   const Scenario& scenario) {
   const Seconds device = pass.compute() + pass.collectives();
