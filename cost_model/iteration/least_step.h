@@ -19,9 +19,10 @@ namespace ptdp {
 /// it holds. The two add up where it runs more than P forward passes. Before its first action come
 /// the forward passes of the stages before it, after its last one their backward passes.
 ///
-/// Activations stay on a rank at least from F over the stages behind it and back to W. With a time
-/// L in each of its stages and P of them at a time, no more than P microbatches pass in the sum of
-/// L (Little's law). Messages take their time alone; what blocks the rank counts as its work.
+/// Activations stay on a rank at least from F over the stages behind it and back to W. Let L be
+/// that time in each of its stages. With P activations at a time, no more than P microbatches pass
+/// in the sum of L (Little's law). Messages take their time alone; what blocks the rank counts as
+/// its work.
 ///
 /// Gathers or reductions may run beside compute, and no microbatch may run the other way (as in
 /// DualPipe). No more than P forward passes then run before the last gather has ended. No more than

@@ -1,3 +1,4 @@
+// Adds up the memory of pipeline ranks, category by category.
 #include "cost_model/memory/memory.h"
 
 #include <algorithm>
@@ -24,16 +25,16 @@
 namespace ptdp {
 namespace {
 
-constexpr Bytes kLargestMeasured(80.0 * kGibi);  // of the GPUs that reserves were read off
+constexpr Bytes kLargestMeasured(80.0 * kGibi);  // largest GPU whose reserve was measured
 constexpr std::size_t kWholeChunks = 2;          // one accumulates, one is being reduced
-constexpr double kMostActions = 4e6;             // that are walked through for their memory: 0.1 s
+constexpr double kMostActions = 4e6;             // most that are walked through: 0.1 s
 
-/// Of the tokens of a rank.
+/// Returns the elements of a hidden state of a rank's tokens, sbh/cp.
 double sbh(const TransformerConfig& model, const ParallelConfig& config) {
   return static_cast<double>(tokens_of_rank(model, config)) * model.hidden_size;
 }
 
-/// Of messages between stages and of tensor parallelism within products.
+/// Returns the buffers of messages between ranks, and of tensor parallelism within products.
 Bytes message_buffers(const PlannedJob& job) {
   Bytes total;
   if (job.config().pp > 1) {
@@ -52,7 +53,8 @@ Bytes message_buffers(const PlannedJob& job) {
   return total;
 }
 
-/// Of the weights on a rank: with 8 bits, copies of those that it has whole.
+/// Returns the bytes of the weights on a rank; with 8 bits, copies of those that it has whole are
+/// included.
 Bytes weights_of(const StackSpec& stack, const ParallelConfig& config, const RankParameters& held,
                  const GpuSpec& gpu) {
   return Bytes(shards_weights(config) ? shard_of(weights_in_shards(stack, held), config)
@@ -63,13 +65,14 @@ HeldGradients whole_or_sharded(const ParallelConfig& config, const RankParameter
   return shards_gradients(config) ? HeldGradients{.sharded = held} : HeldGradients{.whole = held};
 }
 
-/// Where ZeRO shards a 20-byte state (fp16 with fp32 copies), the copies shard too: 4 + 16/d.
+/// Returns the bytes of a rank's optimizer states on the GPU. Where ZeRO shards a 20-byte state
+/// (fp16 with fp32 copies), the copies are sharded too: 4 + 16/d.
 Bytes optimizer_of(const StackSpec& stack, const ParallelConfig& config,
                    const RankParameters& held) {
   return Bytes(updated_by_rank(held * optimizer_bytes_on_gpu(stack, config), config));
 }
 
-/// Versions of its weights that a stage keeps.
+/// Returns how many versions of its weights a pipeline rank keeps.
 double weight_versions(const PlannedJob& job, int stage) {
   const ScheduleTraits& traits = traits_of(job.config().schedule);
   if (traits.is_synchronous) {
@@ -176,7 +179,7 @@ HeldGradients StageMemories::gradients(const ParallelConfig& config, const Layer
   return result;
 }
 
-/// The largest set of tensors that live only during one pass.
+/// Returns the size of the largest set of tensors that live only during one pass.
 Bytes StageMemories::working_set(const ParallelConfig& config, const LayersOfStages& layers,
                                  int stage) const {
   const TransformerConfig& model = scenario_.job.model;

@@ -1,4 +1,4 @@
-// Device memory of a GPU, by category and by pipeline stage.
+// Device memory of a GPU, by category and by pipeline rank.
 #pragma once
 
 #include <array>
@@ -19,24 +19,26 @@
 
 namespace ptdp {
 
-/// Memory of the GPUs of one stage at their peak.
+/// Memory of a GPU of one pipeline rank at its peak, by category.
 struct MemoryBreakdown {
-  Bytes weights;
-  Bytes gradients;
-  Bytes optimizer;
-  Bytes activations;  ///< Kept for backward passes, of all microbatches in flight.
-  Bytes working_set;  ///< Of the pass being run: a recomputed layer, or the logits and the loss.
-  Bytes buffers;      ///< Pipeline messages and gradient buckets.
-  Bytes reserve;      ///< Context, NCCL, allocator slack: the stack's share.
+  Bytes weights;      ///< Weights, all versions and copies in 8 bits included.
+  Bytes gradients;    ///< Gradients, whole or in shards.
+  Bytes optimizer;    ///< Optimizer states that stay on the GPU.
+  Bytes activations;  ///< Activations kept for backward passes, of all microbatches in flight.
+  /// Tensors of the pass being run: a recomputed layer, or the logits and the loss.
+  Bytes working_set;
+  Bytes buffers;  ///< Pipeline messages, and gradient buckets or buffers of full sharding.
+  Bytes reserve;  ///< The stack's share for context, NCCL and allocator slack: reserved_memory().
 
   [[nodiscard]] Bytes total() const;
 };
 
-/// A category of MemoryBreakdown with its name.
+/// A category of MemoryBreakdown with its name in files.
 struct MemoryTerm {
   std::string_view name;
   Bytes MemoryBreakdown::*size;
 };
+/// All categories of MemoryBreakdown, in the order of files.
 inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"weights", &MemoryBreakdown::weights},
     MemoryTerm{"gradients", &MemoryBreakdown::gradients},
@@ -46,63 +48,68 @@ inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"buffers", &MemoryBreakdown::buffers},
     MemoryTerm{"reserve", &MemoryBreakdown::reserve}};
 
-/// Model state of a rank that holds so many parameters: weights, gradients and optimizer states,
-/// the last over d with ZeRO stage 1 (18 bytes per parameter or 6 + 12/d, 20 or 4 + 16/d),
-/// gradients too with 2, weights with 3 (16/d), where zero_sharding.h says so; weights that a
-/// recipe for 8 bits covers with its copies (fp8_casts.h). Source:
-/// Megatron-LM docs on the distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
+/// Returns the model state of a rank that holds `held` parameters: weights, gradients and optimizer
+/// states. ZeRO stage 1 splits the last over d (18 bytes per parameter or 6 + 12/d, 20 or 4 +
+/// 16/d). Stage 2 splits gradients too, and stage 3 weights (16/d), where zero_sharding.h says so.
+/// Weights that a recipe for 8 bits covers count with its copies (fp8_casts.h). Source: Megatron-LM
+/// docs on the distributed optimizer; Rajbhandari et al. (arXiv:1910.02054) section 3.
 [[nodiscard]] Bytes model_state(const StackSpec& stack, const ParallelConfig& config,
                                 const RankParameters& held, const GpuSpec& gpu);
 
-/// What each rank has at its peak of gradients, in parameters.
+/// Gradients that a rank has at its peak, in parameters.
 struct HeldGradients {
-  RankParameters whole;
-  RankParameters sharded;  ///< Those of which it has a shard.
+  RankParameters whole;  ///< Parameters of which it has the whole gradients.
+  /// Parameters of which it has a shard of the gradients; counted before sharding.
+  RankParameters sharded;
 };
-/// Bytes of it.
+/// Returns the bytes of a rank's gradients at their peak.
 [[nodiscard]] Bytes gradient_memory(const StackSpec& stack, const ParallelConfig& config,
                                     const HeldGradients& held);
 
-/// Memory that no formula holds (context, NCCL, what the allocator leaves unused): the stack's
-/// fraction of the device's, but no more than of one with 80 GiB, on which it was measured. A dozen
-/// runs of Megatron-Bridge on GPUs of 186 and 279 GiB would not have fitted beside a fraction of
-/// these.
+/// Returns the memory that no formula holds (context, NCCL, what the allocator leaves unused). It
+/// is the stack's fraction of the device's memory, but no more than of 80 GiB, on which it was
+/// measured. A dozen runs of Megatron-Bridge on GPUs of 186 and 279 GiB would not have fitted
+/// beside a fraction of these.
 [[nodiscard]] Bytes reserved_memory(const GpuSpec& gpu, const StackSpec& stack);
 
-/// Puts what comes and goes on a rank of MemoryModel::kPtdp into its breakdown.
+/// Puts the activation peak of a rank of MemoryModel::kPtdp into its breakdown, with the stack's
+/// workspace.
 void set_activations(MemoryBreakdown& memory, const ActivationPeak& peak, const StackSpec& stack);
 
-/// The memory of `stage`, without a look at the schedule's orders. The config must satisfy
-/// find_violation's divisibility. Activations are those that the schedule holds at its peak
-/// (pipeline.h for 1F1B and interleaved, the generator's bound for the others); where
-/// weight gradients are put off, all of a microbatch's activations count until they are done,
-/// though some could go before. By MemoryModel::kPtdp no less than memory_by_stage has
-/// (activation_bound).
+/// Returns the memory of pipeline rank `stage` (0 … p−1), without a look at the schedule's orders.
+/// The config must satisfy find_violation's divisibility.
+///
+/// Activations are those that the schedule holds at its peak: pipeline.h for 1F1B and interleaved,
+/// the generator's bound for the others. Where weight gradients are put off, all of a microbatch's
+/// activations count until they are done, though some could go before. With MemoryModel::kPtdp it
+/// is no less than memory_by_stage() has (activation_bound()).
 [[nodiscard]] MemoryBreakdown stage_memory(const PlannedJob& job, int stage);
 
-/// The same of one stage after another, with what they share worked out once.
+/// Computes stage_memory() for many pipeline ranks and configurations of one scenario, caching what
+/// they share. A `config` that its functions take may differ from the constructor's in dp, ZeRO
+/// stage and layers per stage. `layers` must be those of that `config`.
 class StageMemories {
  public:
-  /// Keeps a reference to the scenario.
+  /// Keeps a reference to the job's scenario, which must outlive the object.
   explicit StageMemories(const PlannedJob& job);
 
-  /// `config` may differ from the constructor's in dp, ZeRO stage and layers per stage; `layers`
-  /// are its own.
+  /// Returns the memory of pipeline rank `stage`, as stage_memory() does.
   [[nodiscard]] MemoryBreakdown of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                          int stage) const;
-  /// Memory of a stage without activations, working set and buffers.
+  /// Returns the memory of pipeline rank `stage` without activations, working set and buffers.
   [[nodiscard]] MemoryBreakdown state_of_stage(const ParallelConfig& config,
                                                const LayersOfStages& layers, int stage) const;
-  /// stage_parameters().
+  /// Returns the parameters that a GPU of pipeline rank `stage` holds, as stage_parameters() does.
   [[nodiscard]] RankParameters held(const ParallelConfig& config, const LayersOfStages& layers,
                                     int stage) const;
-  /// The gradients of a stage that holds these parameters. Where a chunk's are reduced before the
-  /// next one's are complete (reduces_by_chunk), those of two chunks, one of which is on its way,
-  /// and of the ends of the model are whole. Never by MemoryModel::kPtdp, whose buffers stay.
+  /// Returns the gradients that a GPU of pipeline rank `stage` with parameters `held` has at its
+  /// peak. A chunk's may be reduced before the next one's are complete (reduces_by_chunk()). Whole
+  /// are then those of two chunks, one of which is on its way, and of the ends of the model. With
+  /// MemoryModel::kPtdp all stay as they are, since its buffers stay.
   [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfStages& layers,
                                         int stage, const RankParameters& held) const;
-  /// The part of of_stage()'s memory that is proportional to the microbatch size, where as many
-  /// microbatches are in flight. Of any stack but one of MemoryModel::kPtdp.
+  /// Returns the part of of_stage()'s memory that is proportional to the microbatch size, for a
+  /// constant number of microbatches in flight. Not for stacks of MemoryModel::kPtdp.
   [[nodiscard]] Bytes proportional_to_size(const MemoryBreakdown& memory) const {
     return memory.activations + memory.working_set + messages_;
   }
@@ -116,31 +123,35 @@ class StageMemories {
   KeptActivations kept_;
   ActivationStorage storage_;
   std::array<RankParameters, kLayerKinds.size()> of_layer_{};
-  std::array<Bytes, kLayerKinds.size()> activations_{};  // of a layer, where it is recomputed
+  std::array<Bytes, kLayerKinds.size()> activations_{};  // of a recomputed layer, whole
   Bytes messages_;  // buffers of messages between stages and within products
 };
 
-/// The same, all stages in order; by MemoryModel::kPtdp as the schedule's orders have it
-/// (activation_peak), unless these have more than some millions of actions.
+/// Returns the memory of all pipeline ranks, in order. With MemoryModel::kPtdp and several ranks it
+/// walks the schedule's orders (activation_peak()), unless these have more than some millions of
+/// actions.
 [[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job);
-/// The same with orders that have messages: those of `schedule_with_messages`, or others.
+/// Returns the memory of all pipeline ranks, in order, by the orders of `schedule`. These must have
+/// messages, as schedule_with_messages() has.
 [[nodiscard]] std::vector<MemoryBreakdown> memory_by_stage(const PlannedJob& job,
                                                            const Schedule& schedule);
 
-/// The orders of the configuration's schedule, without the messages between stages and with them.
+/// Generates the orders of the configuration's schedule, without messages between ranks.
 [[nodiscard]] Schedule compute_schedule(const PlannedJob& job);
+/// Generates the orders of the configuration's schedule, with messages between ranks.
 [[nodiscard]] Schedule schedule_with_messages(const PlannedJob& job);
-/// Actions that it has.
+/// Returns how many actions schedule_with_messages() has at most, without generating it.
 [[nodiscard]] double num_actions_with_messages(const PlannedJob& job);
 
-/// The first of the stages that hold most.
+/// Returns the index of the pipeline rank that holds most, the first of equal ones.
 [[nodiscard]] int heaviest_of(const std::vector<MemoryBreakdown>& stages);
 
-/// The heaviest stage of memory_by_stage: with equal layers the first (most microbatches in flight,
-/// embedding) or the last (logits), for those between hold less than the first.
+/// Returns the heaviest pipeline rank of memory_by_stage(). With equal layers it is the first (most
+/// microbatches in flight, embedding) or the last (logits), since those between hold less than the
+/// first.
 [[nodiscard]] int heaviest_stage(const PlannedJob& job);
 
-/// Its total.
+/// Returns the total memory of a GPU of the heaviest pipeline rank.
 [[nodiscard]] Bytes peak_memory(const PlannedJob& job);
 
 }  // namespace ptdp

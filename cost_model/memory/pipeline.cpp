@@ -1,3 +1,4 @@
+// Evaluates the closed forms of pipelining.
 #include "cost_model/memory/pipeline.h"
 
 #include <algorithm>

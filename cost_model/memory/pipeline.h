@@ -1,4 +1,5 @@
-// Closed forms of pipelining, microbatching and activation checkpointing.
+// Closed forms (formulas instead of simulations) of pipelining, microbatching and activation
+// checkpointing.
 #pragma once
 
 #include <cstdint>
@@ -8,46 +9,49 @@
 
 namespace ptdp {
 
-/// Bubble over ideal time: (p−1)/(v·m) for p stages of v chunks each and m microbatches.
-/// Source: SC21 (arXiv:2104.04473) section 2.2. Holds for equal stages; m a multiple of p if v > 1.
+/// Returns bubble over ideal time, (p−1)/(v·m), for p stages of v chunks each and m microbatches.
+/// Source: SC21 (arXiv:2104.04473) section 2.2. Holds for equal stages; m must be a multiple of p
+/// if v > 1.
 [[nodiscard]] double bubble_fraction(int pp, int vpp, double num_microbatches);
 
-/// The same with n GPUs split between tensor and pipeline parallelism (d = 1): (n/t − 1)/m.
-/// Source: SC21 section 3.2.
+/// Returns bubble over ideal time with n GPUs split between tensor and pipeline parallelism (d =
+/// 1): (n/t − 1)/m. Source: SC21 section 3.2.
 [[nodiscard]] double tensor_pipeline_bubble_fraction(std::int64_t gpus, int tp,
                                                      double num_microbatches);
 
-/// The same with n GPUs split between data and pipeline parallelism (t = 1): (n − d)/b', where
-/// b' = B/b is the batch in microbatches. Source: SC21 section 3.3.1.
+/// Returns bubble over ideal time with n GPUs split between data and pipeline parallelism (t = 1):
+/// (n − d)/b', where b' = B/b is the batch in microbatches. Source: SC21 section 3.3.1.
 [[nodiscard]] double data_pipeline_bubble_fraction(std::int64_t gpus, int dp,
                                                    double batch_in_microbatches);
 
-/// Time of an iteration without communication: (b'/b + p − 1)·(t_f(b) + t_b(b)), where b' = B/d is
-/// the batch of a replica [sequences] and b the microbatch. Source: SC21 section 3.4, eq. 1.
+/// Returns the time of an iteration without communication, (b'/b + p − 1)·(t_f(b) + t_b(b)). b' =
+/// B/d is the batch of a replica [sequences] and b the microbatch. Source: SC21 section 3.4, eq. 1.
 [[nodiscard]] Seconds microbatched_time(double batch_per_replica, int micro_batch_size, int pp,
                                         Seconds forward_and_backward);
 
-/// t_f + t_b of one microbatch, measured or predicted.
+/// Time t_f + t_b of one microbatch of some size, measured or predicted.
 struct MicrobatchTime {
-  int micro_batch_size = 1;
-  Seconds forward_and_backward;
+  int micro_batch_size = 1;      ///< Sequences per microbatch.
+  Seconds forward_and_backward;  ///< Time of its forward and backward pass on one stage.
 };
 
-/// The microbatch size that minimises microbatched_time; the smaller one where two are equal.
-/// `times` must not be empty.
+/// Returns the microbatch size that minimizes microbatched_time(), the smaller one where two are
+/// equal. `times` must not be empty.
 [[nodiscard]] int best_micro_batch_size(std::span<const MicrobatchTime> times,
                                         double batch_per_replica, int pp);
 
-/// Activation memory of l layers with c checkpoints: c·A_in + (l/c)·A_int, where A_in is the input
-/// of a layer and A_int what it keeps for its backward pass. Source: SC21 section 3.5.
+/// Returns the activation memory of l layers with c checkpoints, c·A_in + (l/c)·A_int. A_in is the
+/// input of a layer and A_int what it keeps for its backward pass. Source: SC21 section 3.5. Holds
+/// where c divides l.
 [[nodiscard]] Bytes checkpointed_activations(double num_checkpoints, int num_layers, Bytes input,
                                              Bytes intermediate);
 
-/// The number of checkpoints that minimises it: c* = sqrt(l·A_int/A_in). Source: SC21 section 3.5.
+/// Returns the number of checkpoints that minimizes checkpointed_activations(), c* =
+/// sqrt(l·A_int/A_in). Source: SC21 section 3.5.
 [[nodiscard]] double best_num_checkpoints(int num_layers, Bytes input, Bytes intermediate);
 
-/// Chunks of a model (l/(p·v) layers each) whose activations a stage holds at its peak, for
-/// microbatches m:
+/// Returns how many chunks of a model (l/(p·v) layers each) a pipeline rank r holds activations of
+/// at its peak, for m microbatches:
 ///   1F1B:         min(p − r, m) of the one chunk of rank r;
 ///   interleaved:  min(m·v, (v−1)p + 2(p−1−r) + 1); on rank 0 that is l(1 + (p−1)/(pv)) layers;
 ///                 all m·v where m = p: Megatron-LM then runs every forward pass first.

@@ -1,3 +1,4 @@
+// Computes the memory of each pass from its buffers, and walks through a rank's list of actions.
 #include "cost_model/memory/runtime_memory.h"
 
 #include <algorithm>
@@ -13,10 +14,10 @@
 namespace ptdp {
 namespace {
 
-constexpr double kMessages = 4.0;  // received and sent, in both directions
+constexpr double kMessages = 4.0;  // one received and one sent, in both directions
 
-/// The passes of a stage's layers, one after the other: what others of them keep meanwhile, and
-/// what the one at work takes.
+/// Memory of the passes of a virtual stage's layers, one after the other: what the others keep
+/// meanwhile, and what the one at work takes.
 class LayerPasses {
  public:
   LayerPasses(const RuntimeBuffers& buffers, Recompute recompute, double layers)
@@ -25,10 +26,14 @@ class LayerPasses {
         layers_(layers),
         recompute_(recompute) {}
 
+  /// Returns what all layers keep until the backward pass.
   [[nodiscard]] Bytes kept() const { return layers_ * layer_.kept; }
+  /// Returns what all layers keep until a weight gradient that is put off.
   [[nodiscard]] Bytes deferred() const { return layers_ * layer_.deferred; }
 
+  /// Returns the most memory during the forward pass of the last layer.
   [[nodiscard]] Bytes forward() const { return before_last() + computing(); }
+  /// Returns the most memory during the whole backward pass of the last layer.
   [[nodiscard]] Bytes backward() const {
     const Bytes gradients = b_.rows + b_.all_rows;
     const Bytes up = mlp() - b_.activated + b_.rows;
@@ -41,10 +46,12 @@ class LayerPasses {
                      core + b_.rows + b_.attending.backward,
                      qkv + both_gradients(b_.qkv_products)});
   }
-  /// The last layer once its gradients are made.
+  /// Returns the memory of the layers before the last one, and of what that one leaves once its
+  /// gradients are made.
   [[nodiscard]] Bytes reducing() const { return before_last() + b_.rows; }
-  /// `after` is what the end of the model keeps meanwhile. Of layers that keep and layers that
-  /// wait, all before the one at work are the former, all behind it the latter: most at one end.
+  /// Returns the most memory during an input gradient; `after` is what the end of the model keeps
+  /// meanwhile. Layers before the one at work keep `kept`, those behind it `deferred`. Most is thus
+  /// at one end.
   [[nodiscard]] Bytes input_gradient(Bytes after) const {
     const Bytes without_norm = layer_.most - b_.rows - b_.statistics + b_.rows + 2.0 * b_.all_rows;
     const Bytes at_work = std::max(
@@ -56,31 +63,36 @@ class LayerPasses {
   }
 
  private:
+  /// Returns what all layers but the last keep.
   [[nodiscard]] Bytes before_last() const { return (layers_ - 1.0) * layer_.kept; }
-  /// What a layer has left at the time of its MLP.
+  /// Returns what a layer has left at the time of its MLP.
   [[nodiscard]] Bytes mlp() const {
     return repeats(recompute_) == Repeats::kModules ? layer_.kept : layer_.most;
   }
-  /// The same at the time of attention's backward pass.
+  /// Returns what a layer has left at the time of attention's backward pass.
   [[nodiscard]] Bytes attention() const {
     return 2.0 * b_.rows + b_.statistics + b_.qkv + b_.attention + b_.log_sums;
   }
+  /// Returns what a fully recomputed layer takes during its repeated forward pass; else 0.
   [[nodiscard]] Bytes recomputing() const {
     return repeats(recompute_) == Repeats::kLayer ? b_.rows + computing() : Bytes(0.0);
   }
-  /// A layer's forward pass: its linear layers, which may gather or sum, and attention.
+  /// Returns the most memory during a layer's forward pass: its linear layers, which may gather or
+  /// sum, and attention.
   [[nodiscard]] Bytes computing() const {
     return std::max({mlp() - b_.activated + gathered() + b_.fc1.forward,
                      mlp() + summed_rows(b_.fc2), attention() + b_.attending.forward,
                      attention() + summed_rows(b_.projection)});
   }
-  /// The result of a row-parallel layer while it is made.
+  /// Returns what the result of a row-parallel layer takes while it is made.
   [[nodiscard]] Bytes summed_rows(const LinearScratch& linear) const {
     return b_.all_rows + std::max({b_.summing, b_.scattered, linear.forward});
   }
+  /// Returns the memory of rows that sequence parallelism gathers; 0 without it.
   [[nodiscard]] Bytes gathered() const { return b_.is_scattered ? b_.all_rows : Bytes(0.0); }
-  /// What a column-parallel layer's gradients take beside its input: the weight gradient's rows,
-  /// then, in place of the input, the input gradient; or both at once.
+  /// Returns what a column-parallel layer's gradients take beside its input. First come the weight
+  /// gradient's rows and then, in place of the input, the input gradient; or both at once where
+  /// collectives run behind products.
   [[nodiscard]] Bytes both_gradients(const LinearScratch& linear) const {
     const Bytes summing = std::max(b_.summing, linear.input);
     return b_.is_behind ? b_.all_rows + b_.gathered_behind + std::max(summing, linear.weight)
@@ -93,7 +105,8 @@ class LayerPasses {
   Recompute recompute_;
 };
 
-/// Adds to the passes of a stage the units that a sharded model, which is one stage, has whole.
+/// Computes the memory of a virtual stage from the passes of its layers. Adds the `units` that a
+/// sharded model, which is one stage, has whole.
 StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, double layers,
                             bool begins, bool ends, const UnitMemory& units) {
   const Bytes none;
@@ -123,7 +136,7 @@ StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, 
     const Bytes end = b.rows + b.statistics + b.all_rows + b.logits + b.loss;
     const Bytes all = passes.kept() + end;
     const Bytes logits = all - b.loss;
-    // The input gradient of the logits takes the place of their normed input in a whole pass.
+    // In a whole pass the input gradient of the logits takes the place of their normed input.
     const Bytes summing = logits + std::max(b.output.input, b.summing);
     stage.kept += end;
     stage.forward =
@@ -144,7 +157,7 @@ StageMemory stage_memory_of(const RuntimeBuffers& b, const LayerPasses& passes, 
   return stage;
 }
 
-/// What passes of the whole model need, once for all its stages.
+/// What passes of the whole model need, computed once for all its virtual stages.
 struct PassNeeds {
   explicit PassNeeds(const PlannedJob& job)
       : buffers(runtime_buffers(job.scenario(), job.config())), units(unit_memory(job)) {}
@@ -164,12 +177,13 @@ StageMemory virtual_stage_memory(const PassNeeds& needs, const TransformerConfig
   return stage;
 }
 
-/// A rank's memory while its list is walked through.
+/// A rank's memory while its list of actions is walked through.
 class StepWalk {
  public:
   StepWalk(RankMemories& stages, int num_stages, bool has_messages)
       : stages_(stages), num_stages_(num_stages), has_messages_(has_messages) {}
 
+  /// Accounts for one action.
   void run(const Action& action) {
     const StageMemory& stage = stages_.of_virtual_stage(action.stage);
     const bool begins = action.stage == 0;
@@ -222,12 +236,15 @@ class StepWalk {
   [[nodiscard]] const ActivationPeak& peak() const { return peak_; }
 
  private:
+  /// Removes a message that a pass takes, where there is one.
   void take(Bytes message, bool is_there) {
     waiting_ -= is_there && has_messages_ ? message : Bytes(0.0);
   }
+  /// Adds a message that a pass makes, where there is one.
   void make(Bytes message, bool is_there) {
     waiting_ += is_there && has_messages_ ? message : Bytes(0.0);
   }
+  /// Updates the peak with a pass that takes `working` besides what is kept and waits.
   void note(Bytes working) {
     const ActivationPeak here{.kept = kept_, .working = working, .waiting = waiting_};
     if (here.total() > peak_.total()) {
@@ -318,15 +335,15 @@ ActivationPeak RankMemories::bound(int rank) {
   const ScheduleShape shape =
       schedule_sizes(config_, num_microbatches(scenario_.job.global_batch_size, config_));
   double chunks = traits_of(config_.schedule).peak_activations(shape, rank);
-  // Of one virtual stage; interleaved, groups of N microbatches take turns, and the end of the
-  // model goes back as soon as it is reached.
+  // Most activations of one virtual stage. Interleaved, groups of N microbatches take turns, and
+  // the end of the model goes back as soon as it is reached.
   const bool takes_turns = traits_of(config_.schedule).has_groups;
   const double group = default_microbatch_group_size(config_.pp, shape.num_microbatches);
   const double most_of_one =
       takes_turns ? std::min<double>(2.0 * group, shape.num_microbatches) : shape.num_microbatches;
   const int end = config_.pp * config_.vpp - 1;
 
-  std::vector<std::pair<Bytes, double>> held;  // of one microbatch, and how many at most
+  std::vector<std::pair<Bytes, double>> held;  // size for one microbatch, and how many at most
   ActivationPeak peak;
   for_each_virtual_stage(config_, rank, [&](int virtual_stage) {
     const StageMemory& stage = of_virtual_stage(virtual_stage);

@@ -1,5 +1,5 @@
-// What a rank of ptdp's own runtime has in memory, to the moment: runtime/model/MEMORY.md, "What
-// is in memory when", as formulas.
+// What a rank of this project's own runtime has in memory, to the moment: runtime/model/MEMORY.md,
+// "What is in memory when", as formulas.
 #pragma once
 
 #include <memory>
@@ -14,67 +14,75 @@
 
 namespace ptdp {
 
-/// Of a virtual stage: what a microbatch keeps there, and the most that there is of it during each
-/// pass, its kept part included. Messages are `result` each: the stage's input counts as kept, its
-/// result and the gradients that it takes and makes count in the passes.
+/// Memory of one microbatch in a virtual stage. The sizes of passes are the most that there is
+/// during each, its kept part included. Messages are `result` each. The stage's input counts as
+/// kept; its result and the gradients that it takes and makes count in the passes.
 struct StageMemory {
-  Bytes kept;
-  Bytes deferred;
-  Bytes forward;
-  Bytes backward;  ///< Both gradients, layer by layer.
-  Bytes input_gradient;
-  Bytes weight_gradient;
-  Bytes result;
+  Bytes kept;      ///< Memory kept from the forward pass to the backward pass or input gradient.
+  Bytes deferred;  ///< Memory kept from the input gradient to a weight gradient that is put off.
+  Bytes forward;   ///< Most memory during the forward pass.
+  Bytes backward;  ///< Most memory during a whole backward pass: both gradients, layer by layer.
+  Bytes input_gradient;   ///< Most memory during the input gradient.
+  Bytes weight_gradient;  ///< Most memory during a weight gradient that is put off.
+  Bytes result;           ///< Size of a message to a neighboring stage.
 };
+/// Computes the memory of one microbatch in virtual stage `virtual_stage` (0 … pp·vpp−1).
 [[nodiscard]] StageMemory virtual_stage_memory(const PlannedJob& job, int virtual_stage);
 
-/// Of what comes and goes on a rank, its worst moment.
+/// Memory that comes and goes on a rank, at its worst moment.
 struct ActivationPeak {
-  Bytes kept;     ///< Of all microbatches: activations, and what weight gradients wait for.
-  Bytes working;  ///< What the pass being run has besides.
+  Bytes kept;     ///< Activations of all microbatches, and what weight gradients wait for.
+  Bytes working;  ///< Memory that the pass being run takes besides.
   Bytes waiting;  ///< Messages that were received and not yet used, or made and not yet sent.
 
   [[nodiscard]] Bytes total() const { return kept + working + waiting; }
 };
 
-/// Peaks of one rank after another, with what ranks share worked out once.
+/// Computes the peaks of many ranks of one configuration, caching what they share.
 class RankMemories {
  public:
-  /// Keeps a reference to the scenario.
+  /// Keeps a reference to the job's scenario, which must outlive the object, and a copy of its
+  /// config.
   explicit RankMemories(const PlannedJob& job);
 
-  /// virtual_stage_memory().
+  /// Returns virtual_stage_memory() of `virtual_stage`, computed once.
   [[nodiscard]] const StageMemory& of_virtual_stage(int virtual_stage);
-  /// activation_peak() and activation_bound().
+  /// Returns activation_peak() of `rank` by the orders of `schedule`, which have messages.
   [[nodiscard]] ActivationPeak peak(const Schedule& schedule, int rank);
-  [[nodiscard]] ActivationPeak bound(int rank);
-  /// By orders without messages, none of which waits: no more than peak(), which is no more than
-  /// waiting() above it.
+  [[nodiscard]] ActivationPeak bound(int rank);  ///< Returns activation_bound() of `rank`.
+  /// Returns the peak of `rank` by orders without messages, none of which then waits. It is no more
+  /// than peak(), which is no more than waiting() above it.
   [[nodiscard]] ActivationPeak peak_of_compute(const Schedule& compute, int rank);
+  /// Returns the most memory of messages that wait on a rank; 0 with one pipeline rank.
   [[nodiscard]] Bytes waiting();
-  /// No more than the total of peak(): one microbatch in the stage that takes most.
+  /// Returns a lower bound of the total of peak(): one microbatch in the virtual stage of `rank`
+  /// that takes most.
   [[nodiscard]] Bytes least(int rank);
 
  private:
   struct Needs;
 
-  /// `has_messages`: whether the orders have them as actions; else none ever waits.
+  /// Walks through the orders of `rank` and returns its peak. `has_messages` says whether they have
+  /// messages as actions; if not, none ever waits.
   [[nodiscard]] ActivationPeak walked(const Schedule& schedule, int rank, bool has_messages);
   const Scenario& scenario_;
   ParallelConfig config_;
-  std::shared_ptr<const Needs> needs_;              // of passes of the whole model
-  std::vector<std::optional<StageMemory>> stages_;  // once they are needed
+  std::shared_ptr<const Needs> needs_;              // what passes of the whole model need
+  std::vector<std::optional<StageMemory>> stages_;  // by virtual stage, once needed
 };
 
-/// By walking through the rank's list, where messages are actions of their own: a buffer is there
-/// from its receive to the pass that takes it, and from the pass that makes it to its send.
+/// Returns the worst moment of `rank` by walking through its list in `schedule`, where messages are
+/// actions of their own. A buffer is there from its receive to the pass that takes it, and from the
+/// pass that makes it to its send.
 [[nodiscard]] ActivationPeak activation_peak(const PlannedJob& job, const Schedule& schedule,
                                              int rank);
 
-/// No less than that, without a schedule: as many activations as the schedule's generator bounds
-/// are held, of the virtual stages that take most; one of them runs the pass that takes most; some
-/// messages wait. As much on one rank; up to a quarter more where backward passes are whole, and up
-/// to twelve times as much where weight gradients are put off that keep more than activations do.
+/// Returns an upper bound of activation_peak() for `rank`, without a schedule. It holds as many
+/// activations as the schedule's generator bounds, of the virtual stages that take most. One of
+/// these runs the pass that takes most, and some messages wait.
+///
+/// It is exact on one rank, and up to a quarter more where backward passes are whole. It is up to
+/// twelve times as much where weight gradients are put off that keep more than activations do.
 [[nodiscard]] ActivationPeak activation_bound(const PlannedJob& job, int rank);
 
 }  // namespace ptdp

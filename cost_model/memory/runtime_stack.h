@@ -1,12 +1,12 @@
-// The software stack that ptdp's own runtime is, as far as memory depends on it.
+// The software stack that this project's own runtime is, as far as memory depends on it.
 #pragma once
 
 #include "cost_model/inputs/stack_spec.h"
 
 namespace ptdp {
 
-/// Holds weights of `precision`, gradients and two moments of its accumulator, and masters where
-/// weights are narrower; without a workspace operations take what a host's do.
+/// Returns a stack that holds weights of `precision`, gradients and two moments of its accumulator,
+/// and masters where weights are narrower. It has no workspace: operations take what a host's do.
 [[nodiscard]] inline StackSpec runtime_stack(Precision precision) {
   const double element = element_bytes(precision);
   const double accumulator = accumulator_bytes(precision);

@@ -1,3 +1,4 @@
+// Counts which chunks and layers keep activations at the peak of a schedule.
 #include "cost_model/memory/stage_activations.h"
 
 #include <algorithm>
@@ -16,10 +17,10 @@
 namespace ptdp {
 namespace {
 
-constexpr double kMaskBytes = 1.0;  // of dropout, per element
+constexpr double kMaskBytes = 1.0;  // of a dropout mask, per element
 
-/// Of the layers of a virtual stage; where several are recomputed at once those whose inputs are
-/// kept.
+/// Returns the layers of a virtual stage that keep activations, out of its layers `all`. Where
+/// several are recomputed at once, these are the layers whose inputs are kept.
 KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& config,
                           int virtual_stage, const LayerCounts& all) {
   if (recomputes_some(config)) {
@@ -36,9 +37,10 @@ KeptLayers layers_keeping(const TransformerConfig& model, const ParallelConfig& 
   return {.usual = all * (std::ceil(count / at_once) / std::max(count, 1.0))};
 }
 
-/// Chunks of one microbatch whose activations a stage holds at its worst. Where passes run beside
-/// those of another microbatch (hides_dispatch), the forward one has begun before the backward one
-/// as otherwise, and then both go on layer by layer: no more are held, but for a layer.
+/// Returns how many chunks of one microbatch each a pipeline rank keeps activations of at its
+/// worst. Passes may run beside those of another microbatch (hides_dispatch()). The forward one has
+/// then begun before the backward one, as otherwise, and both go on layer by layer: no more are
+/// held, but for a layer.
 double chunks_kept(const ParallelConfig& config, int stage, double microbatches) {
   const ScheduleTraits& traits = traits_of(config.schedule);
   if (traits.pipelines_held > 0) {
@@ -48,9 +50,9 @@ double chunks_kept(const ParallelConfig& config, int stage, double microbatches)
                                  stage);
 }
 
-/// Microbatches whose embedding is kept where a stage holds `chunks`. Interleaved, rank 0 warms up
-/// with (v+1)p − 2 forward passes in groups of p, the last of which are again of its first chunk:
-/// 2p of them at the worst moment.
+/// Returns how many microbatches' embeddings are kept where a pipeline rank holds `chunks`.
+/// Interleaved, rank 0 warms up with (v+1)p − 2 forward passes in groups of p. The last of these
+/// are again of its first chunk: 2p of them at the worst moment.
 double embeddings_kept(const ParallelConfig& config, double chunks, double microbatches) {
   const int pipelines = traits_of(config.schedule).pipelines_held;
   const double bound = pipelines > 0 ? 1.0 * pipelines * config.pp : chunks;
@@ -106,9 +108,9 @@ Bytes KeptActivations::of_virtual_stage(const ParallelConfig& config, int virtua
   return kept;
 }
 
-/// Which of its chunks a stage holds depends on the schedule; where they differ in layers, as many
-/// as can be are of the one that keeps most: at most 2p of one in an interleaved schedule, else at
-/// most one for each microbatch.
+/// Which of its chunks a rank holds depends on the schedule. Where they differ in layers, as many
+/// as can be are of the one that keeps most. In an interleaved schedule these are at most 2p of one
+/// chunk, else at most one for each microbatch.
 KeptLayers KeptActivations::layers_at_peak(const ParallelConfig& config,
                                            const LayersOfStages& layers, int stage, double chunks,
                                            double microbatches) const {

@@ -1,4 +1,4 @@
-// Activations that stages keep for backward passes.
+// Activations that pipeline ranks keep for backward passes.
 #pragma once
 
 #include <array>
@@ -13,31 +13,33 @@
 
 namespace ptdp {
 
-/// Layers that keep what recomputation leaves of them, as they are recomputed or as the only ones
-/// there are, and those that keep all because others are recomputed.
+/// Layers that keep activations, by how much each keeps.
 struct KeptLayers {
+  /// Layers that keep what the config's recomputation leaves of them: the recomputed ones where it
+  /// covers only some, else all.
   LayerCounts usual{};
-  LayerCounts whole{};
+  LayerCounts whole{};  ///< Layers that keep all, because others are recomputed.
 
   KeptLayers& operator+=(const KeptLayers& other);
   friend KeptLayers operator*(const KeptLayers& layers, double factor);
 };
 
-/// What one stage after another keeps, with what they share worked out once. Of any stack but one
+/// Computes the activations that many pipeline ranks keep, caching what they share. Not for stacks
 /// of MemoryModel::kPtdp.
 class KeptActivations {
  public:
-  /// Keeps a reference to the scenario.
+  /// Keeps a reference to the job's scenario, which must outlive the object.
   explicit KeptActivations(const PlannedJob& job);
 
-  /// What a layer of a kind keeps of one microbatch.
+  /// Returns what a layer of a kind keeps of one microbatch; `kind` is its place in kLayerKinds.
   [[nodiscard]] Bytes of_layer(std::size_t kind) const { return usual_[kind]; }
-  /// At the peak of the schedule, of all microbatches in flight, in all chunks of `stage`: of the
-  /// layers and, where the model begins, the embedding's dropout masks. `config` may differ from
-  /// the constructor's in dp, ZeRO stage and layers per stage; `layers` are its own.
+  /// Returns what pipeline rank `stage` keeps at the peak of the schedule, of all microbatches in
+  /// flight and in all its chunks. It counts layers and, where the model begins, the embedding's
+  /// dropout masks. `config` may differ from the constructor's in dp, ZeRO stage and layers per
+  /// stage; `layers` are its own.
   [[nodiscard]] Bytes of_stage(const ParallelConfig& config, const LayersOfStages& layers,
                                int stage) const;
-  /// Of one microbatch, in a virtual stage of the model (0 … pv−1).
+  /// Returns what a virtual stage (0 … pp·vpp−1) keeps of one microbatch.
   [[nodiscard]] Bytes of_virtual_stage(const ParallelConfig& config, int virtual_stage) const;
 
  private:
@@ -45,19 +47,21 @@ class KeptActivations {
 
   [[nodiscard]] Bytes of_layers(const KeptLayers& layers) const;
   [[nodiscard]] Bytes most_of_a_layer() const;
+  /// Returns the layers that pipeline rank `stage` keeps activations of at its peak, with `chunks`
+  /// chunks in flight.
   [[nodiscard]] KeptLayers layers_at_peak(const ParallelConfig& config,
                                           const LayersOfStages& layers, int stage, double chunks,
                                           double microbatches) const;
-  /// Of the embedding's dropout.
+  /// Returns the embedding's dropout masks of `microbatches` microbatches.
   [[nodiscard]] Bytes embedding_masks(const ParallelConfig& config, double microbatches) const;
 
   const Scenario& scenario_;
-  KeptByLayer usual_{};  // as KeptLayers
+  KeptByLayer usual_{};  // by kind, for each field of KeptLayers
   KeptByLayer whole_{};
 };
 
-/// What a virtual stage of the model (0 … pv−1) keeps of one microbatch until its backward pass:
-/// the activations of its layers and, where it begins the model, the embedding's dropout mask.
+/// Returns what a virtual stage (0 … pp·vpp−1) keeps of one microbatch until its backward pass: the
+/// activations of its layers. Where it begins the model, the embedding's dropout mask is added.
 [[nodiscard]] Bytes virtual_stage_activations(const PlannedJob& job, int virtual_stage);
 
 }  // namespace ptdp

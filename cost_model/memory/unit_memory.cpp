@@ -1,3 +1,4 @@
+// Computes what is whole at each moment of a microbatch.
 #include "cost_model/memory/unit_memory.h"
 
 #include <cmath>
@@ -10,7 +11,8 @@
 namespace ptdp {
 namespace {
 
-/// Returns what a sum of gradients over the replicas takes beside them: nothing of ours on a GPU.
+/// Returns what a sum of gradients over the replicas takes beside them. On a GPU it is 0, since
+/// none of the memory is this runtime's.
 Bytes scratch_of(Bytes gradients, const Scenario& scenario, const ParallelConfig& config) {
   return scenario.stack.workspace.value() > 0.0
              ? Bytes(0.0)

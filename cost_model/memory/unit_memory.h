@@ -1,4 +1,4 @@
-// What ptdp's own runtime has whole of a sharded model while its passes work with it.
+// What this project's own runtime has whole of a sharded model while its passes work with it.
 #pragma once
 
 #include "cost_model/inputs/scenario.h"
@@ -7,9 +7,9 @@
 
 namespace ptdp {
 
-/// Whole units take so much at moments of a microbatch, beside its activations. With w and g the
-/// weights and gradients of a layer, w_e and g_e those of the ends (embedding, positions,
-/// final norm, output), L layers:
+/// Memory of whole units (layers, ends of the model) at moments of a microbatch, beside its
+/// activations. There are L layers. w and g are the weights and gradients of a layer, w_e and g_e
+/// those of the ends (embedding, positions, final norm, output):
 ///
 ///                     weights sharded         kept until the backward pass
 ///   forward           w_e + w                 w_e + L·w
@@ -22,16 +22,18 @@ namespace ptdp {
 /// w and w_e are 0 where gradients alone are sharded. Where weight gradients are put off, those of
 /// all layers wait: `put_off`, L·g + g_e. Source: runtime/model/MEMORY.md.
 struct UnitMemory {
-  Bytes forward;         ///< While a layer's forward pass runs.
-  Bytes embedding;       ///< Before that of the first.
-  Bytes logits;          ///< Behind that of the last.
-  Bytes end;             ///< While the backward pass of the logits runs,
-  Bytes backward;        ///< then of the last layer,
-  Bytes reducing_layer;  ///< when its gradients are reduced,
-  Bytes ends;            ///< behind that of the first layer,
-  Bytes reducing_ends;   ///< and when the ends' are.
-  Bytes put_off;
+  Bytes forward;         ///< Whole units while a layer's forward pass runs.
+  Bytes embedding;       ///< Whole units before the first layer's forward pass.
+  Bytes logits;          ///< Whole units after the last layer's forward pass.
+  Bytes end;             ///< Whole units while the backward pass of the logits runs.
+  Bytes backward;        ///< Whole units while a layer's backward pass runs.
+  Bytes reducing_layer;  ///< Whole units while a layer's gradients are reduced.
+  Bytes ends;            ///< Whole units after the first layer's backward pass.
+  Bytes reducing_ends;   ///< Whole units while the ends' gradients are reduced.
+  Bytes put_off;         ///< Gradients that wait where weight gradients are put off.
 };
+/// Computes the memory of whole units; all 0 where neither gradients nor weights are sharded over
+/// dp.
 [[nodiscard]] UnitMemory unit_memory(const PlannedJob& job);
 
 }  // namespace ptdp
