@@ -14,8 +14,7 @@ constexpr double kLogitPasses = 3.0;  // forward, input gradient, weight gradien
 double weights_met(const TransformerConfig& model) {
   const double with_experts = num_expert_layers(model);
   const double last = active_layer_weights(model, has_experts(model, model.num_layers - 1));
-  const double joined =
-      2.0 * model.hidden_size * model.hidden_size;  // a module's own matrix, 2h to h
+  const double joined = 2.0 * model.hidden_size * model.hidden_size;  // a module's own matrix
   return (model.num_layers - with_experts) * layer_weights(model) +
          with_experts * active_layer_weights(model, true) + model.mtp_num_layers * (last + joined);
 }

@@ -45,7 +45,7 @@ struct CostTerm {
   Seconds CostBreakdown::*time;
   bool is_optional = false;  ///< Whether files leave it out where it is 0.
 };
-/// All terms of CostBreakdown, in the order of files.
+/// All terms of CostBreakdown, with their names in files.
 inline constexpr std::array kCostTerms = {
     CostTerm{"matmul", &CostBreakdown::matmul},
     CostTerm{"attention", &CostBreakdown::attention},

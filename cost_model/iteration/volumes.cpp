@@ -183,8 +183,7 @@ class StageOperations {
                        .times = times * config_.tp},
              copies());
     };
-    const std::int64_t microbatches =
-        passes_ / config_.dp;  // per replica; used where gradients or weights are sharded
+    const std::int64_t microbatches = passes_ / config_.dp;  // per replica
     if (shards_optimizer(config_)) {
       over_replicas(Kind::kReduceScatter, accumulator_,
                     shards_gradients(config_) ? microbatches : 1);

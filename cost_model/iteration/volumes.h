@@ -43,6 +43,7 @@ struct VolumeGroup {
   std::string_view name;
   KindVolumes<Size> GroupVolumes<Size>::*volumes;
 };
+/// All groups of GroupVolumes, with their names.
 template <class Size>
 inline constexpr std::array kVolumeGroups = {
     VolumeGroup<Size>{"tensor", &GroupVolumes<Size>::tensor},

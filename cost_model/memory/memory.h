@@ -38,7 +38,7 @@ struct MemoryTerm {
   std::string_view name;
   Bytes MemoryBreakdown::*size;
 };
-/// All categories of MemoryBreakdown, in the order of files.
+/// All categories of MemoryBreakdown, with their names in files.
 inline constexpr std::array kMemoryTerms = {
     MemoryTerm{"weights", &MemoryBreakdown::weights},
     MemoryTerm{"gradients", &MemoryBreakdown::gradients},

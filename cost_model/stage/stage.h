@@ -20,6 +20,7 @@ struct StageCosts {
   Seconds hidden_dispatch;
   Seconds overhead;  ///< The stack's microbatch_overhead, once for each chunk.
 
+  /// Returns the time per microbatch, without `gradient_accumulation` and `hidden_dispatch`.
   [[nodiscard]] Seconds total() const {
     return forward.total() + backward.total() + recompute.total() + ends.total() + overhead;
   }
