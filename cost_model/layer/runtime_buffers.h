@@ -50,7 +50,7 @@ struct RuntimeBuffers {
 ///
 ///   most      4r·h·e + 4r·c + n(2a + 2k + f_up + f)·e + n·g·c
 ///   kept      most; without attention's result and n·g·c where attention is recomputed;
-///             r·h·e where the layer is
+///             r·h·e where the layer is recomputed
 ///   deferred  2r·h·e + 2n·h·e + n(2a + 2k + f_up + f)·e
 ///
 /// For GPT on one rank this is 16 elements per sbh, and the statistics. Dropout masks are made
