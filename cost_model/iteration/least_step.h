@@ -24,18 +24,19 @@ namespace ptdp {
 /// in the sum of L (Little's law). Messages take their time alone; what blocks the rank counts as
 /// its work.
 ///
-/// Gathers or reductions may run beside compute, and no microbatch may run the other way (as in
-/// DualPipe). No more than P forward passes then run before the last gather has ended. No more than
-/// P backward passes run after the first reduction may begin. The other passes lie between these
-/// two.
+/// Where gathers or reductions run beside compute, no more than P forward passes run before the
+/// last gather has ended. No more than P backward passes run after the first reduction may begin.
+/// The other passes lie between these two. This part is left out where microbatches also run the
+/// other way, as in DualPipe.
 ///
 /// For 1F1B of equal stages the first rank's bound is the step.
 [[nodiscard]] Seconds least_step_time(const PlannedJob& job);
 
 /// A coarser lower bound, of the passes alone: max over ranks of m·work + path, as a function of m.
 ///
-/// The path is the passes of the stages before a rank's first one, which come before its first
-/// action and after its last.
+/// The path is the passes of the stages before a rank's first one. Forward passes come before the
+/// rank's first action, and whole backward passes after its last. Split backward passes do not
+/// count.
 class LeastPasses {
  public:
   /// Prepares the bound for `job`'s configuration. It also holds for any other configuration with
@@ -48,7 +49,8 @@ class LeastPasses {
  private:
   struct Rank {
     Seconds work;  ///< Time of the rank's passes per microbatch.
-    /// Time of the passes of the stages before the rank's first one, there and back.
+    /// Time of the passes of the stages before the rank's first one; 0 where ranks do not wait for
+    /// all.
     Seconds path;
   };
   std::vector<Rank> ranks_;  ///< Ranks that no other one exceeds in both `work` and `path`.

@@ -18,8 +18,8 @@
 
 namespace ptdp {
 
-/// Whether the configuration's steps have an end to simulate. Weights that are never stale have
-/// one: each step waits for all microbatches.
+/// Whether the configuration's steps have an end to simulate. This holds for schedules whose
+/// weights are never stale: each step waits for all microbatches.
 [[nodiscard]] bool is_simulated(const ParallelConfig& config);
 
 /// Returns what the passes of schedule/passes/communication.h add to the configuration's schedule.
