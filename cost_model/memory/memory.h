@@ -105,7 +105,7 @@ class StageMemories {
   /// Returns the gradients that a GPU of pipeline rank `stage` with parameters `held` has at its
   /// peak. A chunk's may be reduced before the next one's are complete (reduces_by_chunk()). Whole
   /// are then those of two chunks, one of which is on its way, and of the ends of the model. With
-  /// MemoryModel::kPtdp all stay as they are, since its buffers stay.
+  /// MemoryModel::kPtdp this never happens, since its buffers stay.
   [[nodiscard]] HeldGradients gradients(const ParallelConfig& config, const LayersOfStages& layers,
                                         int stage, const RankParameters& held) const;
   /// Returns the part of of_stage()'s memory that is proportional to the microbatch size, for a
