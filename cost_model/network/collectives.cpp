@@ -9,14 +9,14 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMostNcclChannels = 64;  // MAXCHANNELS of src/include/device.h
-constexpr std::int64_t kSendsAtOnce = 8;        // NCCL_MAX_DEV_WORK_P2P_PER_BATCH of the same
+constexpr std::int64_t kSendsAtOnce = 8;  // NCCL_MAX_DEV_WORK_P2P_PER_BATCH of src/include/device.h
 
-/// (n−1)/n.
+/// Share of a buffer that each of n ranks sends: (n−1)/n.
 double share_sent(std::int64_t ranks) {
   return 1.0 - 1.0 / static_cast<double>(ranks);
 }
 
-/// What the NICs of a group's members on a node carry, in the tier that the group spans.
+/// Bandwidth of the NICs of a group's members on one node, in the tier that the group spans.
 BytesPerSecond nic_bandwidth(const GroupPlacement& group, const ClusterSpec& cluster) {
   return BytesPerSecond(cluster.nic.collective_bandwidth().value() / group.oversubscription *
                         static_cast<double>(group.ranks_per_node));
@@ -26,8 +26,8 @@ BytesPerSecond rate_of_each(BytesPerSecond total, int channels) {
   return BytesPerSecond(total.value() / channels);
 }
 
-/// What NCCL's topology search finds for a group, with rates that were measured in place of its
-/// table of speeds.
+/// Returns what NCCL's topology search finds for a group, with measured rates in place of its table
+/// of speeds.
 NcclGraph nccl_graph(const NcclSpec& nccl, const GroupPlacement& group,
                      const ClusterSpec& cluster) {
   NcclGraph graph{.compute_capability = nccl.compute_capability,
@@ -57,7 +57,7 @@ NcclGraph nccl_graph(const NcclSpec& nccl, const GroupPlacement& group,
   return graph;
 }
 
-/// (√x + √τ)².
+/// Transfer time x with the filling of the pipeline: (√x + √τ)², where τ is NCCL's `ramp`.
 Seconds ramped(Seconds transfer, const NcclSpec& nccl) {
   const double root = std::sqrt(transfer.value()) + std::sqrt(nccl.ramp.value());
   return Seconds(root * root);
@@ -80,7 +80,8 @@ Seconds ring_all_reduce_time(Bytes size, const GroupPlacement& group, const Clus
          ring_all_reduce_volume(size, group.size) / bus_bandwidth(group, cluster);
 }
 
-/// The curve for groups that lie on nodes as `group` does; nullptr: none.
+/// Returns the curve for groups with as many ranks on as many nodes as `group`, or nullptr when
+/// there is none. No curve applies to an uneven or an oversubscribed group.
 const MeasuredCurve* find_curve(const std::vector<AllReduceCurve>& curves,
                                 const GroupPlacement& group) {
   for (const AllReduceCurve& measured : curves) {
@@ -92,7 +93,7 @@ const MeasuredCurve* find_curve(const std::vector<AllReduceCurve>& curves,
   return nullptr;
 }
 
-/// By a curve, the tuner or a ring: not hierarchical.
+/// Time of an all-reduce that is not hierarchical: by a curve, the tuner or a ring.
 Seconds flat_all_reduce_time(Bytes size, const GroupPlacement& group, const ClusterSpec& cluster) {
   if (group.size == 1) {
     return Seconds(0.0);
@@ -107,13 +108,13 @@ Seconds flat_all_reduce_time(Bytes size, const GroupPlacement& group, const Clus
   return time() * cluster.time_factors.communication;
 }
 
-/// Several members on each of several nodes, equally many.
+/// Whether the group has several nodes, and on each of them several members, equally many.
 bool has_levels(const GroupPlacement& group) {
   return group.nodes > 1 && group.ranks_per_node > 1 &&
          group.nodes * group.ranks_per_node == group.size;
 }
 
-/// An all-gather or a reduce-scatter.
+/// Time of an all-gather or a reduce-scatter, half of an all-reduce.
 Seconds half_time(Collective collective, Bytes size, const GroupPlacement& group,
                   const ClusterSpec& cluster) {
   const double factor = cluster.time_factors.communication;

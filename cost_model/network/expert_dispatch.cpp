@@ -13,34 +13,37 @@
 namespace ptdp {
 namespace {
 
-/// A node as the draws see it: whole groups, or a part of one.
+/// The experts of one node, as the draws see them: whole groups, or a part of one group.
 struct NodeExperts {
   int experts = 0;
   int groups = 1;
-  int rest_of_group = 0;  ///< Experts of its group that are not its own.
+  /// Experts of the node's group that are on other nodes; 0 for whole groups.
+  int rest_of_group = 0;
 };
 
-/// Draws so far that missed the node: from how many groups, and how many from the rest of its own.
+/// State of draws that have all missed the node so far.
 struct Drawn {
-  int groups = 0;
-  int of_rest = 0;
+  int groups = 0;   ///< Groups from which experts were drawn.
+  int of_rest = 0;  ///< Experts drawn from the rest of the node's own group.
 };
 
-/// A next draw that misses the node: of how many experts, and what has been drawn then.
+/// One way in which the next draw misses the node.
 struct Miss {
-  int experts = 0;  ///< None or fewer: it cannot be.
-  Drawn then;
+  int experts = 0;  ///< Experts that the draw may take in this way; none or fewer: it cannot be.
+  Drawn then;       ///< State after this draw.
 };
 
 int experts_per_group(const ExpertRouting& routing) {
   return routing.num_experts / routing.num_groups;
 }
 
-/// Whether further groups may be drawn from.
+/// Whether experts of further groups may still be drawn.
 bool is_open(const ExpertRouting& routing, const Drawn& drawn) {
   return drawn.groups < routing.group_topk;
 }
 
+/// Returns the four ways in which the next draw can miss the node: an expert of another group or of
+/// the node's own group, each already drawn from or not.
 std::array<Miss, 4> misses(const ExpertRouting& routing, const NodeExperts& node, int draws,
                            const Drawn& drawn) {
   const int per_group = experts_per_group(routing);
@@ -60,7 +63,7 @@ std::array<Miss, 4> misses(const ExpertRouting& routing, const NodeExperts& node
 double probability_of_a_miss(const ExpertRouting& routing, const NodeExperts& node) {
   const int columns = routing.topk + 1;
   const int states = (routing.group_topk + 1) * columns;
-  // Of what has been drawn so far; the rest up to 1 has hit the node.
+  // Probability of each state of draws that all missed the node; the rest up to 1 has hit the node.
   std::vector<double> now(states);
   now[0] = 1.0;
   for (int draws = 0; draws < routing.topk; ++draws) {
@@ -89,7 +92,7 @@ Bytes bytes_of_tokens(const Dispatch& dispatch) {
                dispatch.element_bytes);
 }
 
-/// What a GPU sends by hierarchical dispatch.
+/// Bytes that one GPU sends by hierarchical dispatch, over its NIC and over NVLink.
 struct HierarchicalVolume {
   Bytes between_nodes;
   Bytes within_node;

@@ -29,11 +29,12 @@ constexpr ByAlgorithm kPciLatency = {
 constexpr ByAlgorithm kNetworkLatency = {
     {{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}, {0.0, 0.0, 18.0}, {0.0, 0.0, 20.9}, {0.0, 0.0, 14.0}}};
 
-/// Of LL within a node, by generation; across nodes the processor decides, and the rows are those
-/// of Intel and AMD.
+/// Limits of LL's bus bandwidth [GB/s], by row and number of nodes. Within a node the row is the
+/// GPU generation. Across nodes the processor decides: row 1 is AMD, and row 0 is Intel and all
+/// others.
 constexpr ByGeneration kLlLimit = {
     {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}, {282.0, 90.0, 70.0}}};
-// Of each channel:
+// Limits of bandwidth per channel [GB/s], by GPU generation and number of nodes.
 constexpr ByGeneration kRingLl128Limit = {
     {{20.0, 20.0, 20.0}, {20.0, 20.0, 20.0}, {36.7, 36.7, 36.7}, {40.0, 40.0, 40.0}}};
 constexpr ByGeneration kTreeLl128Limit = {
@@ -61,12 +62,12 @@ std::size_t generation(const NcclGraph& graph) {
   return capability >= 100 ? 3 : capability >= 90 ? 2 : capability >= 80 ? 1 : 0;
 }
 
-/// -1 for 0.
+/// Floor of the binary logarithm; -1 for 0.
 int log2_floor(std::uint64_t value) {
   return static_cast<int>(std::bit_width(value)) - 1;
 }
 
-/// Column of a table by nodes.
+/// Column of a ByNodes table for the nodes of a call.
 std::size_t node_column(const NcclCall& call) {
   return call.nodes == 1 ? 0 : call.nodes == 2 ? 1 : 2;
 }
@@ -94,7 +95,7 @@ bool is_offered(const NcclGraph& graph, const NcclCall& call, NcclMethod method)
   return false;
 }
 
-/// Bus bandwidth in GB/s of Tree, in all-reduces.
+/// Bus bandwidth of Tree in all-reduces [GB/s].
 double tree_bandwidth(double channels_rate, const NcclGraph& graph, const NcclCall& call,
                       NcclProtocol protocol) {
   const std::size_t nodes = node_column(call);
@@ -112,7 +113,7 @@ double tree_bandwidth(double channels_rate, const NcclGraph& graph, const NcclCa
   return rate;
 }
 
-/// The same of Ring.
+/// Bus bandwidth of Ring [GB/s].
 double ring_bandwidth(double channels_rate, const NcclGraph& graph, const NcclCall& call,
                       NcclProtocol protocol) {
   switch (protocol) {
@@ -127,7 +128,8 @@ double ring_bandwidth(double channels_rate, const NcclGraph& graph, const NcclCa
   return channels_rate;
 }
 
-/// The same of NVLS and NVLSTree.
+/// Bandwidth of NVLS and NVLSTree [GB/s]: the bus bandwidth of an all-reduce, else the algorithm
+/// bandwidth.
 double nvls_bandwidth(const NcclGraph& graph, const NcclCall& call, NcclAlgorithm algorithm) {
   const std::size_t gpu = generation(graph);
   const double channels = graph.nvls.count;
@@ -145,7 +147,7 @@ double nvls_bandwidth(const NcclGraph& graph, const NcclCall& call, NcclAlgorith
   return channels * std::min(within, between);
 }
 
-/// Algorithm bandwidth in GB/s.
+/// Algorithm bandwidth of a method [GB/s].
 double algorithm_bandwidth(const NcclGraph& graph, const NcclCall& call, NcclMethod method) {
   const double channels_rate =
       graph.ring.count * in_gigabytes(call.nodes <= 2 ? graph.ring.within : graph.ring.between);
@@ -168,7 +170,7 @@ double algorithm_bandwidth(const NcclGraph& graph, const NcclCall& call, NcclMet
   return 0.0;
 }
 
-/// Microseconds.
+/// Latency of a method [us], before latency_factor().
 double latency(const NcclGraph& graph, const NcclCall& call, NcclMethod method) {
   const std::size_t algorithm = index_of(method.algorithm);
   const std::size_t protocol = index_of(method.protocol);
@@ -176,8 +178,8 @@ double latency(const NcclGraph& graph, const NcclCall& call, NcclMethod method) 
   const double base = kBaseLatency[algorithm][protocol];
   const double within =
       (graph.node_link == NodeLink::kNvlink ? kNvlinkLatency : kPciLatency)[algorithm][protocol];
-  // With one GPU per node nothing hides a hop: the higher latency of trees. Simple flushes once
-  // more.
+  // With one GPU per node nothing hides a hop, so the higher latency of trees applies. Simple
+  // flushes once more.
   const std::size_t exposed = call.nodes == call.ranks ? index_of(NcclAlgorithm::kTree) : algorithm;
   const double between = kNetworkLatency[exposed][protocol] +
                          (is_simple ? 2.0 : 1.0) * graph.nic_latency.value() / kMicro;
@@ -206,7 +208,7 @@ double latency(const NcclGraph& graph, const NcclCall& call, NcclMethod method) 
   return 0.0;
 }
 
-/// What is left of a method's bandwidth at a size.
+/// Factor on a method's bandwidth for a buffer of `bytes`: 1 except for all-reduces by trees.
 double size_correction(std::uint64_t bytes, const NcclGraph& graph, const NcclCall& call,
                        NcclMethod method) {
   if (call.collective != Collective::kAllReduce) {
@@ -221,6 +223,8 @@ double size_correction(std::uint64_t bytes, const NcclGraph& graph, const NcclCa
   return power >= 0 && power < entries ? table[static_cast<std::size_t>(power)] : 1.0;
 }
 
+/// Factor on a method's latency for a buffer of `bytes`: 1 except for large Ring/Simple all-reduces
+/// across nodes.
 double latency_factor(std::uint64_t bytes, const NcclGraph& graph, const NcclCall& call,
                       NcclMethod method) {
   const bool is_plateau = method == NcclMethod{NcclAlgorithm::kRing, NcclProtocol::kSimple} &&

@@ -10,9 +10,10 @@
 
 namespace ptdp {
 
+/// A collective that NCCL's tuner knows.
 enum class Collective { kAllReduce, kAllGather, kReduceScatter };
 
-/// How NCCL may carry out a collective.
+/// An algorithm and a protocol by which NCCL may carry out a collective.
 struct NcclMethod {
   NcclAlgorithm algorithm = NcclAlgorithm::kRing;
   NcclProtocol protocol = NcclProtocol::kSimple;
@@ -20,7 +21,8 @@ struct NcclMethod {
   friend bool operator==(const NcclMethod&, const NcclMethod&) = default;
 };
 
-/// Every method that the model knows, in NCCL's order: of equal ones NCCL takes the first.
+/// Every method that the model knows, in NCCL's order: of equally fast methods NCCL takes the
+/// first.
 inline constexpr std::array kNcclMethods = {
     NcclMethod{NcclAlgorithm::kTree, NcclProtocol::kLl},
     NcclMethod{NcclAlgorithm::kTree, NcclProtocol::kLl128},
@@ -33,7 +35,7 @@ inline constexpr std::array kNcclMethods = {
     NcclMethod{NcclAlgorithm::kPat, NcclProtocol::kSimple},
 };
 
-/// A collective of `ranks` GPUs, equally many on each of `nodes`; at least two ranks.
+/// A collective of `ranks` GPUs, at least two, equally many on each of `nodes`.
 struct NcclCall {
   Collective collective = Collective::kAllReduce;
   std::int64_t ranks = 2;
@@ -46,17 +48,18 @@ struct NcclCost {
   BytesPerSecond bandwidth;
 };
 
-/// What NCCL's model says of a method before it knows the size; none where NCCL does not offer it:
-/// trees and NVLSTree only all-reduce, NVLS stays within a node and NVLSTree does not, PAT gathers
-/// and scatters with one GPU per node. What the graph enables does not matter here.
+/// Returns what NCCL's model says of a method before it knows the size, or nullopt when NCCL does
+/// not offer the method. Trees and NVLSTree only all-reduce. NVLS stays within a node and NVLSTree
+/// does not. PAT gathers and scatters with one GPU per node. What the graph enables does not matter
+/// here.
 ///
-/// CollNet (SHARP in the switches) is left out, and LL128 is taken to be enabled, as it is on
-/// NVLink and up to a PCIe switch between GPU and NIC. Source: ncclTopoTuneModel in NCCL 2.30.7
+/// CollNet (SHARP in the switches) is left out. LL128 is taken to be enabled, as it is on NVLink
+/// and up to a PCIe switch between GPU and NIC. Source: ncclTopoTuneModel in NCCL 2.30.7
 /// (src/graph/tuning.cc), formulas and constants.
 [[nodiscard]] std::optional<NcclCost> nccl_cost(const NcclGraph& graph, const NcclCall& call,
                                                 NcclMethod method);
 
-/// Time of a method at a size, in its two parts.
+/// Time of a method at one buffer size, in two parts: latency and transfer.
 struct NcclTime {
   Seconds latency;
   Seconds transfer;
@@ -64,26 +67,27 @@ struct NcclTime {
   [[nodiscard]] Seconds total() const { return latency + transfer; }
 };
 
-/// Time that NCCL's model gives a method:
+/// Returns the time that NCCL's model gives a method, or nullopt when NCCL does not offer it:
 ///
 ///   t = f·latency + S/(c·bandwidth)
 ///
-/// where S is the whole buffer [B], c the correction of trees for medium sizes, and f = 1.4 (1.9
-/// before Ampere) for Ring/Simple all-reduces across nodes of at least 64 bytes per channel and
-/// rank. Source: ncclTopoGetAlgoTime, ibid.
+/// S is the whole buffer [B], and c the correction of trees for medium sizes. f is 1.4 (1.9 before
+/// Ampere) for Ring/Simple all-reduces across nodes of at least 64 bytes per channel and rank, else
+/// 1. Source: ncclTopoGetAlgoTime in NCCL 2.30.7 (src/graph/tuning.cc).
 ///
 /// It is a prior that picks the method rather than a prediction: 40 H100 on 5 nodes took 11.0 ms
 /// for 1 GiB (model: 11.4) and 355 us for 1 MiB (model: 191; NVIDIA/nccl issue 1368).
 [[nodiscard]] std::optional<NcclTime> nccl_time(Bytes size, const NcclGraph& graph,
                                                 const NcclCall& call, NcclMethod method);
 
+/// A method that NCCL's tuner chose, and its time by NCCL's model.
 struct NcclChoice {
   NcclMethod method;
   NcclTime time;
 };
 
-/// The method that NCCL takes: the fastest by its model, of those that the graph enables. Ring and
-/// some protocol must be among them.
+/// Returns the method that NCCL takes: the fastest by its model among those that the graph enables.
+/// Ring and at least one protocol must be enabled.
 [[nodiscard]] NcclChoice nccl_choice(Bytes size, const NcclGraph& graph, const NcclCall& call);
 
 }  // namespace ptdp

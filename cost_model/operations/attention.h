@@ -14,16 +14,18 @@ struct AttentionTime {
   Seconds backward;
 };
 
-/// Attention of `micro_batch_size` sequences over a/t heads.
+/// Time of attention of `micro_batch_size` sequences over a/t heads. `check(scenario)` must have
+/// accepted the pair of GPU and stack.
 ///
 /// Unfused: batched products (QKᵀ and PV forward, four of them backward) and the softmax and
-/// dropout passes of layer_traffic(); a window masks scores and saves none of them. Fused: the
-/// causal half of the FLOPs, 2bs²h/t forward (bs²a(d_q + d_v)/t where query and value heads differ
-/// in width) and 2.5 times that backward (which recomputes QKᵀ), at the GPU's rate for the stack's
-/// kernel; source: FlashAttention-2 (arXiv:2307.08691) section 4.1 for the way of counting. Where
-/// the GPU has measured times of attention, with dropout or without as the model has it, they
-/// correct the fused times (MeasuredOperation); a window takes its share of them. `check(scenario)`
-/// must have accepted the pair of GPU and stack.
+/// dropout passes of layer_traffic(). A window masks scores and saves none of them.
+///
+/// Fused: the causal half of the FLOPs at the GPU's rate for the stack's kernel. Forward they are
+/// 2bs²h/t, or bs²a(d_q + d_v)/t when query and value heads differ in width. Backward they are 2.5
+/// times as many, which includes recomputing QKᵀ. Source: FlashAttention-2 (arXiv:2307.08691)
+/// section 4.1 for the way of counting. A GPU's measured times of attention, with dropout or
+/// without as the model has it, correct the fused times (MeasuredOperation). A window takes its
+/// share of the corrected times.
 [[nodiscard]] AttentionTime attention_time(const TransformerConfig& model, int micro_batch_size,
                                            int tp, const GpuSpec& gpu, const StackSpec& stack);
 

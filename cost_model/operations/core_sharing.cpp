@@ -6,13 +6,13 @@
 namespace ptdp {
 namespace {
 
-/// With `cores` busy.
+/// Returns the cluster's factors with `cores` cores busy, linear between the measured numbers.
 BusyCores busy_at(const ClusterSpec& cluster, int cores) {
   BusyCores below{.cores = 1};
   if (cores == 1 || cluster.busy_cores.empty()) {
     return below;
   }
-  BusyCores above = cluster.busy_cores.back();  // beyond the last: as the last
+  BusyCores above = cluster.busy_cores.back();  // beyond the last measured number: the last
   for (const BusyCores& busy : cluster.busy_cores) {
     if (busy.cores >= cores) {
       above = busy;
@@ -45,7 +45,7 @@ int busy_cores(const ParallelConfig& config, const ClusterSpec& cluster) {
 ComputeFactors compute_factors(const ParallelConfig& config, const ClusterSpec& cluster) {
   const TimeFactors& fitted = cluster.time_factors;
   const BusyCores busy = busy_at(cluster, busy_cores(config, cluster));
-  const int members = std::min(config.tp, busy.cores);  // of a tensor-parallel group
+  const int members = std::min(config.tp, busy.cores);  // busy members of a tensor-parallel group
   return {.matmul = fitted.matmul * busy.matmul,
           .attention = fitted.attention * busy.attention,
           .memory_bound = fitted.memory_bound * busy.memory_bound,

@@ -13,7 +13,8 @@ namespace {
 struct Tile {
   double rows = 0.0;
   double columns = 0.0;
-  double rate = 0.0;  ///< Of that of the largest; smaller tiles reload their operands more often.
+  /// Share of the largest tile's rate; smaller tiles reload their operands more often.
+  double rate = 0.0;
 };
 
 constexpr std::array<Tile, 3> kTiles = {Tile{256.0, 128.0, 1.0}, Tile{128.0, 256.0, 1.0},
@@ -22,15 +23,15 @@ constexpr int kMostSplits = 4;
 constexpr double kShortestSplit = 8192.0;   // inner-dimension steps; cuBLAS makes no shorter parts
 constexpr double kPartialSumTraffic = 8.0;  // bytes per element and extra split: fp32 out and in
 
-// Times slower where dimensions are no multiples of 8 elements: single products lose the tensor
+// Slowdowns for dimensions that are no multiples of 8 elements. Single products lose the tensor
 // cores' fast path, batched ones the tensor cores (an A100's plain fp32 rate is 1/16).
 constexpr double kUnaligned = 2.0;
 constexpr double kUnalignedBatch = 16.0;
-// And for batches (attention) with a dimension below 64, for which cuBLAS has no good tile.
+// Slowdown of batches (attention) with a dimension below 64, for which cuBLAS has no good tile.
 constexpr double kNarrowBatch = 3.0;
 constexpr std::int64_t kNarrow = 64;
 
-/// Times that the product takes what its tiles say.
+/// Factor on the time that a product's tiles give, for shapes that tensor cores run badly.
 double slowdown(const MatmulShape& shape) {
   if (shape.is_grouped) {
     return 1.0;
@@ -45,7 +46,8 @@ double slowdown(const MatmulShape& shape) {
   return std::min({shape.m, shape.n, shape.k}) < kNarrow ? kNarrowBatch : 1.0;
 }
 
-/// Rounds of `tiles` tiles over the GPU, of which the last costs less where it is not full.
+/// Rounds that `tiles` tiles take on the GPU's multiprocessors; a last round that is not full costs
+/// less.
 double waves(double tiles, const GpuSpec& gpu) {
   const double exact = tiles / gpu.num_multiprocessors;
   const double rounded = std::ceil(exact);

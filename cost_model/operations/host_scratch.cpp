@@ -5,8 +5,8 @@
 namespace ptdp {
 namespace {
 
-// Source: kernels/cpu/attention_tiles.h, own_product.cpp and packed_product.h with 512-bit vectors,
-// product.cpp, runtime/transport/message_communicator.h.
+// These constants repeat those of kernels/cpu/attention_tiles.h, own_product.cpp and
+// packed_product.h with 512-bit vectors, product.cpp, and runtime/transport/message_communicator.h.
 constexpr std::int64_t kTile = 96;
 constexpr std::int64_t kDepth = 256;
 constexpr std::int64_t kRows = 120;
@@ -16,7 +16,7 @@ constexpr std::int64_t kColumnBytes = 4096;
 constexpr std::int64_t kNarrowBlock = 512;
 constexpr std::int64_t kSmallProduct = std::int64_t{32} * 32 * 32;
 constexpr std::int64_t kCollectiveBytes = std::int64_t{1} << 20;
-constexpr int kMostSlices = 4;  // of a collective, received ahead
+constexpr int kMostSlices = 4;  // slices of a collective that are received ahead
 
 std::int64_t quotient_above(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -26,11 +26,12 @@ std::int64_t rounded_up(std::int64_t size, std::int64_t multiple) {
   return quotient_above(size, multiple) * multiple;
 }
 
-/// Counts elements of a matrix of `rows` by `depth` packed in panels.
+/// Returns the elements of a matrix of `rows` by `depth` once it is packed in panels.
 std::int64_t packed_rows(std::int64_t rows, std::int64_t depth, std::int64_t panel) {
   return rounded_up(rounded_up(rows, kPanelRows) * depth, panel);
 }
 
+/// Returns the bytes that the runtime's own product loops allocate.
 Bytes own_product_scratch(const HostProduct& product, Precision precision) {
   const std::int64_t bytes = accumulator_bytes(precision);
   const std::int64_t panel = kPanelColumnBytes / bytes;
@@ -44,8 +45,8 @@ Bytes own_product_scratch(const HostProduct& product, Precision precision) {
   return Bytes(static_cast<double>(bytes * elements));
 }
 
-/// Finds the block from `least` to `most` whose multiples exceed `size` least; the largest such
-/// one.
+/// Returns the block size from `least` to `most` whose multiples exceed `size` least. Of equal ones
+/// it is the largest.
 std::int64_t even_block(std::int64_t size, std::int64_t least, std::int64_t most) {
   std::int64_t best = std::min(size, most);
   for (std::int64_t count = quotient_above(size, most);; ++count) {
@@ -66,21 +67,22 @@ bool is_power_of_two(std::int64_t value) {
   return (value & (value - 1)) == 0;
 }
 
-// oneDNN 2.6.3 (Debian 12), brgemm_matmul on one thread with AVX-512: this is what its descriptions
-// of 3,783 random products ask for, to the byte. Strides of a large power of two are padded or
-// packed away, since their rows fall on one set of the cache.
+// Returns the bytes that oneDNN 2.6.3 (Debian 12) requests for a product: brgemm_matmul on one
+// thread with AVX-512. It equals, to the byte, what its descriptions of 3,783 random products ask
+// for. oneDNN pads or packs strides of a large power of two, since such rows fall on one set of the
+// cache.
 Bytes one_dnn_scratch(const HostProduct& product, Precision precision) {
   constexpr std::int64_t sum_bytes = 4;
-  constexpr std::int64_t columns = 64;     // of a block of B
+  constexpr std::int64_t columns = 64;     // width of a block of B
   constexpr std::int64_t batch = 640;      // what is multiplied at once, and where it begins
-  constexpr std::int64_t alignment = 128;  // of each buffer
+  constexpr std::int64_t alignment = 128;  // bytes, of each buffer
   const auto& [m, n, k, transposes_a, transposes_b, narrows] = product;
   const bool is_bf16 = precision == Precision::kBf16;
   const std::int64_t bytes = is_bf16 ? 2 : 4;
   const std::int64_t step = is_bf16 ? 32 : 16;
   const std::int64_t depth = std::min<std::int64_t>(k, k > 1024 && !transposes_a ? 1024 : 512);
   const bool packs_a = transposes_a || (is_bf16 && is_power_of_two(k) && k >= 4096 && m >= 1024);
-  // Products that add to what is there do so last.
+  // oneDNN adds to an existing result last, so it needs sums of its own meanwhile.
   const bool has_sums = k > depth && (transposes_a || (is_bf16 && narrows));
   const std::int64_t rows = packs_a || has_sums ? even_block(m, 32, 256) : 0;
   std::int64_t total = batch;

@@ -6,7 +6,7 @@
 namespace ptdp {
 namespace {
 
-/// The three, each timed by `time(operation, shape)`.
+/// Returns the times of the three products, each from `time(operation, shape)`.
 template <class ProductTime>
 LinearTime three_products(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                           const StackSpec& stack, bool in_fp8, const ProductTime& time) {

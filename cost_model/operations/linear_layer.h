@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// Three products of a linear layer: forward, input gradient, weight gradient.
+/// Times of the three products of a linear layer: forward, input gradient and weight gradient.
 struct LinearTime {
   Seconds forward;
   Seconds input_gradient;
@@ -20,24 +20,26 @@ struct LinearTime {
   friend LinearTime operator*(const LinearTime& time, double factor);
 };
 
-/// Whether a linear layer is one that the stack may form in 8 bits (Fp8Recipe).
+/// Whether a linear layer may run in 8 bits: never, or when the stack has an Fp8Recipe.
 enum class Fp8Use { kNever, kByRecipe };
 
-/// A linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU. In 8 bits its
-/// products run at GpuSpec::fp8_rate, with factors of one byte and results as ever: the curve of
-/// the stack's precision over a higher peak, for no measured one is known. Casts are not in it
-/// (fp8_casts.h).
+/// Time of a linear layer of `tokens` rows, from `inputs` to `outputs` features on this GPU.
+///
+/// In 8 bits its products run at GpuSpec::fp8_rate. Factors take one byte; results keep their size.
+/// The curve of the stack's precision is used over this higher peak, for no measured curve in 8
+/// bits is known. Casts are not included (fp8_casts.h).
 [[nodiscard]] LinearTime linear_time(std::int64_t tokens, std::int64_t outputs, std::int64_t inputs,
                                      const GpuSpec& gpu, const StackSpec& stack,
                                      Fp8Use use = Fp8Use::kNever);
 
-/// `count` of them side by side in one launch each, the tiles of all in common waves: the grouped
-/// products of experts with as many tokens each, in 8 bits where the stack has them.
+/// Time of `count` linear layers side by side in one launch each, the tiles of all in common waves.
+/// It is that of the grouped products of experts, `tokens` rows each. They run in 8 bits when the
+/// stack has a recipe.
 [[nodiscard]] LinearTime grouped_linear_time(std::int64_t count, std::int64_t tokens,
                                              std::int64_t outputs, std::int64_t inputs,
                                              const GpuSpec& gpu, const StackSpec& stack);
 
-/// Time to add the gradient of `weights` weights to the sum over earlier microbatches: the new one
+/// Time to add the gradient of `weights` weights to the sum over earlier microbatches. The gradient
 /// is read (an element each), the sum read and written.
 [[nodiscard]] Seconds gradient_accumulation_time(double weights, const GpuSpec& gpu,
                                                  const StackSpec& stack);

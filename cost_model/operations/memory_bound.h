@@ -1,4 +1,4 @@
-// Bytes moved by the operations of a layer that memory bandwidth limits, and their time.
+// Bytes moved by the operations of a layer that memory bandwidth limits, and the time that takes.
 #pragma once
 
 #include "cost_model/inputs/cluster_spec.h"
@@ -7,9 +7,10 @@
 
 namespace ptdp {
 
-/// HBM traffic of one layer and microbatch outside the matrix products, in units of A = ebsh (the
-/// layer's activations of e bytes each; A/t on the sequence-parallel part), Q, K and F (ebs times
-/// the width of all queries, of all keys, of the MLP, over t) and S = eb(a/t)s² (attention scores):
+/// HBM traffic of one layer and microbatch outside the matrix products [B]. Its units are A = ebsh
+/// (the layer's activations of e bytes each; A/t on the sequence-parallel part), and S = eb(a/t)s²
+/// (attention scores). Q, K and F are ebs/t times the width of all queries, of all keys and of the
+/// MLP:
 ///
 ///   forward   norms ×2: 4A; bias-dropout-add ×2: 7A (6A without dropout); QKV bias 2(Q+2K);
 ///             norms of queries and keys 2(Q+K); rotary positions 2(Q+K); context transpose 2Q;
@@ -20,19 +21,26 @@ namespace ptdp {
 ///             with the bias gradient 4F, or gate 5F
 ///   attention (unfused) softmax and dropout: 4.5S forward, 5.5S backward (2S, 3S without dropout)
 ///
-/// which is 11A + 16A/t and 23A + 27A/t for GPT. Of latent attention K is as wide as Q, the context
-/// as the values; the norms of what is compressed add 2 and 5 passes, the passes of rotary
-/// positions are those that put heads together from their two parts. Where the stack fuses no
-/// element-wise operations (SC21 section 5.8), each is a kernel of its own: 8A and 2F more forward,
-/// and 16S and 17S more for scores that are converted, scaled, masked and converted back in fp32.
+/// The sum is 11A + 16A/t forward and 23A + 27A/t backward for GPT.
+///
+/// In latent attention K is as wide as Q, and the context as the values. The norms of what is
+/// compressed add 2 and 5 passes. The passes of rotary positions are those that put heads together
+/// from their two parts.
+///
+/// When the stack fuses no element-wise operations (SC21 section 5.8), each is a kernel of its own.
+/// This adds 8A and 2F forward. It also adds 16S forward and 17S backward for scores that are
+/// converted, scaled, masked and converted back in fp32.
+///
 /// Source: counted from Megatron-LM de7dc40f88, megatron/model/{transformer,fused_softmax}.py, with
 /// 2-byte elements and one-byte dropout masks.
 struct LayerTraffic {
   Bytes forward;
   Bytes backward;
-  Bytes attention_forward;  ///< Softmax and dropout; nothing where attention is fused.
-  Bytes attention_backward;
+  /// Softmax and dropout of unfused attention; callers with fused attention leave it out.
+  Bytes attention_forward;
+  Bytes attention_backward;  ///< Backward passes of softmax and dropout of unfused attention.
 };
+/// Computes the traffic of one layer and microbatch on one GPU of a tensor-parallel group of `tp`.
 [[nodiscard]] LayerTraffic layer_traffic(const TransformerConfig& model, int micro_batch_size,
                                          int tp, bool is_sequence_parallel,
                                          bool is_element_wise_fused = true, int element_bytes = 2);
