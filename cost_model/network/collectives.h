@@ -11,7 +11,7 @@
 
 namespace ptdp {
 
-// --- volumes: what each rank sends, for n ranks and a buffer of `size` ---
+// Volumes are what each of n ranks sends for a buffer of `size`.
 
 /// Bytes that each rank sends in a ring all-reduce: 2(n−1)/n · S, for n ranks and a buffer of S
 /// bytes. Source: Patarasuk & Yuan, JPDC 2009; SC21 (arXiv:2104.04473) section 3.3.1.
@@ -45,8 +45,6 @@ namespace ptdp {
 /// the tensor-parallel group. Source: SC21 sections 3.2 and 4.1.
 [[nodiscard]] double pipeline_elements(const TransformerConfig& model, int micro_batch_size,
                                        int vpp, int scattered_over);
-
-// --- times on a cluster ---
 
 /// Communication time that compute does not hide: the part longer than `compute`, plus `slowdown`
 /// times the hidden part. `slowdown` is the compute that hidden communication takes away per second

@@ -9,28 +9,28 @@
 
 namespace ptdp {
 
-/// What stands on one lane of a rank runs one after the other, in the order of the rank's list;
-/// lanes run side by side. A lane is a stream on a GPU, a queue or the rank's own thread on a host.
+/// A queue of a rank: its actions run one after the other, in the order of the rank's list. Lanes
+/// run side by side. A lane is a stream on a GPU, and a queue or the rank's own thread on a host.
 enum class Lane : std::uint8_t { kCompute, kForwardMessages, kBackwardMessages, kData };
 inline constexpr int kNumLanes = 4;
+/// Names of the lanes, indexed by Lane.
 inline constexpr std::array<std::string_view, kNumLanes> kLaneNames = {
     "compute", "messages forward", "messages backward", "data parallel"};
 
-/// Whether sending a message occupies the lane that computes (Megatron-LM's 1F1B; host threads) or
-/// messages have their own. Receives are posted ahead in both, into buffers of their own, so that
-/// no sender waits for its receiver to come by.
+/// Whether sending a message occupies the compute lane (Megatron-LM's 1F1B; host threads), or
+/// messages have lanes of their own. Receives are posted ahead in both modes, into buffers of their
+/// own, so no sender waits for its receiver to come by.
 enum class MessageMode : std::uint8_t { kBlocking, kOverlapped };
 
-/// Whether the reductions and gathers of data parallelism run beside compute, or take turns with
-/// it.
+/// Whether the reductions and gathers of data parallelism run beside compute or take turns with it.
 enum class DataMode : std::uint8_t {
   kOverlapped,
   kBlocking,
-  kBlockingGathers  ///< Gathers take turns with compute, reductions do not.
+  kBlockingGathers  ///< Gathers take turns with compute; reductions do not.
 };
 
-/// Where an action runs. Copies, the norm, the tied embedding and the optimizer take turns with
-/// compute.
+/// Returns the lane on which an action runs. Copies, the norm, the tied embedding and the optimizer
+/// take turns with compute.
 [[nodiscard]] constexpr Lane lane_of(ActionKind kind, MessageMode messages,
                                      DataMode data = DataMode::kOverlapped) {
   switch (kind) {
@@ -49,8 +49,8 @@ enum class DataMode : std::uint8_t {
   }
 }
 
-/// Whether an action takes its turn on a lane: all but receives, which are there when the message
-/// is, whatever the rank does meanwhile.
+/// Whether an action takes its turn on a lane: all do but receives. A receive is there when its
+/// message is, whatever the rank does meanwhile.
 [[nodiscard]] constexpr bool occupies_lane(ActionKind kind) {
   return kind != ActionKind::kReceiveForward && kind != ActionKind::kReceiveBackward;
 }

@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// rank_of as a table, for passes over millions of actions.
+/// rank_of() of schedule.h as a table, for passes over millions of actions.
 class StageRanks {
  public:
   explicit StageRanks(const Schedule& schedule) : num_stages_(ptdp::num_stages(schedule)) {
@@ -26,20 +26,23 @@ class StageRanks {
   }
 
   [[nodiscard]] int num_stages() const { return num_stages_; }
+  /// Returns the pipeline rank that holds `stage` for `microbatch`.
   [[nodiscard]] int of(int stage, int microbatch) const { return ranks_[row(stage, microbatch)]; }
 
-  /// Where a table has a stage that has a row for each rank that may hold it.
+  /// Returns the row of a stage for a microbatch, in a table with a row per stage and rank that may
+  /// hold it.
   [[nodiscard]] std::size_t row(int stage, int microbatch) const {
     return static_cast<std::size_t>(stage + (microbatch < turned_from_ ? 0 : num_stages_));
   }
-  /// Ranks by row.
+  /// Pipeline ranks, indexed by row().
   [[nodiscard]] const std::vector<int>& rows() const { return ranks_; }
 
  private:
   int num_stages_;
-  /// The first microbatch that runs through the ranks the other way.
+  /// First microbatch that runs through the ranks the other way; none unless bidirectional.
   int turned_from_ = std::numeric_limits<int>::max();
-  std::vector<int> ranks_;  ///< By stage; behind them, where bidirectional, of the second half.
+  /// Pipeline ranks by stage; a bidirectional pipeline's second half stands behind them.
+  std::vector<int> ranks_;
 };
 
 }  // namespace ptdp

@@ -26,7 +26,7 @@ Seconds duration_of(const StageDurations& stage, ActionKind kind) {
   }
 }
 
-/// The ranks of all pipelines as they take turns.
+/// Simulates the ranks of all pipelines as they take turns on the cores.
 class SharedCores {
  public:
   SharedCores(const Schedule& schedule, std::span<const StageDurations> durations, int pipelines,
@@ -56,19 +56,20 @@ class SharedCores {
 
  private:
   struct Rank {
-    std::size_t position = 0;  ///< Of its next pass.
-    bool is_queued = false;    ///< It can compute, or does.
+    std::size_t position = 0;  ///< Position of the rank's next pass.
+    bool is_queued = false;    ///< Whether the rank can compute, or does.
   };
-  /// Of the rank's next pass, or the two that run together.
+  /// Returns the rank's next pass, or the two that run together.
   [[nodiscard]] std::span<const Action> next_of(std::size_t id) const {
     const std::span<const Action> order = schedule_.orders[id % schedule_.pp];
     const std::size_t position = ranks_[id].position;
     return order.subspan(position, order[position].overlaps_next ? 2 : 1);
   }
 
-  using Pass = std::tuple<double, std::size_t, std::size_t>;  ///< Its end, number, and whose it is.
+  /// A running pass: its end, its number, and its rank.
+  using Pass = std::tuple<double, std::size_t, std::size_t>;
 
-  /// Whether a pass has been done: F, or with `is_gradient` the input gradient.
+  /// Whether a pass of a pipeline has been done: F, or with `is_gradient` the input gradient.
   std::vector<bool>::reference made(std::size_t pipeline, bool is_gradient, int stage,
                                     int microbatch) {
     const std::size_t table = pipeline * 2 + (is_gradient ? 1 : 0);
@@ -89,7 +90,7 @@ class SharedCores {
     }
   }
 
-  /// Queues a rank that can go on.
+  /// Queues a rank if it can go on.
   void seek(std::size_t id) {
     Rank& rank = ranks_[id];
     const std::vector<Action>& order = schedule_.orders[id % schedule_.pp];

@@ -9,7 +9,7 @@
 
 namespace ptdp {
 
-/// From when to when something ran.
+/// The time from start to end in which something ran.
 struct Span {
   Seconds start;
   Seconds end;
@@ -17,44 +17,47 @@ struct Span {
   [[nodiscard]] Seconds length() const { return end - start; }
 };
 
-/// What one rank did.
+/// What one pipeline rank did in a step.
 struct RankTimes {
-  Seconds start;             ///< Of the first action that computes: F, B, I, W or R.
-  Seconds end;               ///< Of its last action of any kind.
-  Seconds work;              ///< How long it computed.
-  int peak_activations = 0;  ///< In virtual stages of one microbatch.
-  Seconds compute_end;       ///< Of the last action that computes.
-  Seconds gathers;           ///< How long it gathered parameters before it could begin.
+  Seconds start;             ///< Start of the rank's first action that computes: F, B, I, W or R.
+  Seconds end;               ///< End of the rank's last action of any kind.
+  Seconds work;              ///< How long the rank computed.
+  int peak_activations = 0;  ///< Most activations held, in virtual stages of one microbatch.
+  Seconds compute_end;       ///< End of the rank's last action that computes.
+  Seconds gathers;           ///< How long the rank gathered parameters before it could begin.
 
-  /// The second of the literature's two bubbles: what the rank waits between the first action that
-  /// computes and the last. Zero on every rank is what zero-bubble schedules mean by their name.
+  /// Returns the second of the literature's two bubbles: how long the rank waits between its first
+  /// and last action that computes. Zero on every rank is what zero-bubble schedules mean by their
+  /// name.
   [[nodiscard]] Seconds idle_in_span() const {
     return std::max(compute_end - start - work, Seconds(0.0));  // rounding may leave less
   }
 };
 
+/// When the ranks of one pipeline computed in a step, and the bubbles that follow from it.
 struct SimulatedTimes {
   std::vector<RankTimes> ranks;
 
-  /// From time zero to the end of the last action.
+  /// Returns the time from zero to the end of the last action of any rank.
   [[nodiscard]] Seconds makespan() const;
-  /// The longest time of a rank between its first compute and its last action, with what it gathers
-  /// before: the step where ranks go on without waiting for one another.
+  /// Returns the longest time of a rank from its first compute to its last action, with what it
+  /// gathers before. It is the step's time if ranks go on without waiting for one another.
   [[nodiscard]] Seconds longest_span() const;
-  /// Of the busiest rank.
+  /// Returns the compute time of the busiest rank.
   [[nodiscard]] Seconds most_work() const;
-  /// The first of the two bubbles: the makespan without the work of a rank, on average over the
+  /// Returns the first of the literature's two bubbles: the makespan without the mean work of the
   /// ranks. What a complete schedule does besides computing and does not hide is part of it.
   [[nodiscard]] Seconds bubble() const;
-  /// The bubble as a share of the makespan (`bubble_fraction` of memory/pipeline.h divides by the
-  /// work instead).
+  /// Returns the bubble as a share of the makespan. (`bubble_fraction` of memory/pipeline.h divides
+  /// by the work instead.)
   [[nodiscard]] double bubble_ratio() const;
 };
 
 /// A simulated or measured step, action by action.
 struct Timeline {
   SimulatedTimes times;
-  std::vector<std::vector<Span>> spans;  ///< By rank, beside the actions of Schedule::orders.
+  /// Spans by pipeline rank, one for each action of Schedule::orders.
+  std::vector<std::vector<Span>> spans;
 };
 
 }  // namespace ptdp

@@ -5,7 +5,7 @@
 namespace ptdp {
 namespace {
 
-/// What the buckets of a rank take together, those of all its virtual stages.
+/// Time of all buckets of a rank, those of all its virtual stages.
 Seconds buckets_of(std::size_t rank, std::size_t pp, const std::vector<TransferTime>& bucket,
                    const std::vector<int>& counts) {
   Seconds sum;

@@ -1,4 +1,4 @@
-// Steps in which messages and collectives take turns with compute.
+// Times of steps in which messages and collectives take turns with compute.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,23 @@
 
 namespace ptdp {
 
-/// Durations of a looped pipeline's virtual stages on `pp` ranks, in which a pass that is sent
-/// takes longer by its message.
+/// Returns the durations of a looped pipeline's virtual stages on `pp` ranks, with the message of
+/// each pass that is sent added to that pass.
 [[nodiscard]] std::vector<StageDurations> durations_with_sends(const StepTimes& times, int pp);
 
-/// The passes of 1F1B where no rank has a longer pass than the last one; nothing elsewhere.
+/// Returns the times of 1F1B's passes if no rank has a longer pass than the last one; nullopt
+/// otherwise.
 ///
-/// The last rank then never waits: each forward pass of the rank before it is done while it runs
-/// its own two. So rank r begins after the forward passes of those before it, and ends when the
-/// last one's m pairs, and the backward passes between them, are done.
+/// The last rank then never waits. The rank before it is done with each forward pass while the last
+/// rank runs its own two passes. So rank r begins after the forward passes of the ranks before it.
+/// It ends when the last rank's m pairs, and the backward passes between the two ranks, are done.
 [[nodiscard]] std::optional<SimulatedTimes> passes_paced_by_last_rank(
     const std::vector<StageDurations>& durations, std::int64_t num_microbatches);
 
-/// The step of a looped pipeline whose passes alone take `passes`: gathers come before them, and
-/// reductions, the tied embedding, the norm and the optimizer after them.
+/// Returns the step of a looped pipeline whose passes alone take `passes`. Gathers come before the
+/// passes, and reductions, the tied embedding, the norm and the optimizer after them. The vectors
+/// that it uses of `times` and `actions` must have an entry for each stage or rank: one does not
+/// stand for all.
 [[nodiscard]] SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
                                        const StepActions& actions);
 

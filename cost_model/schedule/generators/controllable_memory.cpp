@@ -1,11 +1,13 @@
 // V-Half and V-Min: schedules from a building block that repeats for every microbatch.
 //
-// The block says when each rank runs the four passes of a microbatch, in slots of F = I = W, so
-// that blocks six slots apart never collide and a rank's two weight gradients fit between them. Run
-// as it stands it leaves gaps at both ends. The paper closes them by squeezing and reordering; here
-// a list scheduler does: in each slot a rank runs the first pass in the order of the blocks that
-// can run and leaves room for those it overtakes. At F = I = W neither the makespan nor any rank's
-// peak is above the authors' generator's: 896 schedules compared, p from 2 to 24 and 32, m to 64.
+// The block says when each rank runs the four passes of a microbatch, in slots of F = I = W. Blocks
+// six slots apart never collide, and a rank's two weight gradients fit between them.
+//
+// Run as it stands the block leaves gaps at both ends. The paper closes them by squeezing and
+// reordering; here a list scheduler does. In each slot a rank runs the first pass in the order of
+// the blocks that can run and leaves room for those it overtakes. At F = I = W neither the makespan
+// nor any rank's peak is above that of the authors' generator: 896 schedules compared, p from 2 to
+// 24 and 32, m to 64.
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -32,7 +34,7 @@ constexpr bool is_forward(int pass) {
   return pass < kFirstInputGradient;
 }
 
-// What tells the two schedules apart.
+// What tells V-Half and V-Min apart.
 struct Recipe {
   ScheduleKind kind;
   std::vector<Block> blocks;  ///< Start of the passes of microbatch 0, by rank [slots].
@@ -43,8 +45,9 @@ struct Recipe {
   int weight_patience = 0;
 };
 
-// A rank's weight gradients take the two slots of the period that its passes leave: the free slots
-// after their input gradients that make the later of the two wait least.
+// Returns how long a rank's two weight gradients wait after their input gradients [slots]. They
+// take the two slots of the period that the rank's passes leave, so that the later of the two waits
+// least.
 std::array<int, 2> weight_delays(const Block& block) {
   std::vector<int> free;
   for (int slot = 0; slot < kPeriod; ++slot) {
@@ -64,11 +67,11 @@ std::array<int, 2> weight_delays(const Block& block) {
 struct WeightGradient {
   int stage = 0;
   int microbatch = 0;
-  std::int64_t due = 0;  ///< Slot in the blocks.
+  std::int64_t due = 0;  ///< Slot of the gradient in the blocks.
 };
 
 struct RankState {
-  Block next{};  ///< Microbatch that each pass comes to next.
+  Block next{};  ///< Next microbatch of each pass.
   int live = 0;  ///< Chunks held.
   std::array<int, 2> weight_delays{};
   std::deque<WeightGradient> waiting;
@@ -107,7 +110,8 @@ class ListScheduler {
   }
 
  private:
-  static constexpr int kWeights = kNumPasses;  ///< As a choice: the oldest weight gradient.
+  /// Choice of the oldest weight gradient in place of a pass.
+  static constexpr int kWeights = kNumPasses;
   static constexpr int kNever = std::numeric_limits<int>::max();
 
   [[nodiscard]] int& end(int rank, int pass, int microbatch) {
@@ -118,7 +122,7 @@ class ListScheduler {
     return pass == 0 || pass == 3 ? rank : 2 * pp_ - 1 - rank;
   }
 
-  // Slot in the blocks of the next run of a pass.
+  // Slot in the blocks of a pass's next run.
   [[nodiscard]] std::int64_t place(int rank, int pass) const {
     return recipe_.blocks[rank][pass] + std::int64_t{kPeriod} * ranks_[rank].next[pass];
   }
@@ -132,8 +136,8 @@ class ListScheduler {
     return pass == 0 || end(rank, pass - 1, microbatch) <= slot;
   }
 
-  // The forward passes overtaken by a pass at `place`: each wants a chunk, and may become ready
-  // before any of those held is freed.
+  // Counts the forward passes that a pass at this place overtakes. Each wants a chunk, and may
+  // become ready before any of those held is freed.
   [[nodiscard]] int num_overtaken_forwards(int rank, std::int64_t place_of_overtaker) const {
     std::int64_t overtaken = 0;
     for (int pass = 0; pass < kFirstInputGradient; ++pass) {
@@ -145,7 +149,8 @@ class ListScheduler {
     return static_cast<int>(overtaken);
   }
 
-  // The pass that a rank runs in a slot, kWeights, or none.
+  // Returns the pass that a rank runs in a slot, kWeights for a weight gradient, or nullopt for
+  // none.
   [[nodiscard]] std::optional<int> choose(int rank, int slot) {
     const RankState& state = ranks_[rank];
     const int limit = recipe_.limits[rank];
@@ -209,12 +214,12 @@ class ListScheduler {
   int pp_;
   int num_microbatches_;
   std::vector<RankState> ranks_;
-  std::vector<int> ends_;  ///< By pass, rank and microbatch [slots].
+  std::vector<int> ends_;  ///< End of each run of a pass [slots], by pass, rank and microbatch.
   std::vector<std::vector<Action>> orders_;
 };
 
-// Few microbatches do not fill the limit: before rank r sends its first input gradient down, it
-// holds at most m chunks of one stage and r + 1 of the other.
+// Chunks that a rank may hold. Few microbatches do not fill the limit: before rank r sends its
+// first input gradient down, it holds at most m chunks of one stage and r + 1 of the other.
 int limit_of(int chunks, int rank, int num_microbatches) {
   return std::min({chunks, 2 * num_microbatches, num_microbatches + 1 + rank});
 }
@@ -231,12 +236,13 @@ Schedule scheduled(const Recipe& recipe, int num_microbatches) {
 Schedule v_half(int pp, int num_microbatches) {
   assert(pp >= 1 && num_microbatches >= 1);
   // Full ranks that free first do not change the makespan at F = I = W, but keep forward passes
-  // together: 2.5 % faster at 10, 12 and 8 for p = 16, m = 64. V-Min is full too often for that.
+  // together. That is 2.5 % faster at F, I and W of 10, 12 and 8 for p = 16, m = 64. V-Min is full
+  // too often for it.
   Recipe recipe{.kind = ScheduleKind::kVHalf,
                 .full_ranks_free_first = true,
                 .weight_patience = kPeriod * num_microbatches + kPeriod * (pp + 1)};
   const int chunks = 2 * ((pp + 2) / 2);
-  const int gap = pp % 2 == 0 ? 3 : 0;  // Without it the passes of an even p collide.
+  const int gap = pp % 2 == 0 ? 3 : 0;  // without it the passes of an even p collide
   for (int rank = 0; rank < pp; ++rank) {
     recipe.blocks.push_back(
         {2 * rank, 3 * pp - 2 - rank, 3 * pp + gap - 1 + 2 * rank, 6 * pp + gap - 2 - rank});
@@ -251,7 +257,7 @@ Schedule v_min(int pp, int num_microbatches) {
   // schedules, and 5 is worse than they are at p = 19, 21, 22 and 24.
   Recipe recipe{.kind = ScheduleKind::kVMin, .weight_patience = 3};
   const int chunks = 2 * ((pp + 4) / 3);
-  const int gap = pp % 3 == 0 ? 2 : 0;  // Without it the passes collide.
+  const int gap = pp % 3 == 0 ? 2 : 0;  // without it the passes collide
   for (int rank = 0; rank < pp; ++rank) {
     recipe.blocks.push_back(
         {rank, 2 * pp - 1 - rank, 2 * pp + gap + rank, 4 * pp + gap - 1 - rank});

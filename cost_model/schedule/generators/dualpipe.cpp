@@ -10,14 +10,15 @@
 namespace ptdp {
 namespace {
 
-// What a rank does for the microbatches that reach it early (0) and late (1).
+// The stage on which a rank meets the microbatches of one direction, and the first of them.
+// Direction 0 reaches the rank early, direction 1 late.
 struct Arrival {
   int stage = 0;
   int first_microbatch = 0;
 };
 
 // Writes the order of one rank of a V of `depth` ranks. In DualPipe each half of the pipeline is
-// such a V, whose far side is in the other half. Steps 1 to 8 are deepseek's.
+// such a V, whose far side is in the other half. Steps 1 to 8 are those of deepseek-ai/DualPipe.
 class DualPipeRank {
  public:
   DualPipeRank(int rank, int depth, std::array<Arrival, 2> directions)
@@ -38,7 +39,7 @@ class DualPipeRank {
       forward(1);
     }
     for (int i = 0; i < num_microbatches - 2 * depth_ + rank_ + 1; ++i) {
-      // At the turn the first pair would wait for its own forward pass.
+      // At the turn of the V the first pair would wait for its own forward pass.
       if (i == 0 && below == 0) {
         forward(0);
         backward(1);
@@ -56,7 +57,7 @@ class DualPipeRank {
   }
 
  private:
-  // The second half of the backward passes that no forward pass accompanies leave their weight
+  // Backward passes that no forward pass accompanies. The second half of them leaves its weight
   // gradients for the end.
   void drain(int below) {
     for (int i = 0; i < 2 * (rank_ + 1); ++i) {

@@ -16,8 +16,8 @@
 
 namespace ptdp {
 
-/// How microbatches take turns on the stages of a pipeline: kSchedules says what each is.
-/// Configurations that are equal but for their schedule are in this order.
+/// How microbatches take turns on the stages of a pipeline: kSchedules says what each kind is.
+/// Searches list configurations that are equal but for their schedule in this order.
 enum class ScheduleKind {
   kOneFOneB,
   kInterleaved,
@@ -36,143 +36,170 @@ enum class ScheduleKind {
 };
 inline constexpr int kNumScheduleKinds = 14;
 
-/// What a schedule is made for. All sizes are positive. What follows the group size is for zb-auto
-/// alone: the others do not depend on durations and refuse a limit.
+/// What a schedule is made for. All sizes are positive. Only zb-auto uses the members behind the
+/// group size: other schedules do not depend on durations and refuse a limit.
 struct ScheduleShape {
-  int pp = 1;                     ///< Ranks of the pipeline.
-  int vpp = 1;                    ///< Virtual stages per rank.
-  int num_microbatches = 1;       ///< Per iteration and replica.
-  int microbatch_group_size = 0;  ///< Interleaved only; 0: default_microbatch_group_size.
+  int pp = 1;                ///< Ranks of the pipeline.
+  int vpp = 1;               ///< Virtual stages per rank.
+  int num_microbatches = 1;  ///< Microbatches per iteration and replica.
+  /// Microbatches per group, for interleaved only; 0: default_microbatch_group_size.
+  int microbatch_group_size = 0;
 
-  std::vector<StageTicks> ticks = {};  ///< By virtual stage; one stands for all; empty: 1 each.
-  int message_ticks = 0;               ///< From the end of an action to its result on another rank.
-  std::optional<int> memory_limit = {};  ///< Activations of a stage that a rank may hold; else pp.
-  bool shortens_spans = false;  ///< Least in-span time of any rank counts before the makespan.
+  /// Durations by virtual stage; one stands for all; empty: 1 tick each.
+  std::vector<StageTicks> ticks = {};
+  int message_ticks = 0;  ///< Ticks from the end of an action until its result is on another rank.
+  /// Activations of a stage that a rank may hold; pp by default.
+  std::optional<int> memory_limit = {};
+  /// Whether the longest in-span time of a rank counts before the makespan.
+  bool shortens_spans = false;
 
   friend bool operator==(const ScheduleShape&, const ScheduleShape&) = default;
 };
 
-/// Why a schedule does not exist for a shape: which of its sizes is at fault, and what it should
-/// be.
+/// Why a schedule does not exist for a shape: which size is at fault, and what it should be.
 struct ShapeConflict {
-  std::string_view size;  ///< "pp", "vpp", "microbatches", "microbatch-group-size",
-                          ///< "memory-limit" or "durations".
+  /// The size at fault: "pp", "vpp", "microbatches", "microbatch-group-size", "memory-limit" or
+  /// "durations".
+  std::string_view size;
+  /// The value of that size.
   int found = 0;
+  /// What that size should be.
   std::string expected;
 
   friend bool operator==(const ShapeConflict&, const ShapeConflict&) = default;
 };
 
-/// The conflict of a shape with groups of microbatches or a limit.
+/// Returns the conflict of a shape that has groups of microbatches or a memory limit; nullopt if
+/// none.
 [[nodiscard]] std::optional<ShapeConflict> find_group_conflict(const ScheduleShape& shape);
-/// The conflict of a shape that has other than one virtual stage per rank, groups or a limit.
+/// Returns the conflict of a shape that has other than one virtual stage per rank, groups or a
+/// memory limit; nullopt if none.
 [[nodiscard]] std::optional<ShapeConflict> needs_one_stage(const ScheduleShape& shape);
-/// The conflict of a shape that has other than two virtual stages per rank, groups or a limit.
+/// Returns the conflict of a shape that has other than two virtual stages per rank, groups or a
+/// memory limit; nullopt if none.
 [[nodiscard]] std::optional<ShapeConflict> needs_two_stages(const ScheduleShape& shape);
-/// DualPipe needs an even number of ranks and of microbatches, and two fillings of the pipeline.
+/// Returns the conflict of a shape with DualPipe, or nullopt. DualPipe needs one virtual stage per
+/// rank, even numbers of ranks and microbatches, and two fillings of the pipeline (m >= 2p).
 [[nodiscard]] std::optional<ShapeConflict> find_dualpipe_conflict(const ScheduleShape& shape);
-/// DualPipeV needs two virtual stages per rank, and two fillings of the pipeline.
+/// Returns the conflict of a shape with DualPipeV, or nullopt. DualPipeV needs two virtual stages
+/// per rank, and two fillings of the pipeline (m >= 2p).
 [[nodiscard]] std::optional<ShapeConflict> find_dualpipev_conflict(const ScheduleShape& shape);
-/// Interleaving needs two virtual stages per rank, and groups of a size that `interleaved` takes.
+/// Returns the conflict of a shape with interleaved 1F1B, or nullopt. It needs at least two virtual
+/// stages per rank, and groups of a size that interleaved() takes.
 [[nodiscard]] std::optional<ShapeConflict> find_interleaved_conflict(const ScheduleShape& shape);
-/// PipeDream-2BW needs as many microbatches as ranks.
+/// Returns the conflict of a shape with PipeDream-2BW, or nullopt. PipeDream-2BW needs one virtual
+/// stage per rank, and at least as many microbatches as ranks.
 [[nodiscard]] std::optional<ShapeConflict> find_pipedream_2bw_conflict(const ScheduleShape& shape);
-/// A searched schedule needs a limit of at least one microbatch, and durations in whole ticks.
+/// Returns the conflict of a shape with a searched schedule, or nullopt. It needs one virtual stage
+/// per rank, a memory limit of at least one microbatch, and durations in whole ticks.
 [[nodiscard]] std::optional<ShapeConflict> find_zb_auto_conflict(const ScheduleShape& shape);
 
-/// All forward passes, then all backward passes, both in the order of microbatches. One stage per
-/// rank. Bubble (p − 1)(F + B); every rank holds all m microbatches. Source: Huang et al., GPipe,
-/// NeurIPS 2019 (arXiv:1811.06965).
+/// GPipe: all forward passes, then all backward passes, both in the order of microbatches. One
+/// stage per rank. Bubble (p − 1)(F + B); every rank holds all m microbatches. Source: Huang et
+/// al., GPipe, NeurIPS 2019 (arXiv:1811.06965).
 [[nodiscard]] Schedule gpipe(const ScheduleShape& shape);
 
-/// Rank r warms up with p − 1 − r forward passes (all, where there are fewer microbatches), then
+/// 1F1B: rank r warms up with p − 1 − r forward passes (all, if there are fewer microbatches), then
 /// alternates. One stage per rank. Bubble (p − 1)(F + B); rank r holds min(m, p − r) microbatches.
 /// Source: Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training (arXiv:2006.09503), as
 /// PipeDream-Flush; SC21 (arXiv:2104.04473) section 2.2.1.
 [[nodiscard]] Schedule one_f_one_b(const ScheduleShape& shape);
 
-/// PipeDream: the order of 1F1B, repeated without a flush: every microbatch's gradient is applied
-/// at once, and rank r keeps the weights of the min(m, p − r) microbatches that are under way, so
-/// that both passes of one see the same. No bubble once the pipeline is full; a schedule is m
-/// microbatches from a cold start. Source: Harlap et al., PipeDream (arXiv:1806.03377), section 3.
+/// PipeDream: the order of 1F1B, repeated without a flush. Every microbatch's gradient is applied
+/// at once. Rank r keeps the weights of the min(m, p − r) microbatches that are under way, so that
+/// both passes of one see the same weights. There is no bubble once the pipeline is full. The
+/// schedule is m microbatches from a cold start. Source: Harlap et al., PipeDream
+/// (arXiv:1806.03377), section 3.
 [[nodiscard]] Schedule pipedream(const ScheduleShape& shape);
 
-/// PipeDream-2BW: likewise, but gradients of m ≥ p microbatches are applied together, so that two
-/// versions of the weights do (one on a single rank). Source: arXiv:2006.09503, section 3.
+/// PipeDream-2BW: the order of 1F1B, repeated without a flush. Gradients of m ≥ p microbatches are
+/// applied together, so two versions of the weights do (one on a single rank). Source:
+/// arXiv:2006.09503, section 3.
 [[nodiscard]] Schedule pipedream_2bw(const ScheduleShape& shape);
 
-/// 1F1B over v ≥ 2 stages per rank: microbatches in groups of N, of which each runs through all
-/// stages of the rank before the next; the last group may be smaller. Rank r warms up with
-/// (v − 1)N + 2(p − 1 − r) forward passes. Bubble (p − 1)(F + B) of one stage where N = p; rank r
-/// holds min(mv, (v − 1)N + 2(p − 1 − r) + 1). N ≥ p, N ≤ m, and m mod N is 0 or at least p; where
-/// m < p, N = m. Source: SC21 section 2.2.2; Megatron-LM core/pipeline_parallel/schedules.py,
-/// get_schedule_table and microbatch_group_size_per_vp_stage.
+/// Interleaved 1F1B over v ≥ 2 stages per rank. Microbatches go in groups of N: each group runs
+/// through all stages of the rank before the next; the last group may be smaller. Rank r warms up
+/// with (v − 1)N + 2(p − 1 − r) forward passes. Bubble (p − 1)(F + B) of one stage for N = p. Rank
+/// r holds min(mv, (v − 1)N + 2(p − 1 − r) + 1) activations of one stage and microbatch.
+///
+/// Valid for p ≤ N ≤ m with m mod N 0 or at least p; for m < p, N = m. Source: SC21 section 2.2.2;
+/// Megatron-LM core/pipeline_parallel/schedules.py, get_schedule_table and
+/// microbatch_group_size_per_vp_stage.
 [[nodiscard]] Schedule interleaved(const ScheduleShape& shape);
 
-/// The smallest group of `interleaved` for p ranks and m microbatches: p where it divides m, else
-/// what torch.distributed.pipelining takes where it takes any (m over the whole groups of p in it).
+/// Returns the smallest group of interleaved() for p ranks and m microbatches: p when it divides m.
+/// Otherwise it is what torch.distributed.pipelining takes when it takes any: m over the whole
+/// groups of p in it.
 [[nodiscard]] int default_microbatch_group_size(int pp, int num_microbatches);
 
-/// Stage by stage: all microbatches forward through one, then the next; backward in the opposite
-/// order of stages and microbatches. Bubble as interleaved, (p − 1)(F + B) of one stage; every rank
-/// holds all m·v. Source: Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023
-/// (arXiv:2211.05953); LoopedBFS of torch.distributed.pipelining.
+/// Looped breadth-first: all microbatches forward through one stage, then the next; backward in the
+/// opposite order of stages and microbatches. The bubble is (p − 1)(F + B) of one stage, as for
+/// interleaved(). Every rank holds all m·v activations. Source: Lamy-Poirier, Breadth-First
+/// Pipeline Parallelism, MLSys 2023 (arXiv:2211.05953); LoopedBFS of torch.distributed.pipelining.
 [[nodiscard]] Schedule looped_bfs(const ScheduleShape& shape);
 
-/// A zero-bubble schedule that is searched for shape.ticks within shape.memory_limit: ZB_AUTO.md.
+/// Returns a zero-bubble schedule that is searched for shape.ticks within shape.memory_limit:
+/// ZB_AUTO.md.
 [[nodiscard]] Schedule zb_auto_of_shape(const ScheduleShape& shape);
 
-/// A schedule of ranks and microbatches alone, for the table.
+/// Adapts a generator that needs ranks and microbatches alone to the signature of kSchedules.
 template <Schedule (*generate)(int pp, int num_microbatches)>
 Schedule of_shape(const ScheduleShape& shape) {
   return generate(shape.pp, shape.num_microbatches);
 }
-/// `activations` of virtual stages, but no more than a rank has in an iteration.
+/// Returns `activations`, counted in virtual stages of one microbatch, but no more than a rank has
+/// in an iteration.
 [[nodiscard]] constexpr int at_most_all(std::int64_t activations, const ScheduleShape& shape) {
   return static_cast<int>(std::min(activations, std::int64_t{shape.num_microbatches} * shape.vpp));
 }
-/// Every activation of an iteration, on any rank.
+/// Returns the peak activations of a rank that holds all of an iteration: one for each microbatch
+/// and virtual stage.
 [[nodiscard]] constexpr int all_activations(const ScheduleShape& shape, int /*rank*/) {
   return at_most_all(INT_MAX, shape);
 }
-/// `one_f_one_b` keeps a microbatch for each rank from this one to the last.
+/// Returns the peak activations of one_f_one_b(): a microbatch for each rank from this one to the
+/// last.
 [[nodiscard]] constexpr int one_f_one_b_activations(const ScheduleShape& shape, int rank) {
   return at_most_all(shape.pp - rank, shape);
 }
-/// `interleaved` keeps a rank's warm-up and one more.
+/// Returns the peak activations of interleaved(): a rank's warm-up and one more.
 [[nodiscard]] int interleaved_activations(const ScheduleShape& shape, int rank);
 
+/// No upper limit of virtual stages per rank.
 inline constexpr int kAnyNumber = INT_MAX;
 
-/// What a schedule is. To add one: an enumerator, its generator in a file of its own, declared
-/// above, and a row of kSchedules; the tests of all schedules then run over it.
+/// What a schedule is. To add one, write its generator in a file of its own and declare it in this
+/// header. Add an enumerator and a row of kSchedules; the tests of all schedules then run over it.
 struct ScheduleTraits {
   ScheduleKind kind;
-  std::string_view name;   ///< As flags and files spell it.
-  std::string_view paper;  ///< Where it was published.
-  /// The makespan less the work of a rank, or what is known of it: p ranks, m microbatches; F, I, W
-  /// and B = I + W of one stage, F&B of a pair.
+  std::string_view name;   ///< Name of the schedule as flags and files spell it.
+  std::string_view paper;  ///< Where the schedule was published.
+  /// The bubble, makespan less the work of a rank, or what is known of it. p ranks, m microbatches;
+  /// F, I, W and B = I + W of one stage, F&B of a pair.
   std::string_view bubble;
   StagePlacement placement = StagePlacement::kLooped;  ///< Which virtual stages lie on which rank.
-  int fewest_chunks = 1;  ///< Virtual stages per rank for which it exists.
-  int most_chunks = 1;
-  bool splits_backward = false;  ///< Weight gradients are put off, apart from input gradients.
-  bool has_groups = false;       ///< Chunks take turns with groups of microbatches.
-  bool is_searched = false;      ///< It is made for durations and a limit of memory.
-  /// Microbatches that one chunk of the first rank holds, in multiples of p, where memory is
-  /// counted by SC21's closed form; 0: by peak_activations, and a chunk may hold all.
+  int fewest_chunks = 1;  ///< Fewest virtual stages per rank with which the schedule exists.
+  int most_chunks = 1;    ///< Most virtual stages per rank with which the schedule exists.
+  /// Whether weight gradients are put off, apart from input gradients.
+  bool splits_backward = false;
+  bool has_groups = false;   ///< Whether chunks take turns with groups of microbatches.
+  bool is_searched = false;  ///< Whether the schedule is made for durations and a memory limit.
+  /// Microbatches that one chunk of the first rank holds, in multiples of p, for memory counted by
+  /// SC21's closed form. 0: memory is counted by peak_activations, and a chunk may hold all.
   int pipelines_held = 0;
-  /// False where the optimizer runs without a flush, so that gradients are of older weights:
-  /// another method of training, simulated and costed, chosen only when asked for and never
-  /// executed.
+  /// Whether the optimizer waits for a flush. False: gradients are of older weights, which is
+  /// another method of training. Such a schedule is simulated and costed, chosen only when asked
+  /// for and never executed.
   bool is_synchronous = true;
-  bool applies_every_microbatch = false;  ///< No gradient is added to another.
-  /// What the schedule does not exist for; nothing where `generate` may be called.
+  /// Whether every microbatch's gradient is applied alone: none is added to another.
+  bool applies_every_microbatch = false;
+  /// Returns why the schedule does not exist for a shape, or nullopt when `generate` may be called.
   std::optional<ShapeConflict> (*find_conflict)(const ScheduleShape& shape) = needs_one_stage;
+  /// Makes the schedule for a shape without conflict.
   Schedule (*generate)(const ScheduleShape& shape);
-  /// Activations that a rank holds at its worst, in virtual stages of one microbatch.
+  /// Returns the activations that a rank holds at its worst, in virtual stages of one microbatch.
   int (*peak_activations)(const ScheduleShape& shape, int rank);
-  /// Versions of its weights that a rank keeps.
+  /// Returns how many versions of its weights a rank keeps.
   int (*weight_versions)(const ScheduleShape& shape, int rank) = [](const ScheduleShape&, int) {
     return 1;
   };
@@ -322,7 +349,7 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
      .weight_versions = [](const ScheduleShape& shape, int) { return shape.pp == 1 ? 1 : 2; }},
 }};
 
-/// The row of a kind.
+/// Returns the row of kSchedules for a kind.
 [[nodiscard]] constexpr const ScheduleTraits& traits_of(ScheduleKind kind) {
   constexpr auto row_of_kind = [] {
     std::array<std::size_t, kNumScheduleKinds> rows = {};
@@ -334,15 +361,16 @@ inline constexpr std::array<ScheduleTraits, kNumScheduleKinds> kSchedules = {{
   return kSchedules[row_of_kind[static_cast<std::size_t>(kind)]];
 }
 
-/// A schedule of the kind whose ranks do nothing yet; of as many of the shape's chunks as it has.
+/// Returns a schedule of the kind whose ranks do nothing yet. It has the shape's virtual stages per
+/// rank, clamped to what the kind allows.
 [[nodiscard]] Schedule without_actions(ScheduleKind kind, const ScheduleShape& shape);
 
-/// The row of that name, or null.
+/// Returns the row of kSchedules for a schedule's name, or nullptr.
 [[nodiscard]] const ScheduleTraits* find_schedule(std::string_view name);
-/// The names, in the order in which schedules are shown.
+/// Returns the names of all schedules, in the order in which they are shown.
 [[nodiscard]] std::vector<std::string> schedule_names();
 
-/// The names, in the order of the enumerators.
+/// Names of all schedules, in the order of the enumerators.
 inline constexpr auto kScheduleNames = [] {
   std::array<NamedValue<ScheduleKind>, kNumScheduleKinds> names = {};
   for (const ScheduleTraits& schedule : kSchedules) {
@@ -350,11 +378,13 @@ inline constexpr auto kScheduleNames = [] {
   }
   return names;
 }();
+/// Returns the name of a schedule as flags and files spell it.
 [[nodiscard]] constexpr std::string_view name_of(ScheduleKind schedule) {
   return traits_of(schedule).name;
 }
 
-/// Whether it exists with so many virtual stages per rank, for some number of stages.
+/// Whether the schedule exists with `vpp` virtual stages per rank, for some numbers of ranks and
+/// microbatches.
 [[nodiscard]] constexpr bool has_chunks(ScheduleKind schedule, std::int64_t vpp) {
   return vpp >= traits_of(schedule).fewest_chunks && vpp <= traits_of(schedule).most_chunks;
 }

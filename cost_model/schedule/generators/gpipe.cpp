@@ -1,3 +1,4 @@
+// GPipe: all forward passes, then all backward passes.
 #include "cost_model/schedule/generators/generators.h"
 
 namespace ptdp {

@@ -1,3 +1,4 @@
+// Interleaved 1F1B: groups of microbatches take turns on the stages of a rank.
 #include <algorithm>
 
 #include "cost_model/schedule/generators/generators.h"
@@ -5,14 +6,14 @@
 namespace ptdp {
 namespace {
 
-/// A stage of a rank, counted from its first, and a microbatch.
+/// One of a rank's stages, counted from its first, and a microbatch.
 struct Step {
   int chunk = 0;
   int microbatch = 0;
 };
 
-/// The forward passes of any rank in order: group by group, in a group chunk by chunk. The backward
-/// passes are the same with the chunks counted from the last.
+/// Returns the forward passes of any rank in order: group by group, in a group chunk by chunk. The
+/// backward passes are the same with the chunks counted from the last.
 std::vector<Step> forward_steps(const ScheduleShape& shape, int group_size) {
   std::vector<Step> steps;
   steps.reserve(static_cast<std::size_t>(shape.vpp) * shape.num_microbatches);

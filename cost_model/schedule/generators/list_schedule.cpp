@@ -19,7 +19,7 @@ std::int64_t duration_of(const StageTicks& ticks, Pass pass) {
   return 0;
 }
 
-/// One list schedule: ranks in the order of time, each starts what it can.
+/// Makes one list schedule: ranks go on in the order of time, each starts what it can.
 class ListSchedule {
  public:
   ListSchedule(const SearchedShape& shape, std::span<const Choices> choices)
@@ -66,12 +66,13 @@ class ListSchedule {
     int forwards = 0;
     int inputs = 0;
     int weights = 0;
-    bool was_forward = false;  ///< The last of F and I.
+    bool was_forward = false;  ///< Whether the last pass other than W was F.
     std::int64_t start = kNoEvent;
     std::int64_t free = 0;
     std::int64_t next_event = kNoEvent;
   };
 
+  /// Returns the ticks of work that a rank has not started.
   [[nodiscard]] std::int64_t work_left(const Rank& rank) const {
     const std::int64_t m = shape_.num_microbatches;
     return (m - rank.forwards) * rank.ticks.forward +
@@ -91,7 +92,8 @@ class ListSchedule {
     return rank * stride_ + microbatch;
   }
 
-  /// When the next forward pass can start, if memory allows one; kNoEvent where that is not known.
+  /// Returns when the next forward pass can start, if memory allows one; kNoEvent when that is not
+  /// known.
   [[nodiscard]] std::int64_t forward_ready(int rank) const {
     const Rank& state = ranks_[rank];
     if (state.forwards == shape_.num_microbatches) {
@@ -105,6 +107,7 @@ class ListSchedule {
                : kNoEvent;
   }
 
+  /// Returns when the next input gradient can start; kNoEvent when that is not known.
   [[nodiscard]] std::int64_t input_ready(int rank) const {
     const Rank& state = ranks_[rank];
     if (state.inputs == state.forwards) {
@@ -118,7 +121,7 @@ class ListSchedule {
                : kNoEvent;
   }
 
-  /// Starts what the rank does at `now`, or notes when to ask again.
+  /// Starts what the rank does at `now`, or notes when to ask it again.
   void decide(int rank, std::int64_t now) {
     const Rank& state = ranks_[rank];
     const bool has_memory = state.forwards - state.weights < shape_.memory_limit;
@@ -170,7 +173,7 @@ class ListSchedule {
     }
   }
 
-  /// Tells a neighbour that something for it will be made at `end`.
+  /// Tells a neighbor rank that something for it will be made at `end`.
   void announce(int rank, std::int64_t end) {
     if (rank >= 0 && rank < shape_.pp) {
       schedule_event(rank, std::max(end + shape_.message_ticks, ranks_[rank].free));
@@ -180,14 +183,15 @@ class ListSchedule {
   const SearchedShape& shape_;
   std::int64_t num_started_ = 0;
   std::size_t stride_;
-  std::vector<std::int64_t> forward_ends_;  ///< By rank and microbatch.
+  std::vector<std::int64_t> forward_ends_;  ///< Ends of forward passes, by rank and microbatch.
   std::vector<std::int64_t> input_ends_;
   std::vector<Rank> ranks_;
   PassLists lists_;
-  std::vector<std::pair<std::int64_t, int>> events_;  ///< A heap: when to ask which rank.
+  /// A heap of times at which to ask a rank again.
+  std::vector<std::pair<std::int64_t, int>> events_;
 };
 
-/// Every rank as early as its list allows.
+/// Runs given lists, every rank as early as its list allows.
 class InOrder {
  public:
   InOrder(const SearchedShape& shape, const PassLists& lists)
@@ -201,7 +205,7 @@ class InOrder {
   Score run() {
     for (bool moved = true; moved;) {
       moved = false;
-      // Down and up again, so that both directions travel far in a sweep.
+      // The sweep goes down the ranks and up again, so that both directions travel far in it.
       for (int rank = 0; rank < shape_.pp; ++rank) {
         moved = advance(rank) || moved;
       }

@@ -1,5 +1,5 @@
-// List schedules of forward passes, input and weight gradients, one stage per rank: what zb_auto
-// searches among.
+// List schedules of forward passes, input and weight gradients, one stage per rank. zb_auto()
+// searches among them.
 #pragma once
 
 #include <algorithm>
@@ -16,30 +16,36 @@
 
 namespace ptdp {
 
-/// A rank's list as kinds alone: every kind takes the microbatches in their order.
+/// One entry of a rank's list, as a kind alone: every kind takes the microbatches in their order.
 enum class Pass : std::uint8_t { kForward, kInput, kWeight };
+/// The ranks' lists, by pipeline rank.
 using PassLists = std::vector<std::vector<Pass>>;
 
-/// Those of a schedule with one stage per rank whose backward passes are split.
+/// Returns the lists of a schedule that has one stage per rank and splits its backward passes.
 [[nodiscard]] PassLists lists_of(const Schedule& schedule);
 
-/// The durations of a rank's stage.
+/// Returns the durations of a rank's stage.
 [[nodiscard]] const StageTicks& ticks_of(const SearchedShape& shape, int rank);
 
-/// A time that is not known.
+/// A time in ticks that is not known.
 inline constexpr std::int64_t kNoEvent = std::numeric_limits<std::int64_t>::max();
 
-/// What a rank prefers where it can choose.
+/// What a rank prefers when it can choose what to start.
 struct Choices {
-  int lead_limit = 0;             ///< Forward passes that it may be ahead of its input gradients.
-  bool gradient_first = false;    ///< Of F and I that are both ready: I; else what was not last.
-  bool fills_small_gaps = false;  ///< W even where something else is ready before it ends.
+  int lead_limit = 0;  ///< Forward passes by which the rank may be ahead of its input gradients.
+  /// Whether I goes first when F and I are both ready; else the kind that did not run last.
+  bool gradient_first = false;
+  /// Whether W fills a gap even if something else is ready before it ends.
+  bool fills_small_gaps = false;
 };
 
-/// Less is better, the first difference counts.
+/// How good a list schedule is [ticks]. Less is better; the first member that differs decides.
 struct Score {
+  /// End of the last action of any rank.
   std::int64_t makespan = kNoEvent;
+  /// Longest time of a rank from its first start to its last end.
   std::int64_t longest_span = kNoEvent;
+  /// Sum of the last ends of all ranks.
   std::int64_t sum_of_ends = kNoEvent;
 
   friend auto operator<=>(const Score&, const Score&) = default;
@@ -51,19 +57,20 @@ struct Score {
   }
 };
 
-/// One list schedule.
+/// What list_schedule() found.
 struct ListScheduled {
-  std::optional<Score> score;    ///< Nothing if it was given up.
-  PassLists lists;               ///< Complete if it was not.
-  std::int64_t num_started = 0;  ///< Actions.
+  std::optional<Score> score;    ///< Score of the schedule; nullopt if it was given up.
+  PassLists lists;               ///< The ranks' lists; complete unless the schedule was given up.
+  std::int64_t num_started = 0;  ///< Actions that were started.
 };
 
-/// Ranks in the order of time, each starts what it can and, by its choices, should. Given up once
-/// it is clear that the makespan will exceed `limit`.
+/// Makes a list schedule: ranks go on in the order of time, and each starts what it can and, by its
+/// choices, should. It is given up once it is clear that the makespan will exceed `limit` ticks.
 [[nodiscard]] ListScheduled list_schedule(const SearchedShape& shape,
                                           std::span<const Choices> choices, std::int64_t limit);
 
-/// Every rank as early as its list allows. The lists must come to their end.
+/// Scores given lists, with every rank as early as its list allows. The lists must come to their
+/// end.
 [[nodiscard]] Score score_of(const SearchedShape& shape, const PassLists& lists);
 
 }  // namespace ptdp

@@ -1,3 +1,4 @@
+// Looped breadth-first: every stage of a rank does all its microbatches before the next one.
 #include <algorithm>
 
 #include "cost_model/schedule/generators/generators.h"

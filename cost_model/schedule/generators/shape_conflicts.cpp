@@ -1,4 +1,4 @@
-
+// Finds what a schedule does not exist for, and which size of a shape is at fault.
 #include <algorithm>
 #include <string>
 
@@ -7,7 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// A limit is of use to schedules that search only.
+/// Returns the conflict of a shape that has a memory limit, which only schedules that search can
+/// use.
 std::optional<ShapeConflict> find_limit_conflict(const ScheduleShape& shape) {
   if (shape.memory_limit) {
     return ShapeConflict{"memory-limit", *shape.memory_limit, "none"};
@@ -15,7 +16,8 @@ std::optional<ShapeConflict> find_limit_conflict(const ScheduleShape& shape) {
   return std::nullopt;
 }
 
-/// Both of DualPipe's kinds fill the pipeline twice.
+/// Returns the conflict of a shape with fewer than 2p microbatches: DualPipe and DualPipeV fill the
+/// pipeline twice.
 std::optional<ShapeConflict> needs_two_fillings(const ScheduleShape& shape) {
   if (shape.num_microbatches < 2 * std::int64_t{shape.pp}) {
     return ShapeConflict{"microbatches", shape.num_microbatches, "at least 2 pp"};
@@ -129,7 +131,7 @@ std::optional<ShapeConflict> find_interleaved_conflict(const ScheduleShape& shap
 
 int default_microbatch_group_size(int pp, int num_microbatches) {
   int size = std::min(pp, num_microbatches);
-  // Ends at the latest with one group of all.
+  // The loop ends at the latest with one group of all microbatches.
   while (size < num_microbatches && !is_group_size(size, pp, num_microbatches)) {
     ++size;
   }

@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-/// Actions that a search may start: some 20 ms.
+/// Actions that a search may start before it ends: they take some 20 ms.
 constexpr std::int64_t kSearchBudget = 400'000;
 
 /// Tries schedules one by one and keeps the best.
@@ -46,7 +46,7 @@ class Search {
     return a < b;
   }
 
-  /// The makespan beyond which a schedule cannot be better.
+  /// Returns the makespan beyond which a schedule cannot be better.
   [[nodiscard]] std::int64_t useful_makespan() const {
     return shape_.shortens_spans ? kNoEvent : base_.makespan;
   }
@@ -58,7 +58,7 @@ class Search {
     }
   }
 
-  /// The schedules that are known.
+  /// Tries ZB-H1, ZB-H2 and 1F1B, if the memory limit allows them.
   void try_known() {
     const int p = shape_.pp;
     const int m = shape_.num_microbatches;
@@ -74,8 +74,9 @@ class Search {
     consider(p, split_backward(one_f_one_b({.pp = p, .num_microbatches = m})));
   }
 
-  /// Forward passes that a rank may be ahead of its input gradients: as many as a round trip to the
-  /// last rank takes if the first rank's memory is to last for one, and `extra` more; above 1, any.
+  /// Returns how many forward passes a rank may be ahead of its input gradients. They last for a
+  /// round trip to the last rank if the first rank's memory lasts for one; `extra` more are added.
+  /// An `extra` above 1 allows any number.
   [[nodiscard]] int lead_limit(int rank, int extra) const {
     if (shape_.pp == 1 || extra > 1) {
       return shape_.memory_limit;
@@ -84,7 +85,7 @@ class Search {
     return static_cast<int>(1 + extra + behind * (shape_.memory_limit - 1) / (shape_.pp - 1));
   }
 
-  /// Runs the list schedule; true where it beats those before.
+  /// Runs the list schedule of some choices; returns whether it beats the list schedules before it.
   bool try_choices(const std::vector<Choices>& choices) {
     ListScheduled schedule = list_schedule(shape_, choices, useful_makespan());
     num_started_ += schedule.num_started;
@@ -97,6 +98,7 @@ class Search {
     return true;
   }
 
+  /// Tries a grid of choices that all ranks share.
   void try_grid() {
     std::vector<Choices> choices(shape_.pp);
     for (const bool gradient_first : {false, true}) {
@@ -114,7 +116,7 @@ class Search {
     }
   }
 
-  /// Changes one choice of one rank at a time as long as one helps.
+  /// Changes one choice of one rank at a time, as long as one change helps.
   void improve() {
     const std::array<void (*)(Choices&), 4> changes = {
         [](Choices& choices) { ++choices.lead_limit; },
@@ -141,7 +143,7 @@ class Search {
   std::int64_t num_started_ = 0;
   Score best_;
   PassLists best_lists_;
-  Score base_;  ///< Of the best list schedule, and below what it chose.
+  Score base_;  ///< Score of the best list schedule, which base_choices_ gave.
   std::vector<Choices> base_choices_;
 };
 
@@ -152,7 +154,7 @@ std::int64_t zb_makespan_bound(const SearchedShape& shape) {
   const std::int64_t held = std::min<std::int64_t>(m, shape.memory_limit);
   const StageTicks& first = ticks_of(shape, 0);
   std::int64_t all_down = 0;  // a forward pass through all stages
-  std::int64_t all_up = 0;
+  std::int64_t all_up = 0;    ///< an input gradient through all stages
   for (int rank = 0; rank < shape.pp; ++rank) {
     const int message = rank > 0 ? shape.message_ticks : 0;
     all_down += message + ticks_of(shape, rank).forward;

@@ -8,8 +8,9 @@
 namespace ptdp {
 namespace {
 
-// One forward for one input gradient after a warm-up of k(p-1-r) + 1 forward passes. The weight
-// gradients wait until the rank holds as much as the first one: k(p-1) + 1 microbatches.
+// Writes the order of one rank: a warm-up of k(p-1-r) + 1 forward passes, then one forward pass for
+// each input gradient. The weight gradients wait until the rank holds as much as the first one:
+// k(p-1) + 1 microbatches. k is `warm_up_per_rank`.
 std::vector<Action> order_of(int rank, int pp, int num_microbatches, int warm_up_per_rank) {
   const int m = num_microbatches;
   const int warm_up = std::min(m, warm_up_per_rank * (pp - 1 - rank) + 1);

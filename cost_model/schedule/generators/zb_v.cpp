@@ -10,7 +10,7 @@ namespace ptdp {
 namespace {
 
 // Writes the order of one rank. A "leg" is 0 on the way down, stage r, and 1 on the way back up,
-// stage 2p-1-r. The rule needs 2p-1 microbatches: those beyond m are counted but not written, which
+// stage 2p-1-r. The rule needs 2p-1 microbatches. Those beyond m are counted but not written, which
 // leaves the order of the others as it is.
 class ZbVRank {
  public:

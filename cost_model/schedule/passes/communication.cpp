@@ -14,7 +14,7 @@
 namespace ptdp {
 namespace {
 
-/// Its sizes, and a list for every rank.
+/// Returns a schedule with the same sizes and an empty list for every rank.
 Schedule without_actions(const Schedule& schedule) {
   return {.name = schedule.name,
           .pp = schedule.pp,
@@ -24,7 +24,7 @@ Schedule without_actions(const Schedule& schedule) {
           .orders = std::vector<std::vector<Action>>(schedule.pp)};
 }
 
-/// The actions from `begin` that run together: 1, or 2 of an overlapped pair.
+/// Returns how many actions from `begin` run together: 1, or 2 of an overlapped pair.
 std::size_t group_size(const std::vector<Action>& order, std::size_t begin) {
   return order[begin].overlaps_next && begin + 1 < order.size() ? 2 : 1;
 }
@@ -33,7 +33,7 @@ bool makes_gradient(ActionKind kind) {
   return kind == ActionKind::kBackward || kind == ActionKind::kInputGradient;
 }
 
-/// The stage that takes the result of an action; nothing where none does.
+/// Returns the stage that takes the result of an action; nullopt if none does.
 std::optional<int> stage_behind(const Action& action, int num_stages) {
   if (action.kind == ActionKind::kForward && action.stage + 1 < num_stages) {
     return action.stage + 1;
@@ -44,14 +44,14 @@ std::optional<int> stage_behind(const Action& action, int num_stages) {
   return std::nullopt;
 }
 
-/// Ranks that get a turn, in ascending order; 64 of them are passed over at a time.
+/// Set of ranks that get a turn, taken in ascending order; 64 of them are passed over at a time.
 class RankSet {
  public:
   explicit RankSet(int pp) : words_(static_cast<std::size_t>(pp) / kBits + 1) {}
 
   void insert(int rank) { words_[rank / kBits] |= std::uint64_t{1} << (rank % kBits); }
 
-  /// The first rank from `rank` on, which is taken out.
+  /// Takes out the first rank from `rank` on and returns it; nullopt if there is none.
   std::optional<int> take_from(int rank) {
     std::size_t word = rank / kBits;
     std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (rank % kBits));
@@ -70,8 +70,8 @@ class RankSet {
   std::vector<std::uint64_t> words_;
 };
 
-/// Walks all lists at once, rank after rank one action or pair at a time, and writes the lists with
-/// messages.
+/// Walks all lists at once, one action or pair of each rank after the other, and writes the lists
+/// with messages.
 class MessagePass {
  public:
   explicit MessagePass(const Schedule& schedule)
@@ -113,7 +113,7 @@ class MessagePass {
     return static_cast<std::size_t>(stage) * schedule_.num_microbatches + microbatch;
   }
 
-  /// Room for every action and the two ends of its message.
+  /// Reserves room for every action and the two ends of its message.
   void reserve(std::vector<std::vector<Action>>& orders) const {
     for (int rank = 0; rank < schedule_.pp; ++rank) {
       const std::vector<Action>& order = schedule_.orders[rank];
@@ -124,7 +124,7 @@ class MessagePass {
     }
   }
 
-  /// One turn of every rank that may be able to go on; false if there was none.
+  /// Gives one turn to every rank that may be able to go on; returns false if there was none.
   bool sweep(std::vector<std::vector<Action>>& orders) {
     auto rank = turns_.take_from(0);
     const bool has_turns = rank.has_value();
@@ -149,8 +149,8 @@ class MessagePass {
     }
   }
 
-  /// Emits the rank's next action or pair and its messages; nothing if an input is missing, whose
-  /// arrival gives the rank another turn.
+  /// Emits the rank's next action or pair and its messages. Emits nothing if an input is missing,
+  /// whose arrival gives the rank another turn.
   void take_turn(int rank, std::vector<std::vector<Action>>& orders) {
     const std::vector<Action>& order = schedule_.orders[rank];
     const std::size_t begin = positions_[rank];
@@ -193,16 +193,17 @@ class MessagePass {
     orders[receiver].push_back(
         {is_forward ? ActionKind::kReceiveForward : ActionKind::kReceiveBackward, *taker,
          microbatch});
-    // A rank behind still has its turn in this sweep, one before must wait for the next.
+    // A rank with a higher number still has its turn in this sweep; a lower one must wait for the
+    // next.
     (receiver > rank ? turns_ : next_turns_).insert(receiver);
   }
 
   const Schedule& schedule_;
   int num_stages_;
   StageRanks ranks_;
-  std::vector<std::uint8_t> arrived_;  ///< Per stage and microbatch: which inputs are there.
+  std::vector<std::uint8_t> arrived_;  ///< Which inputs are there, by stage and microbatch.
   std::vector<std::size_t> positions_;
-  RankSet turns_;  ///< Of this sweep.
+  RankSet turns_;  ///< Ranks that get a turn in this sweep.
   RankSet next_turns_;
 };
 

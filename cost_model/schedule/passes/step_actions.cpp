@@ -1,4 +1,4 @@
-// The passes around the compute of a step: data parallelism, the tied embedding, norm, optimizer.
+// The passes around the compute of a step: data parallelism, tied embedding, norm and optimizer.
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
@@ -22,13 +22,13 @@ int buckets_of(int stage, const StepActions& step) {
   return step.gradient_buckets[step.gradient_buckets.size() == 1 ? 0 : stage];
 }
 
-/// What a rank has left of a stage while its list is walked.
+/// What a rank has left to do for a stage while its list is walked.
 struct StageUse {
   bool is_used = false;
   std::int64_t gradients_left = 0;
 };
 
-/// Writes the lists with their buckets, rank after rank.
+/// Writes the ranks' lists with their buckets, rank after rank.
 class BucketPass {
  public:
   BucketPass(const StepActions& step, int num_stages) : step_(step), uses_(num_stages) {}
@@ -68,7 +68,8 @@ class BucketPass {
   }
 
  private:
-  /// The stages of a list in the order of their first use, their weight gradients counted.
+  /// Returns the stages of a list in the order of their first use, and counts their weight
+  /// gradients.
   std::vector<int> find_stages(const std::vector<Action>& order) {
     std::vector<int> stages;
     for (const Action& action : order) {
@@ -88,7 +89,7 @@ class BucketPass {
   }
 
   const StepActions& step_;
-  std::vector<StageUse> uses_;  ///< By virtual stage.
+  std::vector<StageUse> uses_;  ///< State by virtual stage.
   std::vector<int> finished_;   ///< Stages whose reductions follow.
 };
 
@@ -111,8 +112,8 @@ Schedule insert_step_end(Schedule schedule, const StepActions& step) {
   const int last_stage = num_stages(schedule) - 1;
   const int first_rank = rank_of(schedule, 0, 0);
   const int last_rank = rank_of(schedule, last_stage, 0);
-  // A rank with both ends has one table for both; where the pipeline is bidirectional, two ranks
-  // do.
+  // A rank with both ends has one table for both; in a bidirectional pipeline each of the two outer
+  // ranks does.
   const bool is_apart =
       first_rank != last_rank && schedule.placement != StagePlacement::kBidirectional;
   for (int rank = 0; rank < schedule.pp; ++rank) {

@@ -34,12 +34,12 @@ std::optional<ActionKind> kind_of(std::string_view spelling) {
              : std::optional(static_cast<ActionKind>(std::distance(kSpellings.begin(), found)));
 }
 
-/// Whether the kind goes without a number behind it: torch writes no bucket.
+/// Whether an action of this kind may lack its number: torch writes no bucket.
 bool may_lack_number(ActionKind kind) {
   return kind >= ActionKind::kReduceGradients;
 }
 
-/// The whole of `digits` as a number up to `largest`.
+/// Returns `digits` as a number from 0 to `largest`, or nullopt if they are not one.
 std::optional<int> parse_index(std::string_view digits, int largest) {
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -48,7 +48,7 @@ std::optional<int> parse_index(std::string_view digits, int largest) {
   return is_index ? std::optional(value) : std::nullopt;
 }
 
-/// "2F0" in its three parts.
+/// The text of an action such as "2F0" in its three parts.
 struct Token {
   std::string_view stage;
   std::string_view kind;
@@ -74,13 +74,14 @@ std::optional<Action> parse_action(const Token& token) {
   return number ? std::optional(Action{*kind, *stage, *number}) : std::nullopt;
 }
 
-/// Whether the text is "2RESHARD".
+/// Whether a token is a RESHARD of a stage, such as "2RESHARD".
 bool is_reshard(const Token& token) {
   return token.kind == kReshard && parse_index(token.stage, kLargestStage).has_value() &&
          token.number.empty();
 }
 
-/// Both parts of "(0F3;3B5)", with OVERLAP_F_B behind it or without.
+/// Returns both parts of a pair such as "(0F3;3B5)", with OVERLAP_F_B behind it or without; nullopt
+/// for any other text.
 std::optional<std::pair<Token, Token>> pair_of(std::string_view text) {
   if (text.ends_with(kOverlap)) {
     text.remove_suffix(kOverlap.size());
@@ -93,7 +94,7 @@ std::optional<std::pair<Token, Token>> pair_of(std::string_view text) {
                    parts_of(text.substr(semicolon + 1, text.size() - semicolon - 2)));
 }
 
-/// Appends the action of a token; false where it is none.
+/// Appends the action of a token; returns false when the token is no action.
 bool append(ParsedOrder& order, const Token& token, bool overlaps_next) {
   auto action = parse_action(token);
   if (!action) {

@@ -1,4 +1,4 @@
-// How single actions are read; parse_order and the CSV share it.
+// How single actions are read from text; parse_order() and the CSV reader share it.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,20 @@
 
 namespace ptdp {
 
-/// One rank's list while it is read.
+/// One rank's list of actions while it is read.
 struct ParsedOrder {
   std::vector<Action> actions = {};
-  /// Where the text has BW, by which torch called a whole backward pass while its B was the input
-  /// gradient. Ascending.
+  /// Positions in `actions` that the text spells BW, ascending. torch called a whole backward pass
+  /// BW while its B was the input gradient.
   std::vector<std::size_t> whole_backwards = {};
 };
 
 /// Appends the action or the pair that `token` spells. RESHARD, which only frees memory, is
-/// skipped. Throws Error at `place` for what is none.
+/// skipped. Throws Error at `place` for any other text.
 void append_parsed(ParsedOrder& order, std::string_view token, const std::string& place);
 
-/// The orders' text with `separator` between actions, an overlapped pair in one piece.
+/// Returns the text of a list of actions with `separator` between them, an overlapped pair in one
+/// piece.
 [[nodiscard]] std::string joined(std::span<const Action> order, char separator);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// Schedules as files of torch.distributed.pipelining.
+// Reads and writes schedules as CSV files of torch.distributed.pipelining.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
              : text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-/// How often a file has each kind.
+/// Counts of the actions of each kind in a file.
 class KindCounts {
  public:
   explicit KindCounts(const std::vector<ParsedOrder>& orders) {
@@ -42,7 +42,8 @@ class KindCounts {
   std::array<std::size_t, kNumActionKinds> count_ = {};
 };
 
-/// Writes I where a file without any I has weight gradients apart; BW stays whole.
+/// Turns B into I in a file that has W but no I; BW stays whole. Throws Error at `place` when every
+/// backward pass of such a file is BW.
 void read_backward_as_input_gradient(std::vector<ParsedOrder>& orders, const std::string& place) {
   const KindCounts kinds(orders);
   if (kinds.count(ActionKind::kWeightGradient) == 0 ||
@@ -68,6 +69,7 @@ void read_backward_as_input_gradient(std::vector<ParsedOrder>& orders, const std
   }
 }
 
+/// Returns how many compute actions are on a rank that does not hold their stage.
 std::int64_t num_misplaced(const Schedule& schedule) {
   std::int64_t count = 0;
   for (std::size_t rank = 0; rank < schedule.orders.size(); ++rank) {
@@ -82,7 +84,8 @@ std::int64_t num_misplaced(const Schedule& schedule) {
   return count;
 }
 
-/// The sizes that the actions need, under the placement that fits them best.
+/// Returns the schedule with the sizes that its actions need, under the placement that fits them
+/// best.
 Schedule with_sizes(Schedule schedule) {
   int last_stage = 0;
   int last_microbatch = 0;
@@ -115,8 +118,8 @@ Schedule with_sizes(Schedule schedule) {
   return schedule;
 }
 
-/// torch writes messages between ranks but no hand-over on a rank, which it does where the result
-/// is made.
+/// Whether a file has messages but no copies. torch writes messages between ranks alone: on a rank
+/// it hands a result over where it is made.
 bool lacks_copies(const KindCounts& kinds) {
   return kinds.count(ActionKind::kSendForward) + kinds.count(ActionKind::kSendBackward) > 0 &&
          kinds.count(ActionKind::kCopyForward) + kinds.count(ActionKind::kCopyBackward) == 0;
@@ -142,7 +145,7 @@ std::vector<ParsedOrder> parse_lines(std::string_view text, const std::string& p
       }
     }
   }
-  // Every rank holds a stage: nothing follows the last action.
+  // Every rank holds a stage, so empty lines behind the last action stand for no rank.
   while (!orders.empty() && orders.back().actions.empty()) {
     orders.pop_back();
   }

@@ -5,7 +5,8 @@
 namespace ptdp {
 namespace {
 
-/// The action whose result `action` takes from another stage, or from the forward pass of the last.
+/// Returns the action whose result `action` takes: of another stage, or the forward pass of the
+/// last stage. Returns nullopt if it takes none.
 std::optional<Action> input_of(const Schedule& schedule, const Action& action) {
   switch (action.kind) {
     case ActionKind::kForward:
@@ -22,7 +23,7 @@ std::optional<Action> input_of(const Schedule& schedule, const Action& action) {
   }
 }
 
-/// Walks all lists at once, each rank as far as it gets.
+/// Walks all lists at once, each rank as far as it gets, to find a deadlock.
 class DryRun {
  public:
   explicit DryRun(const Schedule& schedule)
@@ -50,13 +51,13 @@ class DryRun {
   }
 
  private:
-  /// Where the activations or the gradients that an action makes stand in the tables.
+  /// Returns the index, in tables of results, of the activations or gradients that an action makes.
   [[nodiscard]] std::size_t result_of(const Action& action) const {
     return 2 * slot_of(schedule_, action.stage, action.microbatch) +
            (action.kind == ActionKind::kForward ? 0 : 1);
   }
 
-  /// The missing input of the action, if any.
+  /// Returns the action whose result this action lacks, if any.
   [[nodiscard]] std::optional<Action> missing_input(const Action& action) const {
     const auto input = input_of(schedule_, action);
     if (!input) {
@@ -65,7 +66,8 @@ class DryRun {
     return done_[result_of(*input)] ? std::nullopt : input;
   }
 
-  /// Does the next action of the rank, or the next pair, or notes what it waits for.
+  /// Does the next action or pair of the rank; if its input is missing, notes what it waits for and
+  /// returns false.
   bool step(int rank) {
     const std::vector<Action>& order = schedule_.orders[rank];
     const std::size_t begin = positions_[rank];
@@ -91,7 +93,7 @@ class DryRun {
     return true;
   }
 
-  /// Every rank around at the action where it stands.
+  /// Returns the fault of a stuck rank, with every rank around it at the action where it stands.
   [[nodiscard]] ScheduleFault deadlock_of(int rank) const {
     const std::vector<Action>& order = schedule_.orders[rank];
     Place place{rank, positions_[rank]};
@@ -122,8 +124,8 @@ class DryRun {
   }
 
   const Schedule& schedule_;
-  std::vector<bool> done_;    ///< Per result.
-  std::vector<int> waiting_;  ///< Per result: the rank that waits for it, or -1.
+  std::vector<bool> done_;    ///< Whether each result is made.
+  std::vector<int> waiting_;  ///< The rank that waits for each result, or -1.
   std::vector<std::size_t> positions_;
   std::vector<int> runnable_;
 };

@@ -1,4 +1,4 @@
-// Is every action there, once, and on its rank?
+// Checks that every action is there, once, and on its rank.
 #include <algorithm>
 #include <string>
 
@@ -7,7 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// What a rank may not have of a kind that belongs to no stage and microbatch.
+/// Returns what was expected in place of a collective or an action of the step's end that does not
+/// belong on its rank; nullopt if it does.
 std::optional<std::string> expected_of_step(const Schedule& schedule, const StageRanks& ranks,
                                             int rank, const Action& action) {
   const int last_stage = num_stages(schedule) - 1;
@@ -40,7 +41,8 @@ std::optional<std::string> expected_of_step(const Schedule& schedule, const Stag
   }
 }
 
-/// What was expected in the place of an action that does not belong there.
+/// Returns what was expected in the place of an action that does not belong there; nullopt if it
+/// does.
 std::optional<std::string> expected_in_place(const Schedule& schedule, const StageRanks& ranks,
                                              Place place) {
   const std::vector<Action>& order = schedule.orders[place.rank];
@@ -74,7 +76,7 @@ std::optional<std::string> expected_in_place(const Schedule& schedule, const Sta
   return std::nullopt;
 }
 
-/// A missing action, shown behind the action of its stage that precedes it.
+/// Returns the fault of a missing action, shown behind the action of its stage that precedes it.
 ScheduleFault missing(const Schedule& schedule, const Action& action, const std::string& name) {
   const int rank = rank_of(schedule, action.stage, action.microbatch);
   const std::vector<Action>& order = schedule.orders[rank];
@@ -88,8 +90,9 @@ ScheduleFault missing(const Schedule& schedule, const Action& action, const std:
                   "rank " + std::to_string(rank) + ": " + name + " is missing; expected once");
 }
 
-/// Every stage and microbatch has an action; for lists that are too short for the slots to be worth
-/// a table. The first gap in the sorted forward passes is missing.
+/// Returns the fault of the first forward pass that is missing. Used for lists that are too short
+/// to give every stage and microbatch an action, and so not worth a table: a gap in the sorted
+/// forward passes shows it.
 ScheduleFault find_gap(const Schedule& schedule) {
   std::vector<std::size_t> slots;
   for (const std::vector<Action>& order : schedule.orders) {
@@ -110,7 +113,8 @@ ScheduleFault find_gap(const Schedule& schedule) {
   return missing(schedule, action, to_string(action));
 }
 
-/// An action that is there twice, or beside its halves; notes all in `seen`.
+/// Finds an action that is there twice, or a whole backward pass beside its halves. Notes all
+/// actions in `seen`.
 std::optional<ScheduleFault> find_doubled(const Schedule& schedule, std::vector<Kinds>& seen) {
   return first_of(schedule, [&](Place place) -> std::optional<ScheduleFault> {
     const Action& action = schedule.orders[place.rank][place.position];
@@ -130,8 +134,8 @@ std::optional<ScheduleFault> find_doubled(const Schedule& schedule, std::vector<
   });
 }
 
-/// What a stage and microbatch lacks of which `met` is there, as a message names it; empty if
-/// nothing.
+/// Returns the action that a stage and microbatch lacks, as a message names it, given that the
+/// kinds `met` are there. Empty if it lacks nothing.
 std::string lacking(Action action, Kinds met, Kinds messages) {
   const auto name_as = [&](ActionKind kind) {
     action.kind = kind;

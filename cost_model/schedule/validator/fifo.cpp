@@ -1,4 +1,4 @@
-// Do messages come in the order in which they were sent?
+// Checks that messages come in the order in which they were sent.
 #include <map>
 #include <string>
 
@@ -7,10 +7,10 @@
 namespace ptdp {
 namespace {
 
-/// The two ends of a message of one direction, by the actions that stand for them: messages where
-/// there are any, else what makes and takes them.
+/// The two ends of a message of one direction, by the kinds of actions that stand for them: sends
+/// and receives if there are any, else what makes and takes the message.
 struct MessageEnds {
-  int step = 1;  ///< From the stage of the sender to that of the receiver.
+  int step = 1;  ///< Step from the stage of the sender to that of the receiver.
   Kinds sends = 0;
   Kinds receives = 0;
 };
@@ -64,8 +64,8 @@ class FifoCheck {
   const Schedule& schedule_;
   const StageRanks& ranks_;
   MessageEnds direction_;
-  /// Per stage and microbatch: the how-manieth message it is from its rank to the rank that takes
-  /// it; -1 where it is none.
+  /// Number of each message among those from its rank to the rank that takes it, by stage and
+  /// microbatch; -1 for none.
   std::vector<std::int32_t> number_;
 };
 

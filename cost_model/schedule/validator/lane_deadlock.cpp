@@ -1,3 +1,4 @@
+// Checks that a complete schedule comes to its end, lane by lane.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -8,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Works through all lanes at once, each as far as it gets.
+/// Works through all lanes at once, each as far as it gets, to find a deadlock.
 class LaneRun {
  public:
   LaneRun(const Schedule& schedule, MessageMode messages)
@@ -58,14 +59,14 @@ class LaneRun {
   }
 
  private:
-  /// A stage on one of the ranks that hold it.
+  /// What is left to do for a stage on one of the ranks that hold it.
   struct StageState {
     std::int64_t gradients_left = 0;
     int gathers_left = 0;
   };
 
   struct RankState {
-    std::array<std::size_t, kNumLanes> heads = {};  ///< By lane: its first action not yet done.
+    std::array<std::size_t, kNumLanes> heads = {};  ///< First action not yet done, by lane.
     bool is_runnable = false;
     Kinds arrived = 0;  ///< TIED and NORM at which the rank waits for others.
   };
@@ -78,7 +79,8 @@ class LaneRun {
     return stages_[2 * static_cast<std::size_t>(stage) + (ranks_.of(stage, 0) == rank ? 0 : 1)];
   }
 
-  /// Whether the stage has made or got one of these for the microbatch.
+  /// Whether one of these kinds is done for the stage and microbatch: it has made or got the
+  /// result.
   [[nodiscard]] bool has(int stage, int microbatch, Kinds kinds) const {
     return (done_[slot_of(schedule_, stage, microbatch)] & kinds) != 0;
   }
@@ -110,7 +112,7 @@ class LaneRun {
     }
   }
 
-  /// Does the action at the head of a lane, or the pair; false if it has to wait.
+  /// Does the action or pair at the head of a lane; returns false if it has to wait.
   bool step(int rank, int lane) {
     const std::vector<Action>& order = schedule_.orders[rank];
     const std::size_t begin = states_[rank].heads.at(lane);
@@ -131,7 +133,8 @@ class LaneRun {
     return true;
   }
 
-  /// A message, if its other end is at the head of its lane too.
+  /// Does a message if its other end is at the head of its lane too; returns false if it has to
+  /// wait.
   bool exchange(int rank, int lane) {
     const Action& here = schedule_.orders[rank][states_[rank].heads.at(lane)];
     const Action there = other_end(here);
@@ -159,7 +162,7 @@ class LaneRun {
     return true;
   }
 
-  /// The receive of a send, and the send of a receive.
+  /// Returns the other end of a message: the receive of a send, the send of a receive.
   static Action other_end(Action action) {
     switch (action.kind) {
       case ActionKind::kSendForward:
@@ -198,7 +201,7 @@ class LaneRun {
     }
   }
 
-  /// Whether all that take part in a reduction are at it, their own buckets reduced.
+  /// Whether all ranks that take part in a reduction are at it, with their own buckets reduced.
   bool meet(const Action& action, int rank, int num_ranks, std::vector<int>& present) {
     RankState& state = states_[rank];
     const std::size_t data_head = state.heads.at(static_cast<std::size_t>(Lane::kData));
@@ -224,7 +227,7 @@ class LaneRun {
     }
   }
 
-  /// Every rank around at the action where it stands.
+  /// Returns the fault at a place, with every rank around it at the action where it stands.
   [[nodiscard]] ScheduleFault deadlock_at(Place place) const {
     const Action& action = schedule_.orders[place.rank][place.position];
     std::string expected = "all that it needs";
@@ -251,11 +254,12 @@ class LaneRun {
   const Schedule& schedule_;
   MessageMode messages_;
   StageRanks ranks_;
-  std::vector<Kinds> done_;         ///< Per stage and microbatch: what it has made and got.
-  std::vector<StageState> stages_;  ///< By virtual stage and which of its two holders.
+  std::vector<Kinds> done_;         ///< Kinds that are done, by stage and microbatch.
+  std::vector<StageState> stages_;  ///< State by virtual stage and which of its two holders.
   std::vector<RankState> states_;
   std::vector<int> runnable_;
-  std::vector<int> tied_;  ///< Ranks that are at TIED, and at NORM below.
+  std::vector<int> tied_;  ///< Ranks that are at TIED.
+  /// Ranks that are at NORM.
   std::vector<int> norm_;
   int num_tied_ = 0;
 };

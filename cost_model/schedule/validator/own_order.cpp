@@ -1,4 +1,4 @@
-// Does every rank have its actions in an order in which it can do them?
+// Checks that every rank has its actions in an order in which it can do them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -8,14 +8,14 @@
 namespace ptdp {
 namespace {
 
-/// What has to stand before an action: one of the kinds, of a stage.
+/// What has to stand before an action on its rank: one of these kinds, of this stage.
 struct SameRankNeed {
   Kinds kinds = 0;
   int stage = 0;
 };
 
-/// What an action needs before it on its own rank; `messages` are those of its stage and
-/// microbatch, none where passes added none.
+/// Returns what an action needs before it on its own rank. `messages` are those of its stage and
+/// microbatch, or none if passes added none.
 std::array<SameRankNeed, 2> needs_of(const Action& action, Kinds messages) {
   const int stage = action.stage;
   const auto message = [&](ActionKind received, ActionKind copied) {
@@ -79,7 +79,7 @@ std::optional<ScheduleFault> find_order_fault(const Schedule& schedule, const St
       return expected_at(schedule, place, "it before the backward pass");
     }
     if (action.overlaps_next) {
-      return std::nullopt;  // has done nothing yet when the second of the pair starts
+      return std::nullopt;  // the first of a pair has done nothing yet when the second starts
     }
     if (place.position > 0) {
       const Action& before = schedule.orders[place.rank][place.position - 1];

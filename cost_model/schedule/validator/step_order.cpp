@@ -1,4 +1,4 @@
-// Are the buckets of data parallelism and the end of the step where they belong?
+// Checks that the buckets of data parallelism and the end of the step are where they belong.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -12,10 +12,10 @@ namespace {
 struct StageProgress {
   std::int64_t gradients_left = 0;
   bool has_begun = false;
-  std::array<int, 2> buckets = {};  ///< Gathered and reduced.
+  std::array<int, 2> buckets = {};  ///< Buckets gathered and buckets reduced.
 };
 
-/// TIED, NORM and OPTIMIZER come last, in this order.
+/// Whether an action of this kind ends the step: TIED, NORM and OPTIMIZER come last, in this order.
 bool is_step_end(ActionKind kind) {
   return kind >= ActionKind::kReduceTied;
 }
@@ -60,7 +60,8 @@ class StepCheck {
  private:
   [[nodiscard]] bool has(ActionKind kind) const { return has_[static_cast<std::size_t>(kind)]; }
 
-  /// Two ranks hold a stage where the placement is bidirectional.
+  /// Returns the progress of a stage on a rank; two ranks hold it if the placement is
+  /// bidirectional.
   StageProgress& of(int stage, int rank) {
     return stages_[2 * static_cast<std::size_t>(stage) + (ranks_.of(stage, 0) == rank ? 0 : 1)];
   }
@@ -134,7 +135,8 @@ class StepCheck {
     return std::nullopt;
   }
 
-  /// Every holder of a stage has as many buckets, at least one of a kind that others have.
+  /// Finds a holder of a stage with fewer buckets than others have, or with none of a kind that
+  /// others have.
   std::optional<ScheduleFault> find_missing_buckets(int stage) {
     const int first_holder = ranks_.of(stage, 0);
     const int second_holder = ranks_.of(stage, schedule_.num_microbatches - 1);
@@ -156,8 +158,8 @@ class StepCheck {
 
   const Schedule& schedule_;
   const StageRanks& ranks_;
-  std::vector<StageProgress> stages_;  ///< By virtual stage and which of its two holders.
-  std::vector<Kinds> ends_;            ///< By rank: what it has of the end of the step.
+  std::vector<StageProgress> stages_;  ///< Progress by virtual stage and which of its two holders.
+  std::vector<Kinds> ends_;            ///< Actions of the step's end that each rank has had so far.
   std::array<bool, kNumActionKinds> has_ = {};
 };
 

@@ -1,5 +1,5 @@
-// The checks of which find_fault consists, each in a file of its own. All need sizes that
-// find_fault has found to be right; each needs those before it to have found nothing.
+// The checks of which find_fault() consists, each in a file of its own. All need sizes that
+// find_fault() has found to be right. Each needs the checks before it to have found nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,10 @@
 
 namespace ptdp {
 
-/// A set of kinds, one bit each.
+/// A set of kinds of actions, one bit each.
 using Kinds = std::uint16_t;
 
+/// Returns the set of one kind.
 [[nodiscard]] constexpr Kinds bit_of(ActionKind kind) {
   return static_cast<Kinds>(1U << static_cast<unsigned>(kind));
 }
@@ -32,28 +33,33 @@ inline constexpr Kinds kMessageBits =
     bit_of(ActionKind::kSendForward, ActionKind::kReceiveForward, ActionKind::kSendBackward,
            ActionKind::kReceiveBackward, ActionKind::kCopyForward, ActionKind::kCopyBackward);
 
-/// The messages and copies that a stage has for a microbatch once passes added them.
+/// Returns the kinds of messages and copies that a stage has for a microbatch once passes added
+/// them.
 [[nodiscard]] Kinds messages_of(const StageRanks& ranks, int stage, int microbatch);
 
-/// Every action on a stage and microbatch that its rank holds; pairs of two that compute.
+/// Finds an action on a stage or microbatch that its rank does not hold, or a pair that is not of
+/// two actions that compute.
 [[nodiscard]] std::optional<ScheduleFault> find_place_fault(const Schedule& schedule,
                                                             const StageRanks& ranks);
-/// One F, and one B or one I and one W, of every stage and microbatch; every message, if there is
-/// any.
+/// Finds a stage and microbatch that has other than one F, and one B or one I and one W. In a
+/// schedule with any message it also finds one that lacks a message or has it twice.
 [[nodiscard]] std::optional<ScheduleFault> find_count_fault(const Schedule& schedule,
                                                             const StageRanks& ranks);
-/// On every rank, what an action needs before it.
+/// Finds an action that stands before something it needs on its own rank.
 [[nodiscard]] std::optional<ScheduleFault> find_order_fault(const Schedule& schedule,
                                                             const StageRanks& ranks);
-/// Gathers before the first use and reductions behind the last weight gradient, buckets numbered
-/// from 0; TIED, NORM and OPTIMIZER last, once on every rank that has to have them.
+/// Finds a misplaced action of the step. Gathers come before the first use and reductions behind
+/// the last weight gradient, buckets numbered from 0. TIED, NORM and OPTIMIZER come last, once on
+/// every rank that has to have them.
 [[nodiscard]] std::optional<ScheduleFault> find_step_fault(const Schedule& schedule,
                                                            const StageRanks& ranks);
-/// From one rank to another, activations come as they are made, and so do gradients.
+/// Finds activations or gradients that one rank does not send to another in the order in which they
+/// are made.
 [[nodiscard]] std::optional<ScheduleFault> find_fifo_fault(const Schedule& schedule,
                                                            const StageRanks& ranks);
 
-/// Calls `find(place)` for every action, rank by rank, until it finds something.
+/// Calls `find(place)` for every action, rank by rank, until it returns a fault; returns that
+/// fault.
 template <class Find>
 [[nodiscard]] std::optional<ScheduleFault> first_of(const Schedule& schedule, const Find& find) {
   for (int rank = 0; rank < schedule.pp; ++rank) {
@@ -66,7 +72,7 @@ template <class Find>
   return std::nullopt;
 }
 
-/// "rank 1, action 3, 1F2: expected ...", with the grid.
+/// Returns a fault with the grid, such as "rank 1, action 3, 1F2: expected ...".
 [[nodiscard]] inline ScheduleFault expected_at(const Schedule& schedule, Place place,
                                                const std::string& expected) {
   return fault_at(schedule, place, at(schedule, place) + ": expected " + expected);

@@ -59,7 +59,7 @@ std::optional<ScheduleFault> find_memory_fault(const Schedule& schedule,
   });
 }
 
-/// What remains to be proven where messages are implied.
+/// Finds a fault in what remains to be proven when messages are implied.
 std::optional<ScheduleFault> find_compute_fault(const Schedule& schedule, const StageRanks& ranks) {
   if (auto fault = find_deadlock(schedule)) {
     return fault;
@@ -67,7 +67,7 @@ std::optional<ScheduleFault> find_compute_fault(const Schedule& schedule, const 
   return find_fifo_fault(schedule, ranks);
 }
 
-/// What remains to be proven where passes added messages and collectives.
+/// Finds a fault in what remains to be proven when passes added messages and collectives.
 std::optional<ScheduleFault> find_lowering_fault(const Schedule& schedule,
                                                  const StageRanks& ranks) {
   for (const auto find : {find_step_fault, find_fifo_fault}) {

@@ -10,33 +10,34 @@
 
 namespace ptdp {
 
-/// The first fault, or nothing. What is checked, in this order:
+/// Returns the first fault of a schedule, or nullopt when it can be executed. It checks, in this
+/// order:
 ///
 ///   sizes       positive, an order per rank, stages as the placement has them;
 ///   place       every action on a stage and microbatch that its rank holds; pairs of two that
 ///               compute;
-///   exactly once  one F, and one B or one I and one W, of every stage and microbatch; where any
+///   exactly once  one F, and one B or one I and one W, of every stage and microbatch; if any
 ///               action does not compute, every message and copy between stages;
 ///   order       on every rank F before B or I, I before W, R between them, a message behind what
 ///               makes it and before what takes it;
-///   progress    no deadlock where every rank works through its list, of compute alone;
+///   progress    no deadlock when every rank works through its list, for compute alone;
 ///   step        gathers before the first forward pass of their stage and reductions behind its
-///               last weight gradient, buckets from 0 and as many of both, TIED, NORM and OPTIMIZER
-///               last and on all their ranks, where there are any;
+///               last weight gradient, buckets from 0 and as many of both; TIED, NORM and OPTIMIZER
+///               last and on all their ranks, if there are any;
 ///   FIFO        from one rank to another, activations are used (or received) in the order in which
 ///               they are made (or sent), and so are gradients: the two travel apart;
-///   lanes       no deadlock where a message takes both its ends at once, whether messages block
+///   lanes       no deadlock when a message takes both its ends at once, whether messages block
 ///               compute or overlap with it (lane.h), if there are messages;
-///   memory      no rank holds more activations than its limit, where limits are given, one per
-///               rank.
+///   memory      no rank holds more activations than its limit, if limits are given, one per rank.
 ///
-/// How many buckets a stage should have a schedule does not say: the last one may be missing where
+/// A schedule does not say how many buckets a stage should have. So the last one may be missing if
 /// there are reductions alone, or gathers alone.
 [[nodiscard]] std::optional<ScheduleFault> find_fault(const Schedule& schedule,
                                                       std::span<const int> peak_limits = {});
 
-/// Activations that each rank holds at its worst, in virtual stages of one microbatch: from the
-/// forward pass to the backward pass, or to the weight gradient where that is apart.
+/// Returns the activations that each rank holds at its worst, in virtual stages of one microbatch.
+/// An activation is held from the forward pass to the backward pass, or to a weight gradient of its
+/// own.
 [[nodiscard]] std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// Where in the lists the actions of a stage and microbatch stand.
+// Where the actions of a stage and microbatch stand in the ranks' lists.
 #pragma once
 
 #include <array>
@@ -14,32 +14,32 @@
 
 namespace ptdp {
 
-/// Of a schedule, which must outlive it: what an action needs, by its place. A pair is found at its
-/// first action.
+/// Index of a schedule's actions: finds, by an action's place, what the action needs. A pair is
+/// found at its first action. The schedule and the layout must outlive it.
 class ActionIndex {
  public:
   ActionIndex(const Schedule& schedule, const StepLayout& layout, MessageMode messages,
               DataMode data);
 
-  /// The action before on the same lane.
+  /// Returns the action before `place` on the same lane; nullopt if none.
   [[nodiscard]] std::optional<Place> before_on_lane(Place place) const;
-  /// The last action of the rank's data lane before it.
+  /// Returns the last action of the rank's data lane before `place`; nullopt if none.
   [[nodiscard]] std::optional<Place> before_on_data_lane(Place place) const;
-  /// The action that makes what an F, B or I takes or a message or copy carries: where messages are
-  /// implied, that on the other stage.
+  /// Returns the action whose result an F, B or I takes or a message or copy carries; nullopt if
+  /// none. With implied messages it is the action on the other stage.
   [[nodiscard]] std::optional<Place> input(Place place) const;
-  /// The other side of a message.
+  /// Returns the other side of a message: the receive of a send, the send of a receive.
   [[nodiscard]] std::optional<Place> other_side(Place place) const;
-  /// The last weight gradient of a REDUCE_GRAD's stage.
+  /// Returns the last weight gradient of the stage of the action at `place`.
   [[nodiscard]] std::optional<Place> last_weight_gradient(Place place) const;
-  /// The last UNSHARD of an action's stage.
+  /// Returns the last UNSHARD of the stage of the action at `place`; nullopt if it has none.
   [[nodiscard]] std::optional<Place> last_gather(Place place) const;
-  /// The first of a pair for its second.
+  /// Returns the place of the first action of a pair for its second; otherwise `place`.
   [[nodiscard]] Place first_of_pair(Place place) const;
 
  private:
-  /// What is looked up by stage and microbatch, in either direction: who makes a result, who sends
-  /// it, and who receives or copies it.
+  /// What an action is looked up for, by stage, microbatch and direction: it makes a result, sends
+  /// it, or receives or copies it.
   enum class Role : std::uint8_t { kMakes, kSends, kTakes };
   static constexpr std::uint32_t kNowhere = 0xffffffff;
 
@@ -61,8 +61,9 @@ class ActionIndex {
   DataMode data_;
   bool is_implied_;
   std::array<std::vector<std::uint32_t>, std::size_t{3} * kNumDirections> positions_;
-  std::vector<std::uint32_t> last_weight_gradients_;  ///< By chunk.
-  std::vector<std::uint32_t> last_gathers_;           ///< Likewise.
+  /// Position of the last W or B, by chunk slot.
+  std::vector<std::uint32_t> last_weight_gradients_;
+  std::vector<std::uint32_t> last_gathers_;  ///< Position of the last UNSHARD, by chunk slot.
 };
 
 }  // namespace ptdp

@@ -72,7 +72,7 @@ class PathWalk {
       next = latest_need(place);
       add(PathTerm::kWaiting, next ? start - next->there : start);
       if (next && is_implied_message(place, *next)) {
-        // What was there was the message; the action that made it ended earlier.
+        // What the action waited for was the message; the action that made it ended earlier.
         const Seconds made = span(next->place).end;
         add_message(next->place.rank, place.rank, next->there - made);
         next->there = made;
@@ -140,8 +140,8 @@ class PathWalk {
     return is_implied_ && need.place.rank != place.rank && is_compute(at(place).kind);
   }
 
-  /// From when on nothing held an action up: a forward pass may have waited for parameters on its
-  /// way.
+  /// Returns from when on nothing held an action up. A forward pass may have waited for parameters
+  /// on its way.
   [[nodiscard]] Seconds start_of(Place place) const {
     const Seconds start = span(place).start;
     const bool may_wait = at(place).kind == ActionKind::kForward && !at(place).overlaps_next;
@@ -149,16 +149,15 @@ class PathWalk {
     if (!gather || span(*gather).end <= start) {
       return start;
     }
-    // Without waiting it takes no longer than where collectives slow all of it down.
+    // A forward pass that does not wait takes no longer than one that collectives slow down all the
+    // way.
     const Seconds unhindered = durations_.compute(at(place), place.rank, place.position);
     const Seconds length = (span(place).end - start) * (1.0 - overlap_slowdown_);
     const bool has_waited = length > unhindered * (1.0 + kPathRounding);
     return has_waited ? std::min(span(*gather).end, span(place).end) : start;
   }
 
-  // --- what an action needs ---
-
-  /// Keeps the need that was there last; the first of equals.
+  /// Keeps the need that was there last, and of equals the first.
   static void consider(std::optional<Need>& latest, std::optional<Need> need) {
     if (need && (!latest || need->there > latest->there)) {
       latest = need;
@@ -212,7 +211,7 @@ class PathWalk {
     return latest;
   }
 
-  /// Of an action that computes.
+  /// Returns the latest of the inputs of an action that computes; nullopt if it needs none.
   [[nodiscard]] std::optional<Need> latest_input(Place place) const {
     std::optional<Need> latest = end_of(sender_of(index_.input(place)));
     if (latest && is_implied_message(place, *latest)) {
@@ -225,7 +224,7 @@ class PathWalk {
     return latest;
   }
 
-  /// The last gather of a forward pass that was there when nothing held it up any more.
+  /// Considers the last gather that was there when nothing held the forward pass up any more.
   void consider_gathers(std::optional<Need>& latest, Place place) const {
     const Seconds start = start_of(place);
     std::optional<Place> gather = index_.last_gather(place);
@@ -235,12 +234,12 @@ class PathWalk {
     consider(latest, end_of(gather));
   }
 
-  /// For a receive its send, of the same span.
+  /// Returns the send of a receive, which has the same span; any other place as it is.
   [[nodiscard]] std::optional<Place> sender_of(std::optional<Place> place) const {
     return place && !occupies_lane(at(*place).kind) ? index_.other_side(*place) : place;
   }
 
-  /// All ranks that have an action of the kind at a place, as far as they do it together.
+  /// Considers what stands before the action on every rank that does it together with this one.
   void consider_meeting(std::optional<Need>& latest, Place place) const {
     const ActionKind kind = at(place).kind;
     const bool is_alone = durations_.ranks_that_meet(2) == 1;

@@ -30,7 +30,7 @@ class Changes {
         rank_(rank),
         num_microbatches_(schedule.num_microbatches) {}
 
-  /// In the order of time; of those at the same time what is freed comes first.
+  /// Returns the changes in the order of time; at equal times what is freed comes first.
   std::vector<Change> collect() {
     if (use_.message > Bytes(0.0)) {
       note_compute();
@@ -61,7 +61,7 @@ class Changes {
     return chunk * num_microbatches_ + action.microbatch;
   }
 
-  /// Where F and B or I of the rank's stages stand, for the messages that they take and make.
+  /// Notes where F and B or I of the rank's stages stand, for the messages that they take and make.
   void note_compute() {
     compute_.assign(
         static_cast<std::size_t>(layout_.chunks_per_rank()) * kNumDirections * num_microbatches_,
@@ -115,7 +115,7 @@ class Changes {
     }
   }
 
-  /// When the action ran that makes or takes a message; nothing where messages take no memory.
+  /// Returns when the action ran that makes or takes a message; nullopt if messages take no memory.
   [[nodiscard]] std::optional<Span> compute_of(const Action& message) const {
     if (compute_.empty()) {
       return std::nullopt;
@@ -130,7 +130,8 @@ class Changes {
   StepLayout layout_;
   int rank_;
   int num_microbatches_;
-  std::vector<std::uint32_t> compute_;  ///< By chunk, direction and microbatch.
+  /// Positions of F and of B or I, by chunk, direction and microbatch.
+  std::vector<std::uint32_t> compute_;
   std::vector<Change> changes_;
 };
 

@@ -10,8 +10,8 @@ namespace ptdp {
 
 namespace {
 
-/// One step of splitmix64. Source: Steele, Lea & Flood, OOPSLA 2014; constants of
-/// https://prng.di.unimi.it/splitmix64.c.
+/// Hashes a number with one step of splitmix64. Source: Steele, Lea & Flood, OOPSLA 2014; constants
+/// of https://prng.di.unimi.it/splitmix64.c.
 std::uint64_t splitmix64(std::uint64_t state) {
   std::uint64_t mixed = state + 0x9e3779b97f4a7c15U;
   mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -19,7 +19,7 @@ std::uint64_t splitmix64(std::uint64_t state) {
   return mixed ^ (mixed >> 31U);
 }
 
-/// In (0, 1], of 53 bits.
+/// Returns a number in (0, 1] made of 53 of the bits.
 double uniform_of(std::uint64_t bits) {
   return static_cast<double>((bits >> 11U) + 1) * 0x1.0p-53;
 }
@@ -93,7 +93,7 @@ ActionDurations::Passes ActionDurations::passes_on(int rank, int stage, int micr
 
 double ActionDurations::at_position(const Action& action, int rank, std::size_t position) const {
   double duration = passes_with(action).duration_of(action.kind);
-  // No pass of the other kind is beside these (StageDurations).
+  // Passes that no pass of the other kind accompanies take longer (StageDurations::alone).
   const StageDurations& of = one_or_each(times_.stages, action.stage);
   if (has_alone_ && action.kind == ActionKind::kForward && position < first_backward_[rank]) {
     duration = (of.forward + of.alone).value() * slowdown_[rank];

@@ -1,4 +1,4 @@
-// Time as it passes for things that go on at rates which change.
+// A clock for things that go on at rates which change.
 #pragma once
 
 #include <array>
@@ -10,27 +10,28 @@
 
 namespace ptdp {
 
-/// A fixed number of activities, by id, and the next event of each: its end, a stop before that, or
-/// an alarm. Times are in seconds; a duration is what an activity takes at rate 1.
+/// A clock for a fixed number of activities, each with an id and one next event: its end, a stop
+/// before that, or an alarm. Times are in seconds; a duration is what an activity takes at rate 1.
 class ActivityClock {
  public:
   ActivityClock(int num_activities, int num_links)
       : activities_(num_activities), events_(num_activities), shares_(num_activities, num_links) {}
 
+  /// Returns the time of the last event [s].
   [[nodiscard]] double now() const { return now_; }
 
-  /// Goes on to the next event and says whose it is; nothing if there will be none. That activity
-  /// must be started again, given another stop or put to rest before the next call.
+  /// Goes on to the next event and returns its activity; nullopt if there will be none. That
+  /// activity must be started again, given another stop or put to rest before the next call.
   std::optional<int> next();
 
-  /// Starts an activity, whose event is its end.
+  /// Starts an activity; its next event is its end.
   void start(int id, double duration, double rate = 1.0) {
     activities_[id] = {
         .duration = duration, .left = duration, .stop = 0.0, .updated = now_, .rate = rate};
     plan(id);
   }
-  /// Starts a transfer over two links. It has its share of them from the time that all events of
-  /// this moment have been dealt with.
+  /// Starts a transfer over two links. It gets its share of them once all events of this moment
+  /// have been dealt with.
   void start_flow(int id, double duration, std::array<int, 2> links) {
     start(id, duration, 0.0);
     shares_.start(id, links);
@@ -38,7 +39,7 @@ class ActivityClock {
   /// Takes a transfer off its links.
   void stop_flow(int id) { shares_.stop(id); }
 
-  /// Of an activity that goes on.
+  /// Changes the rate of an activity that goes on.
   void set_rate(int id, double rate) {
     Activity& activity = activities_[id];
     if (activity.rate != rate) {
@@ -48,29 +49,32 @@ class ActivityClock {
       plan(id);
     }
   }
-  /// Has the next event of an activity come when so much of its duration is left.
+  /// Makes the next event of an activity come when `left` of its duration is left.
   void stop_at(int id, double left) {
     activities_[id].stop = left;
     plan(id);
   }
-  /// To be called at a stop, which is then exactly where the activity is. What is left of it.
+  /// Returns what is left of an activity at its stop. To be called at the stop, which is then
+  /// exactly where the activity is.
   double reach_stop(int id) {
     Activity& activity = activities_[id];
     activity.left = activity.stop;
     activity.updated = now_;
     return activity.left;
   }
+  /// Returns the duration with which an activity was started [s].
   [[nodiscard]] double duration(int id) const { return activities_[id].duration; }
 
-  /// Sets an event at a time, EventQueue::kNever for none, whatever goes on.
+  /// Sets the next event of an activity to `time`, whatever goes on; EventQueue::kNever for none.
   void set_alarm(int id, double time) { events_.set(id, time); }
+  /// Leaves an activity without a next event.
   void rest(int id) { events_.set(id, EventQueue::kNever); }
 
  private:
   struct Activity {
     double duration = 0.0;
-    double left = 0.0;  ///< At `updated`.
-    double stop = 0.0;  ///< What is left at the next event.
+    double left = 0.0;  ///< Duration that was left at `updated` [s].
+    double stop = 0.0;  ///< Duration that is left at the next event [s].
     double updated = 0.0;
     double rate = 1.0;
   };
@@ -78,7 +82,7 @@ class ActivityClock {
   void plan(int id) {
     const Activity& activity = activities_[id];
     const double rest = activity.left - activity.stop;
-    // What rounding leaves of an activity must not wait where its rate has just become 0.
+    // What rounding leaves of an activity must not wait for ever if its rate has just become 0.
     if (rest <= kRounding * activity.duration) {
       events_.set(id, now_);
     } else {

@@ -1,3 +1,4 @@
+// The event-driven engine: compute, and what else occupies the compute lane.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +7,7 @@
 namespace ptdp {
 namespace {
 
-/// What is left of an action when the next bucket of its stage gets ready [s].
+/// Returns what is left of an action when the next bucket of its stage gets ready [s].
 double left_at_next_bucket(double duration, int num_buckets, int num_ready) {
   return duration * (num_buckets - num_ready - 1) / num_buckets;
 }
@@ -71,7 +72,7 @@ void ContendedRun::advance_compute(int rank) {
   }
 }
 
-// What is inline is so for speed: an eighth of the time.
+// Functions here are inline for speed, which saves an eighth of the time.
 
 /// Puts an action on the compute lane.
 inline void ContendedRun::occupy(int rank, Phase phase, double duration) {
@@ -83,7 +84,7 @@ inline void ContendedRun::occupy(int rank, Phase phase, double duration) {
   start_phase(id, phase, duration, phase == Phase::kCompute ? compute_rate(rank) : 1.0);
 }
 
-/// Comes to an action that `num_ranks` do together, and starts it where all have come.
+/// Comes to an action that `num_ranks` ranks do together, and starts it once all have come.
 inline void ContendedRun::meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank) {
   if (!has_drained(rank)) {
     return;
@@ -111,8 +112,8 @@ inline bool ContendedRun::copy(const Action& action, int rank, LaneState& state)
   return true;
 }
 
-/// From when on an action of a stage has what it needs; kNever if that is not known yet [s]. Of its
-/// parameters a forward pass needs the first bucket, in a pair all.
+/// Returns from when on an action of a stage has what it needs [s]; kNever if that is not known
+/// yet. Of its parameters a forward pass needs the first bucket, in a pair all.
 inline double ContendedRun::input_time(const Action& action, int rank, bool is_in_pair) {
   const std::size_t slot = layout_.slot(action.stage, action.microbatch);
   const bool is_forward = action.kind == ActionKind::kForward;
@@ -137,7 +138,7 @@ inline double ContendedRun::input_time(const Action& action, int rank, bool is_i
   return of(delivered_, direction)[slot] ? 0.0 : EventQueue::kNever;
 }
 
-/// Starts an action or a pair, or waits for its inputs.
+/// Starts an action or a pair on the compute lane, or waits for its inputs.
 inline void ContendedRun::compute(const Action& action, int rank, const LaneState& state) {
   const int id = id_of(rank, Lane::kCompute);
   double ready = input_time(action, rank, action.overlaps_next);
@@ -176,7 +177,7 @@ void ContendedRun::for_each_reducing(int rank, const Visit& visit) {
   }
 }
 
-/// Has the next event of a compute action where a bucket of gradients gets ready.
+/// Makes the next event of a compute action come when a bucket of gradients gets ready.
 inline void ContendedRun::plan_buckets(int id, int rank) {
   double stop = 0.0;
   for_each_reducing(rank, [&](const Chunk& chunk) {
@@ -188,8 +189,8 @@ inline void ContendedRun::plan_buckets(int id, int rank) {
   clock_.stop_at(id, stop);
 }
 
-/// Whether a forward pass is on the compute lane whose parameters are not all there: then it has
-/// its next event where it needs one that is not. Its k-th n-th needs bucket k.
+/// Returns whether the compute lane has a forward pass whose parameters are not all there. If so,
+/// its next event comes when it needs a bucket that is missing: its k-th n-th needs bucket k.
 inline bool ContendedRun::plan_gathers(int id, int rank) {
   const Action& action = head(rank, Lane::kCompute);
   if (action.kind != ActionKind::kForward) {
@@ -203,7 +204,7 @@ inline bool ContendedRun::plan_gathers(int id, int rank) {
   return true;
 }
 
-/// Has a forward pass whose parameters came go on.
+/// Lets a forward pass go on whose parameters came.
 void ContendedRun::use_gathered(int rank) {
   const int id = id_of(rank, Lane::kCompute);
   Activity& activity = activities_[id];
@@ -218,7 +219,7 @@ void ContendedRun::use_gathered(int rank) {
   }
 }
 
-/// Notes which buckets are ready when so much of a compute action is left.
+/// Notes which buckets are ready when `left` of a compute action is left.
 inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
   for_each_reducing(rank, [&](Chunk& chunk) {
     while (chunk.num_ready < chunk.num_buckets &&
@@ -228,7 +229,7 @@ inline void ContendedRun::count_ready_buckets(int id, int rank, double left) {
   });
 }
 
-/// At an event of a compute action: buckets are ready, or it is done.
+/// Deals with an event of a compute action: it lacks parameters, buckets are ready, or it is done.
 void ContendedRun::compute_on(int id, int rank) {
   const double left = clock_.reach_stop(id);
   if (plan_gathers(id, rank)) {

@@ -1,3 +1,4 @@
+// The event-driven engine: lanes, messages and collectives.
 #include "cost_model/simulation/engine/contended_run.h"
 
 namespace ptdp {
@@ -79,7 +80,7 @@ void ContendedRun::look_ahead(int rank) {
   }
 }
 
-// What is inline is so for speed: an eighth of the time.
+// Functions here are inline for speed, which saves an eighth of the time.
 
 /// Deals with the event of an activity.
 inline void ContendedRun::handle(int id) {
@@ -239,7 +240,7 @@ inline void ContendedRun::finish_collective(int rank, double start) {
   if (action.kind == ActionKind::kGatherParameters) {
     --chunk_of(action, rank).num_missing;
     use_gathered(rank);
-    // Beside compute, only the first bucket is waited for.
+    // Beside compute the rank begins once its first bucket is there, so only that bucket counts.
     double& gathers = ranks_[rank].gathers;
     gathers += !overlaps(action.kind) || gathers == 0.0 ? clock_.now() - start : 0.0;
   }

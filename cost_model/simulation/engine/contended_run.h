@@ -1,4 +1,4 @@
-// The event-driven engine's state: where every lane of every rank is, at one time for all.
+// State of the event-driven engine: where every lane of every rank is, at one time for all.
 #pragma once
 
 #include <algorithm>
@@ -17,47 +17,51 @@
 namespace ptdp {
 
 /// One simulation of a step in which transfers share links or slow compute. What a lane does is an
-/// activity of the clock; of a message, that on the sender's lane of its direction, even where it
-/// occupies the lanes that compute. Compute is in contended_compute.cpp, the rest in
+/// activity of the clock. The activity of a message is that of the sender's lane of its direction,
+/// even if messages occupy the lanes that compute. Compute is in contended_compute.cpp, the rest in
 /// contended_engine.cpp.
 class ContendedRun {
  public:
   ContendedRun(const Schedule& schedule, const StepTimes& times, SpansOut spans);
 
-  /// Throws Error at a deadlock.
+  /// Runs the simulation once. Throws Error at a deadlock.
   SimulatedTimes run();
 
  private:
   struct LaneState {
-    std::size_t position = 0;  ///< Of the action on it, or before the next one.
+    /// Position of the action on the lane, or one before its next action.
+    std::size_t position = 0;
     bool is_busy = false;
-    bool is_waiting = false;  ///< For other ranks, one of which will start the action.
+    /// Whether the lane waits for other ranks, one of which will start its action.
+    bool is_waiting = false;
   };
   struct Rank {
     std::array<LaneState, kNumLanes> lanes;
     std::optional<double> start;
     double end = 0.0;
     double compute_end = 0.0;
-    double gathers = 0.0;  ///< Before it could begin.
+    double gathers = 0.0;  ///< Time the rank gathered before it could begin [s].
     double work = 0.0;
     int live = 0;  ///< Activations held.
     int peak = 0;
   };
-  /// One of a rank's stages.
+  /// State of one of a rank's virtual stages.
   struct Chunk {
-    std::size_t last_weight_gradient = 0;  ///< Its position.
-    int num_buckets = 0;
-    int num_ready = 0;    ///< Buckets that may be reduced.
-    int num_gathers = 0;  ///< Buckets of parameters,
-    int num_missing = 0;  ///< of which to be gathered yet.
+    std::size_t last_weight_gradient = 0;  ///< Position of the stage's last weight gradient.
+    int num_buckets = 0;                   ///< Buckets of gradients that are reduced.
+    int num_ready = 0;                     ///< Buckets of gradients that may be reduced by now.
+    int num_gathers = 0;                   ///< Buckets of parameters that are gathered.
+    int num_missing = 0;                   ///< Buckets of parameters that are not gathered yet.
   };
+  /// What the event of an activity is the end of.
   enum class Phase : std::uint8_t { kIdle, kWaitForInput, kCompute, kRun, kLatency, kTransfer };
   /// What the clock does not know about an activity.
   struct Activity {
     double start = 0.0;
     int receiver = 0;
     Phase phase = Phase::kIdle;
-    bool is_stalled = false;  ///< A forward pass, until more of its parameters are there.
+    /// Whether a forward pass waits until more of its parameters are there.
+    bool is_stalled = false;
   };
   /// Ranks that wait for others to come to the same action.
   using Meeting = std::vector<int>;
@@ -69,7 +73,7 @@ class ContendedRun {
   LaneState& lane(int rank, Lane lane) {
     return ranks_[rank].lanes[static_cast<std::size_t>(lane)];
   }
-  /// The lane that a message occupies.
+  /// Returns the lane that a message of this rank occupies.
   LaneState& message_lane(int rank, Direction direction) {
     return lane(rank, is_blocking_ ? Lane::kCompute : lane_of(direction));
   }
@@ -77,7 +81,7 @@ class ContendedRun {
   [[nodiscard]] bool overlaps(ActionKind kind) const {
     return ptdp::lane_of(kind, MessageMode::kBlocking, data_) == Lane::kData;
   }
-  /// The lane on which a rank's collective is that runs: one at a time.
+  /// Returns the lane of the collective that a rank runs; it runs one at a time.
   LaneState& collective_lane(int rank) {
     LaneState& data = lane(rank, Lane::kData);
     return data.is_busy ? data : lane(rank, Lane::kCompute);
@@ -131,7 +135,7 @@ class ContendedRun {
     return data_ == DataMode::kBlocking ||
            lane(rank, Lane::kData).position > lane(rank, Lane::kCompute).position;
   }
-  /// Of compute that is not stalled.
+  /// Returns the rate of compute that is not stalled.
   double compute_rate(int rank) {
     return lane(rank, Lane::kData).is_busy ? 1.0 - times_.overlap_slowdown : 1.0;
   }
@@ -160,12 +164,13 @@ class ContendedRun {
   DataMode data_;
   SpansOut spans_;
   ActivityClock clock_;
-  std::vector<Activity> activities_;  ///< By rank and lane.
-  // By direction, stage and microbatch: whether F or the input gradient is done; whether a
-  // stage has its message, and when that was; when an implied one arrives [s].
+  std::vector<Activity> activities_;  ///< Activities by rank and lane.
+  // Tables by direction, stage and microbatch. They say whether F or the input gradient is done;
+  // whether a stage has its message, and when that was; and when an implied message arrives [s].
   std::array<std::vector<bool>, kNumDirections> made_;
   std::array<std::vector<bool>, kNumDirections> delivered_;
-  std::array<std::vector<Span>, kNumDirections> messages_;  ///< Where spans are wanted.
+  /// Spans of messages; empty if nobody wants spans.
+  std::array<std::vector<Span>, kNumDirections> messages_;
   std::array<std::vector<double>, kNumDirections> implied_arrivals_;
   std::vector<Rank> ranks_;
   std::vector<Chunk> chunks_;

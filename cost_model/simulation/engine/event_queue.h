@@ -1,4 +1,4 @@
-// The next of the things that are going to happen.
+// A queue of future events that knows which comes next.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,12 @@
 
 namespace ptdp {
 
-/// A time for each of a fixed number of ids, and which is the earliest. Among equal times the
+/// Keeps a time for each of a fixed number of ids, and finds the earliest. Among equal times the
 /// lowest id comes first.
 ///
-/// A tree of minima: each node is the earliest of the four below it. A time that is set is compared
-/// on its way to the root alone, which ends where nothing changes; the minima need no branches.
+/// It is a tree of minima: each node holds the earliest time of the four below it. Setting a time
+/// only compares on its way to the root, and ends once nothing changes. The minima need no
+/// branches.
 class EventQueue {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -26,6 +27,7 @@ class EventQueue {
     times_.resize(first_leaf_ + num_leaves, kNever);
   }
 
+  /// Returns the id with the earliest time; the lowest of equals.
   [[nodiscard]] int next() const {
     const double earliest = next_time();
     std::size_t node = lowest_at(earliest, 0);
@@ -34,8 +36,10 @@ class EventQueue {
     }
     return static_cast<int>(node - first_leaf_);
   }
+  /// Returns the earliest time [s]; kNever if there is none.
   [[nodiscard]] double next_time() const { return earliest_of(0); }
 
+  /// Sets the time of an id [s]; kNever for none.
   void set(int id, double time) {
     std::size_t node = first_leaf_ + static_cast<std::size_t>(id);
     while (times_[node] != time) {
@@ -53,12 +57,12 @@ class EventQueue {
 
   static std::size_t first_child(std::size_t node) { return kFanOut * (node + 1); }
 
-  /// The earliest time of four siblings.
+  /// Returns the earliest time of four siblings.
   [[nodiscard]] double earliest_of(std::size_t first) const {
     return std::min(std::min(times_[first], times_[first + 1]),
                     std::min(times_[first + 2], times_[first + 3]));
   }
-  /// The first of four siblings that has the time, which one of them has.
+  /// Returns the first of four siblings that has the time, which one of them must have.
   [[nodiscard]] std::size_t lowest_at(double time, std::size_t first) const {
     std::size_t lowest = first + 3;
     lowest = times_[first + 2] == time ? first + 2 : lowest;
@@ -67,7 +71,8 @@ class EventQueue {
   }
 
   std::size_t first_leaf_ = 0;
-  std::vector<double> times_;  ///< Of the four nodes below the root, of the 16 below those, ...
+  /// Times of the four nodes below the root, then of the 16 below those, and so on.
+  std::vector<double> times_;
 };
 
 }  // namespace ptdp

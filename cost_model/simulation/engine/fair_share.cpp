@@ -6,7 +6,7 @@
 namespace ptdp {
 namespace {
 
-/// One or two, as they differ.
+/// Returns how many links a flow has: 1 or 2.
 std::size_t num_distinct(const std::array<int, 2>& links) {
   return links[0] == links[1] ? 1 : 2;
 }
@@ -79,7 +79,7 @@ void FairShare::mark(int link) {
   }
 }
 
-/// From the links found so far, from `first_link` on, to all that flows connect with them.
+/// Finds all links and flows that flows connect with the links found so far, from `first_link` on.
 void FairShare::find_component(std::size_t first_link) {
   for (std::size_t i = first_link; i < component_links_.size(); ++i) {
     for (const int flow : links_[component_links_[i]].flows) {
@@ -93,7 +93,7 @@ void FairShare::find_component(std::size_t first_link) {
   }
 }
 
-/// Progressive filling of the component that was found last.
+/// Fills the component that was found last, progressively.
 void FairShare::fill(std::size_t first_link) {
   std::vector<int>& open = open_links_;
   open.assign(component_links_.begin() + static_cast<std::ptrdiff_t>(first_link),

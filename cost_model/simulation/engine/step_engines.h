@@ -1,4 +1,4 @@
-// The two ways in which step_simulator.cpp times a schedule.
+// The two engines by which step_simulator.cpp times a schedule.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace ptdp {
 
-/// Spans by rank, as in Timeline; null where nobody wants them.
+/// Output spans by pipeline rank, as in Timeline; null if nobody wants them.
 using SpansOut = std::vector<std::vector<Span>>*;
 
-/// Gives every receive the span of its message, `span_of(receive)`: it lasts as long.
+/// Gives every receive the span of its message, `span_of(receive)`, because it lasts as long.
 template <class SpanOf>
 void record_receives(const Schedule& schedule, SpansOut spans, const SpanOf& span_of) {
   for (int rank = 0; rank < schedule.pp; ++rank) {
@@ -28,12 +28,14 @@ void record_receives(const Schedule& schedule, SpansOut spans, const SpanOf& spa
   }
 }
 
-/// Where nothing shares anything, every action's end follows from ends before it: no clock, no
-/// queue. Each rank goes on as far as it gets.
+/// Times a step in which nothing shares anything. Every action's end follows from ends before it,
+/// so there is no clock and no queue: each rank goes on as far as it gets. Throws Error at a
+/// deadlock.
 [[nodiscard]] SimulatedTimes simulate_uncontended(const Schedule& schedule, const StepTimes& times,
                                                   SpansOut spans);
 
-/// In the order of time, with rates that change as transfers start and end.
+/// Times a step event by event, in the order of time, with rates that change as transfers start and
+/// end. Throws Error at a deadlock.
 [[nodiscard]] SimulatedTimes simulate_contended(const Schedule& schedule, const StepTimes& times,
                                                 SpansOut spans);
 

@@ -5,8 +5,9 @@
 namespace ptdp {
 namespace {
 
-/// Slots of a stage in the tables of all: its microbatches and some room, an odd number of cache
-/// lines of doubles, so that neighbouring stages do not share the same few sets of the caches.
+/// Returns the slots of a stage in the tables: its microbatches and some room. It is an odd number
+/// of cache lines of doubles, so that neighboring stages do not share the same few sets of the
+/// caches.
 std::size_t stride_of(int num_microbatches) {
   constexpr std::size_t per_line = 8;
   const std::size_t lines = static_cast<std::size_t>(num_microbatches) / per_line + 1;

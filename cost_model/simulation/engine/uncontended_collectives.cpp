@@ -1,3 +1,4 @@
+// The engine without a clock: what happens once per step, such as buckets, norm and optimizer.
 #include <algorithm>
 
 #include "cost_model/simulation/engine/uncontended_run.h"
@@ -11,8 +12,9 @@ double bucket_ready_time(const Span& last, int bucket, int num_buckets) {
 
 }  // namespace
 
-/// A collective, of the data lane if it does not block. It needs nothing but what stands before it
-/// in the list, and only what stands behind it needs it: so it is done when compute comes by.
+/// Does a collective, on the data lane if it does not block. It needs nothing but what stands
+/// before it in the list, and only what stands behind it needs it. So it is done when compute comes
+/// by.
 void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
   const bool blocks = lane_of(action.kind, MessageMode::kBlocking, data_) == ptdp::Lane::kCompute;
@@ -30,7 +32,7 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
     state.compute.free = state.data_free;
   }
   if (action.kind == ActionKind::kGatherParameters) {
-    // Beside compute, only the first bucket is waited for.
+    // Beside compute the rank begins once its first bucket is there, so only that bucket counts.
     state.gathers += blocks || state.gathers == 0.0 ? state.data_free - start : 0.0;
     chunk.gathered = state.data_free;
     chunk.first_gathered = chunk.num_gathers == 0 ? chunk.gathered : chunk.first_gathered;
@@ -39,7 +41,8 @@ void UncontendedRun::collect(const Action& action, int rank, Rank& state) {
   record(rank, state.compute.position++, start, state.data_free);
 }
 
-/// Of all stages of the rank whose first bucket stands at `position` or behind it.
+/// Counts the buckets of all stages of the rank whose first bucket stands at `position` or behind
+/// it.
 void UncontendedRun::count_buckets(int rank, std::size_t position) {
   const std::vector<Action>& order = schedule_.orders[rank];
   for (; position < order.size(); ++position) {
@@ -49,7 +52,7 @@ void UncontendedRun::count_buckets(int rank, std::size_t position) {
   }
 }
 
-/// Comes to an action that `num_ranks` do together; false if others are to come yet.
+/// Comes to an action that `num_ranks` ranks do together; returns false if others are to come yet.
 bool UncontendedRun::meet(Meeting& meeting, std::size_t num_ranks, double duration, int rank) {
   meeting.ranks.push_back(rank);
   meeting.latest = std::max({meeting.latest, ranks_[rank].compute.free, ranks_[rank].data_free});
@@ -75,7 +78,7 @@ void UncontendedRun::optimize(int rank, Rank& state) {
   record(rank, lane.position++, start, lane.free);
 }
 
-/// Of a rank that has done all it could. Throws Error if that is not everything.
+/// Returns the times of a rank that has done all it could. Throws Error if that is not everything.
 RankTimes UncontendedRun::times_of(int rank) const {
   const Rank& state = ranks_[rank];
   const std::size_t size = schedule_.orders[rank].size();

@@ -1,3 +1,4 @@
+// The engine without a clock: compute and messages.
 #include <algorithm>
 #include <span>
 
@@ -7,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-/// How far ahead of a rank its actions are fetched: with a thousand ranks in turn, the processor
+/// How far ahead of a rank its actions are fetched. With a thousand ranks in turn, the processor
 /// does not see by itself that each one walks straight on.
 constexpr std::size_t kActionsAhead = 8;
 
@@ -64,7 +65,7 @@ SimulatedTimes UncontendedRun::run() {
   return times;
 }
 
-/// Does the actions of the ranks, of each until every lane has to wait.
+/// Does the actions of all ranks, each rank's until every lane of it has to wait.
 template <Extent kExtent>
 void UncontendedRun::advance_all() {
   while (!runnable_.empty()) {
@@ -98,7 +99,8 @@ inline void UncontendedRun::advance_messages(int rank, Direction direction) {
 }
 
 inline void UncontendedRun::advance_passes(int rank) {
-  ComputeLane lane = ranks_[rank].compute;  // registers, as nothing else changes it meanwhile
+  // a copy in registers, as nothing else changes it meanwhile
+  ComputeLane lane = ranks_[rank].compute;
   const std::span<const Action> order = schedule_.orders[rank];
   bool is_moving = true;
   while (is_moving && lane.position < order.size()) {
@@ -159,7 +161,7 @@ inline void UncontendedRun::advance_compute(int rank) {
   }
 }
 
-/// What an action needs besides parameters.
+/// Returns what an action needs besides parameters.
 template <Extent kExtent>
 inline UncontendedRun::Input UncontendedRun::input_of(const Action& action,
                                                       const ActionDurations::Passes& passes) {
@@ -189,7 +191,7 @@ inline UncontendedRun::Input UncontendedRun::input_of(const Action& action,
   return {&always_};
 }
 
-/// Does an action or a pair on the compute lane; false if it has to wait.
+/// Does an action or a pair on the compute lane; returns false if it has to wait.
 template <Extent kExtent>
 inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane& lane) {
   constexpr bool kIsStep = kExtent == Extent::kStep;
@@ -233,7 +235,7 @@ inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane&
   }
   lane.work += duration;
   if (lane.peak == 0) {
-    ranks_[rank].start = start;  // of a forward pass: each rank begins with one
+    ranks_[rank].start = start;  // start of a forward pass: each rank begins with one
   }
   finish<kExtent>(action, rank, lane, start);
   if (partner != nullptr) {
@@ -242,23 +244,23 @@ inline bool UncontendedRun::compute(const Action& action, int rank, ComputeLane&
   return true;
 }
 
-/// When the first parameters of a forward pass are there.
+/// Returns when the first parameters of a forward pass are there; 0 for other actions.
 inline double UncontendedRun::first_gathered_time(const Action& action, int rank) const {
   return action.kind == ActionKind::kForward
              ? chunks_[layout_.chunk_slot(action.stage, rank)].first_gathered
              : 0.0;
 }
 
-/// When the last parameters of a forward pass are there.
+/// Returns when the last parameters of a forward pass are there; 0 for other actions.
 inline double UncontendedRun::gathered_time(const Action& action, int rank) const {
   return action.kind == ActionKind::kForward
              ? chunks_[layout_.chunk_slot(action.stage, rank)].gathered
              : 0.0;
 }
 
-/// How long a forward pass waits on its way for parameters: its k-th n-th needs bucket k. Buckets
-/// are gathered one after the other in equal times, so that it waits most at the first, before it
-/// starts, or at the last.
+/// Returns how long a forward pass waits on its way for parameters: its k-th n-th needs bucket k.
+/// Buckets are gathered one after the other in equal times. So it waits most at the first, before
+/// it starts, or at the last.
 inline double UncontendedRun::gather_stall(const Action& action, int rank, double start,
                                            double duration) {
   const Chunk& chunk = chunks_[layout_.chunk_slot(action.stage, rank)];
@@ -269,7 +271,7 @@ inline double UncontendedRun::gather_stall(const Action& action, int rank, doubl
   return std::max(end - (start + duration), 0.0);
 }
 
-/// Notes the result of an action that has the lane until it is free.
+/// Notes the result of an action that occupies its lane until the lane is free.
 template <Extent kExtent>
 inline void UncontendedRun::finish(const Action& action, int rank, ComputeLane& lane,
                                    double start) {
@@ -304,7 +306,7 @@ inline void UncontendedRun::make(const Action& action, Direction direction, doub
   result = end;
 }
 
-/// Notes when a stage has its activations or gradient, and lets the rank that waits for it go on.
+/// Notes when a stage has its activations or gradient, and wakes the rank that waits for it.
 inline void UncontendedRun::deliver(Direction direction, int stage, int microbatch, double time) {
   double& arrival = arrived(direction)[layout_.slot(stage, microbatch)];
   __builtin_prefetch(&arrival + StepLayout::kSlotsAhead, 1);
@@ -314,7 +316,7 @@ inline void UncontendedRun::deliver(Direction direction, int stage, int microbat
   arrival = time;
 }
 
-/// False if what it sends is not made yet.
+/// Sends a result; returns false if what it sends is not made yet.
 inline bool UncontendedRun::send(const Action& action, int rank, Lane& lane) {
   const Direction direction = direction_of(action.kind);
   const double made_at = made(direction)[layout_.slot(action.stage, action.microbatch)];

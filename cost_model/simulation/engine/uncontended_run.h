@@ -1,4 +1,4 @@
-// The engine without a clock: its state, how far every rank has come.
+// State of the engine without a clock: how far every rank has come.
 #pragma once
 
 #include <array>
@@ -15,33 +15,34 @@
 
 namespace ptdp {
 
-/// What a schedule may have, as far as the inner loop cares: its passes alone take half the time.
+/// What a schedule may have, as far as the inner loop cares: passes alone, which take half the
+/// time, or a complete step.
 enum class Extent : std::uint8_t { kPasses, kStep };
 
 /// One simulation of a step in which nothing shares anything. Every rank goes on as far as it gets,
-/// each at its own time; what comes to depend on another rank is noted in tables of results. What
+/// at its own time. What another rank comes to depend on is noted in tables of results. What
 /// happens once per step is in uncontended_collectives.cpp, the rest in uncontended_engine.cpp.
 class UncontendedRun {
  public:
-  /// Passes alone give no spans.
+  /// Prepares a simulation; the schedule and the times must outlive it. Passes alone give no spans.
   UncontendedRun(const Schedule& schedule, const StepTimes& times, Extent extent, SpansOut spans);
 
-  /// Throws Error at a deadlock.
+  /// Runs the simulation once. Throws Error at a deadlock.
   SimulatedTimes run();
 
  private:
-  /// When results are there [s]. Of one that is not there the sign is set: −0 where a rank waits
-  /// for it, else not a number.
+  /// Times at which results are there [s]. A result that is not there has its sign set: it is −0 if
+  /// a rank waits for it, else not a number.
   using Table = std::vector<double>;
   static constexpr double kNotThere = -std::numeric_limits<double>::quiet_NaN();
   static bool is_there(double result) { return !std::signbit(result); }
-  /// Asked of what is not there.
+  /// Whether a rank waits for a result that is not there.
   static bool is_awaited(double result) { return result == 0.0; }
   static constexpr double kAwaited = -0.0;
 
   struct Lane {
-    double free = 0.0;         ///< End of the last action on it [s].
-    std::size_t position = 0;  ///< Of the next, or one before that.
+    double free = 0.0;         ///< End of the last action on the lane [s].
+    std::size_t position = 0;  ///< Position of the lane's next action, or one before that.
   };
   struct ComputeLane : Lane {
     double work = 0.0;
@@ -50,26 +51,28 @@ class UncontendedRun {
   };
   struct Rank {
     ComputeLane compute;
-    bool is_waiting = false;  ///< For other ranks, one of which will move its compute lane on.
+    /// Whether the rank waits for others, one of which will move its compute lane on.
+    bool is_waiting = false;
     bool is_queued = false;
-    std::array<Lane, kNumDirections> messages;  ///< Unused where messages block.
+    /// Lanes of messages by direction; unused if messages block.
+    std::array<Lane, kNumDirections> messages;
     double data_free = 0.0;
-    double start = 0.0;  ///< Of the first action that computes.
+    double start = 0.0;  ///< Start of the rank's first action that computes [s].
     double compute_end = 0.0;
-    double gathers = 0.0;  ///< Before it could begin.
+    double gathers = 0.0;  ///< Time the rank gathered before it could begin [s].
   };
-  /// What an action waits for, and how long that is under way.
+  /// The result that an action waits for, and how long that result is under way [s].
   struct Input {
     double* result;
     double latency = 0.0;
   };
-  /// One of a rank's stages.
+  /// State of one of a rank's virtual stages.
   struct Chunk {
-    double first_gathered = 0.0;  ///< When the first bucket of its parameters is there,
-    double gathered = 0.0;        ///< and the last.
+    double first_gathered = 0.0;  ///< When the first bucket of its parameters is there [s].
+    double gathered = 0.0;        ///< When the last bucket of its parameters is there [s].
     int num_gathers = 0;
-    Span last_weight_gradient;  ///< Of what has run.
-    int num_buckets = 0;        ///< Once the first was met.
+    Span last_weight_gradient;  ///< Span of the last weight gradient that has run.
+    int num_buckets = 0;        ///< Buckets of gradients, known once the first was met.
   };
   /// Ranks that wait for others to come to the same action.
   struct Meeting {
@@ -94,8 +97,9 @@ class UncontendedRun {
   Table& arrived(Direction direction) { return arrived_[static_cast<std::size_t>(direction)]; }
 
   // The compute lane and the lanes of messages.
-  /// With everything in it inlined, which GCC does not by itself: a quarter of the instructions.
-  /// `flatten` has no effect at the definition of a template, nor on what is inlined itself.
+  /// Does the actions of all ranks. Everything in it is inlined, which GCC does not do by itself;
+  /// that saves a quarter of the instructions. `flatten` has no effect at the definition of a
+  /// template, nor on what is inlined itself.
   template <Extent kExtent>
   [[gnu::flatten, gnu::noinline]] void advance_all();
   void advance_passes(int rank);
@@ -131,12 +135,14 @@ class UncontendedRun {
   bool has_message_lanes_;
   DataMode data_;
   SpansOut spans_;
-  // By direction, stage and microbatch: when F or the input gradient of a stage is done, and, where
-  // it is sent, when a stage has its activations or the gradient [s].
+  // Tables by direction, stage and microbatch [s]. They say when F or the input gradient of a stage
+  // is done and, if it is sent, when a stage has its activations or the gradient.
   std::array<Table, kNumDirections> made_;
   std::array<Table, kNumDirections> arrived_;
-  std::array<Table, kNumDirections> sent_;  ///< When the message began; where spans are wanted.
-  double always_ = 0.0;                     ///< The result that the first pass waits for.
+  /// When each message began; empty if nobody wants spans.
+  std::array<Table, kNumDirections> sent_;
+  /// The result that the first stage's forward pass waits for: always there.
+  double always_ = 0.0;
   std::vector<Rank> ranks_;
   std::vector<Chunk> chunks_;
   std::vector<int> runnable_;

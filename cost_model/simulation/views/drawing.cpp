@@ -14,7 +14,7 @@ namespace {
 constexpr char kBubble = '.';
 constexpr char kReduction = '*';
 constexpr char kContinued = '-';
-constexpr int kColumnsForThree = 36;     // times on the ruler
+constexpr int kColumnsForThree = 36;     // three times fit on the ruler from this width on
 constexpr std::size_t kLabelWidth = 10;  // "rank 1023 "
 
 char letter_of(const Action& action, bool is_pair) {
@@ -38,7 +38,7 @@ char letter_of(const Action& action, bool is_pair) {
   }
 }
 
-/// One row: the share of every column that each character has, and the names of what begins.
+/// One row of a drawing: who has most of every column, and the names of what begins.
 class Row {
  public:
   explicit Row(const DrawingWindow& window)
@@ -49,7 +49,8 @@ class Row {
         letters_(window.columns, kBubble),
         text_(window.columns, kBubble) {}
 
-  /// A column less than half in use when all are there is a bubble.
+  /// Adds what ran in a span. A column that is less than half in use once all are added is a
+  /// bubble.
   void add(Span span, char letter, const std::string& name) {
     const double begin = column_of(span.start);
     const double end = column_of(span.end);
@@ -67,7 +68,7 @@ class Row {
       }
       text_[column] = used_[column] < 0.5 ? kBubble : letters_[column];
     }
-    // A name needs a column more than its letters, else it would touch the next.
+    // A name needs a column more than its letters, else it would touch the next name.
     const int start = static_cast<int>(std::lround(begin));
     const int stop = static_cast<int>(std::lround(end));
     if (!name.empty() && stop - start > static_cast<int>(name.size())) {
@@ -80,7 +81,7 @@ class Row {
     }
   }
 
-  /// Where nothing else is.
+  /// Fills the columns of a span in which nothing else runs.
   void add_behind(Span span, char letter) {
     const int first = static_cast<int>(std::lround(column_of(span.start)));
     const int last = static_cast<int>(std::lround(column_of(span.end)));
@@ -100,9 +101,9 @@ class Row {
 
   const DrawingWindow& window_;
   double scale_;
-  std::vector<double> used_;  ///< Share of the column.
-  std::vector<double> best_;  ///< Of the one that has most of it.
-  std::string letters_;       ///< Its letter.
+  std::vector<double> used_;  ///< Share of each column that is in use.
+  std::vector<double> best_;  ///< Largest share of each column that one letter has.
+  std::string letters_;       ///< Letter with the largest share of each column.
   std::string text_;
 };
 
@@ -110,7 +111,7 @@ std::string name_of(const Action& action) {
   return std::string(spelling_of(action.kind)) + std::to_string(action.microbatch);
 }
 
-/// What computes on a rank, pairs in one piece.
+/// Calls `visit(position, name)` for each action that computes on a rank; a pair counts as one.
 template <class Visit>
 void for_each_compute(const std::vector<Action>& order, const Visit& visit) {
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -123,7 +124,8 @@ void for_each_compute(const std::vector<Action>& order, const Visit& visit) {
   }
 }
 
-/// Whether three quarters of the names in the window have room: a few among letters would confuse.
+/// Whether three quarters of the names in the window have room. A few names among letters would
+/// confuse.
 bool has_room_for_names(const Schedule& schedule, const Timeline& timeline,
                         const DrawingWindow& window) {
   const double scale = window.columns / (window.to - window.from).value();
@@ -168,7 +170,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-/// "1.25 s", "12.5 ms", "0 s": four digits.
+/// Returns a time with four digits, such as "1.25 s", "12.5 ms" or "0 s".
 std::string time_text(Seconds time) {
   const double seconds = time.value();
   const bool is_milli = seconds > 0.0 && seconds < 1.0;
@@ -179,7 +181,8 @@ std::string time_text(Seconds time) {
   return std::string(text.data(), end) + (is_milli ? " ms" : " s");
 }
 
-/// The times at the beginning, at the middle where there is room, and at the end of the window.
+/// Returns a line with the times at the beginning and the end of the window, and at the middle if
+/// there is room.
 std::string ruler(const DrawingWindow& window) {
   std::string line(kLabelWidth, ' ');
   const auto put = [&](double share) {
@@ -207,7 +210,7 @@ std::string draw(const Schedule& schedule, const Timeline& timeline, MessageMode
   const int rows = std::min(ranks, window.rows);
   const bool has_names = has_room_for_names(schedule, timeline, window);
   for (int row = 0; row < rows; ++row) {
-    // The first and the last are always there.
+    // The first and the last rank are always drawn.
     const int rank =
         window.first_rank +
         (rows == 1 ? 0 : static_cast<int>(std::int64_t{row} * (ranks - 1) / (rows - 1)));

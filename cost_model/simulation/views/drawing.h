@@ -8,8 +8,8 @@
 
 namespace ptdp {
 
-/// What of a timeline is drawn: a window of time, ranks `first_rank` to `last_rank`, evenly thinned
-/// out to `rows` of them, on `columns` characters.
+/// The part of a timeline that is drawn: a window of time on ranks `first_rank` to `last_rank`. The
+/// ranks are evenly thinned out to `rows`, and time takes `columns` characters.
 struct DrawingWindow {
   Seconds from;
   Seconds to;
@@ -19,12 +19,14 @@ struct DrawingWindow {
   int columns = 96;
 };
 
-/// A line per rank of what its compute lane does. Where most actions are wide enough, they begin
-/// with their name without the stage ("F12") and go on with '-'; else each is a letter of its kind:
-/// F, B, I, W, R; & for an overlapped pair, m for a message that blocks, a for the all-reduces and
-/// O for the optimizer at the end; '.' is a bubble, '*' one during which gradients are reduced or
-/// parameters gathered. Where several share a column it shows the one that has most of it. A ruler
-/// with the time stands above. The window must not be empty and lie on the ranks of the schedule.
+/// Draws a line per rank of what its compute lane does, below a ruler of time. The window must not
+/// be empty, and must lie on the ranks of the schedule.
+///
+/// If most actions are wide enough, they begin with their name without the stage ("F12") and go on
+/// with '-'. Otherwise each is a letter of its kind: F, B, I, W, R; & for an overlapped pair, m for
+/// a message that blocks, a for the all-reduces and O for the optimizer at the end. A '.' is a
+/// bubble, and '*' a bubble during which gradients are reduced or parameters gathered. A column
+/// that several actions share shows the one that has most of it.
 [[nodiscard]] std::string draw(const Schedule& schedule, const Timeline& timeline,
                                MessageMode messages, const DrawingWindow& window);
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{64} * 1024;
 constexpr double kNanoseconds = 1e9;
-constexpr int kNumThreads = kNumLanes + 4;  // and what is received, by direction and side
+// lanes, and what is received from each side in each direction
+constexpr int kNumThreads = kNumLanes + 4;
 
 std::int64_t nanoseconds(Seconds time) {
   return std::llround(time.value() * kNanoseconds);
@@ -92,7 +93,7 @@ class TraceWriter {
     buffer_.append(digits.data(), end);
   }
 
-  /// Microseconds with three decimals, exactly.
+  /// Writes a time as microseconds with three decimals, exactly.
   void time(std::int64_t nanoseconds) {
     number(nanoseconds / 1000);
     const auto rest = static_cast<int>(nanoseconds % 1000);
@@ -123,7 +124,7 @@ class TraceWriter {
     time(at);
   }
 
-  /// About a process where there is no lane.
+  /// Opens an event of metadata, about a lane or, without one, about the rank's process.
   void open_metadata(int rank, std::optional<int> lane, std::string_view what) {
     next_event();
     buffer_ += R"({"ph":"M","pid":)";
@@ -156,8 +157,8 @@ class TraceWriter {
     return rank_of(schedule_, receive.stage + (is_forward(receive) ? -1 : 1), receive.microbatch);
   }
 
-  /// Messages from two sides may arrive at the same time: what a rank receives has a thread for
-  /// each direction and side.
+  /// Returns the thread of an action: its lane, or for a receive one for its direction and side.
+  /// Messages from two sides may arrive at the same time.
   [[nodiscard]] int thread_of(int rank, const Action& action) const {
     if (occupies_lane(action.kind)) {
       return static_cast<int>(lane_of(action.kind, messages_));
@@ -186,7 +187,7 @@ class TraceWriter {
     buffer_ += "}}";
   }
 
-  /// A number for the result of a stage and microbatch, one for each direction.
+  /// Returns a number for the result of a stage and microbatch in one direction.
   [[nodiscard]] std::uint64_t result_id(int stage, int microbatch, bool is_forward) const {
     const auto slot = static_cast<std::uint64_t>(stage) * schedule_.num_microbatches + microbatch;
     return 2 * slot + (is_forward ? 1 : 2);
@@ -197,8 +198,9 @@ class TraceWriter {
            rank_of(schedule_, stage, microbatch) != rank_of(schedule_, next, microbatch);
   }
 
-  /// Arrows between messages, or where there are none between what they would connect: a compute
-  /// action ends one and begins the next.
+  /// Adds the end of an arrow that an action has. Arrows join messages. In a schedule without
+  /// messages they join what a message would connect: a compute action ends one arrow and begins
+  /// the next.
   void add_arrow(int rank, const Action& action, Span span) {
     const int stage = action.stage;
     const int microbatch = action.microbatch;
@@ -241,8 +243,8 @@ class TraceWriter {
     }
   }
 
-  /// One end of an arrow, inside of the slice that it belongs to: a beginning at the start of a
-  /// message, at the end of what computes; an end in the opposite way.
+  /// Writes one end of an arrow, inside the slice that it belongs to. An arrow begins at the start
+  /// of a message, or at the end of what computes; it ends the opposite way.
   void arrow(int rank, const Action& action, Span span, char phase, std::uint64_t id) {
     const std::int64_t start = nanoseconds(span.start);
     const std::int64_t end = nanoseconds(span.end);
