@@ -26,8 +26,8 @@ struct StageDurations {
 [[nodiscard]] StageDurations stage_durations(Seconds forward, Seconds input_gradient,
                                              Seconds weight_gradient, Seconds alone = {});
 
-/// Adds `forward` and `backward` to the passes of one pipeline rank, in equal shares over its
-/// chunks `stages`. The backward share goes to the input gradients.
+/// Adds `forward` and `backward` to the passes of a model that lies on one pipeline rank, in equal
+/// shares over its chunks `stages`. The backward share goes to the input gradients.
 void add_to_passes(Seconds forward, Seconds backward, std::vector<StageDurations>& stages);
 
 /// Time of a message or a collective that has the links to itself: latency + transfer.
