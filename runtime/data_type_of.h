@@ -1,4 +1,4 @@
-// What a plan's precision is in memory.
+// Translates a plan's precision into the element type of buffers.
 #pragma once
 
 #include "cost_model/inputs/stack_spec.h"
@@ -6,7 +6,7 @@
 
 namespace ptdp {
 
-/// The type of weights and activations.
+/// Returns the element type of weights and activations under `precision`.
 [[nodiscard]] constexpr DataType data_type_of(Precision precision) {
   switch (precision) {
     case Precision::kFp64:

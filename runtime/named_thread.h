@@ -1,4 +1,4 @@
-// Threads that have a name, and say so where there are none to have.
+// Starts threads that carry a name for debuggers, and reports a failure to start one as an Error.
 #pragma once
 
 #include <pthread.h>
@@ -12,8 +12,8 @@
 
 namespace ptdp {
 
-/// A thread that runs `body`, named `name` in debuggers (the first 15 characters). Throws Error
-/// (kRuntimeFault) where the system gives no thread.
+/// Starts a thread that runs `body`. Debuggers show the first 15 characters of `name`. Throws
+/// Error(kRuntimeFault) when the system gives no thread.
 template <class Body>
 [[nodiscard]] std::thread named_thread(const std::string& name, Body&& body) {
   constexpr std::size_t longest_name = 15;  // Linux

@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// The size of a file [B]; `otherwise` where the system does not say.
+/// Returns the size of an open file [B], or `otherwise` when the system does not say.
 std::int64_t size_of(const Descriptor& file, std::int64_t otherwise) {
   struct stat status {};
   return ::fstat(file.get(), &status) == 0 ? status.st_size : otherwise;

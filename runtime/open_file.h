@@ -1,4 +1,4 @@
-// A file that is open for reading at any place, by several threads at once.
+// A file open for reading at any offset, by several threads at once.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace ptdp {
 
-/// A regular file, open for reading; closed with the object.
+/// A regular file, open for reading until the object is destroyed.
 class OpenFile {
  public:
-  /// Throws Error where `path` is missing, unreadable, a directory, a pipe or a device; never
-  /// blocks on one.
+  /// Opens `path`. Throws Error when it is missing, unreadable, a directory, a pipe or a device;
+  /// never blocks on a pipe or device.
   explicit OpenFile(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// When it was opened [B].
+  /// Returns the file's size at opening [B].
   [[nodiscard]] std::int64_t size() const { return file_.size; }
-  /// Fills `bytes` with what is at `offset`. Throws Error where the file ends before, or cannot be
-  /// read.
+  /// Fills `bytes` with the file's content from byte `offset` on. Throws Error when the file ends
+  /// too early or cannot be read.
   void read(std::int64_t offset, std::span<std::byte> bytes) const;
 
  private:

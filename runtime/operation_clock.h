@@ -1,4 +1,4 @@
-// How long a rank computes, by what it computes.
+// Measures how long a rank computes, by kind of operation.
 #pragma once
 
 #include <array>
@@ -10,16 +10,17 @@
 
 namespace ptdp {
 
-/// What is timed apart; the rest of an action is bound by memory.
+/// Kinds of operations timed apart. The rest of an action is limited by memory bandwidth.
 enum class OperationKind : std::uint8_t { kMatmul, kAttention };
+/// Number of enumerators of OperationKind.
 inline constexpr int kNumOperationKinds = 2;
 
-/// Keeps two events for every operation, so that none has to be waited for.
+/// Times operations by two events each, so that timing never waits for the device.
 class OperationClock {
  public:
   explicit OperationClock(Backend& backend) : backend_(backend) {}
 
-  /// Runs `operation`, which issues work to the backend.
+  /// Runs `operation`, which issues work to the backend, between two recorded events.
   template <class Operation>
   void time(OperationKind kind, const Operation& operation) {
     const Event start = backend_.record();
@@ -27,10 +28,10 @@ class OperationClock {
     spans_.push_back({kind, start, backend_.record()});
   }
 
-  /// Forgets what was timed.
+  /// Forgets all timed operations.
   void restart() { spans_.clear(); }
-  /// Time [s] by kind since the last call, or restart(). All of it must have been done: the backend
-  /// was synchronized.
+  /// Returns the time [s] by OperationKind of operations timed since the last take() or restart().
+  /// The backend must have been synchronized, so that all of them are done.
   [[nodiscard]] std::array<double, kNumOperationKinds> take() {
     std::array<double, kNumOperationKinds> seconds{};
     for (const TimedOperation& span : std::exchange(spans_, {})) {

@@ -11,8 +11,10 @@ namespace {
 
 using LimitClock = std::chrono::steady_clock;
 
+/// Interval between two looks at the clock.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// Of a thread that looks so often: longer pauses are this process's own.
+/// Longest pause between two looks that counts in full. After a longer pause this process itself
+/// was stopped, and only kLookInterval counts.
 constexpr std::chrono::seconds kLongestLookPause{1};
 
 }  // namespace

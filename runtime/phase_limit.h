@@ -1,4 +1,4 @@
-// Ends what waits too long for other processes while no watchdog looks.
+// Ends a phase that waits too long for other processes while no watchdog looks.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,21 @@
 
 namespace ptdp {
 
-/// A limit of a phase, from the construction of this object to its end. Time in which the process
-/// itself was stopped does not count.
+/// A time limit on a phase: the lifetime of this object. Time in which the process itself was
+/// stopped does not count.
 class PhaseLimit {
  public:
-  /// Starts a thread, which calls `expire` once after `limit`; without a limit nothing is done.
-  /// Throws Error(kRuntimeFault) where the system gives no thread.
+  /// Starts a thread that calls `expire` once after `limit`; without a limit, does nothing. Throws
+  /// Error(kRuntimeFault) when the system gives no thread.
   PhaseLimit(std::optional<Seconds> limit, std::function<void()> expire);
   PhaseLimit(const PhaseLimit&) = delete;
   PhaseLimit& operator=(const PhaseLimit&) = delete;
   PhaseLimit(PhaseLimit&&) = delete;
   PhaseLimit& operator=(PhaseLimit&&) = delete;
+  /// Stops watching and joins the thread, waiting for a call of `expire` that is running.
   ~PhaseLimit();
 
-  /// Whether `expire` was called, or is being called.
+  /// Returns whether `expire` was called or is being called.
   [[nodiscard]] bool has_expired() const { return has_expired_; }
 
  private:

@@ -8,20 +8,20 @@
 
 namespace ptdp {
 
-/// Time [ns] of the steady clock: from a start of its own, the same for all threads.
+/// Returns the steady clock's time [ns]. Its zero is arbitrary but common to all threads.
 [[nodiscard]] inline std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
-/// A time as the steady clock counts it.
+/// Converts a time [s] to a duration of the steady clock.
 [[nodiscard]] inline std::chrono::steady_clock::duration steady_duration(Seconds time) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(time.value()));
 }
 
-/// A time in nanoseconds, cut.
+/// Converts a time [s] to whole nanoseconds, truncated.
 [[nodiscard]] inline std::int64_t nanoseconds(Seconds time) {
   return static_cast<std::int64_t>(time.value() * 1e9);
 }

@@ -18,8 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Steps that a directory has a subdirectory for, the newest first; none where there is none.
-/// Throws Error where it cannot be listed: taken for empty, a run would begin anew.
+/// Returns the steps that have a subdirectory in `directory`, newest first; none when it does not
+/// exist. Throws Error when it cannot be listed: if it were taken for empty, a run would begin
+/// anew.
 std::vector<std::int64_t> steps_in(const fs::path& directory) {
   std::vector<std::int64_t> steps;
   std::error_code error;
@@ -36,6 +37,7 @@ std::vector<std::int64_t> steps_in(const fs::path& directory) {
   return steps;
 }
 
+/// Throws Error when the file at `path` has another size or checksum than expected.
 void check_digest(const fs::path& path, const FileDigest& found, const FileDigest& expected) {
   if (found.bytes != expected.bytes) {
     fail_to_read(
@@ -53,6 +55,7 @@ FileDigest digest_of_text(const std::string& name, const std::string& content) {
           .xxh64 = checksum_of(content)};
 }
 
+/// Returns whether a file of the manifest is the index of a shard.
 bool is_index(const FileDigest& file) {
   return file.name.ends_with(".json");
 }
@@ -61,13 +64,14 @@ std::string shape_text(std::int64_t rows, std::int64_t columns) {
   return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
 }
 
+/// Returns a model's fields as JSON, for comparison by name.
 nlohmann::ordered_json fields_of(const TransformerConfig& model) {
   ObjectWriter writer;
   describe(writer, model);
   return nlohmann::ordered_json::parse(writer.dump());
 }
 
-/// Elements of a shard, widened to f64.
+/// Reads elements of a shard from byte `offset` on, widened to f64.
 void read_elements(const OpenFile& file, DataType type, std::int64_t offset,
                    std::span<double> values) {
   if (type == DataType::kFloat64) {
@@ -79,7 +83,7 @@ void read_elements(const OpenFile& file, DataType type, std::int64_t offset,
   std::copy(narrow.begin(), narrow.end(), values.begin());
 }
 
-/// Rounds into a buffer of the accumulator type.
+/// Rounds `values` into a buffer of the accumulator type, fp32 or fp64.
 void fill_from(Backend& backend, std::span<const double> values, const Buffer& to) {
   if (to.type == DataType::kFloat64) {
     backend.copy_in(values.data(), to);
@@ -174,7 +178,7 @@ std::string Checkpoint::read_checked(const FileDigest& file) const {
 void Checkpoint::check_data(const FileDigest& expected) const {
   const fs::path place = path_ / expected.name;
   const OpenFile file(place);
-  if (file.size() != expected.bytes) {  // found without reading it
+  if (file.size() != expected.bytes) {  // the size tells without reading the content
     check_digest(place, {.bytes = file.size()}, expected);
   }
   check_digest(place, digest_of(place), expected);

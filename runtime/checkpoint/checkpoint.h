@@ -1,4 +1,4 @@
-// A checkpoint, whole and checked, from which any layout of the model takes its parts.
+// A checkpoint, verified as a whole, from which any layout of the model reads its parts.
 #pragma once
 
 #include <cstdint>
@@ -18,49 +18,53 @@
 
 namespace ptdp {
 
-/// What a checkpoint has of every element, in the order of its files.
+/// Values stored for every element, in the order of a shard's file.
 enum class StateKind : std::uint8_t { kMaster, kMoment1, kMoment2 };
 
-/// Several threads may read at once.
+/// An opened and fully verified checkpoint. Several threads may read it at once.
 class Checkpoint {
  public:
-  /// The newest checkpoint of a directory that is whole: its manifest, all files, their sizes and
-  /// checksums, and every element of every parameter once. Reads all of it. Those that are not
-  /// whole are passed over. `directory` may be a step's own, DIRECTORY/step-N, too, which then must
-  /// be whole. Throws Error where there is none.
+  /// Opens the newest checkpoint in `directory` that is whole, and passes over newer ones that are
+  /// not. Whole means: the manifest and all files have their sizes and checksums, and every element
+  /// of every parameter is there once. Reads all of it. `directory` may also be the directory of
+  /// one step, DIRECTORY/step-N, which must then be whole. Throws Error when no checkpoint is
+  /// whole.
   [[nodiscard]] static Checkpoint open(const std::filesystem::path& directory);
-  /// The step of the newest checkpoint, whole or not; none where there is none or no directory.
-  /// Throws Error where the directory cannot be listed.
+  /// Returns the step of the newest checkpoint, whole or not. Returns nullopt when there is no
+  /// checkpoint or no directory; throws Error when the directory cannot be listed.
   [[nodiscard]] static std::optional<std::int64_t> newest_step(
       const std::filesystem::path& directory);
 
+  /// Returns the directory of this checkpoint, DIRECTORY/step-N.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const TrainingState& state() const { return state_; }
-  /// One line for each newer checkpoint that is not whole: which, and what is wrong with it.
+  /// Returns one line for each newer checkpoint that was passed over: which one, and what is wrong
+  /// with it.
   [[nodiscard]] std::span<const std::string> passed_over() const { return passed_over_; }
 
-  /// Throws Error, naming the field, what the checkpoint has and what was expected, where it is one
-  /// of another model.
+  /// Throws Error when the checkpoint is of another model. The message names the field, the value
+  /// found and the value expected.
   void require_model(const TransformerConfig& model) const;
-  /// Fills what the rank updates, masters and moments, and rounds its weights from them. Where
-  /// states are sharded, weights that other ranks update must be gathered afterwards. The layout,
-  /// the sharding and the type may be others than those that saved. Throws Error, naming the
-  /// parameter, what is there and what was expected, where one is missing or has another shape.
+  /// Fills the masters and moments that the rank's optimizer owns, and rounds the weights from the
+  /// masters. When states are sharded, weights that other ranks update must be gathered afterwards.
+  /// Layout, sharding and type may differ from those of the run that saved. Throws Error when a
+  /// parameter is missing or has another shape, naming it with what was found and expected.
   void restore(Backend& backend, Optimizer& optimizer) const;
-  /// Elements of a parameter's block, counted row by row; 0 in rows that pad the whole. Reads them
-  /// and nothing else. Throws Error as above.
+  /// Reads `range` of a parameter's block into `values`, counted row by row; rows that pad the
+  /// parameter give 0. Touches no other elements. Throws Error when the parameter is missing or has
+  /// another shape.
   void read(const Parameter& parameter, const Part& range, StateKind kind,
             std::span<double> values) const;
 
  private:
-  /// An entry and the shard it is in.
+  /// A stored range of a parameter, and the shard that has it.
   struct StoredPart {
     ShardEntry entry;
     DataType type = DataType::kFloat32;
     std::string file;
   };
 
-  /// Throws Error where it is not whole.
+  /// Opens and verifies the checkpoint in directory `path`. Throws Error when it is not whole.
   explicit Checkpoint(std::filesystem::path path);
   [[nodiscard]] std::string read_checked(const FileDigest& file) const;
   void check_data(const FileDigest& expected) const;
@@ -71,7 +75,9 @@ class Checkpoint {
 
   std::filesystem::path path_;
   TrainingState state_;
-  std::map<std::string, std::vector<StoredPart>, std::less<>> parts_;  ///< By parameter.
+  /// Stored parts by the parameter's name.
+  std::map<std::string, std::vector<StoredPart>, std::less<>> parts_;
+  /// Messages of newer checkpoints that are not whole.
   std::vector<std::string> passed_over_;
 };
 

@@ -21,8 +21,11 @@
 namespace ptdp {
 namespace {
 
+/// Number of bytes read at a time for a checksum.
 constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 
+/// Creates a file for writing. Throws Error(kOutputFailed) when it exists already or cannot be
+/// made.
 Descriptor create(const std::filesystem::path& path) {
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): open(2) is what it is
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));

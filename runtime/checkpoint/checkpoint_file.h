@@ -1,5 +1,5 @@
-// Files of a checkpoint, written and read with their checksums, and directories that survive a
-// crash.
+// Files of a checkpoint, written and read with their checksums, and a replacement of directories
+// that survives a crash.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,13 @@ struct XXH64_state_s;  // of xxhash.h
 
 namespace ptdp {
 
+/// Frees the state of an XXH64 computation.
 struct ChecksumDeleter {
   void operator()(XXH64_state_s* state) const noexcept;
 };
 
-/// XXH64 with seed 0 of bytes that come piece by piece. Source: Collet, xxHash fast digest
-/// algorithm, specification 0.1.1.
+/// XXH64, seed 0, of bytes that come piece by piece. Source: Collet, xxHash fast digest algorithm,
+/// specification 0.1.1.
 class Checksum {
  public:
   Checksum();
@@ -32,20 +33,24 @@ class Checksum {
   std::unique_ptr<XXH64_state_s, ChecksumDeleter> state_;
 };
 
+/// Returns the XXH64 checksum, seed 0, of `content`.
 [[nodiscard]] std::uint64_t checksum_of(std::string_view content);
-/// Throws Error where the file cannot be read.
+/// Reads a whole file and returns its name, size and checksum. Throws Error when it cannot be read.
 [[nodiscard]] FileDigest digest_of(const std::filesystem::path& path);
 
-/// A file that is made and filled piece by piece. All throw Error(kOutputFailed).
+/// A file that is created and filled piece by piece, with its checksum. Every member that fails
+/// throws Error(kOutputFailed).
 class ChecksummedFile {
  public:
-  /// The file must not be there.
+  /// Creates the file. Throws Error(kOutputFailed) when it exists already.
   explicit ChecksummedFile(std::filesystem::path path);
 
-  /// Bytes so far.
+  /// Returns the number of bytes written.
   [[nodiscard]] std::int64_t size() const { return size_; }
+  /// Writes `bytes` at the end of the file.
   void append(std::span<const std::byte> bytes);
-  /// After the last piece: what was written is on the disk.
+  /// Syncs the file to disk, closes it, and returns its name, size and checksum. Call it after the
+  /// last piece.
   [[nodiscard]] FileDigest close();
 
  private:
@@ -55,11 +60,13 @@ class ChecksummedFile {
   Checksum checksum_;
 };
 
-/// A whole file at once.
+/// Creates a file with `content`, synced to disk, and returns its digest. Throws
+/// Error(kOutputFailed), also when the file exists already.
 FileDigest write_checksummed(const std::filesystem::path& path, std::string_view content);
 
-/// Moves a directory to the place of another. One that is there goes `aside`, in one step where the
-/// file system can exchange two names, and is removed. Throws Error(kOutputFailed).
+/// Moves directory `from` to the name `to`. A directory already at `to` is moved to `aside` and
+/// removed; where the file system can exchange two names, `to` exists throughout. Throws
+/// Error(kOutputFailed).
 void replace_directory(const std::filesystem::path& from, const std::filesystem::path& to,
                        const std::filesystem::path& aside);
 

@@ -16,9 +16,9 @@ namespace ptdp {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-/// Of rows, columns and elements: products of two do not overflow.
+/// Limit on rows, columns and elements of a parameter, so that a product of two does not overflow.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
-/// Of a step; as many for each step of the longest training do not overflow.
+/// Limit on samples of a step, so that the samples of the longest training do not overflow.
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 31;
 
 constexpr std::array kStateTypes = {NamedValue<DataType>{DataType::kFloat32, "f32"},
@@ -26,6 +26,7 @@ constexpr std::array kStateTypes = {NamedValue<DataType>{DataType::kFloat32, "f3
 
 constexpr std::string_view kStepPrefix = "step-";
 
+/// Returns the number that all of `text` spells in base `base`; nullopt for other text.
 std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -76,8 +77,8 @@ void describe(Fields& fields, Described<Fields, ShardEntry>& entry) {
 
 namespace {
 
-/// Throws Error, naming the entry, unless each begins where the one before ends, and the last ends
-/// where the shard does.
+/// Throws Error, naming the entry, unless the entries tile the shard: each begins where the one
+/// before ends, and the last ends where the shard does.
 void check_tiling(const ShardIndex& index, const std::string& place) {
   std::int64_t end = 0;
   for (std::size_t i = 0; i < index.entries.size(); ++i) {
@@ -120,7 +121,8 @@ void describe_document(Fields& fields, Described<Fields, CheckpointManifest>& ma
   fields.count("step", state.step, 0, kMostTrainingSteps);
   fields.count("next_sample", state.next_sample, state.step, state.step * kMostSamples);
   fields.count("optimizer_steps", state.optimizer_steps, 0, state.step);
-  // JSON's integers are signed here: a seed from 2^63 on is written as the negative of equal bits.
+  // JSON's integers are signed here: a seed of 2^63 or more is written as the negative number of
+  // equal bits.
   auto seed = static_cast<std::int64_t>(state.seed);
   fields.count("seed", seed, std::numeric_limits<std::int64_t>::min(), kMost);
   if constexpr (Fields::kIsReading) {

@@ -21,12 +21,13 @@ namespace fs = std::filesystem;
 constexpr const char* kPartial = ".partial";
 constexpr const char* kAside = ".replaced";
 
-/// A directory that no reader takes for a checkpoint.
+/// Returns the path of a directory that no reader takes for a checkpoint.
 fs::path hidden(const fs::path& directory, const std::string& name, const char* ending) {
   return directory / ("." + name + ending);
 }
 
-/// Removes parts of checkpoints. One that was moved aside for another that did not come returns.
+/// Removes the parts of failed attempts. A checkpoint that was moved aside for a successor which
+/// did not come gets its name back.
 void remove_leftovers(const fs::path& directory) {
   std::error_code error;
   std::vector<std::string> names;
@@ -48,6 +49,7 @@ void remove_leftovers(const fs::path& directory) {
   }
 }
 
+/// Appends all elements of a buffer to the file.
 void append(ChecksummedFile& file, Backend& backend, const Buffer& values) {
   std::vector<std::byte> piece;
   for (std::int64_t first = 0; first < values.size; first += kElementsPerPiece) {
@@ -58,7 +60,8 @@ void append(ChecksummedFile& file, Backend& backend, const Buffer& values) {
   }
 }
 
-/// Writes what of a slice is no padding; nothing if all of it is.
+/// Appends the elements of a slice that are no padding, and their entry. Appends nothing when all
+/// are padding.
 void append_slice(ChecksummedFile& file, Backend& backend, const Parameter& parameter,
                   const OwnedSlice& slice, std::vector<ShardEntry>& entries) {
   const MatrixBlock block = without_padding(parameter.block, parameter.total_rows);

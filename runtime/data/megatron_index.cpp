@@ -19,7 +19,8 @@ constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
 constexpr std::int64_t kMegatronHeaderBytes = 34;
 constexpr std::int64_t kEntriesPerBlock = std::int64_t{1} << 16;
 
-/// By Megatron-LM's number; floating-point ones hold no tokens.
+/// Returns the type that Megatron-LM numbers `code`. Throws Error for floating-point types, which
+/// hold no tokens, and unknown codes.
 TokenType type_of_code(const OpenFile& index, unsigned code) {
   switch (code) {
     case 1:
@@ -40,6 +41,7 @@ TokenType type_of_code(const OpenFile& index, unsigned code) {
   }
 }
 
+/// Returns the number stored at byte `place` of `bytes`.
 template <class Number>
 Number number_at(std::span<const std::byte> bytes, std::size_t place) {
   Number number{};
@@ -47,17 +49,22 @@ Number number_at(std::span<const std::byte> bytes, std::size_t place) {
   return number;
 }
 
-/// Where the parts of the file begin.
+/// Type and counts from an index's header. The members return where the parts of the file begin
+/// [B].
 struct IndexParts {
   TokenType type = TokenType::kUint16;
   std::int64_t num_sequences = 0;
   std::int64_t num_documents = 0;
 
+  /// Returns where the sequences' places in FILE.bin begin [B].
   [[nodiscard]] std::int64_t places() const { return kMegatronHeaderBytes + 4 * num_sequences; }
+  /// Returns where the ends of documents begin [B].
   [[nodiscard]] std::int64_t documents() const { return places() + 8 * num_sequences; }
+  /// Returns where the modes begin, or where the file ends without them [B].
   [[nodiscard]] std::int64_t end() const { return documents() + 8 * num_documents; }
 };
 
+/// Reads and checks an index's header. Throws Error when it contradicts the file's size.
 IndexParts read_parts(const OpenFile& index) {
   if (index.size() < kMegatronHeaderBytes) {
     fail_to_read(index.path(),
@@ -87,7 +94,7 @@ IndexParts read_parts(const OpenFile& index) {
                                          index.size(), num_sequences, num_documents));
 }
 
-/// Calls `use` with the number of each of `count` entries from byte `begin` on, and the entry.
+/// Calls `use` with the number and value of each of `count` entries, which begin at byte `begin`.
 template <class Number>
 void for_each(const OpenFile& file, std::int64_t begin, std::int64_t count,
               const std::function<void(std::int64_t, Number)>& use) {
@@ -102,7 +109,7 @@ void for_each(const OpenFile& file, std::int64_t begin, std::int64_t count,
   }
 }
 
-/// The tokens of all sequences.
+/// Returns the number of tokens in all sequences. Throws Error unless the sequences tile the .bin.
 std::int64_t check_sequences(const OpenFile& index, const IndexParts& parts,
                              std::int64_t data_bytes) {
   const std::int64_t bytes_per_token = bytes_of(parts.type);
@@ -141,6 +148,8 @@ std::int64_t check_sequences(const OpenFile& index, const IndexParts& parts,
   return end / bytes_per_token;
 }
 
+/// Throws Error, naming the document, when the ends of documents are not ascending sequence
+/// numbers.
 void check_documents(const OpenFile& index, const IndexParts& parts) {
   std::int64_t before = 0;
   for_each<std::int64_t>(

@@ -28,19 +28,20 @@ constexpr std::array kNumpyTypes = {
     NumpyType{"<u4", TokenType::kUint32}, NumpyType{"<i4", TokenType::kInt32},
     NumpyType{"<u8", TokenType::kUint64}, NumpyType{"<i8", TokenType::kInt64}};
 
-/// The dictionary of a header, a literal of Python.
+/// The dictionary of an .npy header, which is a literal of Python.
 struct Dictionary {
   std::string description;
   bool is_fortran_order = false;
   std::vector<std::int64_t> shape;
 };
 
-/// Reads the literals that NumPy writes; each member returns whether it was there and goes behind
-/// it.
+/// Reads the literals that NumPy writes. Each member `take…` returns whether the literal was there,
+/// and if so moves behind it.
 class LiteralReader {
  public:
   explicit LiteralReader(std::string_view text) : text_(text) {}
 
+  /// Skips spaces, then takes `word`.
   bool take(std::string_view word) {
     while (text_.starts_with(' ')) {
       text_.remove_prefix(1);
@@ -51,6 +52,7 @@ class LiteralReader {
     text_.remove_prefix(word.size());
     return true;
   }
+  /// Takes a string in single quotes.
   bool take_text(std::string& value) {
     if (!take("'")) {
       return false;
@@ -63,14 +65,16 @@ class LiteralReader {
     text_.remove_prefix(end + 1);
     return true;
   }
+  /// Takes True or False.
   bool take_flag(bool& value) {
     value = take("True");
     return value || take("False");
   }
+  /// Takes a tuple of numbers that are not negative.
   bool take_counts(std::vector<std::int64_t>& values) {
     bool is_more = take("(");
     while (is_more && !take(")")) {
-      take("");  // spaces
+      take("");  // skips spaces
       const auto [end, error] =
           std::from_chars(text_.data(), text_.data() + text_.size(), values.emplace_back());
       if (error != std::errc() || values.back() < 0) {
@@ -83,7 +87,7 @@ class LiteralReader {
     }
     return is_more;
   }
-  /// Nothing but what fills up the header is left.
+  /// Returns whether only the spaces and newline that fill up the header are left.
   [[nodiscard]] bool is_at_end() const {
     return text_.find_first_not_of(" \n") == std::string_view::npos;
   }
@@ -92,6 +96,7 @@ class LiteralReader {
   std::string_view text_;
 };
 
+/// Parses the dictionary; nullopt when it is not well formed.
 std::optional<Dictionary> parse_dictionary(std::string_view text) {
   LiteralReader reader(text);
   Dictionary dictionary;
@@ -116,6 +121,7 @@ std::optional<Dictionary> parse_dictionary(std::string_view text) {
   return is_good && num_keys == 3 && reader.is_at_end() ? std::optional(dictionary) : std::nullopt;
 }
 
+/// Returns the type that NumPy describes so. Throws Error when it cannot hold tokens.
 TokenType type_of(const OpenFile& file, const std::string& description) {
   for (const NumpyType& known : kNumpyTypes) {
     if (known.description == description) {

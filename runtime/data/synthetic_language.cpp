@@ -10,19 +10,20 @@
 namespace ptdp {
 namespace {
 
+/// Probabilities of a token's successors.
 constexpr std::array kProbabilities = {0.55, 0.25, 0.15, 0.05};
 
-// Keys apart from the seed's other uses.
+// Keys that keep these streams apart from the seed's other uses.
 constexpr std::uint64_t kSuccessorStream = 0x73756363;
 constexpr std::uint64_t kTextStream = 0x74657874;
 
-/// A number below n out of a uniform word; off from uniform by n/2^32 at most.
+/// Maps a uniform 32-bit word to 0 … n − 1. Each probability is off from 1/n by 2^-32 at most.
 std::int32_t below(std::uint32_t word, int n) {
   return static_cast<std::int32_t>((std::uint64_t{word} * static_cast<std::uint64_t>(n)) >> 32U);
 }
 
-/// Different numbers below vocab_size, every choice as likely: the j-th is drawn among those that
-/// are left, counted past the smaller ones that are taken.
+/// Draws different numbers below vocab_size, all choices equally likely. The j-th is drawn among
+/// the numbers left, counted past smaller ones that are taken.
 void choose_successors(std::uint64_t key, std::uint64_t token, int vocab_size,
                        std::span<std::int32_t> successors) {
   const auto words = philox(key, token);

@@ -1,4 +1,4 @@
-// A random language that a model can learn, whose entropy is known: what to train on without data.
+// A random language of known entropy that a model can learn, to train on without data.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +7,29 @@
 
 namespace ptdp {
 
-/// A Markov chain over the vocabulary: every token has four successors, chosen at random by the
-/// seed and all different, which follow it with probability 0.55, 0.25, 0.15 and 0.05. (With fewer
-/// than four tokens the last successor has what is left.) Every row of the transition matrix has
-/// the same entropy, so that this is the entropy rate, and the smallest mean loss that a model can
+/// A Markov chain over the vocabulary. Every token has four different successors, drawn by the
+/// seed, which follow it with probability 0.55, 0.25, 0.15 and 0.05. With fewer than four tokens
+/// the last successor has the probability that is left. Every row of the transition matrix has the
+/// same entropy. It is therefore the entropy rate, and the smallest mean loss that a model can
 /// reach: 1.1097 nats from four tokens on.
 class SyntheticLanguage {
  public:
-  /// vocab_size >= 1.
+  /// Draws the successors of every token. `vocab_size` must be at least 1.
   SyntheticLanguage(int vocab_size, std::uint64_t seed);
 
-  /// −Σ p·ln p [nats per token].
+  /// Returns the entropy rate −Σ p·ln p [nats per token].
   [[nodiscard]] double entropy() const;
-  /// Tokens of text number `text`: the first uniform, each later one a successor of the one before.
-  /// A function of (vocab_size, seed, text) alone; a shorter text is the beginning of a longer one.
+  /// Writes the tokens of text number `text`: the first uniform, each later one a successor of the
+  /// token before. They depend on (vocab_size, seed, text) alone, and a shorter text is the
+  /// beginning of a longer one.
   void write(std::int64_t text, std::span<std::int32_t> tokens) const;
 
  private:
-  std::vector<double> probabilities_;      ///< Of a token's successors.
-  std::vector<std::uint64_t> thresholds_;  ///< Successor j below the j-th, in units of 2^-32.
-  std::vector<std::int32_t> successors_;   ///< [vocab_size, probabilities_.size()].
+  std::vector<double> probabilities_;  ///< Probabilities of a token's successors, in order.
+  /// Sums p_0 + … + p_j in units of 2^-32: a word below entry j picks at most successor j.
+  std::vector<std::uint64_t> thresholds_;
+  /// Successors of every token, [vocab_size, probabilities_.size()].
+  std::vector<std::int32_t> successors_;
   std::uint64_t key_ = 0;
   int vocab_size_ = 0;
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kBytesPerBlock = std::int64_t{1} << 20;
 
-/// Calls with a number of the type.
+/// Calls `call` with a value-initialized number of the C++ type that `type` names.
 template <class Call>
 void with_type(TokenType type, const Call& call) {
   switch (type) {
@@ -36,19 +36,19 @@ void with_type(TokenType type, const Call& call) {
   }
 }
 
-/// Tokens of a file as it has them.
+/// Access to the tokens of a file in the type that it stores.
 struct StoredTokens {
   const OpenFile& file;
   const TokenLayout& layout;
   int vocab_size = 0;
 
-  /// Fills `numbers` with those from `first` on. Throws Error for the first that is no token of the
-  /// vocabulary.
+  /// Fills `numbers` with the tokens from position `first` on. Throws Error for the first that is
+  /// not in the vocabulary.
   template <class Number>
   void read(std::int64_t first, std::span<Number> numbers) const {
     using Unsigned = std::make_unsigned_t<Number>;
     file.read(byte_of(first), std::as_writable_bytes(numbers));
-    Unsigned largest = 0;  // negative ones are larger than any token
+    Unsigned largest = 0;  // as unsigned numbers, negative ones exceed any token
     for (const Number number : numbers) {
       largest = std::max(largest, static_cast<Unsigned>(number));
     }
@@ -68,6 +68,7 @@ struct StoredTokens {
                 *place),
             position, byte_of(position), layout.kind, name_of(layout.type), vocab_size));
   }
+  /// Returns the byte at which the token at `position` begins.
   [[nodiscard]] std::int64_t byte_of(std::int64_t position) const {
     return layout.begin + bytes_of(layout.type) * position;
   }

@@ -1,4 +1,4 @@
-// The tokens of a file, whatever it stores them in.
+// Reads the tokens of a file, whatever type it stores them in.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 
 namespace ptdp {
 
-/// A file is told with the type of its numbers where it may not say that itself.
+/// A file of tokens, with the type of its numbers when the file may not say that itself.
 struct TokenSource {
   std::filesystem::path path;
   std::optional<TokenType> type = {};
 };
 
-/// Read piece by piece, not mapped: a file that is cut while in use is an Error, not a signal.
+/// A file of tokens, read piece by piece. It is not mapped: a file that is cut while in use gives
+/// an Error, not a signal.
 class TokenFile {
  public:
-  /// Reads all of it once, so that a token beyond the vocabulary ends a run before it begins.
-  /// Throws Error for what OpenFile and find_token_layout() refuse, and the first token that is not
-  /// one of 0 … vocab_size − 1.
+  /// Reads the whole file once, so that a token beyond the vocabulary ends a run before it begins.
+  /// Throws Error for what OpenFile and find_token_layout() refuse, and for the first token outside
+  /// 0 … vocab_size − 1.
   TokenFile(const TokenSource& source, int vocab_size);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
   [[nodiscard]] const TokenLayout& layout() const { return layout_; }
-  /// Number of tokens.
+  /// Returns the number of tokens.
   [[nodiscard]] std::int64_t size() const { return layout_.count; }
-  /// The tokens from `first` on. Throws Error where the file changed since it was opened.
+  /// Reads the tokens from position `first` on. Throws Error when the file changed since it was
+  /// opened: it is shorter, or has a token beyond the vocabulary.
   void read(std::int64_t first, std::span<std::int32_t> tokens) const;
 
  private:

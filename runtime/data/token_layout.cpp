@@ -21,13 +21,14 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr const char* kAskForType = "; expected --data-type uint16 or uint32";
 
-// Of a raw file, so much is looked at to tell what it is.
+// Numbers of a raw file that are inspected to tell its type.
 constexpr std::size_t kLookedAt = std::size_t{1} << 15;
 
 constexpr std::int64_t kLlmCHeaderWords = 256;
 constexpr std::int64_t kLlmCHeaderBytes = kLlmCHeaderWords * 4;
 constexpr std::int32_t kLlmCEvaluation = 20240522;
 
+/// A kind of token file by llm.c: the first two words of its header, and the type of its tokens.
 struct LlmCFormat {
   std::int32_t magic = 0;
   std::int32_t version = 0;
@@ -36,7 +37,7 @@ struct LlmCFormat {
 constexpr std::array kLlmCFormats = {LlmCFormat{20240520, 1, TokenType::kUint16},
                                      LlmCFormat{20240801, 7, TokenType::kUint32}};
 
-/// The first int32 of a file, as many as there are.
+/// Returns the first three int32 of a file, or fewer when it is shorter.
 std::vector<std::int32_t> first_words(const OpenFile& file) {
   std::vector<std::int32_t> words(
       static_cast<std::size_t>(std::min<std::int64_t>(file.size() / 4, 3)));
@@ -44,7 +45,7 @@ std::vector<std::int32_t> first_words(const OpenFile& file) {
   return words;
 }
 
-/// Throws Error unless the file ends with its last token.
+/// Throws Error unless the file ends with the last token of the layout.
 void check_size(const OpenFile& file, const TokenLayout& layout) {
   const std::int64_t room = (file.size() - layout.begin) / bytes_of(layout.type);
   if (layout.count != room || file.size() != layout.begin + room * bytes_of(layout.type)) {
@@ -54,6 +55,8 @@ void check_size(const OpenFile& file, const TokenLayout& layout) {
   }
 }
 
+/// Returns the layout of a token file by llm.c; nullopt for other files. Throws Error for a bad
+/// header.
 std::optional<TokenLayout> llm_c_layout(const OpenFile& file) {
   const std::vector<std::int32_t> words = first_words(file);
   if (!words.empty() && words[0] == kLlmCEvaluation) {
@@ -79,6 +82,7 @@ std::optional<TokenLayout> llm_c_layout(const OpenFile& file) {
       .kind = "llm.c", .type = format->type, .begin = kLlmCHeaderBytes, .count = words[2]};
 }
 
+/// Returns the layout of an .npy file; nullopt for other files. Throws Error for a bad header.
 std::optional<TokenLayout> numpy_layout(const OpenFile& file) {
   const std::optional<NumpyHeader> header = read_numpy_header(file);
   if (!header) {
@@ -88,7 +92,8 @@ std::optional<TokenLayout> numpy_layout(const OpenFile& file) {
       .kind = "NumPy", .type = header->type, .begin = header->bytes, .count = header->count};
 }
 
-/// Beside FILE.bin: FILE.idx, if there is one.
+/// Returns the layout that FILE.idx beside FILE.bin gives; nullopt when there is no FILE.idx.
+/// Throws Error for a file that is itself an index.
 std::optional<TokenLayout> megatron_layout(const OpenFile& file) {
   if (is_megatron_index(file)) {
     fail_to_read(file.path(), "an index of Megatron-LM, expected the .bin that belongs to it");
@@ -103,8 +108,8 @@ std::optional<TokenLayout> megatron_layout(const OpenFile& file) {
   return TokenLayout{.kind = "Megatron-LM", .type = index.type, .begin = 0, .count = index.count};
 }
 
-/// What tells that numbers are no uint16 tokens: they are halves of larger ones, of which the upper
-/// halves are small, or letters.
+/// Returns why the numbers cannot be uint16 tokens, or "". They may be halves of wider tokens,
+/// whose upper halves are small, or letters.
 std::string why_not_uint16(std::span<const std::uint16_t> numbers) {
   // Tokens of 20 bits have 4 in their upper halves; a quarter of a page is no accident.
   constexpr std::uint16_t small = 15;
@@ -133,7 +138,8 @@ std::string why_not_uint16(std::span<const std::uint16_t> numbers) {
   return "";
 }
 
-/// Whether numbers in odd places are all 0 and others are not: halves of numbers twice as wide.
+/// Returns whether the numbers in odd places are all 0 and the others are not, as halves of numbers
+/// twice as wide are.
 template <class Number>
 bool are_halves(const OpenFile& file) {
   constexpr std::size_t enough = 32;
@@ -148,7 +154,7 @@ bool are_halves(const OpenFile& file) {
   return numbers.size() >= enough && any_of_odd == 0 && any_of_even != 0;
 }
 
-/// Throws Error where a file that has no header is of wider tokens than it is said to be.
+/// Throws Error when a file without a header has wider tokens than --data-type says.
 void check_width(const OpenFile& file, TokenType told) {
   const bool is_short = told == TokenType::kUint16;
   if (is_short ? are_halves<std::uint16_t>(file) : are_halves<std::uint32_t>(file)) {
@@ -161,6 +167,8 @@ void check_width(const OpenFile& file, TokenType told) {
   }
 }
 
+/// Returns the layout of a file without header. Throws Error when its type is unclear or its size
+/// does not fit.
 TokenLayout raw_layout(const OpenFile& file, std::optional<TokenType> told, int vocab_size) {
   const TokenType type = told.value_or(TokenType::kUint16);
   if (!told && vocab_size > 65'536) {

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kWindowStream = 0x77696e64;
 
-/// A number below n by (key, sample), uniform to n/2^64.
+/// Draws a number below n by (key, sample). Each probability is off from 1/n by 2^-64 at most.
 std::int64_t draw_below(std::int64_t n, std::uint64_t key, std::int64_t sample) {
-  // 64 bits times n, of which the upper 64 count: two products of 32 bits each.
+  // The upper 64 bits of the 128-bit product of 64 random bits and n.
   const std::uint64_t bits = derived_key(key, static_cast<std::uint64_t>(sample));
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::int64_t>((Wide{bits} * static_cast<std::uint64_t>(n)) >> 64U);
