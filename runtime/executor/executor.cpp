@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-/// The part of the model that a virtual stage is.
+/// Returns the layers that a virtual stage has, and its place in the model.
 StageLayers layers_of(const TrainingSettings& settings, int stage) {
   const Schedule& schedule = settings.schedule;
   const int last = num_stages(schedule) - 1;
@@ -30,12 +30,14 @@ StageLayers layers_of(const TrainingSettings& settings, int stage) {
   return layers;
 }
 
-/// Whether `rank` holds the copy of a stage that is counted where every stage counts once.
+/// Returns whether pipeline rank `rank` holds the copy of a stage that counts in sums over stages.
+/// With DualPipe a stage has two copies.
 bool holds_first_copy(const Schedule& schedule, int stage, int rank) {
   return rank_of(schedule, stage, 0) == rank;
 }
 
-/// Has the calls of a group timed, if there is one.
+/// Wraps the communicator of a group to time its calls. Returns the wrapper, owned by `group`; null
+/// without a group.
 TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& group) {
   if (group == nullptr) {
     return nullptr;
@@ -46,6 +48,7 @@ TimedCommunicator* make_timed(Backend& backend, std::unique_ptr<Communicator>& g
   return result;
 }
 
+/// Adds the bytes and messages sent, by kind, to `total`.
 void add(SentBytes& total, const SentBytes& sent) {
   for (std::size_t kind = 0; kind < total.bytes.size(); ++kind) {
     total.bytes[kind] += sent.bytes[kind];
@@ -94,7 +97,8 @@ Executor::Executor(Backend& backend, Communicator& world, const TrainingSettings
     }
   }
   std::vector<StoreShare> shares;
-  for (auto& [number, stage] : stages_) {  // ascending: the first stage's table is there first
+  // In ascending order: stage 0, which may own the tied table, is made before the last stage.
+  for (auto& [number, stage] : stages_) {
     const StageLayers layers = layers_of(settings, number);
     ParameterStore* table = layers.ends_model && !layers.begins_model && layers.holds_both_ends
                                 ? &stages_.at(0)->parameters()
@@ -136,7 +140,7 @@ void Executor::run(const Action& action, std::size_t index) {
     case ActionKind::kWeightGradient:
       return weight_gradient(action);
     case ActionKind::kRecompute:
-      return;  // part of the backward pass here
+      return;  // this rank's backward pass includes it
     case ActionKind::kSendForward:
     case ActionKind::kSendBackward:
       return send(action, index);
@@ -200,17 +204,19 @@ Microbatch Executor::microbatch(const Action& action) {
   return microbatch;
 }
 
+/// Returns whether pipeline messages are split over the tensor-parallel group.
 bool Executor::sends_parts() const {
   return settings_.scatters_messages && !settings_.config.sequence_parallel && tensor_->size() > 1;
 }
 
-/// Elements of a microbatch's activations between two stages.
+/// Returns the number of elements of a microbatch's activations between two stages on this rank.
 std::int64_t Executor::message_size() const {
   const ParallelConfig& config = settings_.config;
   return std::int64_t{settings_.model.seq_length} * config.micro_batch_size *
          settings_.model.hidden_size / (config.sequence_parallel ? config.tp : 1);
 }
 
+/// Returns the part of a message that this rank sends or receives.
 Buffer Executor::own_part(const Tensor& tensor) const {
   if (!sends_parts()) {
     return tensor;
@@ -219,6 +225,8 @@ Buffer Executor::own_part(const Tensor& tensor) const {
   return tensor.buffer().slice(part.first, part.count);
 }
 
+/// Takes a message out of `messages` and waits until it is whole. Returns an empty tensor at the
+/// ends of the model.
 Tensor Executor::take(Messages& messages, const Action& action) {
   const auto found = messages.find({action.stage, action.microbatch});
   if (found == messages.end()) {
@@ -234,7 +242,7 @@ Tensor Executor::take(Messages& messages, const Action& action) {
     }
     const Event arrival = backend_.record();
     events_[message.action] = {.start = arrival, .end = arrival, .is_known = true};
-    compute_start_ = arrival;  // what is waited for is not the action's
+    compute_start_ = arrival;  // the wait for the message is not the action's time
   }
   return std::move(message.tensor);
 }
@@ -307,8 +315,8 @@ void Executor::weight_gradient(const Action& action) {
   finish_weight_gradient(action);
 }
 
-/// Where reductions overlap, the stage's last weight gradient has each bucket reduced as soon as it
-/// is complete.
+/// Returns what to call as the stage's last weight gradient proceeds, to reduce each bucket once it
+/// is complete. Returns an empty function for other actions, and when reductions do not overlap.
 PlaceListener Executor::reduces_behind(const Action& action) {
   const bool is_last = weight_gradients_left_.at(action.stage) == 1;
   if (!is_last || !reductions_.contains(action.stage) ||
@@ -318,7 +326,7 @@ PlaceListener Executor::reduces_behind(const Action& action) {
   const std::int64_t first_own =
       stages_.at(action.stage)->parameters().first_of(GradientGroup::kOwn);
   return [this, stage = action.stage, first_own](std::int64_t place) {
-    // What lies in front of those is summed over other ranks first.
+    // Gradients in front of `first_own` are first summed over other ranks.
     post_reductions(stage, std::max(place, first_own));
   };
 }

@@ -1,4 +1,4 @@
-// One rank of a training run: walks through the schedule that the simulator times.
+// One rank of a training run, which walks through the schedule that the simulator times.
 #pragma once
 
 #include <array>
@@ -27,21 +27,25 @@
 
 namespace ptdp {
 
-/// Told of the actions of a rank, by the thread that runs them: of each lane one at a time. What
-/// `before` throws is as if the action threw it. Any may be empty.
+/// Callbacks around the actions of a rank, called on the thread that runs them. Calls for one lane
+/// never overlap. An exception from `before` is treated as thrown by the action. Any callback may
+/// be empty.
 struct ActionHooks {
+  /// Called before an action or its part on `lane`.
   std::function<void(std::int64_t step, const Action& action, Lane lane)> before;
-  std::function<void(Lane lane)> after;   ///< Not where the action threw:
-  std::function<void(Lane lane)> failed;  ///< What it threw is the current exception.
-  /// Within an action: the thread waits for another lane of its rank, or no longer.
+  std::function<void(Lane lane)> after;  ///< Called after an action that did not throw.
+  /// Called after an action that threw; its exception is the current one.
+  std::function<void(Lane lane)> failed;
+  /// Called within an action: the thread begins to wait for another lane of its rank, or ends
+  /// waiting.
   std::function<void(bool begins)> waits;
 };
 
-/// Every rank of the world makes one with the same settings and runs the same steps. Faults of the
-/// transport and of the backend are thrown as they come.
+/// One rank of a training run. Every rank of the world constructs one with the same settings and
+/// runs the same steps. Faults of the transport and of the backend are thrown as they come.
 class Executor {
  public:
-  /// What is referred to must outlive the executor.
+  /// Keeps references to all arguments but `hooks`; they must outlive the executor.
   Executor(Backend& backend, Communicator& world, const TrainingSettings& settings,
            const TrainingData& data, ActionHooks hooks = {});
   Executor(const Executor&) = delete;
@@ -50,25 +54,28 @@ class Executor {
   Executor& operator=(Executor&&) = delete;
   ~Executor() = default;
 
-  /// One iteration over the next global batch. When it throws, the world was aborted: the ranks'
-  /// lanes must end.
+  /// Runs one iteration over the next global batch and returns its measurements. When it throws,
+  /// the world has been aborted, so that the lanes of all ranks end.
   [[nodiscard]] StepRecord run_step();
 
-  /// The virtual stages that this rank holds, by number, and the optimizer of their parameters.
+  /// Returns the virtual stages that this rank holds, by number.
   [[nodiscard]] const std::map<int, std::unique_ptr<TransformerStage>>& stages() const {
     return stages_;
   }
+  /// Returns the optimizer of the parameters of all stages that this rank holds.
   [[nodiscard]] const Optimizer& optimizer() const { return *optimizer_; }
+  /// Returns the rank's communicators.
   [[nodiscard]] const ProcessGroups& groups() const { return groups_; }
-  /// How far the training is.
+  /// Returns how far the training has come.
   [[nodiscard]] const TrainingState& state() const { return state_; }
-  /// Goes on from a checkpoint of this model, whatever layout saved it.
+  /// Continues from a checkpoint of this model, whatever layout saved it.
   void restore(const Checkpoint& checkpoint);
-  /// Microbatches of virtual stages whose activations were held at the worst moment so far.
+  /// Returns the largest number of activations held at once so far, counted as pairs of virtual
+  /// stage and microbatch.
   [[nodiscard]] int peak_activations() const { return peak_activations_; }
-  /// What this rank sent so far, by group.
+  /// Adds the bytes and messages that this rank sent so far to `record`, by group.
   void add_sent(RankRecord& record) const;
-  /// What the transport expects of the calls of the last step, where it says so.
+  /// Returns what the transport expects of the calls of the last step, if the transport can tell.
   [[nodiscard]] std::vector<CallEstimate> estimates() const;
 
  private:
@@ -76,43 +83,47 @@ class Executor {
   struct Message {
     Tensor tensor;
     Request request = {};
-    std::size_t action = 0;  ///< The receive, whose time is when it arrives.
+    /// Place of the receive in the list. Its time is when the message arrives.
+    std::size_t action = 0;
     bool is_received = false;
   };
-  using Key = std::pair<int, int>;  ///< Stage and microbatch.
+  using Key = std::pair<int, int>;  ///< A virtual stage and a microbatch.
   using Messages = std::map<Key, Message>;
 
-  /// Tokens of a microbatch on the first stage, targets on the last.
+  /// Input tokens of a microbatch on the first virtual stage, target tokens on the last.
   struct Tokens {
     Tensor inputs;
     Tensor targets;
   };
 
-  /// A collective within an action.
+  /// A collective within an action, such as one of tensor parallelism.
   struct InnerCollective {
+    /// Place of the action in the list.
     std::size_t action = 0;
     CallGroup group = CallGroup::kTensor;
     TimedCollective call;
   };
 
-  /// What was posted on a lane.
+  /// A piece of work posted on a lane, and the action that it belongs to.
   struct Posted {
     Lane lane = Lane::kCompute;
     WorkLane::Ticket ticket = 0;
+    /// Place of the action in the list.
     std::size_t action = 0;
   };
 
-  /// When an action ran; a receive: when the message was there.
+  /// Start and end of an action. For a receive, both are the time at which the message was there.
   struct ActionEvents {
     Event start;
     Event end;
+    /// Whether start and end were recorded in this step.
     bool is_known = false;
   };
 
-  /// A stage's buckets: REDUCE_GRAD or UNSHARD, in the order of the list.
+  /// The buckets of one stage in one collective (REDUCE_GRAD or UNSHARD), in the order of the list.
   struct Buckets {
-    std::vector<std::size_t> actions;  ///< Their places in the list.
-    std::vector<Posted> posted = {};   ///< Of them.
+    std::vector<std::size_t> actions;  ///< Places of the buckets' actions in the list.
+    std::vector<Posted> posted = {};   ///< Buckets posted so far in this step, in order.
   };
 
   [[nodiscard]] Lane lane_of(ActionKind kind) const {
@@ -138,8 +149,8 @@ class Executor {
   void add_times(const Event& start, const Event& end);
   void take_collectives(std::size_t index);
   void run(const Action& action, std::size_t index);
-  /// Has the kernels of an action launched at once, where nothing but kernels comes of it: it
-  /// `posts` no work on other lanes. Equal actions of a stage have the same ones in every
+  /// Runs the `kernels` of an action, with graphs as one launch. Work that `posts` on other lanes
+  /// is never launched as a graph. Equal actions of a stage must have the same kernels in every
   /// microbatch and step.
   void issue(const Action& action, bool posts, const std::function<void()>& kernels);
   void forward(const Action& action);
@@ -163,7 +174,7 @@ class Executor {
   void step_optimizer(const Action& action);
 
   [[nodiscard]] bool is_sharded() const { return shards_optimizer(settings_.config); }
-  /// Whether compute runs as graphs: where it waits for nobody.
+  /// Returns whether compute runs as graphs, which needs compute that never waits for another rank.
   [[nodiscard]] bool runs_graphs() const {
     return settings_.uses_graphs && tensor_->size() == 1 && shards_ == nullptr;
   }
@@ -181,35 +192,41 @@ class Executor {
   OperationClock clock_;
   ProcessGroups groups_;
   TimedCommunicator* tensor_ = nullptr;
-  TimedCommunicator* shards_ = nullptr;  ///< Null where no unit is sharded.
+  /// Communicator for calls within passes of sharded units; null when no unit is sharded.
+  TimedCommunicator* shards_ = nullptr;
   const std::vector<Action>& order_;
   std::map<int, std::unique_ptr<TransformerStage>> stages_;
   std::unique_ptr<Optimizer> optimizer_;
 
-  std::map<int, Buckets> reductions_;         ///< By stage.
-  std::map<int, Buckets> gathers_;            ///< Likewise; posted until its first forward pass.
-  std::map<int, int> weight_gradients_left_;  ///< By stage, in this step.
+  std::map<int, Buckets> reductions_;  ///< Gradient buckets by stage.
+  /// Parameter buckets by stage. The first forward pass of a stage clears its posted buckets.
+  std::map<int, Buckets> gathers_;
+  /// Weight gradients of each stage that are left to compute in this step.
+  std::map<int, int> weight_gradients_left_;
   std::map<Key, Tokens> tokens_;
-  Messages activations_;                   ///< Inputs of stages that are here or on their way,
-  Messages gradients_;                     ///< and gradients of their outputs.
-  std::map<Key, Tensor> outputs_;          ///< Made here and not yet handed over.
-  std::map<Key, Tensor> input_gradients_;  ///< Likewise.
-  Tensor total_;                           ///< f64, one element.
-  double squares_ = 0.0;                   ///< Of all gradients as stored.
+  Messages activations_;  ///< Inputs of stages, received or still on their way.
+  Messages gradients_;    ///< Gradients of stages' outputs, received or still on their way.
+  std::map<Key, Tensor> outputs_;  ///< Outputs of stages that are not yet sent or copied.
+  /// Gradients of stages' inputs that are not yet sent or copied.
+  std::map<Key, Tensor> input_gradients_;
+  Tensor total_;          ///< Sum of squares of the gradients, f64, one element.
+  double squares_ = 0.0;  ///< Sum of squares of all gradients as stored, with the loss scale.
   LossScaler loss_scaler_;
   TrainingState state_;
 
-  // Of this step.
+  // State of the step that runs.
   Event compute_start_;
-  std::vector<ActionEvents> events_;  ///< Beside the list.
+  std::vector<ActionEvents> events_;  ///< Times of actions, in the order of the list.
   std::vector<InnerCollective> collectives_;
-  std::array<std::optional<Posted>, kNumLanes> last_posted_;  ///< By Lane.
+  /// Last work posted on each lane, by Lane.
+  std::array<std::optional<Posted>, kNumLanes> last_posted_;
   StepRecord record_;
   int peak_activations_ = 0;
-  /// Whether communicators only queue work: then this thread asks for the work of all lanes.
+  /// Whether communicators only queue work on the device. The rank's thread then issues the work of
+  /// all lanes.
   bool is_queued_ = false;
   std::array<WorkLane, kNumLanes>
-      lanes_;  ///< By Lane. The last member: what runs on them ends first.
+      lanes_;  ///< Lanes, by Lane. Last member: work on them ends first.
 };
 
 }  // namespace ptdp

@@ -1,5 +1,4 @@
-// What the transport itself expects of a rank's calls, for the report to hold beside what they
-// took.
+// Estimates by the transport of a rank's calls, for the report to show beside measured times.
 #include <algorithm>
 
 #include "cost_model/simulation/engine/step_layout.h"
@@ -8,8 +7,8 @@
 namespace ptdp {
 namespace {
 
-/// Keeps, of each group and kind, the largest call. Of a group of several ranks all of them come
-/// here with the same calls in the same order. Of `buffer` its type and size count.
+/// Estimates a call and keeps it if it is the largest of its group and kind. All ranks of a group
+/// must make the same calls in the same order. Only the type and size of `buffer` matter.
 void add_estimate(std::vector<CallEstimate>& estimates, CallGroup name, Communicator& group,
                   CollectiveKind kind, Buffer buffer, std::size_t action) {
   const auto kept = std::find_if(
@@ -31,6 +30,7 @@ void add_estimate(std::vector<CallEstimate>& estimates, CallGroup name, Communic
 
 }  // namespace
 
+/// Adds estimates for the buckets of all stages: reductions, or gathers of weights.
 void Executor::add_bucket_estimates(std::vector<CallEstimate>& estimates,
                                     const std::map<int, Buckets>& all, bool is_gather) const {
   const CollectiveKind reduction =
@@ -44,7 +44,7 @@ void Executor::add_bucket_estimates(std::vector<CallEstimate>& estimates,
       for (const Part& range : reduction_ranges(store, part, count)) {
         size += range.count;
       }
-      // Reductions begin with the last part.
+      // Reductions are listed from the last part to the first.
       const int place = is_gather ? part : count - 1 - part;
       add_estimate(estimates, CallGroup::kData,
                    *groups_.stage_data[static_cast<std::size_t>(stage)],

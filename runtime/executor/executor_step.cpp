@@ -1,4 +1,4 @@
-// How a rank walks through its list in a step: lanes, their order, and when everything ran.
+// A rank's walk through its list in a step: lanes, their order, and when everything ran.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,10 +15,11 @@ namespace {
 
 static_assert(kNumLanes <= kNumBackendLanes);
 
-/// Of lanes, by Lane.
+/// Names of lanes' threads, by Lane.
 constexpr std::array<std::string_view, kNumLanes> kThreadNames = {"compute", "forward", "backward",
                                                                   "data"};
 
+/// Returns whether the failure is only the news that the world was aborted.
 bool is_aborted(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -29,7 +30,7 @@ bool is_aborted(const std::exception_ptr& failure) {
   }
 }
 
-/// What a job that ends by it ends with.
+/// Returns the exit status of a job that ends by this failure.
 ExitStatus status_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -42,7 +43,7 @@ ExitStatus status_of(const std::exception_ptr& failure) {
 
 }  // namespace
 
-/// Whether the settings put anything on a lane beside compute.
+/// Returns whether the settings put any work on a lane beside compute.
 bool Executor::is_used(Lane lane) const {
   const bool has_messages =
       settings_.messages == MessageMode::kOverlapped && settings_.config.pp > 1;
@@ -52,7 +53,8 @@ bool Executor::is_used(Lane lane) const {
                              : lane != Lane::kCompute && has_messages;
 }
 
-/// With a thread of its own where calls on it wait for others.
+/// Makes a lane, with a thread of its own when its calls would make the rank's thread wait for
+/// others.
 WorkLane Executor::make_lane(Lane lane) {
   if (!is_used(lane) || is_queued_) {
     return {};
@@ -97,7 +99,7 @@ StepRecord Executor::run_step() {
   return std::move(record_);
 }
 
-/// When everything ran, which a device knows once it is done.
+/// Waits for the device and records when everything of the step ran.
 void Executor::add_times(const Event& start, const Event& end) {
   read_from_device([this] { backend_.synchronize(); });
   const double origin = static_cast<double>(start.nanoseconds) * 1e-9;
@@ -123,7 +125,7 @@ void Executor::add_times(const Event& start, const Event& end) {
   record_.operations = clock_.take();
 }
 
-/// Runs an action, or its part on this lane, and tells of it.
+/// Runs an action, or its part on this lane, between the hooks.
 template <class Work>
 void Executor::run_told(const Action& action, Lane lane, const Work& work) {
   try {
@@ -154,7 +156,7 @@ void Executor::run_at(std::size_t index) {
   const Action& action = order_[index];
   compute_start_ = backend_.record();
   if (is_send(action.kind) || is_collective(action.kind)) {
-    run(action, index);  // which posts it on its lane
+    run(action, index);  // posts the action on its lane
     return;
   }
   run_told(action, Lane::kCompute, [&] { run(action, index); });
@@ -164,7 +166,7 @@ void Executor::run_at(std::size_t index) {
   take_collectives(index);
 }
 
-/// Those of the action at `index`.
+/// Takes the timed collectives of the action at `index` out of the communicators.
 void Executor::take_collectives(std::size_t index) {
   for (TimedCollective& call : tensor_->take()) {
     collectives_.push_back({.action = index, .group = CallGroup::kTensor, .call = std::move(call)});
@@ -176,10 +178,11 @@ void Executor::take_collectives(std::size_t index) {
   }
 }
 
-/// A receive stands behind the action that its rank is in when the message is sent. Where a send
-/// needs its receiver it must be there by then: it is posted in front of that action, into memory
-/// that is free once what was asked for so far is done. The order of messages stays. Returns the
-/// place behind those that are posted.
+/// Runs ahead the receives that follow the compute action at `index`. In the list, a receive
+/// follows the action that its rank runs when the message is sent. Where a send needs its receiver,
+/// the receive must be posted in front of that action. It receives into memory that is free once
+/// the work issued so far is done. The order of messages does not change. Returns the index behind
+/// the receives that were posted.
 std::size_t Executor::post_receives_behind(std::size_t index) {
   std::size_t next = index + 1;
   if (is_compute(order_[index].kind)) {
@@ -190,7 +193,8 @@ std::size_t Executor::post_receives_behind(std::size_t index) {
   return next;
 }
 
-/// On a device that waits for other ranks by itself, so do numbers that are read from it.
+/// Runs `read`, which waits for the device. On a device that waits for other ranks by itself, the
+/// hooks are told and faults of the world are checked.
 void Executor::read_from_device(const std::function<void()>& read) const {
   if (!is_queued_) {
     return read();
@@ -205,9 +209,10 @@ void Executor::read_from_device(const std::function<void()>& read) const {
   }
 }
 
+/// Aborts the world and rethrows the cause of a failure.
 void Executor::fail(std::exception_ptr failure) {
   groups_.world->abort(status_of(failure));
-  // What this rank merely heard of may have begun on one of its lanes.
+  // The cause of a failure that this rank merely heard of may lie on one of its own lanes.
   for (const WorkLane& lane : lanes_) {
     const std::exception_ptr cause = lane.failure();
     if (cause != nullptr && is_aborted(failure)) {
@@ -217,7 +222,7 @@ void Executor::fail(std::exception_ptr failure) {
   std::rethrow_exception(failure);
 }
 
-/// Runs what an action does on its lane, behind what was asked for so far.
+/// Posts an action's work on its lane, behind all work issued so far.
 Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
   const Lane on = lane_of(order_[index].kind);
   WorkLane& worker = lane(on);
@@ -244,7 +249,8 @@ Executor::Posted Executor::post(std::size_t index, std::function<void()> work) {
   return posted;
 }
 
-/// Until that work is done: what is asked for from here on comes behind it.
+/// Waits until posted work is done. What the caller issues afterwards comes behind it on the
+/// device.
 void Executor::wait_for(const Posted& posted) {
   if (hooks_.waits) {
     hooks_.waits(/*begins=*/true);
@@ -258,12 +264,14 @@ void Executor::wait_for(const Posted& posted) {
   }
 }
 
+/// Waits for all work posted on a lane in this step.
 void Executor::wait_for_all(Lane lane) {
   if (const std::optional<Posted>& last = last_posted_[static_cast<std::size_t>(lane)]) {
     wait_for(*last);
   }
 }
 
+/// Waits for the work posted on all lanes in this step.
 void Executor::wait_for_lanes() {
   for (const std::optional<Posted>& last : last_posted_) {
     if (last) {

@@ -1,4 +1,4 @@
-// What a step of a rank does with whole stages: gathers, reductions, the norm, the optimizer.
+// What a rank does with whole stages in a step: gathers, reductions, the norm, the optimizer.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace ptdp {
 namespace {
 
-/// Where a part of a store that is reduced and gathered by itself begins; behind the end where it
-/// is empty.
+/// Returns where a part of a store that is reduced and gathered by itself begins. Returns the
+/// store's size when the part is empty.
 std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts) {
   const std::vector<Part> ranges = reduction_ranges(store, part, num_parts);
   return ranges.empty() ? store.size() : ranges.front().first;
@@ -19,13 +19,15 @@ std::int64_t first_of_part(const ParameterStore& store, int part, int num_parts)
 
 }  // namespace
 
+/// Returns the number of buckets of a stage; 1 for a stage without actions of this kind.
 int Executor::num_buckets(const std::map<int, Buckets>& buckets, int stage) {
   const auto found = buckets.find(stage);
   return found == buckets.end() ? 1 : static_cast<int>(found->second.actions.size());
 }
 
-/// Posts, of the buckets that were not, those whose gradients lie behind `complete_from`. The flat
-/// buffers are cut into parts in the order of the layers; backward passes complete the last first.
+/// Posts the reductions of buckets whose gradients all lie at or behind `complete_from`. The flat
+/// buffers are cut into parts in the order of the layers. Backward passes complete the last part
+/// first.
 void Executor::post_reductions(int stage, std::int64_t complete_from) {
   Buckets& buckets = reductions_.at(stage);
   const ParameterStore& store = stages_.at(stage)->parameters();
@@ -41,6 +43,8 @@ void Executor::post_reductions(int stage, std::int64_t complete_from) {
   }
 }
 
+/// Sums the gradients of one bucket over the replicas: a reduce-scatter with sharded states, else
+/// an all-reduce.
 void Executor::reduce_bucket(int stage, int part) {
   const ParameterStore& store = stages_.at(stage)->parameters();
   Communicator& group = *groups_.stage_data[static_cast<std::size_t>(stage)];
@@ -61,7 +65,7 @@ void Executor::post_gather(const Action& action, std::size_t index) {
       }));
 }
 
-/// Until the parameters in front of `end` are there.
+/// Waits until the parameters in front of `end` are gathered.
 void Executor::wait_for_parameters(int stage, std::int64_t end) {
   const ParameterStore& store = stages_.at(stage)->parameters();
   const Buckets& gathers = gathers_.at(stage);
@@ -73,6 +77,7 @@ void Executor::wait_for_parameters(int stage, std::int64_t end) {
   }
 }
 
+/// Gathers the weights of one bucket from the replicas.
 void Executor::gather_bucket(int stage, int bucket) {
   const ParameterStore& store = stages_.at(stage)->parameters();
   for (const Part& range : reduction_ranges(store, bucket, num_buckets(gathers_, stage))) {
@@ -86,7 +91,7 @@ void Executor::reduce_tied(const Action& action) {
   const ParameterStore& store = stages_.at(action.stage)->parameters();
   Part range{.first = store.first_of(GradientGroup::kTied),
              .count = store.count_of(GradientGroup::kTied)};
-  if (is_sharded()) {  // the rest is another replica's
+  if (is_sharded()) {  // the rest belongs to other replicas
     const Communicator& data = *groups_.stage_data[static_cast<std::size_t>(action.stage)];
     const Part own = part_of(range.count, data.size(), data.rank());
     range = {.first = range.first + own.first, .count = own.count};
@@ -94,6 +99,8 @@ void Executor::reduce_tied(const Action& action) {
   groups_.tied->all_reduce(store.all_gradients().slice(range.first, range.count), Reduction::kSum);
 }
 
+/// Sums the squares of the gradients over ranks, and the loss over the last stage's replicas.
+/// Throws Error(kRuntimeFault) when the loss is not finite.
 void Executor::reduce_norm() {
   wait_for_all(Lane::kData);
   backend_.fill(total_, 0.0);
@@ -119,6 +126,8 @@ void Executor::reduce_norm() {
   }
 }
 
+/// Updates the weights, or skips the step when fp16 gradients overflowed. Throws
+/// Error(kRuntimeFault) when the norm is not finite and no smaller loss scale can help.
 void Executor::step_optimizer(const Action& action) {
   record_.loss_scale = loss_scale();
   record_.is_skipped = !std::isfinite(squares_);
@@ -150,6 +159,7 @@ void Executor::step_optimizer(const Action& action) {
   }
 }
 
+/// Returns the factor on the loss in fp16; 1 for other types.
 double Executor::loss_scale() const {
   return settings_.type == DataType::kFloat16 ? loss_scaler_.scale() : 1.0;
 }

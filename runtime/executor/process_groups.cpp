@@ -14,6 +14,7 @@
 namespace ptdp {
 namespace {
 
+/// Throws Error when the runtime cannot divide the model so, or the world has another size.
 void check(const Communicator& world, const ParallelConfig& config, const Schedule& schedule) {
   if (config.cp != 1 || config.ep != 1 || config.etp != 1) {
     throw Error("cp=" + std::to_string(config.cp) + " ep=" + std::to_string(config.ep) +
@@ -40,29 +41,31 @@ class GroupMaker {
   [[nodiscard]] int coordinate(Dimension dimension) const {
     return static_cast<int>(place_[static_cast<std::size_t>(dimension)]);
   }
-  /// Of the ranks that differ from this one in no other dimension.
+  /// Returns the group of the ranks that differ from this one in `dimension` alone.
   [[nodiscard]] std::unique_ptr<Communicator> along(Dimension dimension, int tag) const {
     return of(ranks_along(dimension, world_->rank()), tag);
   }
+  /// Returns the group of the given ranks.
   [[nodiscard]] std::unique_ptr<Communicator> of(const std::vector<int>& ranks, int tag) const {
     return world_->group(ranks, tag);
   }
-  /// Of a pipeline.
+  /// Returns a group of this rank's pipeline that sends messages along `links`.
   [[nodiscard]] std::unique_ptr<Communicator> for_messages(
       int tag, std::span<const MessageLink> links) const {
     return world_->message_group(ranks_along(Dimension::kPipeline, world_->rank()), tag, links);
   }
+  /// Returns the world ranks that differ from `rank` in `dimension` alone, in order.
   [[nodiscard]] std::vector<int> ranks_along(Dimension dimension, int rank) const {
     const std::vector<std::int64_t> ranks = grid_.group(dimension, rank);
     return {ranks.begin(), ranks.end()};
   }
-  /// The rank with this one's place but in the pipeline.
+  /// Returns the world rank that differs from this one only in its pipeline rank.
   [[nodiscard]] int at_pipeline_rank(int pipeline_rank) const {
     RankGrid::Coordinates place = place_;
     place[static_cast<std::size_t>(Dimension::kPipeline)] = pipeline_rank;
     return static_cast<int>(grid_.rank(place));
   }
-  /// All ranks of this replica.
+  /// Returns the world ranks of this replica, ascending.
   [[nodiscard]] std::vector<int> replica() const {
     std::vector<int> ranks;
     for (int rank = 0; rank < world_->size(); ++rank) {
@@ -80,8 +83,8 @@ class GroupMaker {
   RankGrid::Coordinates place_;
 };
 
-/// Ranks of a pipeline that hold a stage, ascending: one, or two where pipelines run in both
-/// directions.
+/// Returns the pipeline ranks that hold a virtual stage, ascending: one, or two when pipelines run
+/// in both directions.
 std::vector<int> holders(const Schedule& schedule, int stage) {
   std::vector<int> ranks = {rank_of(schedule, stage, 0),
                             rank_of(schedule, stage, schedule.num_microbatches - 1)};
@@ -90,8 +93,8 @@ std::vector<int> holders(const Schedule& schedule, int stage) {
   return ranks;
 }
 
-/// Ranks of a pipeline that send to the next stage, each link once. Microbatches of the two ends of
-/// a step go either way where pipelines run in both directions.
+/// Returns the pairs of pipeline ranks that send to the next virtual stage, each once. When
+/// pipelines run in both directions, the first and the last microbatch of a step go different ways.
 std::vector<MessageLink> forward_links(const Schedule& schedule) {
   std::vector<MessageLink> links;
   for (int stage = 0; stage + 1 < num_stages(schedule); ++stage) {
@@ -106,6 +109,7 @@ std::vector<MessageLink> forward_links(const Schedule& schedule) {
   return links;
 }
 
+/// Returns the links with sender and receiver exchanged.
 std::vector<MessageLink> reversed(const std::vector<MessageLink>& links) {
   std::vector<MessageLink> result;
   result.reserve(links.size());

@@ -1,4 +1,4 @@
-// A rank's place in the job and its communicators: tensor, pipeline, data, model.
+// The communicators of a rank: tensor, pipeline, data and model groups.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace ptdp {
 
-/// The tags by which make_process_groups tells groups with the same members apart: that of stage s
-/// is kStageDataTag + s.
+/// Tags by which make_process_groups() tells groups with the same members apart. The replicas of
+/// virtual stage s have tag kStageDataTag + s.
 enum GroupTag : int {
   kTensorTag,
   kForwardTag,
@@ -24,31 +24,37 @@ enum GroupTag : int {
   kStageDataTag
 };
 
-/// Groups of the world that a rank belongs to. Ranks are laid out by RankGrid (tp fastest, then dp,
-/// then pp).
+/// The groups of the world that a rank belongs to. RankGrid lays ranks out: tp fastest, then dp,
+/// then pp.
 struct ProcessGroups {
   int tensor_rank = 0;
   int data_rank = 0;
   int pipeline_rank = 0;
 
+  /// Ranks that share the layers of this one by tensor parallelism.
   std::unique_ptr<Communicator> tensor;
-  std::unique_ptr<Communicator> pipeline_forward;   ///< Ranks of a pipeline, in order: activations,
-  std::unique_ptr<Communicator> pipeline_backward;  ///< and gradients.
-  /// Those that hold the parameters of a virtual stage, by stage number; null for stages that are
-  /// not here. The replicas, and where two ranks of a pipeline hold a stage (DualPipe), both of
-  /// each: the lower rank's replicas, then the higher's.
+  /// Ranks of a pipeline in order, for activations.
+  std::unique_ptr<Communicator> pipeline_forward;
+  /// Ranks of a pipeline in order, for gradients of activations.
+  std::unique_ptr<Communicator> pipeline_backward;
+  /// Groups that hold the parameters of a virtual stage, by stage number; null for stages that are
+  /// not on this rank. A group consists of the stage's replicas. When two ranks of a pipeline hold
+  /// a stage (DualPipe), it has the replicas of both: first the lower rank's, then the higher's.
   std::vector<std::unique_ptr<Communicator>> stage_data;
-  /// Where units are sharded, their only stage's replicas again, for calls within passes; else
-  /// null.
+  /// A second group of the replicas of the rank's only stage, for calls within passes. Null unless
+  /// units are sharded.
   std::unique_ptr<Communicator> shards;
   std::unique_ptr<Communicator> model;  ///< All ranks of this replica, in order.
-  std::unique_ptr<Communicator> world;  ///< Of all ranks, apart from the one given.
-  /// The first and the last rank of the pipeline; null on the others and where there is one.
+  /// All ranks of the world, apart from the given communicator.
+  std::unique_ptr<Communicator> world;
+  /// The first and the last rank of the pipeline, which share a tied embedding. Null on other ranks
+  /// and when the pipeline has one rank.
   std::unique_ptr<Communicator> tied;
 };
 
-/// Every rank of `world` calls it with the same configuration; world.size() must be
-/// config.world_size(). cp and ep must be 1.
+/// Makes the groups of the calling rank. Every rank of `world` calls it with the same
+/// configuration. Throws Error unless world.size() is config.world_size() and cp, ep and etp are 1.
+/// It throws also for sharded gradients with several stages.
 [[nodiscard]] ProcessGroups make_process_groups(Communicator& world, const ParallelConfig& config,
                                                 const Schedule& schedule);
 

@@ -1,4 +1,4 @@
-// What a rank measured in one step.
+// What a rank measured in one step, and what it reports at the end of a run.
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@
 
 namespace ptdp {
 
-/// Groups whose calls are looked at one by one.
+/// Groups whose calls are recorded one by one.
 enum class CallGroup : std::uint8_t { kTensor, kForward, kBackward, kData };
+/// Names of groups in reports, by CallGroup.
 inline constexpr std::array<std::string_view, 4> kCallGroupNames = {"tensor", "pipeline_forward",
                                                                     "pipeline_backward", "data"};
 
@@ -25,51 +26,56 @@ struct SubSpan {
   CallGroup group = CallGroup::kTensor;
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Span span;
-  std::int64_t bytes = 0;  ///< Of the whole buffer.
-  Seconds hidden = {};     ///< Of the span: what the rank went on with until it waited for it.
+  std::int64_t bytes = 0;  ///< Size of the whole buffer [B].
+  Seconds hidden = {};  ///< Part of the span in which the rank went on computing before it waited.
 
-  /// Time in which the rank did nothing else.
+  /// Returns the time in which the rank did nothing else.
   [[nodiscard]] Seconds exposed() const { return span.length() - hidden; }
 };
 
-/// Times [s] are of the steady clock, the same for all ranks of a host.
+/// Measurements of one step. Times [s] are of the steady clock, common to all ranks of a host.
 struct StepRecord {
   Span step;  ///< From the first action's start to the last one's end.
-  // Both empty once the step is not among the last kDetailedSteps.
-  std::vector<Span> actions;  ///< Beside the rank's order; receives: when the message was there.
-  std::vector<SubSpan> sub_spans;                       ///< In order.
+  // `actions` and `sub_spans` are empty once the step is not among the last kDetailedSteps.
+  /// Spans of the actions in the rank's order. A receive's span is when the message was there.
+  std::vector<Span> actions;
+  std::vector<SubSpan> sub_spans;  ///< Collectives within actions, by their start.
   std::array<double, kNumOperationKinds> operations{};  ///< Time [s] by OperationKind.
-  std::optional<double> loss;  ///< Mean over the tokens of the global batch; where it is known.
-  double gradient_norm = 0.0;  ///< Before clipping, without the loss scale; 0 where it is skipped.
+  /// Mean loss over the tokens of the global batch. Only ranks of the last stage know it.
+  std::optional<double> loss;
+  /// Norm before clipping, without the loss scale; 0 when the step is skipped.
+  double gradient_norm = 0.0;
   double loss_scale = 1.0;
-  bool is_skipped = false;  ///< The gradients overflowed: the weights are as before.
+  bool is_skipped = false;  ///< Whether gradients overflowed, so that the weights are unchanged.
 };
 
-/// What a transport that says so expects of a call (Communicator::estimate).
+/// What a transport expects of a call, if it can tell (Communicator::estimate).
 struct CallEstimate {
   CallGroup group = CallGroup::kTensor;
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  std::int64_t bytes = 0;  ///< Of the whole buffer or the message.
+  std::int64_t bytes = 0;  ///< Size of the whole buffer or the message [B].
+  /// Expected duration [s].
   double seconds = 0.0;
-  std::size_t action = 0;  ///< One that makes it: index in the rank's order.
+  std::size_t action = 0;  ///< An action that makes the call: index in the rank's order.
 };
 
 /// What a rank reports at the end of a run.
 struct RankRecord {
   std::vector<StepRecord> steps;
-  std::int64_t peak_bytes = 0;  ///< Through the backend's allocator.
-  int peak_activations = 0;     ///< Microbatches of virtual stages held at the worst moment.
-  // Sent in all steps, by group.
+  std::int64_t peak_bytes = 0;  ///< Peak memory [B] through the backend's allocator.
+  /// Most activations held at once: pairs of virtual stage and microbatch.
+  int peak_activations = 0;
+  // Bytes and messages sent in all steps, by group.
   SentBytes tensor;
   SentBytes pipeline_forward;
   SentBytes pipeline_backward;
   SentBytes data;  ///< Gradients, weights and the loss.
   SentBytes tied;
-  SentBytes model;                      ///< The norm.
-  std::vector<CallEstimate> estimates;  ///< Of each group and kind the largest call.
+  SentBytes model;                      ///< The norm of the gradients.
+  std::vector<CallEstimate> estimates;  ///< The largest call of each group and kind.
 };
 
-/// A group of ranks by its name in reports, and where a record has what was sent in it.
+/// A group of ranks: its name in reports, and the member of RankRecord with what was sent in it.
 struct TrafficGroup {
   std::string_view name;
   SentBytes RankRecord::*sent;

@@ -1,4 +1,4 @@
-// A communicator that remembers when each of its collectives ran.
+// A communicator that records when each of its collectives ran.
 #pragma once
 
 #include <map>
@@ -11,20 +11,23 @@
 
 namespace ptdp {
 
-/// A collective, from when to when (events of the backend). One that was begun ends where it was
-/// waited for: what it ran behind is a part of it, from `begun` to `waited`, in which the lane went
-/// on without it. Of others those are the start.
+/// A collective with its times, as events of the backend. One that was begun ends when it was
+/// waited for. From `begun` to `waited` the lane went on without it. For a collective that was not
+/// begun, both are its start.
 struct TimedCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  std::int64_t bytes = 0;  ///< Of the whole buffer.
+  std::int64_t bytes = 0;  ///< Size of the whole buffer [B].
   Event start;
-  Event begun;   ///< When the call that began it returned; where calls are not queued, it was done.
-  Event waited;  ///< When it was waited for.
+  /// When the call that began it returned. Where calls are not queued, the collective was done by
+  /// then.
+  Event begun;
+  Event waited;  ///< When the rank began to wait for it.
+  /// When the wait for it was over.
   Event end;
 };
 
-/// Groups of one send nothing, and are not timed. A collective that is begun must be waited for
-/// before the next take().
+/// Times the collectives of another communicator. A group of one rank sends nothing and is not
+/// timed. A collective that is begun must be waited for before the next take().
 class TimedCommunicator final : public ForwardingCommunicator {
  public:
   TimedCommunicator(Backend& backend, std::unique_ptr<Communicator> inner)
@@ -66,7 +69,8 @@ class TimedCommunicator final : public ForwardingCommunicator {
     collectives_.push_back(std::move(collective));
   }
 
-  /// Those that ended since the last call. Their events may be ahead.
+  /// Returns the collectives that ended since the last call. Their events may not have happened
+  /// yet.
   [[nodiscard]] std::vector<TimedCollective> take() { return std::exchange(collectives_, {}); }
 
  private:
@@ -106,7 +110,8 @@ class TimedCommunicator final : public ForwardingCommunicator {
   }
 
   Backend& backend_;
-  std::map<std::uint64_t, TimedCollective> under_way_;  ///< By request.
+  /// Collectives that were begun and not waited for, by request.
+  std::map<std::uint64_t, TimedCollective> under_way_;
   std::vector<TimedCollective> collectives_;
 };
 

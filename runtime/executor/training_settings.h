@@ -1,4 +1,4 @@
-// Everything that the ranks of a run agree on.
+// The settings that all ranks of a run agree on.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,33 @@
 
 namespace ptdp {
 
+/// Everything that determines what the ranks of a run compute and send.
 struct TrainingSettings {
-  TransformerConfig model;  ///< Resolved; find_unsupported_feature() must be empty.
+  /// The model, resolved; find_unsupported_feature() must return nothing.
+  TransformerConfig model;
   ParallelConfig config;
-  Schedule schedule;              ///< Complete, and without a fault.
-  std::vector<int> stage_layers;  ///< By virtual stage, in model order.
+  Schedule schedule;              ///< The schedule, complete and without a fault.
+  std::vector<int> stage_layers;  ///< Number of layers by virtual stage, in model order.
   std::int64_t global_batch_size = 1;
-  // What runs beside compute: the modes that the simulator is given.
+  // What runs beside compute, in the modes that the simulator is given.
   MessageMode messages = MessageMode::kBlocking;
   DataMode data = DataMode::kBlocking;
-  /// Collectives of tensor parallelism behind the products of backward passes.
+  /// Whether collectives of tensor parallelism run behind the matrix products of backward passes.
   bool overlaps_tensor = false;
-  bool scatters_messages = true;  ///< Pipeline messages split over the tensor-parallel group.
+  /// Whether pipeline messages are split over the tensor-parallel group.
+  bool scatters_messages = true;
 
   DataType type = DataType::kFloat32;
   DropoutRates dropout;
-  std::uint64_t seed = 1;  ///< Of initial values, dropout and synthetic data.
-  /// Sums n replicas of one microbatch each as one replica sums n: weight gradients are formed
-  /// apart before they are added, and collectives sum in the order of ranks.
+  std::uint64_t seed = 1;  ///< Seed of initial values, dropout and synthetic data.
+  /// Whether n replicas of one microbatch each sum as one replica sums n. Weight gradients are then
+  /// formed apart before they are added, and collectives sum in the order of ranks.
   bool is_reproducible = false;
-  bool uses_ordered_sums = false;  ///< CollectiveAlgorithm::kOrdered, else kRing.
+  /// Whether collectives use CollectiveAlgorithm::kOrdered, else kRing.
+  bool uses_ordered_sums = false;
 
-  /// Launches the kernels of a pass at once where the backend can: times of single operations are
-  /// then unknown. Only where one rank has all of a layer.
+  /// Whether the kernels of a pass are launched at once, when the backend can. Times of single
+  /// operations are then unknown. It takes effect only when one rank has all of a layer.
   bool uses_graphs = false;
 
   LearningRateSchedule learning_rate;
@@ -44,7 +48,7 @@ struct TrainingSettings {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
-  double gradient_clip = 1.0;  ///< Largest global norm; 0: no clipping.
+  double gradient_clip = 1.0;  ///< Largest global norm of the gradients; 0 for no clipping.
 };
 
 }  // namespace ptdp

@@ -71,7 +71,7 @@ void WorkLane::run() {
     } catch (...) {
       failure = std::current_exception();
     }
-    work = nullptr;  // what it holds is released before it counts as done
+    work = nullptr;  // releases what the work holds before it counts as done
     lock.lock();
     failure_ = failure;
     done_ += failure == nullptr ? 1 : 0;

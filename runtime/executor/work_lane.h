@@ -1,4 +1,4 @@
-// Work of a rank that runs in order, beside what else the rank does.
+// Runs work of a rank in order, beside what else the rank does.
 #pragma once
 
 #include <condition_variable>
@@ -12,39 +12,41 @@
 
 namespace ptdp {
 
-/// A lane (cost_model/schedule/lane.h) on a host: a queue with a thread of its own, or none, where
-/// work takes its turn with the caller's. post() and wait() are one thread's.
+/// A lane (cost_model/schedule/lane.h) on a host: a queue of work with a thread of its own, or
+/// without one. Without a thread the caller runs the work. One thread must make all calls of post()
+/// and wait().
 class WorkLane {
  public:
   using Work = std::function<void()>;
-  /// How much had been posted, this included.
+  /// Number of pieces of work posted so far, this one included.
   using Ticket = std::uint64_t;
 
-  /// `name` is the thread's, for debuggers; at most 15 characters are used. `on_failure` is called
-  /// on the lane's thread with what work threw, to free whoever waits for that work. Throws
-  /// Error(kRuntimeFault) where a thread cannot be started.
+  /// Makes a lane with its own thread. Debuggers show at most 15 characters of `name`. When work
+  /// throws, the lane's thread calls `on_failure` with the exception, to free whoever waits for
+  /// that work. Throws Error(kRuntimeFault) when a thread cannot be started.
   static WorkLane beside(const std::string& name,
                          std::function<void(const std::exception_ptr&)> on_failure);
-  /// Without a thread: post() runs the work and throws what it throws.
+  /// Makes a lane without a thread: post() runs the work and throws what it throws.
   WorkLane() = default;
   WorkLane(const WorkLane&) = delete;
   WorkLane& operator=(const WorkLane&) = delete;
   WorkLane(WorkLane&&) = delete;
   WorkLane& operator=(WorkLane&&) = delete;
-  /// What is posted and not begun is dropped; what runs is waited for.
+  /// Drops work that has not begun, and waits for work that runs.
   ~WorkLane();
 
-  /// Whether it has a thread of its own.
+  /// Returns whether the lane has a thread of its own.
   [[nodiscard]] bool is_beside() const { return thread_.joinable(); }
-  /// Runs `work` behind what was posted before. After work threw, nothing runs.
+  /// Runs `work` after all work posted before, and returns its ticket. Once work has thrown, the
+  /// lane runs nothing more.
   Ticket post(Work work);
-  /// Returns once the work of `ticket` is done; throws what it, or work before it, threw.
+  /// Returns once the work of `ticket` is done. Throws what that work, or work before it, threw.
   void wait(Ticket ticket);
-  /// For all that was posted.
+  /// Waits for all work posted so far.
   void wait() { wait(posted_); }
-  /// The last one.
+  /// Returns the ticket of the last work posted.
   [[nodiscard]] Ticket posted() const { return posted_; }
-  /// What work threw, if any did.
+  /// Returns the exception that work threw; null when none did.
   [[nodiscard]] std::exception_ptr failure() const;
 
  private:
