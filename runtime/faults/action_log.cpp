@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-// An activity in a word: 0 is none; above it the kind or phase, stage and microbatch.
+// An activity in one word. 0 is no activity; others have a kind or phase, a stage and a microbatch.
 constexpr std::uint64_t kPhaseBit = std::uint64_t{1} << 62;
 constexpr std::uint64_t kActionBit = std::uint64_t{1} << 63;
 constexpr int kKindShift = 52;
@@ -23,18 +23,20 @@ constexpr int kStageShift = 26;
 constexpr std::uint64_t kNumberMask = (std::uint64_t{1} << 26) - 1;
 constexpr std::uint64_t kKindMask = 0xFF;
 
+/// Returns the word of an action.
 std::uint64_t word_of(const Action& action) {
   return kActionBit | (static_cast<std::uint64_t>(action.kind) << kKindShift) |
          ((static_cast<std::uint64_t>(action.stage) & kNumberMask) << kStageShift) |
          (static_cast<std::uint64_t>(action.microbatch) & kNumberMask);
 }
 
+/// Returns the word of a phase.
 std::uint64_t word_of(Phase phase) {
   return kPhaseBit | (static_cast<std::uint64_t>(phase) << kKindShift);
 }
 
-/// Which lane of which log this thread is in. The log is compared and never looked into, since it
-/// may be gone.
+/// The log, rank and lane that the calling thread is in, and its activity. The log may be gone: it
+/// is compared, never dereferenced.
 struct Place {
   const ActionLog* log = nullptr;
   int rank = 0;
@@ -43,9 +45,11 @@ struct Place {
   std::int64_t step = 0;
 };
 thread_local Place place_of_thread;
-/// Where it was when it began that: on a device one thread asks for the work of all lanes.
+/// Place of the thread before it began its current action. On a device one thread issues the work
+/// of all lanes.
 thread_local Place place_before;
 
+/// Returns a duration for people, as "12 us", "3.4 ms" or "5.6 s".
 std::string duration_text(std::int64_t nanoseconds) {
   const double seconds = 1e-9 * static_cast<double>(nanoseconds);
   if (seconds < 1e-3) {
@@ -54,7 +58,7 @@ std::string duration_text(std::int64_t nanoseconds) {
   return seconds < 1.0 ? fmt::format("{:.1f} ms", 1e3 * seconds) : fmt::format("{:.1f} s", seconds);
 }
 
-/// Of the word of an activity.
+/// Returns the activity that a word stands for.
 Activity activity_of(std::uint64_t what, std::int64_t step) {
   Activity activity{.step = step};
   const auto kind = (what >> kKindShift) & kKindMask;
@@ -68,7 +72,8 @@ Activity activity_of(std::uint64_t what, std::int64_t step) {
   return activity;
 }
 
-/// As a sentence has it; the number of a step follows what ends in a space.
+/// Returns the name of a phase as it stands in a sentence. When it ends in a space, the number of a
+/// step must follow.
 std::string_view text_of(Phase phase) {
   switch (phase) {
     case Phase::kStarting:
@@ -85,7 +90,7 @@ std::string_view text_of(Phase phase) {
   return "";
 }
 
-/// Calls `write` with a format and its arguments.
+/// Calls `write` with a format and its arguments that spell the place of an activity.
 template <class Write>
 void tell_place(const Activity& activity, const Write& write) {
   const std::int64_t step = activity.step + 1;
@@ -126,7 +131,8 @@ std::size_t write_place_of_thread(std::span<char> to) {
   return length;
 }
 
-// A reader that sees a field of a later writing (acquire) also sees that `events` moved on.
+// Stores release: a reader that sees a field of a later writing (acquire) also sees the changed
+// `events`.
 void ActionLog::LaneLog::begin(std::uint64_t what, std::int64_t step) {
   const std::int64_t before = events.load(std::memory_order_relaxed);
   events.store(before + 1, std::memory_order_relaxed);
@@ -187,8 +193,8 @@ void ActionLog::LaneLog::wait_ends() {
   events.store(before + 2, std::memory_order_release);
 }
 
-/// Reads until nothing was written meanwhile. Gives up on a writer that never pauses: what was read
-/// then is of two moments.
+/// Calls `read` with the count of events, until nothing was written during the call. Gives up on a
+/// writer that never pauses; what was read then mixes two moments.
 template <class Read>
 void ActionLog::LaneLog::read_whole(const Read& read) const {
   constexpr int most_tries = 1000;
@@ -221,7 +227,7 @@ const ActionLog::LaneLog& ActionLog::lane_log(int rank, Lane lane) const {
 
 void ActionLog::begin(int rank, Lane lane, std::int64_t step, const Action& action) {
   LaneLog& here = lane_log(rank, lane);
-  here.end();  // a phase
+  here.end();  // ends the phase before the action
   const std::uint64_t what = word_of(action);
   place_before = std::exchange(
       place_of_thread, {.log = this, .rank = rank, .lane = lane, .what = what, .step = step});
@@ -317,14 +323,14 @@ Seconds ActionLog::longest(ActionKind kind) const {
 
 namespace {
 
-/// What a lane is in and did last.
+/// A line about a lane: its activity, and the activities that ended last.
 struct LaneLine {
   bool is_working = false;
   std::int64_t since = 0;
   std::string text;
 };
 
-/// None of a lane that nothing ran on.
+/// Describes what a lane is in; nullopt for a lane on which nothing ever ran.
 std::optional<LaneLine> describe_lane(const ActionLog& log, int rank, Lane lane, std::int64_t now,
                                       std::size_t most_ended) {
   const LaneState state = log.state(rank, lane);

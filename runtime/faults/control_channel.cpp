@@ -22,11 +22,13 @@ constexpr std::int64_t kLongestPollPause = 1'000'000'000;  // [ns] of a thread t
 constexpr std::chrono::milliseconds kLongestGoodbye{200};
 constexpr Seconds kStrangersPatience{30.0};
 
+/// Throws Error(kRuntimeFault).
 [[noreturn]] void fail(const std::string& what) {
   throw Error("control channel: " + what, ExitStatus::kRuntimeFault);
 }
 
-/// Tries the hub's addresses in turn, again and again, until one answers.
+/// Connects to the hub. Tries its addresses in turn, again and again, until one answers. Throws
+/// Error(kRuntimeFault) when none does within `timeout`.
 Descriptor connect_to(const MetProcess& hub, Seconds timeout) {
   const auto end = std::chrono::steady_clock::now() + steady_duration(timeout);
   std::vector<std::string> addresses = hub.addresses;
@@ -118,22 +120,22 @@ void ControlChannel::run() {
     try {
       exchange();
     } catch (const std::exception&) {
-      // Memory lacks for a moment, or for good: the others hear from this process as long as it
-      // can.
+      // Memory may be short for a moment, or for good. The other processes hear from this one as
+      // long as it can send.
     }
   }
   try {
     say_goodbye();
   } catch (const std::exception&) {
-    // Then it is a process that died.
+    // The others take this for a process that died.
   }
 }
 
-/// Takes what came, and sends what is due.
+/// Reads what arrived, and sends what is due.
 void ControlChannel::exchange() {
   wait_for_input();
   const std::int64_t now = now_ns();
-  if (now - last_look_ > kLongestPollPause) {  // this process was stopped: nobody else is to blame
+  if (now - last_look_ > kLongestPollPause) {  // this process was stopped: no other is to blame
     started_ += now - last_look_;
     for (const auto& peer : peers_) {
       peer->heard += now - last_look_;
@@ -199,7 +201,8 @@ void ControlChannel::wait_for_input() {
   ::poll(polled.data(), polled.size(), kPollMilliseconds);
 }
 
-/// What may be lost does not queue behind anything else: the other side does not read.
+/// Sends `text` to all processes that greeted, except `but`. When it may be lost, it is skipped for
+/// a process that has unsent text, since that process does not read.
 void ControlChannel::tell_all(const std::string& text, bool may_be_lost, const Peer* but) {
   for (const auto& peer : peers_) {
     if (peer.get() != but && peer->first_rank >= 0 &&
@@ -216,7 +219,7 @@ void ControlChannel::look_at(Peer& peer, std::int64_t now) {
   }
   if (peer.first_rank < 0 || peer.said_goodbye) {
     if (now - peer.heard > nanoseconds(std::min(options_.connect_timeout, kStrangersPatience))) {
-      peer.connection.close();  // no process of ours
+      peer.connection.close();  // not a process of this run
     }
     return;
   }
@@ -267,8 +270,8 @@ void ControlChannel::take(Peer& peer, const std::string& text, std::int64_t now)
   activities_ = std::move(all);
 }
 
-/// A process that is gone or silent: of its ranks, the one that worked, as last heard, is named.
-/// One that never told what its ranks are in was starting.
+/// Notes a fault of a process that is gone or silent. It names the process's rank that worked, as
+/// last heard; a process that never told what its ranks are in was starting.
 void ControlChannel::blame(const Peer& peer, const std::string& what) {
   RunFault fault{.rank = peer.first_rank,
                  .place = peer.activities.empty() ? place_of({.phase = Phase::kStarting}) : "",
@@ -290,6 +293,7 @@ void ControlChannel::blame(const Peer& peer, const std::string& what) {
   note_fault(fault, &peer);
 }
 
+/// Notes the first fault of another process, and on the hub tells all processes except its sender.
 void ControlChannel::note_fault(const RunFault& fault, const Peer* from) {
   {
     const std::lock_guard lock(mutex_);
@@ -304,12 +308,12 @@ void ControlChannel::note_fault(const RunFault& fault, const Peer* from) {
   }
 }
 
-/// Processes that did not come.
+/// Notes a fault, once, for a process that did not join in time.
 void ControlChannel::look_for_missing(std::int64_t now) {
   if (!hub_ || now - started_ < nanoseconds(options_.connect_timeout)) {
     return;
   }
-  started_ = INT64_MAX / 2;  // once
+  started_ = INT64_MAX / 2;  // so that it happens once
   for (int rank = 0; rank < options_.world_size; rank += options_.num_ranks) {
     if (!joined_.contains(rank)) {
       return note_fault({.rank = rank,

@@ -1,4 +1,5 @@
-// How the processes of a run tell each other that one of them failed, died or is stopped.
+// Connections by which the processes of a run tell each other that one of them failed, died or is
+// stopped.
 #pragma once
 
 #include <atomic>
@@ -18,25 +19,29 @@
 
 namespace ptdp {
 
+/// Settings of a process's control channel.
 struct ControlOptions {
-  int first_rank = 0;             ///< Of this process; the one with rank 0 is the hub.
-  int num_ranks = 1;              ///< Of this process,
-  int world_size = 1;             ///< and of all.
-  Seconds connect_timeout{30.0};  ///< For all processes to join.
-  /// A process from which nothing is heard for so long has stopped.
+  int first_rank = 0;  ///< First rank of this process. The process with rank 0 is the hub.
+  int num_ranks = 1;   ///< Number of ranks of this process.
+  int world_size = 1;  ///< Number of ranks of all processes.
+  Seconds connect_timeout{30.0};  ///< Time within which all processes must join.
+  /// Silence of a process after which it counts as stopped.
   Seconds longest_silence{10.0};
-  /// What the ranks of this process are in; called by the channel's thread.
+  /// Returns what the ranks of this process are in. The channel's thread calls it.
   std::function<std::vector<RankActivity>()> activities;
 };
 
-/// The table of the hub alone, as to_text() wrote it. Throws Error(kRuntimeFault) for another text.
+/// Parses the table with the hub alone, as to_text() wrote it. Throws Error(kRuntimeFault) for
+/// other text.
 [[nodiscard]] TcpTable parse_hub_table(const std::string& text);
 
-/// Listens from its construction on; its table is then spread by what the processes share.
+/// The listening socket of rank 0's process, open from construction on. Its table must then be
+/// spread by other means that the processes share.
 class ControlHub {
  public:
-  /// Listens at this address of this host; empty: at all. Throws Error(kRuntimeFault).
+  /// Listens at this address of this host; an empty address means all. Throws Error(kRuntimeFault).
   explicit ControlHub(const std::string& address = {});
+  /// Returns the table that tells other processes where to connect.
   [[nodiscard]] const TcpTable& table() const { return table_; }
 
  private:
@@ -45,14 +50,15 @@ class ControlHub {
   TcpTable table_;
 };
 
-/// Every process keeps a connection to the hub's, and both send what their ranks are in ten times a
-/// second. A connection that ends without a goodbye is a process that died; silence is one that is
-/// stopped. The hub tells all of the first fault. One thread.
+/// A connection of every process to the hub's, with a thread of its own. Both sides send what their
+/// ranks are in ten times a second. A connection that ends without a goodbye means a process that
+/// died; silence means one that is stopped. The hub tells all processes of the first fault.
 class ControlChannel {
  public:
-  /// The hub's.
+  /// Makes the channel of the hub's process.
   ControlChannel(ControlOptions options, ControlHub hub);
-  /// Any other's. Throws Error(kRuntimeFault), with the addresses, where none answers.
+  /// Makes the channel of another process. Throws Error(kRuntimeFault), with the addresses tried,
+  /// when none answers.
   ControlChannel(ControlOptions options, const TcpTable& hub);
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
@@ -61,22 +67,24 @@ class ControlChannel {
   /// Says goodbye, unless there was a fault.
   ~ControlChannel();
 
-  /// Tells all others, unless one of them told of a fault before. Of any thread.
+  /// Tells all other processes of a fault, unless one of them told of a fault before. Any thread
+  /// may call it.
   void spread(const RunFault& fault);
-  /// The first fault of another process. Of any thread.
+  /// Returns the first fault of another process; nullopt without one. Any thread may call it.
   [[nodiscard]] std::optional<RunFault> fault() const;
-  /// What the ranks of the others are in, as last heard, on this host's clock: all on the hub, the
-  /// hub's elsewhere. Of any thread.
+  /// Returns what the ranks of other processes are in, as last heard, on this host's clock. On the
+  /// hub these are all other ranks; elsewhere, the hub's ranks. Any thread may call it.
   [[nodiscard]] std::vector<RankActivity> activities() const;
 
  private:
-  /// Another process.
+  /// The connection to another process.
   struct Peer {
     Peer(Descriptor socket, PacketPool& pool) : connection(std::move(socket), pool) {}
 
     TcpConnection connection;
-    int first_rank = -1;  ///< −1 until it greeted.
-    std::string who;      ///< "process 123 on host".
+    int first_rank = -1;  ///< First rank of the process; −1 until it greeted.
+    std::string who;      ///< Name of the process in messages, as "process 123 on host".
+    /// Time [ns] at which the process was last heard.
     std::int64_t heard = 0;
     bool said_goodbye = false;
     std::vector<RankActivity> activities;
@@ -99,17 +107,19 @@ class ControlChannel {
   std::optional<ControlHub> hub_;
   std::string secret_;
   PacketPool pool_;
-  std::vector<std::unique_ptr<Peer>> peers_;  ///< Of the thread alone.
-  std::set<int> joined_ = {0};                ///< First ranks of processes that ever came.
+  /// Connections to other processes. Only the channel's thread uses them.
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::set<int> joined_ = {0};  ///< First ranks of all processes that ever joined.
   std::int64_t started_ = 0;
   std::int64_t last_look_ = 0;
   std::int64_t last_beat_ = 0;
 
   mutable std::mutex mutex_;
   std::optional<RunFault> to_spread_;
-  std::optional<RunFault> fault_;  ///< Of others.
+  std::optional<RunFault> fault_;  ///< First fault of another process.
   std::vector<RankActivity> activities_;
-  bool has_failed_ = false;  ///< Here or elsewhere: whoever goes now was told to.
+  /// Whether there was a fault, here or elsewhere. A process that goes then was told to.
+  bool has_failed_ = false;
 
   std::atomic<bool> is_ending_ = false;
   std::thread thread_;

@@ -14,7 +14,7 @@ constexpr std::string_view kBeat = "beat";
 constexpr std::string_view kFault = "fault";
 constexpr std::size_t kLongestText = 2000;
 
-/// On one line, and not without end.
+/// Returns the text on one line, cut to kLongestText bytes.
 std::string plain(std::string_view text) {
   std::string result(text.substr(0, kLongestText));
   std::replace_if(
@@ -26,6 +26,7 @@ constexpr int kMostRank = 1 << 24;
 constexpr int kMostSignal = 64;
 constexpr std::int64_t kMost = INT64_MAX / 4;
 
+/// Appends an activity to a beat, with its times relative to `now`.
 void append(std::string& text, const RankActivity& activity, std::int64_t now) {
   const LaneState& state = activity.state;
   const Activity& in = state.now;
@@ -39,6 +40,7 @@ void append(std::string& text, const RankActivity& activity, std::int64_t now) {
                  static_cast<std::int64_t>(activity.longest.value() * 1e9));
 }
 
+/// Reads an activity of a beat, with its times relative to `now`.
 RankActivity parse_activity(Words& words, std::int64_t now) {
   RankActivity activity{.rank = words.number(0, kMostRank),
                         .lane = static_cast<Lane>(words.number(0, kNumLanes - 1))};

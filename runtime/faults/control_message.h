@@ -1,4 +1,4 @@
-// What the processes of a run tell each other beside their messages, once they have greeted.
+// Texts that the processes of a run exchange over the control channel after their greetings.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,21 @@
 
 namespace ptdp {
 
-/// "beat ..." with the lanes that are or were in something. Clocks of hosts differ: times are sent
-/// as how long ago they were, by `now` [ns] of the sender's, and are of the receiver's afterwards.
+/// Returns "beat ..." with the lanes that are or were in something. Clocks of hosts differ. So
+/// times are sent relative to `now` [ns] of the sender's clock; the receiver turns them into times
+/// of its own.
 [[nodiscard]] std::string beat_text(std::span<const RankActivity> activities, std::int64_t now);
+/// Parses a beat, with times relative to `now` [ns] of this host's clock. Returns nullopt for other
+/// text.
 [[nodiscard]] std::optional<std::vector<RankActivity>> parse_beat(std::string_view text,
                                                                   std::int64_t now);
 
-/// "fault RANK SIGNAL\tPLACE\tWHAT".
+/// Returns a fault as "fault RANK SIGNAL\tPLACE\tWHAT".
 [[nodiscard]] std::string fault_text(const RunFault& fault);
+/// Parses a fault; nullopt for other text.
 [[nodiscard]] std::optional<RunFault> parse_fault(std::string_view text);
 
+/// Text by which a process says that it ends without a fault.
 inline constexpr std::string_view kGoodbye = "bye";
 
 }  // namespace ptdp

@@ -25,11 +25,13 @@ constexpr double kLargestFactor = 1000.0;
 constexpr std::array<std::string_view, 7> kFaultNames = {"throw", "alloc", "exit", "kill",
                                                          "stop",  "hang",  "slow"};
 
+/// Throws Error that says what was expected at `place` and what was found.
 [[noreturn]] void refuse(const std::string& place, std::string_view expected,
                          std::string_view found) {
   throw Error(fmt::format("{}: expected {}, got \"{}\"", place, expected, found));
 }
 
+/// Parses a number from `low` to `high`. Throws Error at `place` for other text.
 template <class Number>
 Number number_of(std::string_view text, Number low, Number high, std::string_view what,
                  const std::string& place) {
@@ -42,6 +44,7 @@ Number number_of(std::string_view text, Number low, Number high, std::string_vie
   return number;
 }
 
+/// Parses what happens, such as "throw" or "slow:2". Throws Error at `place` for other text.
 void parse_what(std::string_view text, InjectedFault& fault, const std::string& place) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -69,19 +72,19 @@ ActionKind kind_of(std::string_view text, const std::string& place) {
   refuse(place, "a kind of action such as F, B, SEND_F or REDUCE_GRAD", text);
 }
 
-/// Other processes hear what this one is in ten times a second: so that they can name it, as they
-/// could an action that takes long.
+/// Waits 0.3 s. Other processes hear ten times a second what this one is in. So they can name the
+/// action, as they could one that takes long.
 void let_others_hear() {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }
 
-/// What is under way on a lane.
+/// The action that runs on a lane: its start, and the factor by which it is slowed.
 struct SlowLane {
   double factor = 1.0;
   Clock::time_point start;
 };
 
-/// Of one rank: lanes are told of by threads of their own.
+/// The injected faults of one rank. Several threads, one per lane, may call it at once.
 class Injection {
  public:
   explicit Injection(std::vector<InjectedFault> faults) : faults_(std::move(faults)) {

@@ -1,4 +1,4 @@
-// Faults on purpose, to rehearse what a run does about them.
+// Faults on purpose, to rehearse how a run reacts to them.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,37 @@
 
 namespace ptdp {
 
+/// What an injected fault does.
 enum class FaultKind : std::uint8_t {
-  kThrow,  ///< The action fails.
-  kAlloc,  ///< Memory does not suffice.
-  kExit,   ///< The process of the rank exits with status 3.
-  kKill,   ///< It is killed.
-  kStop,   ///< It is stopped, as by SIGSTOP.
+  kThrow,  ///< The action fails with an Error.
+  kAlloc,  ///< The action runs out of memory.
+  kExit,   ///< The rank's process exits with status 3.
+  kKill,   ///< The rank's process is killed by SIGKILL.
+  kStop,   ///< The rank's process is stopped by SIGSTOP.
   kHang,   ///< The action never ends.
   kSlow    ///< Actions take `factor` times as long.
 };
 
-/// One fault of one rank.
+/// One injected fault of one rank, and when it happens.
 struct InjectedFault {
   FaultKind what = FaultKind::kThrow;
   int rank = 0;
-  std::optional<Action> action;    ///< Where both are missing: any.
-  std::optional<ActionKind> kind;  ///< Any stage and microbatch.
-  /// Of the training, from 0. Where it is missing: any.
+  /// The action at which it happens. Without action and kind, any action.
+  std::optional<Action> action;
+  /// The kind of action at which it happens, of any stage and microbatch.
+  std::optional<ActionKind> kind;
+  /// The step of the training at which it happens, from 0. Without a step, any.
   std::optional<std::int64_t> step;
-  double factor = 1.0;  ///< Of kSlow; at least 1.
+  double factor = 1.0;  ///< Slowdown by kSlow, at least 1.
 };
 
-/// Reads "rank=3,action=2F0,step=1,what=throw": `kind=SEND_F` in place of the action; steps from 1
-/// on; what=slow:2 with a factor. Throws Error at `place` for what is no such list.
+/// Parses a fault such as "rank=3,action=2F0,step=1,what=throw". `kind=SEND_F` may replace the
+/// action, steps count from 1, and what=slow:2 has a factor. Throws Error at `place` for other
+/// text.
 [[nodiscard]] InjectedFault parse_injected_fault(std::string_view text, const std::string& place);
 
-/// Those of the faults that are of this rank. Each but a slow one happens once. Throw Error, with
-/// status kRuntimeFault, or OutOfMemory.
+/// Returns hooks that make this rank's faults happen. Each happens once; a slow one happens in
+/// every action that matches. A hook throws Error(kRuntimeFault) or OutOfMemory.
 [[nodiscard]] ActionHooks injected_faults(std::span<const InjectedFault> faults, int rank);
 
 }  // namespace ptdp

@@ -5,19 +5,21 @@
 namespace ptdp {
 namespace {
 
+/// Factor by which a straggler is slower than ranks of its stage.
 constexpr double kAmongPeers = 1.4;
+/// Factor by which a straggler is slower than predicted, without other ranks on its stage.
 constexpr double kAgainstPrediction = 1.8;
-constexpr double kLeastLoss = 0.05;  // of a step
+constexpr double kLeastLoss = 0.05;  // fraction of a step
 constexpr std::size_t kFewestSteps = 3;
 
-/// The lower of the two in the middle: of two ranks, the faster one is right.
+/// Returns the lower of the two middle values. Of two ranks, the faster one counts as normal.
 double lower_median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-/// Compute of a rank in a step, without what it waits for in collectives.
+/// Returns the compute time of a rank in a step [s], without its waits in collectives.
 double compute_time(const std::vector<Action>& order, const StepRecord& step) {
   double time = 0.0;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -26,7 +28,7 @@ double compute_time(const std::vector<Action>& order, const StepRecord& step) {
     }
   }
   for (const SubSpan& sub : step.sub_spans) {
-    // What gathers a scattered message ends before the action that takes it begins.
+    // The gather of a scattered message ends before the action that takes the message begins.
     if (is_compute(order[sub.action].kind) && sub.span.start >= step.actions[sub.action].start) {
       time -= sub.exposed().value();
     }
@@ -44,7 +46,7 @@ std::optional<MeasuredStraggler> find_straggler(const TrainingSettings& settings
   if (num_steps < first_step + kFewestSteps) {
     return std::nullopt;
   }
-  // Ranks are numbered tensor first, then data, then pipeline.
+  // Ranks are numbered with the tensor rank fastest, then data, then pipeline.
   const auto per_stage =
       static_cast<std::size_t>(settings.config.tp) * static_cast<std::size_t>(settings.config.dp);
   const bool has_peers = per_stage > 1;

@@ -1,4 +1,4 @@
-// Which rank holds the others up.
+// Finds the rank that holds the others up.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@ namespace ptdp {
 /// A rank that computes longer than it should.
 struct MeasuredStraggler {
   int rank = 0;
-  double factor = 1.0;  ///< Times as long as the ranks that it is compared with.
-  Seconds lost;         ///< Of a step: what it computes longer, which the others wait for.
+  double factor = 1.0;  ///< How many times as long it computes as the ranks it is compared with.
+  Seconds lost;         ///< Time of a step that it computes longer, for which the others wait.
 };
 
-/// Ranks of a stage compute the same: one that takes 1.4 times as long as the median of them, and
-/// loses a twentieth of the step, is a straggler. A rank alone on its stage is compared by how its
-/// time relates to what is predicted of its stage, where something is; since predictions err, it
-/// takes a factor of 1.8. The slowest of them; none in most runs. Of the steps from `first_step`
-/// on, which have all their actions. `predicted` [s]: compute of a step, by rank of the pipeline;
-/// empty where nothing is predicted. `step`: the time of one.
+/// Returns the slowest straggler, or nullopt, as in most runs. A straggler takes 1.4 times as long
+/// as the median of the ranks of its stage, which compute the same. It must also lose a twentieth
+/// of the step. A rank alone on its stage is compared by the ratio of its time to the prediction.
+/// Since predictions err, that takes a factor of 1.8. Steps from `first_step` on count; they must
+/// have all their actions. `predicted` is the compute of a step [s] by pipeline rank, empty without
+/// a prediction. `step` is the time of one step.
 [[nodiscard]] std::optional<MeasuredStraggler> find_straggler(const TrainingSettings& settings,
                                                               std::span<const RankRecord> ranks,
                                                               std::size_t first_step,

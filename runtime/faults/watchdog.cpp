@@ -15,19 +15,23 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval{20};
 constexpr std::int64_t kSecond = 1'000'000'000;
-/// A second is what a signal may take; the report needs some of it.
+/// Time [ns] before the process leaves without its ranks. A signal may take a second, and the
+/// report needs some of it.
 constexpr std::int64_t kGrace = kSecond / 2;
-/// For the word of another process to come, where a launcher that saw a rank die ends the others:
-/// a signal says less than which rank it was.
+/// Time [ns] that a signal waits for the word of another process. A launcher that saw a rank die
+/// ends the others by a signal, which does not say which rank it was.
 constexpr std::int64_t kHearing = kSecond / 5;
-/// Of a thread that looks every 20 ms: longer pauses are not the ranks' fault.
+/// Longest pause [ns] between looks that counts. A thread that looks every 20 ms pauses longer only
+/// when the process itself was stopped.
 constexpr std::int64_t kLongestPause = kSecond;
 constexpr double kLongestDeadline = 1e7;  // [s]
 
+/// Returns the time at which the lane began its activity or its wait, whichever is later.
 std::int64_t begin_of(const LaneState& state) {
   return std::max(state.now.start, state.waits_since);
 }
 
+/// Returns how long a phase may take.
 Seconds time_of_phase(const DeadlineRule& rule) {
   return rule.fixed ? std::max(*rule.fixed, rule.least_of_phase) : rule.unknown;
 }
@@ -211,7 +215,7 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
     give_up_at_ = grace == 0 ? 0 : now_ns() + grace;
     is_stopping_ = true;
   }
-  // First, since the end of this world says less than this.
+  // The faults are told before the world is aborted, since news of its end would say less.
   if (options_.spread && !(fault && fault->is_told_elsewhere)) {
     options_.spread(fault.value_or(RunFault{.rank = log_.first_rank(),
                                             .what = fmt::format("ended by signal {}", signal),
@@ -223,13 +227,13 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
   }
 }
 
-/// Of the job, once there is a fault or a signal.
+/// Returns the exit status of the job. There must be a fault or a signal.
 ExitStatus Watchdog::status() const {
   const int signal = fault_ ? fault_->signal : signal_;
   return signal != 0 ? static_cast<ExitStatus>(128 + signal) : fault_->status;
 }
 
-/// Memory may lack for a moment, or for good: whoever watches goes on.
+/// Looks once. Returns false when that failed for lack of memory; the watchdog goes on.
 bool Watchdog::try_to_look() {
   try {
     look(now_ns());
@@ -246,7 +250,7 @@ void Watchdog::watch() {
     const bool has_looked = try_to_look();
     lock.lock();
     if (!has_looked && give_up_at_ == INT64_MAX) {
-      give_up_at_ = 1;  // it was not
+      give_up_at_ = 1;  // giving up failed: try again
     }
   }
 }
@@ -284,13 +288,13 @@ void Watchdog::look(std::int64_t now) {
   }
 }
 
-/// Once the run is to end.
+/// Looks while the run is ending, and gives up on ranks that do not end in time.
 void Watchdog::look_after(std::int64_t now) {
   bool is_over = false;
   {
     const std::lock_guard lock(mutex_);
     if (give_up_at_ == 0) {
-      // A rank threw: the others end with the action that they are in.
+      // A rank threw. The others end with the action that they are in.
       give_up_at_ = now + std::max(kGrace, nanoseconds(stalls_.limit(activities_of(log_))));
     }
     is_over = now > give_up_at_;

@@ -1,4 +1,4 @@
-// Ends a run of which a rank hangs, fails or is interrupted.
+// Ends a run when a rank hangs, fails or is interrupted.
 #pragma once
 
 #include <atomic>
@@ -21,26 +21,35 @@
 
 namespace ptdp {
 
-/// How long an action may take. A machine that is busy otherwise, or a processor that throttles,
-/// must not end a run: a deadline is far beyond what is predicted.
+/// How long an action or phase may take. Deadlines are far beyond predictions: a machine that is
+/// busy otherwise, or a processor that throttles, must not end a run.
 struct DeadlineRule {
   bool is_on = true;
-  std::optional<Seconds> fixed;  ///< Of every action; else by the terms below.
+  /// Deadline of every action. Without it, the deadline follows from `least`, `factor` and
+  /// `unknown`.
+  std::optional<Seconds> fixed;
+  /// Shortest deadline of an action, unless it is fixed.
   Seconds least{10.0};
-  double factor = 20.0;    ///< Times the longest of what is predicted and what was seen.
-  Seconds unknown{300.0};  ///< Where neither is known, and of phases unless there is a fixed one,
-  /// of which they have so much at least: a launcher starts processes one after the other.
+  double factor = 20.0;  ///< Deadline as a multiple of the longest time predicted or seen.
+  /// Deadline of an action without a known time. It is also the deadline of phases, unless `fixed`
+  /// is set.
+  Seconds unknown{300.0};
+  /// Shortest deadline of a phase when `fixed` is set. Launchers start processes one after the
+  /// other.
   Seconds least_of_phase{8.0};
-  /// Whether the first action of a kind has at least as long as an unknown one: a device's
+  /// Whether the first action of a kind has at least the deadline of an unknown one. A device's
   /// libraries are loaded and tried out in it.
   bool prepares_in_first = false;
-  std::map<std::pair<ActionKind, int>, Seconds> predicted = {};  ///< By kind and stage.
+  /// Predicted times by kind and virtual stage.
+  std::map<std::pair<ActionKind, int>, Seconds> predicted = {};
 };
-/// The rule that "auto", "off" or a number of seconds stands for; none for any other text.
+/// Parses a rule: "auto", "off" or a number of seconds. Returns nullopt for other text.
 [[nodiscard]] std::optional<DeadlineRule> parse_deadline_rule(std::string_view text);
-/// How long a phase may take: start, meeting, checkpoint, end. None: for ever.
+/// Returns how long a phase may take: start, meeting, checkpoint, end. Returns nullopt for no
+/// limit.
 [[nodiscard]] std::optional<Seconds> phase_deadline(const DeadlineRule& rule);
-/// `longest`: that an action of the kind took so far, 0 where none ended.
+/// Returns the deadline of an activity. `longest` is the longest time that an action of its kind
+/// took so far, 0 when none ended.
 [[nodiscard]] Seconds deadline_of(const DeadlineRule& rule, const Activity& activity,
                                   Seconds longest);
 
@@ -49,34 +58,37 @@ struct RankActivity {
   int rank = 0;
   Lane lane = Lane::kCompute;
   LaneState state;
-  Seconds longest;  ///< Of the kind that it is in.
+  Seconds longest;  ///< Longest time that an action of the current kind took so far.
 };
 
-/// What ended a run.
+/// The cause that ended a run.
 struct RunFault {
-  int rank = -1;      ///< −1: of no rank.
-  std::string place;  ///< "2F0 of step 4".
+  int rank = -1;      ///< The rank at fault; −1 for none.
+  std::string place;  ///< Place in the schedule, as "2F0 of step 4".
+  /// What happened, for people.
   std::string what;
   ExitStatus status = ExitStatus::kRuntimeFault;
-  int signal = 0;                  ///< That ended the process of the rank, or 0.
-  bool is_told_elsewhere = false;  ///< Another process found it, and says so.
+  int signal = 0;                  ///< Signal that ended the rank's process, or 0.
+  bool is_told_elsewhere = false;  ///< Whether another process found the fault, and reports it.
 };
-/// "rank 3: 2F0 of step 4: what".
+/// Returns the fault for people, as "rank 3: 2F0 of step 4: what".
 [[nodiscard]] std::string to_string(const RunFault& fault);
 
-/// Tells a world that stands still from one that is slow: nothing began or ended on any rank for
-/// longer than the deadline of the longest of what is under way.
+/// Tells a world that stands still from one that is slow. A world stands still when nothing began
+/// or ended on any rank for longer than limit().
 class StallDetector {
  public:
   explicit StallDetector(DeadlineRule rule) : rule_(std::move(rule)) {}
 
-  /// The rank that the others wait for, if the world stands still: one that works rather than
-  /// waits, the one that does so longest. `now` [ns], on the clock of the states. Time in which
-  /// nobody looked does not count: this process was stopped itself then.
+  /// Returns the fault of the rank that the others wait for, if the world stands still. A rank that
+  /// works is preferred to one that waits, then the one that does so longest. `now` [ns] is on the
+  /// clock of the states. Time in which nobody looked does not count, since then this process
+  /// itself was stopped.
   [[nodiscard]] std::optional<RunFault> look(std::int64_t now, std::span<const RankActivity> world);
-  /// Something began or ended.
+  /// Notes that something began or ended at time `now` [ns].
   void note_progress(std::int64_t now);
-  /// Longest deadline of what is under way.
+  /// Returns the longest deadline of the activities under way: of those that work, if any does,
+  /// else of those that wait.
   [[nodiscard]] Seconds limit(std::span<const RankActivity> world) const;
 
  private:
@@ -86,28 +98,29 @@ class StallDetector {
   std::int64_t events_ = -1;
 };
 
-/// Of this process.
+/// Returns what the lanes of this process's ranks are in.
 [[nodiscard]] std::vector<RankActivity> activities_of(const ActionLog& log);
 
-/// What the watchdog asks and calls, all from its own thread.
+/// What the watchdog asks and calls. Its own thread makes all calls but those of `spread`.
 struct WatchdogOptions {
   DeadlineRule deadlines;
-  /// A signal to end at once, or 0; a fault of other processes comes before it.
+  /// A signal that asks to end at once, or 0. A fault of another process takes precedence.
   const std::atomic<int>* interrupt = nullptr;
-  /// What other processes tell: a fault of theirs, if there is one; and what their ranks are in.
+  /// Returns a fault that another process told of, if there is one.
   std::function<std::optional<RunFault>()> remote_fault;
+  /// Returns what the ranks of other processes are in.
   std::function<std::vector<RankActivity>()> remote_activities;
-  /// Tells other processes of a fault that was found here; of any thread.
+  /// Tells other processes of a fault found here. The thread that reports the fault calls it.
   std::function<void(const RunFault&)> spread;
-  /// Ranks do not end within the grace after a fault or a signal.
+  /// Called when ranks do not end within the grace after a fault or a signal.
   std::function<void()> give_up;
 };
 
-/// A thread that looks every 20 ms. Once there is a fault or a signal every rank is to end: waits
-/// are ended, and is_stopping() is true.
+/// A thread that looks at the log every 20 ms and ends the run on a fault or a signal. Then every
+/// rank must end: waits are aborted, and is_stopping() is true.
 class Watchdog {
  public:
-  /// `log` must outlive it.
+  /// Starts the thread. `log` must outlive the watchdog.
   Watchdog(const ActionLog& log, WatchdogOptions options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -115,17 +128,18 @@ class Watchdog {
   Watchdog& operator=(Watchdog&&) = delete;
   ~Watchdog();
 
-  /// A communicator whose waits are ended when the run is to end, from here to remove().
+  /// Adds a communicator whose waits are aborted when the run must end, until remove().
   void add(Communicator& world);
   void remove(Communicator& world);
-  /// Of a rank's thread: ends the run, unless it ends already.
+  /// Ends the run because of a fault, unless it ends already. A rank's thread calls it.
   void report(RunFault fault);
+  /// Returns whether the run must end.
   [[nodiscard]] bool is_stopping() const noexcept {
     return is_stopping_.load(std::memory_order_relaxed);
   }
-  /// The first one. None where a signal came first.
+  /// Returns the first fault; nullopt without one or when a signal came first.
   [[nodiscard]] std::optional<RunFault> fault() const;
-  /// The signal that ended the run, or 0.
+  /// Returns the signal that ended the run, or 0.
   [[nodiscard]] int interrupt() const;
 
  private:
@@ -140,8 +154,9 @@ class Watchdog {
   WatchdogOptions options_;
   StallDetector stalls_;
   std::atomic<bool> is_stopping_ = false;
-  std::int64_t events_ = -1;         ///< At the last look.
-  std::int64_t interrupted_at_ = 0;  ///< [ns] of the steady clock; 0: not interrupted.
+  std::int64_t events_ = -1;  ///< Events of this process's ranks at the last look.
+  /// Time of the interrupt [ns] on the steady clock; 0 without one.
+  std::int64_t interrupted_at_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
@@ -149,7 +164,8 @@ class Watchdog {
   std::vector<Communicator*> worlds_;
   std::optional<RunFault> fault_;
   int signal_ = 0;
-  std::int64_t give_up_at_ = 0;  ///< [ns] of the steady clock; 0: not yet known.
+  /// Time [ns] on the steady clock to leave without ranks that do not end; 0 when not yet set.
+  std::int64_t give_up_at_ = 0;
 
   std::thread thread_;
 };

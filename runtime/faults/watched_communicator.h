@@ -1,4 +1,4 @@
-// A communicator that tells the log of actions when a rank waits for others.
+// A communicator that tells the action log when a rank waits for others.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace ptdp {
 
-/// Groups likewise.
+/// Forwards every call and notes its wait in the action log. Groups made from it do so too.
 class WatchedCommunicator final : public ForwardingCommunicator {
  public:
-  /// Both must outlive it.
+  /// Watches `inner`. The log and `inner` must outlive this communicator.
   WatchedCommunicator(ActionLog& log, Communicator& inner)
       : ForwardingCommunicator(inner), log_(log) {}
   WatchedCommunicator(ActionLog& log, std::unique_ptr<Communicator> inner)
