@@ -21,15 +21,16 @@
 namespace ptdp {
 namespace {
 
+/// Size of a rank thread's stack [B].
 constexpr std::size_t kStackBytes = std::size_t{4} << 20;
 
-/// Throws what a rank threw on, as an Error that names the rank.
+/// Throws an exception of a rank on, as an Error whose message names the rank.
 [[noreturn]] void throw_of_rank(int rank, const std::exception_ptr& cause) {
   const std::string place = "rank " + std::to_string(rank) + ": ";
   try {
     std::rethrow_exception(cause);
   } catch (const PeerLost&) {
-    throw;  // names the rank whose fault it is
+    throw;  // its message names the rank at fault
   } catch (const Error& error) {
     if (!error.picture().empty()) {
       throw Error(place + error.what(), error.picture());
@@ -44,7 +45,8 @@ constexpr std::size_t kStackBytes = std::size_t{4} << 20;
   }
 }
 
-/// What went wrong first; the others only heard of it.
+/// The exception that ended the run. An exception of a rank that only heard of the end (Aborted)
+/// counts if there is no other.
 class FirstFailure {
  public:
   void record(int rank, std::exception_ptr cause, bool is_aborted) {
@@ -55,7 +57,7 @@ class FirstFailure {
       was_aborted_ = is_aborted;
     }
   }
-  /// After all ranks ended.
+  /// Throws the recorded exception, if any. Call it after all ranks ended.
   void rethrow() const {
     if (cause_ != nullptr) {
       throw_of_rank(rank_, cause_);
@@ -69,7 +71,7 @@ class FirstFailure {
   bool was_aborted_ = false;
 };
 
-/// The ranks of this process over NCCL, made once their id is known.
+/// This process's world over NCCL, made once its id is known.
 class NcclHolder {
  public:
   void make(const NcclId& id, int size) {
@@ -80,7 +82,7 @@ class NcclHolder {
     }
   }
   [[nodiscard]] NcclWorld& world() { return *world_; }
-  /// Of any thread.
+  /// Aborts the world, or has it aborted once it is made. Any thread may call it.
   void abort() noexcept {
     const std::lock_guard lock(mutex_);
     is_aborted_ = true;
@@ -95,12 +97,13 @@ class NcclHolder {
   bool is_aborted_ = false;
 };
 
-/// Makes a rank's end of the world of hosts.
+/// A function that makes a rank's communicator over the hosts.
 using JoinHost = std::function<std::unique_ptr<Communicator>(Backend& backend)>;
-/// Makes a rank's end of the world over NCCL, once that over hosts is there.
+/// A function that makes a rank's communicator over NCCL, given the one over the hosts.
 using JoinNccl =
     std::function<std::unique_ptr<Communicator>(Backend& backend, const HostSide& host)>;
 
+/// Makes the backends and communicators of one rank and runs its body.
 void run_rank(const RankLaunch& launch, const RankBody& body, int rank, const JoinHost& join,
               const JoinNccl& join_nccl) {
   const std::unique_ptr<Backend> backend = launch.make_backend(rank);
@@ -116,7 +119,7 @@ void run_rank(const RankLaunch& launch, const RankBody& body, int rank, const Jo
   body(*world, *backend, host);
 }
 
-/// What a rank's thread is given.
+/// The arguments of a rank's thread.
 struct RankThread {
   const RankLaunch* launch = nullptr;
   const RankBody* body = nullptr;
@@ -140,6 +143,7 @@ struct RankThread {
       fail(/*is_aborted=*/false);
     }
   }
+  /// Notes the current exception and aborts all ranks.
   void fail(bool is_aborted) const {
     failure->record(rank, std::current_exception(), is_aborted);
     world->abort();
@@ -154,7 +158,7 @@ void* run_thread(void* argument) {
   return nullptr;
 }
 
-/// Zero, or why it did not start.
+/// Starts the thread. Returns 0, or an error number of pthread_create().
 int start(RankThread& thread) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -164,7 +168,7 @@ int start(RankThread& thread) {
   return fault;
 }
 
-/// Rank 0's, on all.
+/// Sends rank 0's NCCL id to all ranks and returns it.
 NcclId spread_id(const HostSide& host) {
   NcclId id;
   std::string bytes;
@@ -177,8 +181,9 @@ NcclId spread_id(const HostSide& host) {
   return id;
 }
 
-/// This process's end of the world over NCCL. Where the others take longer than the launch allows,
-/// `abort` ends the wait, and rank 0 speaks first, which knows best for whom.
+/// Makes this process's communicator over NCCL. When the other processes take longer than the
+/// launch allows, `abort` ends the wait. Rank 0's limit is shorter, so that it speaks first: it
+/// knows best which rank is missing.
 std::unique_ptr<Communicator> join_nccl_in_time(const RankLaunch& launch, NcclHolder& nccl,
                                                 const std::function<void()>& abort,
                                                 Backend& backend, const HostSide& host) {
@@ -188,7 +193,7 @@ std::unique_ptr<Communicator> join_nccl_in_time(const RankLaunch& launch, NcclHo
   std::string awaited = "rank 0: its start";
   const PhaseLimit limited(limit && process.rank() > 0 ? *limit + later : limit, abort);
   try {
-    // A roll call: NCCL itself does not say who is missing.
+    // The gather is a roll call, since NCCL itself does not say who is missing.
     static_cast<void>(gather_bytes(host.world, host.backend, "", [&](int rank) {
       awaited = fmt::format("rank {}: its start", rank);
     }));
@@ -207,6 +212,7 @@ std::unique_ptr<Communicator> join_nccl_in_time(const RankLaunch& launch, NcclHo
   }
 }
 
+/// Runs this process's rank of a job.
 void run_rank_of_process(const RankLaunch& launch, const RankBody& body) {
   JobProcess& process = *launch.process;
   assert(launch.size <= process.size());
@@ -274,7 +280,8 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
   }
   FirstFailure failure;
   std::deque<RankThread> threads;
-  for (int rank = 0; rank < launch.size; ++rank) {  // before one runs, since this may throw
+  // all made before one runs, since this may throw
+  for (int rank = 0; rank < launch.size; ++rank) {
     threads.push_back({&launch, &body, &world, &nccl, &failure, rank});
   }
   for (int rank = 0; rank < launch.size; ++rank) {

@@ -1,5 +1,5 @@
-// Starts the ranks of a world, and ends them: threads of this process, or processes that a launcher
-// started.
+// Starts and ends the ranks of a world, which are threads of this process or processes that a
+// launcher started.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace ptdp {
 
-/// That all ranks should end early. May be raised by any thread and by a signal handler.
+/// A request that all ranks end early. Any thread and any signal handler may raise it.
 class StopFlag {
  public:
   void raise() noexcept { is_raised_.store(true, std::memory_order_relaxed); }
@@ -29,24 +29,26 @@ class StopFlag {
   std::atomic<bool> is_raised_ = false;
 };
 
-/// Whether any rank sees the flag raised: the same answer on all ranks of `world`, which all ask at
-/// the same point of their work. One all-reduce of one element.
+/// Returns whether any rank sees the flag raised. The answer is equal on all ranks of `world`,
+/// which must all ask at the same point of their work. Sends one all-reduce of one element.
 [[nodiscard]] bool agree_to_stop(const StopFlag& flag, Communicator& world, Backend& backend);
 
-/// Ends the communication of a world that runs: of any thread, until its ranks are done.
+/// Functions that end the communication of a running world. Any thread may call them until its
+/// ranks are done.
 struct WorldControl {
-  /// Every rank's calls throw Aborted from here on, on other processes within moments.
+  /// Makes every rank's calls throw Aborted from here on; on other processes, within moments.
   std::function<void()> abort;
+  /// Returns whether the world was aborted.
   std::function<bool()> is_aborted;
 };
 
-/// Makes the backend of a rank. What it is made of is called with the rank, or with nothing where
-/// the ranks' backends are alike.
+/// A function that makes the backend of a rank. It is made from a function of the rank, or from one
+/// without arguments when the ranks' backends are alike.
 class BackendMaker {
  public:
   BackendMaker() = default;
   template <class Make, class = std::enable_if_t<!std::is_same_v<Make, BackendMaker>>>
-  // A function is passed wherever a maker is meant.
+  // Not explicit: a function is passed wherever a maker is meant.
   // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
   BackendMaker(Make make) {
     if constexpr (std::is_invocable_v<Make&, int>) {
@@ -62,27 +64,33 @@ class BackendMaker {
   std::function<std::unique_ptr<Backend>(int rank)> make_;
 };
 
+/// How the ranks of a world are started.
 struct RankLaunch {
+  /// Number of ranks.
   int size = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kRing;
-  BackendMaker make_backend = {};  ///< Called in every rank's thread.
-  /// Of a job of at least `size` processes, of which the first are the ranks; null: threads.
+  BackendMaker make_backend = {};  ///< Makes the backends; called in every rank's thread.
+  /// A job of at least `size` processes, the first of which are the ranks. Null for ranks that are
+  /// threads.
   JobProcess* process = nullptr;
-  /// Ranks are on GPUs, of which `make_backend` makes backends, and tensors travel over NCCL; what
-  /// is no part of training goes the way it goes without, between backends of `make_host_backend`.
+  /// Whether tensors travel over NCCL between ranks on GPUs, whose backends `make_backend` makes.
+  /// All else then travels between the backends of `make_host_backend`, as it does without NCCL.
   bool uses_nccl = false;
+  /// Makes the backends for what does not travel over NCCL.
   BackendMaker make_host_backend = {};
-  /// For all processes to join NCCL, in which no watchdog knows the world; none: for ever.
+  /// Time in which all processes must join NCCL; no limit when empty. No watchdog knows the world
+  /// during that time.
   std::optional<Seconds> start_limit = {};
   /// Called once in every process, before the ranks begin.
   std::function<void(const WorldControl&)> on_start = {};
 };
 
-/// What a rank does; `world` and `backend` are its own. What it is made of may leave `host` out.
+/// What a rank does, called with a world and a backend of its own. It is made from a function that
+/// takes `host` too or leaves it out.
 class RankBody {
  public:
   template <class Body, class = std::enable_if_t<!std::is_same_v<Body, RankBody>>>
-  // A function is passed wherever a body is meant.
+  // Not explicit: a function is passed wherever a body is meant.
   // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
   RankBody(Body body) {
     if constexpr (std::is_invocable_v<Body&, Communicator&, Backend&, const HostSide&>) {
@@ -102,15 +110,16 @@ class RankBody {
 };
 
 /// Runs `body` on every rank, each a thread with a stack of 4 MiB, and returns when all are done.
-/// When a rank throws, the others are aborted, and what was thrown first is thrown on: an Error
-/// with its status and "rank 3: " before its message, anything else as such an Error of status
-/// kRuntimeFault; Aborted only where nothing else was thrown. A rank that waits for nothing is
-/// joined when its body ends. Throws Error(kRuntimeFault) where a thread cannot be started.
+/// When a rank throws, the others are aborted and the first exception is rethrown. An Error keeps
+/// its status and gets "rank 3: " before its message. Any other exception becomes such an Error
+/// with status kRuntimeFault. Aborted is thrown only if no rank threw anything else. A rank that
+/// waits for nothing is joined when its body ends. Throws Error(kRuntimeFault) when a thread cannot
+/// be started.
 ///
-/// With `launch.process` all processes call it, and each runs its own rank in the calling thread;
-/// those beyond launch.size return at once.
-/// The process of the rank that threw throws that on; the others throw Aborted, unless they fail
-/// themselves. The job is to end with JobProcess::finish, which has the status.
+/// With `launch.process` all processes must call it. Each runs its own rank in the calling thread;
+/// processes beyond launch.size return at once. The process whose rank threw rethrows that; the
+/// others throw Aborted, unless they fail themselves. End the job with JobProcess::finish, with the
+/// status.
 void run_ranks(const RankLaunch& launch, const RankBody& body);
 
 }  // namespace ptdp

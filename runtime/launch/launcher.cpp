@@ -16,13 +16,15 @@ constexpr int kMostProcesses = 100'000'000;
 constexpr int kMostPort = 65535;
 constexpr int kMostSeconds = 86400;
 
-/// The port beside the one at which torchrun's agent listens: not the next, at which that of
-/// another job may.
+/// Distance from MASTER_PORT to the port used when torchrun's agent listens at MASTER_PORT. It is
+/// not 1: the agent of another job may listen at the next port.
 constexpr int kBehindAgent = 100;
 
-/// Steps from here on are Slurm's own: the batch script (…fb), an interactive shell (…fa), extern.
+/// Number from which steps are Slurm's own: the batch script (…fb), an interactive shell (…fa),
+/// extern.
 constexpr std::int64_t kFirstSpecialStep = 0xFFFFFFF0;
 
+/// Access to environment variables, with checks of their values.
 class Variables {
  public:
   explicit Variables(const Environment& environment) : environment_(&environment) {}
@@ -30,12 +32,12 @@ class Variables {
   [[nodiscard]] bool has(const std::string& name) const {
     return environment_->find(name) != environment_->end();
   }
-  /// Empty without the variable.
+  /// Returns the variable's value; empty without the variable.
   [[nodiscard]] std::string text(const std::string& name) const {
     const auto found = environment_->find(name);
     return found == environment_->end() ? "" : found->second;
   }
-  /// Throws Error for what is no number in [least, most].
+  /// Returns the variable's value. Throws Error when it is no number in [least, most].
   [[nodiscard]] std::int64_t number(const std::string& name, std::int64_t most = kMostProcesses,
                                     const char* what = "a number of processes",
                                     std::int64_t least = 0) const {
@@ -48,7 +50,7 @@ class Variables {
     return value;
   }
   [[nodiscard]] int count(const std::string& name) const { return static_cast<int>(number(name)); }
-  /// 0 without the variable.
+  /// Returns the variable's value; 0 without the variable.
   [[nodiscard]] int count_or_none(const std::string& name) const {
     return has(name) ? count(name) : 0;
   }
@@ -57,7 +59,8 @@ class Variables {
   const Environment* environment_;
 };
 
-/// A rank and a size by name; none where the rank is missing.
+/// Returns a launcher with rank and size from variables of these names; nullopt without the rank.
+/// Throws Error when the rank is not below the size.
 std::optional<Launcher> with_variables(const Variables& variables, LauncherKind kind,
                                        const char* name, const std::string& rank,
                                        const std::string& size) {
@@ -76,17 +79,20 @@ std::optional<Launcher> with_variables(const Variables& variables, LauncherKind 
   return launcher;
 }
 
+/// Returns whether this process belongs to a step of srun.
 bool is_in_slurm_step(const Variables& variables) {
   return variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_ID") &&
          variables.number("SLURM_STEP_ID", INT64_MAX) < kFirstSpecialStep;
 }
 
-/// Tasks of the step; SLURM_NTASKS may be those of the allocation.
+/// Returns the variable with the number of tasks of the step. SLURM_NTASKS may count those of the
+/// allocation.
 const char* slurm_size(const Variables& variables) {
   return variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
 }
 
-/// Among the processes of its host, by the first variable that is there.
+/// Returns the rank among the processes of the host, by the first variable that is there; −1
+/// without one.
 int local_rank(const Variables& variables, LauncherKind kind) {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
     if (kind != LauncherKind::kTorchrun && variables.has(name)) {
@@ -98,13 +104,14 @@ int local_rank(const Variables& variables, LauncherKind kind) {
              : -1;
 }
 
-/// The hosts of the step; those of the job may be more.
+/// Returns the list of hosts of the step. The job may have more.
 std::string slurm_hosts(const Variables& variables) {
   const std::string of_step = variables.text("SLURM_STEP_NODELIST");
   return of_step.empty() ? variables.text("SLURM_JOB_NODELIST") : of_step;
 }
 
-/// Where RANK counts nodes, as on Alibaba PAI-DLC, several processes of a node would have one rank.
+/// Throws Error when RANK counts nodes, as on Alibaba PAI-DLC: several processes of a node would
+/// have one rank.
 void check_ranks_of_processes(const Variables& variables) {
   if (!variables.has("LOCAL_RANK") && variables.count_or_none("NPROC_PER_NODE") > 1) {
     throw Error(
@@ -116,6 +123,7 @@ void check_ranks_of_processes(const Variables& variables) {
   }
 }
 
+/// Returns the launcher by the first variables that are there, without its local rank.
 Launcher find_launcher(const Variables& variables) {
   if (const auto found = with_variables(variables, LauncherKind::kMpi, "mpirun",
                                         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) {
@@ -145,12 +153,13 @@ Launcher find_launcher(const Variables& variables) {
   return {};
 }
 
+/// Returns the port in a variable. Throws Error when it is no port from 1 to 65535.
 std::uint16_t port_in(const Variables& variables, const char* name) {
   return static_cast<std::uint16_t>(variables.number(name, kMostPort, "a port", 1));
 }
 
-/// Of a step of Slurm: steps of a node rarely meet at one port, and the system gives none of these
-/// to connections.
+/// Returns the port at which a step of Slurm meets. Steps of a node rarely get one port, and the
+/// system gives none of these ports to connections.
 std::uint16_t port_of_step(const Variables& variables) {
   constexpr std::int64_t first = 20000;
   constexpr std::int64_t num_ports = 10000;
@@ -160,6 +169,7 @@ std::uint16_t port_of_step(const Variables& variables) {
   return static_cast<std::uint16_t>(first + (job * 7 + step) % num_ports);
 }
 
+/// Returns the port at which the processes meet. Throws Error when the environment does not tell.
 std::uint16_t meeting_port(const Variables& variables) {
   if (variables.has("PTDP_MEETING_PORT")) {
     return port_in(variables, "PTDP_MEETING_PORT");

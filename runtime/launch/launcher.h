@@ -1,4 +1,4 @@
-// Which launcher started this process, and as which of how many.
+// Tells which launcher started this process, with which rank and size.
 #pragma once
 
 #include <cstdint>
@@ -10,48 +10,61 @@
 
 namespace ptdp {
 
-/// Values by name.
+/// Environment variables by name.
 using Environment = std::map<std::string, std::string>;
+/// Returns a copy of this process's environment.
 [[nodiscard]] Environment environment_of_this_process();
 
+/// Kinds of launchers, by how the processes can find each other.
 enum class LauncherKind : std::uint8_t {
   kNone,
-  kMpi,       ///< mpirun, mpiexec or srun with a PMI: MPI knows the other processes.
-  kSlurm,     ///< A step of srun that showed no PMI; MPI may know the others all the same.
-  kTorchrun,  ///< torchrun, or what sets the variables of torch.distributed.
+  kMpi,  ///< Started by mpirun, mpiexec or srun with a PMI: MPI knows the other processes.
+  /// Started by a step of srun that showed no PMI; MPI may know the other processes all the same.
+  kSlurm,
+  /// Started by torchrun, or by something else that sets the variables of torch.distributed.
+  kTorchrun,
 };
 
+/// What the environment tells of the launcher of this process.
 struct Launcher {
   LauncherKind kind = LauncherKind::kNone;
-  std::string name;  ///< For messages: "mpirun", "srun", "torchrun"; empty without one.
+  std::string name;  ///< Name in messages: "mpirun", "srun", "torchrun"; empty without a launcher.
   int rank = 0;
-  int size = 1;              ///< Processes; 0 where the environment does not tell.
-  int local_rank = -1;       ///< Among those of its host; −1 where the environment does not tell.
-  bool has_meeting = false;  ///< The environment tells the host of rank 0.
+  int size = 1;  ///< Number of processes; 0 when the environment does not tell.
+  /// Rank among the processes of its host; −1 when the environment does not tell.
+  int local_rank = -1;
+  bool has_meeting = false;  ///< Whether the environment tells the host of rank 0.
 };
 
-/// The first that is there of: Open MPI's variables, those of PMI (MPICH, Intel MPI, srun
-/// --mpi=pmi2), PMIx, torch.distributed, Slurm. Slurm's count inside a step of srun alone: a batch
-/// script and an interactive allocation have SLURM_PROCID and SLURM_NTASKS too, but nobody else
-/// runs the program there. Throws Error naming the variable whose value is no number, or a rank
-/// that is not below the size, and where ranks are of nodes whose processes nobody started (Alibaba
+/// Detects the launcher by the first variables found, in this order: Open MPI, PMI (MPICH, Intel
+/// MPI, srun --mpi=pmi2), PMIx, torch.distributed, Slurm. Slurm's count only inside a step of srun.
+/// A batch script and an interactive allocation have SLURM_PROCID and SLURM_NTASKS too, but run the
+/// program once.
+///
+/// Throws Error, naming the variable, for a value that is no number and a rank that is not below
+/// the size. Throws Error also when ranks count nodes whose processes nobody started (Alibaba
 /// PAI-DLC: NPROC_PER_NODE without LOCAL_RANK).
 [[nodiscard]] Launcher detect_launcher(const Environment& environment);
 
-/// Where and as what the processes of a launcher meet over TCP.
+/// Where the processes of a launcher meet over TCP, and how they recognize each other.
 struct MeetingPlace {
-  std::string address;  ///< Of the host of rank 0.
+  std::string address;  ///< Address of the host of rank 0.
   std::uint16_t port = 0;
-  std::string job;  ///< Equal for all processes of the job, and unequal to other jobs' if possible.
-  std::string secret;              ///< Of PTDP_JOB_SECRET; empty without it.
-  std::optional<Seconds> timeout;  ///< Of PTDP_MEETING_TIMEOUT; none where it is not set.
+  /// Name of the job, equal for all its processes and if possible different from other jobs'.
+  std::string job;
+  std::string secret;              ///< Value of PTDP_JOB_SECRET; empty without it.
+  std::optional<Seconds> timeout;  ///< Value of PTDP_MEETING_TIMEOUT; nullopt when it is not set.
 };
 
-/// The address is MASTER_ADDR, else under srun the first host of the step. The port is
-/// PTDP_MEETING_PORT, else MASTER_PORT, or the hundredth behind it where torchrun's agent listens
-/// at that itself (TORCHELASTIC_USE_AGENT_STORE=True), else under srun one of 20000 to 29999 that
-/// the numbers of job and step make. The timeout is PTDP_MEETING_TIMEOUT, the secret
-/// PTDP_JOB_SECRET. Throws Error naming the variable that is missing or makes no sense.
+/// Finds where processes meet over TCP. Throws Error naming the variable that is missing or makes
+/// no sense. Each part comes from the first source that exists:
+///
+///   address  MASTER_ADDR; under srun, the first host of the step.
+///   port     PTDP_MEETING_PORT; MASTER_PORT, or MASTER_PORT + 100 when torchrun's agent listens at
+///            MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE=True); under srun, a port of 20000 to 29999
+///            computed from the numbers of job and step.
+///   timeout  PTDP_MEETING_TIMEOUT.
+///   secret   PTDP_JOB_SECRET.
 [[nodiscard]] MeetingPlace find_meeting_place(const Environment& environment,
                                               const Launcher& launcher);
 

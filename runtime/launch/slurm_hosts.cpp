@@ -7,12 +7,13 @@
 namespace ptdp {
 namespace {
 
+/// Throws Error that names the list.
 [[noreturn]] void refuse_hosts(std::string_view list) {
   throw Error("expected a list of hosts as Slurm writes it, such as gpu[001-004,7],login1, got \"" +
               std::string(list) + '"');
 }
 
-/// The first number of "001-004,7".
+/// Returns the first number of a list such as "001-004,7".
 std::string_view first_number(std::string_view numbers, std::string_view list) {
   const std::string_view number = numbers.substr(0, numbers.find_first_of(",-"));
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

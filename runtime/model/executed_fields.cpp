@@ -9,10 +9,12 @@ namespace {
 
 constexpr std::string_view kAny = "any";
 
+/// Returns the row of a field whose values are all executed.
 ExecutedField any(std::string_view key) {
   return {.key = key, .executes = kAny};
 }
 
+/// Returns the row of a field of which only the values `executes` are executed.
 ExecutedField only(std::string_view key, std::string_view executes, bool is_executed,
                    std::string found) {
   return {.key = key,
@@ -21,7 +23,7 @@ ExecutedField only(std::string_view key, std::string_view executes, bool is_exec
           .found = is_executed ? "" : std::move(found)};
 }
 
-/// The first row that is not executed; null where all are.
+/// Returns the first row that is not executed; null when all are.
 const ExecutedField* first_unexecuted(const std::vector<ExecutedField>& fields) {
   const auto found = std::find_if_not(fields.begin(), fields.end(),
                                       [](const ExecutedField& field) { return field.is_executed; });
@@ -52,7 +54,7 @@ std::vector<ExecutedField> executed_fields(const ParallelConfig& config) {
 }
 
 std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
-  // Binds every field by name: one that is added does not compile before it has its row here.
+  // Binds every field by name, so that an added field does not compile before it has its row here.
   const auto& [num_layers, hidden_size, num_attention_heads, num_query_groups, kv_channels,
                ffn_hidden_size, vocab_size, seq_length, gated_linear_unit, add_bias_linear,
                untied_embeddings, position_embedding, normalization, dropout, dropout_rates,
@@ -65,7 +67,8 @@ std::vector<ExecutedField> executed_fields(const TransformerConfig& model) {
                first_dense_layers, moe_layer_freq, moe_expert_capacity_factor, moe_load_imbalance,
                mtp_num_layers] = model;
   const bool has_own_groups = num_query_groups == 0 || num_query_groups == num_attention_heads;
-  const bool is_dense = num_experts == 0;  // what else is of experts means nothing then
+  // Without experts, the other fields about experts mean nothing.
+  const bool is_dense = num_experts == 0;
   const bool is_latent = has_latent_attention(model);
   const std::string experts = "has " + number(num_experts) + " experts";
   const std::string latent = "has latent attention";

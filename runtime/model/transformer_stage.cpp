@@ -14,17 +14,19 @@
 namespace ptdp {
 namespace {
 
+/// Name of the token table.
 constexpr const char* kTable = "embedding.word.weight";
-constexpr int kEnds = 0;        // the unit of embedding, positions, final norm and output;
-constexpr int kFirstBlock = 1;  // a block has one to itself
+constexpr int kEnds = 0;  // Number of the unit of embedding, positions, final norm and output.
+constexpr int kFirstBlock = 1;  // Number of the first block's unit; each block has its own.
 
 /// What a microbatch keeps of a stage.
 struct StageActivations {
   std::vector<BlockActivations> blocks;
   OutputActivations output;
-  Tensor embedding_gradient;  ///< From the input gradient on, where the stage begins the model.
+  Tensor embedding_gradient;  ///< Set by the input gradient when the stage begins the model.
 };
 
+/// Returns how a parameter store is sharded.
 StoreShards shards_of(const Sharding& sharding) {
   if (sharding.group == nullptr) {
     return {};
@@ -43,6 +45,7 @@ void tell(const PlaceListener& listener, std::int64_t place) {
 
 }  // namespace
 
+/// The implementation of TransformerStage.
 class TransformerStage::Parts {
  public:
   Parts(Backend& backend, Communicator& tensor_group, const StageSettings& settings,
@@ -63,28 +66,30 @@ class TransformerStage::Parts {
   void declare_ends(const StageLayers& layers, ParameterStore* table);
   void find_blocks(const std::vector<std::size_t>& first_declared);
   [[nodiscard]] std::int64_t first_own(std::size_t declared, std::int64_t end) const;
-  /// When the logits' weight gradient is formed in a backward pass that forms all.
+  /// Returns when the logits' weight gradient is formed, in a backward pass that forms all others
+  /// as `when` says.
   [[nodiscard]] WeightGradients when_of_output(WeightGradients when) const {
     return adds_uses_together_ ? WeightGradients::kLater : when;
   }
   [[nodiscard]] static int unit_of(std::size_t block) {
     return kFirstBlock + static_cast<int>(block);
   }
-  /// Weight gradients of the ends of the model, as far as they were left for later.
+  /// Forms the weight gradients of the ends of the model that were left for later.
   void end_gradients(const Microbatch& microbatch, StageActivations& held);
 
   ParameterStore parameters_;
   ShardedUnits units_;
   LayerContext context_;
-  std::optional<StoredParameter> table_;  ///< Of tokens, where the stage begins the model.
-  /// Whether the table is of both ends and each microbatch adds one sum to its gradient.
+  std::optional<StoredParameter> table_;  ///< Table of tokens, when the stage begins the model.
+  /// Whether both ends share the table and each microbatch adds one sum to its gradient.
   bool adds_uses_together_ = false;
   std::optional<VocabParallelEmbedding> embedding_;
   std::vector<TransformerBlock> blocks_;
-  std::vector<std::int64_t> first_of_block_;  ///< Of its parameters, and behind the last block's.
+  /// Place of each block's first parameter, and the place behind the last block.
+  std::vector<std::int64_t> first_of_block_;
   std::optional<OutputLayer> output_;
   Tensor loss_total_;
-  std::map<int, StageActivations> held_;  ///< By microbatch.
+  std::map<int, StageActivations> held_;  ///< Activations by microbatch.
 };
 
 TransformerStage::Parts::Parts(Backend& backend, Communicator& tensor_group,
@@ -118,8 +123,8 @@ void TransformerStage::Parts::find_blocks(const std::vector<std::size_t>& first_
   }
 }
 
-// Of the parameters that were declared from one on, the first of those that are kOwn: what is
-// summed over other ranks lies in front of all of them.
+// Returns the place of the first kOwn parameter among those declared from number `declared` on, or
+// `end` without one. Parameters that are summed over other ranks lie in front of all kOwn ones.
 std::int64_t TransformerStage::Parts::first_own(std::size_t declared, std::int64_t end) const {
   for (const Parameter& parameter : parameters_.parameters().subspan(declared)) {
     if (parameter.group == GradientGroup::kOwn) {

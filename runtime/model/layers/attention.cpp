@@ -56,7 +56,7 @@ Tensor SelfAttention::backward(const Microbatch& microbatch, Buffer dy, WeightGr
       context_.range(microbatch));
   Tensor core_gradient = context_.tensor(context_.rows() * own_width());
   projection_.input_gradient(activations.output_gradient, core_gradient);
-  // The core's backward pass reads its output, which this gradient needs too.
+  // The core's backward pass reads its output, and so does this weight gradient.
   if (when == WeightGradients::kAtOnce) {
     projection_.weight_gradient(activations.output, activations.output_gradient);
     activations.output_gradient.reset();

@@ -7,6 +7,7 @@
 namespace ptdp {
 namespace {
 
+/// Declares this rank's block of rows of the weight, and returns the products with it.
 Linear declare_rows(const LayerContext& context, const std::string& name, std::int64_t outputs) {
   assert(outputs % context.tp() == 0);
   const std::int64_t inputs = context.hidden_size();

@@ -5,29 +5,33 @@
 
 namespace ptdp {
 
-/// Each rank holds a block of rows of the weight and of the bias, and computes that part of the
-/// outputs from the whole input. Source: Shoeybi et al. (arXiv:1909.08053), section 3; with
-/// sequence parallelism Korthikanti et al. (arXiv:2205.05198), section 4.2.2.
+/// A linear layer whose outputs are split over tensor-parallel ranks. Each rank holds a block of
+/// rows of the weight and of the bias, and computes that part of the outputs from the whole input.
+/// Source: Shoeybi et al. (arXiv:1909.08053), section 3; with sequence parallelism Korthikanti et
+/// al. (arXiv:2205.05198), section 4.2.2.
 class ColumnParallelLinear {
  public:
-  /// Declares `name`.weight [outputs, h], and `name`.bias where the model has biases. tp must
-  /// divide `outputs`.
+  /// Declares `name`.weight [outputs, h], and `name`.bias when the model has biases. tp must divide
+  /// `outputs`.
   ColumnParallelLinear(const LayerContext& context, const std::string& name, std::int64_t outputs);
 
-  /// [n, outputs/t], without the bias, of this rank's rows of the input.
+  /// Returns x·Wᵀ, [n, outputs/t], without the bias, from this rank's rows of the input.
   [[nodiscard]] Tensor forward(Buffer input) const;
-  /// [outputs/t], or empty.
+  /// Returns this rank's part of the bias, [outputs/t], or an empty buffer without one.
   [[nodiscard]] Buffer bias() const;
-  /// The input's gradient, [n, h]: own_rows() of it are summed over ranks.
+  /// Returns the input's gradient, [n, h]. Its own_rows() are summed over ranks.
   [[nodiscard]] Tensor input_gradient(Buffer dy) const;
-  /// Of weight and bias, from this rank's rows of the input, which are gathered again.
+  /// Adds the gradients of weight and bias, from this rank's rows of the input, which are gathered
+  /// again.
   void weight_gradient(Buffer input, Buffer dy) const;
-  /// All of these gradients, of which the input's is returned; releases what it takes. Where the
-  /// settings overlap, the input is gathered behind the product of its gradient, and that is summed
-  /// over ranks behind the product of the weight's.
+  /// Adds the gradients of weight and bias, returns the input's gradient, and releases its
+  /// arguments. When the settings overlap, the input is gathered behind the product that gives its
+  /// gradient. That gradient is then summed over ranks behind the product for the weight's
+  /// gradient.
   [[nodiscard]] Tensor gradients(Tensor input, Tensor dy) const;
 
  private:
+  /// Adds the gradients of weight and bias from all rows of the input.
   void add_weight_gradient(Buffer rows, Buffer dy) const;
 
   const LayerContext& context_;

@@ -8,9 +8,10 @@
 namespace ptdp {
 namespace {
 
-/// Number of the key from which dropout's are derived; those of parameters are hashes of names.
+/// Number by which dropout's key is derived from the seed. Keys of parameters are hashes of names.
 constexpr std::uint64_t kDropoutStream = 1;
 
+/// Returns the dropout rate of a site.
 double rate_of(DropoutSite site, const DropoutRates& rates) {
   switch (site) {
     case DropoutSite::kEmbedding:

@@ -1,4 +1,4 @@
-// What all layers of a stage work with: devices, sizes, keys.
+// What all layers of a stage work with: backend, tensor group, parameters, sizes, dropout keys.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ptdp {
 
-/// A parameter in its store.
+/// A parameter and the store that holds it.
 struct StoredParameter {
   ParameterStore* store = nullptr;
   ParameterId id = 0;
@@ -19,16 +19,17 @@ struct StoredParameter {
   [[nodiscard]] Buffer gradient() const { return store->gradient(id); }
 };
 
-/// Where in a layer elements are dropped.
+/// Places in a layer where elements are dropped.
 enum class DropoutSite : std::uint8_t { kEmbedding, kAttention, kProjection, kMlp };
 
 /// When weight gradients are formed: directly after each input gradient, or in a pass of their own.
 enum class WeightGradients : std::uint8_t { kAtOnce, kLater };
 
-/// One per stage; its layers refer to it. Rows are tokens, n = s·b of them.
+/// The context that the layers of one stage refer to. Rows are tokens; a microbatch has n = s·b
+/// rows.
 class LayerContext {
  public:
-  /// Borrows all but the settings.
+  /// Keeps references to all arguments but the settings, which it copies.
   LayerContext(Backend& backend, Communicator& tensor_group, ParameterStore& parameters,
                const StageSettings& settings);
 
@@ -38,12 +39,12 @@ class LayerContext {
   [[nodiscard]] const TransformerConfig& model() const { return settings_.model; }
   [[nodiscard]] int tp() const { return tensor_group_.size(); }
   [[nodiscard]] int tensor_rank() const { return tensor_group_.rank(); }
-  /// Sequence parallelism among more than one rank.
+  /// Returns whether sequence parallelism scatters rows among more than one rank.
   [[nodiscard]] bool scatters_sequence() const { return settings_.sequence_parallel && tp() > 1; }
-  /// Whether collectives of a backward pass run behind products.
+  /// Returns whether collectives of a backward pass run behind products.
   [[nodiscard]] bool overlaps_tensor() const { return settings_.overlaps_tensor && tp() > 1; }
 
-  /// Runs `operation`, timed where that is asked for.
+  /// Runs `operation`, and times it when the settings have a clock.
   template <class Operation>
   void timed(OperationKind kind, const Operation& operation) const {
     if (settings_.clock == nullptr) {
@@ -53,24 +54,26 @@ class LayerContext {
     }
   }
 
-  /// n, and those that are this rank's: n/t where the sequence is scattered, else n.
+  /// Returns the number of rows of a microbatch, n = s·b.
   [[nodiscard]] std::int64_t rows() const;
+  /// Returns the number of rows on this rank: n/t when the sequence is scattered, else n.
   [[nodiscard]] std::int64_t own_rows() const;
   [[nodiscard]] std::int64_t hidden_size() const { return settings_.model.hidden_size; }
 
-  /// Memory of the working type, and of its accumulator type.
+  /// Allocates memory for `size` elements of the working type.
   [[nodiscard]] Tensor tensor(std::int64_t size) const;
+  /// Allocates memory for `size` elements of the working type's accumulator type.
   [[nodiscard]] Tensor accumulator(std::int64_t size) const;
 
-  /// This rank's rows in the global batch.
+  /// Returns the place of this rank's rows in the global batch.
   [[nodiscard]] TokenRange range(const Microbatch& microbatch) const;
-  /// Dropout of a site in `layer`, counted over the model; the embedding's layer is 0.
+  /// Returns the dropout of a site in `layer`, counted over the model. The embedding's layer is 0.
   [[nodiscard]] Dropout dropout(const Microbatch& microbatch, int layer, DropoutSite site) const;
 
   /// Declares a parameter of the stage.
   [[nodiscard]] StoredParameter declare(Parameter parameter) const;
-  /// Declares a vector that every tensor-parallel rank holds, of gradients summed over this rank's
-  /// rows.
+  /// Declares a vector that every tensor-parallel rank holds. Its gradients are sums over this
+  /// rank's rows. Its elements begin as `value`.
   [[nodiscard]] StoredParameter declare_replicated(const std::string& name, std::int64_t size,
                                                    double value) const;
 

@@ -5,20 +5,21 @@
 
 namespace ptdp {
 
-/// Of the rows of a norm's input: [rows] each, accumulator.
+/// Statistics of the rows of a norm's input: [rows] each, accumulator type.
 struct NormStatistics {
   Tensor mean;
   Tensor rstd;
 };
 
+/// A layer norm with gain and bias, over this rank's rows.
 class LayerNorm {
  public:
   /// Declares `name`.gamma and `name`.beta.
   LayerNorm(const LayerContext& context, const std::string& name);
 
-  /// y = norm(x), both this rank's rows.
+  /// Computes y = norm(x) on this rank's rows, and returns the rows' statistics.
   [[nodiscard]] NormStatistics forward(Buffer x, Buffer y) const;
-  /// dx += the gradient of x; adds the gradients of gamma and beta to theirs.
+  /// Adds the gradient of x to dx, and adds the gradients of gamma and beta to their stored ones.
   void backward(Buffer dy, Buffer x, const NormStatistics& statistics, Buffer dx) const;
 
  private:

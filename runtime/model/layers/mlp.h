@@ -1,4 +1,4 @@
-// The MLP: the second branch of a layer.
+// The MLP, the second branch of a layer.
 #pragma once
 
 #include "runtime/model/layers/column_parallel_linear.h"
@@ -6,28 +6,28 @@
 
 namespace ptdp {
 
-/// What a microbatch keeps; what is not kept at the time is empty.
+/// What a microbatch keeps of the MLP. A tensor that is not kept at the time is empty.
 struct MlpActivations {
-  Tensor normed;           ///< The input: this rank's rows [r, h].
-  Tensor up;               ///< Of fc1, with its bias: [n, f/t]; its gradient after backward.
-  Tensor gelu;             ///< [n, f/t].
-  Tensor output_gradient;  ///< Of fc2's sum over ranks, [n, h].
+  Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
+  Tensor up;      ///< Output of fc1 with its bias, [n, f/t]; after backward, its gradient.
+  Tensor gelu;    ///< GELU of `up`, [n, f/t].
+  Tensor output_gradient;  ///< Gradient of fc2's sum over ranks, [n, h].
 };
 
-/// fc2(GELU(fc1)). The tensor-parallel group must divide its width f.
+/// The MLP fc2(GELU(fc1)). The size of the tensor-parallel group must divide its width f.
 class Mlp {
  public:
-  /// `layer` counts over the model.
+  /// Declares the parameters under `name`. `layer` counts over the model.
   Mlp(const LayerContext& context, int layer, const std::string& name);
 
-  /// residual + the branch of activations.normed, this rank's rows; fills in what is kept.
+  /// Returns residual + the branch of activations.normed, this rank's rows. Fills in what is kept.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Buffer residual,
                                MlpActivations& activations) const;
-  /// The gradient of the normed input, [n, h] of which own_rows() count, from `dy`, this rank's
-  /// rows. Releases what is not needed any more.
+  /// Returns the gradient of the normed input, [n, h], of which own_rows() count. `dy` is the
+  /// gradient of this rank's rows of the result. Releases what is not needed any more.
   [[nodiscard]] Tensor backward(const Microbatch& microbatch, Buffer dy, WeightGradients when,
                                 MlpActivations& activations) const;
-  /// Those that backward left for later, and releases everything.
+  /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(MlpActivations& activations) const;
 
  private:

@@ -1,4 +1,4 @@
-// The last layer of the model: norm, logits, loss.
+// The last layer of the model: norm, logits and loss.
 #pragma once
 
 #include "runtime/model/layers/layer_norm.h"
@@ -7,30 +7,32 @@
 
 namespace ptdp {
 
-/// What a microbatch keeps of the end of the model; what is not kept at the time is empty.
+/// What a microbatch keeps of the end of the model. A tensor that is not kept at the time is empty.
 struct OutputActivations {
-  Tensor input;  ///< [r, h].
+  Tensor input;  ///< Input of the final norm, this rank's rows, [r, h].
   NormStatistics statistics;
-  Tensor normed;  ///< All rows, [n, h].
-  Tensor logits;  ///< [n, V'/t]; their gradient after backward.
+  Tensor normed;  ///< Output of the final norm, all rows, [n, h].
+  Tensor logits;  ///< Logits, [n, V'/t]; after backward, their gradient.
   CrossEntropyActivations cross_entropy;
 };
 
-/// logits = norm(x)·tableᵀ, columns split over the tensor-parallel group.
+/// The final norm, logits = norm(x)·tableᵀ and the loss. Columns of the logits are split over the
+/// tensor-parallel group.
 class OutputLayer {
  public:
-  /// `table` as by declare_vocab_matrix, tied to the embedding or not. Declares final_norm.
+  /// Declares final_norm. `table` comes from declare_vocab_matrix(), tied to the embedding or not.
   OutputLayer(const LayerContext& context, StoredParameter table);
 
   /// Adds the losses of all tokens to `total` (f64, one element).
   void forward(const Microbatch& microbatch, Tensor input, OutputActivations& activations,
                Buffer total) const;
-  /// The gradient of the input, this rank's rows. Releases what is not needed any more.
+  /// Returns the gradient of the input, this rank's rows. Releases what is not needed any more.
   [[nodiscard]] Tensor backward(const Microbatch& microbatch, WeightGradients when,
                                 OutputActivations& activations) const;
-  /// Those that backward left for later, and releases everything.
+  /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(OutputActivations& activations) const;
-  /// The same, into `table_gradient` alone.
+  /// Writes the table's gradient that backward() left for later into `table_gradient` alone, and
+  /// releases all activations.
   void weight_gradients_apart(OutputActivations& activations, Buffer table_gradient) const;
 
  private:

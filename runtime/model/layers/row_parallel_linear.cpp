@@ -8,6 +8,7 @@
 namespace ptdp {
 namespace {
 
+/// Declares this rank's block of columns of the weight, and returns the products with it.
 Linear declare_columns(const LayerContext& context, const std::string& name, std::int64_t inputs) {
   assert(inputs % context.tp() == 0);
   const std::int64_t outputs = context.hidden_size();
@@ -20,7 +21,8 @@ Linear declare_columns(const LayerContext& context, const std::string& name, std
                  .total_columns = inputs},
        .total_rows = outputs,
        .decays = true,
-       // Two branches end in each layer: their sum keeps the variance that one has.
+       // Each layer has two such branches; divided by √(2l), their sum over the l layers keeps
+       // one's variance.
        .deviation = context.model().init_method_std / std::sqrt(2.0 * context.model().num_layers)});
   return {context, weight, own, outputs};
 }

@@ -1,4 +1,4 @@
-// What the stages of a run share, and what passes through them.
+// What the stages of a run share, and the microbatch that passes through them.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,35 @@
 
 namespace ptdp {
 
-/// What all stages of a run share.
+/// Settings that all stages of a run share.
 struct StageSettings {
-  TransformerConfig model;  ///< Resolved.
+  TransformerConfig model;  ///< The model, with all defaults resolved.
   int micro_batch_size = 1;
   DataType type = DataType::kFloat32;
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel = false;
-  /// Whether, in a backward pass that forms both gradients, collectives of column-parallel layers
-  /// run behind their products, where the communicator lets them.
+  /// Whether collectives of column-parallel layers run behind their products, when the communicator
+  /// lets them. It applies to backward passes that form both gradients.
   bool overlaps_tensor = false;
   DropoutRates dropout;
   std::uint64_t seed = 0;
-  /// Whether weight gradients are formed apart and then added to those of earlier microbatches, as
-  /// those of replicas with one microbatch each are; else the product adds them.
+  /// Whether weight gradients are formed apart and then added to those of earlier microbatches.
+  /// Replicas with one microbatch each sum so. Otherwise the product itself adds them.
   bool adds_gradients_apart = false;
   Sharding sharding = {};
-  OperationClock* clock = nullptr;  ///< Times products and attention; null: nobody asks.
+  /// Times products and attention; null when nobody asks for the times.
+  OperationClock* clock = nullptr;
 };
 
 /// A microbatch on its way through the stages.
 struct Microbatch {
-  int index = 0;                  ///< Of the step and replica.
-  std::int64_t step = 0;          ///< Of the training, from 0; dropout differs from step to step.
-  std::int64_t first_sample = 0;  ///< In the step's global batch.
-  /// Both until the last call for the microbatch.
-  Buffer tokens = {};   ///< i32 [s, b]; where the stage begins the model.
-  Buffer targets = {};  ///< i32 [s, b]; where it ends it.
-  /// Factor of every token's gradient: 1/(tokens of the global batch), times the loss scale of
+  int index = 0;          ///< Number of the microbatch within the step and replica.
+  std::int64_t step = 0;  ///< Step of the training, from 0; dropout differs from step to step.
+  std::int64_t first_sample = 0;  ///< Number of the first sample within the step's global batch.
+  /// Both buffers must live until the last call for the microbatch.
+  Buffer tokens = {};   ///< Input tokens, i32 [s, b]; set when the stage begins the model.
+  Buffer targets = {};  ///< Target tokens, i32 [s, b]; set when the stage ends the model.
+  /// Factor on every token's gradient: 1/(tokens of the global batch), times the loss scale in
   /// fp16.
   double gradient_scale = 1.0;
 };

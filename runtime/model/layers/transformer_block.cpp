@@ -48,7 +48,8 @@ Tensor TransformerBlock::forward(const Microbatch& microbatch, Tensor input,
 void TransformerBlock::backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
                                 BlockActivations& activations) const {
   if (repeats(context_.settings().recompute) == Repeats::kLayer) {
-    // As Megatron-LM does, up to the output, which nobody reads: its collectives are counted.
+    // Recomputes the layer up to its unused output, as Megatron-LM does, since its collectives are
+    // counted.
     static_cast<void>(compute(microbatch, activations));
   }
   Tensor normed = mlp_.backward(microbatch, gradient, when, activations.mlp);

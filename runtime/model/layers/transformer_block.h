@@ -7,34 +7,35 @@
 
 namespace ptdp {
 
-/// What a microbatch keeps of a layer; what is not kept at the time is empty.
+/// What a microbatch keeps of a layer. A tensor that is not kept at the time is empty.
 struct BlockActivations {
-  Tensor input;  ///< x, [r, h].
+  Tensor input;  ///< Input of the layer x, [r, h].
   NormStatistics statistics1;
   AttentionActivations attention;
-  Tensor middle;  ///< x2 = x + attention(norm1(x)), [r, h].
+  Tensor middle;  ///< Sum after the first branch, x2 = x + attention(norm1(x)), [r, h].
   NormStatistics statistics2;
   MlpActivations mlp;
 };
 
-/// x2 = x + attention(norm1(x)); y = x2 + MLP(norm2(x2)). Source: Radford et al., Language models
-/// are unsupervised multitask learners (GPT-2), section 2.3.
+/// A transformer layer: x2 = x + attention(norm1(x)); y = x2 + MLP(norm2(x2)). Source: Radford et
+/// al., Language models are unsupervised multitask learners (GPT-2), section 2.3.
 class TransformerBlock {
  public:
-  /// `layer` counts over the model.
+  /// Declares the parameters. `layer` counts over the model.
   TransformerBlock(const LayerContext& context, int layer);
 
-  /// y of x = `input`, this rank's rows. Keeps what the recomputation in use does not compute
-  /// again.
+  /// Returns y for x = `input`, this rank's rows. Keeps what the recomputation in use does not
+  /// compute again.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch, Tensor input,
                                BlockActivations& activations) const;
-  /// `gradient` is that of y, this rank's rows, and becomes that of x.
+  /// Turns `gradient` from that of y into that of x, this rank's rows.
   void backward(const Microbatch& microbatch, Buffer gradient, WeightGradients when,
                 BlockActivations& activations) const;
-  /// Those that backward left for later, and releases everything.
+  /// Adds the weight gradients that backward() left for later, and releases all activations.
   void weight_gradients(BlockActivations& activations) const;
 
  private:
+  /// Computes y from activations.input, and keeps all other activations.
   [[nodiscard]] Tensor compute(const Microbatch& microbatch, BlockActivations& activations) const;
 
   const LayerContext& context_;

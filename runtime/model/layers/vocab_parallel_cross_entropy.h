@@ -5,23 +5,23 @@
 
 namespace ptdp {
 
-/// Of all rows, accumulator.
+/// What a microbatch keeps of the loss, for all rows, in the accumulator type.
 struct CrossEntropyActivations {
-  Tensor maxima;  ///< [n].
-  Tensor sums;    ///< [2, n]: Σ exp(logit − maximum), target's logit − maximum.
+  Tensor maxima;  ///< Largest logit of each row, [n].
+  Tensor sums;  ///< Per row Σ exp(logit − maximum), then the target's logit − maximum, [2, n].
 };
 
-/// Softmax and cross-entropy; columns that pad the vocabulary take no part. Sends three accumulator
+/// Softmax and cross-entropy. Columns that pad the vocabulary take no part. Sends three accumulator
 /// values per token: an all-reduce of the maxima, and one of the sums. Source: Shoeybi et al.
 /// (arXiv:1909.08053), section 3.
 class VocabParallelCrossEntropy {
  public:
   explicit VocabParallelCrossEntropy(const LayerContext& context) : context_(context) {}
 
-  /// Adds the losses of all tokens to `total` (f64, one element). Logits [n, V'/t].
+  /// Adds the losses of all tokens to `total` (f64, one element). `logits` are [n, V'/t].
   [[nodiscard]] CrossEntropyActivations forward(const Microbatch& microbatch, Buffer logits,
                                                 Buffer total) const;
-  /// `logits` become their gradient.
+  /// Replaces `logits` by their gradient.
   void backward(const Microbatch& microbatch, const CrossEntropyActivations& activations,
                 Buffer logits) const;
 

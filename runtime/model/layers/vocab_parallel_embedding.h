@@ -7,25 +7,27 @@
 
 namespace ptdp {
 
-/// Rows of the vocabulary that this rank holds, padded to a multiple of 128·t.
+/// Returns the rows of the vocabulary that this rank holds. The vocabulary is padded to a multiple
+/// of 128·t.
 [[nodiscard]] VocabShard vocab_shard(const LayerContext& context);
-/// Declares a matrix with a row for each token, [V'/t, h] of it here.
+/// Declares a matrix with a row for each token, of which this rank holds [V'/t, h].
 [[nodiscard]] StoredParameter declare_vocab_matrix(const LayerContext& context,
                                                    const std::string& name, GradientGroup group);
 
-/// Each rank looks up the tokens of its rows of the table; the sum over ranks has them all. Source:
-/// Shoeybi et al. (arXiv:1909.08053), section 3.
+/// The embedding of tokens, split by rows of the table. Each rank looks up the tokens of its rows;
+/// the sum over ranks has all of them. Source: Shoeybi et al. (arXiv:1909.08053), section 3.
 class VocabParallelEmbedding {
  public:
-  /// `table` as by declare_vocab_matrix. Declares embedding.position.weight where positions are
-  /// learned.
+  /// Declares embedding.position.weight when positions are learned. `table` comes from
+  /// declare_vocab_matrix().
   VocabParallelEmbedding(const LayerContext& context, StoredParameter table);
 
-  /// This rank's rows.
+  /// Returns the embedded tokens, this rank's rows.
   [[nodiscard]] Tensor forward(const Microbatch& microbatch) const;
-  /// `gradient` is that of forward's result, and becomes what weight_gradients takes.
+  /// Turns `gradient` from that of forward()'s result into the one that weight_gradients() takes.
   void backward(const Microbatch& microbatch, Buffer gradient) const;
-  /// The table's is added to `table_gradient`, which may be the table's own.
+  /// Adds the table's gradient to `table_gradient`, which may be the stored one, and adds the
+  /// positions' gradient to the stored one.
   void weight_gradients(const Microbatch& microbatch, Buffer gradient, Buffer table_gradient) const;
 
  private:
