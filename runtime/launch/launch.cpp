@@ -280,7 +280,7 @@ void run_ranks(const RankLaunch& launch, const RankBody& body) {
   }
   FirstFailure failure;
   std::deque<RankThread> threads;
-  // all made before one runs, since this may throw
+  // All are made before one runs, since this may throw.
   for (int rank = 0; rank < launch.size; ++rank) {
     threads.push_back({&launch, &body, &world, &nccl, &failure, rank});
   }

@@ -8,21 +8,24 @@
 
 namespace ptdp {
 
+/// A schedule of learning rates over a whole training.
 struct LearningRateSchedule {
   double maximum = 0.0;
   double minimum = 0.0;
   std::int64_t warm_up_steps = 0;
-  std::int64_t decay_steps = 0;  ///< The step at which the minimum is reached; 0: it stays maximal.
+  /// Step at which the minimum is reached; 0 when the rate stays at the maximum.
+  std::int64_t decay_steps = 0;
 };
 
-/// The rate of step t, counted from 1, with w = warm_up_steps and D = decay_steps:
+/// Returns the learning rate of step t, counted from 1, with w = warm_up_steps and D = decay_steps:
 ///
 ///   t ≤ w:      maximum · t/w
 ///   w < t < D:  minimum + (maximum − minimum) · (1 + cos(π(t − w)/(D − w)))/2
 ///   D ≤ t:      minimum
 ///
-/// Source: Megatron-LM, core/optimizer_param_scheduler.py, get_lr with the style "cosine", whose
-/// first step has t = 0 and learns nothing.
+/// With D = 0 the rate stays at the maximum from step w on. Source: Megatron-LM,
+/// core/optimizer_param_scheduler.py, get_lr with the style "cosine". Its first step has t = 0 and
+/// learns nothing.
 [[nodiscard]] inline double learning_rate(const LearningRateSchedule& schedule, std::int64_t step) {
   assert(step >= 1);
   const std::int64_t w = schedule.warm_up_steps;

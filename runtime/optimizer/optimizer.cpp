@@ -10,12 +10,14 @@
 namespace ptdp {
 namespace {
 
+/// Returns the i-th of n parts of a range.
 Part part_of_range(const Part& range, int n, int i) {
   const Part part = part_of(range.count, n, i);
   return {range.first + part.first, part.count};
 }
 
-/// The group's i-th rank's part of every range, ascending and not empty.
+/// Returns the part of every reduction range that is the i-th of n ranks', ascending, without empty
+/// parts.
 std::vector<Part> parts_of_rank(const StoreShare& share, int n, int i) {
   std::vector<Part> parts;
   for (int bucket = 0; bucket < share.num_buckets; ++bucket) {
@@ -29,14 +31,14 @@ std::vector<Part> parts_of_rank(const StoreShare& share, int n, int i) {
   return parts;
 }
 
-/// What this rank updates.
+/// Returns the parts of a store that this rank updates.
 std::vector<Part> updated_parts(const StoreShare& share) {
   return share.shards_states ? parts_of_rank(share, share.group_size, share.group_rank)
                              : parts_of_rank(share, 1, 0);
 }
 
-/// Calls visit(id, range) for every parameter that lies in one of `parts`, with what does, in the
-/// order of the flat coordinates.
+/// Calls visit(id, range) for every parameter that overlaps one of `parts`, with the overlap, in
+/// the order of the flat coordinates.
 template <class Visit>
 void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
                     const Visit& visit) {
@@ -56,7 +58,7 @@ void for_each_slice(const ParameterStore& store, const std::vector<Part>& parts,
   }
 }
 
-/// The part of a slice that lies in `range`.
+/// Returns the part of a slice that lies in `range`.
 OwnedSlice narrowed(const OwnedSlice& slice, const Part& range) {
   const auto part = [&](const Buffer& all) {
     return all.slice(range.first - slice.range.first, range.count);
@@ -70,12 +72,13 @@ OwnedSlice narrowed(const OwnedSlice& slice, const Part& range) {
           .moment2 = part(slice.moment2)};
 }
 
+/// Returns whether a parameter's gradient counts in the norm on this rank.
 bool counts(const StoreShare& share, const Parameter& parameter) {
   return (share.counts_tied || parameter.group != GradientGroup::kTied) &&
          (share.counts_replicated || !parameter.is_replicated);
 }
 
-/// What of some parts counts, neighbours joined.
+/// Returns the ranges within `parts` whose gradients count, with neighbors joined.
 std::vector<Part> counted_of(const StoreShare& share, const std::vector<Part>& parts) {
   std::vector<Part> counted;
   for_each_slice(*share.store, parts, [&](ParameterId id, const Part& range) {
@@ -122,7 +125,7 @@ Optimizer::Optimizer(Backend& backend, std::vector<StoreShare> shares)
   for (const StoreShare& share : shares_) {
     states_.push_back(make_states(share));
   }
-  round_masters();  // weights are their masters rounded from the first step on, as after a resume
+  round_masters();  // from the first step on, weights are their masters rounded, as after a resume
 }
 
 Optimizer::States Optimizer::make_states(const StoreShare& share) {

@@ -5,13 +5,14 @@
 namespace ptdp {
 namespace {
 
-/// Rows and columns of the whole matrix.
+/// A rectangle in rows and columns of the whole matrix.
 struct Rectangle {
   Part rows;
   Part columns;
 };
 
-/// At most three: the rest of a row, whole rows, the beginning of a row.
+/// Cuts a range into rectangles, at most three: the rest of a row, whole rows, the beginning of a
+/// row.
 std::vector<Rectangle> rectangles_of(const BlockRange& of) {
   std::vector<Rectangle> rectangles;
   const MatrixBlock& block = of.block;
@@ -30,12 +31,13 @@ std::vector<Rectangle> rectangles_of(const BlockRange& of) {
   return rectangles;
 }
 
-/// Of an element of the whole matrix, counted from the beginning of the range.
+/// Returns the place of an element of the whole matrix, counted from the beginning of the range.
 std::int64_t place_in(const BlockRange& of, std::int64_t row, std::int64_t column) {
   return (row - of.block.first_row) * of.block.columns + (column - of.block.first_column) -
          of.range.first;
 }
 
+/// Appends the runs of a rectangle that both ranges contain.
 void append_runs(const Rectangle& common, const BlockRange& a, const BlockRange& b,
                  std::vector<SharedRun>& runs) {
   if (common.rows.count == 0 || common.columns.count == 0) {

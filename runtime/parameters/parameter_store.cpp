@@ -11,7 +11,8 @@
 namespace ptdp {
 namespace {
 
-/// FNV-1a, 64 bits. Source: Fowler, Noll & Vo, draft-eastlake-fnv, section 2.
+/// Returns the FNV-1a hash of a name, 64 bits. Source: Fowler, Noll & Vo, draft-eastlake-fnv,
+/// section 2.
 constexpr std::uint64_t hash_of(std::string_view name) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char character : name) {
@@ -20,7 +21,8 @@ constexpr std::uint64_t hash_of(std::string_view name) {
   return hash;
 }
 
-/// Fills `to` with the variates of the elements of `block`, counted row by row, from `first` on.
+/// Fills `to` with the normal variates of a block's elements, counted row by row, from element
+/// `first` on.
 void fill_normal_range(Backend& backend, const MatrixBlock& block, std::int64_t first, Buffer to,
                        std::uint64_t key, double deviation) {
   std::int64_t done = 0;
@@ -111,7 +113,7 @@ void ParameterStore::make_units() {
   }
 }
 
-/// Where in the shards an element of this rank's is.
+/// Returns the place in the buffers of shards of an element that this rank keeps.
 std::int64_t ParameterStore::place_in_shards(std::int64_t element) const {
   const auto behind = std::upper_bound(
       units_.begin(), units_.end(), element,

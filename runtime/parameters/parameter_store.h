@@ -1,4 +1,4 @@
-// The weights and gradients of a virtual stage in flat coordinates, and what each part of them is.
+// The weights and gradients of a virtual stage in flat coordinates, and what each parameter is.
 #pragma once
 
 #include <cstdint>
@@ -12,98 +12,113 @@
 
 namespace ptdp {
 
-/// What happens to the gradient of a parameter besides data parallelism, in the order in which flat
-/// buffers hold them.
+/// What happens to a parameter's gradient besides data parallelism. Flat buffers hold the groups in
+/// this order.
 enum class GradientGroup : std::uint8_t {
-  kTied,              ///< The embedding that the first and the last stage both hold.
-  kSummedOverTensor,  ///< Held by all tensor-parallel ranks, each with the sum over its part of the
-                      ///< sequence: norms and row-parallel biases under sequence parallelism.
-  kOwn                ///< Complete where it is.
+  kTied,  ///< The embedding, when the first and the last stage both hold it.
+  /// Summed over the tensor-parallel group, whose ranks each have the sum over their part of the
+  /// sequence. These are norms and row-parallel biases under sequence parallelism.
+  kSummedOverTensor,
+  kOwn  ///< Complete on its rank.
 };
 
-/// A parameter as a rank holds it: a block of the whole, which has one name in every layout.
-/// Vectors are matrices of one row.
+/// A parameter as a rank holds it: a block of the whole parameter, which has one name in every
+/// layout. Vectors are matrices of one row.
 struct Parameter {
-  std::string name;  ///< "layers.3.attention.qkv.weight", layers numbered over the model.
+  /// Name such as "layers.3.attention.qkv.weight", with layers numbered over the model.
+  std::string name;
   MatrixBlock block;
-  /// Of the whole. A block's rows from there on pad it: they are 0 and stay so, and no other layout
-  /// need have them (the vocabulary is padded to a multiple that depends on tp).
+  /// Rows of the whole parameter. A block's rows from there on are padding: they are 0 and stay so.
+  /// Other layouts may lack them, since the vocabulary is padded to a multiple that depends on tp.
   std::int64_t total_rows = 0;
   GradientGroup group = GradientGroup::kOwn;
-  bool is_replicated = false;  ///< All tensor-parallel ranks hold all of it.
-  bool decays = false;         ///< Matrices do; biases and norms do not.
-  double deviation = 0.0;      ///< Of its initial values; 0: constant.
+  bool is_replicated = false;  ///< Whether all tensor-parallel ranks hold all of it.
+  bool decays = false;  ///< Whether weight decay applies: to matrices, not to biases and norms.
+  /// Standard deviation of its initial values; 0 for the value `constant`.
+  double deviation = 0.0;
   double constant = 0.0;
-  int unit = 0;            ///< Which of the store's units it belongs to.
-  std::int64_t first = 0;  ///< In flat coordinates [elements].
+  int unit = 0;            ///< Number of the store's unit that it belongs to.
+  std::int64_t first = 0;  ///< Place of its first element in flat coordinates [elements].
 
   [[nodiscard]] std::int64_t size() const { return block.rows * block.columns; }
 };
 
-/// Which parameter, added to a plan of a store.
+/// Number of a parameter in its store, in the order of declaration.
 using ParameterId = int;
 
-/// Each of the ranks that hold the same parameters keeps so much of a store between passes.
+/// How much of a store each of the ranks with the same parameters keeps between passes.
 struct StoreShards {
-  int group_size = 1;  ///< Ranks that hold the same: d.
-  int group_rank = 0;  ///< This one's place among them, i.
+  int group_size = 1;  ///< Number d of ranks that hold the same parameters.
+  int group_rank = 0;  ///< Place i of this rank among them.
   bool of_gradients = false;
-  bool of_weights = false;  ///< Only where gradients are sharded too.
+  bool of_weights = false;  ///< Whether weights are sharded, which requires sharded gradients.
 };
 
-/// Parameters that follow each other are made whole, and sharded again, together.
+/// A run of parameters that are made whole, and sharded again, together.
 struct ParameterUnit {
-  Part range;                   ///< All of it.
-  std::int64_t num_summed = 0;  ///< Elements at its beginning that are kSummedOverTensor.
-  Part own;                     ///< What this rank keeps of it: part_of(range, d, i).
-  std::int64_t first_kept = 0;  ///< Of that, in the buffers of shards.
+  Part range;  ///< All of the unit, in flat coordinates.
+  /// Number of elements at the unit's beginning that are kSummedOverTensor.
+  std::int64_t num_summed = 0;
+  Part own;                     ///< Part of the unit that this rank keeps: part_of(range, d, i).
+  std::int64_t first_kept = 0;  ///< Place of this rank's part in the buffers of shards.
 };
 
-/// Weights in the working type, gradients in the accumulator type: two flat buffers, or where they
-/// are sharded this rank's shards of all units one after the other, and buffers that come and go
-/// for whole units.
+/// The parameters of a virtual stage: weights in the working type and gradients in the accumulator
+/// type. Unsharded, each is one flat buffer. Sharded, each is this rank's shards of all units one
+/// after the other, and buffers of whole units that come and go.
 class ParameterStore {
  public:
-  /// Declares a parameter; before allocate(). The order of declarations is kept within a group.
+  /// Declares a parameter, before allocate(). The order of declarations is kept within a group.
   ParameterId declare(Parameter parameter);
-  /// Whatever is declared from here on belongs to the next unit.
+  /// Begins the next unit: parameters declared from here on belong to it.
   void begin_unit() { ++unit_; }
-  /// Lays out and allocates, zeroes gradients and fills in initial values: by name and global
-  /// element, whatever the layout. Sharded stores are laid out unit by unit.
+  /// Lays out and allocates the buffers, zeroes gradients and fills in initial values. These depend
+  /// on name and global element, whatever the layout. Sharded stores are laid out unit by unit.
   void allocate(Backend& backend, DataType type, std::uint64_t seed,
                 const StoreShards& shards = {});
 
-  /// Initial values of the elements [first, first + to.size) in flat coordinates, in the type of
-  /// `to`, rounded from the same f64 numbers whatever the type; after allocate().
+  /// Writes the initial values of elements [first, first + to.size) of flat coordinates into `to`.
+  /// They are rounded from the same f64 numbers whatever the type. Call it after allocate().
   void fill_initial(Backend& backend, std::int64_t first, Buffer to) const;
 
-  /// By id: in the order of their declaration.
+  /// Returns the parameters by id, in the order of declaration.
   [[nodiscard]] std::span<const Parameter> parameters() const { return parameters_; }
-  /// The parameter of this name, which must be there.
+  /// Returns the id of the parameter of this name, which must exist.
   [[nodiscard]] ParameterId id_of(std::string_view name) const;
-  /// Where they are sharded the parameter's unit must be whole.
+  /// Returns the weights of a parameter. When weights are sharded, its unit must be whole.
   [[nodiscard]] Buffer weights(ParameterId id) const;
+  /// Returns the gradient of a parameter. When gradients are sharded, its unit must be whole.
   [[nodiscard]] Buffer gradient(ParameterId id) const;
-  /// Elements of all parameters.
+  /// Returns the number of elements of all parameters, before sharding.
   [[nodiscard]] std::int64_t size() const { return size_; }
-  /// All that this rank keeps between passes: of every parameter, or its shards.
+  /// Returns all weights that this rank keeps between passes: those of every parameter, or its
+  /// shards.
   [[nodiscard]] Buffer all_weights() const { return weights_; }
+  /// Returns all gradients that this rank keeps between passes: those of every parameter, or its
+  /// shards.
   [[nodiscard]] Buffer all_gradients() const { return gradients_; }
-  /// Elements of `range` in these buffers; of a sharded store it lies within one unit's own part.
+  /// Returns the kept weights of `range` in flat coordinates. In a sharded store it must lie within
+  /// one unit's own part.
   [[nodiscard]] Buffer kept_weights(const Part& range) const;
+  /// Returns the kept gradients of `range` in flat coordinates. In a sharded store it must lie
+  /// within one unit's own part.
   [[nodiscard]] Buffer kept_gradients(const Part& range) const;
-  /// Where in the flat coordinates of a store without shards a group lies: [first, first + count).
+  /// Returns the place of a group's first element in the flat coordinates of a store without
+  /// shards.
   [[nodiscard]] std::int64_t first_of(GradientGroup group) const;
+  /// Returns the number of elements of a group.
   [[nodiscard]] std::int64_t count_of(GradientGroup group) const;
-  /// What this rank keeps of the gradients that are kSummedOverTensor, ascending.
+  /// Returns the parts of the kSummedOverTensor gradients that this rank keeps, ascending.
   [[nodiscard]] std::vector<Part> summed_over_tensor() const;
 
-  /// Ascending; empty where nothing is sharded.
+  /// Returns the units, ascending; none when nothing is sharded.
   [[nodiscard]] std::span<const ParameterUnit> units() const { return units_; }
   [[nodiscard]] const StoreShards& shards() const { return shards_; }
-  /// All of a unit while a pass works with it, else empty; where weights, or gradients, are
-  /// sharded.
+  /// Returns the weights of a whole unit while a pass works with it; otherwise empty. Only for
+  /// sharded weights.
   [[nodiscard]] Tensor& whole_weights(int unit) { return whole_weights_[unit]; }
+  /// Returns the gradients of a whole unit while a pass works with it; otherwise empty. Only for
+  /// sharded gradients.
   [[nodiscard]] Tensor& whole_gradients(int unit) { return whole_gradients_[unit]; }
 
  private:
@@ -112,13 +127,14 @@ class ParameterStore {
   [[nodiscard]] std::int64_t place_in_shards(std::int64_t element) const;
 
   std::vector<Parameter> parameters_;
-  int unit_ = 0;  ///< Of what is declared next.
+  int unit_ = 0;  ///< Unit of the parameters declared next.
   StoreShards shards_;
   std::vector<ParameterUnit> units_;
   std::int64_t size_ = 0;
   Tensor weights_;
   Tensor gradients_;
-  std::vector<Tensor> whole_weights_;  ///< By unit, as are the gradients.
+  std::vector<Tensor> whole_weights_;  ///< Weights of whole units, by unit.
+  /// Gradients of whole units, by unit.
   std::vector<Tensor> whole_gradients_;
   std::uint64_t seed_ = 0;
 };

@@ -25,8 +25,8 @@ void ShardedUnits::end_backward(int unit) {
   release_weights(unit);
 }
 
-/// Every pass gathers, also where another microbatch's weights are still there: what is sent does
-/// not depend on the schedule.
+/// Gathers the unit's weights in every pass, also when another microbatch's weights are still
+/// there. So what is sent does not depend on the schedule.
 void ShardedUnits::gather_weights(int unit) {
   if (sharding_.group == nullptr || !sharding_.of_weights) {
     return;
@@ -42,6 +42,7 @@ void ShardedUnits::gather_weights(int unit) {
   ++users_[unit];
 }
 
+/// Releases the unit's weights once no microbatch needs them.
 void ShardedUnits::release_weights(int unit) {
   if (sharding_.group != nullptr && sharding_.of_weights && --users_[unit] == 0) {
     store_.whole_weights(unit).reset();

@@ -9,34 +9,36 @@
 
 namespace ptdp {
 
-/// A stage's parameters are sharded so between passes.
+/// How a stage's parameters are sharded between passes.
 struct Sharding {
-  /// The ranks that hold the same parameters, for calls within passes; null: nothing is sharded.
+  /// Ranks that hold the same parameters, for calls within passes; null when nothing is sharded.
   Communicator* group = nullptr;
-  bool of_weights = false;  ///< ZeRO-3; else gradients alone, ZeRO-2.
+  /// Whether weights are sharded too (ZeRO-3), or gradients alone (ZeRO-2).
+  bool of_weights = false;
   /// Whether gathered weights stay from a microbatch's forward pass to its backward pass.
   bool keeps_weights = false;
 };
 
-/// A pass calls it around each unit, on all ranks of the group in the same order. Nothing happens
-/// where nothing is sharded.
+/// Makes units whole and sharded again. A pass calls the members around each unit, on all ranks of
+/// the group in the same order. They do nothing when nothing is sharded.
 class ShardedUnits {
  public:
-  /// What is referred to must outlive it.
+  /// Keeps references to `backend` and `store`, which must outlive this object.
   ShardedUnits(Backend& backend, ParameterStore& store, const Sharding& sharding)
       : backend_(backend), store_(store), sharding_(sharding) {}
 
   /// Makes the unit's weights whole for a microbatch's forward pass.
   void begin_forward(int unit);
-  /// Releases them, unless they stay for its backward pass.
+  /// Releases the unit's weights after a forward pass, unless they stay for the backward pass.
   void end_forward(int unit);
   /// Makes the unit's weights and gradients whole for a microbatch's input gradient.
   void begin_backward(int unit);
-  /// Releases the weights, which this microbatch does not need any more.
+  /// Releases the unit's weights, which the microbatch does not need any more.
   void end_backward(int unit);
-  /// Makes the gradients whole, where they are not, for weight gradients that are formed apart.
+  /// Makes the unit's gradients whole, unless they are, for weight gradients that are formed apart.
   void open_gradients(int unit);
-  /// Adds this rank's part of the sum over the group to its shard, and releases the whole.
+  /// Sums the unit's gradients over the group, adds this rank's part to its shard, and releases the
+  /// whole.
   void reduce_gradients(int unit);
 
  private:
@@ -46,7 +48,7 @@ class ShardedUnits {
   Backend& backend_;
   ParameterStore& store_;
   Sharding sharding_;
-  std::map<int, int> users_;  ///< By unit: microbatches that need its weights whole.
+  std::map<int, int> users_;  ///< Number of microbatches that need a unit's weights whole, by unit.
 };
 
 }  // namespace ptdp

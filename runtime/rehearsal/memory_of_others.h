@@ -1,4 +1,5 @@
-// What caches hold when a rank goes on that waited: the memory of those that computed meanwhile.
+// Fills caches as they are when a waiting rank goes on: with memory of ranks that computed
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,15 @@
 
 namespace ptdp {
 
-/// Stands for the memory of ranks that take turns with one on its core, where they do not run.
+/// Memory that stands for that of ranks which take turns with one on its core, in a rehearsal
+/// without them.
 class MemoryOfOthers {
  public:
   explicit MemoryOfOthers(std::int64_t bytes)
       : lines_(static_cast<std::size_t>(bytes) / sizeof(Line)) {}
 
-  /// Reads and writes all of it, so that it is in the core's caches and the rank's own is not. Of
-  /// any thread.
+  /// Reads and writes all of the memory, so that the core's caches hold it and not the rank's own.
+  /// Any thread may call it.
   void use() {
     const std::lock_guard lock(mutex_);
     ++times_used_;
@@ -22,6 +24,7 @@ class MemoryOfOthers {
       ++line.uses;
     }
   }
+  /// Returns the number of calls of use().
   [[nodiscard]] std::int64_t times_used() {
     const std::lock_guard lock(mutex_);
     return times_used_;

@@ -19,7 +19,7 @@ RehearsalRecord run_steps(Executor& executor, const Backend& backend,
   for (std::int64_t done = 0; done < options.warm_up + options.measured;) {
     StepRecord step = executor.run_step();
     if (step.is_skipped) {
-      continue;  // the executor throws where the scale cannot be smaller
+      continue;  // the executor throws when the scale cannot be smaller
     }
     ++done;
     if (options.on_step) {

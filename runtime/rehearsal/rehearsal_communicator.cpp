@@ -12,10 +12,11 @@ namespace {
 
 constexpr double kActivationDeviation = 1.0;
 constexpr double kGradientDeviation = 1e-3;
-/// Variates that are drawn; more are copies of these, which take a fraction of the time.
+/// Number of variates drawn for a buffer. More are copies of these, which take a fraction of the
+/// time.
 constexpr std::int64_t kDrawn = std::int64_t{1} << 20;
 
-/// Copies the first `have` elements over the rest, again and again.
+/// Copies the first `have` elements over the rest of a buffer, again and again.
 void repeat(Backend& backend, Buffer whole, std::int64_t have) {
   while (have < whole.size) {
     const std::int64_t count = std::min(have, whole.size - have);
@@ -48,7 +49,7 @@ Request RehearsalCommunicator::receive(Buffer buffer, int from) {
 
 void RehearsalCommunicator::wait(Request request) {
   if (request.id == 0) {
-    return;  // a send, perhaps of another thread
+    return;  // a send, perhaps by another thread
   }
   const auto found = expected_.find(request.id);
   assert(found != expected_.end());

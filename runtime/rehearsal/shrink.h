@@ -1,4 +1,5 @@
-// A plan of any size as something that runs on one host: the same orders and messages, tiny layers.
+// Shrinks a plan of any size to one that runs on one host: the same orders and messages, tiny
+// layers.
 #pragma once
 
 #include <string>
@@ -8,18 +9,20 @@
 
 namespace ptdp {
 
-/// The model as a GPT as narrow as can be: per tensor-parallel rank one head of two channels and
-/// one token of a sequence, a vocabulary of 64. Layers and what ties the embeddings stay.
+/// Returns the model as narrow as a GPT can be. Per tensor-parallel rank it has one head of two
+/// channels and one token of a sequence; its vocabulary is 64. The number of layers and tying of
+/// the embeddings stay.
 [[nodiscard]] TransformerConfig shrunk(const TransformerConfig& model,
                                        const ParallelConfig& config);
 
-/// The configuration with one replica, whole sequences, one to a microbatch, no experts to spread,
-/// nothing offloaded, recomputation of the attention core or of all layers, and ranks in the
-/// default order; the rest stays.
+/// Returns the configuration with one replica, one whole sequence per microbatch, no experts to
+/// spread, nothing offloaded, and ranks in the default order. Recomputation covers the attention
+/// core or all layers. All other fields stay.
 [[nodiscard]] ParallelConfig shrunk(ParallelConfig config);
 
-/// Names what a shrunk run leaves out, on which orders and messages do not depend: "the model has
-/// rotary positions, the plan has offload optimizer"; empty where that is nothing.
+/// Returns what a shrunk run leaves out, such as "the model has rotary positions, the plan has
+/// offload optimizer". Orders and messages do not depend on it. Returns "" when nothing is left
+/// out.
 [[nodiscard]] std::string left_out(const TransformerConfig& model, const ParallelConfig& config);
 
 }  // namespace ptdp

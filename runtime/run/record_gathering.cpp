@@ -17,6 +17,7 @@ namespace {
 constexpr int kRoundTrips = 50;
 constexpr std::uint64_t kMagic = 0x3152'4345'5250'5450;  // "PTPRECR1"
 
+/// Appends values to a string of bytes.
 class ByteWriter {
  public:
   template <class T>
@@ -40,6 +41,7 @@ class ByteWriter {
   std::string bytes_;
 };
 
+/// Takes values out of a string of bytes. Throws Error(kRuntimeFault) when the bytes end too early.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -58,12 +60,13 @@ class ByteReader {
     copy(values.data(), count * sizeof(T));
     return values;
   }
-  /// Of things of at least so many bytes each.
+  /// Reads a number of items of at least `least_bytes` each. Throws Error when so many do not fit.
   [[nodiscard]] std::uint64_t get_count(std::size_t least_bytes) {
     const auto count = get<std::uint64_t>();
     require(count <= bytes_.size() / least_bytes);
     return count;
   }
+  /// Throws Error unless all bytes were read.
   void finish() const { require(bytes_.empty()); }
   static void require(bool is_whole) {
     if (!is_whole) {
@@ -110,6 +113,7 @@ StepRecord get_step(ByteReader& reader) {
   return step;
 }
 
+/// Moves a span to another clock.
 void shift(Span& span, Seconds offset) {
   span.start = span.start + offset;
   span.end = span.end + offset;
@@ -127,7 +131,7 @@ void shift(RankRecord& record, Seconds offset) {
   }
 }
 
-/// One element of f64 to or from another rank.
+/// Sends and receives one f64 number to or from another rank.
 class ClockMessages {
  public:
   ClockMessages(Communicator& world, Backend& backend)
@@ -150,7 +154,7 @@ class ClockMessages {
   Tensor element_;
 };
 
-/// What rank 0's clock is ahead of that of `rank`, as rank 0 finds it.
+/// Returns by how much rank 0's clock is ahead of that of `rank` [s]. Rank 0 calls it.
 double measured_offset(ClockMessages& messages, int rank, const ReadClock& clock) {
   double fastest = std::numeric_limits<double>::infinity();
   double offset = 0.0;

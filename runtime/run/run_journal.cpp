@@ -10,7 +10,8 @@
 namespace ptdp {
 namespace {
 
-/// Forgets when the actions of a step ran: all of them, of every rank, would fill the memory.
+/// Forgets when the actions of the step before the last `kept` ones ran. The times of all steps and
+/// ranks would fill the memory.
 void forget_details(std::vector<StepRecord>& steps, std::int64_t kept) {
   if (std::ssize(steps) > kept) {
     StepRecord& old = steps[steps.size() - 1 - static_cast<std::size_t>(kept)];
@@ -25,7 +26,8 @@ void RunJournal::add(int rank, StepRecord step, RankRecord totals) {
   Rank& here = ranks_[static_cast<std::size_t>(rank)];
   const std::lock_guard lock(here.mutex);
   here.steps.push_back(std::move(step));
-  forget_details(here.steps, kDetailedSteps + 1);  // the last may be one that others do not have
+  // the last step may be one that others do not have
+  forget_details(here.steps, kDetailedSteps + 1);
   here.totals_before = std::exchange(here.totals, std::move(totals));
 }
 

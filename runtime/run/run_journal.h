@@ -1,4 +1,4 @@
-// What the ranks of this process measured so far; whole at every moment.
+// What the ranks of this process measured so far, consistent at every moment.
 #pragma once
 
 #include <deque>
@@ -9,29 +9,30 @@
 
 namespace ptdp {
 
-/// Each rank adds its steps; any thread may ask for those that all have, whatever a rank that hangs
-/// is in.
+/// A journal of steps. Each rank adds its own; any thread may ask for the steps that all ranks
+/// have, even while a rank hangs.
 class RunJournal {
  public:
   explicit RunJournal(int num_ranks) : ranks_(static_cast<std::size_t>(num_ranks)) {}
 
-  /// `totals`: what this rank has used and sent by the end of the step, without steps.
+  /// Adds a step of a rank. `totals` is what the rank has used and sent by the end of the step,
+  /// without steps.
   void add(int rank, StepRecord step, RankRecord totals);
-  /// By rank: as many steps of each, and its totals at the end of the last of them. Ranks are a
-  /// step apart at most.
+  /// Returns records by rank with equally many steps, and the totals at the end of the last of
+  /// them. Ranks are a step apart at most.
   [[nodiscard]] std::vector<RankRecord> common_steps() const;
-  /// The same once all ranks have ended: nothing is left here.
+  /// Returns common_steps() and leaves the journal empty. Call it once all ranks have ended.
   [[nodiscard]] std::vector<RankRecord> take_common_steps();
 
  private:
   struct Rank {
     mutable std::mutex mutex;
     std::vector<StepRecord> steps;
-    RankRecord totals;         ///< At the end of the last step,
-    RankRecord totals_before;  ///< and of the one before it.
+    RankRecord totals;         ///< Totals at the end of the last step.
+    RankRecord totals_before;  ///< Totals at the end of the step before the last.
   };
 
-  std::deque<Rank> ranks_;  ///< They do not move.
+  std::deque<Rank> ranks_;  ///< Records of ranks. They never move.
 };
 
 }  // namespace ptdp

@@ -16,23 +16,24 @@ namespace ptdp {
 /// Bytes by group, in the order of kTrafficGroups, and by CollectiveKind.
 using TrafficTable = std::array<std::array<std::int64_t, kNumCollectiveKinds>, kNumTrafficGroups>;
 
+/// What a step of a run should send and hold.
 struct StepExpectation {
   TrafficTable sent{};                  ///< Bytes that all ranks together send in one step.
-  std::vector<Bytes> peak_memory = {};  ///< Largest, by rank of the pipeline; empty: not known.
+  std::vector<Bytes> peak_memory = {};  ///< Largest memory by pipeline rank; empty when not known.
 };
 
 /// What a rank has sent and held since its run began.
 struct RankTotals {
   const RankRecord* record = nullptr;
-  std::int64_t steps = 1;  ///< Steps in which it did so.
+  std::int64_t steps = 1;  ///< Number of steps of the run so far.
   int pipeline_rank = 0;
 };
 
-/// Whether a measured peak is not the expected one, beyond the little that is not modelled: a
-/// strategy that is not followed holds whole what it should divide.
+/// Returns whether a measured peak differs from the expected one by more than the little that is
+/// not modeled. A strategy that is not followed holds whole what it should divide.
 [[nodiscard]] bool peak_differs(Bytes expected, Bytes measured);
 
-/// Sums what all ranks did and says what differs, a line each: "data reduce-scatter: ...". Every
+/// Sums what all ranks did and returns what differs, a line each: "data reduce-scatter: ...". Every
 /// rank of `host` calls it with the same expectation and gets the same lines.
 [[nodiscard]] std::vector<std::string> find_differences(const StepExpectation& expected,
                                                         const RankTotals& own,

@@ -20,21 +20,21 @@
 namespace ptdp {
 namespace {
 
-// On a terminal: what works, and the ranks that wait longest for it.
+// A terminal gets only the ranks that work, and those that wait longest for them.
 constexpr std::size_t kFewLines = 24;
 constexpr std::size_t kFewEnded = 4;
 
 constexpr Seconds kForEver{1e9};
 
-/// What failed first on the ranks of this process.
+/// The first failure of the ranks of this process.
 struct RankFailure {
   RunFault fault;
   bool is_out_of_memory = false;
-  std::int64_t peak_bytes = 0;  ///< Of the rank.
-  KeptMemory kept = {};         ///< Likewise.
+  std::int64_t peak_bytes = 0;  ///< Peak memory of the failed rank [B].
+  KeptMemory kept = {};         ///< Memory that the failed rank kept.
 };
 
-/// What the ranks of a run share.
+/// What the ranks of this process share.
 struct SharedRun {
   SharedRun(const TrainingSettings& run_settings, const TrainingData& run_data,
             const RunOptions& run_options, std::int64_t first, int first_rank, int num_ranks);
@@ -43,27 +43,31 @@ struct SharedRun {
   const TrainingData& data;
   const RunOptions& options;
   std::int64_t first_step = 0;
-  std::int64_t last_step = 0;                 ///< Unless it is stopped before.
-  std::atomic<std::int64_t> saved_step = -1;  ///< While its checkpoint is being written.
+  std::int64_t last_step = 0;  ///< Last step of the run, unless it is stopped before.
+  /// Step whose checkpoint is being written; −1 otherwise.
+  std::atomic<std::int64_t> saved_step = -1;
 
-  RunJournal journal;  ///< Of the ranks of this process, as the log.
+  RunJournal journal;  ///< Steps of the ranks of this process.
+  /// Activities of the ranks of this process.
   ActionLog log;
-  RunRecord record = {};  ///< Once all is done.
+  RunRecord record = {};  ///< Complete once all ranks are done.
   std::mutex channel_mutex;
-  std::unique_ptr<ControlChannel> channel;  ///< Where ranks are processes.
+  /// Channel to other processes; null when ranks are threads.
+  std::unique_ptr<ControlChannel> channel;
   std::mutex failure_mutex;
   std::optional<RankFailure> failure;
-  std::vector<KeptMemory> kept;  ///< Of the ranks of this process.
-  Watchdog watchdog;             ///< Last: it looks at the others.
+  std::vector<KeptMemory> kept;  ///< Memory that each rank of this process keeps.
+  Watchdog watchdog;             ///< The last member, since it looks at the others.
 };
 
-/// What a rank threw, where it is not known why the run ended.
+/// An exception of a rank, used when the watchdog does not know why the run ended.
 struct Thrown {
   std::string message = "does not end";
   ExitStatus status = ExitStatus::kRuntimeFault;
-  bool is_aborted = false;  ///< It only heard of another's.
+  bool is_aborted = false;  ///< Whether the rank only heard of another's failure.
 };
 
+/// Describes how the run ended.
 EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
   EarlyEnd end{.record = {.first_step = run.first_step, .ranks = run.journal.common_steps()},
                .asked_steps = run.options.steps,
@@ -74,13 +78,13 @@ EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
                .few_actions = describe_actions(run.log, kFewLines, kFewEnded)};
   end.done_steps = std::ssize(end.record.ranks.front().steps);
   if (run.options.process != nullptr) {
-    end.record.ranks.clear();  // the others' are not here
+    end.record.ranks.clear();  // other processes have their own records
     end.process = run.log.first_rank();
   }
   if (end.signal != 0) {
-    end.fault.clear();  // what was thrown only follows from it
+    end.fault.clear();  // what was thrown only follows from the signal
   }
-  // Of what all processes see, one speaks.
+  // Of what all processes see, only rank 0's process speaks.
   end.is_told_elsewhere = run.log.first_rank() > 0 && (end.signal != 0 || thrown.is_aborted);
   if (const std::optional<RunFault> fault = run.watchdog.fault()) {
     end.fault = to_string(*fault);
@@ -98,7 +102,7 @@ EarlyEnd early_end(SharedRun& run, const Thrown& thrown) {
   return end;
 }
 
-/// What the watchdog asks of the run, and tells it.
+/// Returns the options that connect the watchdog with the run.
 WatchdogOptions watchdog_options(SharedRun& run) {
   WatchdogOptions options{
       .deadlines = run.options.deadlines, .interrupt = run.options.interrupt, .give_up = [&run] {
@@ -110,7 +114,7 @@ WatchdogOptions watchdog_options(SharedRun& run) {
   if (process == nullptr) {
     return options;
   }
-  // Who waits for whom is known where all is known.
+  // Only rank 0's process judges who waits for whom, since it hears of all ranks.
   options.deadlines.is_on = options.deadlines.is_on && process->rank() == 0;
   options.remote_fault = [&run]() -> std::optional<RunFault> {
     const std::lock_guard lock(run.channel_mutex);
@@ -142,7 +146,7 @@ SharedRun::SharedRun(const TrainingSettings& run_settings, const TrainingData& r
       kept(static_cast<std::size_t>(num_ranks)),
       watchdog(log, watchdog_options(*this)) {}
 
-/// The watchdog may end waits in a rank's world as long as this lives.
+/// Lets the watchdog end waits in a rank's world for the lifetime of this object.
 class WatchedWorld {
  public:
   WatchedWorld(Watchdog& watchdog, Communicator& world) : watchdog_(watchdog), world_(world) {
@@ -159,7 +163,7 @@ class WatchedWorld {
   Communicator& world_;
 };
 
-/// Whether this rank tells of its steps: of those that know the loss, the first.
+/// Returns whether this rank tells of its steps: the first of those that know the loss.
 bool reports(const TrainingSettings& settings, const Executor& executor) {
   const ProcessGroups& groups = executor.groups();
   const int last_stage = num_stages(settings.schedule) - 1;
@@ -167,7 +171,7 @@ bool reports(const TrainingSettings& settings, const Executor& executor) {
          groups.pipeline_rank == rank_of(settings.schedule, last_stage, 0);
 }
 
-/// Steps of this run, from its first action to the end of the last.
+/// Tells of a step. Its time runs from the end of the step before, or from its own first action.
 void report_step(const SharedRun& run, std::int64_t step, const StepRecord& record,
                  double& step_before) {
   const double end = record.step.end.value();
@@ -184,7 +188,7 @@ void report_step(const SharedRun& run, std::int64_t step, const StepRecord& reco
                        .record = &record});
 }
 
-/// Every rank calls it between the same steps.
+/// Saves a checkpoint. Every rank calls it between the same steps.
 void save(SharedRun& run, Communicator& host, Backend& backend, const Executor& executor) {
   const std::int64_t step = executor.state().step;
   run.log.enter(host.rank(), Phase::kSaving, step);
@@ -202,14 +206,14 @@ void save(SharedRun& run, Communicator& host, Backend& backend, const Executor& 
   }
 }
 
-/// How rank 0 tells the others whether a step is the last one. It does so as the step begins, so
-/// that they need not wait to know it at the step's end.
+/// Tells all ranks whether a step is the last one. Rank 0 does so as the step begins, so that the
+/// others need not wait for it at the step's end.
 class StopNotice {
  public:
   StopNotice(Communicator& world, Backend& backend)
       : world_(&world), backend_(&backend), is_last_(backend, DataType::kInt32, 1) {}
 
-  /// `is_last` is rank 0's.
+  /// Begins a step. Only rank 0's `is_last` counts.
   void begin_step(bool is_last) {
     if (world_->rank() != 0) {
       request_ = world_->receive(is_last_, 0);
@@ -221,6 +225,8 @@ class StopNotice {
       world_->wait(world_->send(is_last_, rank));
     }
   }
+  /// Returns whether the step is the last one. Call it after the step, on ranks that received the
+  /// notice and on rank 0.
   [[nodiscard]] bool was_last() {
     world_->wait(std::exchange(request_, {}));
     std::int32_t notice = 0;
@@ -235,17 +241,17 @@ class StopNotice {
   Request request_;
 };
 
-/// Tells the watchdog of the current exception, which a lane of this rank threw: it ends the
-/// others.
+/// Tells the watchdog of the current exception, which a lane of this rank threw, so that other
+/// ranks end. Does nothing when the exception only follows from another failure.
 void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& backend) {
   RankFailure failure{.fault = {.rank = rank, .place = in.is_active ? place_of(in.now) : ""},
                       .peak_bytes = backend.peak_bytes()};
   try {
     throw;
   } catch (const Aborted&) {
-    return;  // another rank or lane
+    return;  // another rank or lane failed
   } catch (const PeerLost&) {
-    return;  // another process, of whose end the control channel knows more
+    return;  // another process ended: the control channel knows more of that
   } catch (const Error& error) {
     failure.fault.what = error.what();
     failure.fault.status = error.status();
@@ -270,6 +276,7 @@ void note_failure(SharedRun& run, int rank, const LaneState& in, const Backend& 
   run.watchdog.report(std::move(failure.fault));
 }
 
+/// Returns hooks that keep the action log, and call the run's own hooks.
 ActionHooks hooks_of(SharedRun& run, int rank, const Backend& backend) {
   ActionHooks more = run.options.hooks ? run.options.hooks(rank) : ActionHooks{};
   return {.before =
@@ -313,7 +320,7 @@ KeptMemory kept_by(const Optimizer& optimizer) {
 
 namespace {
 
-/// Whether what the ranks sent and held by the end of `done` steps is not what was expected, and
+/// Returns whether the ranks sent or held something unexpected by the end of `done` steps, and
 /// notes how. All ranks call it and agree.
 bool differs(SharedRun& run, const RankRecord& totals, std::int64_t done, const Executor& executor,
              const HostSide& host) {
@@ -330,6 +337,7 @@ bool differs(SharedRun& run, const RankRecord& totals, std::int64_t done, const 
   return is_other;
 }
 
+/// Trains on one rank, from its start to the end of the run.
 void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide& host) {
   const int rank = world.rank();
   const CheckpointOptions& checkpoint = run.options.checkpoint;
@@ -387,15 +395,16 @@ void train(SharedRun& run, Communicator& world, Backend& backend, const HostSide
   }
 }
 
-/// A process that is silent so long is stopped: it beats ten times a second, whatever its rank is
-/// in.
+/// Returns the silence after which a process counts as stopped. A process that runs beats ten times
+/// a second, whatever its rank is in.
 Seconds longest_silence(const DeadlineRule& rule) {
   constexpr Seconds least(1.0);
   return rule.is_on ? std::max(rule.fixed.value_or(rule.least), least) : kForEver;
 }
 
-/// Where rank 0's process listens, on all: `line` is looked at there alone. The others wait for
-/// that process, and no watchdog looks after one that is stopped before there is a channel.
+/// Returns on all ranks where rank 0's process listens; only its `table` counts. The other ranks
+/// wait for that process under a limit of their own. No watchdog notices a process that is stopped
+/// before there is a channel.
 std::string spread_table(SharedRun& run, const HostSide& host, std::string table) {
   const int rank = host.world.rank();
   const std::optional<Seconds> limit = phase_deadline(run.options.deadlines);
@@ -409,7 +418,7 @@ std::string spread_table(SharedRun& run, const HostSide& host, std::string table
   return broadcast_bytes(host.world, host.backend, std::move(table));
 }
 
-/// Joins the processes of a job: rank 0's listens, and all hear where.
+/// Opens the control channel between the processes of a job: rank 0's listens, and all hear where.
 void open_channel(SharedRun& run, const HostSide& host) {
   Communicator& world = host.world;
   const DeadlineRule& rule = run.options.deadlines;
@@ -430,8 +439,8 @@ void open_channel(SharedRun& run, const HostSide& host) {
   run.channel = std::move(channel);
 }
 
-/// Throws the current PeerLost on with what this rank was in: the other may be gone before it ever
-/// said what it was in.
+/// Rethrows the current PeerLost with what this rank was in. The lost process may be gone before it
+/// ever said what it was in.
 [[noreturn]] void throw_with_place(const PeerLost& lost, const LaneState& in) {
   if (!in.is_active) {
     throw;
@@ -440,6 +449,7 @@ void open_channel(SharedRun& run, const HostSide& host) {
   throw PeerLost(fmt::format("{}: {}", is_starting ? "the start" : place_of(in.now), lost.what()));
 }
 
+/// Runs one rank: its watched worlds, its control channel, its training.
 void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostSide& inner_host) {
   const WatchedWorld watched(run.watchdog, inner);
   const WatchedWorld watched_host(run.watchdog, inner_host.world);
@@ -455,13 +465,13 @@ void run_rank(SharedRun& run, Communicator& inner, Backend& backend, const HostS
   } catch (const PeerLost& lost) {
     throw_with_place(lost, run.log.state(inner.rank(), Lane::kCompute));
   } catch (...) {
-    // Actions told of theirs: the first counts.
+    // Hooks have noted failures of actions; the first failure counts.
     note_failure(run, inner.rank(), run.log.state(inner.rank(), Lane::kCompute), backend);
     throw;
   }
 }
 
-/// Another process failed and ended the world: why, is on its way.
+/// Waits, for half a second at most, for the news why another process ended the world.
 void wait_for_fault(const SharedRun& run) {
   for (int i = 0; i < 50 && !run.watchdog.is_stopping(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
