@@ -11,13 +11,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kFewElements = 16;
-constexpr int kLaunches = 100;  // in a row: fewer than a GPU's queue holds
+constexpr int kLaunches = 100;  // operations in a row: fewer than a GPU's queue holds
 constexpr int kRepeats = 9;
 
 double elapsed_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// A product of two square matrices of random numbers.
 class SquareProduct {
  public:
   SquareProduct(Backend& backend, DataType type, std::int64_t size)
@@ -42,7 +43,8 @@ class SquareProduct {
   Tensor c_;
 };
 
-/// Seconds of the calling thread for each of kLaunches operations that `issue` queues.
+/// Returns the time [s] of the calling thread for each of the kLaunches operations that `issue`
+/// queues.
 double host_time(Backend& backend, const std::function<void()>& issue) {
   std::vector<double> times;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -112,7 +114,7 @@ LaunchTimes time_launches(Backend& backend) {
     end = backend.record();
   };
   const auto as_graph = [&] { backend.run_as_graph(/*key=*/0, issue); };
-  as_graph();  // the first one is none yet
+  as_graph();  // the first call launches no graph yet
   std::vector<double> on_device;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     as_graph();

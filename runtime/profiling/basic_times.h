@@ -1,4 +1,4 @@
-// What a device does besides the layers of a model: copies, square products, single launches.
+// Times what a device does besides the layers of a model: copies, square products, single launches.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +9,41 @@
 
 namespace ptdp {
 
-/// Copies of so many bytes within the device's memory, as of 4-byte elements.
+/// Returns the times of copies of these sizes [B] within the device's memory. Their keys count
+/// 4-byte elements.
 [[nodiscard]] OperationTimes time_copies(Backend& backend, const std::vector<std::int64_t>& sizes);
-/// One of them: its operation's sizes and seconds.
+/// Returns the time [s] of a copy of `width` 4-byte elements within the device's memory.
 [[nodiscard]] double time_copy(Backend& backend, double width);
 
-/// A product of two square matrices of random numbers, which let a GPU take the power that it takes
-/// in training.
+/// Returns the rate of a product of two square matrices. They hold random numbers, so that a GPU
+/// takes the power that it takes in training.
 [[nodiscard]] FlopsPerSecond rate_of_products(Backend& backend, DataType type, std::int64_t size);
 
-/// Forms such products for so many seconds: a GPU that was idle has another clock.
+/// Forms products of two square matrices for `seconds`, or until cancelled. A GPU that was idle has
+/// another clock.
 void warm_up(Backend& backend, DataType type, std::int64_t size, double seconds,
              const std::function<bool()>& is_cancelled);
 
-/// The smallest operation, in seconds.
+/// Times of the smallest operation [s].
 struct LaunchTimes {
-  double device = 0.0;    ///< On the device, in a row of them that are launched together.
-  double by_one = 0.0;    ///< In a row, launched one by one,
-  double of_host = 0.0;   ///< of which the launching thread takes so much.
-  double in_graph = 0.0;  ///< What it takes of the launching thread as part of a graph.
+  double device = 0.0;   ///< Time on the device, in a row of operations that are launched together.
+  double by_one = 0.0;   ///< Time in a row of operations that are launched one by one.
+  double of_host = 0.0;  ///< Time of the launching thread for an operation launched by itself.
+  double in_graph = 0.0;  ///< Time of the launching thread for an operation in a graph.
 };
+/// Measures the smallest operation, launched one by one and in graphs.
 [[nodiscard]] LaunchTimes time_launches(Backend& backend);
 
-/// Bytes per second from and to the memory of the host, which is not pinned.
+/// Rates of copies between a device and the host's memory, which is not pinned.
 struct HostCopyRates {
+  /// Size of a copy [B].
   std::int64_t bytes = 0;
+  /// Rate from the host to the device.
   BytesPerSecond in;
+  /// Rate from the device to the host.
   BytesPerSecond out;
 };
+/// Measures copies of `bytes` between the device and the host.
 [[nodiscard]] HostCopyRates rate_host_copies(Backend& backend, std::int64_t bytes);
 
 }  // namespace ptdp

@@ -8,7 +8,7 @@
 namespace ptdp {
 namespace {
 
-constexpr double kSteadyClock = 1.001;  // most over least
+constexpr double kSteadyClock = 1.001;  // largest over smallest
 
 SampledRange range_of(const std::vector<DeviceSample>& samples, double DeviceSample::*number) {
   SampledRange range{.least = samples.front().*number, .most = samples.front().*number};
@@ -20,6 +20,7 @@ SampledRange range_of(const std::vector<DeviceSample>& samples, double DeviceSam
   return range;
 }
 
+/// Returns the fraction of the samples in which this reason held the device back.
 double share_of(const std::vector<DeviceSample>& samples, HoldBack reason) {
   const auto count = std::count_if(samples.begin(), samples.end(), [&](const DeviceSample& sample) {
     return (sample.held_back_by & reason) != 0;
@@ -27,7 +28,7 @@ double share_of(const std::vector<DeviceSample>& samples, HoldBack reason) {
   return static_cast<double>(count) / static_cast<double>(samples.size());
 }
 
-/// "1755 MHz (1410 to 1980)".
+/// Returns a text as "1755 MHz (1410 to 1980)".
 std::string text_of(const SampledRange& range, const char* unit) {
   if (range.most <= range.least * kSteadyClock) {
     return fmt::format("{:.0f} {}", range.mean, unit);

@@ -1,3 +1,4 @@
+// The particulars of measuring a GPU, and the shipped profiles of known GPUs.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -9,13 +10,14 @@
 namespace ptdp {
 namespace {
 
-constexpr double kShortOfGpu = 5.0;  // seconds, in which only small sizes can be measured
+constexpr double kShortOfGpu = 5.0;  // seconds in which only small sizes can be measured
 constexpr double kLongestWarmUp = 4.0;
-constexpr double kWarmUpShare = 0.05;  // of the time
+constexpr double kWarmUpShare = 0.05;  // fraction of the time
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
+/// A shipped profile of a GPU, found by a part of the driver's name.
 struct KnownName {
-  const char* part;  // of the driver's name; those that contain another come first
+  const char* part;  // part of the driver's name; a part that contains another comes first
   const char* gpu;
   const char* cluster;
 };
@@ -31,9 +33,10 @@ constexpr std::array<KnownName, 9> kKnownNames = {{
     {"A100-SXM4-40GB", "a100-40gb-sxm", "dgx-a100-40gb"},
 }};
 
-/// A GPU that nobody has described: what products and bandwidth say is measured.
+/// Returns the profile of a GPU that nobody has described. Constants that products and bandwidth
+/// show are measured.
 GpuSpec unknown_gpu() {
-  // Of h100-80gb-sxm: how tiles fill multiprocessors.
+  // The constants of h100-80gb-sxm that say how tiles fill multiprocessors.
   return {.matmul_output_depth = 34.4, .matmul_wave_overlap = 0.33};
 }
 

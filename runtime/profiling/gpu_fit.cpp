@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kDeepestStartup = 1000.0;
 
+/// Kinds of operations with a factor of their own.
 enum class Kind : std::uint8_t { kMatmul, kAttention, kMemoryBound, kOptimizer };
 
 Kind kind_of(DeviceOperation operation) {
@@ -28,18 +29,19 @@ Kind kind_of(DeviceOperation operation) {
   }
 }
 
+/// Returns the FLOPs of a product of these sizes.
 double flops_of_product(const OperationSizes& sizes) {
   return 2.0 * sizes[0] * sizes[1] * sizes[2];
 }
 
-/// Of the causal half, forward; backward 2.5 times that.
+/// Returns the FLOPs of attention: the causal half, and 2.5 times as many backward.
 double flops_of_attention(DeviceOperation operation, const OperationSizes& sizes) {
   const bool is_backward = operation == DeviceOperation::kAttentionBackward ||
                            operation == DeviceOperation::kDropoutAttentionBackward;
   return (is_backward ? 2.5 : 1.0) * 2.0 * sizes[0] * sizes[1] * sizes[1] * sizes[2];
 }
 
-/// ln of measured over modelled, of all products.
+/// Returns ln(measured/modeled time) of every point of all products.
 std::vector<double> product_residuals(const GpuSpec& gpu, Precision precision) {
   std::vector<double> residuals;
   const int bytes = element_bytes(precision);
@@ -61,6 +63,7 @@ std::vector<double> product_residuals(const GpuSpec& gpu, Precision precision) {
   return residuals;
 }
 
+/// Returns the mean of the values; 0 without any.
 double mean(const std::vector<double>& values) {
   double sum = 0.0;
   for (const double value : values) {
@@ -69,6 +72,7 @@ double mean(const std::vector<double>& values) {
   return values.empty() ? 0.0 : sum / static_cast<double>(values.size());
 }
 
+/// Returns the sum of squared deviations from the mean.
 double squares_around_mean(const std::vector<double>& values) {
   const double middle = mean(values);
   double sum = 0.0;
@@ -78,6 +82,7 @@ double squares_around_mean(const std::vector<double>& values) {
   return sum;
 }
 
+/// Fits matmul_startup_depth by a search for the least squares, and matmul_efficiency by the mean.
 void fit_products(GpuSpec& gpu, Precision precision) {
   gpu.matmul_efficiency = 1.0;
   gpu.matmul_memory_efficiency = 1.0;
@@ -98,6 +103,7 @@ void fit_products(GpuSpec& gpu, Precision precision) {
   gpu.matmul_efficiency = std::clamp(std::exp(-mean(product_residuals(gpu, precision))), 0.01, 1.0);
 }
 
+/// Replaces the rates of attention `kernel` by geometric means of the measured ones.
 void fit_attention(GpuSpec& gpu, Precision precision, const std::string& kernel) {
   std::vector<double> forward;
   std::vector<double> backward;
@@ -122,6 +128,7 @@ void fit_attention(GpuSpec& gpu, Precision precision, const std::string& kernel)
       {.kernel = kernel, .forward = rate(forward), .backward = rate(backward)});
 }
 
+/// Fits memory_efficiency by the geometric mean over operations that memory limits.
 void fit_element_wise(GpuSpec& gpu, Precision precision) {
   gpu.memory_efficiency = 1.0;
   GpuSpec unmeasured = gpu;

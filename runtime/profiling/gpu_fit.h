@@ -1,4 +1,4 @@
-// From measured operations to a device's profile.
+// Turns measured operations into a device's profile.
 #pragma once
 
 #include <vector>
@@ -8,23 +8,27 @@
 
 namespace ptdp {
 
-/// Tables of the operations in `times`, one of each that has two sizes at least.
+/// Returns a table for each operation in `times` that has at least two sizes.
 [[nodiscard]] std::vector<MeasuredOperation> measured_operations(const OperationTimes& times,
                                                                  Precision precision);
 
-/// Where a product exceeds the peak, that is the peak.
+/// Raises the peak of a precision to `rate` if that is larger.
 void raise_peak(GpuSpec& gpu, Precision precision, FlopsPerSecond rate);
 
-/// Sets what the tables correct so that it is right on average: matmul_efficiency and
-/// matmul_startup_depth by least squares of the logarithms over the products, memory_efficiency
-/// and the rates of attention `kernel` by their geometric means. Peaks, memory bandwidth and
-/// kernel latency must be set; a peak that a product exceeds is raised to that. Rates of other
-/// kernels of attention are kept.
+/// Fits the constants that the tables of measured operations correct, so that they are right on
+/// average:
+///
+///   matmul_efficiency, matmul_startup_depth  Least squares of the logarithms over the products.
+///   memory_efficiency                        Geometric mean.
+///   rates of attention `kernel`              Geometric means.
+///
+/// Peaks, memory bandwidth and kernel latency must be set; a peak that a product exceeds is raised
+/// to it. Rates of other attention kernels are kept.
 void fit_constants(GpuSpec& gpu, Precision precision, const std::string& kernel);
 
-/// How much longer the same operations took in one measurement than in another, by what they are: Σ
-/// times of one over Σ times of the other, of all sizes that both have. Cores and skew are left as
-/// they are.
+/// Returns how many times as long the same operations took in `times` as in `base`, by kind of
+/// operation. A factor is Σ times of one over Σ times of the other, over all sizes that both have.
+/// The result's cores and skew are not set.
 [[nodiscard]] BusyCores factors_between(const OperationTimes& times, const OperationTimes& base);
 
 }  // namespace ptdp

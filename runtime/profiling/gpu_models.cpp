@@ -1,3 +1,4 @@
+// The models whose layers are run on a GPU.
 #include <array>
 
 #include "runtime/profiling/profiled_models.h"
@@ -7,15 +8,15 @@ namespace {
 
 constexpr double kGpuDropout = 0.1;
 constexpr std::size_t kFewestGpuModels = 4;
-// GPT-2's vocabulary, padded, over 1, 2, 4 and 8 ranks.
+// GPT-2's vocabulary, padded, and its shares on 2, 4 and 8 ranks.
 constexpr int kWhole = 50304;
 constexpr int kHalf = 25216;
 constexpr int kQuarter = 12672;
 constexpr int kEighth = 6400;
 
-// What plans give a GPU: hidden sizes from 1024 on, whole and as 2, 4 and 8 ranks share them, 1k to
-// 64k tokens, sequences of 1k to 16k. In the order of their FLOPs, about. Attention with dropout is
-// our own kernel's, which takes long for long sequences.
+// Shapes that plans give a GPU: hidden sizes from 1024 on, whole and as 2, 4 and 8 ranks share
+// them. They have 1k to 64k tokens in sequences of 1k to 16k, and are roughly in the order of their
+// FLOPs. Attention with dropout uses a kernel of this project, which takes long for long sequences.
 constexpr std::array<ModelShape, 30> kGpuShapes = {{
     {1024, 16, 64, 4096, 1024, 1, kEighth, 2, kGpuDropout},
     {1024, 16, 64, 4096, 1024, 1, kWhole, 2, 0.0},

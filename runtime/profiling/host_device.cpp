@@ -1,13 +1,14 @@
+// The particulars of measuring a core of a host.
 #include "runtime/profiling/profiled_device.h"
 #include "runtime/profiling/profiled_models.h"
 
 namespace ptdp {
 namespace {
 
-constexpr double kShortOfHost = 5.0;  // seconds, in which only small sizes can be measured
+constexpr double kShortOfHost = 5.0;  // seconds in which only small sizes can be measured
 constexpr std::int64_t kSmallestHostCopy = 1 << 10;
 
-/// Powers of two from 2 on, and all cores.
+/// Returns the powers of two from 2 on below `all`, and `all` if it is more than 1.
 std::vector<int> numbers_of_cores(int all) {
   std::vector<int> numbers;
   for (int cores = 2; cores < all; cores *= 2) {

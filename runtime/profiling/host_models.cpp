@@ -1,3 +1,4 @@
+// The models whose layers are run on a host's cores.
 #include <array>
 
 #include "runtime/profiling/profiled_models.h"
@@ -5,11 +6,11 @@
 namespace ptdp {
 namespace {
 
-constexpr double kHostDropout = 0.1;  // what a run takes unless told otherwise
+constexpr double kHostDropout = 0.1;  // what a run takes by default
 constexpr std::size_t kFewestHostModels = 5;
 
-// In the order of their FLOPs, about; with as many layers as make the caches of a core forget what
-// the step before left there.
+// Shapes roughly in the order of their FLOPs. They have enough layers that a core's caches forget
+// what the step before left there.
 constexpr std::array<ModelShape, 20> kHostShapes = {{
     {32, 2, 16, 128, 32, 1, 128, 4, kHostDropout},
     {64, 2, 32, 256, 64, 1, 512, 4, kHostDropout},

@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Of the calling thread.
+/// Returns the processor time of the calling thread [s].
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -41,22 +41,23 @@ Tensor upload(Backend& backend, const std::vector<std::int32_t>& values) {
   return tensor;
 }
 
-// As the executor launches its actions.
+// Numbers of graphs, one for each kind of pass, as the executor launches its actions.
 constexpr std::int64_t kForwardGraph = 0;
 constexpr std::int64_t kBackwardGraph = 1;
 
-// Of a step: as many as this is for, within bounds.
+// A step has as many microbatches as make kFlopsOfStep, within bounds.
 constexpr double kFlopsOfStep = 4e9;
 constexpr double kFewestMicrobatches = 2.0;
 constexpr double kMostMicrobatches = 8.0;
 
-/// Of an iteration: several, so that the optimizer does not leave the caches as no microbatch does.
+/// Returns the number of microbatches of a step. There are several, since the optimizer leaves the
+/// caches in a state in which no microbatch does.
 int microbatches_of(const ProfiledModel& profiled) {
   return static_cast<int>(
       std::clamp(kFlopsOfStep / pass_flops(profiled), kFewestMicrobatches, kMostMicrobatches));
 }
 
-/// One rank's model, alone in its tensor-parallel group.
+/// The model and optimizer of one rank, which is alone in its tensor-parallel group.
 class Trainer {
  public:
   Trainer(Backend& inner, Communicator& alone, const ProfiledModel& profiled, const LayerRun& run)
@@ -81,7 +82,7 @@ class Trainer {
     scale_ = 1.0 / static_cast<double>(batch.tokens.size());
   }
 
-  /// A training step of some microbatches.
+  /// Runs a training step of some microbatches and returns its operations.
   std::vector<TimedOperation> pass() {
     backend_.start();
     for (int index = 0; index < num_microbatches_; ++index) {
@@ -104,9 +105,9 @@ class Trainer {
     optimizer_.step({.learning_rate = 1e-4, .step = step_});
     const Event end = backend_.record();
 
-    backend_.synchronize();  // not before: a device would have nothing to do meanwhile
+    backend_.synchronize();  // only here: else a device would have nothing to do meanwhile
     std::vector<TimedOperation> operations = backend_.take();
-    operations.resize(num_operations);  // what the optimizer consists of is timed as a whole
+    operations.resize(num_operations);  // the optimizer is timed as a whole
     const OperationSizes sizes = {1.0, static_cast<double>(stage_.parameters().all_weights().size),
                                   1.0};
     operations.push_back({.operation = DeviceOperation::kAddSquares,
@@ -131,20 +132,21 @@ class Trainer {
   std::int64_t step_ = 0;
 };
 
-/// A step that was timed.
+/// A timed training step of one rank.
 struct Pass {
   double seconds = 0.0;
   std::vector<TimedOperation> operations;
 };
 
-/// Whether tensor-parallel ranks meet before it: sums of row-parallel layers come before dropout
-/// and residual, those of column-parallel layers' input gradients before a norm's.
+/// Returns whether tensor-parallel ranks meet before the operation. Row-parallel layers sum before
+/// dropout and residual, and column-parallel layers sum input gradients before a norm's backward
+/// pass.
 bool meets_others(DeviceOperation operation) {
   return operation == DeviceOperation::kBiasDropoutAdd || operation == DeviceOperation::kBiasAdd ||
          operation == DeviceOperation::kLayerNormBackward;
 }
 
-/// Seconds from one meeting to the next.
+/// Returns the times [s] from one meeting of tensor-parallel ranks to the next.
 std::vector<double> segments(const Pass& pass) {
   std::vector<double> seconds = {0.0};
   for (const TimedOperation& timed : pass.operations) {
@@ -158,7 +160,8 @@ std::vector<double> segments(const Pass& pass) {
   return seconds;
 }
 
-/// Of the same pass on all ranks: the slowest's segments over the mean ones, less 1.
+/// Returns the skew of one pass on all ranks: the sum of the slowest segments over the sum of the
+/// mean ones, less 1.
 double skew_of(const std::vector<const Pass*>& ranks) {
   std::vector<double> slowest;
   double total = 0.0;
@@ -174,7 +177,8 @@ double skew_of(const std::vector<const Pass*>& ranks) {
   return most * static_cast<double>(ranks.size()) / total - 1.0;
 }
 
-/// Passes of all ranks, one rank after the other.
+/// Returns the median of the passes' skews. `passes` holds all passes of one rank after those of
+/// another.
 double median_skew(const std::vector<Pass>& passes, int num_ranks) {
   const std::size_t count = passes.size() / static_cast<std::size_t>(num_ranks);
   std::vector<double> skews;
@@ -189,7 +193,7 @@ double median_skew(const std::vector<Pass>& passes, int num_ranks) {
   return skews.empty() ? 0.0 : skews[skews.size() / 2];
 }
 
-/// Mean time of every operation in some of the passes.
+/// Returns the mean time of every operation in the chosen passes.
 OperationTimes mean_times(const std::vector<Pass>& passes, const std::vector<std::size_t>& chosen) {
   struct Total {
     double seconds = 0.0;
@@ -231,7 +235,7 @@ LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run) {
     static_cast<void>(trainer.pass());
     std::vector<Pass> here;
     double own_processor = 0.0;
-    StopFlag stop;  // the first rank decides for all, who wait for each other there
+    StopFlag stop;  // the first rank decides for all ranks, which wait for each other here
     const Clock::time_point begin = Clock::now();
     for (int pass = 0; pass < run.most_passes; ++pass) {
       const bool is_done = pass >= run.least_passes && seconds_since(begin) > run.seconds;

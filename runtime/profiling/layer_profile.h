@@ -1,5 +1,5 @@
-// Times of a device's operations as the layers of a model use them, with the caches as these leave
-// them.
+// Times a device's operations as the layers of a model use them, with the caches as the layers
+// leave them.
 #pragma once
 
 #include <array>
@@ -17,57 +17,64 @@ namespace ptdp {
 
 /// A small model whose layers are run for their operations.
 struct ProfiledModel {
-  TransformerConfig model;  ///< Resolved.
+  TransformerConfig model;  ///< The model, with all defaults resolved.
   int micro_batch_size = 1;
   double dropout = 0.0;
 };
 
-/// Of a microbatch's forward and backward pass, and of a training step: one measured pass.
+/// Returns the FLOPs of a microbatch's forward and backward pass.
 [[nodiscard]] double pass_flops(const ProfiledModel& profiled);
+/// Returns the FLOPs of a training step, which is one measured pass.
 [[nodiscard]] double step_flops(const ProfiledModel& profiled);
 
-/// An operation at its sizes.
+/// An operation and its sizes.
 using OperationKey = std::pair<DeviceOperation, OperationSizes>;
-/// Seconds of each.
+/// Times of operations at their sizes [s].
 using OperationTimes = std::map<OperationKey, double>;
 
-/// Graphs of a run.
+/// Number of graphs that a run uses.
 inline constexpr std::int64_t kGraphsOfRun = 2;
 
-/// How passes are run.
+/// How the passes of a model are run.
 struct LayerRun {
-  int ranks = 1;  ///< Each runs the model for itself, all at the same time.
+  int ranks = 1;  ///< Number of ranks. Each runs the model for itself, all at the same time.
   DataType type = DataType::kFloat32;
-  double seconds = 1.0;  ///< After which no pass begins,
-  int least_passes = 3;  ///< but for so many,
-  int most_passes = 50;  ///< at most so many.
+  /// Time [s] after which no pass begins, except for the least_passes first.
+  double seconds = 1.0;
+  int least_passes = 3;  ///< Smallest number of passes.
+  int most_passes = 50;  ///< Largest number of passes.
+  /// Makes the backend of each rank, unless `backend` is given.
   std::function<std::unique_ptr<Backend>()> make_backend;
-  Backend* backend = nullptr;    ///< Of one rank: this one, which keeps what its libraries know.
-  std::int64_t first_graph = 0;  ///< Keys of graphs from here on; of runs on one backend apart.
-  std::function<bool()> is_cancelled;  ///< Asked before every pass; ends with what there is.
+  /// Backend of a run with one rank, which keeps what its libraries learn; null to make backends.
+  Backend* backend = nullptr;
+  /// Key of the run's first graph. Runs on one backend must not share keys.
+  std::int64_t first_graph = 0;
+  /// Asked before every pass; when true, the run ends with what it has.
+  std::function<bool()> is_cancelled;
 };
 
-/// What was measured.
+/// Times that were measured in a run.
 struct LayerTimes {
-  OperationTimes operations;   ///< In the middle half of the passes of all ranks, the mean.
-  std::vector<double> passes;  ///< Seconds of whole passes of all ranks.
-  /// Of compute, what ranks would lose that waited for the slowest where those of a tensor-parallel
-  /// group do, twice a layer and pass; in the median of the passes, 0 of one rank.
+  /// Mean time of each operation in the middle half of the passes of all ranks.
+  OperationTimes operations;
+  std::vector<double> passes;  ///< Times [s] of whole passes of all ranks.
+  /// Fraction of compute that ranks would lose if they waited for the slowest where tensor-parallel
+  /// ranks do, twice a layer and pass. It is the median over the passes; 0 with one rank.
   double skew = 0.0;
-  double processor_share = 1.0;  ///< Of the time of the passes, what the threads had a core.
+  double processor_share = 1.0;  ///< Fraction of the passes' time in which the threads had a core.
 };
 
-/// Runs forward, backward and an optimizer step of the model after one that is not measured: the
-/// operations of its layers one by one, and the optimizer's as kAddSquares and kAdamW (with the
-/// clearing of gradients) of all parameters. Throws OutOfMemory, and Error(kRuntimeFault) where
-/// threads cannot be started.
+/// Runs training steps of the model after one that is not measured, and times their operations.
+/// Those of its layers are timed one by one. The optimizer's are timed for all parameters together,
+/// as kAddSquares and kAdamW (with the clearing of gradients). Throws OutOfMemory, and
+/// Error(kRuntimeFault) when threads cannot be started.
 [[nodiscard]] LayerTimes time_layers(const ProfiledModel& profiled, const LayerRun& run);
 
-/// The mean time of every operation over those that have it.
+/// Returns the mean time of every operation over the elements of `times` that have it.
 [[nodiscard]] OperationTimes mean_of(const std::vector<OperationTimes>& times);
 
-/// The shorter of two times of an operation: of two runs of the same, that which was disturbed
-/// less.
+/// Keeps in `all` the shorter of two times of each operation. Of two equal runs, that one was
+/// disturbed less.
 void keep_shorter(OperationTimes& all, const OperationTimes& more);
 
 }  // namespace ptdp

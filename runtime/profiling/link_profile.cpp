@@ -14,11 +14,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kSmallest = 8;
 constexpr std::int64_t kStep = 16;
-constexpr std::int64_t kWorkSize = 192;  // of the square product between communications
+constexpr std::int64_t kWorkSize = 192;  // size of the square product between communications
 constexpr int kBatches = 9;
 constexpr int kMostRounds = 100;
-constexpr double kLeastTime = 2e-7;  // below which a difference of two times says nothing [s]
+constexpr double kLeastTime = 2e-7;  // shorter differences of two times say nothing [s]
 
+/// Returns the sizes to measure, from kSmallest to `largest` [B].
 std::vector<std::int64_t> sizes_up_to(std::int64_t largest) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t size = kSmallest; size < largest; size *= kStep) {
@@ -28,7 +29,7 @@ std::vector<std::int64_t> sizes_up_to(std::int64_t largest) {
   return sizes;
 }
 
-/// What ranks do between communications.
+/// The product that ranks compute between communications.
 class Work {
  public:
   explicit Work(Backend& backend)
@@ -51,7 +52,8 @@ class Work {
   Tensor c_;
 };
 
-/// Seconds of `rounds` calls of `round`, from when all ranks begin to when all are done.
+/// Returns the time [s] of `rounds` calls of `round`, from when all ranks begin to when all are
+/// done.
 template <class Round>
 double batch_time(Communicator& world, Backend& backend, int rounds, const Round& round) {
   world.barrier();
@@ -64,13 +66,14 @@ double batch_time(Communicator& world, Backend& backend, int rounds, const Round
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Time that `with` takes longer than `without`, each called by all ranks; the same on all.
+/// Returns the time [s] that `with` takes longer than `without`, each called by all ranks. The
+/// result may differ between ranks; only the first rank's is used.
 template <class With, class Without>
 double difference(Communicator& world, Backend& backend, double seconds, const With& with,
                   const Without& without) {
   with();
   without();
-  // All ranks run as many rounds: as the first one says.
+  // All ranks run equally many rounds, by the longest time of any.
   double longest = std::max(batch_time(world, backend, 1, with), 1e-6);
   const Tensor agreed(backend, DataType::kFloat64, 1);
   backend.copy_in(&longest, agreed);
@@ -87,17 +90,18 @@ double difference(Communicator& world, Backend& backend, double seconds, const W
   return std::max((quiet_time(times_with) - quiet_time(times_without)) / rounds, kLeastTime);
 }
 
-/// A larger message is never faster: what says so is noise.
+/// Appends a point whose time is no less than the one before. A larger message is never faster: a
+/// time that says so is noise.
 void add(std::vector<MeasuredPoint>& points, std::int64_t bytes, double seconds) {
   const Seconds before = points.empty() ? Seconds(0.0) : points.back().time;
   points.push_back(
       {.size = Bytes(static_cast<double>(bytes)), .time = std::max(Seconds(seconds), before)});
 }
 
-/// What small sizes take is a small difference of large times, and may be lost in noise: no less
-/// than a third of the rate at which the next size's time could have grown.
+/// Raises the time of each size to at least the next size's time divided by 3 times the ratio of
+/// the sizes. A small size's time is a small difference of large times, and may be lost in noise.
 std::vector<MeasuredPoint> plausible(std::vector<MeasuredPoint> points) {
-  constexpr double steepest = 3.0;  // below what a MeasuredCurve takes for an outlier
+  constexpr double steepest = 3.0;  // less than a MeasuredCurve takes for an outlier
   for (std::size_t i = points.size(); i-- > 1;) {
     const double growth = points[i].size / points[i - 1].size;
     points[i - 1].time = std::max(points[i - 1].time, points[i].time / (steepest * growth));
@@ -105,8 +109,7 @@ std::vector<MeasuredPoint> plausible(std::vector<MeasuredPoint> points) {
   return points;
 }
 
-/// Calls `measure(world, backend, work, buffer)` on all ranks for every size until it is cancelled;
-/// the first rank's `keep(bytes)` follows each.
+/// Calls `measure(world, backend, work, buffer)` on all ranks for every size, until cancelled.
 template <class Measure>
 void for_each_size(const LinkRun& run, const Measure& measure) {
   run_ranks({.size = run.ranks, .make_backend = run.make_backend},

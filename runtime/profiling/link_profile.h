@@ -1,4 +1,4 @@
-// Times of messages and collectives between ranks that compute in between, as those of a plan do.
+// Times messages and collectives between ranks that compute in between, as ranks of a plan do.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,32 @@
 
 namespace ptdp {
 
-/// How they are measured.
+/// How messages and collectives are measured.
 struct LinkRun {
   int ranks = 2;
   std::int64_t largest_bytes = std::int64_t{16} << 20U;
-  double seconds = 0.05;  ///< For a size of an operation, about.
+  double seconds = 0.05;  ///< Approximate time for one size of one operation.
   std::function<std::unique_ptr<Backend>()> make_backend;
-  std::function<bool()> is_cancelled;  ///< Asked before every size; ends with what there is.
+  /// Asked before every size; when true, the measurement ends with what it has.
+  std::function<bool()> is_cancelled;
 };
 
-/// Times by size, as a MeasuredCurve takes them; fewer where it was cancelled.
+/// Times by size of each collective, for a MeasuredCurve. There are fewer when the run was
+/// cancelled.
 struct CollectiveTimes {
   std::vector<MeasuredPoint> all_reduce;
   std::vector<MeasuredPoint> reduce_scatter;
   std::vector<MeasuredPoint> all_gather;
 };
 
-/// From 8 bytes to the largest, in steps of 16. All ranks multiply a matrix that takes some 0.1 ms,
-/// then communicate: what this takes longer than multiplying alone, so that it contains what ranks
-/// wait for each other and for waking up. With more ranks than cores it is what it is then.
+/// Measures collectives from 8 bytes to the largest size, in steps of 16 times. All ranks multiply
+/// a matrix that takes some 0.1 ms, then communicate. The result is how much longer this takes than
+/// multiplying alone. So it contains the time in which ranks wait for each other and wake up. With
+/// more ranks than cores it contains taking turns.
 [[nodiscard]] CollectiveTimes time_collectives(const LinkRun& run);
 
-/// An exchange between neighbours of a pipeline: each computes, sends, and receives what the other
-/// sent, of one size.
+/// Measures an exchange between neighbors of a pipeline. Each computes, sends a message, and
+/// receives one of the same size from the other.
 [[nodiscard]] std::vector<MeasuredPoint> time_messages(const LinkRun& run);
 
 }  // namespace ptdp

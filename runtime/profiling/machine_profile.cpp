@@ -18,23 +18,24 @@
 namespace ptdp {
 namespace {
 
-// Shares of the time, about.
+// Approximate fractions of the time.
 constexpr double kForLayers = 0.75;
 constexpr double kForLinks = 0.2;
-constexpr double kLongestPass = 0.01;   // of the time
-constexpr double kNextPrecision = 0.3;  // of the first one's
+constexpr double kLongestPass = 0.01;   // fraction of the time
+constexpr double kNextPrecision = 0.3;  // fraction of the first precision's time
 constexpr int kRounds = 2;
 constexpr int kLeastPasses = 3;
 constexpr int kMostPasses = 60;
 constexpr double kUsableMemory = 0.9;
 
-/// Copies are measured by themselves.
+/// Returns the times without copies, which are measured by themselves.
 OperationTimes without_copies(OperationTimes times) {
   std::erase_if(times,
                 [](const auto& entry) { return entry.first.first == DeviceOperation::kCopy; });
   return times;
 }
 
+/// The measurement of a device, step by step.
 class Profiler {
  public:
   explicit Profiler(const ProfileOptions& options) : options_(options), device_(options.device) {
@@ -81,7 +82,7 @@ class Profiler {
     return values[values.size() / 2];
   }
 
-  /// Without what contradicts the others, which is noted.
+  /// Returns the times without those that contradict the others, and notes the latter.
   OperationTimes steady_ones(const OperationTimes& times, const MeasureAgain& measure_again,
                              const std::string& precision) {
     SteadyTimes steady = steady_times(times, measure_again);
@@ -91,7 +92,7 @@ class Profiler {
     return std::move(steady.times);
   }
 
-  /// What the device said of itself since the last call.
+  /// Returns what the device said of itself since the last call.
   DeviceConditions take_conditions() {
     if (!device_.take_samples) {
       return {};
@@ -112,7 +113,8 @@ class Profiler {
     measure_peaks(*backend);
   }
 
-  /// Copies, from what caches hold to what they do not.
+  /// Measures copies, from sizes that caches hold to sizes that they do not. The largest gives the
+  /// memory's bandwidth.
   void measure_copies(Backend& backend) {
     OperationTimes times = time_copies(backend, device_.copies);
     const auto measure_again = [&](const std::vector<OperationKey>& outliers) {
@@ -126,7 +128,7 @@ class Profiler {
     BytesPerSecond& bandwidth = profile_.cluster.gpu.memory_bandwidth;
     bandwidth = BytesPerSecond(8.0 * last.second[1] / seconds);
     for (const Precision precision : options_.precisions) {
-      OperationTimes of;  // of as many bytes
+      OperationTimes of;  // times of copies by the number of this precision's elements
       for (const auto& [key, time] : steady) {
         of[{key.first, {1.0, key.second[1] * 4.0 / element_bytes(precision), 1.0}}] = time;
       }
@@ -143,6 +145,7 @@ class Profiler {
     }
   }
 
+  /// Measures the smallest operation, which gives the kernel latency.
   void measure_launches(Backend& backend) {
     const LaunchTimes& times = profile_.launches = time_launches(backend);
     profile_.cluster.gpu.kernel_latency = Seconds(std::min(times.device, times.by_one));
@@ -156,7 +159,8 @@ class Profiler {
     }
   }
 
-  /// Products of all precisions: what is measured no further has its peak.
+  /// Measures large products of all precisions. They give the peak of precisions that are measured
+  /// no further.
   void measure_peaks(Backend& backend) {
     std::string text;
     for (const Precision precision : device_.precisions) {
@@ -170,7 +174,8 @@ class Profiler {
     tell(fmt::format("products of {} cubed: {} GFLOP/s", device_.peak_size, text));
   }
 
-  /// Those that a step fits the device's memory with.
+  /// Returns the models of which a step fits the device's memory, and notes the others. Throws
+  /// Error(kRuntimeFault) when none fits.
   std::vector<ProfiledModel> models_that_fit(Precision precision, double most_flops) {
     std::vector<ProfiledModel> models = device_.models(most_flops);
     std::erase_if(models, [&](const ProfiledModel& profiled) {
@@ -189,6 +194,7 @@ class Profiler {
     return models;
   }
 
+  /// Measures the operations of layers in one precision.
   void measure_layers(Precision precision) {
     const bool is_first = precision == options_.precisions.front();
     const double weights =
@@ -198,12 +204,12 @@ class Profiler {
     const double peak = profile_.cluster.gpu.peak(precision).value();
     const std::vector<ProfiledModel> models =
         models_that_fit(precision, 0.7 * peak * kLongestPass * seconds / kForLayers);
-    // Only for the first precision are cores kept busy, too.
+    // Cores are kept busy for the first precision only.
     const std::vector<int> cores = is_first ? device_.busy_cores : std::vector<int>{};
     const double each = seconds / kRounds / static_cast<double>(models.size()) /
                         static_cast<double>(cores.size() + 1);
 
-    // Where libraries try out algorithms, once for all models.
+    // One backend for all models, since libraries try out algorithms in it.
     const std::unique_ptr<Backend> kept = device_.queues_work ? device_.make_backend() : nullptr;
     const LayerRun run{.type = data_type_of(precision),
                        .seconds = each,
@@ -220,9 +226,9 @@ class Profiler {
       return time_layers(model, own);
     };
 
-    // Of every model the shorter time of two rounds, since what disturbs one may leave the other
-    // alone; and of all models that have an operation at the same sizes the mean, since each leaves
-    // it the caches in a state of its own.
+    // For each model the shorter time of two rounds counts, since what disturbs one round may leave
+    // the other alone. For an operation at the same sizes the mean over models counts, since each
+    // model leaves it the caches in another state.
     std::vector<OperationTimes> alone(models.size());
     std::map<int, std::vector<OperationTimes>> busy;
     std::map<int, std::vector<double>> skews;
@@ -290,7 +296,7 @@ class Profiler {
                        profiled.micro_batch_size * profiled.model.seq_length);
   }
 
-  /// How steady it was.
+  /// Notes how steady a run was.
   void note(const LayerTimes& times) {
     spreads_.push_back(spread(times.passes));
     if (!device_.computes_in_threads) {
@@ -302,6 +308,7 @@ class Profiler {
     }
   }
 
+  /// Notes the device's conditions since the last call.
   void note_conditions(bool is_first_precision) {
     const DeviceConditions conditions = take_conditions();
     if (conditions.num_samples == 0) {
@@ -313,6 +320,7 @@ class Profiler {
     }
   }
 
+  /// Measures messages and collectives between ranks, when the device asks for them.
   void measure_links() {
     if (device_.link_ranks.empty()) {
       return;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMostProcessors = 1 << 16;
 
+/// Returns the text of a file; "" when it cannot be read.
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -22,8 +23,9 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
+/// Returns the number of processors in this process's affinity.
 int cores_of_affinity() {
-  // A set that is too small for the machine is refused, so that it has to grow.
+  // A set that is too small for the machine is refused, so the size grows until it is accepted.
   for (int size = CPU_SETSIZE; size <= kMostProcessors; size *= 2) {
     cpu_set_t* const set = CPU_ALLOC(size);
     if (set == nullptr) {
@@ -41,7 +43,8 @@ int cores_of_affinity() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-/// The least share among this process's control group and those above it, of version 2 or 1.
+/// Returns the smallest share among this process's control group and those above it, of version 2
+/// or 1; 0 without a limit.
 int cores_of_control_groups() {
   int least = 0;
   const auto limit = [&least](int cores) {

@@ -7,7 +7,7 @@
 
 namespace ptdp {
 
-/// Shape of a model, or of what tensor parallelism leaves a rank of one.
+/// Shape of a model, or of the part of one that tensor parallelism leaves a rank.
 struct ModelShape {
   int hidden;
   int heads;
@@ -19,15 +19,18 @@ struct ModelShape {
   int layers;
   double dropout;
 };
+/// Returns a model of this shape.
 [[nodiscard]] ProfiledModel profiled_model(const ModelShape& shape);
 
-/// From tiny to as large as a step of `most_flops` FLOPs allows, but a few at least: layers whole,
-/// and as tensor parallelism leaves a rank of them, for few and many tokens, short and long
-/// sequences; with dropout, and some without. Of a host's core, and of a GPU.
+/// Returns the models for a host's core, from tiny to as large as a step of `most_flops` FLOPs
+/// allows, but at least a few. They have whole layers and tensor-parallel shares of layers, few and
+/// many tokens, short and long sequences. Most have dropout, some do not.
 [[nodiscard]] std::vector<ProfiledModel> host_models(double most_flops);
+/// Returns the models for a GPU, from small to as large as a step of `most_flops` FLOPs allows, but
+/// at least a few.
 [[nodiscard]] std::vector<ProfiledModel> gpu_models(double most_flops);
 
-/// Memory that a step of the model takes in this precision, as the cost model has it.
+/// Returns the memory that a step of the model takes in this precision, by the cost model.
 [[nodiscard]] Bytes step_memory(const ProfiledModel& profiled, Precision precision);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// Time of one call of an operation of a backend that is called again and again.
+// Times an operation of a backend by calling it again and again.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,8 @@
 
 namespace ptdp {
 
-/// Seconds of one call among as many as take a few milliseconds, in the quiet batches.
+/// Returns the time [s] of one call, in batches of as many calls as take a few milliseconds.
+/// Batches that were disturbed do not count.
 [[nodiscard]] double time_of(Backend& backend, const std::function<void()>& operation);
 
 }  // namespace ptdp

@@ -1,4 +1,4 @@
-// Repeated times, and what is robust of them.
+// Robust statistics of repeated times.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +6,16 @@
 
 namespace ptdp {
 
-/// The median of the faster half: what is left when other processes took a core now and then. Of
-/// one sample, that; `seconds` must not be empty.
+/// Returns the median of the faster half of `seconds`, which must not be empty. It ignores samples
+/// during which other processes took a core.
 [[nodiscard]] double quiet_time(std::vector<double> seconds);
 
-/// The places of the middle half of `seconds` by size, one at least: neither what was disturbed nor
-/// what was lucky.
+/// Returns the indices of the middle half of `seconds` by size, at least one. The samples left out
+/// were disturbed or lucky.
 [[nodiscard]] std::vector<std::size_t> middle_half(const std::vector<double>& seconds);
 
-/// How far the slowest quarter begins above the fastest quarter's end, as a fraction of the median:
-/// 0.02 on a quiet machine. 0 of fewer than four.
+/// Returns the distance from the fastest quarter's end to the slowest quarter's beginning, as a
+/// fraction of the median. It is 0.02 on a quiet machine, and 0 for fewer than four samples.
 [[nodiscard]] double spread(std::vector<double> seconds);
 
 }  // namespace ptdp

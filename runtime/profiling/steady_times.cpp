@@ -21,6 +21,7 @@ std::map<DeviceOperation, std::vector<Point>> points_by_operation(const Operatio
   return points;
 }
 
+/// Returns the operations whose times a table would refuse.
 std::vector<OperationKey> outliers_among(const OperationTimes& times) {
   std::vector<OperationKey> keys;
   for (const auto& [operation, points] : points_by_operation(times)) {
@@ -34,6 +35,7 @@ std::vector<OperationKey> outliers_among(const OperationTimes& times) {
   return keys;
 }
 
+/// Throws Error(kRuntimeFault) when too few times of an operation are left.
 void check_enough(const OperationTimes& all, const OperationTimes& left) {
   auto kept = points_by_operation(left);
   for (const auto& [operation, points] : points_by_operation(all)) {

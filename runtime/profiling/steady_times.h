@@ -1,4 +1,4 @@
-// Times of operations without those that contradict the others.
+// Removes times of operations that contradict the others.
 #pragma once
 
 #include <functional>
@@ -9,19 +9,21 @@
 
 namespace ptdp {
 
-/// What was left, and what was not: "forward-product: m 64, n 512, k 128, 20.8 us".
+/// Times that agree with each other, and those left out as "forward-product: m 64, n 512, k 128,
+/// 20.8 us".
 struct SteadyTimes {
   OperationTimes times;
   std::vector<std::string> left_out;
 };
 
-/// All times, after those of some operations were measured once more; none to give up.
+/// A function that measures some operations once more, and returns the times of all; none to give
+/// up.
 using MeasureAgain = std::function<OperationTimes(const std::vector<OperationKey>&)>;
 
-/// Lets what a table of `times` would refuse (find_outliers) be measured again, three times at
-/// most, and leaves out what contradicts the others still. An operation at a single size has no
-/// table. Throws Error(kRuntimeFault) where fewer than two, or than half, of the times of an
-/// operation are left.
+/// Removes times that a table would refuse (find_outliers). They are measured again, three times at
+/// most, and left out if they still contradict the others. An operation at a single size has no
+/// table. Throws Error(kRuntimeFault) when fewer than two, or than half, of an operation's times
+/// are left.
 [[nodiscard]] SteadyTimes steady_times(OperationTimes times, const MeasureAgain& measure_again);
 
 }  // namespace ptdp

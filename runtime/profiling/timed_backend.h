@@ -1,4 +1,4 @@
-// A backend that times each of another's operations, by the names that the cost model has for them.
+// A backend that times each operation of another backend, under the names that the cost model has.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,33 @@ namespace ptdp {
 struct NamedOperation {
   DeviceOperation operation = DeviceOperation::kCopy;
   OperationSizes sizes = {1.0, 1.0, 1.0};
-  /// Whether it is one by itself, or a part of the next that is, with the same sizes.
+  /// Whether it is an operation by itself. Otherwise it is a part of the next whole one with the
+  /// same sizes.
   bool is_whole = true;
 };
 
-/// operation_name has an overload for each operation that the cost model may know, and decides by
-/// the arguments. The result is empty where it has no name for them. add_squares and adamw have no
-/// overload: the caller times those of all parameters together.
+/// Result of operation_name(), which has an overload for each operation that the cost model may
+/// know. An overload decides by the arguments; the result is empty when the cost model has no name
+/// for them. add_squares and adamw have no overload: the caller times all parameters together.
 using OperationName = std::optional<NamedOperation>;
 
-/// A matrix of `rows` rows, not 0, has these sizes.
+/// Returns the sizes of a matrix of `rows` rows, which must not be 0.
 [[nodiscard]] inline OperationSizes matrix_sizes(std::int64_t rows, const Buffer& x) {
   const std::int64_t columns = x.size / rows;
   return {static_cast<double>(rows), static_cast<double>(columns), 1.0};
 }
 
-/// All of x is one row.
+/// Returns the sizes of all of x as one row.
 [[nodiscard]] inline OperationSizes row_sizes(const Buffer& x) {
   return {1.0, static_cast<double>(x.size), 1.0};
 }
 
-/// A rank's columns of the logits have these sizes.
+/// Returns the sizes of a rank's columns of the logits.
 [[nodiscard]] inline OperationSizes logits_sizes(std::int64_t rows, const VocabShard& shard) {
   return {static_cast<double>(rows), static_cast<double>(shard.width), 1.0};
 }
 
-/// Attention counts heads of all sequences.
+/// Returns the sizes of attention, which counts the heads of all sequences.
 [[nodiscard]] inline OperationSizes attention_sizes(const Attention& shape) {
   return {static_cast<double>(shape.batch * shape.heads), static_cast<double>(shape.seq_length),
           static_cast<double>(shape.head_size)};
@@ -77,7 +78,7 @@ using OperationName = std::optional<NamedOperation>;
 [[nodiscard]] inline OperationName operation_name(Operation<&Backend::bias_dropout_add>,
                                                   const BiasDropoutAddCall& call) {
   if (call.bias.empty() || call.residual.empty()) {
-    return std::nullopt;  // an embedding's
+    return std::nullopt;  // the dropout of an embedding
   }
   return {{call.dropout.probability > 0.0 ? DeviceOperation::kBiasDropoutAdd
                                           : DeviceOperation::kBiasAdd,
@@ -171,27 +172,29 @@ using OperationName = std::optional<NamedOperation>;
   return {{DeviceOperation::kCrossEntropyBackward, logits_sizes(call.rows, call.shard)}};
 }
 
-/// An operation that ran, from the end of the one before it to its own.
+/// An operation that ran, timed from the end of the one before it to its own end.
 struct TimedOperation {
   DeviceOperation operation = DeviceOperation::kCopy;
   OperationSizes sizes = {1.0, 1.0, 1.0};
-  /// Whether it is one by itself, or a part of the next that is, with the same sizes.
+  /// Whether it is an operation by itself. Otherwise it is a part of the next whole one with the
+  /// same sizes.
   bool is_whole = true;
   double seconds = 0.0;
 };
 
-/// Passes everything on to another backend, which outlives it, and keeps two events for each
-/// operation that the cost model knows by name; the time of others counts for none. An operation
-/// begins where the one before it ended, so that what the runtime does in between is part of it.
+/// A backend that passes everything on to another one, which must outlive it. It keeps two events
+/// for each operation that the cost model knows by name; the time of others counts for none. An
+/// operation begins when the one before it ended, so that what the runtime does in between is part
+/// of it.
 class TimedBackend final : public ForwardingBackend<TimedBackend> {
  public:
   explicit TimedBackend(Backend& inner) : inner_(inner) {}
 
-  /// Forgets what was timed; the next operation begins here.
+  /// Forgets all timed operations. The next operation begins now.
   void start();
-  /// Operations since then, so far.
+  /// Returns the number of operations timed since start().
   [[nodiscard]] std::size_t num_timed() const { return spans_.size(); }
-  /// Operations since start(), in order.
+  /// Returns the operations timed since start(), in order.
   [[nodiscard]] std::vector<TimedOperation> take();
 
   void use_lane(int lane) override { inner_.use_lane(lane); }
@@ -201,7 +204,7 @@ class TimedBackend final : public ForwardingBackend<TimedBackend> {
   [[nodiscard]] double seconds_between(const Event& first, const Event& second) override {
     return inner_.seconds_between(first, second);
   }
-  /// Of a graph's first operation the time begins in the graph.
+  /// Runs a graph. The time of its first operation begins in the graph.
   void run_as_graph(std::int64_t key, const std::function<void()>& issue) override;
 
  protected:
@@ -223,9 +226,10 @@ class TimedBackend final : public ForwardingBackend<TimedBackend> {
       ended(std::nullopt);
     }
   }
-  /// Notes what ended just now.
+  /// Notes that an operation ended just now. Without a name its time counts for none.
   void ended(const OperationName& name);
 
+  /// A named operation and the events around it.
   struct Span {
     NamedOperation named;
     Event begin;

@@ -26,7 +26,7 @@ void RunJournal::add(int rank, StepRecord step, RankRecord totals) {
   Rank& here = ranks_[static_cast<std::size_t>(rank)];
   const std::lock_guard lock(here.mutex);
   here.steps.push_back(std::move(step));
-  // the last step may be one that others do not have
+  // The last step may be one that others do not have.
   forget_details(here.steps, kDetailedSteps + 1);
   here.totals_before = std::exchange(here.totals, std::move(totals));
 }
