@@ -12,7 +12,7 @@
 #include "cost_model/text/descriptor.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 
-struct XXH64_state_s;  // of xxhash.h
+struct XXH64_state_s;  // defined in xxhash.h
 
 namespace ptdp {
 

@@ -86,6 +86,7 @@ inline constexpr std::size_t kLargestCheckpointDocument = std::size_t{64} << 20U
 /// Parses a shard's index. Throws Error at `place` when the text is no index or contradicts itself.
 [[nodiscard]] ShardIndex parse_shard_index(std::string_view text, const std::string& place);
 
+/// Name of the manifest's file.
 inline constexpr const char* kManifestName = "manifest.json";
 /// Name of the file with the manifest's checksum, as `xxhsum -H1` prints and checks it.
 inline constexpr const char* kManifestChecksumName = "manifest.xxh64";

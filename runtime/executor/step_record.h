@@ -36,10 +36,12 @@ struct SubSpan {
 /// Measurements of one step. Times [s] are of the steady clock, common to all ranks of a host.
 struct StepRecord {
   Span step;  ///< From the first action's start to the last one's end.
-  // `actions` and `sub_spans` are empty once the step is not among the last kDetailedSteps.
   /// Spans of the actions in the rank's order. A receive's span is when the message was there.
+  /// Empty once the step is not among the last kDetailedSteps.
   std::vector<Span> actions;
-  std::vector<SubSpan> sub_spans;  ///< Collectives within actions, by their start.
+  /// Collectives within actions, by their start. Empty once the step is not among the last
+  /// kDetailedSteps.
+  std::vector<SubSpan> sub_spans;
   std::array<double, kNumOperationKinds> operations{};  ///< Time [s] by OperationKind.
   /// Mean loss over the tokens of the global batch. Only ranks of the last stage know it.
   std::optional<double> loss;
@@ -81,6 +83,7 @@ struct TrafficGroup {
   SentBytes RankRecord::*sent;
 };
 inline constexpr int kNumTrafficGroups = 6;
+/// The groups of ranks that reports show, with their traffic in a RankRecord.
 inline constexpr std::array<TrafficGroup, kNumTrafficGroups> kTrafficGroups = {
     {{"tensor", &RankRecord::tensor},
      {"pipeline_forward", &RankRecord::pipeline_forward},

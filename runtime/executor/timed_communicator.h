@@ -18,11 +18,11 @@ struct TimedCollective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::int64_t bytes = 0;  ///< Size of the whole buffer [B].
   Event start;
-  /// When the call that began it returned. Where calls are not queued, the collective was done by
-  /// then.
+  /// When the call that began the collective returned. Where calls are not queued, the collective
+  /// was done by then.
   Event begun;
-  Event waited;  ///< When the rank began to wait for it.
-  /// When the wait for it was over.
+  Event waited;  ///< When the rank began to wait for the collective.
+  /// When the wait for the collective was over.
   Event end;
 };
 

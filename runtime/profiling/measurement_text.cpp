@@ -1,3 +1,4 @@
+// Words about a measured profile: how it was measured, and why its times may be wrong.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +8,9 @@
 namespace ptdp {
 namespace {
 
-constexpr double kUnsteady = 0.25;     // a spread beyond this deserves a warning,
-constexpr double kOthersShare = 0.95;  // as does less of a core than this,
-constexpr double kClockDrop = 0.05;    // or a clock that falls by so much.
+constexpr double kUnsteady = 0.25;     // a larger spread gives a warning
+constexpr double kOthersShare = 0.95;  // a smaller share of a core gives a warning
+constexpr double kClockDrop = 0.05;    // a larger drop of the clock gives a warning
 
 std::string names_of(const std::vector<Precision>& precisions) {
   std::string names;
@@ -19,7 +20,8 @@ std::string names_of(const std::vector<Precision>& precisions) {
   return names;
 }
 
-/// "messages, and collectives of up to 8 ranks, between steps of compute"; empty: none.
+/// Returns "; messages, and collectives of up to 8 ranks, between steps of compute", or "" when no
+/// links were measured.
 std::string links_text(const ProfiledDevice& device) {
   if (device.link_ranks.empty()) {
     return "";

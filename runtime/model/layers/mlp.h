@@ -8,9 +8,9 @@ namespace ptdp {
 
 /// What a microbatch keeps of the MLP. A tensor that is not kept at the time is empty.
 struct MlpActivations {
-  Tensor normed;  ///< Input of the branch: this rank's rows, [r, h].
-  Tensor up;      ///< Output of fc1 with its bias, [n, f/t]; after backward, its gradient.
-  Tensor gelu;    ///< GELU of `up`, [n, f/t].
+  Tensor normed;           ///< Input of the branch: this rank's rows, [r, h].
+  Tensor up;               ///< Output of fc1 with its bias, [n, f/t]; after backward, its gradient.
+  Tensor gelu;             ///< GELU of `up`, [n, f/t].
   Tensor output_gradient;  ///< Gradient of fc2's sum over ranks, [n, h].
 };
 

@@ -21,8 +21,7 @@ Linear declare_columns(const LayerContext& context, const std::string& name, std
                  .total_columns = inputs},
        .total_rows = outputs,
        .decays = true,
-       // Each layer has two such branches; divided by √(2l), their sum over the l layers keeps
-       // one's variance.
+       // Each of l layers ends two branches: with 1/√(2l) their sum keeps the variance of one.
        .deviation = context.model().init_method_std / std::sqrt(2.0 * context.model().num_layers)});
   return {context, weight, own, outputs};
 }

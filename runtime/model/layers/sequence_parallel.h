@@ -12,8 +12,8 @@ namespace ptdp {
 /// Gathers all rows in place; before the call, this rank's rows are there. 1 all-gather with
 /// sequence parallelism.
 void gather_rows(const LayerContext& context, Buffer whole);
-/// Sums `whole` over ranks in place: own_rows(whole) hold the sums afterwards. 1 reduce-scatter with
-/// sequence parallelism, else 1 all-reduce; nothing on one rank.
+/// Sums `whole` over ranks in place: own_rows(whole) hold the sums afterwards. 1 reduce-scatter
+/// with sequence parallelism, else 1 all-reduce; nothing on one rank.
 void sum_rows(const LayerContext& context, Buffer whole);
 /// Begins sum_rows(). `whole` may be touched once the tensor-parallel group has waited for the
 /// request. Does nothing on one rank.

@@ -36,9 +36,12 @@ struct Microbatch {
   int index = 0;          ///< Number of the microbatch within the step and replica.
   std::int64_t step = 0;  ///< Step of the training, from 0; dropout differs from step to step.
   std::int64_t first_sample = 0;  ///< Number of the first sample within the step's global batch.
-  /// Both buffers must live until the last call for the microbatch.
-  Buffer tokens = {};   ///< Input tokens, i32 [s, b]; set when the stage begins the model.
-  Buffer targets = {};  ///< Target tokens, i32 [s, b]; set when the stage ends the model.
+  /// Input tokens, i32 [s, b]; set when the stage begins the model. The buffer must live until the
+  /// last call for the microbatch.
+  Buffer tokens = {};
+  /// Target tokens, i32 [s, b]; set when the stage ends the model. The buffer must live until the
+  /// last call for the microbatch.
+  Buffer targets = {};
   /// Factor on every token's gradient: 1/(tokens of the global batch), times the loss scale in
   /// fp16.
   double gradient_scale = 1.0;
