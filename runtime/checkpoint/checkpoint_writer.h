@@ -1,5 +1,4 @@
-// Saving of a training run: every rank writes what it owns, and one rank makes a checkpoint from
-// that.
+// Saving of a training run: every rank writes what it owns, and one rank binds the parts together.
 #pragma once
 
 #include <cstdint>

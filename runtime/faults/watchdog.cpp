@@ -215,7 +215,7 @@ void Watchdog::stop(std::optional<RunFault> fault, int signal, std::int64_t grac
     give_up_at_ = grace == 0 ? 0 : now_ns() + grace;
     is_stopping_ = true;
   }
-  // The faults are told before the world is aborted, since news of its end would say less.
+  // Other processes hear of the fault before the world is aborted: news of its end would say less.
   if (options_.spread && !(fault && fault->is_told_elsewhere)) {
     options_.spread(fault.value_or(RunFault{.rank = log_.first_rank(),
                                             .what = fmt::format("ended by signal {}", signal),

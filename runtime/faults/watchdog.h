@@ -24,7 +24,7 @@ namespace ptdp {
 /// How long an action or phase may take. Deadlines are far beyond predictions: a machine that is
 /// busy otherwise, or a processor that throttles, must not end a run.
 struct DeadlineRule {
-  bool is_on = true;
+  bool is_on = true;  ///< Whether there are deadlines at all.
   /// Deadline of every action. Without it, the deadline follows from `least`, `factor` and
   /// `unknown`.
   std::optional<Seconds> fixed;
@@ -130,6 +130,7 @@ class Watchdog {
 
   /// Adds a communicator whose waits are aborted when the run must end, until remove().
   void add(Communicator& world);
+  /// Removes a communicator that add() added.
   void remove(Communicator& world);
   /// Ends the run because of a fault, unless it ends already. A rank's thread calls it.
   void report(RunFault fault);

@@ -158,8 +158,8 @@ std::uint16_t port_in(const Variables& variables, const char* name) {
   return static_cast<std::uint16_t>(variables.number(name, kMostPort, "a port", 1));
 }
 
-/// Returns the port at which a step of Slurm meets. Steps of a node rarely get one port, and the
-/// system gives none of these ports to connections.
+/// Returns the port at which a step of Slurm meets. Steps on one node rarely get the same port, and
+/// the system gives none of these ports to connections.
 std::uint16_t port_of_step(const Variables& variables) {
   constexpr std::int64_t first = 20000;
   constexpr std::int64_t num_ports = 10000;

@@ -37,9 +37,9 @@ struct Launcher {
 };
 
 /// Detects the launcher by the first variables found, in this order: Open MPI, PMI (MPICH, Intel
-/// MPI, srun --mpi=pmi2), PMIx, torch.distributed, Slurm. Slurm's count only inside a step of srun.
-/// A batch script and an interactive allocation have SLURM_PROCID and SLURM_NTASKS too, but run the
-/// program once.
+/// MPI, srun --mpi=pmi2), PMIx, torch.distributed, Slurm. Slurm's variables count only inside a
+/// step of srun. A batch script and an interactive allocation have SLURM_PROCID and SLURM_NTASKS
+/// too, but run the program once.
 ///
 /// Throws Error, naming the variable, for a value that is no number and a rank that is not below
 /// the size. Throws Error also when ranks count nodes whose processes nobody started (Alibaba
