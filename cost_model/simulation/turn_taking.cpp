@@ -66,6 +66,7 @@ SimulatedTimes with_ends(SimulatedTimes passes, const StepTimes& times,
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     ranks[rank].start += shift;
     ranks[rank].end += shift;
+    ranks[rank].compute_end += shift;
     if (actions.reduces_gradients) {
       ranks[rank].end += buckets_of(rank, ranks.size(), times.reductions, actions.gradient_buckets);
     }

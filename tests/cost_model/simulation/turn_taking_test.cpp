@@ -79,8 +79,8 @@ TEST(PassesPacedByLastRank, AreNoneWhereAnotherHasALongerPass) {
 
 /// Two ranks with two chunks each: passes from 0 to 10 s and from 1 to 8 s.
 SimulatedTimes passes_of_two_ranks() {
-  return {.ranks = {{.start = Seconds(0.0), .end = Seconds(10.0)},
-                    {.start = Seconds(1.0), .end = Seconds(8.0)}}};
+  return {.ranks = {{.start = Seconds(0.0), .end = Seconds(10.0), .compute_end = Seconds(10.0)},
+                    {.start = Seconds(1.0), .end = Seconds(8.0), .compute_end = Seconds(8.0)}}};
 }
 
 StepTimes ends_of_two_ranks() {
@@ -108,6 +108,8 @@ TEST(WithEnds, PutsGathersInFrontAndReductionsBehind) {
       .gradient_buckets = {2, 3, 4, 1}, .gathers_parameters = true, .ties_embeddings = true};
   StepTimes times = ends_of_two_ranks();
   const SimulatedTimes met = with_ends(passes_of_two_ranks(), times, actions);
+  EXPECT_EQ(met.ranks[0].compute_end, Seconds(16.0));
+  EXPECT_EQ(met.ranks[1].compute_end, Seconds(14.0));
   EXPECT_EQ(met.ranks[0].gathers, Seconds(2.5));
   EXPECT_EQ(met.ranks[1].gathers, Seconds(7.0));
   EXPECT_EQ(met.ranks[0].start, Seconds(6.0));
