@@ -7,27 +7,28 @@
 
 namespace ptdp {
 
-/// A format of an answer: kText is for people, the others are for programs and pages.
+/// The format of an answer: kText is for people, the others are for programs and pages.
 enum class AnswerFormat { kText, kJson, kCsv, kMarkdown };
 
-/// A name of --format. The first of a list is what is answered without the flag.
+/// A name that --format takes, with the format it stands for. The first name of a list is the
+/// default.
 using FormatName = NamedValue<AnswerFormat>;
 
-/// Plans of a search and strategies side by side.
+/// Formats of the plans of a search, and of strategies side by side.
 inline constexpr std::array kPlanFormats = {FormatName{AnswerFormat::kText, "table"},
                                             FormatName{AnswerFormat::kJson, "json"},
                                             FormatName{AnswerFormat::kCsv, "csv"}};
-/// One written plan, and the shipped profiles.
+/// Formats of one written plan, and of the shipped profiles.
 inline constexpr std::array kTableFormats = {FormatName{AnswerFormat::kText, "table"},
                                              FormatName{AnswerFormat::kJson, "json"}};
-/// Layers per stage, and a schedule by itself.
+/// Formats of layers per stage, and of a schedule by itself.
 inline constexpr std::array kOrderFormats = {FormatName{AnswerFormat::kText, "text"},
                                              FormatName{AnswerFormat::kJson, "json"},
                                              FormatName{AnswerFormat::kCsv, "csv"}};
-/// Runs, rehearsals, tuning, profiles and simulated plans.
+/// Formats of runs, rehearsals, tuning, profiles and simulated plans.
 inline constexpr std::array kReportFormats = {FormatName{AnswerFormat::kText, "text"},
                                               FormatName{AnswerFormat::kJson, "json"}};
-/// Errors of predictions.
+/// Formats of the errors of predictions (validation).
 inline constexpr std::array kValidationFormats = {FormatName{AnswerFormat::kText, "table"},
                                                   FormatName{AnswerFormat::kJson, "json"},
                                                   FormatName{AnswerFormat::kMarkdown, "markdown"}};

@@ -18,8 +18,8 @@ constexpr int kBarWidth = 30;
 }  // namespace
 
 std::string duration(Seconds time) {
-  // Whole nanoseconds lie halfway between two roundings often enough: what is read back from a file
-  // is printed as it was before.
+  // Whole nanoseconds often lie halfway between two roundings. Rounding as files do makes a time
+  // that was read back from a file print as the time that was written.
   const double seconds = as_written(time.value());
   if (seconds < 1.0) {
     return fmt::format("{:.4g} ms", seconds * 1e3);

@@ -9,28 +9,29 @@
 
 namespace ptdp {
 
-/// "97.4 s", "812 ms", "3.2 days": four digits in the unit that suits.
+/// Returns a time with four digits in milliseconds, seconds, hours or days: "97.4 s", "3.2 days".
 [[nodiscard]] std::string duration(Seconds time);
-/// "3.1 GB", in powers of 1000 as links are rated.
+/// Returns a size with three digits in MB, GB or TB, powers of 1000 as links are rated: "3.1 GB".
 [[nodiscard]] std::string bytes(Bytes size);
-/// "163.2 TFLOP/s", "2.48 GFLOP/s": four digits in the unit that suits.
+/// Returns a rate with four digits in MFLOP/s, GFLOP/s or TFLOP/s: "163.2 TFLOP/s".
 [[nodiscard]] std::string rate(FlopsPerSecond flops);
-/// "12.3 %" of 0.123.
+/// Returns a fraction as percent with one decimal: "12.3 %" for 0.123.
 [[nodiscard]] std::string percent(double fraction);
-/// "+12.3 %" of 0.123.
+/// Returns a fraction as percent with its sign and one decimal: "+12.3 %" for 0.123.
 [[nodiscard]] std::string signed_percent(double fraction);
-/// signed_percent of what was predicted over what was measured; nothing where one is missing.
+/// Returns predicted/measured − 1 as signed_percent(); empty when either is missing (0 or less).
 template <class Value>
 [[nodiscard]] std::string error_of(Value predicted, Value measured) {
   return predicted > Value{} && measured > Value{} ? signed_percent(predicted / measured - 1.0)
                                                    : "";
 }
-/// A line of two columns.
+/// Returns an indented line of two columns: a name and a value.
 [[nodiscard]] std::string row(std::string_view name, std::string_view value);
-/// A line with a time, its share of the whole and a bar as long.
+/// Returns an indented line with a time, its share of `whole`, and a bar as long as that share.
 [[nodiscard]] std::string share_row(std::string_view name, Seconds time, Seconds whole);
 
-/// Says where a pipeline makes ZeRO-2 and -3 what ZeRO-1 is; else nothing.
+/// Returns a remark when a pipeline turns the configuration's ZeRO-2 or -3 into ZeRO-1, else an
+/// empty string.
 [[nodiscard]] std::string zero_remark(const ParallelConfig& config);
 
 }  // namespace ptdp

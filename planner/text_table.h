@@ -8,19 +8,20 @@
 
 namespace ptdp {
 
-/// A column of a table of `Row`s. Cells end at its right edge, or begin at its left one.
+/// A column of a table of `Row`s.
 template <class Row>
 struct TextColumn {
   std::string heading;
-  int width = 0;  ///< Below 0 cells begin at the left edge; 0 has no padding: the last column.
+  /// Width in characters: above 0 aligns cells right, below 0 left, 0 (the last column) pads none.
+  int width = 0;
   std::function<std::string(const Row&)> cell;
-  int gap = 1;  ///< Blanks before it, but for the first column.
+  int gap = 1;  ///< Blanks before the column; the first column has none.
 };
 
-/// `text` in so many columns of a terminal: at the right, or for a width below 0 at the left.
+/// Returns `text` padded to |width| characters: aligned right, or left for a width below 0.
 [[nodiscard]] std::string padded(std::string_view text, int width);
 
-/// The table as text: the headings, then a line for each of `rows`.
+/// Returns the table as text: the headings, then a line for each of `rows`.
 template <class Row>
 [[nodiscard]] std::string text_table(const std::vector<TextColumn<Row>>& columns,
                                      const std::vector<Row>& rows) {

@@ -31,7 +31,7 @@ ListedLayer read_layer(ObjectReader& reader) {
     reader.quantity("backward_s", backward, 1.0, kLayerTime);
     layer.time = forward + backward;
   } else {
-    reader.quantity("time_s", layer.time, 1.0, kLayerTime);  // says that it is missing
+    reader.quantity("time_s", layer.time, 1.0, kLayerTime);  // throws: the key is missing
   }
   if (reader.has("memory_GiB")) {
     reader.quantity("memory_GiB", layer.memory, kGibi, kGibibytes);

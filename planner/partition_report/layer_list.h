@@ -12,32 +12,34 @@
 
 namespace ptdp {
 
-/// A layer, or several that are equal and follow one another.
+/// A layer of a list, or several equal layers in a row.
 struct ListedLayer {
   std::string name;
-  Seconds time;   ///< Of one microbatch, forward and backward.
-  Bytes memory;   ///< Of the GPU that holds it, with its share of all that is in flight.
-  int count = 1;  ///< How many.
+  Seconds time;   ///< Time of one microbatch through one layer, forward and backward.
+  Bytes memory;   ///< GPU memory that one layer takes, with its share of all that is in flight.
+  int count = 1;  ///< Number of equal layers in a row.
 };
 
+/// The layers of a model as a `ptdp.layers/1` file lists them.
 struct LayerList {
   std::string name;
   std::string source;                    ///< Where the costs come from; may be empty.
   std::optional<ListedLayer> embedding;  ///< What the first stage holds besides layers.
   std::vector<ListedLayer> layers;       ///< In model order; at least one.
-  std::optional<ListedLayer> logits;     ///< What the last stage holds besides.
+  std::optional<ListedLayer> logits;     ///< What the last stage holds besides layers.
 };
 
 inline constexpr const char* kLayersSchema = "ptdp.layers/1";
 
-/// Most layers that a list holds, repetitions counted.
+/// Largest number of layers in a list, repetitions counted.
 inline constexpr int kMostLayers = 100'000;
 
-/// Throws Error with the place of every fault: what ObjectReader refuses, no layer, more than
-/// kMostLayers, both ways of giving a time, and a list that takes no time at all.
+/// Reads a list from JSON text; `place` names the text in errors. Throws Error with the place of
+/// the fault. Faults are what ObjectReader refuses, no layer, more than kMostLayers, both ways of
+/// giving a time, and a list that takes no time at all.
 [[nodiscard]] LayerList parse_layer_list(std::string_view text, const std::string& place);
 
-/// The same from a file.
+/// Reads a list from a JSON file. Throws Error as parse_layer_list() does.
 [[nodiscard]] LayerList read_layer_list(const std::filesystem::path& path);
 
 }  // namespace ptdp

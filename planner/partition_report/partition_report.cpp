@@ -12,7 +12,7 @@
 namespace ptdp {
 namespace {
 
-/// How much longer `other` takes than `ours`, in percent.
+/// Returns how much longer `other` takes than `ours`, in percent.
 double gain_percent(Seconds other, Seconds ours) {
   return 100.0 * (other / ours - 1.0);
 }
@@ -37,7 +37,7 @@ double milliseconds(Seconds time) {
   return time.value() * 1e3;
 }
 
-/// "0, 8" for the first rank of eight with two chunks.
+/// Returns the virtual stages of a rank: "0, 8" for the first of eight ranks with two chunks.
 std::string stages_of(const PipelinePartition& partition, int rank) {
   std::vector<int> stages;
   for (int stage = 0; stage < static_cast<int>(partition.stages.size()); ++stage) {

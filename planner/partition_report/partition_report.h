@@ -11,15 +11,18 @@
 
 namespace ptdp {
 
-/// How the rows of several chunks per rank lie, as --placement and documents name it.
+/// Names of the placements of several chunks per rank, as --placement and documents have them.
 inline constexpr std::array kPlacementNames = {
     NamedValue<StagePlacement>{StagePlacement::kLooped, "looped"},
     NamedValue<StagePlacement>{StagePlacement::kV, "v"}};
 
+/// Returns the partition as text for people: stages, ranks, and a comparison with the even split.
 [[nodiscard]] std::string summarize(const PipelinePartition& partition);
+/// Returns the partition as a `ptdp.partition/1` document.
 [[nodiscard]] std::string to_json(const PipelinePartition& partition);
-/// A line per virtual stage, in model order, under a line of names.
+/// Returns the partition as CSV: a line of names, then a line per virtual stage in model order.
 [[nodiscard]] std::string to_csv(const PipelinePartition& partition);
+/// Returns the partition in one of kOrderFormats.
 [[nodiscard]] std::string in_format(AnswerFormat format, const PipelinePartition& partition);
 
 }  // namespace ptdp

@@ -15,15 +15,15 @@
 namespace ptdp {
 namespace {
 
-/// What is cut: layers in model order, with the ends.
+/// The layers to cut into stages, in model order, with embedding and logits at the ends.
 struct Pipeline {
   std::string name;
-  std::vector<std::string> names;  ///< Of the kinds of layers.
-  std::vector<int> kinds;          ///< Of each layer, an index into these.
+  std::vector<std::string> names;  ///< Names of the kinds of layers.
+  std::vector<int> kinds;          ///< Kind of each layer: an index into `names`.
   std::vector<LayerCost> costs;
   bool has_embedding = false;
   bool has_logits = false;
-  Seconds overhead;  ///< Of each virtual stage, besides its layers.
+  Seconds overhead;  ///< Time per microbatch that each virtual stage takes besides its layers.
 
   void add(const std::string& layer, const LayerCost& cost, int count) {
     kinds.insert(kinds.end(), count, static_cast<int>(names.size()));
@@ -34,7 +34,7 @@ struct Pipeline {
     return static_cast<int>(costs.size()) - static_cast<int>(has_embedding) -
            static_cast<int>(has_logits);
   }
-  /// The layers per stage with the ends counted, or no longer counted.
+  /// Returns the layers per stage with the ends added (`sign` 1) or taken away (`sign` −1).
   [[nodiscard]] std::vector<int> with_ends(std::vector<int> sizes, int sign) const {
     sizes.front() += has_embedding ? sign : 0;
     sizes.back() += has_logits ? sign : 0;
@@ -70,7 +70,8 @@ Pipeline pipeline_of(const Scenario& scenario, const TransformerTimes& times) {
   return pipeline;
 }
 
-/// "embedding, 3 x layer".
+/// Returns the names of `count` layers from `first` on, equal ones together: "embedding, 3 x
+/// layer".
 std::string described(const Pipeline& pipeline, int first, int count) {
   std::string text;
   for (int begin = first; begin < first + count;) {
@@ -95,7 +96,7 @@ std::vector<LayerCost> loads_of(const Pipeline& pipeline, const PartitionRequest
   return loads;
 }
 
-/// Everything about a partition of a pipeline, the ends counted among its sizes.
+/// Describes a partition of a pipeline. `sizes` are layers per virtual stage, the ends counted.
 PipelinePartition answer_for(const Pipeline& pipeline, const PartitionRequest& request,
                              const std::vector<int>& sizes, std::int64_t num_microbatches) {
   PipelinePartition answer{.name = pipeline.name,
@@ -155,13 +156,13 @@ class ModelMemory {
   ModelMemory(const Scenario& scenario, ParallelConfig config)
       : scenario_(scenario), config_(std::move(config)) {}
 
-  /// Of a rank that holds so many layers.
+  /// Returns the memory of a pipeline rank whose first chunk holds all its `num_layers` layers.
   [[nodiscard]] Bytes of_rank(int rank, int num_layers) {
     config_.layers_per_stage.assign(static_cast<std::size_t>(config_.pp) * config_.vpp, 0);
     config_.layers_per_stage[rank] = num_layers;
     return stage_memory({scenario_, config_}, rank).total();
   }
-  /// The most layers that each rank may hold; −1 where it is too full without any.
+  /// Returns the most layers that each rank may hold; −1 for a rank that is too full without any.
   [[nodiscard]] std::vector<int> most_layers(Bytes memory) {
     std::vector<int> result;
     for (int rank = 0; rank < config_.pp; ++rank) {

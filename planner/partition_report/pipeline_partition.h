@@ -1,5 +1,5 @@
-// A pipeline cut into stages: which layers, how long, how full, and what that gains over cutting by
-// number.
+// A pipeline cut into stages: which layers each holds, how long it takes, how full it is, and what
+// the cut gains over an equal number of layers per stage.
 #pragma once
 
 #include <optional>
@@ -13,51 +13,56 @@
 
 namespace ptdp {
 
-/// A virtual stage.
+/// A virtual stage of a partition.
 struct PartitionStage {
-  int rank = 0;
-  int num_layers = 0;  ///< Embedding and logits are none.
-  std::string layers;  ///< "embedding, 3 x layer".
-  Seconds time;        ///< Per microbatch.
+  int rank = 0;        ///< Pipeline rank that holds the virtual stage, 0 … pp−1.
+  int num_layers = 0;  ///< Number of layers; embedding and logits do not count.
+  std::string layers;  ///< Names of what the stage holds: "embedding, 3 x layer".
+  Seconds time;        ///< Time per microbatch, forward and backward.
 };
 
-/// The same number of layers for each virtual stage, the first l mod (pp·vpp) one more: what
-/// Megatron-LM's flags give where the layers divide, and where they do not the usual way out.
+/// The split with an equal number of layers per virtual stage, the first l mod (pp·vpp) one more.
+/// Megatron-LM's flags give it where the layers divide; elsewhere it is the usual way out.
 struct EvenSplit {
-  std::vector<int> layers_per_stage;
-  std::vector<LayerCost> ranks;
+  std::vector<int> layers_per_stage;  ///< Layers of each virtual stage, embedding and logits aside.
+  std::vector<LayerCost> ranks;       ///< Time per microbatch and memory of each pipeline rank.
 };
 
+/// A pipeline cut into virtual stages, with the even split to compare it with.
 struct PipelinePartition {
-  std::string name;  ///< Of the model or the list.
+  std::string name;  ///< Name of the model or the list.
   PartitionRequest request;
   std::int64_t num_microbatches = 1;
-  std::vector<PartitionStage> stages;  ///< In model order.
-  std::vector<LayerCost> ranks;        ///< What each rank takes per microbatch, and holds.
+  std::vector<PartitionStage> stages;  ///< The virtual stages, in model order.
+  std::vector<LayerCost> ranks;        ///< Time per microbatch and memory of each pipeline rank.
   bool has_memory = false;             ///< Whether memory is known.
-  std::optional<EvenSplit> even;       ///< Nothing where there are fewer layers than stages.
+  std::optional<EvenSplit> even;       ///< The even split; none with fewer layers than stages.
 
-  /// What ParallelConfig takes.
+  /// Returns the layers of each virtual stage, as ParallelConfig takes them.
   [[nodiscard]] std::vector<int> layers_per_stage() const;
 };
 
-/// The rank that takes longest; the first of several.
+/// Returns the pipeline rank that takes longest per microbatch; the first of equal ones.
 [[nodiscard]] int slowest_rank(const std::vector<LayerCost>& ranks);
 
-/// m·slowest rank + (p−1)/v·mean rank: 1F1B and interleaved 1F1B without messages, the gradients'
-/// reduction and the optimizer, which hardly depend on the partition.
+/// Returns the time of m microbatches under 1F1B or interleaved 1F1B:
+///
+///   m·slowest rank + (p−1)/v·mean rank
+///
+/// Messages, the reduction of gradients and the optimizer are left out: they hardly depend on the
+/// partition.
 [[nodiscard]] Seconds pipeline_time(const PipelinePartition& partition,
                                     const std::vector<LayerCost>& ranks);
 
-/// Cuts a list. Throws Error(kNothingFits) where there are fewer layers than stages, or where no
-/// partition keeps to the memory, with what is missing.
+/// Cuts a list of layers into stages. Throws Error(kNothingFits) when there are fewer layers than
+/// stages, or when no partition keeps to the memory; the error says what is missing.
 [[nodiscard]] PipelinePartition partition_list(const LayerList& list,
                                                const PartitionRequest& request,
                                                std::int64_t num_microbatches);
 
-/// Cuts a transformer, its layers costed for the configuration; times hold the stack's overhead per
-/// microbatch and chunk. `memory` is that of a GPU. The number of microbatches is the scenario's
-/// batch over dp·micro_batch_size. Throws Error like partition_list.
+/// Cuts a transformer into stages, its layers costed for the configuration. Times hold the stack's
+/// overhead per microbatch and chunk. `memory` is what each GPU may hold. The number of
+/// microbatches is the scenario's batch over dp·micro_batch_size. Throws Error as partition_list().
 [[nodiscard]] PipelinePartition partition_model(const Scenario& scenario,
                                                 const ParallelConfig& config, Bytes memory);
 

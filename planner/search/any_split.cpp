@@ -18,9 +18,9 @@
 namespace ptdp {
 namespace {
 
-/// Microbatches whose activations each stage keeps at least where there are many, in chunks of it
-/// all together: no more than the stage before. However chunks differ in layers, those that are
-/// kept are the heaviest (stage_memory).
+/// Returns for each pipeline rank a lower bound of the microbatches whose activations it keeps, all
+/// its chunks together, when a step has many microbatches. No rank keeps more than the one before.
+/// However chunks differ in layers, the kept ones are the heaviest (stage_memory).
 std::vector<double> least_in_flight(const PlannedJob& job) {
   const bool is_counted = traits_of(job.config().schedule).pipelines_held > 0 &&
                           job.stack().memory_model != MemoryModel::kPtdp;
@@ -76,7 +76,8 @@ bool AnySplit::fits_none(const ParallelConfig& config, Bytes capacity) const {
       return static_cast<double>(
           static_cast<std::int64_t>(room / (state + kept * std::min(microbatches, in_flight))));
     };
-    // Mostly the stages at the ends decide: the first holds fewest, the last most.
+    // Mostly the stages at the ends decide: the first has room for the fewest layers, the last for
+    // the most.
     if (!fits || config.pp * held_by(in_flight_.front()) >= count) {
       return;
     }
@@ -96,7 +97,7 @@ Bytes AnySplit::state_of(const LayerLoad& layer, const ParallelConfig& config) c
   if (!may_reduce_by_chunk(config)) {
     return state;
   }
-  // However many microbatches there are, no less than a shard.
+  // With any number of microbatches, gradients take at least a shard.
   return state - gradient_memory(scenario_.stack, config, {.whole = layer.matrices}) +
          gradient_memory(scenario_.stack, config, {.sharded = layer.matrices});
 }

@@ -1,4 +1,4 @@
-// What stages hold at least, however the layers of a model are split over them.
+// Lower bounds of the memory of stages, for any split of a model's layers over them.
 #pragma once
 
 #include <array>
@@ -11,26 +11,26 @@
 
 namespace ptdp {
 
-/// Bounds of memory for configurations that differ in dp, ZeRO stage, microbatch size and the split
-/// of layers alone. Both grow with the microbatch, and do not with dp and sharding.
+/// Bounds memory for configurations that differ only in dp, ZeRO stage, microbatch size and the
+/// split of layers. The bounds grow with the microbatch size, but not with dp and sharding.
 class AnySplit {
  public:
-  /// `config`: any one of them. Keeps a reference to the scenario.
+  /// `job` holds any one of the configurations to bound. Keeps a reference to its scenario.
   explicit AnySplit(const PlannedJob& job);
 
-  /// What the stage with most layers holds: the state of their matrices and the activations of one
-  /// microbatch in one chunk.
+  /// Returns a lower bound of what the stage with most layers holds: the state of the matrices of
+  /// its layers, and the activations of one microbatch in one chunk.
   [[nodiscard]] Bytes least_memory(const ParallelConfig& config) const;
-  /// Whether no split fits into so much: of a kind of layers, all stages together hold fewer than
-  /// there are, each with nothing else but the activations of as many microbatches as are in flight
-  /// there.
+  /// Returns whether no split of the layers fits into `capacity` per GPU. That is so when, for some
+  /// kind of layers, all stages together have room for fewer layers than the model has. Each stage
+  /// is taken to hold nothing but these layers and the activations of the microbatches in flight.
   [[nodiscard]] bool fits_none(const ParallelConfig& config, Bytes capacity) const;
 
  private:
-  /// What a layer of a kind holds.
+  /// What one layer of a kind takes on a GPU.
   struct LayerLoad {
     RankParameters matrices;
-    Bytes kept;  ///< Of a sequence.
+    Bytes kept;  ///< Activations kept for the backward pass, per sequence.
   };
 
   [[nodiscard]] Bytes state_of(const LayerLoad& layer, const ParallelConfig& config) const;
@@ -38,7 +38,7 @@ class AnySplit {
   const Scenario& scenario_;
   LayerCounts counts_;
   std::vector<double> in_flight_;                     // least_in_flight of each stage
-  std::array<LayerLoad, kLayerKinds.size()> layers_;  // of the kinds that there are
+  std::array<LayerLoad, kLayerKinds.size()> layers_;  // only kinds of the model are set
 };
 
 }  // namespace ptdp

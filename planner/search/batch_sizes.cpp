@@ -3,7 +3,7 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kMostKept = 300'000;  // of a number of replicas each: 100 MB
+constexpr std::size_t kMostKept = 300'000;  // BatchSizes, one per number of replicas: 100 MB
 
 void count(BatchSizes::Violations& violations, Constraint constraint, std::int64_t number) {
   for (auto& [known, counted] : violations) {
@@ -15,8 +15,9 @@ void count(BatchSizes::Violations& violations, Constraint constraint, std::int64
   violations.emplace_back(constraint, number);
 }
 
-/// The configuration without what only the number of ranks that experts divide depends on, and
-/// what no check of the batch looks at. What a host holds of it depends on all.
+/// Returns the configuration with two kinds of fields reset: those that no check of the batch looks
+/// at, and those that only experts_divide_ranks() looks at. With offloading all fields but dp and
+/// the microbatch size stay, because what a host holds depends on them.
 ParallelConfig batch_key(const ParallelConfig& config) {
   ParallelConfig key = config;
   key.dp = key.micro_batch_size = 1;
@@ -31,11 +32,12 @@ ParallelConfig batch_key(const ParallelConfig& config) {
   key.sequence_parallel = false;
   key.zero_stage = 0;
   key.rank_order = RankOrder{};
-  key.layers_per_stage = std::vector<int>();  // its memory, too: keys are kept
+  key.layers_per_stage = std::vector<int>();  // frees its memory: keys are kept
   return key;
 }
 
-/// What the sizes violate where experts do not divide the ranks: none is left.
+/// Returns what the sizes violate when ep·etp does not divide the GPUs of a stage: every size
+/// violates a constraint.
 BatchSizes::Violations without_experts(const BatchSizes& sizes) {
   BatchSizes::Violations result;
   count(result, Constraint::kRanksByExperts, static_cast<std::int64_t>(sizes.allowed.size()));

@@ -1,4 +1,5 @@
-// Which microbatch sizes go with which number of replicas, for all configurations that share them.
+// Which microbatch sizes can run with which number of replicas, for all configurations that share
+// the answer.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +13,26 @@
 
 namespace ptdp {
 
-/// The microbatch sizes of a number of replicas: those that can run, and how many violate what.
+/// The microbatch sizes for one number of replicas: which can run, and how many violate what.
 struct BatchSizes {
-  std::vector<int> allowed;  ///< Ascending.
+  std::vector<int> allowed;  ///< Microbatch sizes that can run, ascending.
+  /// Constraints, each with the number of sizes that violate it.
   using Violations = std::vector<std::pair<Constraint, std::int64_t>>;
-  Violations violations;
-  Violations without_experts;  ///< Of all sizes, where experts do not divide the ranks.
+  Violations violations;  ///< What the other sizes violate, when ep·etp divides the stage's GPUs.
+  Violations without_experts;  ///< What all sizes violate, when ep·etp does not divide them.
 };
 
-/// find_batch_violation() of every size, looked up once for all configurations of a schedule with
-/// as many stages, chunks and expert groups that divide their ranks or do not; of those that use
-/// the memory of hosts each for itself. Keeps references.
+/// Looks up find_batch_violation() of every microbatch size, once for all configurations that share
+/// the schedule and the numbers of stages and chunks. Configurations that offload to host memory
+/// are looked up one by one. Keeps references to its arguments.
 class BatchTable {
  public:
   BatchTable(const Scenario& scenario, const std::vector<Replicas>& replicas)
       : scenario_(scenario), replicas_(replicas) {}
 
-  /// Of each of the replicas, in order, for a configuration of any dp and microbatch size whose
-  /// experts divide its ranks. Valid until the next is sought: where models have thousands of
-  /// layers, there are too many to keep.
+  /// Returns the batch sizes for each entry of `replicas`, in order; dp and microbatch size of
+  /// `config` do not matter. The reference is valid until the next call: models with thousands of
+  /// layers have too many entries to keep.
   [[nodiscard]] const std::vector<BatchSizes>& find(const ParallelConfig& config);
 
  private:

@@ -1,4 +1,4 @@
-// Costs per microbatch, computed once for all configurations that share them.
+// Costs of a microbatch, computed once for all configurations that share them.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,33 @@
 
 namespace ptdp {
 
-/// Keyed by what microbatch_costs() depends on: degrees within a stage, microbatch size, sequence
-/// parallelism, modules recomputed, whether backward passes are split, whether shards are cast,
-/// whether tokens travel to experts behind other microbatches, how tensor-parallel,
-/// context-parallel and expert groups lie on nodes, and how many cores of a node are busy. Keeps a
-/// reference to the scenario.
+/// Caches microbatch_costs() of configurations, keyed by what these costs depend on:
+///
+///   - the degrees within a stage, the microbatch size, sequence parallelism;
+///   - the modules recomputed, whether backward passes are split, whether shards are cast;
+///   - whether tokens travel to experts behind other microbatches;
+///   - how tensor-parallel, context-parallel and expert groups lie on nodes;
+///   - how many cores of a node are busy.
+///
+/// Keeps a reference to the scenario.
 class CostsCache {
  public:
   explicit CostsCache(const Scenario& scenario) : scenario_(scenario) {}
 
+  /// Returns the costs of a configuration, computed on first use.
   [[nodiscard]] const std::shared_ptr<const MicrobatchCosts>& find(const ParallelConfig& config) {
     return find(class_of(config), config);
   }
 
-  /// A number of all of that but the microbatch size: the same for configurations that share it.
+  /// Returns the costs class of a configuration: a number that is equal for all configurations
+  /// whose costs depend on the same values, the microbatch size aside.
   [[nodiscard]] int class_of(const ParallelConfig& config);
-  /// Costs of a configuration whose class is known.
+  /// Returns the costs of a configuration whose class_of() is `costs_class`.
   [[nodiscard]] const std::shared_ptr<const MicrobatchCosts>& find(int costs_class,
                                                                    const ParallelConfig& config);
 
  private:
-  /// Nodes of a group, and members on the one that has fewest.
+  /// The nodes that a group touches, and its members on the node that has the fewest.
   using Place = std::pair<std::int64_t, std::int64_t>;
   using Key = std::tuple<int, int, int, int, bool, RecomputeModules, bool, bool, bool, int, Place,
                          Place, Place, Place, Place>;

@@ -19,7 +19,7 @@ bool is_pinned(const Pins& pins) {
          pins.recompute_num_layers.has_value();
 }
 
-/// The modules that the stack recomputes and that save something of a layer of the model.
+/// Returns the modules that the stack can recompute and that save memory in the model's layers.
 std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
   const TransformerConfig& model = scenario.job.model;
   const bool is_latent = has_latent_attention(model);
@@ -49,7 +49,8 @@ std::vector<RecomputeModule> useful_modules(const Scenario& scenario) {
   return modules;
 }
 
-/// Every set of them that says nothing twice.
+/// Returns every set of useful_modules() without redundant members, except the stack's usual set,
+/// which the search has tried.
 std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
   const std::vector<RecomputeModule> modules = useful_modules(scenario);
   std::vector<RecomputeModules> sets;
@@ -70,6 +71,7 @@ std::vector<RecomputeModules> module_sets(const Scenario& scenario) {
   return sets;
 }
 
+/// Finds, for one base configuration after another, the best plan that recomputes less.
 class Derivation {
  public:
   Derivation(const Scenario& scenario, const SearchOptions& options)
@@ -79,8 +81,8 @@ class Derivation {
         costs_(scenario),
         sets_(module_sets(scenario)) {}
 
-  /// The best that recomputes less than `base` does, better than `worst`; nothing where there is
-  /// none, or nothing has to be recomputed.
+  /// Returns the best plan that recomputes less than `base` and scores below `worst`. Returns
+  /// nullopt when there is none, or when `base` fits without recomputation.
   [[nodiscard]] std::optional<Candidate> best_of(const ParallelConfig& base, double worst) {
     best_.reset();
     worst_ = worst;
@@ -111,7 +113,7 @@ class Derivation {
     return !find_violation({scenario_, config}, capacity_).has_value();
   }
 
-  /// No more than its score.
+  /// Returns a lower bound of the configuration's score.
   [[nodiscard]] double bound_of(const ParallelConfig& config) {
     const PlannedJob job(scenario_, config, costs_.find(config).get());
     const Seconds time = is_simulated(config) ? least_step_time(job) : iteration_cost(job).total();
@@ -132,7 +134,8 @@ class Derivation {
     }
   }
 
-  /// The fewest layers that fit: fewer are faster. Uniform recomputation is of all of them.
+  /// Considers the fewest recomputed layers that fit: fewer are faster. The uniform method is
+  /// skipped, since it recomputes all layers.
   void consider_layers(ParallelConfig config, RecomputeMethod method) {
     if (method == RecomputeMethod::kUniform) {
       return;
@@ -154,7 +157,7 @@ class Derivation {
   CostsCache costs_;
   IterationTimes times_;
   std::vector<RecomputeModules> sets_;
-  double worst_ = 0.0;  ///< What has to be beaten.
+  double worst_ = 0.0;  ///< Score that a plan has to stay below.
   std::optional<Candidate> best_;
 };
 

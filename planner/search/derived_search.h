@@ -1,22 +1,24 @@
-// Plans that recompute single modules, or some layers only: derived from those of the search, which
-// would have to look at every set of modules and number of layers otherwise.
+// Plans that recompute single modules or some layers only, derived from the plans of a search. The
+// search itself would have to look at every set of modules and every number of layers.
 #pragma once
 
 #include "planner/search/search.h"
 
 namespace ptdp {
 
-/// Adds to `found.best` what recomputes less than the search's kinds of recomputation and still
-/// fits. For each configuration among the best, on the Pareto front and of `found.recomputing` that
-/// does not fit without recomputation:
+/// Adds plans to `found.best` that recompute less than the search's kinds of recomputation and
+/// still fit. Bases are the configurations among the best, on the Pareto front and in
+/// `found.recomputing` that do not fit without recomputation. For each base it tries:
 ///
-///   every set of modules that the stack runs and the model has, but the one that was searched
-///   for each method of the stack the fewest layers that fit
+///   - every set of modules that the stack runs and the model has, but the one that was searched;
+///   - for each method of the stack, the fewest layers that fit.
 ///
-/// and of these the best under the objective, where it beats the same configuration as it was
-/// searched; of `found.recomputing` where it beats all. Sorted and cut to num_best as before. Not
-/// exact: of a family and a microbatch size that recompute all, other replicas than the fastest are
-/// not looked at. Does nothing where recomputation is pinned.
+/// The best of these under the objective is added when it beats its base; for a base of
+/// `found.recomputing`, when it beats all plans. `found.best` stays sorted and cut to num_best.
+///
+/// Not exact: of `found.recomputing` it sees only the fastest number of replicas of each family and
+/// microbatch size. Does nothing when recomputation is pinned. When the options' limit is over,
+/// sets `found.unseen` and clears `found.is_proven`.
 void add_derived_plans(const Scenario& scenario, const SearchOptions& options, SearchResult& found);
 
 }  // namespace ptdp

@@ -15,10 +15,10 @@
 namespace ptdp {
 namespace {
 
-constexpr std::int64_t kFewestTokens = 2048;  // of a sequence that GPUs share, unless asked for
+constexpr std::int64_t kFewestTokens = 2048;  // per GPU that shares a sequence, unless pinned
 
-/// The divisors of `number` in `set`, and the numbers of the set that were typed one by one: who
-/// types a number wants to hear about it. Ascending.
+/// Returns the divisors of `number` in `set`, and the numbers of the set that were typed one by
+/// one, ascending. Whoever types a number wants to hear why it cannot be.
 std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& set) {
   std::vector<std::int64_t> result = set.numbers();
   for (const std::int64_t divisor : divisors(number)) {
@@ -31,7 +31,8 @@ std::vector<std::int64_t> divisors_in(std::int64_t number, const IntegerRanges& 
   return result;
 }
 
-/// With a pipeline stages 2 and 3 are no other than 1 (sharding.h).
+/// Returns the ZeRO stages to look at. With a pipeline stages 2 and 3 are no other than stage 1
+/// (sharding.h) and are left out beside it.
 std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp) {
   const std::vector<int>& can_run = scenario.stack.can_run.zero_stages;
   std::vector<int> stages;
@@ -49,7 +50,7 @@ std::vector<int> zero_stages(const Scenario& scenario, const Pins& pins, int pp)
   return stages;
 }
 
-/// Without a pipeline all orders are one.
+/// Returns the orders of ranks to look at: one without a pipeline, where all orders are the same.
 std::vector<RankOrder> rank_orders(const Pins& pins, int pp) {
   if (pins.rank_orders.empty()) {
     return {RankOrder{}};
@@ -57,7 +58,7 @@ std::vector<RankOrder> rank_orders(const Pins& pins, int pp) {
   return pp > 1 ? pins.rank_orders : std::vector(1, pins.rank_orders.front());
 }
 
-/// How often a shard is held.
+/// Returns the values of dp_replicate to look at: how many times each shard is held.
 std::vector<std::int64_t> shard_replicas(const Scenario& scenario, const Pins& pins,
                                          const ParallelConfig& config) {
   const std::int64_t batch = scenario.job.global_batch_size;
@@ -73,8 +74,8 @@ std::vector<std::int64_t> shard_replicas(const Scenario& scenario, const Pins& p
   return replicas;
 }
 
-/// Means something only where weights are gathered for every pass; who asks for it elsewhere hears
-/// that by the constraint.
+/// Returns the values of reshard_after_forward to look at. The flag matters only when weights are
+/// gathered for every pass; a pin of it elsewhere violates a constraint, which says so.
 std::vector<bool> reshard_choices(const Scenario& scenario, const Pins& pins,
                                   const ParallelConfig& config) {
   if (pins.reshard_after_forward.has_value()) {
@@ -99,8 +100,9 @@ std::vector<Offload> offloads(const Pins& pins) {
   return pins.offload.empty() ? std::vector(1, Offload::kNone) : pins.offload;
 }
 
-/// The layers whose activations are offloaded: what is pinned, else each eighth of them and all but
-/// the last, which takes the longest and leaves the least on the GPU.
+/// Returns the numbers of layers whose activations may be offloaded: what is pinned, else one to
+/// seven eighths of the layers, and 0, which means all but the last. All but the last takes longest
+/// and leaves the least on the GPU.
 std::vector<int> numbers_of_offloaded_layers(const TransformerConfig& model, const Pins& pins,
                                              Offload offload) {
   if (!offloads_activations(offload)) {
@@ -121,7 +123,7 @@ std::vector<int> numbers_of_offloaded_layers(const TransformerConfig& model, con
   return result;
 }
 
-/// Every ZeRO stage, order of ranks and offloading of a configuration whose rest is chosen.
+/// Adds `config` with every ZeRO stage, order of ranks, offloading and sharding to `result`.
 void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig config,
                     std::vector<ParallelConfig>& result) {
   for (const int zero_stage : zero_stages(scenario, pins, config.pp)) {
@@ -139,7 +141,7 @@ void add_placements(const Scenario& scenario, const Pins& pins, ParallelConfig c
   }
 }
 
-/// Gives `config` what add_placements chose.
+/// Gives `config` the fields that add_placements() chose for `placement`.
 void place_as(ParallelConfig& config, const ParallelConfig& placement) {
   config.zero_stage = placement.zero_stage;
   config.rank_order = placement.rank_order;
@@ -159,7 +161,7 @@ std::vector<bool> sequence_parallel_choices(const Scenario& scenario, const Pins
   return {false};
 }
 
-/// The schedules that a search looks at, in the order of their kinds.
+/// Returns the schedules that a search looks at, in the order of their kinds.
 std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pins) {
   std::vector<ScheduleKind> schedules;
   for (const NamedValue<ScheduleKind>& schedule : kScheduleNames) {
@@ -176,9 +178,9 @@ std::vector<ScheduleKind> schedules_of(const Scenario& scenario, const Pins& pin
   return schedules;
 }
 
-/// Some split of layers that so many stages do not divide, where the stack runs any: the search
-/// puts the balanced one in its place once it knows what layers cost. Else none: all equal. What is
-/// pinned is as it is.
+/// Returns the layers per virtual stage: what is pinned, or empty when all stages are equal. When
+/// `num_stages` does not divide the layers and the stack runs any number per stage, returns an even
+/// split; the search balances it once it knows what layers cost.
 std::vector<int> uneven_layers(const Scenario& scenario, const Pins& pins, int num_stages) {
   if (const std::vector<int>& pinned = pins.layers_per_stage; !pinned.empty()) {
     const bool are_equal =
@@ -194,7 +196,7 @@ std::vector<int> uneven_layers(const Scenario& scenario, const Pins& pins, int n
   return is_uneven ? even_split(num_layers, num_stages) : std::vector<int>();
 }
 
-/// The sizes of groups of at most `gpus` that share a sequence, ascending.
+/// Returns the sizes of groups of at most `gpus` GPUs that share a sequence (cp), ascending.
 std::vector<std::int64_t> context_sizes(const Scenario& scenario, std::int64_t gpus,
                                         const Pins& pins) {
   const std::int64_t tokens = scenario.job.model.seq_length;
@@ -212,7 +214,7 @@ std::vector<std::int64_t> context_sizes(const Scenario& scenario, std::int64_t g
   return sizes;
 }
 
-/// How a model's experts may be split: (ep, etp).
+/// Returns how a model's experts may be split, as pairs (ep, etp).
 std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const Pins& pins, int tp) {
   const int num_experts = scenario.job.model.num_experts;
   if (num_experts == 0 && pins.ep.is_any() && pins.etp.is_any()) {
@@ -231,13 +233,14 @@ std::vector<std::pair<int, int>> expert_splits(const Scenario& scenario, const P
       result.emplace_back(static_cast<int>(ep), static_cast<int>(etp));
     }
   }
-  if (result.empty()) {  // for the search to say why
+  if (result.empty()) {  // a candidate for the search to reject, so that it says why
     result.emplace_back(pins.ep.smallest(), pins.etp.smallest());
   }
   return result;
 }
 
-/// The memory that a searched schedule may be given: ZB-H1's and ZB-H2's.
+/// Returns the limits of memory that a searched schedule may be given, in microbatches per rank:
+/// p as ZB-H1 holds and 2p − 1 as ZB-H2 holds, or what is pinned; none for other schedules.
 std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelConfig& config) {
   if (!traits_of(config.schedule).is_searched) {
     return {std::nullopt};
@@ -248,26 +251,27 @@ std::vector<std::optional<int>> memory_limits(const Pins& pins, const ParallelCo
   return {config.pp, 2 * config.pp - 1};
 }
 
-/// Virtual stages that a GPU may have: the first may be the embedding alone, and the last the
-/// logits.
+/// Returns the most virtual stages that a pipeline rank may have. The first virtual stage may be
+/// the embedding alone, and the last the logits alone, when layers need not be equal.
 std::int64_t most_chunks(const Scenario& scenario, int pp) {
   const int ends = scenario.stack.can_run.uneven_layers ? 2 : 0;
   return (scenario.job.model.num_layers + ends) / pp;
 }
 
-/// Whether each replica of the shards has at least a node.
+/// Returns whether each replica of the shards spans at least a node, or dp_replicate was typed.
 bool is_candidate_of_replicas(const Scenario& scenario, const ParallelConfig& config,
                               const Pins& pins) {
   if (config.dp_replicate == 1 ||
       contains(pins.dp_replicate.numbers(), std::int64_t{config.dp_replicate})) {
-    return true;  // of a number that was typed the search says what is wrong
+    return true;  // the search says what is wrong with a number that was typed
   }
   const std::int64_t gpus = std::int64_t{1} * config.tp * config.cp * config.dp;
   return config.dp % config.dp_replicate == 0 &&
          gpus / config.dp_replicate >= scenario.cluster.gpus_per_node;
 }
 
-/// What is pinned, or what the pinned modules or layers are of.
+/// Returns the kinds of recomputation to look at: what is pinned, the kind to which pinned modules
+/// or layers belong, or all that the stack can run.
 std::vector<Recompute> recomputations(const StackCapabilities& can_run, const Pins& pins) {
   if (!pins.recompute.empty()) {
     return pins.recompute;
@@ -299,7 +303,7 @@ std::vector<int> enumerate_tp(const Scenario& scenario, std::int64_t gpus, const
   std::vector<int> result;
   const std::int64_t heads = scenario.job.model.num_attention_heads;
   for (const std::int64_t tp : pins.tp.values(std::min(gpus, heads))) {
-    // One GPU has no sequence to split: asked for sequence parallelism, it is no candidate.
+    // One GPU has no sequence to split: it is no candidate when sequence parallelism is pinned.
     if (tp <= gpus && (tp > 1 || !pins.sequence_parallel.value_or(false))) {
       result.push_back(static_cast<int>(tp));
     }
@@ -348,7 +352,7 @@ Variants::Variants(const Scenario& scenario, const Pins& pins, ParallelConfig sp
       recomputes_(recomputations(scenario.stack.can_run, pins)),
       experts_(expert_splits(scenario, pins, split_.tp)),
       sequences_(sequence_parallel_choices(scenario, pins, split_.tp)) {
-  split_.layers_per_stage.clear();  // each number of chunks has its own
+  split_.layers_per_stage.clear();  // set for each number of chunks
   add_placements(scenario, pins, split_, placements_);
 }
 

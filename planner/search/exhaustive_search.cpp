@@ -9,7 +9,7 @@
 namespace ptdp {
 namespace {
 
-/// Adds the configuration if it can run, with its layers as the stack balances them.
+/// Adds the configuration to `feasible` if it can run, with balanced layers where they may differ.
 void cost(const Scenario& scenario, const SearchOptions& options, ParallelConfig config,
           std::vector<Candidate>& feasible) {
   if (!is_candidate(scenario, config, options.gpus, options.pins) ||

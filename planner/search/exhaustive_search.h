@@ -1,4 +1,4 @@
-// What search() finds, by looking at everything: the specification of the fast search.
+// A search that costs every candidate: the specification of what the fast search() finds.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 namespace ptdp {
 
 /// Costs every candidate that the pins allow and that fits, one by one, and returns all, the best
-/// under the objective first. search() has the first `num_best` of them, and as many feasible.
-/// Without derived plans; takes minutes where search() takes milliseconds.
+/// under the objective first. search() returns the first `num_best` of them and counts as many as
+/// feasible. Derived plans are not among them. Takes minutes where search() takes milliseconds.
 [[nodiscard]] std::vector<Candidate> exhaustive_search(const Scenario& scenario,
                                                        const SearchOptions& options);
 

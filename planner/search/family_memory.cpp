@@ -14,10 +14,11 @@
 namespace ptdp {
 namespace {
 
-constexpr std::size_t kMostKeptStages = 500'000;  // virtual ones, of all splits: some 30 MB
+constexpr std::size_t kMostKeptStages = 500'000;  // virtual stages of all splits: some 30 MB
 
-/// The stages between the first and the last one of which is the heaviest of those: of stages with
-/// the same layers in the same chunks the first keeps most microbatches, for others all.
+/// Returns stages between the first and the last, one of which is the heaviest between them. Under
+/// a schedule that holds fillings of the pipeline, the first of several stages with equal layers
+/// keeps the most microbatches and stands for all. Under other schedules all stages may be it.
 std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelConfig& config,
                                const LayersOfStages& layers) {
   std::vector<int> stages;
@@ -29,7 +30,7 @@ std::vector<int> unlike_stages(const TransformerConfig& model, const ParallelCon
     return stages;
   }
   if (step > 1) {
-    return stages;  // all have equal layers
+    return stages;  // all stages have equal layers
   }
   const auto is_like = [&](int stage, int other) {
     for (int chunk = 0; chunk < config.vpp; ++chunk) {
@@ -87,7 +88,7 @@ MemoryVerdict FamilyMemory::judge(const ParallelConfig& config, std::size_t spli
   const bool is_sharded = config.zero_stage >= 1;
   double margin = std::numeric_limits<double>::infinity();
   double largest = 0.0;
-  // For each candidate: where it is no call, a search runs 4 % fewer instructions.
+  // This runs for each candidate: inlined, a search runs 4 % fewer instructions.
   const auto fits = [&](const Line& line) __attribute__((always_inline)) {
     const double memory = line.fixed + line.per_sequence * config.micro_batch_size +
                           (is_sharded ? line.sharded * share : line.whole);
@@ -126,7 +127,7 @@ std::optional<Constraint> FamilyMemory::find_violation(const ParallelConfig& con
   }
   bool all_fit = true;
   for (const Line& line : lines.between) {
-    all_fit = fits(line) && all_fit;  // each is looked at: the largest counts
+    all_fit = fits(line) && all_fit;  // every stage is looked at: the largest is wanted
   }
   return all_fit ? std::nullopt : std::optional(Constraint::kMemoryMiddleStage);
 }

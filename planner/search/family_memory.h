@@ -1,4 +1,4 @@
-// The memory of all configurations of a family, from that of a few of them.
+// The memory of all configurations of a family, derived from the memory of a few of them.
 #pragma once
 
 #include <cstddef>
@@ -12,55 +12,64 @@
 
 namespace ptdp {
 
-/// Judges configurations that differ in dp, ZeRO stage, microbatch size and the split of layers
-/// alone. Of stages with the same layers that keep as many microbatches, memory is a sum of what is
-/// the same for all, what is proportional to the microbatch size, and what is sharded, inversely
-/// proportional to dp. Keeps references to its arguments.
+/// Judges whether configurations of a family fit: those that differ only in dp, ZeRO stage,
+/// microbatch size and the split of layers. For stages with equal layers that keep as many
+/// microbatches, memory is
+///
+///   fixed + (microbatch size)·(what a sequence takes) + sharded/dp
+///
+/// Keeps references to its arguments.
 class FamilyMemory {
  public:
   FamilyMemory(const Scenario& scenario, MemoryFit& fit) : scenario_(scenario), fit_(fit) {}
 
-  /// Forgets what is known: the family of `config` begins. Which layers stages have is known as
-  /// long as families have the same stages.
+  /// Begins the family of `config` and forgets the memory of the family before. Which layers stages
+  /// have stays known as long as families have the same schedule and stages.
   void begin_family(const ParallelConfig& config);
 
-  /// The number of a split of layers: one for all that are equal, until the family ends.
+  /// Returns the number of a split of layers. Equal splits have one number, valid until the family
+  /// ends.
   [[nodiscard]] std::size_t number_of(const std::vector<int>& layers_per_stage);
+  /// Returns the layers per virtual stage of the split with this number.
   [[nodiscard]] const std::vector<int>& layers_per_stage(std::size_t split) const {
     return splits_[split].layers_per_stage;
   }
 
-  /// What MemoryFit::judge() says; up to rounding, some 1e-15, where that cannot decide. `split`:
-  /// the number of the configuration's layers_per_stage; `has_replicas` as of rank_parameters.h.
+  /// Returns the verdict of MemoryFit::judge(); `largest` may differ by rounding, some 1e-15, where
+  /// rounding cannot change the verdict. `split` is the number of the configuration's
+  /// layers_per_stage; `has_replicas` is what rank_parameters.h says of the configuration.
   [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config, std::size_t split,
                                     bool has_replicas);
 
  private:
-  /// Of a stage [B]; the optimizer's part whole or sharded.
+  /// The memory of one stage [B] as a function of the microbatch size and dp.
   struct Line {
-    double fixed = 0.0;
-    double per_sequence = 0.0;  ///< Of a microbatch.
-    double whole = 0.0;
-    double sharded = 0.0;  ///< Times dp.
+    double fixed = 0.0;         ///< Memory that neither the size nor dp changes [B].
+    double per_sequence = 0.0;  ///< Memory per sequence of a microbatch [B].
+    double whole = 0.0;         ///< The optimizer's states without ZeRO [B].
+    double sharded = 0.0;       ///< Everything sharded under ZeRO, times dp [B].
   };
-  /// The stages that may be the heaviest. They are worked out as they are needed: the ends first,
-  /// which most often decide.
+  /// The lines of the stages that may be the heaviest. They are worked out when needed: first the
+  /// ends, which most often decide.
   struct Lines {
     std::int64_t microbatches_kept = 0;
     bool has_replicas = false;
-    int sharding = 0;        ///< The ZeRO stage, where more than the optimizer is sharded.
-    std::vector<Line> ends;  ///< The first stage's, and the last's.
-    std::vector<Line> between;
-    bool has_between = false;
+    int sharding = 0;           ///< ZeRO stage when more than the optimizer is sharded, else 0.
+    std::vector<Line> ends;     ///< Lines of the first stage and of the last.
+    std::vector<Line> between;  ///< Lines of the stages in `Split::unlike_stages`.
+    bool has_between = false;   ///< Whether `between` is worked out.
   };
+  /// A split of layers with what is known of its stages.
   struct Split {
     std::vector<int> layers_per_stage;
-    std::optional<LayersOfStages> layers;  ///< Once they are needed, and
-    std::vector<int> unlike_stages;  ///< the others that may be the heaviest between the ends.
+    std::optional<LayersOfStages> layers;  ///< Layers of each stage, set when first needed.
+    /// Stages between the ends that may be the heaviest there; set together with `layers`.
+    std::vector<int> unlike_stages;
     std::vector<Lines> lines;
   };
 
-  /// In find_violation's order, by whether a stage fits.
+  /// Returns the constraint that a stage of the configuration violates, with the stages in the
+  /// order of find_memory_violation(). `fits(line)` says whether a stage fits.
   template <class Fits>
   [[nodiscard]] std::optional<Constraint> find_violation(const ParallelConfig& config, Split& split,
                                                          Lines& lines, const Fits& fits);
@@ -71,9 +80,9 @@ class FamilyMemory {
   const Scenario& scenario_;
   MemoryFit& fit_;
   ParallelConfig family_;
-  std::int64_t most_kept_ = 0;  // microbatches, of however many
+  std::int64_t most_kept_ = 0;  // microbatches that a stage keeps at most, however many there are
   std::vector<Split> splits_;
-  std::optional<StageMemories> memories_;  // at the size
+  std::optional<StageMemories> memories_;  // at microbatch size size_
   int size_ = 0;
 };
 

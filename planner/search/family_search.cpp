@@ -16,14 +16,17 @@ namespace ptdp {
 namespace {
 
 constexpr int kUnknown = -1;
-constexpr double kSurelyBelow = 1.0 - 1e-9;  // more than sums in another order are off
-// What a step may take over its bound for it to be worth simulating before others.
+// Makes a bound lower by more than rounding: sums in another order are off by less.
+constexpr double kSurelyBelow = 1.0 - 1e-9;
+// A candidate is simulated at once when this many times its bound would still matter.
 constexpr double kLikelyAbove = 1.6;
-// What is left where nothing is recomputed: of passes F, F and 2F the last two, and some messages.
+// Share of the time that is left without recomputation: of passes of F, F and 2F the first goes,
+// with some messages.
 constexpr double kWithoutRecomputation = 0.7;
 
-/// Whether two variants are of one family. What hosts hold depends on the ZeRO stage, too, and what
-/// is cast to 8 bits on whether it shards weights.
+/// Returns whether two variants belong to one family, apart from the ZeRO stage. With offloading
+/// the stage must be equal, too, since what hosts hold depends on it. What is cast to 8 bits
+/// depends on whether the stage shards weights, so that must be equal as well.
 bool is_same_family(const StackSpec& stack, const ParallelConfig& a, const ParallelConfig& b) {
   if (a.offload != Offload::kNone) {
     return a == b;
@@ -36,7 +39,7 @@ bool is_same_family(const StackSpec& stack, const ParallelConfig& a, const Paral
   return a == other;
 }
 
-/// All sizes of the replicas, ascending.
+/// Returns all microbatch sizes of the replicas, each once, ascending.
 std::vector<int> all_sizes(const std::vector<Replicas>& replicas) {
   std::vector<int> sizes;
   for (const Replicas& one : replicas) {
@@ -88,7 +91,7 @@ void FamilySearch::ask_limit() {
   }
 }
 
-/// Variants of as many chunks.
+/// Searches the variants of one number of chunks, family by family.
 void FamilySearch::search_chunks(const std::vector<ParallelConfig>& variants) {
   std::vector<int> zero_stages;
   for (auto first = variants.begin(); first != variants.end() && !is_over_;) {
@@ -124,7 +127,7 @@ void FamilySearch::search_family(ParallelConfig config, const std::vector<int>& 
   }
 }
 
-/// Fills the entries; what fails for dp or its batch is counted here.
+/// Fills the entries of a family, and counts the candidates that fail for their dp or batch.
 void FamilySearch::enter(ParallelConfig& config, const std::vector<int>& zero_stages) {
   entries_.clear();
   classes_.assign(replicas_.size(), kUnknown);
@@ -164,7 +167,7 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
   if (is_uneven_ && rejects_all(config)) {
     return;
   }
-  // From the largest dp down: what no split fits there, none fits with fewer replicas.
+  // From the largest dp down: a size that no split fits there fits none with fewer replicas.
   for (std::size_t i = entries_.size(); i-- > 0 && !is_over();) {
     Entry& entry = entries_[i];
     if (!entry.is_done() && (*entry.sizes)[entry.next] == size) {
@@ -179,8 +182,8 @@ void FamilySearch::search_size(ParallelConfig& config, int size) {
   }
 }
 
-/// Counts what is left of the family where not even most replicas and sharding leave a split that
-/// fits, nor one that comes nearer than what was met so far.
+/// Returns whether no split of the layers comes nearer to fitting than the shortfall so far, even
+/// with the most replicas and sharding. If so, counts the rest of the family as out of memory.
 bool FamilySearch::rejects_all(ParallelConfig& config) {
   config.dp = entries_.back().dp;
   config.zero_stage = std::ranges::max_element(entries_, {}, &Entry::zero_stage)->zero_stage;
@@ -208,7 +211,7 @@ void FamilySearch::look_at(ParallelConfig& config, Entry& entry) {
   consider(config, shared, verdict.largest);
 }
 
-/// Counts the size, and the larger ones too where none of them fits.
+/// Counts a candidate that does not fit, and the larger sizes with it when none of them fits.
 void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
                                 const MemoryVerdict& verdict) {
   note_shortfall(config, verdict.largest);
@@ -221,9 +224,9 @@ void FamilySearch::count_misfit(ParallelConfig& config, Entry& entry,
   }
 }
 
-/// Looks closer at a candidate that fits as long as a lower bound says that it may matter. What
-/// would matter even if it took some longer than that is simulated at once, so that there is
-/// something to beat; the rest waits for the finalists.
+/// Looks closer at a candidate that fits, as long as ever closer lower bounds say that it may
+/// matter. One that would matter even at kLikelyAbove times its bound is simulated at once, so that
+/// there is something to beat. The others wait for the finalists.
 void FamilySearch::consider(const ParallelConfig& config, SizeCosts& shared, Bytes memory) {
   const Bytes least_memory = memory * kSurelyBelow;
   const auto may_matter = [&](Seconds least) {
@@ -266,8 +269,9 @@ void FamilySearch::note_recomputing(const ParallelConfig& config, Seconds least,
   }
 }
 
-/// Gives the configuration its layers per stage, too: the balanced split, which neither dp nor the
-/// ZeRO stage changes; an even one where there is no balanced one.
+/// Returns what the entry shares with others at this size, and sets the configuration's layers per
+/// stage. These are the balanced split, which neither dp nor the ZeRO stage changes, or an even
+/// split when there is no balanced one.
 FamilySearch::SizeCosts& FamilySearch::costs_of(ParallelConfig& config, Entry& entry) {
   int& costs_class = classes_[entry.replicas];
   if (costs_class == kUnknown) {
@@ -319,7 +323,8 @@ const AnySplit& FamilySearch::any_split(const ParallelConfig& config) {
   return *any_split_;
 }
 
-/// Asks for the fewest replicas first: mostly it does not even hold for these.
+/// Returns whether `holds` holds for the configuration's dp, and remembers it in `few`. It asks for
+/// the fewest replicas first: mostly it does not even hold for these.
 template <class Holds>
 bool FamilySearch::holds_for(ParallelConfig& config, FewReplicas& few, const Holds& holds) {
   if (!few.is_asked) {
@@ -340,7 +345,8 @@ void FamilySearch::reject(Constraint constraint, std::int64_t count) {
   }
 }
 
-/// `largest` is that of some stages, and may be rounded.
+/// Notes a candidate that does not fit if none was nearer to fitting. `largest` is the memory of
+/// the stages looked at, and may be rounded.
 void FamilySearch::note_shortfall(const ParallelConfig& config, Bytes largest) {
   std::optional<MemoryShortfall>& smallest = tally_.shortfall;
   if (smallest && largest * kSurelyBelow - memory_.capacity() > smallest->missing) {

@@ -1,4 +1,4 @@
-// The search through one split of the model over GPUs after another.
+// The search through the candidates of one split of the model over GPUs after another.
 #pragma once
 
 #include <array>
@@ -21,31 +21,35 @@
 
 namespace ptdp {
 
-/// Whether `a` is nearer to fitting than `b`; of equally near ones the configuration that comes
-/// first.
+/// Returns whether `a` is nearer to fitting than `b`; the configuration decides between equally
+/// near ones.
 [[nodiscard]] bool is_smaller(const MemoryShortfall& a, const MemoryShortfall& b);
 
-/// Counts the candidates of splits, and finds what matters of them. The unit is a family: the
-/// configurations that differ in dp, ZeRO stage and microbatch size alone. They share their checks,
-/// and those of one size what their microbatches cost, how layers are split, and the memory of
-/// their stages but for shards. Keeps references to its arguments.
+/// Counts the candidates of splits, and finds those that may be among the best or on the Pareto
+/// front. It works through one family after another: the configurations that differ only in dp,
+/// ZeRO stage and microbatch size. A family shares its checks. Members of one microbatch size also
+/// share the costs of a microbatch, the split of layers, and the memory of stages but for shards.
+/// Keeps references to its arguments.
 class FamilySearch {
  public:
   FamilySearch(const Scenario& scenario, const SearchOptions& options,
                const std::vector<Replicas>& replicas);
 
-  /// Returns whether it came to the end of the split before the options' limit was over.
+  /// Searches the variants of a split (split_config()). Returns whether it came to the end before
+  /// the options' limit was over.
   [[nodiscard]] bool search_split(const ParallelConfig& split);
 
-  /// What is called now and then from here on.
+  /// Sets a function that later searches call from time to time.
   void report_to(std::function<void()> on_progress) { on_progress_ = std::move(on_progress); }
+  /// Returns the time of the fastest candidate found so far whose time is exact.
   [[nodiscard]] std::optional<Seconds> best_time() const { return findings_.best_time(); }
 
-  /// What was counted so far, without best and pareto; and what was found.
+  /// Returns the counts and the shortfall so far; `best` and `pareto` stay empty.
   [[nodiscard]] const SearchResult& tally() const { return tally_; }
+  /// Hands over the best candidates, the front, and the candidates with a lower bound only.
   [[nodiscard]] Findings take_findings() { return std::move(findings_); }
-  /// Configurations that recompute all, the fastest of each family and microbatch size, each with a
-  /// bound of its time without recomputation.
+  /// Returns the configurations that recompute all layers, the fastest of each family and
+  /// microbatch size. `time` is a lower bound of the time without recomputation.
   [[nodiscard]] const std::vector<Candidate>& recomputing() const { return recomputing_; }
 
  private:
@@ -53,33 +57,34 @@ class FamilySearch {
   struct Entry {
     int dp = 1;
     int zero_stage = 0;
-    std::size_t replicas = 0;  ///< Place of dp among those of the search.
+    std::size_t replicas = 0;  ///< Index of dp among the replicas of the search.
     bool has_replicas = false;
-    const std::vector<int>* sizes = nullptr;
-    std::size_t next = 0;  ///< In sizes.
-    bool is_over = false;
+    const std::vector<int>* sizes = nullptr;  ///< Microbatch sizes that can run, ascending.
+    std::size_t next = 0;                     ///< Index in `sizes` of the size to look at next.
+    bool is_over = false;                     ///< Whether the remaining sizes are counted already.
 
     [[nodiscard]] bool is_done() const { return is_over || next == sizes->size(); }
   };
-  /// Of one microbatch size: what entries with the same costs share.
+  /// What entries with the same costs class share at one microbatch size.
   struct SizeCosts {
     int costs_class = 0;
     std::shared_ptr<const MicrobatchCosts> costs;
-    std::size_t split = 0;  ///< Of the layers, in the family's memory.
-    Seconds mean_stage;
-    std::optional<LeastPasses> passes;  ///< Once they are needed.
+    std::size_t split = 0;              ///< Number of the split of layers in FamilyMemory.
+    Seconds mean_stage;                 ///< Mean time of a stage per microbatch.
+    std::optional<LeastPasses> passes;  ///< Lower bound of the passes, set when first needed.
   };
 
-  static constexpr unsigned kLooks = 64;  ///< At candidates between two at the limit.
+  static constexpr unsigned kLooks = 64;  ///< Candidates looked at between two looks at the limit.
 
-  /// What is known of something that holds for few replicas if at all.
+  /// A memoized predicate of dp that, once false for some dp, is false for every larger dp.
   struct FewReplicas {
-    int most = 0;  ///< Largest dp for which it is known to hold.
-    bool is_asked = false;
-    bool is_ever = false;  ///< Once it is asked: whether it holds for the fewest.
+    int most = 0;           ///< Largest dp for which the predicate is known to hold.
+    bool is_asked = false;  ///< Whether `is_ever` is known.
+    bool is_ever = false;   ///< Whether the predicate holds for the smallest dp.
   };
 
-  /// Asks the limit now and then: it may be a clock.
+  /// Returns whether the limit is over. Asks it only every kLooks candidates, since it may be a
+  /// clock, but each time when memory walks through orders, which is slow.
   [[nodiscard]] bool is_over() {
     if (!is_over_ && (++looks_ >= kLooks || memory_.walks_orders())) {
       ask_limit();
@@ -100,9 +105,9 @@ class FamilySearch {
 
   SizeCosts& costs_of(ParallelConfig& config, Entry& entry);
   std::size_t find_split(const ParallelConfig& config, const MicrobatchCosts& costs);
-  /// Whether no larger microbatch fits either, by the stage that violates memory.
+  /// Returns whether no larger microbatch fits either, given the stage that violates memory.
   bool is_beyond(ParallelConfig& config, Constraint violation);
-  /// Whether no split of the layers fits, if they are split here.
+  /// Returns whether no split of the layers fits; asked only where the search splits layers.
   bool is_hopeless(ParallelConfig& config);
   const AnySplit& any_split(const ParallelConfig& config);
   template <class Holds>
@@ -113,26 +118,26 @@ class FamilySearch {
   const Scenario& scenario_;
   const SearchOptions& options_;
   const std::vector<Replicas>& replicas_;
-  std::vector<int> sizes_;  // of all microbatches, ascending
+  std::vector<int> sizes_;  // all microbatch sizes of the replicas, ascending
   BatchTable batches_;
   MemoryFit memory_;
   FamilyMemory family_memory_;
-  std::optional<AnySplit> any_split_;  // of the family, once it is needed
+  std::optional<AnySplit> any_split_;  // bounds of the family, set when first needed
   CostsCache costs_;
-  std::vector<Entry> entries_;  // of the family that is searched, by dp
-  std::vector<int> classes_;    // of its costs, by replicas; kUnknown until one is needed
-  bool is_uneven_ = false;      // whether its layers are split here
+  std::vector<Entry> entries_;  // the family's entries that are not done, by dp
+  std::vector<int> classes_;    // the family's costs class by replicas; kUnknown until needed
+  bool is_uneven_ = false;      // whether the family's layers_per_stage is set
   std::vector<SizeCosts> size_costs_;
-  std::size_t split_ = 0;  // whose layers_per_stage the configuration has
-  std::array<FewReplicas, kHighestZeroStage + 1> beyond_;    // at the size, by ZeRO stage
-  std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // the same
+  std::size_t split_ = 0;  // number of the split whose layers_per_stage the configuration has
+  std::array<FewReplicas, kHighestZeroStage + 1> beyond_;    // least memory, by ZeRO stage
+  std::array<FewReplicas, kHighestZeroStage + 1> hopeless_;  // no split fits, by ZeRO stage
   SearchResult tally_;
   Findings findings_;
   std::vector<Candidate> recomputing_;
   std::optional<Candidate> recomputing_at_size_;
   IterationTimes times_;
   std::function<void()> on_progress_;
-  unsigned looks_ = 0;  // since the limit was asked
+  unsigned looks_ = 0;  // candidates looked at since the limit was asked
   bool is_over_ = false;
 };
 

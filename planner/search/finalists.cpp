@@ -13,21 +13,23 @@
 namespace ptdp {
 namespace {
 
-/// How closely a candidate's time is bounded.
+/// How closely a candidate's time is bounded: by least_iteration_time() or least_step_time().
 enum class Knowledge : std::uint8_t { kLeastTime, kLeastStep };
 
+/// A candidate with a lower bound of its time, and with the score of that bound.
 struct Contender {
   Candidate candidate;
   double score = 0.0;
   Knowledge knowledge = Knowledge::kLeastTime;
 };
 
-/// Whether `a` is looked at after `b`.
+/// Returns whether `a` is looked at after `b`.
 bool is_later(const Contender& a, const Contender& b) {
   return std::tie(a.score, a.knowledge, a.candidate.config) >
          std::tie(b.score, b.knowledge, b.candidate.config);
 }
 
+/// Simulates bounded candidates in batches on several threads, the lowest bound first.
 class Finalists {
  public:
   Finalists(const Scenario& scenario, const SearchOptions& options, Findings& findings,
@@ -44,7 +46,8 @@ class Finalists {
     }
   }
 
-  /// Returns what the limit left.
+  /// Simulates what has to be simulated; returns what was left when the limit was over, if
+  /// anything.
   [[nodiscard]] std::optional<Unseen> run(std::vector<Candidate> bounded) {
     std::vector<Contender> heap;
     heap.reserve(bounded.size());
@@ -64,10 +67,10 @@ class Finalists {
   }
 
  private:
-  // Simulations of a thread that is started for a batch: they take some ten times as long as it.
+  // Simulations per thread and batch: they take some ten times as long as starting a thread.
   static constexpr std::size_t kBatchOfAWorker = 4;
 
-  /// Contenders of the next batch: one alone where the limit is over already.
+  /// Returns the number of contenders in the next batch: one when the limit is over already.
   [[nodiscard]] std::size_t next_batch_size() const {
     return options_.limit.is_over() ? 1 : batch_size_;
   }
@@ -77,10 +80,10 @@ class Finalists {
            findings_.may_be_best(heap.front().candidate.config, heap.front().candidate.time);
   }
 
-  /// One batch is simulated, whatever the limit.
+  /// Returns whether to end: the limit is over and at least one batch is simulated.
   [[nodiscard]] bool is_over() const { return has_simulated_ && options_.limit.is_over(); }
 
-  /// What the rest takes at least.
+  /// Returns what the rest takes at least; `rest` must not be empty.
   [[nodiscard]] static Unseen unseen(std::span<const Contender> rest) {
     Unseen least{.least_time = rest.front().candidate.time, .least_score = rest.front().score};
     for (const Contender& contender : rest) {
@@ -94,7 +97,8 @@ class Finalists {
     return score(candidate.time, candidate.config, options_.objective);
   }
 
-  /// Takes those with the lowest bounds off the heap; none, or fewer, where the limit is over.
+  /// Takes the contenders with the lowest bounds off the heap, bounding them closer on the way.
+  /// Takes fewer or none when the limit is over.
   [[nodiscard]] std::vector<Contender> take_next(std::vector<Contender>& heap) {
     std::vector<Contender> batch;
     const std::size_t size = next_batch_size();
@@ -111,7 +115,8 @@ class Finalists {
     return batch;
   }
 
-  /// Simulates what of the rest may be on the front; returns what the limit left.
+  /// Simulates the contenders of `rest` that may be on the Pareto front. Returns what was left when
+  /// the limit was over, if anything.
   [[nodiscard]] std::optional<Unseen> find_front(std::vector<Contender> rest) {
     std::ranges::sort(rest, [](const Contender& a, const Contender& b) {
       return std::tie(a.candidate.time, a.candidate.config) <
@@ -152,7 +157,7 @@ class Finalists {
     return {scenario_, candidate.config, candidate.costs.get()};
   }
 
-  /// Takes the closer bound of the contender's step for its time.
+  /// Raises the contender's bound to least_step_time() unless that is done.
   void bound_closer(Contender& contender) {
     Candidate& candidate = contender.candidate;
     if (contender.knowledge == Knowledge::kLeastTime) {
@@ -162,7 +167,7 @@ class Finalists {
     }
   }
 
-  /// Finds the times of a batch, and keeps it.
+  /// Finds the exact times of a batch, known or simulated, and keeps the batch in the findings.
   void simulate(std::vector<Contender> batch) {
     IterationTimes& known = *times_.front();
     std::vector<Candidate*> unknown;
@@ -193,7 +198,7 @@ class Finalists {
   std::size_t num_workers_;
   std::size_t batch_size_;
   std::vector<IterationTimes> times_of_others_;
-  std::vector<IterationTimes*> times_;  ///< By worker: those of the caller, and of the others.
+  std::vector<IterationTimes*> times_;  ///< Times by worker; the first are the caller's.
   bool has_simulated_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Which candidates have to be simulated, and no more.
+// Simulation of the candidates that have to be simulated for an exact result, and no others.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,18 @@
 
 namespace ptdp {
 
-/// Simulates those of the findings' bounded candidates that may be among the best, or on the Pareto
-/// front where that is wanted, and keeps what comes out.
-/// Exact: those left out are worse than num_best others, and another is both faster and smaller,
-/// whatever their simulation would say. Equal findings give equal ones, whatever their order.
+/// Simulates the bounded candidates of `findings` that may be among the best, or on the Pareto
+/// front when that is wanted. Keeps the results in `findings`.
 ///
-/// Best first: the candidate with the lowest bound is looked at next; a cheap bound gives way to
-/// that of least_step_time, and this to the simulation, until no bound is below the last of the
-/// best. `times` are those that are known already, of the same scenario, and later also those found
-/// here. Ends with the options' limit, once a batch is simulated, and returns what is left then.
+/// Exact: whatever its simulation would say, a candidate left out is worse than num_best others,
+/// and another one is both faster and smaller. Equal findings give equal results, in any order.
+///
+/// Best first: the candidate with the lowest bound is looked at next. A cheap bound gives way to
+/// that of least_step_time(), and this to the simulation, until no bound is below the last of the
+/// best. `times` holds the times known already for the same scenario; times found here are added.
+///
+/// Ends when the options' limit is over, but simulates at least one batch. Returns what was left
+/// then, or nullopt when nothing was left.
 [[nodiscard]] std::optional<Unseen> simulate_finalists(const Scenario& scenario,
                                                        const SearchOptions& options,
                                                        Findings& findings, IterationTimes& times);

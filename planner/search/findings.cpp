@@ -8,8 +8,8 @@
 namespace ptdp {
 namespace {
 
-// Over the fastest one's time: nobody trades more than that for memory, and slow steps of deep
-// pipelines take longest to simulate.
+// Slowest time on the front, over the fastest. Nobody trades more time than that for memory, and
+// slow steps of deep pipelines take longest to simulate.
 constexpr double kSlowestOfFront = 2.0;
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What a search keeps of the candidates that it looks at: the best and the Pareto front.
+// What a search keeps of the candidates that it looks at: the best, the Pareto front, and the
+// candidates that may still be among either.
 #pragma once
 
 #include <cstddef>
@@ -10,51 +11,59 @@
 
 namespace ptdp {
 
-/// Candidates that no other one beats in both time and memory, up to twice as slow as the fastest.
-/// Two equal ones count once, as the configuration that comes first.
+/// The candidates that no other one beats in both time and memory, up to twice as slow as the
+/// fastest. Of two with equal time and memory the configuration that comes first is kept.
 class ParetoFront {
  public:
-  /// Whether one of the front is faster and no larger, or smaller and no slower, or the fastest is
-  /// more than twice as fast.
+  /// Returns whether one of the front is faster and no larger, or smaller and no slower, or the
+  /// fastest is more than twice as fast.
   [[nodiscard]] bool beats(Seconds time, Bytes memory) const;
+  /// Adds a candidate unless the front beats it, and removes what it beats.
   void add(const Candidate& candidate);
-  /// Fastest first, each smaller than the one before.
+  /// Returns the front, fastest first, each smaller than the one before.
   [[nodiscard]] std::vector<Candidate> members() const;
 
  private:
   std::map<Seconds, Candidate> by_time_;
 };
 
-/// The options' num_best candidates and, where it is wanted, the front of all that were kept; and
-/// those whose time is known from below only, as far as they may be among either. Whatever is not
-/// kept because `may_matter` says no changes neither.
+/// The options' num_best candidates and, when it is wanted, the Pareto front of all that were kept.
+/// Candidates with only a lower bound of their time are kept as long as they may be among either. A
+/// candidate for which may_matter() says no would change neither.
 class Findings {
  public:
   explicit Findings(const SearchOptions& options) : options_(&options) {}
 
-  /// Whether a candidate that takes no less time and memory may be one of the best, or on the
-  /// front.
+  /// Returns whether a candidate that takes at least this time and memory may be one of the best,
+  /// or on the front.
   [[nodiscard]] bool may_matter(const ParallelConfig& config, Seconds least_time,
                                 Bytes least_memory) const {
     return may_be_best(config, least_time) || may_be_on_front(least_time, least_memory);
   }
+  /// Returns whether a candidate that takes at least this time may be one of the best.
   [[nodiscard]] bool may_be_best(const ParallelConfig& config, Seconds least_time) const;
+  /// Returns whether a candidate that takes at least this time and memory may be on the front;
+  /// false when no front is wanted.
   [[nodiscard]] bool may_be_on_front(Seconds least_time, Bytes least_memory) const {
     return options_->wants_front && !front_.beats(least_time, least_memory);
   }
 
+  /// Keeps a candidate whose time is exact, if it is one of the best or on the front.
   void keep(Candidate candidate);
-  /// Of one whose time is a lower bound.
+  /// Keeps a candidate whose time is a lower bound.
   void keep_bounded(Candidate candidate);
+  /// Adds the findings of another search with the same options.
   void merge(Findings other);
 
-  /// Those kept by keep_bounded() that may matter beside all that was kept since; none are left.
+  /// Hands over the candidates of keep_bounded() that may still matter beside all that was kept;
+  /// none of them stay here.
   [[nodiscard]] std::vector<Candidate> take_bounded();
 
-  /// The time of the fastest of the best.
+  /// Returns the shortest time among the best; nullopt when there is none.
   [[nodiscard]] std::optional<Seconds> best_time() const;
-  /// By objective, then by configuration.
+  /// Returns the best candidates, by objective, then by configuration.
   [[nodiscard]] std::vector<Candidate> best() const;
+  /// Returns the Pareto front, fastest first.
   [[nodiscard]] std::vector<Candidate> front() const { return front_.members(); }
 
  private:
@@ -69,17 +78,18 @@ class Findings {
   [[nodiscard]] std::size_t num_best() const {
     return static_cast<std::size_t>(options_->num_best);
   }
-  /// Equal scores fall back to the configuration itself, so that a search is reproducible.
+  /// Returns whether `a` is better. Equal scores fall back to the configuration itself, so that a
+  /// search is reproducible.
   static bool is_better(const Ranked& a, const Ranked& b) {
     return a.score != b.score ? a.score < b.score : a.candidate.config < b.candidate.config;
   }
   void leave_out_beaten();
 
   const SearchOptions* options_;
-  std::vector<Ranked> best_;  // a heap, the worst of them on top
+  std::vector<Ranked> best_;  // a heap with the worst on top
   ParetoFront front_;
   std::vector<Candidate> bounded_;
-  std::size_t size_to_review_ = 1024;  // of bounded_, when what no longer matters goes
+  std::size_t size_to_review_ = 1024;  // size of bounded_ at which beaten candidates are left out
 };
 
 }  // namespace ptdp

@@ -11,10 +11,10 @@
 namespace ptdp {
 namespace {
 
-constexpr double kMostWalkedActions = 2e5;  // of a schedule whose memory is walked through
-constexpr double kMostKeptActions = 6e6;    // of all of them: 96 MB at most
+constexpr double kMostWalkedActions = 2e5;  // actions of a schedule whose orders are walked
+constexpr double kMostKeptActions = 6e6;    // actions of all kept schedules: 96 MB at most
 
-/// The stages of a configuration of MemoryModel::kPtdp.
+/// The memory of a configuration's stages under MemoryModel::kPtdp: bounds, and the exact value.
 class RuntimeStages {
  public:
   RuntimeStages(const Scenario& scenario, const ParallelConfig& config)
@@ -23,29 +23,31 @@ class RuntimeStages {
         layers_(scenario.job.model, config),
         states_({scenario, config}) {}
 
-  /// No more than of_stage() of any orders: parameters and their states alone, and with a
-  /// microbatch.
+  /// Returns a lower bound of of_stage() for any orders: parameters and their states alone.
   [[nodiscard]] Bytes state(int stage) const {
     return states_.state_of_stage(config_, layers_, stage).total() * (1.0 - kMemoryRounding);
   }
+  /// Returns a lower bound of of_stage() for any orders: states and the activations of a
+  /// microbatch.
   [[nodiscard]] Bytes least(int stage) {
     return state(stage) + ranks().least(stage) * (1.0 - kMemoryRounding);
   }
-  /// No less.
+  /// Returns an upper bound of of_stage() for any orders.
   [[nodiscard]] Bytes most(int stage) { return with(ranks().bound(stage), stage); }
-  /// No more and no less than of_stage() of the orders to which these are the compute.
+  /// Returns a lower and an upper bound of of_stage() for the orders whose compute is `compute`.
   [[nodiscard]] std::pair<Bytes, Bytes> by_compute(const Schedule& compute, int stage) {
     ActivationPeak peak = ranks().peak_of_compute(compute, stage);
     const Bytes least = with(peak, stage);
     peak.waiting = ranks().waiting();
     return {least * (1.0 - kMemoryRounding), with(peak, stage) * (1.0 + kMemoryRounding)};
   }
+  /// Returns the memory of a stage under orders with messages.
   [[nodiscard]] Bytes of_stage(const Schedule& orders, int stage) {
     return with(ranks().peak(orders, stage), stage);
   }
 
  private:
-  /// What only activations need.
+  /// Returns the memory of activations, set up on first use: states alone often decide.
   [[nodiscard]] RankMemories& ranks() {
     if (!ranks_) {
       ranks_.emplace(PlannedJob(scenario_, config_));
@@ -65,8 +67,8 @@ class RuntimeStages {
   std::optional<RankMemories> ranks_;
 };
 
-/// In find_memory_violation's order, by whether a stage fits; `fits` hears of all stages in between
-/// where the ends fit.
+/// Returns the constraint that a stage violates, with the stages in the order of
+/// find_memory_violation(). `fits(stage)` is asked of every stage in between when the ends fit.
 template <class Fits>
 std::optional<Constraint> find_stage(const ParallelConfig& config, const Fits& fits) {
   if (!fits(0)) {
@@ -164,8 +166,8 @@ Bytes MemoryFit::largest(const ParallelConfig& config) {
   return largest;
 }
 
-/// Orders that depend on durations, and long ones, are not made here, where every candidate comes
-/// by.
+/// Returns whether the orders of a configuration are walked. Orders that depend on durations and
+/// long ones are not: every candidate of a search comes by here.
 bool MemoryFit::walks(const ParallelConfig& config) const {
   return config.pp > 1 && !traits_of(config.schedule).is_searched &&
          num_actions_with_messages({scenario_, config}) <= kMostWalkedActions;
@@ -189,7 +191,7 @@ const Schedule& MemoryFit::with_messages(Orders& orders) {
   return *orders.with_messages;
 }
 
-/// Makes room for so many more actions.
+/// Makes room for orders of `actions` more actions: drops the kept ones when there are too many.
 void MemoryFit::keep(double actions) {
   num_kept_actions_ += actions;
   if (num_kept_actions_ > kMostKeptActions) {

@@ -1,4 +1,4 @@
-// Whether configurations fit into memory, with what they share worked out once.
+// Whether configurations fit into memory, with what several of them share worked out once.
 #pragma once
 
 #include <cstdint>
@@ -14,47 +14,54 @@
 
 namespace ptdp {
 
-/// What a configuration's stages hold that were looked at, and which of them is out of memory.
+/// Whether a configuration fits, and how much its stages hold.
 struct MemoryVerdict {
-  Bytes largest;  ///< Of all stages where the configuration fits; no more than that elsewhere.
+  /// Memory of the heaviest stage when the configuration fits; else a lower bound of it. Under
+  /// MemoryFit::walks_orders() it is a lower bound of MemoryFit::largest() in either case.
+  Bytes largest;
+  /// The first constraint of memory that is violated; nullopt when all stages fit.
   std::optional<Constraint> violation = std::nullopt;
 };
 
-/// More than sums of some hundred terms of memory are off, as a fraction.
+/// A relative error that rounding stays below in sums of some hundred terms of memory.
 inline constexpr double kMemoryRounding = 1e-11;
 
-/// Judges configurations under a capacity. Keeps a reference to the scenario.
+/// Judges whether configurations fit into a capacity. Keeps a reference to the scenario.
 class MemoryFit {
  public:
   MemoryFit(const Scenario& scenario, Bytes capacity);
 
   [[nodiscard]] Bytes capacity() const { return capacity_; }
-  /// Whether memory is that of the orders of schedules (MemoryModel::kPtdp).
+  /// Returns whether memory follows from walking through the orders of schedules
+  /// (MemoryModel::kPtdp).
   [[nodiscard]] bool walks_orders() const { return walks_orders_; }
-  /// Whether the first stage or the last is the heaviest, and both grow with the microbatch size.
+  /// Returns whether the first stage or the last is the heaviest, and both grow with the microbatch
+  /// size.
   [[nodiscard]] bool grows_with_size(const ParallelConfig& config) const {
     return config.layers_per_stage.empty() && !walks_orders_ && is_uniform_ &&
            !may_reduce_by_chunk(config);
   }
 
-  /// In find_violation's order. Where the first stage or the last does not fit, `largest` is its
-  /// memory; where memory grows_with_size(), that of the larger. Where it walks_orders(), `largest`
-  /// is a lower bound: orders are walked through only where bounds do not decide.
+  /// Checks the stages in the order of find_memory_violation(). `largest` depends on the case:
+  ///
+  ///   - grows_with_size(): the memory of the larger of first and last stage;
+  ///   - the first stage or the last does not fit: the memory of that stage;
+  ///   - walks_orders(): a lower bound, since orders are walked only where bounds do not decide.
   [[nodiscard]] MemoryVerdict judge(const ParallelConfig& config);
-  /// What the heaviest stage holds.
+  /// Returns the exact memory of the heaviest stage, or an upper bound where orders are not walked.
   [[nodiscard]] Bytes largest(const ParallelConfig& config);
 
  private:
-  /// Orders of a schedule, those with messages once they are needed.
+  /// The orders of a schedule.
   struct Orders {
-    Schedule compute;
-    std::optional<Schedule> with_messages;
+    Schedule compute;                       ///< The orders of compute alone.
+    std::optional<Schedule> with_messages;  ///< The orders with messages, set when first needed.
   };
   using OrdersKey = std::tuple<ScheduleKind, int, int, std::int64_t>;
 
   [[nodiscard]] MemoryVerdict judge_by_bounds(const ParallelConfig& config);
   [[nodiscard]] bool walks(const ParallelConfig& config) const;
-  /// Finds or makes the orders of a configuration that walks().
+  /// Finds or makes the orders of a configuration for which walks() is true.
   [[nodiscard]] Orders& orders_of(const ParallelConfig& config);
   [[nodiscard]] static const Schedule& with_messages(Orders& orders);
   void keep(double actions);

@@ -29,7 +29,7 @@ void run_tasks(std::size_t count, std::size_t num_workers,
         helpers.emplace_back(work, worker);
       }
     } catch (const std::system_error&) {
-      // The system has no more threads to give; those that run do the work.
+      // The system has no more threads to give: the running ones do all the work.
     }
     work(0);
   }

@@ -1,4 +1,4 @@
-// Independent tasks on several threads.
+// Running independent tasks on several threads.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace ptdp {
 
-/// Runs task(worker, 0) to task(worker, count − 1), each once, on up to `num_workers` threads, and
-/// throws what the failed one with the lowest number threw. A worker, 0 to num_workers − 1, is one
-/// thread.
+/// Runs task(worker, 0) to task(worker, count − 1), each once, on up to `num_workers` threads. A
+/// worker, 0 to num_workers − 1, is one thread; worker 0 is the caller's. When tasks fail, all
+/// others still run; then the exception of the failed task with the lowest number is thrown.
 void run_tasks(std::size_t count, std::size_t num_workers,
                const std::function<void(std::size_t, std::size_t)>& task);
 

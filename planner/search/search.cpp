@@ -15,7 +15,7 @@
 namespace ptdp {
 namespace {
 
-// The share of what the limit leaves; finalists have the rest.
+// Share of the time limit for looking at candidates; finalists have the rest.
 constexpr double kShareOfCandidates = 0.75;
 
 void merge(SearchResult& total, const SearchResult& part) {
@@ -30,15 +30,15 @@ void merge(SearchResult& total, const SearchResult& part) {
   }
 }
 
-/// Makes `value` no more than `other`.
+/// Lowers `value` to `other` if it is larger, atomically.
 void lower(std::atomic<std::size_t>& value, std::size_t other) {
   std::size_t known = value;
   while (other < known && !value.compare_exchange_weak(known, other)) {
   }
 }
 
-/// Those that tp does not rule out, in their order; the others are counted in the tally. A split
-/// counts once.
+/// Returns the splits that tp does not rule out, those that may be fastest first. The others are
+/// counted in the tally, each once.
 std::vector<ModelSplit> splits_in_order(const Scenario& scenario, const SearchOptions& options,
                                         const ComputeFloor& floor, SearchResult& tally) {
   std::vector<ModelSplit> all;
@@ -66,8 +66,8 @@ void add_unseen(SearchResult& result, const Unseen& other) {
   result.unseen->least_score = std::min(result.unseen->least_score, other.least_score);
 }
 
-/// Whether nothing unseen can be among the best: it must be worse, since configurations decide
-/// between equal scores.
+/// Returns whether nothing unseen can be among the best. What is unseen must score worse, since
+/// configurations decide between equal scores.
 bool is_proven(const SearchResult& result, const SearchOptions& options) {
   if (!result.unseen) {
     return true;
@@ -77,10 +77,11 @@ bool is_proven(const SearchResult& result, const SearchOptions& options) {
              score(result.best.back().time, result.best.back().config, options.objective);
 }
 
-// Deriving plans of one takes as long as some simulations.
+// Most bases for derived plans: deriving plans from one takes as long as some simulations.
 constexpr std::size_t kMostRecomputing = 128;
 
-/// Fastest first, kMostRecomputing at most.
+/// Returns the configurations whose time bound may be among the best, fastest first, at most
+/// kMostRecomputing.
 std::vector<ParallelConfig> those_that_may_be_best(std::vector<Candidate> candidates,
                                                    const Findings& findings) {
   std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {

@@ -16,86 +16,95 @@
 
 namespace ptdp {
 
+/// What a search minimizes.
 enum class Objective {
-  kTime,  ///< Shortest iteration.
-  kCost   ///< Fewest GPU-seconds per iteration: idle GPUs are not paid for.
+  kTime,  ///< The time of an iteration.
+  kCost   ///< The GPU-seconds of an iteration: idle GPUs are not paid for.
 };
 
-/// What is known of a search that goes on.
+/// What is known of a search that is under way.
 struct SearchProgress {
-  double done = 0.0;            ///< Of the ways to split the model, the share looked at.
-  std::optional<Seconds> best;  ///< Of the candidates whose time is exact.
-  Seconds least_time;           ///< Nothing that is left takes less.
+  double done = 0.0;            ///< Share of the ways to split the model that is looked at, 0 to 1.
+  std::optional<Seconds> best;  ///< Shortest exact time of an iteration so far.
+  Seconds least_time;           ///< Lower bound of the time of everything that is left.
 };
 
+/// What to search, and how.
 struct SearchOptions {
-  std::int64_t gpus = 0;
+  std::int64_t gpus = 0;  ///< Number of GPUs that a configuration may use.
   Pins pins;
   double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   Objective objective = Objective::kTime;
-  int num_best = 5;
-  int num_threads = 1;      ///< Never changes the result.
+  int num_best = 5;         ///< Number of best configurations to return.
+  int num_threads = 1;      ///< Number of threads; it never changes the result.
   bool wants_front = true;  ///< Whether to find the Pareto front; its members cost simulations.
   SearchLimit limit;        ///< When to end with what was found so far.
-  /// Called now and then, by one thread.
+  /// Function that one thread calls from time to time during a search; may be empty.
   std::function<void(const SearchProgress&)> on_progress;
 };
 
-/// A configuration that can run, with what iteration_cost predicts (not calibrated).
+/// A configuration that can run, with its predicted time and memory.
 struct Candidate {
   ParallelConfig config;
-  Seconds time;
-  Bytes memory;  ///< Of the heaviest stage.
-  /// Costs of its microbatches, which a plan of it is made with.
+  Seconds time;  ///< Time of an iteration as iteration_cost() predicts it, not calibrated.
+  Bytes memory;  ///< Memory of the heaviest stage.
+  /// Costs of a microbatch, for making a plan of the configuration; may be null.
   std::shared_ptr<const MicrobatchCosts> costs = nullptr;
 };
 
-/// What the objective minimises, lower is better: seconds of an iteration, or GPU-seconds.
+/// Returns what the objective minimizes: the seconds of an iteration, or its GPU-seconds.
 [[nodiscard]] double score(Seconds time, const ParallelConfig& config, Objective objective);
-/// By how much worse than `best` a candidate is under the objective, as a fraction.
+/// Returns how much worse than `best` a candidate is under the objective, as a fraction.
 [[nodiscard]] double loss(const Candidate& candidate, const Candidate& best, Objective objective);
 
 /// The configuration that comes nearest to fitting into memory.
 struct MemoryShortfall {
   ParallelConfig config;
-  Bytes missing;
+  Bytes missing;  ///< Memory that the heaviest stage needs beyond the capacity.
 };
 
-/// What a search that was ended did not look at, or not to the end: it takes no less than this.
+/// Lower bounds of everything that a search ended by its limit did not look at to the end.
 struct Unseen {
-  Seconds least_time;        ///< Of an iteration; 0 where nothing is known.
-  double least_score = 0.0;  ///< Under the objective.
+  Seconds least_time;        ///< Lower bound of the time of an iteration; 0 if unknown.
+  double least_score = 0.0;  ///< Lower bound of the score under the objective; 0 if unknown.
 };
 
+/// What a search found and counted.
 struct SearchResult {
-  /// Candidates counted once each, except that a split or a variant which fails for itself counts
-  /// once and not for every dp and microbatch size: enumerated = feasible + all violations.
+  /// Number of candidates, enumerated = feasible + all violations. A split or a variant that fails
+  /// by itself counts once, not for every dp and microbatch size.
   std::int64_t enumerated = 0;
-  std::int64_t feasible = 0;
-  std::map<Constraint, std::int64_t> violations;
-  std::vector<Candidate> best;  ///< By objective, then by configuration; at most num_best.
-  /// Those that recompute all and would be as good as the best if they recomputed little: at most
-  /// 128, the fastest of each family and microbatch size, fastest first.
+  std::int64_t feasible = 0;                      ///< Number of candidates that can run.
+  std::map<Constraint, std::int64_t> violations;  ///< Candidates by the first violated constraint.
+  /// The best candidates, at most num_best, by objective, then by configuration.
+  std::vector<Candidate> best;
+  /// Configurations that recompute all layers and might be as good as the best if they recomputed
+  /// little. At most 128, the fastest of each family and microbatch size, fastest first.
   std::vector<ParallelConfig> recomputing;
-  std::vector<Candidate> pareto;             ///< No other is both faster and smaller; by time.
-  std::optional<MemoryShortfall> shortfall;  ///< Where memory was violated.
-  /// Where the limit ended the search: counts, shortfall and front are of what was looked at.
+  /// The Pareto front: candidates that no other beats in both time and memory, fastest first.
+  std::vector<Candidate> pareto;
+  /// The candidate nearest to fitting among those that violate memory; nullopt if there is none.
+  std::optional<MemoryShortfall> shortfall;
+  /// What was left when the limit ended the search; counts, shortfall and front are without it.
   std::optional<Unseen> unseen;
-  bool is_proven = true;  ///< Whether `best` is exact: nothing unseen can be among it.
+  bool is_proven = true;  ///< Whether `best` is exact: nothing unseen can be among the best.
 };
 
-/// Looks at every candidate that the pins allow. Exact, without sampling: all are counted, by
-/// memory as find_violation has it, and all that fit are costed but those of which admissible
-/// bounds say that they can be neither among the best nor on the front
-/// (planner/search/family_search.h, planner/search/finalists.h). Where no split of the layers over
-/// stages fits, or the first of equal stages does not, larger microbatches are counted with it
-/// without being looked at. `check(scenario)` must accept the scenario.
+/// Finds the best configurations among all candidates that the pins allow. Exact, without sampling:
 ///
-/// Splits of the model that may be fastest are looked at first (planner/search/split_order.h), so
-/// that a search which its limit ends has met what matters; it simulates one finalist at least.
+///   - every candidate is counted, by memory as find_violation() has it;
+///   - every candidate that fits is costed, unless admissible bounds show that it is neither among
+///     the best nor on the front (planner/search/family_search.h, planner/search/finalists.h);
+///   - when no split of the layers fits, or the first of equal stages does not, larger microbatches
+///     are counted as misfits without being looked at.
+///
+/// `check(scenario)` must accept the scenario. Splits of the model that may be fastest are looked
+/// at first (planner/search/split_order.h), so that a search ended by its limit has met what
+/// matters. Such a search still simulates at least one finalist.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options);
 
-/// The same with the simulations of earlier searches at hand: those of the same scenario.
+/// Searches as search(scenario, options) does. `times` holds the simulations of earlier searches of
+/// the same scenario, which are not repeated; simulations of finalists are added.
 [[nodiscard]] SearchResult search(const Scenario& scenario, const SearchOptions& options,
                                   IterationTimes& times);
 

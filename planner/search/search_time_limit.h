@@ -7,18 +7,19 @@
 
 namespace ptdp {
 
-/// Says how much of what a search may take is spent: time, or all of it once somebody interrupts.
-/// Copies share what they ask; any thread may.
+/// Says what share of its limit a search has spent: of its time, or all once somebody interrupts.
+/// Copies ask the same function; any thread may ask.
 class SearchLimit {
  public:
-  /// No limit.
+  /// Makes a limit that is never over.
   SearchLimit() = default;
-  /// `spent` returns the share that is spent; from 1 on nothing is left. It never falls.
+  /// Makes a limit of a function that returns the share that is spent. From 1 on the limit is over;
+  /// the share must never fall.
   explicit SearchLimit(std::function<double()> spent) : spent_(std::move(spent)) {}
 
   [[nodiscard]] bool is_over() const { return spent_ && spent_() >= 1.0; }
 
-  /// A limit that takes this fraction of what is left of it.
+  /// Returns a limit that is over once this fraction of what is left of this one is spent.
   [[nodiscard]] SearchLimit share(double fraction) const {
     if (!spent_) {
       return {};

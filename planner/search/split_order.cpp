@@ -9,7 +9,8 @@
 namespace ptdp {
 namespace {
 
-constexpr double kBelowRounding = 1.0 - 1e-9;  // more than sums in another order are off
+// Makes a bound lower by more than rounding: sums in another order are off by less.
+constexpr double kBelowRounding = 1.0 - 1e-9;
 
 Seconds gpu_seconds_of(const Scenario& scenario) {
   const GpuSpec& gpu = scenario.cluster.gpu;

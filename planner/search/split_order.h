@@ -1,4 +1,4 @@
-// The splits of a model over GPUs, those that may be fastest first.
+// The order in which a search looks at splits of a model over GPUs: what may be fastest first.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace ptdp {
 
-/// A lower bound of the time of an iteration: the linear layers' products at the rate that the GPU
-/// reaches for infinitely long ones, shared by all GPUs in use. Source of the FLOPs:
-/// arXiv:2205.05198, appendix A, without attention's.
+/// A lower bound of the time of an iteration: the products of the linear layers at the rate of
+/// infinitely long products, shared by all GPUs in use. Source of the FLOPs: arXiv:2205.05198,
+/// appendix A, without those of attention.
 class ComputeFloor {
  public:
-  /// Keeps a reference to `replicas`, all that a search may use.
+  /// Keeps a reference to `replicas`, which are all that a search may use.
   ComputeFloor(const Scenario& scenario, std::int64_t gpus, const std::vector<Replicas>& replicas);
 
-  /// On one GPU; nothing where what products take was measured one by one (measured_operations):
-  /// these may be faster.
+  /// Returns the bound on one GPU. Returns 0 when products were measured one by one
+  /// (measured_operations), since these may be faster.
   [[nodiscard]] Seconds gpu_seconds() const { return gpu_seconds_; }
-  /// With as many replicas as there are GPUs for.
+  /// Returns the bound for a split, with the largest number of replicas that the GPUs allow.
   [[nodiscard]] Seconds of(const ModelSplit& split) const;
 
  private:
@@ -29,7 +29,7 @@ class ComputeFloor {
   const std::vector<Replicas>& replicas_;
 };
 
-/// Puts what has the lowest floor first, and of equals what splits the model least.
+/// Sorts splits by their floor, lowest first; of equal ones the fewest GPUs per replica first.
 void order_splits(std::vector<ModelSplit>& splits, const ComputeFloor& floor);
 
 }  // namespace ptdp
