@@ -17,16 +17,18 @@
 namespace ptdp {
 namespace {
 
-constexpr double kMostActions = 2e7;  // some tenths of a second, and 240 MB
+constexpr double kMostActions = 2e7;  // takes some tenths of a second to simulate, and 240 MB
 
-/// Whether modules are recomputed whose results delayed scaling would cast, and count, twice.
-/// Source: Megatron-Core, transformer_config.py (no moe_act and no layernorm with it).
+/// Returns whether modules are recomputed whose results delayed scaling would cast, and count,
+/// twice. Source: Megatron-Core, transformer_config.py (no moe_act and no layernorm with delayed
+/// scaling).
 bool recomputes_delayed_casts(const StackSpec& stack, RecomputeModules modules) {
   return has_delayed_scaling(stack) &&
          (modules.has(RecomputeModule::kMoeActivation) || modules.has(RecomputeModule::kLayerNorm));
 }
 
-/// Whether the stack recomputes so. What saves products by their order knows Llama's layers only.
+/// Returns whether the stack can recompute as the configuration says. Recomputing every second
+/// product is known for layers like Llama's only.
 bool recomputes(const PlannedJob& job) {
   const StackCapabilities& can_run = job.stack().can_run;
   const TransformerConfig& model = job.model();
@@ -58,14 +60,14 @@ bool is_run_by(const PlannedJob& job) {
          (can_run.expert_parallel || job.model().num_experts == 0);
 }
 
-/// What the configuration's schedule does not exist for, with so many microbatches.
+/// Finds the size for which the configuration's schedule does not exist, if any.
 std::optional<ShapeConflict> find_schedule_conflict(const ParallelConfig& config,
                                                     std::int64_t microbatches) {
   return traits_of(config.schedule).find_conflict(schedule_sizes(config, microbatches));
 }
 
-/// Finds what keeps a schedule from existing whatever the batch: four fillings of the pipeline, an
-/// even number, are enough for every one.
+/// Returns kScheduleByPp when the schedule does not exist for the stages and chunks, whatever the
+/// batch. It tries four fillings of the pipeline, an even number that is enough for every schedule.
 std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) {
   if (config.pp > 1 && find_schedule_conflict(config, std::int64_t{4} * config.pp).has_value()) {
     return Constraint::kScheduleByPp;
@@ -73,9 +75,9 @@ std::optional<Constraint> find_schedule_violation(const ParallelConfig& config) 
   return std::nullopt;
 }
 
-/// Of experts, whatever the number of replicas. A rank without sequence parallelism has all tokens
-/// of its tensor-parallel group, and would route each of them once per rank: Megatron-Core refuses
-/// to train so.
+/// Finds a violated constraint on experts that does not depend on the number of replicas. Without
+/// sequence parallelism every rank has all tokens of its tensor-parallel group, and would route
+/// each token once per rank: Megatron-Core refuses to train so.
 std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
                                                 const ParallelConfig& config) {
   if (model.num_experts == 0) {
@@ -96,8 +98,9 @@ std::optional<Constraint> find_expert_violation(const TransformerConfig& model,
   return std::nullopt;
 }
 
-/// Of what a host holds, whatever it has room for. Source: Megatron-Core, transformer_config.py
-/// (cpu_offloading) and optimizer/__init__.py (optimizer_cpu_offload).
+/// Finds a violated constraint on offloading, apart from the room that hosts have. Source:
+/// Megatron-Core, transformer_config.py (cpu_offloading) and optimizer/__init__.py
+/// (optimizer_cpu_offload).
 std::optional<Constraint> find_offload_violation(const TransformerConfig& model,
                                                  const ParallelConfig& config) {
   if (offloads_activations(config.offload) &&
@@ -111,7 +114,7 @@ std::optional<Constraint> find_offload_violation(const TransformerConfig& model,
   return std::nullopt;
 }
 
-/// Whether layers_per_stage has a number for each virtual stage and holds all layers.
+/// Returns whether layers_per_stage has a number for each virtual stage and holds all layers.
 bool is_spread(const ParallelConfig& config, std::int64_t num_layers) {
   const std::vector<int>& layers = config.layers_per_stage;
   return static_cast<std::int64_t>(layers.size()) == std::int64_t{config.pp} * config.vpp &&

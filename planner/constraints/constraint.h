@@ -1,4 +1,4 @@
-// Why a configuration cannot run.
+// Constraints that a configuration must meet, and the checks that find the first one it violates.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace ptdp {
 
-/// Constraints in the order in which they are checked; a configuration is counted under the first
-/// that it violates.
+/// The constraints, in the order in which they are checked. A configuration counts under the first
+/// that it violates; kConstraints says what each means.
 enum class Constraint {
   kHeadsByTp,
   kFfnByTp,
@@ -51,12 +51,13 @@ enum class Constraint {
   kMemoryMiddleStage
 };
 
-/// A constraint as it is named in files and described to people.
+/// A constraint's name and description.
 struct ConstraintText {
   Constraint constraint;
-  std::string_view name;
-  std::string_view description;
+  std::string_view name;         ///< Name in files: "heads_by_tp".
+  std::string_view description;  ///< What is violated, for people.
 };
+/// Texts of all constraints, in the order of the enumerators.
 inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kHeadsByTp, "heads_by_tp", "attention heads not divisible by tp"},
     ConstraintText{Constraint::kFfnByTp, "ffn_by_tp", "MLP width not divisible by tp"},
@@ -117,50 +118,58 @@ inline constexpr std::array kConstraints = {
     ConstraintText{Constraint::kMemoryMiddleStage, "memory_middle_stage",
                    "out of memory on a stage between the first and the last"}};
 
+/// Returns the name and description of a constraint.
 [[nodiscard]] const ConstraintText& text_of(Constraint constraint);
 
-/// Checks that depend on tp only.
+/// Finds the first violated constraint among those that depend on tp only.
 [[nodiscard]] std::optional<Constraint> find_tp_violation(const TransformerConfig& model, int tp);
-/// Checks that depend on tp, pp and cp only, tp's first.
+/// Finds the first violated constraint among those that depend on tp, pp and cp only, tp's first.
 [[nodiscard]] std::optional<Constraint> find_split_violation(const PlannedJob& job);
-/// Checks that neither dp nor the microbatch size touch; the split must pass.
+/// Finds the first violated constraint among those on which neither dp nor the microbatch size has
+/// an effect. The configuration must pass find_split_violation().
 [[nodiscard]] std::optional<Constraint> find_variant_violation(const PlannedJob& job);
-/// Checks of dp and the microbatch size, without memory; split and variant must pass.
+/// Finds the first violated constraint on dp and the microbatch size, memory of the GPUs aside. The
+/// configuration must pass find_split_violation() and find_variant_violation().
 [[nodiscard]] std::optional<Constraint> find_batch_violation(const PlannedJob& job);
-/// Whether the GPUs of a stage are a multiple of those that share experts: kRanksByExperts.
+/// Returns whether ep·etp divides the GPUs of a stage, tp·cp·dp/dp_replicate (kRanksByExperts).
 [[nodiscard]] bool experts_divide_ranks(const ParallelConfig& config);
-/// Whether find_batch_violation looks at the constraint, one of its own, before that one.
+/// Returns whether find_batch_violation() checks the constraint before kRanksByExperts. The
+/// constraint must be one that it checks.
 [[nodiscard]] constexpr bool comes_before_experts(Constraint constraint) {
   return constraint < Constraint::kRanksByExperts;
 }
-/// What of these concerns numbers only, whatever the stack can run: whether a configuration that
-/// somebody did run can be costed.
+/// Finds the first violated constraint on numbers alone, whatever the stack can run: whether a
+/// configuration that somebody did run can be costed.
 [[nodiscard]] std::optional<Constraint> find_divisibility_violation(const PlannedJob& job);
-/// All of the three above: whether the configuration can be planned.
+/// Finds the first violated constraint on split, variant or batch: whether a configuration can be
+/// planned, memory of the GPUs aside.
 [[nodiscard]] std::optional<Constraint> find_shape_violation(const PlannedJob& job);
 
-/// The scenario with a stack that runs every schedule which the cost model covers: what the search
-/// looks at where it is asked what a schedule would bring.
+/// Returns the scenario with a stack that runs every schedule which the cost model covers. A search
+/// uses it to show what a schedule would bring.
 [[nodiscard]] Scenario with_every_schedule(Scenario scenario);
-/// The same with what it runs and those that have stale weights.
+/// Returns the scenario with a stack that also runs the schedules with stale weights.
 [[nodiscard]] Scenario with_stale_weights(Scenario scenario);
-/// Whether the stack runs the configuration's schedule; every stack runs what has no pipeline.
+/// Returns whether the stack runs the configuration's schedule. Every stack runs a configuration
+/// without a pipeline.
 [[nodiscard]] bool is_run_by_stack(const StackSpec& stack, const ParallelConfig& config);
-/// " (not run by megatron-lm-2021)" behind a configuration whose schedule the stack does not run,
-/// or " (stale weights: another optimizer)", else nothing.
+/// Returns a remark to print behind a configuration: " (stale weights: another optimizer)", or
+/// " (not run by megatron-lm-2021)" when the stack does not run its schedule, else an empty string.
 [[nodiscard]] std::string stack_remark(const StackSpec& stack, const ParallelConfig& config);
 
-/// Device memory that plans may use: the GPU's, less a fraction `headroom` of it.
+/// Returns the device memory that plans may use: the GPU's, less a fraction `headroom` of it.
 [[nodiscard]] Bytes usable_memory(const GpuSpec& gpu, double headroom);
 
-/// The first constraint that the configuration violates, memory last; a plan of exactly `capacity`
-/// bytes fits.
+/// Finds the first constraint that the configuration violates, memory of the GPUs last. A
+/// configuration that needs exactly `capacity` bytes fits.
 [[nodiscard]] std::optional<Constraint> find_violation(const PlannedJob& job, Bytes capacity);
-/// The memory alone, of a configuration whose numbers divide: what searches, validation and plans
-/// judge by.
+/// Finds the stage that is out of memory: the first, the last, or one between, in this order. The
+/// configuration must pass find_divisibility_violation(). Searches, validation and plans judge by
+/// this.
 [[nodiscard]] std::optional<Constraint> find_memory_violation(const PlannedJob& job,
                                                               Bytes capacity);
-/// The same of stages whose memory is known, in order.
+/// Finds the stage that is out of memory, given the memory of all stages in order: the first, the
+/// last, or one between, in this order.
 [[nodiscard]] std::optional<Constraint> find_memory_violation(
     std::span<const MemoryBreakdown> stages, Bytes capacity);
 

@@ -16,10 +16,10 @@ namespace ptdp {
 namespace {
 
 constexpr std::size_t kMostTerms = 3;
-constexpr double kLeftOfEqualTerms = 1e-12;  // of the total: what is left of equal terms
+constexpr double kLeftOfEqualTerms = 1e-12;  // rounding left of equal terms, share of the total
 
-/// Where an item of a list of keys ends: at a space or comma, but that of layers goes on with every
-/// number.
+/// Returns where the first item of a partial configuration ends: at a space or comma. The list of
+/// layers per stage goes on as long as a number follows the comma.
 std::size_t end_of_item(std::string_view text) {
   std::size_t end = text.find_first_of(", ");
   const bool is_list = text.starts_with("layers=") || text.starts_with("layers_per_stage=");
@@ -33,11 +33,12 @@ std::size_t end_of_item(std::string_view text) {
 /// An item of a partial configuration.
 struct Item {
   std::string_view written;  ///< The key as it was typed.
-  std::string_view key;      ///< The field's.
+  std::string_view key;      ///< The full key of the field.
   std::string_view value;
 };
 
-/// Reads "tp=8", and what "interleaved", "sequence-parallel" and "block=2" of printed plans mean.
+/// Reads an item such as "tp=8", or the forms of printed plans: "interleaved", "sequence-parallel",
+/// "block=2". Throws Error for anything else.
 Item parse_item(std::string_view item, const std::string& place) {
   const std::size_t equals = item.find('=');
   if (equals != std::string_view::npos) {
@@ -92,10 +93,10 @@ void pin_value(std::optional<Value>& pin, Value value) {
   pin = value;
 }
 
-/// Pins what a printed configuration leaves out, which is then as usual. Layers per stage and the
-/// limit of a searched schedule stay free: nothing pins their balance.
+/// Pins fields that a printed configuration leaves out to their defaults, if they apply. Layers per
+/// stage and the limit of a searched schedule stay free: nothing pins their balance.
 void pin_usual(Pins& pins) {
-  ParallelConfig printed;  // as far as it says what applies
+  ParallelConfig printed;  // only the fields that decide which others apply
   printed.schedule = pins.schedules.front();
   printed.recompute = pins.recompute.front();
   printed.offload = pins.offload.empty() ? Offload::kNone : pins.offload.front();
@@ -110,13 +111,14 @@ void pin_usual(Pins& pins) {
   });
 }
 
-/// `pins` with what `partial` fixes in their place.
+/// Returns `pins` with the fields that `partial` fixes replaced. Throws Error when a number of
+/// offloaded layers stands without offloaded activations.
 Pins overlay(Pins pins, const Pins& partial) {
   if (!partial.offload.empty()) {
-    pins.offload_num_layers.reset();  // of what was offloaded instead
+    pins.offload_num_layers.reset();  // belongs to another kind of offloading
   }
   if (partial.recompute_num_layers.has_value()) {
-    pins.recompute_method.reset();  // of other layers
+    pins.recompute_method.reset();  // belongs to another number of layers
   }
   for_each_config_field([&](const auto& field) {
     if (!is_free(partial.*field.pin)) {

@@ -12,38 +12,41 @@ namespace ptdp {
 
 /// A term of the time by which two configurations differ.
 struct TermDifference {
-  std::string_view term;  ///< As in kCostTerms.
-  Seconds difference;     ///< Positive: the compared one spends more.
+  std::string_view term;  ///< Name of the term in kCostTerms.
+  Seconds difference;     ///< Compared minus reference: positive if the compared one spends more.
 };
 
-/// The terms of `compared` − `reference`, largest absolute difference first.
+/// Returns the terms of `compared` − `reference`, largest absolute difference first.
 [[nodiscard]] std::vector<TermDifference> differences(const CostBreakdown& compared,
                                                       const CostBreakdown& reference);
 
-/// The breakdown of one iteration in what the objective counts: seconds, or GPU-seconds.
+/// Returns the breakdown of one iteration in what the objective counts: seconds, or GPU-seconds.
 [[nodiscard]] CostBreakdown counted(CostBreakdown cost, const ParallelConfig& config,
                                     Objective objective);
-/// "s" or "GPU-s".
+/// Returns the unit of what the objective counts: "s" or "GPU-s".
 [[nodiscard]] std::string_view unit_of(Objective objective);
 
-/// One line naming the terms that make up most of the difference: "+4.2 s bubble, +1.0 s
+/// Returns one line that names the terms with most of the difference: "+4.2 s bubble, +1.0 s
 /// tensor_parallel".
 [[nodiscard]] std::string describe_differences(const CostBreakdown& compared,
                                                const CostBreakdown& reference,
                                                std::string_view unit = "s");
 
-/// The answer to "why not X", where X may leave keys open.
+/// The answer to "why not X", where X is a configuration that may leave keys open.
 struct Explanation {
-  SearchOptions matching_options;  ///< Those of the search, with X in place of what it fixes.
-  SearchResult matching;           ///< The search over what matches X; its best is compared.
-  SearchResult all;                ///< The search without X.
+  SearchOptions matching_options;  ///< Options of the search, with the pins of X put in.
+  SearchResult matching;  ///< Result of the search over what matches X; its best is compared.
+  SearchResult all;       ///< Result of the search without X.
 };
 
-/// Reads "tp=8,pp=64,recompute=full", with the keys of kConfigFields, long or short, in any order;
-/// "block=2" is two layers by that method. A configuration as to_string() prints it is that one and
-/// no other. Throws Error for unknown keys, values that cannot be, and a key that is there twice.
+/// Reads a partial configuration such as "tp=8,pp=64,recompute=full". Keys are those of
+/// kConfigFields, long or short, in any order; "block=2" is two layers by that method. A
+/// configuration as to_string() prints it matches itself alone. Throws Error for unknown keys,
+/// values that cannot be, and a key that is there twice.
 [[nodiscard]] Pins parse_partial_config(std::string_view text, const std::string& place);
 
+/// Searches with and without the pins of `partial`, derived plans included. Throws Error when
+/// `partial` offloads a number of layers but no activations.
 [[nodiscard]] Explanation explain(const Scenario& scenario, const SearchOptions& options,
                                   const Pins& partial);
 

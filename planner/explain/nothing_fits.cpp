@@ -23,7 +23,8 @@ std::string join(const std::vector<std::int64_t>& values) {
   return values.size() > kMostValues ? text + ", ..." : text;
 }
 
-/// The batch nearest to the scenario's that a pinned dp and a pinned microbatch size divide.
+/// Returns the batch nearest to the scenario's that a pinned dp and a pinned microbatch size
+/// divide.
 std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
   const auto pinned = [](const IntegerRanges& pin) {
     return pin.numbers().empty() ? std::vector<std::int64_t>{1} : pin.numbers();
@@ -44,8 +45,8 @@ std::int64_t nearest_batch_size(const Scenario& scenario, const Pins& pins) {
   return nearest;
 }
 
-/// The microbatch sizes times dp that divide the batch, and where other pins stand in the way, the
-/// batch that they would divide.
+/// Returns the values of dp·micro_batch_size that divide the batch. When pins stand in the way,
+/// adds the nearest batch that they would divide.
 std::string batches(const Scenario& scenario, const Pins& pins) {
   const std::int64_t batch = scenario.job.global_batch_size;
   const std::int64_t nearest = nearest_batch_size(scenario, pins);
@@ -53,7 +54,7 @@ std::string batches(const Scenario& scenario, const Pins& pins) {
          (nearest == batch ? "" : fmt::format("; the nearest batch that would do is {}", nearest));
 }
 
-/// "1f1b, recompute none or full, ZeRO 0, no sequence parallelism".
+/// Returns what a stack can run: "1f1b, recompute none or full, ZeRO 0, no sequence parallelism".
 std::string capabilities(const StackCapabilities& can_run) {
   const auto one_of = [](const auto& values, const auto& name) {
     std::string text;
@@ -90,7 +91,7 @@ std::string capabilities(const StackCapabilities& can_run) {
                                             : ", reshard_after_forward on");
 }
 
-/// The sizes of groups that can share a sequence, whatever its heads.
+/// Returns the sizes of groups that can share a sequence (cp), apart from what heads allow.
 std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
   std::vector<std::int64_t> sizes = divisors(model.seq_length);
   std::erase_if(sizes, [&](std::int64_t cp) {
@@ -99,7 +100,7 @@ std::vector<std::int64_t> context_sizes(const TransformerConfig& model) {
   return sizes;
 }
 
-/// Why no configuration can match the pins, whatever the model; empty where some can.
+/// Returns why no configuration can match the pins, whatever the model; empty if some can.
 std::string contradiction(const SearchOptions& options) {
   const Pins& pins = options.pins;
   if (!pins.schedules.empty() && !pins.allow_stale_weights &&
@@ -133,7 +134,7 @@ std::string contradiction(const SearchOptions& options) {
   return "";
 }
 
-/// The nearest values that do not violate the constraint.
+/// Returns a text with the nearest values that do not violate the constraint.
 std::string nearest_feasible(Constraint constraint, const Scenario& scenario,
                              const SearchOptions& options, const SearchResult& result) {
   const TransformerConfig& model = scenario.job.model;

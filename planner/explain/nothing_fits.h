@@ -1,4 +1,4 @@
-// What to say where no configuration can run.
+// What to say when no configuration can run.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace ptdp {
 
-/// Why a search has no result: a contradiction among the pins, or for every violated constraint,
-/// most frequent first, a line with what is violated and the nearest values that are not. Lines are
-/// indented and end in a newline.
+/// Returns why a search has no result: a contradiction among the pins, or a line for every violated
+/// constraint, most frequent first. A line says what is violated, how often, and the nearest values
+/// that would do. Lines are indented and end in a newline.
 [[nodiscard]] std::string why_nothing_fits(const Scenario& scenario, const SearchOptions& options,
                                            const SearchResult& result);
 
@@ -21,8 +21,9 @@ struct LargerCluster {
   ParallelConfig config;
 };
 
-/// The first of 2, 4, 8, ... times as many GPUs, as far as the cluster reaches and the answer takes
-/// no longer than a search, on which something fits; nothing where more GPUs don't help.
+/// Returns the first of 2, 4, 8, ... times as many GPUs on which something fits. Tries as far as
+/// the cluster reaches, the options' limit is not over, and the answer takes no longer than a
+/// search. Returns nullopt when no number tried helps.
 [[nodiscard]] std::optional<LargerCluster> gpus_that_would_do(const Scenario& scenario,
                                                               SearchOptions options);
 

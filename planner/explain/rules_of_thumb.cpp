@@ -5,18 +5,18 @@
 namespace ptdp {
 namespace {
 
-/// What a rule tries; the first that fits is its choice.
+/// A split of the model that a rule tries; the first that fits is its choice.
 struct ModelParallelism {
   int tp = 1;
   int pp = 1;
-  bool sequence_parallel = false;  ///< The rule insists on it; else it is free.
+  bool sequence_parallel = false;  ///< Whether the rule insists on sequence parallelism.
 };
 
 bool divides_heads(const Scenario& scenario, int tp) {
   return scenario.job.model.num_attention_heads % tp == 0;
 }
 
-/// Tensor-parallel sizes within a node that the heads allow, ascending.
+/// Returns the tensor-parallel sizes within a node that the heads allow, ascending.
 std::vector<int> sizes_within_node(const Scenario& scenario) {
   std::vector<int> sizes;
   for (int tp = 1; tp <= scenario.cluster.gpus_per_node; ++tp) {
@@ -27,7 +27,8 @@ std::vector<int> sizes_within_node(const Scenario& scenario) {
   return sizes;
 }
 
-/// Tensor parallelism up to the node, then pipeline stages with all of it.
+/// Returns the splits of a rule: tensor parallelism up to the node, then pipeline stages with the
+/// largest tensor parallelism.
 std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   std::vector<ModelParallelism> order;
   const std::vector<int> sizes = sizes_within_node(scenario);
@@ -43,6 +44,8 @@ std::vector<ModelParallelism> tensor_then_pipeline(const Scenario& scenario) {
   return order;
 }
 
+/// Searches within each split in order, with the most replicas, and returns the best of the first
+/// split with something that fits.
 std::optional<Candidate> first_that_fits(const Scenario& scenario, SearchOptions options,
                                          const std::vector<ModelParallelism>& order,
                                          IterationTimes& times) {

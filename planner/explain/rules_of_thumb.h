@@ -1,4 +1,4 @@
-// The published heuristics for choosing degrees, as baselines beside the optimum.
+// Published heuristics for choosing the degrees of parallelism, as baselines beside the optimum.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace ptdp {
 
-/// What a heuristic chooses. Data parallelism takes what GPUs are left; whatever the rule leaves
+/// The choice of a heuristic. Data parallelism takes what GPUs are left; whatever the rule leaves
 /// open (microbatch size, interleaving, recomputation) is chosen optimally.
 struct Baseline {
   std::string name;
-  std::string source;
-  std::optional<Candidate> choice;  ///< Nothing: no configuration that follows the rule fits.
+  std::string source;               ///< Where the heuristic is published.
+  std::optional<Candidate> choice;  ///< The choice; nullopt if nothing that follows the rule fits.
 };
 
-/// The baselines, in this order:
+/// Returns three baselines, in this order:
 ///   "SC21 table 1": the smallest model-parallel size that fits; tensor parallelism up to the node
 ///     (MP <= node: TP = MP), pipeline parallelism beyond (TP = node, PP = MP/node), data
 ///     parallelism for the rest. Source: SC21 (arXiv:2104.04473) sections 5.1 and 3, takeaways.
@@ -26,11 +26,12 @@ struct Baseline {
 ///     Megatron-Core user guide, parallelism strategies.
 ///   "TP in the node, PP until it fits, then DP": full tensor parallelism in the node, the fewest
 ///     stages that fit. Source: SC21 takeaways 1 and 2.
-/// `options.pins` hold for all of them.
+/// The user's pins, `options.pins`, hold for all of them.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options);
 
-/// The same with the simulations of a search of the same scenario at hand.
+/// Returns the baselines of rules_of_thumb(scenario, options). `times` holds the simulations of
+/// earlier searches of the same scenario, which are not repeated; more are added.
 [[nodiscard]] std::vector<Baseline> rules_of_thumb(const Scenario& scenario,
                                                    const SearchOptions& options,
                                                    IterationTimes& times);

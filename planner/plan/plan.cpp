@@ -24,7 +24,8 @@ constexpr std::int64_t kLargestBatch = 1'000'000'000;
 constexpr double kWidestInterval = 1e3;
 constexpr std::int64_t kMostMicrobatches = std::numeric_limits<int>::max();
 
-/// Describes an estimate as `key` and `interval_key`: [low, high].
+/// Describes an estimate as a number under `key` and as [low, high] under `interval_key`. Reading
+/// throws Error unless the interval is around the number, within a factor of 1000 either way.
 template <class Fields, class Estimated, class Unit>
 void estimate(Fields& fields, const std::string& key, const std::string& interval_key,
               Estimated& value, Unit to_number) {
@@ -110,7 +111,7 @@ void describe(Fields& fields, Described<Fields, MemoryBreakdown>& memory) {
 
 template <class Fields>
 void describe(Fields& fields, Described<Fields, PlanMemory>& memory) {
-  // The sum of what the file says, which is the same when the plan is read back.
+  // The sum of the rounded terms in the file, which is the same when the plan is read back.
   double peak = 0.0;
   if (!memory.stages.empty()) {
     for (const MemoryTerm& term : kMemoryTerms) {

@@ -1,5 +1,5 @@
-// A plan: what was given, what was chosen, what it is predicted to cost. The interface between
-// planning and executing; its JSON form is documented key by key in FORMATS.md.
+// A plan: what was given, what was chosen, and what that is predicted to cost. Plans are the
+// interface between planning and executing; FORMATS.md documents their JSON form key by key.
 #pragma once
 
 #include <cstdint>
@@ -18,41 +18,44 @@
 
 namespace ptdp {
 
-/// Memory of a plan, stage by stage.
+/// The memory of a plan, by pipeline rank.
 struct PlanMemory {
-  int heaviest_stage = 0;
-  std::vector<MemoryBreakdown> stages;
+  int heaviest_stage = 0;               ///< Pipeline rank that holds most.
+  std::vector<MemoryBreakdown> stages;  ///< What a GPU of each pipeline rank holds.
 
+  /// Returns the memory of the heaviest stage.
   [[nodiscard]] Bytes peak() const {
     return stages[static_cast<std::size_t>(heaviest_stage)].total();
   }
 };
+/// Computes the memory of a configuration by pipeline rank.
 [[nodiscard]] PlanMemory plan_memory(const PlannedJob& job);
 
-/// How to regenerate the schedule: both simulator and executor build the same orders from it.
+/// How to regenerate a schedule: simulator and executor build the same orders from it.
 struct ScheduleRecipe {
-  std::string generator;  ///< "1f1b", "zb-h1": a name of schedule/generators.h.
+  std::string generator;  ///< Name of the schedule, one of schedule/generators.h: "1f1b", "zb-h1".
   std::int64_t num_microbatches = 1;
-  /// Microbatches that a chunk runs in a row in an interleaved schedule; pp in all of them, also
-  /// where it means nothing.
+  /// Microbatches that a chunk runs in a row in an interleaved schedule. Schedules without groups
+  /// have pp here, which means nothing.
   int microbatch_group_size = 1;
-  std::vector<int> layers_per_stage;  ///< One number per virtual stage, in model order.
+  std::vector<int> layers_per_stage;  ///< Layers of each virtual stage, in model order.
 
   // What a searched schedule, zb-auto, was searched with; empty, zero and none for the others.
-  std::vector<StageTicks> ticks = {};  ///< Durations of each virtual stage.
-  int message_ticks = 0;               ///< From the end of an action to its result on another rank.
+  std::vector<StageTicks> ticks = {};    ///< Durations of each virtual stage's passes [ticks].
+  int message_ticks = 0;                 ///< Ticks until a result arrives on another rank.
   std::optional<int> memory_limit = {};  ///< Activations of a stage that a rank may hold.
-  bool shortens_spans = false;  ///< Least in-span time of any rank counts before the makespan.
+  bool shortens_spans = false;  ///< Whether the search shortens in-span times before the makespan.
 
   friend bool operator==(const ScheduleRecipe&, const ScheduleRecipe&) = default;
 };
 
-/// Holds its inputs by value, so that it can be costed again without the profiles it came from.
+/// A feasible configuration with its inputs, its prediction and its schedule. A plan holds inputs
+/// by value, so that it can be costed again without the profiles they came from.
 struct Plan {
-  std::string tool_version = PTDP_VERSION;  ///< Of the ptdp-plan that made it.
+  std::string tool_version = PTDP_VERSION;  ///< Version of the ptdp-plan that made the plan.
   Scenario scenario;
-  std::int64_t gpus = 0;         ///< Given; config.world_size() of them are used.
-  double memory_headroom = 0.0;  ///< Fraction of device memory left free.
+  std::int64_t gpus = 0;         ///< Number of GPUs given; config.world_size() of them are used.
+  double memory_headroom = 0.0;  ///< Fraction of device memory to leave free.
   ParallelConfig config;
   ScheduleRecipe schedule;
   Prediction predicted;
@@ -61,38 +64,47 @@ struct Plan {
 
 inline constexpr const char* kPlanSchema = "ptdp.plan/1";
 
-/// The plan of a feasible configuration, for `gpus` of which it uses world_size().
+/// Makes the plan of a feasible configuration. It is given `gpus` and uses world_size() of them.
 [[nodiscard]] Plan make_plan(const PlannedJob& job, std::int64_t gpus, double memory_headroom,
                              const Calibration& calibration);
 
-/// The calibration that a plan's prediction was made with, as far as the plan says it.
+/// Returns the calibration that a plan's prediction was made with, as far as the plan says it:
+/// factor, interval and number of runs.
 [[nodiscard]] Calibration calibration_of(const Plan& plan);
 
-/// The recipe that a configuration stands for.
+/// Returns the recipe of a configuration's schedule.
 [[nodiscard]] ScheduleRecipe schedule_recipe(const PlannedJob& job);
 
-/// The schedule of a recipe on `pp` GPUs with `vpp` chunks each, of compute alone: the same for all
-/// who call it. Throws Error where the generator is unknown or has none of that shape.
+/// Makes the schedule of a recipe, compute alone, on `pp` pipeline ranks with `vpp` chunks each.
+/// Equal arguments give equal schedules. Throws Error when the generator is unknown or the schedule
+/// does not exist for that shape.
 [[nodiscard]] Schedule make_schedule(const ScheduleRecipe& recipe, int pp, int vpp);
 
-/// The plan as JSON text; equal plans give equal bytes.
+/// Returns the plan as JSON text; equal plans give equal bytes.
 [[nodiscard]] std::string to_json(const Plan& plan);
 
-/// Reads a plan and checks that it is one that could have been written: known schema, every key, a
-/// configuration that violates no constraint and fits, the schedule that it stands for, as many
-/// stages as pp, a breakdown that adds up; and where this version of ptdp-plan made it, that
-/// everything predicted follows from its inputs and its calibration, which are believed. Throws
-/// Error naming the place.
+/// Reads a plan from JSON text and checks that it could have been written:
+///
+///   - the schema is known and every key is there;
+///   - the configuration violates no constraint and fits;
+///   - the schedule is the one of the configuration, and there are as many stages as pp;
+///   - the breakdown adds up;
+///   - for a plan of this version of ptdp-plan, everything predicted follows from its inputs and
+///     its calibration, which are believed.
+///
+/// Throws Error with the place of the fault; `place` names the text.
 [[nodiscard]] Plan parse_plan(std::string_view text, const std::string& place);
+/// Reads a plan from a file, with the checks of parse_plan(). Throws Error.
 [[nodiscard]] Plan read_plan(const std::filesystem::path& path);
 
-/// Writes atomically: the file at `path` is the old one or the whole new one.
+/// Writes a plan atomically: the file at `path` is either the earlier one or the whole plan.
 void write_plan(const std::filesystem::path& path, const Plan& plan);
 
-/// The plan after the checks of parse_plan, which throw Error at `place`.
+/// Returns the plan after the checks of parse_plan(), which throw Error at `place`.
 [[nodiscard]] Plan checked(Plan plan, const std::string& place);
 
-// A plan and parts of it that other documents repeat. What is read is no plan before checked().
+// Fields of a plan, and of parts of it that other documents repeat. What a reader fills is no valid
+// plan before checked().
 template <class Fields>
 void describe(Fields& fields, Described<Fields, Plan>& plan);
 template <class Fields>

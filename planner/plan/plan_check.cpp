@@ -1,4 +1,4 @@
-// Whether a plan that was read is one that could have been written.
+// Checks that a plan that was read is one that could have been written.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@
 namespace ptdp {
 namespace {
 
-/// Whether the configuration can run as the plan says.
+/// Throws Error unless the configuration can run as the plan says.
 void check_config(const Plan& plan, const std::string& place) {
   const ParallelConfig& config = plan.config;
   const auto refuse = [&](const std::string& why) {
@@ -23,7 +23,7 @@ void check_config(const Plan& plan, const std::string& place) {
   if (!has_chunks(config.schedule, config.vpp)) {
     refuse(std::string(name_of(config.schedule)) + " has another vpp");
   }
-  // A plan may say what a schedule or a split would bring that its stack does not run.
+  // A plan may have a schedule or a split that its stack does not run, to say what it would bring.
   Scenario scenario = with_every_schedule(plan.scenario);
   scenario.stack.can_run.uneven_layers = true;
   if (const auto violation = find_shape_violation({scenario, config})) {
@@ -38,7 +38,7 @@ void check_config(const Plan& plan, const std::string& place) {
   }
 }
 
-/// The first place where two documents differ by more than rounding; empty where they agree.
+/// Returns the first place where two documents differ by more than rounding; empty if they agree.
 std::string first_difference(const nlohmann::json& found, const nlohmann::json& expected) {
   const nlohmann::json flat_found = found.flatten();
   const nlohmann::json flat_expected = expected.flatten();
@@ -57,7 +57,7 @@ std::string first_difference(const nlohmann::json& found, const nlohmann::json& 
   return flat_found.size() == flat_expected.size() ? "" : "a key";
 }
 
-/// Whether what the plan predicts follows from its inputs.
+/// Throws Error unless everything that the plan predicts follows from its inputs.
 void check_derived(const Plan& plan, const PlannedJob& job, const std::string& place) {
   const Plan again = make_plan(job, plan.gpus, plan.memory_headroom, calibration_of(plan));
   const std::string different =
@@ -82,7 +82,7 @@ void check_plan(const Plan& plan, const std::string& place) {
   const PlannedJob job(plan.scenario, plan.config);
   ScheduleRecipe recipe = schedule_recipe(job);
   if (plan.tool_version != PTDP_VERSION && plan.schedule.ticks.size() == recipe.ticks.size()) {
-    // Another version may have had other durations, which its schedule was searched for.
+    // Another version may have searched the schedule with other durations.
     recipe.ticks = plan.schedule.ticks;
     recipe.message_ticks = plan.schedule.message_ticks;
   }

@@ -21,7 +21,7 @@ void scale(TransferTime& transfer, double factor) {
   transfer.transfer = transfer.transfer * factor;
 }
 
-/// Every time multiplied with the calibration's factor, as the prediction is.
+/// Returns the times, each multiplied with the calibration's factor as the prediction is.
 StepTimes calibrated(StepTimes times, double factor) {
   for (StageDurations& stage : times.stages) {
     for (Seconds StageDurations::*time :
@@ -45,7 +45,8 @@ StepTimes calibrated(StepTimes times, double factor) {
   return times;
 }
 
-/// Messages are part of the plan's buffers, and what one pass needs of its working set, both of
+/// Returns the memory that a step uses: activations per microbatch by virtual stage, and the fixed
+/// rest by pipeline rank. Messages and the working set of a pass belong to the plan's buffers,
 /// which every rank keeps: allocators give nothing back within a step.
 MemoryUse memory_use(const Plan& plan) {
   MemoryUse use{.activations = {}, .fixed = {}};
@@ -65,8 +66,8 @@ std::vector<MemoryProfile> profiles(const Plan& plan, const Schedule& schedule,
   result.reserve(schedule.orders.size());
   for (int rank = 0; rank < plan.config.pp; ++rank) {
     MemoryProfile profile = memory_profile(schedule, timeline.spans[rank], rank, use);
-    // A plan of ptdp's runtime has what the pass of the worst moment takes, when fewer activations
-    // may be held than at another.
+    // A plan of ptdp's runtime counts the working set of the pass at the worst moment, when fewer
+    // activations may be held than at another moment.
     const Bytes excess = profile.peak - plan.memory.stages[rank].total();
     if (excess > Bytes(0.0) && plan.scenario.stack.memory_model == MemoryModel::kPtdp) {
       use.fixed[rank] = use.fixed[rank] - excess;
@@ -86,14 +87,15 @@ void check(const Plan& plan, const SimulationOptions& options) {
   }
 }
 
-/// The shape of the plan's schedule with `vpp` stages per rank.
+/// Returns the shape of the plan's schedule with `vpp` virtual stages per rank.
 ScheduleShape shape_of(const Plan& plan, int vpp) {
   return {.pp = plan.config.pp,
           .vpp = vpp,
           .num_microbatches = static_cast<int>(plan.schedule.num_microbatches)};
 }
 
-/// As the search spreads them, where the stack can.
+/// Returns layers per virtual stage as the search spreads them; nullopt when the stack cannot run
+/// an uneven split or there is none.
 std::optional<std::vector<int>> uneven_layers(const PlannedJob& job) {
   return job.stack().can_run.uneven_layers ? balanced_layers(job) : std::nullopt;
 }
@@ -123,7 +125,8 @@ ScheduleComparison compare(const Plan& plan, const ScheduleTraits& traits,
   return row;
 }
 
-/// The memory of ZB-H2 for a searched schedule where the plan has it, else that of ZB-H1.
+/// Returns the memory limit of a searched schedule in microbatches: 2p − 1 as ZB-H2 holds when that
+/// fits into the plan's memory, else p as ZB-H1 holds.
 int largest_limit(const Plan& plan, ParallelConfig config) {
   config.memory_limit = 2 * config.pp - 1;
   const Bytes capacity = usable_memory(plan.scenario.cluster.gpu, plan.memory_headroom);
@@ -136,7 +139,7 @@ StepTimes plan_times(const Plan& plan, const SimulationOptions& options) {
   StepTimes times =
       calibrated(step_times({plan.scenario, plan.config}), plan.predicted.calibration_factor);
   if (!is_simulated(plan.config)) {
-    times.overlap_slowdown = 0.0;  // a part of the closed form's data_parallel
+    times.overlap_slowdown = 0.0;  // the sum of terms counts it in data_parallel
   }
   times.shares_links =
       options.shares_links && is_contended(times, step_actions({plan.scenario, plan.config}));
@@ -149,7 +152,7 @@ Seconds step_of(const Plan& plan, const SimulatedTimes& times) {
   if (is_simulated(plan.config)) {
     return step_of(plan.scenario.stack, times);
   }
-  // The pace of the busiest rank, and what it does besides passes.
+  // Without a flush, a step takes what the busiest rank computes, and what it does besides passes.
   const CostBreakdown cost = iteration_cost({plan.scenario, plan.config});
   return times.most_work() + plan.predicted.calibration_factor *
                                  (cost.pipeline_messages + cost.data_parallel +

@@ -11,7 +11,7 @@
 namespace ptdp {
 namespace {
 
-/// A line for a collective whose size lies beyond the measured curve that times it.
+/// Adds a line when the size of a collective lies beyond the measured curve that times it.
 void note_extrapolation(std::vector<std::string>& notes, std::string_view what, Bytes size,
                         const GroupPlacement& group, const ClusterSpec& cluster) {
   const MeasuredCurve* curve = group.size > 1 ? measured_curve(group, cluster) : nullptr;
@@ -23,7 +23,7 @@ void note_extrapolation(std::vector<std::string>& notes, std::string_view what, 
   }
 }
 
-/// A line for an operation that is measured, but at no size near this one.
+/// Adds a line for an operation that is measured, but at no size near this one.
 void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operation,
                         const OperationSizes& sizes, const Scenario& scenario) {
   const GpuSpec& gpu = scenario.cluster.gpu;
@@ -38,8 +38,8 @@ void note_extrapolation(std::vector<std::string>& notes, DeviceOperation operati
   }
 }
 
-/// The same for the products and the attention of a dense layer; of latent attention and experts
-/// nothing is measured.
+/// Adds a line for each product of a dense layer, and its attention, that is measured at no size
+/// near. Adds none for latent attention and experts, of which nothing is measured.
 void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
                      const ParallelConfig& config) {
   const TransformerConfig& model = scenario.job.model;
@@ -59,7 +59,7 @@ void note_operations(std::vector<std::string>& notes, const Scenario& scenario,
   product(h, queries);
   product(ffn, h);
   product(h, ffn);
-  // What the GPUs that share a sequence call the kernel with.
+  // Sizes with which GPUs that share a sequence call the attention kernel.
   const ContextParallel kind = scenario.stack.context_parallel_kind;
   const int sharers = kind == ContextParallel::kAllToAll ? config.cp : 1;
   const int blocks = kind == ContextParallel::kRing ? config.cp : 1;

@@ -1,4 +1,4 @@
-// What a plan will cost, in the units people compare, with an interval.
+// The prediction of what a plan will cost, in the units people compare, with intervals.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ptdp {
 
-/// A number that is known to an interval, 90 %.
+/// A predicted number with its 90 % interval.
 template <class Value>
 struct Estimate {
   Value value{};
@@ -20,40 +20,44 @@ struct Estimate {
   Value high{};
 };
 
+/// What an iteration of a configuration is predicted to take, calibrated.
 struct Prediction {
   Estimate<Seconds> iteration_time;
-  CostBreakdown breakdown;  ///< Calibrated too: adds up to iteration_time.value.
+  CostBreakdown breakdown;  ///< Calibrated parts of the time; they add up to iteration_time.value.
   double calibration_factor = 1.0;
-  int calibration_runs = 0;          ///< 0: not calibrated.
-  Flops model_flops;                 ///< Per iteration.
-  Flops hardware_flops;              ///< Per iteration, what is recomputed included.
-  Estimate<FlopsPerSecond> per_gpu;  ///< Of hardware_flops, over the GPUs in use.
-  Estimate<double> mfu;
-  Estimate<double> hfu;  ///< Also "% of peak".
+  int calibration_runs = 0;          ///< Number of runs behind the factor; 0 if not calibrated.
+  Flops model_flops;                 ///< FLOPs of an iteration without recomputation.
+  Flops hardware_flops;              ///< FLOPs of an iteration, recomputation included.
+  Estimate<FlopsPerSecond> per_gpu;  ///< Rate of hardware_flops per GPU in use.
+  Estimate<double> mfu;  ///< Model FLOPs utilization: model_flops over the peak, a fraction.
+  Estimate<double> hfu;  ///< Hardware FLOPs utilization ("% of peak"): a fraction of the peak.
   Estimate<double> tokens_per_second;
   Traffic traffic;
-  std::vector<std::string> extrapolations;  ///< Where it rests on no measurement, one line each.
+  /// What the prediction takes from beyond all measurements, one line each.
+  std::vector<std::string> extrapolations;
 
-  /// "calibrated on 9 runs", or "not calibrated: " and what the scenario's profiles are made of.
+  /// Returns "calibrated on 9 runs", or "not calibrated: " and what the scenario's profiles are
+  /// made of.
   [[nodiscard]] std::string basis(const Scenario& scenario) const;
 };
 
-/// The time of an iteration times the calibration's factor. The configuration must have no shape
-/// violation.
+/// Predicts an iteration: the cost model's time multiplied with the calibration's factor. The
+/// configuration must pass find_shape_violation().
 [[nodiscard]] Prediction predict(const PlannedJob& job, const Calibration& calibration);
 
-/// What a user told about the whole training run.
+/// What a user says about the whole training run.
 struct RunBudget {
-  std::optional<double> tokens;              ///< To train on.
-  std::optional<double> price_per_gpu_hour;  ///< In any currency.
+  std::optional<double> tokens;              ///< Tokens to train on.
+  std::optional<double> price_per_gpu_hour;  ///< Price of a GPU-hour, in any currency.
 };
 
-/// Training on `tokens` tokens.
+/// What a whole training run takes.
 struct TrainingRun {
   Estimate<Seconds> time;
-  Estimate<double> gpu_hours;            ///< Of the GPUs in use.
-  std::optional<Estimate<double>> cost;  ///< Where a price is known.
+  Estimate<double> gpu_hours;            ///< Hours of the GPUs in use, all together.
+  std::optional<Estimate<double>> cost;  ///< Price of the GPU-hours; nullopt if unknown.
 };
+/// Predicts a training run on `tokens` tokens with `gpus` GPUs in use.
 [[nodiscard]] TrainingRun training_run(const Prediction& prediction, std::int64_t gpus,
                                        double tokens,
                                        std::optional<double> price_per_gpu_hour = {});

@@ -14,12 +14,12 @@
 namespace ptdp {
 namespace {
 
-/// Messages that a rank of `stage` sends in an iteration, over both ways.
+/// Returns how many messages pipeline rank `stage` sends in an iteration, in both directions.
 double num_sends(const ParallelConfig& config, int stage, double microbatches) {
   const int last = config.pp * config.vpp - 1;
   double passes = 0.0;
   for_each_virtual_stage(config, stage, [&](int virtual_stage) {
-    // In a V the middle of the model is handed over on one rank.
+    // In a V the two virtual stages in the middle of the model lie on one rank: no message.
     const bool turns = traits_of(config.schedule).placement == StagePlacement::kV;
     const auto is_sent = [&](int other) {
       const int low = std::min(virtual_stage, other);
@@ -30,7 +30,7 @@ double num_sends(const ParallelConfig& config, int stage, double microbatches) {
   return passes * microbatches / num_copies(config);
 }
 
-/// Reductions and gathers of an iteration, in full.
+/// Returns the time of an iteration's data-parallel reductions and gathers, hidden or not.
 Seconds data_parallel_time(const PlannedJob& job, const RankParameters& parameters) {
   const Seconds gathering = gathering_time(job, parameters, /*pieces=*/1.0);
   if (!shards_gradients(job.config())) {
